@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/pagination"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -163,14 +164,14 @@ func (a *api) listDeposits(c *call) (answer, error) {
 	if c.table {
 		return csvExport(a, c, "deposits", depositColumns,
 			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-				return deposit.ForEach(ctx, tx, c.org, f, desc, row)
+				return deposit.ForEach(ctx, tx, c.org, f, desc, func(d deposit.Deposit) error { return row(wire.Deposit(d)) })
 			}))
 	}
 	p, err := a.readPage(c, "deposits")
 	if err != nil {
 		return answer{}, err
 	}
-	var found pagination.Result[webhook.Deposit]
+	var found pagination.Result[deposit.Deposit]
 	err = a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = deposit.List(ctx, tx, c.org, f, p)
 		return err
@@ -178,18 +179,17 @@ func (a *api) listDeposits(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	identity := func(d webhook.Deposit) webhook.Deposit { return d }
-	return answer{status: http.StatusOK, body: newPage(a, c, "deposits", found, identity)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "deposits", found, wire.Deposit)}, nil
 }
 
 func (a *api) getDeposit(c *call) (answer, error) {
-	var found webhook.Deposit
+	var found deposit.Deposit
 	err := a.conf.DB.ReadOrg(c.Context(), c.org, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = deposit.LoadObject(ctx, tx, c.org, c.pathParam("depositId"))
+		found, err = deposit.Load(ctx, tx, c.org, c.pathParam("depositId"))
 		return err
 	})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: found}, nil
+	return answer{status: http.StatusOK, body: wire.Deposit(found)}, nil
 }

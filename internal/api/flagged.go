@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/org"
 	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -30,7 +31,7 @@ var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
 // resolveFunc is a decision about a flagged deposit that takes a note.
 type resolveFunc func(s *deposit.Service, ctx context.Context, depositID string, decider deposit.Actor,
 	note string) (
-	webhook.Deposit, error,
+	deposit.Deposit, error,
 )
 
 // decideAsOrg decides about a flagged deposit with an organization's key, if the operator has
@@ -62,7 +63,7 @@ func decideAsOrg(resolve resolveFunc, status int) func(*api, *call) (answer, err
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: status, body: decided}, nil
+		return answer{status: status, body: wire.Deposit(decided)}, nil
 	}
 }
 
@@ -86,7 +87,7 @@ func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer
 		if err := decodeBody(c.body, &body); err != nil {
 			return answer{}, err
 		}
-		return a.answerOwnedDeposit(c, status, func() (webhook.Deposit, error) {
+		return a.answerOwnedDeposit(c, status, func() (deposit.Deposit, error) {
 			return resolve(a.conf.Deposits, c.Context(), c.pathParam("depositId"), c.depositDecider(),
 				textOrEmpty(body.Note))
 		})
@@ -95,7 +96,7 @@ func decideAsOperator(resolve resolveFunc, status int) func(*api, *call) (answer
 
 // rescreenDeposit screens the sender of a flagged deposit again.
 func (a *api) rescreenDeposit(c *call) (answer, error) {
-	return a.answerOwnedDeposit(c, http.StatusOK, func() (webhook.Deposit, error) {
+	return a.answerOwnedDeposit(c, http.StatusOK, func() (deposit.Deposit, error) {
 		return a.conf.Rescreens.RescreenDeposit(c.Context(), c.pathParam("depositId"), c.depositDecider())
 	})
 }
@@ -105,7 +106,7 @@ func (a *api) redirectDeposit(c *call) (answer, error) {
 	if err := decodeBody(c.body, &body); err != nil {
 		return answer{}, err
 	}
-	return a.answerOwnedDeposit(c, http.StatusAccepted, func() (webhook.Deposit, error) {
+	return a.answerOwnedDeposit(c, http.StatusAccepted, func() (deposit.Deposit, error) {
 		return a.conf.Deposits.Redirect(c.Context(), c.pathParam("depositId"), c.depositDecider(), deposit.Redirection{
 			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: textOrEmpty(body.Note),
 		})
@@ -114,7 +115,7 @@ func (a *api) redirectDeposit(c *call) (answer, error) {
 
 // answerOwnedDeposit answers with a deposit after a decision. It reads the owner first: the owner
 // never changes, and after the decision nothing is left that could fail.
-func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.Deposit, error)) (answer, error) {
+func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (deposit.Deposit, error)) (answer, error) {
 	var owner string
 	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		owner, err = deposit.OwnerOf(ctx, tx, c.pathParam("depositId"))
@@ -127,7 +128,7 @@ func (a *api) answerOwnedDeposit(c *call, status int, resolve func() (webhook.De
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: status, body: OwnedDeposit{owner, d}}, nil
+	return answer{status: status, body: OwnedDeposit{owner, wire.Deposit(d)}}, nil
 }
 
 var flaggedFilter = parameter{

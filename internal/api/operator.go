@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/whitelist"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -280,7 +281,7 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: newPage(
-		a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} },
+		a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} },
 	)}, nil
 }
 
@@ -308,7 +309,9 @@ func (a *api) listAllWithdrawals(c *call) (answer, error) {
 	}
 	return answer{status: http.StatusOK, body: newPage(
 		a, c, list, found,
-		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} },
+		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal {
+			return OwnedWithdrawal{o.OrgID, wire.Withdrawal(o.Withdrawal)}
+		},
 	)}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -61,11 +62,11 @@ func (a *api) createTransfer(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	trace.LinkTo(c.Context(), outcome.Transfer.TransferID)
+	trace.LinkTo(c.Context(), outcome.Transfer.ID)
 	if outcome.Replayed {
 		c.header.Set("Idempotent-Replayed", "true")
 	}
-	return answer{status: http.StatusCreated, body: outcome.Transfer}, nil
+	return answer{status: http.StatusCreated, body: wire.Transfer(outcome.Transfer)}, nil
 }
 
 var transferColumns = []column[webhook.Transfer]{
@@ -96,7 +97,9 @@ func (a *api) listTransfers(c *call) (answer, error) {
 	if c.table {
 		return csvExport(a, c, "transfers", transferColumns,
 			func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
-				return a.conf.Transfers.ForEach(ctx, c.org, f, desc, row)
+				return a.conf.Transfers.ForEach(
+					ctx, c.org, f, desc, func(t transfer.Transfer) error { return row(wire.Transfer(t)) },
+				)
 			})
 	}
 	p, err := a.readPage(c, "transfers")
@@ -107,8 +110,7 @@ func (a *api) listTransfers(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	identity := func(t webhook.Transfer) webhook.Transfer { return t }
-	return answer{status: http.StatusOK, body: newPage(a, c, "transfers", found, identity)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "transfers", found, wire.Transfer)}, nil
 }
 
 func (a *api) getTransfer(c *call) (answer, error) {
@@ -116,5 +118,5 @@ func (a *api) getTransfer(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: t}, nil
+	return answer{status: http.StatusOK, body: wire.Transfer(t)}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/trace"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -174,11 +175,11 @@ func (a *api) createWithdrawal(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	trace.LinkTo(c.Context(), w.WithdrawalID)
+	trace.LinkTo(c.Context(), w.ID)
 	if isReplay {
 		c.header.Set("Idempotent-Replayed", "true")
 	}
-	return answer{status: http.StatusAccepted, body: w}, nil
+	return answer{status: http.StatusAccepted, body: wire.Withdrawal(w)}, nil
 }
 
 func (a *api) previewWithdrawal(c *call) (answer, error) {
@@ -193,7 +194,7 @@ func (a *api) previewWithdrawal(c *call) (answer, error) {
 	body := Preview{
 		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates),
 		NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID:       optionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
+		ExistingID:       optionalText(p.ExistingID), CustomerCharge: wire.CustomerCharge(p.CustomerCharge),
 	}
 	if p.NetworkFee != nil {
 		body.NetworkFee = pointerTo(p.NetworkFee.String())
@@ -221,8 +222,8 @@ func (a *api) estimateWithdrawal(c *call) (answer, error) {
 		return answer{}, err
 	}
 	shown := Estimate{
-		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge,
-		ExpiresAt: webhook.At(e.ExpiresAt),
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID,
+		CustomerCharge: wire.CustomerCharge(e.CustomerCharge), ExpiresAt: webhook.At(e.ExpiresAt),
 	}
 	if e.NetworkFeeUSD != nil {
 		shown.NetworkFeeUSD = pointerTo(e.NetworkFeeUSD.String())
@@ -260,7 +261,7 @@ func (a *api) cancelWithdrawal(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: w}, nil
+	return answer{status: http.StatusOK, body: wire.Withdrawal(w)}, nil
 }
 
 func (a *api) listDecisions(c *call) (answer, error) {
@@ -352,7 +353,9 @@ func (a *api) listWithdrawals(c *call) (answer, error) {
 	if c.table {
 		return csvExport(a, c, "withdrawals", withdrawalColumns,
 			func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
-				return a.conf.Withdrawals.ForEach(ctx, c.org, f, desc, row)
+				return a.conf.Withdrawals.ForEach(
+					ctx, c.org, f, desc, func(w withdrawal.Withdrawal) error { return row(wire.Withdrawal(w)) },
+				)
 			})
 	}
 	p, err := a.readPage(c, "withdrawals")
@@ -363,8 +366,7 @@ func (a *api) listWithdrawals(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	identity := func(w webhook.Withdrawal) webhook.Withdrawal { return w }
-	return answer{status: http.StatusOK, body: newPage(a, c, "withdrawals", found, identity)}, nil
+	return answer{status: http.StatusOK, body: newPage(a, c, "withdrawals", found, wire.Withdrawal)}, nil
 }
 
 func (a *api) getWithdrawal(c *call) (answer, error) {
@@ -372,5 +374,5 @@ func (a *api) getWithdrawal(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: w}, nil
+	return answer{status: http.StatusOK, body: wire.Withdrawal(w)}, nil
 }

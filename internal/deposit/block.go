@@ -20,7 +20,6 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/trace"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // OnRecent implements scan.Listener. It records a deposit of a customer or an organization as soon
@@ -307,7 +306,7 @@ func (s *Service) applyBlock(
 		failpoint.Hit("D13")
 	}
 	if proof == nil {
-		if err := announceSeen(ctx, tx, changes); err != nil {
+		if err := s.announceSeen(ctx, tx, changes); err != nil {
 			return err
 		}
 	}
@@ -316,13 +315,13 @@ func (s *Service) applyBlock(
 			return err
 		}
 	}
-	return credits.writeCredits(ctx, tx, dust, entries)
+	return s.writeCredits(ctx, tx, credits, dust, entries)
 }
 
 // announceSeen records an event for each customer's deposit that a recent block shows for the first
 // time. Only organizations with an endpoint for this event get one, because the event promises
 // nothing. A deposit that a fork removes and shows again is announced once. Rule DEP-27.
-func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
+func (s *Service) announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	var orgs []string
 	for _, c := range changes {
 		if c.before.status == "" && c.after.customerID != "" {
@@ -343,34 +342,34 @@ func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 			announced = append(announced, c.after)
 		}
 	}
-	return publishEvents(
-		ctx, tx, announced, freshObjects, func(storedDeposit) event.Type { return event.CustomerDepositSeen },
+	return s.publishEvents(
+		ctx, tx, announced, freshDeposits, func(storedDeposit) event.Type { return event.CustomerDepositSeen },
 	)
 }
 
-// publishEvents records one event for each deposit. loadObjects gives the object of each:
-// freshObjects or objectsByID.
-func publishEvents(
+// publishEvents records one event for each deposit. load gives the object of each:
+// freshDeposits or loadByID.
+func (s *Service) publishEvents(
 	ctx context.Context, tx pg.Tx, deposits []storedDeposit,
-	loadObjects func(context.Context, pg.Tx, []storedDeposit) (map[string]webhook.Deposit, error),
+	load func(context.Context, pg.Tx, []storedDeposit) (map[string]Deposit, error),
 	typeOf func(storedDeposit) event.Type,
 ) error {
-	objects, err := loadObjects(ctx, tx, deposits)
+	loaded, err := load(ctx, tx, deposits)
 	if err != nil {
 		return err
 	}
 	events := make([]event.Event, len(deposits))
 	for i, after := range deposits {
-		object, ok := objects[after.id]
+		data, ok := loaded[after.id]
 		if !ok {
 			return fmt.Errorf("deposit %s cannot be shown", after.id)
 		}
 		events[i] = event.Event{
 			OrgID: after.orgID, Type: typeOf(after), ResourceKind: resourceKind, ResourceID: after.id,
-			CustomerID: after.customerID, Chain: string(after.chain), Data: object, FoundAgain: true,
+			CustomerID: after.customerID, Chain: string(after.chain), Data: data, FoundAgain: true,
 		}
 	}
-	return event.RecordMany(ctx, tx, events...)
+	return s.Events.RecordMany(ctx, tx, events...)
 }
 
 // existingDeposits locks the deposits of a block's transactions and returns, by movement:
@@ -380,7 +379,8 @@ func publishEvents(
 func existingDeposits(
 	ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival,
 ) (
-	living map[movementKey]storedDeposit, removed map[movementKey][]storedDeposit, rowCounts map[targetKey]int, err error,
+	living map[movementKey]storedDeposit, removed map[movementKey][]storedDeposit, rowCounts map[targetKey]int,
+	err error,
 ) {
 	var hashes []chain.TxHash
 	for _, f := range found {

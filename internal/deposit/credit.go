@@ -413,7 +413,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		if err := insertDecisions(ctx, tx, accepted); err != nil {
 			return err
 		}
-		if err := newCredits.writeCredits(ctx, tx, nil, entries); err != nil {
+		if err := s.writeCredits(ctx, tx, newCredits, nil, entries); err != nil {
 			return err
 		}
 		credited = len(changes)
@@ -500,8 +500,8 @@ func (c *credits) addHold(after storedDeposit) {
 // writeCredits writes address funds and postings of the collected deposits, records their events,
 // and records the audit entries. The rows of the deposits are already written. dust holds the funds
 // that move in addition. Rule DEP-12.
-func (c credits) writeCredits(
-	ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry,
+func (s *Service) writeCredits(
+	ctx context.Context, tx pg.Tx, c credits, dust []wallet.Movement, entries []audit.Entry,
 ) (err error) {
 	if len(c.postings) > 0 {
 		var span trace.Span
@@ -511,8 +511,8 @@ func (c credits) writeCredits(
 	if err := c.postCredits(ctx, tx, dust); err != nil {
 		return err
 	}
-	if err := publishEvents(
-		ctx, tx, c.announced, freshObjects,
+	if err := s.publishEvents(
+		ctx, tx, c.announced, freshDeposits,
 		func(after storedDeposit) event.Type { return c.owners.eventFor(after, event.CustomerDeposit) },
 	); err != nil {
 		return err

@@ -68,7 +68,7 @@ func Decide(f Facts) (Plan, Rejection) {
 	after := f.deposit
 	after.usd, after.screening = f.usd, screeningNotConfigured
 	if f.record != nil {
-		after.screening = screeningObject(*f.record)
+		after.screening = encodeScreening(*f.record)
 	}
 	switch {
 	case f.record == nil && f.isOperators, f.record != nil && f.record.Decision.Outcome == risk.Credit:

@@ -26,7 +26,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // These are the decisions about a flagged deposit.
@@ -95,8 +94,8 @@ func (s *Service) RunOverdue(ctx context.Context) error {
 // DEPOSITS_SUSPENDED. Rule DEP-29.
 func (s *Service) Approve(
 	ctx context.Context, depositID string, actor Actor, note string,
-) (webhook.Deposit, error) {
-	var object webhook.Deposit
+) (Deposit, error) {
+	var object Deposit
 	unlocked, err := s.findFlagged(ctx, depositID, actor, note)
 	if err == nil {
 		err = s.voidRefused(ctx, unlocked)
@@ -177,7 +176,7 @@ func (s *Service) Approve(
 		return nil
 	})
 	if err != nil {
-		return webhook.Deposit{}, s.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
+		return Deposit{}, s.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
 	}
 	failpoint.Hit("F01")
 	return object, nil
@@ -193,7 +192,7 @@ func (s *Service) Approve(
 //   - REJECT_BLOCKED_SANCTIONS with BlockSanctioned
 //
 // Rule DEP-31.
-func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
+func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (Deposit, error) {
 	return s.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
 
@@ -209,17 +208,17 @@ type Redirection struct {
 // those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rules DEP-31 and DEP-55.
 func (s *Service) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
-) (webhook.Deposit, error) {
+) (Deposit, error) {
 	switch {
 	case !actor.isAllowed(identity.RedirectFlaggedDeposit):
-		return webhook.Deposit{}, newOperatorOnly(
+		return Deposit{}, newOperatorOnly(
 			"Only the operator of this service can redirect a flagged deposit.",
 		)
 	case redirection.Reason != ComplianceHold && redirection.Reason != LawEnforcement:
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+		return Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"The reason of a redirect has to be %s or %s.", ComplianceHold, LawEnforcement).WithParam("reason")
 	case redirection.Reference == "" || !isPlainText(redirection.Reference):
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+		return Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"A redirect needs the reference of the case or order, in at most %d characters of text.",
 			NoteRunesMax).WithParam("reference")
 	}
@@ -238,8 +237,8 @@ func (s *Service) Redirect(
 // Rules DEP-32 and DEP-55.
 func (s *Service) Complete(
 	ctx context.Context, depositID string, actor Actor, note string,
-) (webhook.Deposit, error) {
-	var object webhook.Deposit
+) (Deposit, error) {
+	var object Deposit
 	if !actor.isAllowed(identity.CompleteResolution) {
 		return object, newOperatorOnly("Only the operator of this service can complete a stuck resolution.")
 	}
@@ -298,7 +297,7 @@ func (s *Service) Complete(
 		return s.startTransfer(ctx, tx, d, retry, payerID, &object)
 	})
 	if err != nil {
-		return webhook.Deposit{}, err
+		return Deposit{}, err
 	}
 	return object, nil
 }
@@ -361,7 +360,7 @@ var errRequeued = errors.New("the deposit is in the queue again")
 // meanwhile: trySendAway looks up less for a deposit that is not in the queue.
 func (s *Service) sendAway(
 	ctx context.Context, depositID string, res resolution,
-) (object webhook.Deposit, err error) {
+) (object Deposit, err error) {
 	for range sendTriesMax {
 		if object, err = s.trySendAway(ctx, depositID, res); !errors.Is(err, errRequeued) {
 			return object, err
@@ -373,8 +372,8 @@ func (s *Service) sendAway(
 
 // trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
 // returns errRequeued if the deposit changed between its first read and its lock.
-func (s *Service) trySendAway(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
-	var object webhook.Deposit
+func (s *Service) trySendAway(ctx context.Context, depositID string, res resolution) (Deposit, error) {
+	var object Deposit
 	unlocked, err := s.findFlagged(ctx, depositID, res.actor, res.note)
 	if err == nil {
 		err = s.voidRefused(ctx, unlocked)
@@ -475,10 +474,10 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 	})
 	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
 		// Another decision was refused meanwhile, and its grant has to be voided first.
-		return webhook.Deposit{}, errRequeued
+		return Deposit{}, errRequeued
 	}
 	if err != nil {
-		return webhook.Deposit{}, s.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
+		return Deposit{}, s.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
 	}
 	failpoint.Hit("F02")
 	return object, nil
@@ -486,7 +485,7 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 
 // macInput returns the values of a flag that its MAC covers.
 func (d storedDeposit) macInput() (signer.FlaggedDeposit, error) {
-	var reason webhook.FlagReason
+	var reason storedFlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
 		return signer.FlaggedDeposit{}, fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
 	}
@@ -547,7 +546,7 @@ func (s *Service) verifyDecision(d storedDeposit, res resolution, actor Actor, g
 // refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
 // Rule DEP-34.
 func refuseSanctioned(d storedDeposit) error {
-	var reason webhook.FlagReason
+	var reason storedFlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
 		return fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
 	}
@@ -562,7 +561,7 @@ func refuseSanctioned(d storedDeposit) error {
 // startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
 // the fee; if payerID is "", the deposit's own wallet pays it. The deposit is locked.
 func (s *Service) startTransfer(
-	ctx context.Context, tx pg.Tx, d storedDeposit, res resolution, payerID string, object *webhook.Deposit,
+	ctx context.Context, tx pg.Tx, d storedDeposit, res resolution, payerID string, object *Deposit,
 ) error {
 	after := d
 	after.status = Rejecting
@@ -768,11 +767,11 @@ func newNoSender(d storedDeposit, actor Actor) error {
 
 // loadObject stores the deposit as it is at the end of the transaction in object. It returns err
 // unchanged if there is one.
-func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d storedDeposit, object *webhook.Deposit, err error) error {
+func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d storedDeposit, object *Deposit, err error) error {
 	if err != nil {
 		return err
 	}
-	objects, err := objectsByID(ctx, tx, []storedDeposit{d})
+	objects, err := loadByID(ctx, tx, []storedDeposit{d})
 	if err != nil {
 		return err
 	}
@@ -782,7 +781,7 @@ func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d storedDeposit, obj
 
 // mapConflict maps the unique violation of deposit_resolutions_one to RESOLUTION_IN_PROGRESS.
 func (s *Service) mapConflict(
-	ctx context.Context, depositID string, actor Actor, decision string, object *webhook.Deposit, err error,
+	ctx context.Context, depositID string, actor Actor, decision string, object *Deposit, err error,
 ) error {
 	if pg.ViolatesConstraint(err, "deposit_resolutions_one") {
 		return newConflict(
@@ -931,8 +930,8 @@ func (s *Service) publishDecision(ctx context.Context, tx pg.Tx, d storedDeposit
 	if s.Owners.eventFor(d, eventType) == "" {
 		return nil
 	}
-	return publishEvents(
-		ctx, tx, []storedDeposit{d}, objectsByID,
+	return s.publishEvents(
+		ctx, tx, []storedDeposit{d}, loadByID,
 		func(d storedDeposit) event.Type { return s.Owners.eventFor(d, eventType) },
 	)
 }

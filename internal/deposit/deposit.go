@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/finality"
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -57,6 +58,7 @@ type Service struct {
 	Chains  chain.Chains // if a sender's chain is missing or gives no answer, the sender counts as a contract
 	Wallets WalletService
 	Owners  Owners // of arrivals, by the purpose of the wallet; NewOwners makes them
+	Events  event.Recorder
 	// Prices value deposits for the thresholds; a missing price counts as above every threshold.
 	// Where no threshold is set, the price is for display only. Decisions need no prices.
 	Prices price.Source

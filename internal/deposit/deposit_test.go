@@ -1014,7 +1014,7 @@ func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 	absent := ""
 	for _, depositID := range []string{"dep_01ARZ3NDEKTSV4RRFFQ69G5FAV", ours.DepositID, "dep_", "'; --"} {
 		err := w.db.ReadOrg(t.Context(), other.ID, func(ctx context.Context, tx pg.Tx) error {
-			d, err := deposit.LoadObject(ctx, tx, other.ID, depositID)
+			d, err := deposit.Load(ctx, tx, other.ID, depositID)
 			if err == nil {
 				t.Errorf("got %+v, want nothing", d)
 			}

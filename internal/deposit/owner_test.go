@@ -30,7 +30,7 @@ func (stallOwner) Account(string, bool) (ledger.Account, wallet.Part) {
 	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
 }
 
-func (stallOwner) EventType(webhook.Type) webhook.Type { return "" }
+func (stallOwner) EventType(event.Type) event.Type { return "" }
 
 func (stallOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
 	for _, u := range updates {

@@ -249,8 +249,8 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 			return err
 		}
 		if eventType := s.Owners.eventFor(after, event.CustomerDepositReversed); eventType != "" {
-			if err := publishEvents(
-				ctx, tx, []storedDeposit{after}, objectsByID, func(storedDeposit) event.Type { return eventType },
+			if err := s.publishEvents(
+				ctx, tx, []storedDeposit{after}, loadByID, func(storedDeposit) event.Type { return eventType },
 			); err != nil {
 				return err
 			}

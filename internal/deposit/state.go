@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Status is the state of a deposit in Coffer. What the chain says of it is its chain status.
@@ -61,30 +61,30 @@ const (
 type transition struct {
 	from, to Status // from "": the deposit is new
 	trigger  string
-	event    webhook.Type // of a customer's deposit; orgEventTypes has an organization's
+	event    event.Type // of a customer's deposit; orgEventTypes has an organization's
 }
 
 // transitions lists all allowed changes of status. applyChanges panics on any other.
 var transitions = []transition{
-	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
+	{"", Confirming, "a recent block shows it", event.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
-	{"", Credited, "a final block shows it first, and no screening is needed", webhook.CustomerDeposit},
+	{"", Credited, "a final block shows it first, and no screening is needed", event.CustomerDeposit},
 	{"", Unsupported, "a final block shows it, and it cannot be credited", ""},
 	{"", BelowMinimum, "a final block shows it, and the amount is below the minimum", ""},
 	{Confirming, Confirming, "another block contains it now", ""},
 	{Confirming, Orphaned, "its block was forked away, or another one became final", ""},
 	{Confirming, Screening, "its block is final", ""},
-	{Confirming, Credited, "its block is final, and no screening is needed", webhook.CustomerDeposit},
+	{Confirming, Credited, "its block is final, and no screening is needed", event.CustomerDeposit},
 	{Confirming, Unsupported, "its block is final, and it cannot be credited", ""},
 	{Confirming, BelowMinimum, "its block is final, and the amount is below the minimum", ""},
 	{Orphaned, Confirming, "a recent block shows it again", ""},
 	{Orphaned, Screening, "a final block shows it again", ""},
-	{Orphaned, Credited, "a final block shows it again, and no screening is needed", webhook.CustomerDeposit},
+	{Orphaned, Credited, "a final block shows it again, and no screening is needed", event.CustomerDeposit},
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and the amount is below the minimum", ""},
-	{Screening, Credited, "screening passes it", webhook.CustomerDeposit},
-	{Screening, Flagged, "screening is above the threshold, or does not answer", webhook.CustomerDeposit},
-	{Flagged, Credited, "a person approves it", webhook.CustomerDepositApproved},
+	{Screening, Credited, "screening passes it", event.CustomerDeposit},
+	{Screening, Flagged, "screening is above the threshold, or does not answer", event.CustomerDeposit},
+	{Flagged, Credited, "a person approves it", event.CustomerDepositApproved},
 	{Flagged, Rejecting, "a person rejects it", ""},
 	{Flagged, Redirecting, "the operator redirects it", ""},
 	{Flagged, Orphaned, "finality break, and the new fork does not have it", ""},
@@ -92,14 +92,14 @@ var transitions = []transition{
 	{Flagged, Flagged, "finality break, or a final block of the new fork has it again", ""},
 	{Rejecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Rejecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
-	{Rejecting, Rejected, "the transfer is final", webhook.CustomerDepositRejected},
+	{Rejecting, Rejected, "the transfer is final", event.CustomerDepositRejected},
 	{Redirecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Redirecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
-	{Redirecting, Redirected, "the transfer is final", webhook.CustomerDepositRedirected},
+	{Redirecting, Redirected, "the transfer is final", event.CustomerDepositRedirected},
 	{ResolutionStuck, Rejecting, "the operator has the transfer sent again", ""},
 	{ResolutionStuck, Redirecting, "the operator has the transfer sent again", ""},
-	{ResolutionStuck, Rejected, "the transfer became final after all", webhook.CustomerDepositRejected},
-	{ResolutionStuck, Redirected, "the transfer became final after all", webhook.CustomerDepositRedirected},
+	{ResolutionStuck, Rejected, "the transfer became final after all", event.CustomerDepositRejected},
+	{ResolutionStuck, Redirected, "the transfer became final after all", event.CustomerDepositRedirected},
 	{Rejecting, Rejecting, "finality break, or a final block of the new fork has it again", ""},
 	{Redirecting, Redirecting, "finality break, or a final block of the new fork has it again", ""},
 	{ResolutionStuck, ResolutionStuck, "finality break, or a final block of the new fork has it again", ""},
@@ -115,7 +115,7 @@ var transitions = []transition{
 	{Unsupported, Orphaned, "finality break, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality break, and its block is gone", ""},
 	{Credited, Credited, "finality break and its block is gone, or a final block of the new fork has it again", ""},
-	{Credited, Reversed, "finality break, and the new fork does not have it", webhook.CustomerDepositReversed},
+	{Credited, Reversed, "finality break, and the new fork does not have it", event.CustomerDepositReversed},
 	{Reversed, Reversed, "the service takes more of the loss from a frozen customer", ""},
 }
 
@@ -159,7 +159,7 @@ type storedDeposit struct {
 // flag holds why a deposit was flagged, as known at that moment.
 type flag struct {
 	risk       string          // the severity, or UNKNOWN
-	reason     json.RawMessage // a webhook.FlagReason
+	reason     json.RawMessage // a storedFlagReason
 	flaggedAt  time.Time
 	returnTo   string // the sender, "" if there is no single one
 	returnRisk string

@@ -19,7 +19,7 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 }
 
 // describeEvent returns the event of a customer's deposit and that of an organization's.
-func describeEvent(t webhook.Type) string {
+func describeEvent(t event.Type) string {
 	if t == "" {
 		return ""
 	}

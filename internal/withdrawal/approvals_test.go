@@ -54,7 +54,7 @@ func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 
 func userActor(n int) audit.Actor { return audit.User(fmt.Sprintf("usr_%d", n)) }
 
-func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w webhook.Withdrawal) {
+func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w Withdrawal) {
 	h.t.Helper()
 	for _, p := range people {
 		var err error
@@ -65,7 +65,7 @@ func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w
 	return w
 }
 
-func approvalCount(w webhook.Withdrawal) string {
+func approvalCount(w Withdrawal) string {
 	return fmt.Sprintf("%s %d of %d", w.Status, w.Approvals.Received, w.Approvals.Required)
 }
 
@@ -137,7 +137,7 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
 	h.setSetting("approvalQuorum", "2")
-	sendBack := func(w webhook.Withdrawal) {
+	sendBack := func(w Withdrawal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(
 				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
@@ -153,7 +153,7 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	}
 	held, free := h.requestHeld(), h.mustRequest(h.newRequest())
 	h.requestApproved(held.WithdrawalID, userActor(1), userActor(2))
-	for _, w := range []webhook.Withdrawal{held, free} {
+	for _, w := range []Withdrawal{held, free} {
 		sendBack(w)
 		if got := approvalCount(
 			h.requestApproved(w.WithdrawalID, userActor(2), userActor(1)),
@@ -221,7 +221,7 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 			[]string{`UPDATE dispatch_orders SET authority = '{"feeMode":"ORGANIZATION","round":0,"required":0,"mac":""}'`},
 		},
 	} {
-		var w webhook.Withdrawal
+		var w Withdrawal
 		if c.held {
 			h.setSetting("approvalQuorum", "2")
 			w = h.requestHeld()
@@ -390,7 +390,7 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 		}
 		ended := make([]string, 64)
 		runParallel(len(ended), func(i int) {
-			var w webhook.Withdrawal
+			var w Withdrawal
 			var err error
 			switch i % verbs {
 			case 0:

@@ -473,7 +473,7 @@ func TestARepetitionThatWasOvertakenNeverHoldsUpARemoval(t *testing.T) {
 		IdempotencyKey: &key, Actor: audit.APIKey(h.org),
 	}
 	first := r
-	var made webhook.Withdrawal
+	var made Withdrawal
 	removal, err := owner.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 }
 
 // requestWaiting makes a withdrawal whose order dispatch could not give a slot, for a wait reason.
-func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
+func (h *testEnv) requestWaiting(want dispatch.WaitReason) Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
@@ -219,7 +219,7 @@ func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 }
 
 // requestReturned makes a request and has the signer return its order.
-func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdrawal {
+func (h *testEnv) requestReturned(r Request, why *signer.Refusal) Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(r)
 	h.returnOrder(w, why)
@@ -227,7 +227,7 @@ func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdr
 }
 
 // returnOrder acts as dispatch: it refuses a queued order.
-func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
+func (h *testEnv) returnOrder(w Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(

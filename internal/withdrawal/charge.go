@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // charging holds what is known about the costs that a request's customer pays.
@@ -142,13 +141,13 @@ func newUncharged(reason string) *fault.Fault {
 		WithStep(fault.RepeatWithSameKey)
 }
 
-// chargeObject returns what a customer may be charged, as the API shows it; nil: nothing.
-func chargeObject(costs org.ChargedCosts, mintID int, c charge) *webhook.CustomerCharge {
+// newCharge returns what a customer may be charged; nil: nothing.
+func newCharge(costs org.ChargedCosts, mintID int, c charge) *CustomerCharge {
 	if costs == org.ChargeNone {
 		return nil
 	}
-	return &webhook.CustomerCharge{
-		Costs: string(costs), MintID: mintID, RentMax: c.held.String(), FailureMax: amountText(c.failureMax),
+	return &CustomerCharge{
+		Costs: costs, MintID: mintID, RentMax: c.held, FailureMax: c.failureMax,
 	}
 }
 

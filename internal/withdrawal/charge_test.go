@@ -53,7 +53,7 @@ func (c *fakeCosts) setCosts() {
 	c.fees.Rent = money.Zero
 }
 
-func (h *testEnv) wantCharged(w webhook.Withdrawal, rentMax, failureMax, charged string) {
+func (h *testEnv) wantCharged(w Withdrawal, rentMax, failureMax, charged string) {
 	h.t.Helper()
 	got, err := h.ByID(h.t.Context(), h.org, w.WithdrawalID)
 	if err != nil {
@@ -81,7 +81,7 @@ func (h *testEnv) wantEarned(want string) {
 }
 
 // wantPostings checks the causes and amounts of a withdrawal's ledger transfers, in order.
-func (h *testEnv) wantPostings(w webhook.Withdrawal, want ...string) {
+func (h *testEnv) wantPostings(w Withdrawal, want ...string) {
 	h.t.Helper()
 	var got []string
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
@@ -255,7 +255,7 @@ func TestWhatWasShownIsChargedWhateverTheSettingIsThen(t *testing.T) {
 	h.setSetting("chargeCustomerCosts", `"RENT_AND_FAILURES"`)
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("9000")}}
 	h.mustApprove(held)
-	for _, w := range []webhook.Withdrawal{held, free} {
+	for _, w := range []Withdrawal{held, free} {
 		if err := h.endOrder(
 			h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
 		); err != nil {
@@ -397,7 +397,7 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 	c.setCosts()
 	w := h.mustRequest(h.newRequest())
 	h.wantCharged(w, "0", "", "")
-	review := func(w webhook.Withdrawal, rent money.Amount) (r *signer.Refusal) {
+	review := func(w Withdrawal, rent money.Amount) (r *signer.Refusal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
 			r, err = h.ReviewRent(ctx, tx, h.loadOrder(w), rent)
 			return err

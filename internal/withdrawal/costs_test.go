@@ -22,7 +22,7 @@ import (
 const elsewhere = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 
 // revertOrder makes a withdrawal fail on the chain.
-func (h *testEnv) revertOrder(w webhook.Withdrawal) {
+func (h *testEnv) revertOrder(w Withdrawal) {
 	h.t.Helper()
 	h.setOrderStatus(w.WithdrawalID, "BROADCAST")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(w), "0xaa") })
@@ -31,14 +31,14 @@ func (h *testEnv) revertOrder(w webhook.Withdrawal) {
 	}
 }
 
-func (h *testEnv) payOrder(w webhook.Withdrawal) {
+func (h *testEnv) payOrder(w Withdrawal) {
 	h.t.Helper()
 	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xbb"}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *testEnv) mustApprove(w webhook.Withdrawal) webhook.Withdrawal {
+func (h *testEnv) mustApprove(w Withdrawal) Withdrawal {
 	h.t.Helper()
 	w, err := h.Approve(h.t.Context(), h.org, w.WithdrawalID, audit.Operator("ann"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *testEnv) mustApprove(w webhook.Withdrawal) webhook.Withdrawal {
 	return w
 }
 
-func (h *testEnv) wantReasons(w webhook.Withdrawal, want ...string) {
+func (h *testEnv) wantReasons(w Withdrawal, want ...string) {
 	h.t.Helper()
 	status := "PROCESSING"
 	if len(want) > 0 {
@@ -118,7 +118,7 @@ func TestPaymentsThatWereOrderedBeforeAFailureGoBackToPeople(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	first, second := h.mustRequest(h.newRequest()), h.mustRequest(h.newRequest())
-	review := func(w webhook.Withdrawal) (r *signer.Refusal) {
+	review := func(w Withdrawal) (r *signer.Refusal) {
 		o := h.loadOrder(w)
 		o.Chain, o.To = chain.Ethereum, stranger
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
@@ -239,7 +239,7 @@ func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	h, _ := newCostEnv(t)
 	h.mustRequest(func() Request { r := h.newRequest(); r.CustomerID = "bob"; return r }()) // creates the treasury
 	const at = 6
-	made := make([]webhook.Withdrawal, at)
+	made := make([]Withdrawal, at)
 	errs := make([]error, at)
 	// No request inserts its row before every request has summed up the costs or waits for its turn
 	// to do so.
@@ -335,7 +335,7 @@ func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	c.fees = nil
 	first, second := h.mustRequest(h.newRequest()), h.mustRequest(h.newRequest())
 	h.wantReasons(second)
-	review := func(w webhook.Withdrawal) (r *signer.Refusal) {
+	review := func(w Withdrawal) (r *signer.Refusal) {
 		o := h.loadOrder(w)
 		o.Chain, o.To, o.CustomerID = chain.Ethereum, stranger, alice
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {

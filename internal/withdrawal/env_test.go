@@ -147,7 +147,7 @@ func (h *testEnv) newRequest() Request {
 	return Request{MintID: usdc, CustomerID: alice, Amount: "1000", ToAddress: stranger, Actor: audit.APIKey(h.org)}
 }
 
-func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
+func (h *testEnv) mustRequest(r Request) Withdrawal {
 	h.t.Helper()
 	w, _, err := h.Request(h.t.Context(), h.org, r)
 	if err != nil {
@@ -157,7 +157,7 @@ func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
 }
 
 // requestHeld makes a withdrawal that waits for approval.
-func (h *testEnv) requestHeld() webhook.Withdrawal {
+func (h *testEnv) requestHeld() Withdrawal {
 	h.t.Helper()
 	r := h.newRequest()
 	r.RequireApproval = true
@@ -221,7 +221,7 @@ func (h *testEnv) eventTypes(withdrawalID string) []string {
 		if err := rows.Scan(&kind, &data); err != nil {
 			h.t.Fatal(err)
 		}
-		var w webhook.Withdrawal
+		var w Withdrawal
 		if err := json.Unmarshal(data, &w); err != nil {
 			h.t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func (h *testEnv) orderStatus(withdrawalID string) (status string) {
 	return status
 }
 
-func (h *testEnv) loadOrder(w webhook.Withdrawal) dispatch.Order {
+func (h *testEnv) loadOrder(w Withdrawal) dispatch.Order {
 	return dispatch.Order{ID: w.WithdrawalID, OrgID: h.org}
 }
 

@@ -68,7 +68,7 @@ func (h *testEnv) wantBooks(when, available, held, product string) {
 }
 
 // orderAmounts returns what the order of a withdrawal pays, and its deducted fee.
-func (h *testEnv) orderAmounts(w webhook.Withdrawal) (pays, kept money.Amount) {
+func (h *testEnv) orderAmounts(w Withdrawal) (pays, kept money.Amount) {
 	h.t.Helper()
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
 		h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID,

@@ -42,17 +42,17 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 	poor := func(h *testEnv, _ *Request) {
 		h.execAsOwner(`UPDATE address_funds SET held = credited WHERE mint_id = 1`)
 	}
-	approve := func(h *testEnv, id string) (webhook.Withdrawal, error) {
+	approve := func(h *testEnv, id string) (Withdrawal, error) {
 		return h.Approve(h.t.Context(), h.org, id, person)
 	}
-	remove := func(h *testEnv, id string) (webhook.Withdrawal, error) {
+	remove := func(h *testEnv, id string) (Withdrawal, error) {
 		return h.Remove(h.t.Context(), h.org, id, person, "")
 	}
 	for name, c := range map[string]struct {
 		before  []func(*testEnv, *Request)
 		says    risk.Severity // of the destination, "" for LOW
 		reasons []string      // why it waits; nil: it does not
-		decide  func(*testEnv, string) (webhook.Withdrawal, error)
+		decide  func(*testEnv, string) (Withdrawal, error)
 		goes    bool // to the chain
 		told    []string
 		left    string // available in the end

@@ -118,7 +118,7 @@ func newOrgRequest() OrganizationRequest {
 	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
 }
 
-func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
+func (o *orgEnv) mustRequestOrg(r OrganizationRequest) Withdrawal {
 	o.t.Helper()
 	w, _, err := o.RequestOrganization(o.t.Context(), o.ann, r)
 	if err != nil {
@@ -417,7 +417,7 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
 		n := 0
 		err := o.ForEach(
-			t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil },
+			t.Context(), o.org, Filter{Type: kind}, false, func(Withdrawal) error { n++; return nil },
 		)
 		if err != nil || n != want {
 			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)

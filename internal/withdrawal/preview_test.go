@@ -323,7 +323,7 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	var told []webhook.Withdrawal
+	var told []Withdrawal
 	rows, err := pgtest.OwnerPool(t, h.DB).Query(
 		t.Context(), `SELECT data FROM events WHERE resource_id = $1 ORDER BY resource_seq`, w.WithdrawalID,
 	)
@@ -333,7 +333,7 @@ func TestWhatTheCallerGivesAlongComesBackAndTheEventsCarryItsHandles(t *testing.
 	defer rows.Close()
 	for rows.Next() {
 		var raw []byte
-		var e webhook.Withdrawal
+		var e Withdrawal
 		if err := rows.Scan(&raw); err != nil {
 			t.Fatal(err)
 		}

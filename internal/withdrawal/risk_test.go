@@ -314,7 +314,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
 	ann := audit.Operator("ann")
-	refuse := func(w webhook.Withdrawal, reasons ...string) {
+	refuse := func(w Withdrawal, reasons ...string) {
 		t.Helper()
 		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann)
 		wantFault(t, err, fault.ApprovalRefused)
@@ -328,7 +328,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 		}
 		h.wantReplay(w.WithdrawalID)
 	}
-	approve := func(w webhook.Withdrawal) {
+	approve := func(w Withdrawal) {
 		t.Helper()
 		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil ||
 			got.Status != string(Processing) {
@@ -371,7 +371,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 }
 
 // requestScreened makes a held withdrawal whose address screens as low risk, and then as unknown.
-func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
+func (h *testEnv) requestScreened(o *fakeScreener) Withdrawal {
 	h.t.Helper()
 	o.setAnswer(risk.Low, nil)
 	w := h.requestHeld()

@@ -64,11 +64,11 @@ func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
-	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
-		"REJECTED": func(id string) (webhook.Withdrawal, error) {
+	for status, end := range map[string]func(id string) (Withdrawal, error){
+		"REJECTED": func(id string) (Withdrawal, error) {
 			return h.Remove(t.Context(), h.org, id, person, "no")
 		},
-		"CANCELLED": func(id string) (webhook.Withdrawal, error) {
+		"CANCELLED": func(id string) (Withdrawal, error) {
 			return h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 		},
 	} {

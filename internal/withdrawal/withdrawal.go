@@ -23,6 +23,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/id"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -50,6 +51,7 @@ type Service struct {
 	Chains  chain.Chains
 	Wallets AddressIssuer
 	Prices  price.Source
+	Events  event.Recorder
 	// Risk configures the screening of destinations; its zero value screens nothing.
 	Risk risk.Policy
 	// Whitelist says where an organization's own money may go; nil: to no address.
