@@ -22,13 +22,13 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin"
 	"github.com/cofferpay/coffer/internal/chain/evm"
-	"github.com/cofferpay/coffer/internal/delivery"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/remote"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 )
 
 // secretBytes is the length of a MAC key.
