@@ -28,24 +28,25 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
-	"github.com/cofferpay/coffer/internal/delivery"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/seal"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/internal/whitelist"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -158,10 +159,10 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
-		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
-		Transfers:   transfer.New(db),
+		Withdrawals: &withdrawal.Service{DB: db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices},
+		Transfers:   transfer.New(db, wire.NewRecorder()),
 		Deposits: &deposit.Service{
-			DB: db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
+			Events: wire.NewRecorder(), DB: db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
 		},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",

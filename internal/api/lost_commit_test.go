@@ -15,16 +15,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -324,9 +325,9 @@ func (q *queue) process(db *pg.DB) *process {
 	p := &process{queue: q, owner: pgtest.OwnerPool(q.t, q.db)}
 	conf := q.conf
 	book := wallet.New(db, q.signer, q.attest)
-	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
+	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db, wire.NewRecorder())
 	conf.Deposits = &deposit.Service{
-		DB: db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
+		Events: wire.NewRecorder(), DB: db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
 	}
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book

@@ -12,9 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // The share of one organization in the pool of these tests.
@@ -35,7 +36,7 @@ func (h *testEnv) small(turn time.Duration) {
 	h.conf.DB, h.conf.TurnMax = db, turn
 	withdrawals := *h.conf.Withdrawals
 	withdrawals.DB = db
-	h.conf.Withdrawals, h.conf.Transfers = &withdrawals, transfer.New(db)
+	h.conf.Withdrawals, h.conf.Transfers = &withdrawals, transfer.New(db, wire.NewRecorder())
 	h.restart()
 }
 

@@ -14,21 +14,22 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 const (
@@ -120,7 +121,7 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
 	r.service = &deposit.Service{
-		DB: r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
+		Events: wire.NewRecorder(), DB: r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
 	}
 	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)

@@ -12,26 +12,27 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pagination"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -78,7 +79,7 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 // newService returns another deposit service on the chain of the environment.
 func (w *testEnv) newService(screens risk.Policy, prices price.Source) *deposit.Service {
 	return &deposit.Service{
-		DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
+		Events: wire.NewRecorder(), DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
 		Owners: deposit.NewOwners(owners()), Prices: prices, Risk: screens, GrantKey: grantKey(), Voider: w.voids,
 		Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 	}

@@ -8,20 +8,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // fakeScreener is a provider that gives the test's verdict about each address.
@@ -241,7 +242,7 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 	w.c.Mine(4)
 	w.walkFinal(t)
 	blind := &deposit.Service{
-		DB: w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
+		Events: wire.NewRecorder(), DB: w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 		Risk:   risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
 		Log:    slog.New(slog.DiscardHandler),

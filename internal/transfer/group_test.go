@@ -14,9 +14,10 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 const callers = 64
@@ -25,7 +26,7 @@ const callers = 64
 func (h *testEnv) newService() (*transfer.Service, *pg.DB) {
 	h.t.Helper()
 	db := pgtest.Open(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now)
-	return transfer.New(db), db
+	return transfer.New(db, wire.NewRecorder()), db
 }
 
 // blockAccount blocks an organization's writer until the returned function is called: its first
@@ -403,7 +404,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 			d := pgtest.DatabaseOf(t, h.db)
 			d.URL = p.Start(t, d.URL)
 			direct := h.service
-			h.service = transfer.New(pgtest.Open(t, d, time.Now))
+			h.service = transfer.New(pgtest.Open(t, d, time.Now), wire.NewRecorder())
 			loss.Nth = 2 // the first is that of the blocking transaction
 			p.LoseNext(loss)
 			requests := []transfer.Request{

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/id"
-	"github.com/cofferpay/coffer/internal/pagination"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,

@@ -23,13 +23,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/groupcommit"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/groupcommit"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Limits of the writers.

@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/freeze"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pagination"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -121,7 +122,7 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	s.must(err)
 	shop, rich := sim.Address("shop"), sim.Address("rich")
 	operator := audit.Operator("op_1")
-	transfers := transfer.New(s.db)
+	transfers := transfer.New(s.db, wire.NewRecorder())
 	status := func(orderID string) (status string) {
 		t.Helper()
 		s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 
-	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // NewRecorder returns the recorder of events that every feature gets.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Status is the state of a withdrawal in the books.
