@@ -27,7 +27,6 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // process is the two interfaces of one process, and what the program's commands call, with their
@@ -364,14 +363,14 @@ func (q *queue) process(db *pg.DB) *process {
 }
 
 // says returns what the interface would answer to the error of a command.
-func (p *process) says(w webhook.Withdrawal, err error) reply {
+func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 	p.t.Helper()
 	recorder := newRecorder()
 	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/", nil)
 	if err != nil {
 		(&api{surface: &organizations, log: newLogger(io.Discard)}).writeError(recorder, r, err)
 	} else {
-		writeJSON(recorder, http.StatusOK, w)
+		writeJSON(recorder, http.StatusOK, wire.Withdrawal(w))
 	}
 	out := reply{status: recorder.Code, raw: recorder.Body.Bytes()}
 	if err := json.Unmarshal(out.raw, &out.body); err != nil {

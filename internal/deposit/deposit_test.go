@@ -269,7 +269,9 @@ func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, w.org, f, pagination.Page{})
-		items = found.Items
+		for _, d := range found.Items {
+			items = append(items, wire.Deposit(d))
+		}
 		return err
 	})
 	if err != nil {
@@ -973,7 +975,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 	var walked []string
 	p := pagination.Page{Limit: 3, Desc: true}
 	for {
-		var found pagination.Result[webhook.Deposit]
+		var found pagination.Result[deposit.Deposit]
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = deposit.List(ctx, tx, w.org, deposit.Filter{}, p)
 			return err
@@ -982,7 +984,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 			t.Fatalf("List: %v", err)
 		}
 		for _, d := range found.Items {
-			walked = append(walked, d.DepositID)
+			walked = append(walked, d.ID)
 		}
 		if found.NextCursor == nil {
 			break

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // stallOwner owns wallets of a purpose that this package does not know. It notes the deposits that

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/testing/statediagram"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {

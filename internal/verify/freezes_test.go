@@ -97,7 +97,7 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		held, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: "FLAGGED"}, pagination.Page{})
 		for _, d := range held.Items {
-			flagged = append(flagged, d.DepositID)
+			flagged = append(flagged, d.ID)
 		}
 		return err
 	}))

@@ -221,7 +221,7 @@ func (h *testEnv) eventTypes(withdrawalID string) []string {
 		if err := rows.Scan(&kind, &data); err != nil {
 			h.t.Fatal(err)
 		}
-		var w Withdrawal
+		var w webhook.Withdrawal
 		if err := json.Unmarshal(data, &w); err != nil {
 			h.t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func (h *testEnv) orderStatus(withdrawalID string) (status string) {
 }
 
 func (h *testEnv) loadOrder(w Withdrawal) dispatch.Order {
-	return dispatch.Order{ID: w.WithdrawalID, OrgID: h.org}
+	return dispatch.Order{ID: w.ID, OrgID: h.org}
 }
 
 func wantFault(t *testing.T, err error, want fault.Code) {
@@ -270,4 +270,12 @@ func runParallel(n int, fn func(i int)) {
 	}
 	close(start)
 	wg.Wait()
+}
+
+func reasonTexts(reasons []Reason) []string {
+	texts := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		texts = append(texts, string(r))
+	}
+	return texts
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // hookedVoidSigner calls a function once it has voided a payment, before the caller gets the
@@ -68,7 +67,7 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 			t.Run(mode+", "+name, func(t *testing.T) {
 				t.Parallel()
 				h, f := newVoidEnv(t)
-				id := c.made(h).WithdrawalID
+				id := c.made(h).ID
 				p := &pgtest.Proxy{}
 				s := h.serviceThrough(p, func() { p.CommitAction.Store(atCommit) })
 				if !c.release {
