@@ -164,7 +164,9 @@ func (a *api) listDeposits(c *call) (answer, error) {
 	if c.table {
 		return csvExport(a, c, "deposits", depositColumns,
 			snapshotReader(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-				return deposit.ForEach(ctx, tx, c.org, f, desc, func(d deposit.Deposit) error { return row(wire.Deposit(d)) })
+				return deposit.ForEach(
+					ctx, tx, c.org, f, desc, func(d deposit.Deposit) error { return row(wire.Deposit(d)) },
+				)
 			}))
 	}
 	p, err := a.readPage(c, "deposits")

@@ -34,7 +34,8 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		c.Mint(payer, contract, money.Units(1_000_000))
 	}
 	desk := &deposit.Service{
-		Events: wire.NewRecorder(), DB: h.db, Wallets: h.book, Owners: depositOwners(),
+		Events: wire.NewRecorder(),
+		DB:     h.db, Wallets: h.book, Owners: depositOwners(),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
 		Log:    newLogger(io.Discard),
 	}

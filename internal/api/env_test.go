@@ -159,10 +159,13 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
-		Withdrawals: &withdrawal.Service{DB: db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices},
-		Transfers:   transfer.New(db, wire.NewRecorder()),
+		Withdrawals: &withdrawal.Service{
+			DB: db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
+		},
+		Transfers: transfer.New(db, wire.NewRecorder()),
 		Deposits: &deposit.Service{
-			Events: wire.NewRecorder(), DB: db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
+			Events: wire.NewRecorder(),
+			DB:     db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
 		},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",

@@ -326,7 +326,8 @@ func (q *queue) process(db *pg.DB) *process {
 	book := wallet.New(db, q.signer, q.attest)
 	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db, wire.NewRecorder())
 	conf.Deposits = &deposit.Service{
-		Events: wire.NewRecorder(), DB: db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
+		Events: wire.NewRecorder(),
+		DB:     db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
 	}
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book

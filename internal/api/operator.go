@@ -281,7 +281,8 @@ func (a *api) listAllDeposits(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: newPage(
-		a, c, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} },
+		a, c, list, found,
+		func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} },
 	)}, nil
 }
 

@@ -121,7 +121,8 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	r.to = common.HexToAddress(string(a.Address))
 	log := slog.New(slog.DiscardHandler)
 	r.service = &deposit.Service{
-		Events: wire.NewRecorder(), DB: r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
+		Events: wire.NewRecorder(),
+		DB:     r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
 	}
 	r.reader = c.Reader
 	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)

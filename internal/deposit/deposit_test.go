@@ -79,7 +79,8 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 // newService returns another deposit service on the chain of the environment.
 func (w *testEnv) newService(screens risk.Policy, prices price.Source) *deposit.Service {
 	return &deposit.Service{
-		Events: wire.NewRecorder(), DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
+		Events: wire.NewRecorder(),
+		DB:     w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
 		Owners: deposit.NewOwners(owners()), Prices: prices, Risk: screens, GrantKey: grantKey(), Voider: w.voids,
 		Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 	}

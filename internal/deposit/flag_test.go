@@ -242,7 +242,8 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 	w.c.Mine(4)
 	w.walkFinal(t)
 	blind := &deposit.Service{
-		Events: wire.NewRecorder(), DB: w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
+		Events: wire.NewRecorder(),
+		DB:     w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 		Risk:   risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
 		Log:    slog.New(slog.DiscardHandler),

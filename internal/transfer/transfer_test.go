@@ -30,7 +30,7 @@ func TestATransferMovesTheAmountAtOnce(t *testing.T) {
 	r := newRequest("k1", ann, custody, "400")
 	r.Reference, r.Metadata = &reference, map[string]string{"a": "b"}
 	out := h.mustTransfer(r)
-	if out.Replayed || out.Transfer.Amount.String() != "400" || out.Transfer.Amount.Decimal(out.Transfer.Mint.Decimals) != "0.0004" ||
+	if out.Replayed || out.Transfer.Amount.String() != "400" || out.Transfer.Mint.Decimals != 6 ||
 		*out.Transfer.From.CustomerID != "ann" || *out.Transfer.To.Product != "CUSTODIAL" {
 		t.Errorf("got %+v, want 400 from ann to CUSTODIAL", out)
 	}

@@ -188,7 +188,8 @@ func (s *service) kept(withdrawalID string, to chain.Address, amount, others str
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
-	if w.Status != "COMPLETED" || w.FeeMode != withdrawal.FeeDeducted || w.Amount.String() != amount || w.NetworkFee == nil {
+	if w.Status != "COMPLETED" || w.FeeMode != withdrawal.FeeDeducted || w.Amount.String() != amount ||
+		w.NetworkFee == nil {
 		s.Fatalf("got %+v, want it completed with its fee", w)
 	}
 	fee := *w.NetworkFee

@@ -101,7 +101,8 @@ func resolution(r *deposit.Resolution) *webhook.Resolution {
 		Decision: r.Decision, Reason: r.Reason, Reference: r.Reference, Note: r.Note,
 		DecidedAt: webhook.At(r.DecidedAt),
 		DecidedBy: webhook.Actor{Type: r.DecidedBy.Kind, ID: r.DecidedBy.ID, Name: r.DecidedByName},
-		ToAddress: text(r.ToAddress), TxHash: text(r.TxHash), Amount: amount(r.Amount), NetworkFee: amount(r.NetworkFee),
+		ToAddress: text(r.ToAddress), TxHash: text(r.TxHash), Amount: amount(r.Amount),
+		NetworkFee: amount(r.NetworkFee),
 	}
 }
 

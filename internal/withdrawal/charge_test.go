@@ -105,7 +105,8 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	}
 	customer, to := alice, stranger
 	e, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc, CustomerID: &customer, ToAddress: &to})
-	if err != nil || e.CustomerCharge == nil || e.CustomerCharge.RentMax.String() != "301" || e.MaxAmount.String() != "999699" {
+	if err != nil || e.CustomerCharge == nil || e.CustomerCharge.RentMax.String() != "301" ||
+		e.MaxAmount.String() != "999699" {
 		t.Fatalf("estimate: got %+v %v, want 301, and 999699 at most", e, err)
 	}
 

@@ -142,7 +142,8 @@ func (s *Service) writeRequest(
 			$29, $30, $31, $32, $33, $34)`,
 		withdrawalID, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
 		r.IdempotencyKey, f.digest, r.Reference, r.Metadata, p.Status, p.Status == AwaitingApproval, p.Reasons,
-		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule, newStoredScreening(p.Screening.Decision),
+		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
+		newStoredScreening(p.Screening.Decision),
 		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
 		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
 		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)

@@ -27,7 +27,8 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 	w := h.mustRequest(h.newRequest())
 	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount.String() != "1000" ||
 		w.Amount.Decimal(w.Mint.Decimals) != "0.001" ||
-		w.ToAddress != stranger || w.USDValue.Cents() != "0.00" || *w.NetworkFeeMintID != eth || w.Mint.Symbol != "USDC" {
+		w.ToAddress != stranger || w.USDValue.Cents() != "0.00" || *w.NetworkFeeMintID != eth ||
+		w.Mint.Symbol != "USDC" {
 		t.Errorf("got %+v, want a withdrawal that is processing", w)
 	}
 	h.wantBalances("999000", "1000")
