@@ -63,10 +63,10 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		object any
 		empty  []string
 	}{
-		"deposit":                          {wire.Deposit(d), []string{"Swap", "DepositSwapID"}},
-		"withdrawal":                       {wire.Withdrawal(w), []string{"Product", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
-		"withdrawal of the organization's": {wire.Withdrawal(own), []string{"CustomerID", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
-		"transfer":                         {wire.Transfer(tr), nil},
+		"deposit":    {wire.Deposit(d), []string{"Swap", "DepositSwapID"}},
+		"customer's": {wire.Withdrawal(w), []string{"Product", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
+		"own":        {wire.Withdrawal(own), []string{"CustomerID", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
+		"transfer":   {wire.Transfer(tr), nil},
 	} {
 		var empty []string
 		listEmpty(reflect.ValueOf(c.object), "", &empty)

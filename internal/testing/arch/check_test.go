@@ -65,10 +65,22 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"adapter in app", "internal/app/a.go", imports("app", module+"/internal/chain/evm"), tree.checkImports, ""},
 		{"test help in code", "internal/deposit/a.go", imports("deposit", module+"/internal/platform/pg/pgtest"), tree.checkImports, "tests only"},
 		{"test help in a test", "internal/deposit/a_test.go", imports("deposit", module+"/internal/platform/pg/pgtest"), tree.checkImports, ""},
-		{"objects in a feature", "internal/deposit/a.go", imports("deposit", module+"/webhook"), tree.checkImports, "wire turns it"},
-		{"objects in a test", "internal/deposit/a_test.go", imports("deposit", module+"/webhook"), tree.checkImports, ""},
-		{"encoders in a feature", "internal/deposit/a.go", imports("deposit", module+"/internal/wire"), tree.checkImports, "imports point down"},
-		{"encoders in a test", "internal/deposit/a_test.go", imports("deposit", module+"/internal/wire"), tree.checkImports, ""},
+		{
+			"objects in a feature", "internal/deposit/a.go", imports("deposit", module+"/webhook"),
+			tree.checkImports, "wire turns it",
+		},
+		{
+			"objects in a test", "internal/deposit/a_test.go", imports("deposit", module+"/webhook"),
+			tree.checkImports, "",
+		},
+		{
+			"encoders in a feature", "internal/deposit/a.go", imports("deposit", module+"/internal/wire"),
+			tree.checkImports, "imports point down",
+		},
+		{
+			"encoders in a test", "internal/deposit/a_test.go", imports("deposit", module+"/internal/wire"),
+			tree.checkImports, "",
+		},
 		{"objects in app", "internal/app/a.go", imports("app", module+"/webhook"), tree.checkImports, ""},
 		{"reserved", "internal/deposit/a.go", imports("deposit", module+"/internal/tool"), tree.checkImports, "only internal/app"},
 		{"reserved in app", "internal/app/a.go", imports("app", module+"/internal/tool"), tree.checkImports, ""},
