@@ -1,0 +1,168 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/pg/pgtest"
+)
+
+// The key of a payment compares each of its terms with the withdrawal, and that of a return with the
+// resolution. It holds for both roles of the program and for the owner.
+func TestAnOrderSaysWhatItsCauseSays(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.insertCauses()
+	for name, c := range map[string]struct{ cause, values, constraint string }{
+		"a payment as it was accepted": {"wd_new", `{}`, ""},
+		"of no withdrawal":             {"wd_new", `{"order_id": "wd_none"}`, "dispatch_orders_as_accepted"},
+		"of a resolution":              {"wd_new", `{"order_id": "res_new"}`, "dispatch_orders_as_accepted"},
+		"for another organization": {
+			"wd_new", `{"org_id": "org_other", "wallet_id": "we_other"}`, "dispatch_orders_as_accepted",
+		},
+		"of another mint": {
+			"wd_new", `{"mint_id": 1, "contract": "` + tokenContract + `", "amount": 50, "fee_deducted": 0}`,
+			"dispatch_orders_as_accepted",
+		},
+		"on another chain": {"wd_new", `{"chain": "BITCOIN", "mint_id": 3}`, "dispatch_orders_as_accepted"},
+		"of more":          {"wd_new", `{"amount": 46}`, "dispatch_orders_as_accepted"},
+		"of the whole, with its fee": {
+			"wd_new", `{"amount": 50, "fee_deducted": 0}`, "dispatch_orders_as_accepted",
+		},
+		"to another address":      {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
+		"of another customer":     {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
+		"of nobody":               {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
+		"with another limit":      {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
+		"without its limit":       {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
+		"with another kept fee":   {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
+		"a product's as accepted": {"wd_prod", `{}`, ""},
+		"of another product":      {"wd_prod", `{"product": "CHECKOUT"}`, "dispatch_orders_as_accepted"},
+		"to another entry":        {"wd_prod", `{"whitelisted_address_id": "wla_2"}`, "dispatch_orders_as_accepted"},
+		"of a customer in place of a product": {
+			"wd_prod", `{"customer_id": "ann", "product": null, "whitelisted_address_id": null}`,
+			"dispatch_orders_as_accepted",
+		},
+		"of one that waits for approval": {"wd_wait", `{}`, "dispatch_orders_in_step"},
+
+		"a return as it was decided": {"res_new", `{}`, ""},
+		"a return that the treasury pays for": {
+			"res_new", `{"wallet_id": "we_tre", "from_wallet_id": "we_dep"}`, "",
+		},
+		"a return of nothing decided": {"res_new", `{"order_id": "res_none"}`, "dispatch_orders_as_decided"},
+		"a return of an approval":     {"res_kept", `{}`, "dispatch_orders_as_decided"},
+		"a return by a payment's id":  {"res_new", `{"order_id": "wd_new"}`, "dispatch_orders_as_decided"},
+		"a return of another organization": {
+			"res_new", `{"org_id": "org_other", "wallet_id": "we_other"}`, "dispatch_orders_as_decided",
+		},
+		"a return on another chain":     {"res_new", `{"chain": "BITCOIN", "mint_id": 3}`, "dispatch_orders_as_decided"},
+		"a return from another address": {"res_new", `{"wallet_id": "we_own"}`, "dispatch_orders_as_decided"},
+		"a return from another address, at the treasury's fee": {
+			"res_new", `{"wallet_id": "we_tre", "from_wallet_id": "we_own"}`, "dispatch_orders_as_decided",
+		},
+		"a return of another mint": {
+			"res_new", `{"mint_id": 1, "contract": "` + tokenContract + `"}`, "dispatch_orders_as_decided",
+		},
+		"a return of more":            {"res_new", `{"amount": 8}`, "dispatch_orders_as_decided"},
+		"a return to another address": {"res_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_decided"},
+		"a return that failed":        {"res_gone", `{}`, "dispatch_orders_in_step"},
+		"a return that ended before":  {"res_new", `{"status": "WITHDRAWN"}`, "dispatch_orders_in_step"},
+		"a return that was called a PAYMENT": {
+			"res_new", `{"purpose": "PAYMENT"}`, "dispatch_orders_as_accepted",
+		},
+	} {
+		for _, writer := range slices.Sorted(maps.Keys(h.writers())) {
+			if writer == "coffer_app" && strings.Contains(c.values, "org_other") {
+				continue // row level security refuses that
+			}
+			err := h.writers()[writer](h.insertOrderOf(c.cause, c.values))
+			if c.constraint == "" && err != nil || c.constraint != "" && !pg.ViolatesConstraint(err, c.constraint) {
+				t.Errorf("%s, by %s: got %v, want a violation of %q", name, writer, err, c.constraint)
+			}
+		}
+	}
+	// Nor does a withdrawal keep another fee than the order that was refused once.
+	for writer, exec := range h.writers() {
+		err := exec(`UPDATE withdrawals SET fee_deducted = 5 WHERE withdrawal_id = 'wd_refused'`)
+		if !pg.ViolatesConstraint(err, "dispatch_orders_as_accepted") {
+			t.Errorf("another fee, by %s: got %v, want a violation of dispatch_orders_as_accepted", writer, err)
+		}
+	}
+}
+
+// errKept rolls a change back that the tables let pass.
+var errKept = fmt.Errorf("let pass")
+
+// writers returns what executes a statement with its deferred checks and rolls it back: as each role
+// of the program and as the owner.
+func (h *testEnv) writers() map[string]func(sql string) error {
+	run := func(in func(context.Context, func(context.Context, pg.Tx) error) error) func(string) error {
+		return func(sql string) error {
+			err := in(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				if _, err := tx.Exec(ctx, sql); err != nil {
+					return err
+				}
+				if _, err := tx.Exec(ctx, `SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
+					return err
+				}
+				return errKept
+			})
+			if err == errKept {
+				return nil
+			}
+			return err
+		}
+	}
+	return map[string]func(string) error{
+		"coffer_system": run(h.db.InSystem),
+		"coffer_app": run(func(ctx context.Context, fn func(context.Context, pg.Tx) error) error {
+			return h.db.InOrg(ctx, h.org, fn)
+		}),
+		"the owner": func(sql string) error {
+			_, err := h.owner.Exec(h.t.Context(), `BEGIN; `+sql+`; SET CONSTRAINTS ALL IMMEDIATE; ROLLBACK`)
+			return err
+		},
+	}
+}
+
+// insertCauses inserts withdrawals and resolutions that no order has yet.
+func (h *testEnv) insertCauses() {
+	h.t.Helper()
+	h.strangers()
+	h.exec(`INSERT INTO wallets VALUES ('we_other', 'org_other', 'EVM', 'TREASURY', '', 'x', '0xwe_other', '', now())`)
+	h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, request_digest,
+			status, requires_approval, approval_reasons, created_at, fee_mode, fee_deducted, max_network_fee)
+		SELECT id, $1, CASE WHEN id <> 'wd_prod' THEN 'ann' END, CASE id WHEN 'wd_prod' THEN 'CUSTODIAL' END, CASE id WHEN 'wd_prod' THEN 'wla_1' END,
+			2, 'ETHEREUM', 50, '0xsomebody', '', CASE WHEN id IN ('wd_wait', 'wd_refused') THEN 'AWAITING_APPROVAL' ELSE 'PROCESSING' END,
+			false, '{TEST}', now(), 'DEDUCTED', CASE WHEN id <> 'wd_refused' THEN 5 END, CASE id WHEN 'wd_new' THEN 12 END
+		FROM unnest(ARRAY['wd_new', 'wd_prod', 'wd_wait', 'wd_refused']) id`, h.org)
+	h.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at, decided_by_kind, decided_by, chain,
+			wallet_id, mint_id, to_address, sent, ended_at, failure)
+		SELECT id, $1, id, CASE id WHEN 'res_kept' THEN 'APPROVED' ELSE 'REJECTED' END, status, now(), 'USER', 'usr_1', 'ETHEREUM', 'we_dep', 2,
+			CASE WHEN id <> 'res_kept' THEN '0xsomebody' END, CASE WHEN id <> 'res_kept' THEN 7 END,
+			CASE WHEN status <> 'OPEN' THEN now() END, CASE status WHEN 'FAILED' THEN 'TEST' END
+		FROM (VALUES ('res_new', 'OPEN'), ('res_kept', 'DONE'), ('res_gone', 'FAILED')) r (id, status)`, h.org)
+	h.exec(h.insertOrderOf("wd_refused", `{"status": "REFUSED", "amount": 50, "fee_deducted": 0}`))
+}
+
+// insertOrderOf returns the statement that inserts the order of one of these causes, as it has to be
+// except for some values.
+func (h *testEnv) insertOrderOf(cause, values string) string {
+	order := map[string]string{
+		"wd_new":  `{"amount": 45, "fee_deducted": 5, "fee_max": 12, "customer_id": "ann"}`,
+		"wd_prod": `{"amount": 45, "fee_deducted": 5, "product": "CUSTODIAL", "whitelisted_address_id": "wla_1"}`,
+		"wd_wait": `{"amount": 45, "fee_deducted": 5, "customer_id": "ann"}`, "wd_refused": `{"customer_id": "ann"}`,
+	}[cause]
+	if order == "" {
+		order = `{"purpose": "RETURN", "wallet_id": "we_dep", "amount": 7}`
+	}
+	columns := pgtest.WrittenColumns(h.t, h.db, "dispatch_orders")
+	return fmt.Sprintf(`INSERT INTO dispatch_orders (%[1]s) SELECT %[1]s FROM jsonb_populate_record(
+		(SELECT o FROM dispatch_orders o WHERE order_id = 'wd_queued'),
+		'{"order_id": "%[2]s", "customer_id": null, "mint_id": 2, "contract": ""}'::jsonb || '%[3]s' || '%[4]s')`,
+		columns, cause, order, values)
+}
