@@ -166,3 +166,73 @@ func (h *testEnv) insertOrderOf(cause, values string) string {
 		'{"order_id": "%[2]s", "customer_id": null, "mint_id": 2, "contract": ""}'::jsonb || '%[3]s' || '%[4]s')`,
 		columns, cause, order, values)
 }
+
+// A cause and its order are in the states that belong together, and both have posted what these
+// states cost, for the system's role and for the owner.
+func TestAnOrderAndItsCauseAreInStep(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.insertCauses()
+	// Payments whose ends keep a fee are out, and a return has ended in the deposit alone.
+	for nonce, id := range []string{"wd_new", "wd_prod"} {
+		h.exec(h.insertOrderOf(id, `{"status": "BROADCAST", "tx_hash": "hash_`+id+`"}`))
+		h.exec(`UPDATE withdrawals SET status = 'BROADCAST', tx_hash = 'x' WHERE withdrawal_id = $1`, id)
+		h.exec(`INSERT INTO dispatch_slots SELECT wallet_id, chain, 800 + $1, org_id, order_id, 0, now() FROM dispatch_orders WHERE order_id = $2`, nonce, id)
+	}
+	h.exec(`UPDATE withdrawals SET restored_at = now(), owed = 5 WHERE withdrawal_id = 'wd_wait'`)
+	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position,
+			log_index, height, block_hash, proof_id, status, chain_status, created_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_to)
+		SELECT 'res_new', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 7, address, from_address, 'tx_res', kind, position,
+			log_index, height, block_hash, proof_id, 'REJECTED', chain_status, created_at, true, now(), 'HIGH', '{}', '0xsomebody'
+		FROM deposits WHERE deposit_id = 'dep_coin'`)
+	const paid = `UPDATE dispatch_orders SET status = 'PAID', fee = 0,
+		proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM') WHERE order_id = `
+	columns := pgtest.WrittenColumns(t, h.db, "dispatch_orders")
+	for name, c := range map[string]struct{ sql, constraint string }{
+		"a withdrawal in progress without an order": {
+			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
+				requires_approval, approval_reasons, created_at)
+			SELECT 'wd_lie', org_id, customer_id, mint_id, chain, 1, to_address, '', 'PROCESSING', false, '{}', now()
+			FROM withdrawals WHERE withdrawal_id = 'wd_held';` +
+				moved("WITHDRAWAL_HOLD", "wd_lie", "1", "CUSTOMER", "WITHDRAWING", "1", "0") + ` AND c.subject = d.subject`,
+			"withdrawals_as_ordered",
+		},
+		"a debt that was not posted": {
+			`UPDATE withdrawals SET owed = 4, collections = 1 WHERE withdrawal_id = 'wd_wait'`, "withdrawals_owed_posted",
+		},
+		"a restored debt that was not posted": {
+			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
+				requires_approval, approval_reasons, created_at, restored_at, owed)
+			SELECT 'wd_lie', org_id, customer_id, mint_id, chain, 1, to_address, '', 'AWAITING_APPROVAL', true, '{TEST}', now(), now(), 1
+			FROM withdrawals WHERE withdrawal_id = 'wd_held';` +
+				moved("WITHDRAWAL_HOLD", "wd_lie", "1", "CUSTOMER", "WITHDRAWING", "1", "0") + ` AND c.subject = d.subject`,
+			"withdrawals_owed_posted",
+		},
+		"a paid order that was charged to nobody": {
+			insertOrder + `(SELECT o FROM dispatch_orders o WHERE order_id = 'gas_done'), '{"order_id": "gas_lie", "trigger": "RESTORED"}');
+			INSERT INTO internal_orders SELECT order_id, org_id, purpose, trigger FROM dispatch_orders WHERE order_id = 'gas_lie';
+			INSERT INTO dispatch_slots SELECT wallet_id, chain, next_nonce, org_id, 'gas_lie', 0, now() FROM dispatch_accounts WHERE wallet_id = 'we_tre';
+			UPDATE dispatch_accounts SET next_nonce = next_nonce + 1 WHERE wallet_id = 'we_tre'`,
+			"dispatch_orders_charged",
+		},
+		"a payment whose kept fee was not posted": {paid + `'wd_new'`, "dispatch_orders_fee_kept"},
+		"a payment whose own fee was not prepaid": {
+			paid + `'wd_prod'; UPDATE withdrawals SET status = 'COMPLETED' WHERE withdrawal_id = 'wd_prod';` +
+				moved("WITHDRAWAL_FEE", "wd_prod", "2", "CUSTODY", "GAS", "5", "0"), "dispatch_orders_fee_prepaid",
+		},
+		"a return that is done without its order": {
+			`UPDATE deposit_resolutions SET status = 'DONE', ended_at = now() WHERE resolution_id = 'res_new'`,
+			"deposit_resolutions_as_decided",
+		},
+	} {
+		for writer, exec := range h.writers() {
+			if writer == "coffer_app" {
+				continue // it has no right to some of these columns
+			}
+			err := exec(strings.ReplaceAll(c.sql, "written_columns", columns))
+			if !pg.ViolatesConstraint(err, c.constraint) {
+				t.Errorf("%s, by %s: got %v, want a violation of %s", name, writer, err, c.constraint)
+			}
+		}
+	}
+}
