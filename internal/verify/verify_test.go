@@ -157,6 +157,10 @@ var tamperings = []struct {
 	}},
 	{"I-02-constraints", "a foreign key that is not looked at", []string{`ALTER TABLE deposits DISABLE TRIGGER ALL`}},
 	{
+		"I-02-constraints", "a key of what a writer says",
+		[]string{`ALTER TABLE dispatch_orders ALTER COLUMN payment_terms DROP EXPRESSION`},
+	},
+	{
 		"I-02-constraints",
 		"a column that may be empty",
 		[]string{`ALTER TABLE withdrawals ALTER COLUMN to_address DROP NOT NULL`},
