@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 // The key of a payment compares each of its terms with the withdrawal, and that of a return with the
