@@ -36,7 +36,7 @@ func TestAnOrderSaysWhatItsCauseSays(t *testing.T) {
 		},
 		"to another address":      {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
 		"of another customer":     {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
-		"of nobody":               {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
+		"of no customer":          {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
 		"with another limit":      {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
 		"without its limit":       {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
 		"with another kept fee":   {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
@@ -59,7 +59,9 @@ func TestAnOrderSaysWhatItsCauseSays(t *testing.T) {
 		"a return of another organization": {
 			"res_new", `{"org_id": "org_other", "wallet_id": "we_other"}`, "dispatch_orders_as_decided",
 		},
-		"a return on another chain":     {"res_new", `{"chain": "BITCOIN", "mint_id": 3}`, "dispatch_orders_as_decided"},
+		"a return on another chain": {
+			"res_new", `{"chain": "BITCOIN", "mint_id": 3}`, "dispatch_orders_as_decided",
+		},
 		"a return from another address": {"res_new", `{"wallet_id": "we_own"}`, "dispatch_orders_as_decided"},
 		"a return from another address, at the treasury's fee": {
 			"res_new", `{"wallet_id": "we_tre", "from_wallet_id": "we_own"}`, "dispatch_orders_as_decided",
@@ -134,17 +136,20 @@ func (h *testEnv) insertCauses() {
 	h.t.Helper()
 	h.strangers()
 	h.exec(`INSERT INTO wallets VALUES ('we_other', 'org_other', 'EVM', 'TREASURY', '', 'x', '0xwe_other', '', now())`)
-	h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id, chain, amount, to_address, request_digest,
-			status, requires_approval, approval_reasons, created_at, fee_mode, fee_deducted, max_network_fee)
-		SELECT id, $1, CASE WHEN id <> 'wd_prod' THEN 'ann' END, CASE id WHEN 'wd_prod' THEN 'CUSTODIAL' END, CASE id WHEN 'wd_prod' THEN 'wla_1' END,
-			2, 'ETHEREUM', 50, '0xsomebody', '', CASE WHEN id IN ('wd_wait', 'wd_refused') THEN 'AWAITING_APPROVAL' ELSE 'PROCESSING' END,
-			false, '{TEST}', now(), 'DEDUCTED', CASE WHEN id <> 'wd_refused' THEN 5 END, CASE id WHEN 'wd_new' THEN 12 END
+	h.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, product, whitelisted_address_id, mint_id,
+			chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, created_at,
+			fee_mode, fee_deducted, max_network_fee)
+		SELECT id, $1, CASE WHEN id <> 'wd_prod' THEN 'ann' END, CASE id WHEN 'wd_prod' THEN 'CUSTODIAL' END,
+			CASE id WHEN 'wd_prod' THEN 'wla_1' END, 2, 'ETHEREUM', 50, '0xsomebody', '',
+			CASE WHEN id IN ('wd_wait', 'wd_refused') THEN 'AWAITING_APPROVAL' ELSE 'PROCESSING' END, false, '{TEST}',
+			now(), 'DEDUCTED', CASE WHEN id <> 'wd_refused' THEN 5 END, CASE id WHEN 'wd_new' THEN 12 END
 		FROM unnest(ARRAY['wd_new', 'wd_prod', 'wd_wait', 'wd_refused']) id`, h.org)
-	h.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at, decided_by_kind, decided_by, chain,
-			wallet_id, mint_id, to_address, sent, ended_at, failure)
-		SELECT id, $1, id, CASE id WHEN 'res_kept' THEN 'APPROVED' ELSE 'REJECTED' END, status, now(), 'USER', 'usr_1', 'ETHEREUM', 'we_dep', 2,
-			CASE WHEN id <> 'res_kept' THEN '0xsomebody' END, CASE WHEN id <> 'res_kept' THEN 7 END,
-			CASE WHEN status <> 'OPEN' THEN now() END, CASE status WHEN 'FAILED' THEN 'TEST' END
+	h.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
+			decided_by_kind, decided_by, chain, wallet_id, mint_id, to_address, sent, ended_at, failure)
+		SELECT id, $1, id, CASE id WHEN 'res_kept' THEN 'APPROVED' ELSE 'REJECTED' END, status, now(),
+			'USER', 'usr_1', 'ETHEREUM', 'we_dep', 2, CASE WHEN id <> 'res_kept' THEN '0xsomebody' END,
+			CASE WHEN id <> 'res_kept' THEN 7 END, CASE WHEN status <> 'OPEN' THEN now() END,
+			CASE status WHEN 'FAILED' THEN 'TEST' END
 		FROM (VALUES ('res_new', 'OPEN'), ('res_kept', 'DONE'), ('res_gone', 'FAILED')) r (id, status)`, h.org)
 	h.exec(h.insertOrderOf("wd_refused", `{"status": "REFUSED", "amount": 50, "fee_deducted": 0}`))
 }
@@ -173,45 +178,50 @@ func TestAnOrderAndItsCauseAreInStep(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	h.insertCauses()
-	// Payments whose ends keep a fee are out, and a return has ended in the deposit alone.
+	// Payments whose ends keep a fee are out, and a return has ended in its deposit alone.
 	for nonce, id := range []string{"wd_new", "wd_prod"} {
 		h.exec(h.insertOrderOf(id, `{"status": "BROADCAST", "tx_hash": "hash_`+id+`"}`))
 		h.exec(`UPDATE withdrawals SET status = 'BROADCAST', tx_hash = 'x' WHERE withdrawal_id = $1`, id)
-		h.exec(`INSERT INTO dispatch_slots SELECT wallet_id, chain, 800 + $1, org_id, order_id, 0, now() FROM dispatch_orders WHERE order_id = $2`, nonce, id)
+		h.exec(`INSERT INTO dispatch_slots SELECT wallet_id, chain, 800 + $1, org_id, order_id, 0, now()
+			FROM dispatch_orders WHERE order_id = $2`, nonce, id)
 	}
 	h.exec(`UPDATE withdrawals SET restored_at = now(), owed = 5 WHERE withdrawal_id = 'wd_wait'`)
-	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position,
-			log_index, height, block_hash, proof_id, status, chain_status, created_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_to)
-		SELECT 'res_new', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 7, address, from_address, 'tx_res', kind, position,
-			log_index, height, block_hash, proof_id, 'REJECTED', chain_status, created_at, true, now(), 'HIGH', '{}', '0xsomebody'
+	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
+			address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status,
+			chain_status, created_at, is_flagged, flagged_at, risk_of_funds, flag_reason, return_to)
+		SELECT 'res_new', org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, 7,
+			address, from_address, 'tx_res', kind, position, log_index, height, block_hash, proof_id, 'REJECTED',
+			chain_status, created_at, true, now(), 'HIGH', '{}', '0xsomebody'
 		FROM deposits WHERE deposit_id = 'dep_coin'`)
+	withdrawn := func(columns, values string) string {
+		return `INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
+				request_digest, requires_approval, approval_reasons, created_at, ` + columns + `)
+			SELECT 'wd_lie', org_id, customer_id, mint_id, chain, 1, to_address, '', true, '{TEST}', now(),
+				` + values + `
+			FROM withdrawals WHERE withdrawal_id = 'wd_held';` +
+			moved("WITHDRAWAL_HOLD", "wd_lie", "1", "CUSTOMER", "WITHDRAWING", "1", "0") + ` AND c.subject = d.subject`
+	}
 	const paid = `UPDATE dispatch_orders SET status = 'PAID', fee = 0,
 		proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM') WHERE order_id = `
 	columns := pgtest.WrittenColumns(t, h.db, "dispatch_orders")
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"a withdrawal in progress without an order": {
-			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
-				requires_approval, approval_reasons, created_at)
-			SELECT 'wd_lie', org_id, customer_id, mint_id, chain, 1, to_address, '', 'PROCESSING', false, '{}', now()
-			FROM withdrawals WHERE withdrawal_id = 'wd_held';` +
-				moved("WITHDRAWAL_HOLD", "wd_lie", "1", "CUSTOMER", "WITHDRAWING", "1", "0") + ` AND c.subject = d.subject`,
-			"withdrawals_as_ordered",
+			withdrawn(`status, approved_at`, `'PROCESSING', now()`), "withdrawals_as_ordered",
 		},
 		"a debt that was not posted": {
-			`UPDATE withdrawals SET owed = 4, collections = 1 WHERE withdrawal_id = 'wd_wait'`, "withdrawals_owed_posted",
-		},
-		"a restored debt that was not posted": {
-			`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
-				requires_approval, approval_reasons, created_at, restored_at, owed)
-			SELECT 'wd_lie', org_id, customer_id, mint_id, chain, 1, to_address, '', 'AWAITING_APPROVAL', true, '{TEST}', now(), now(), 1
-			FROM withdrawals WHERE withdrawal_id = 'wd_held';` +
-				moved("WITHDRAWAL_HOLD", "wd_lie", "1", "CUSTOMER", "WITHDRAWING", "1", "0") + ` AND c.subject = d.subject`,
+			`UPDATE withdrawals SET owed = 4, collections = 1 WHERE withdrawal_id = 'wd_wait'`,
 			"withdrawals_owed_posted",
 		},
-		"a paid order that was charged to nobody": {
-			insertOrder + `(SELECT o FROM dispatch_orders o WHERE order_id = 'gas_done'), '{"order_id": "gas_lie", "trigger": "RESTORED"}');
-			INSERT INTO internal_orders SELECT order_id, org_id, purpose, trigger FROM dispatch_orders WHERE order_id = 'gas_lie';
-			INSERT INTO dispatch_slots SELECT wallet_id, chain, next_nonce, org_id, 'gas_lie', 0, now() FROM dispatch_accounts WHERE wallet_id = 'we_tre';
+		"a restored debt that was not posted": {
+			withdrawn(`status, restored_at, owed`, `'AWAITING_APPROVAL', now(), 1`), "withdrawals_owed_posted",
+		},
+		"a paid order that was not charged": {
+			insertOrder + `(SELECT o FROM dispatch_orders o WHERE order_id = 'gas_done'),
+				'{"order_id": "gas_lie", "trigger": "RESTORED"}');
+			INSERT INTO internal_orders SELECT order_id, org_id, purpose, trigger FROM dispatch_orders
+				WHERE order_id = 'gas_lie';
+			INSERT INTO dispatch_slots SELECT wallet_id, chain, next_nonce, org_id, 'gas_lie', 0, now()
+				FROM dispatch_accounts WHERE wallet_id = 'we_tre';
 			UPDATE dispatch_accounts SET next_nonce = next_nonce + 1 WHERE wallet_id = 'we_tre'`,
 			"dispatch_orders_charged",
 		},

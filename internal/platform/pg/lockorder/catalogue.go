@@ -145,7 +145,8 @@ func ReadCatalogue(ctx context.Context, conn *pgx.Conn) (*Catalogue, error) {
 			SELECT array_agg(a.attname::text) AS columns FROM pg_attribute a
 			WHERE a.attrelid = f.conrelid AND a.attnum = ANY (f.conkey) AND a.attgenerated = '') written
 		CROSS JOIN LATERAL (
-			SELECT array_agg(DISTINCT s.attname::text) AS sources, string_agg(DISTINCT pg_get_expr(g.adbin, g.adrelid), ' ') AS texts
+			SELECT array_agg(DISTINCT s.attname::text) AS sources,
+				string_agg(DISTINCT pg_get_expr(g.adbin, g.adrelid), ' ') AS texts
 			FROM pg_attribute a JOIN pg_attrdef g ON (g.adrelid, g.adnum) = (a.attrelid, a.attnum)
 			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = g.oid AND d.refobjid = a.attrelid
 			JOIN pg_attribute s ON (s.attrelid, s.attnum) = (d.refobjid, d.refobjsubid) AND s.attnum <> a.attnum
