@@ -1068,12 +1068,16 @@ CREATE TABLE wallets (
     created_at    timestamptz NOT NULL,
     prefix_suffix text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
     form          text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    -- TREASURY, CHANGE or DEPOSIT: what an internal order may take from or bring to.
+    role          text NOT NULL GENERATED ALWAYS AS (
+        CASE WHEN purpose IN ('TREASURY', 'CHANGE') THEN purpose ELSE 'DEPOSIT' END) STORED,
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.
     CONSTRAINT wallets_of_org UNIQUE (org_id, wallet_id),
     CONSTRAINT wallets_of_address UNIQUE (wallet_id, address),
+    CONSTRAINT wallets_of_role UNIQUE (wallet_id, role),
     -- A CHANGE wallet receives the change output of one transaction.
     CONSTRAINT wallets_purpose_known CHECK (
         CASE purpose
@@ -1994,6 +1998,8 @@ CREATE TABLE deposit_resolutions (
     ended_at        timestamptz,
     failure         text,
     failure_message text,
+    -- The key that the order of a return refers to.
+    CONSTRAINT deposit_resolutions_of_terms UNIQUE (resolution_id, org_id, chain, wallet_id, mint_id, sent, to_address),
     CONSTRAINT deposit_resolutions_decision_known CHECK (decision IN ('APPROVED', 'REJECTED', 'REDIRECTED')),
     CONSTRAINT deposit_resolutions_status_known CHECK (status IN ('OPEN', 'STUCK', 'DONE', 'FAILED')),
     CONSTRAINT deposit_resolutions_redirect_reasoned CHECK (
@@ -2031,8 +2037,17 @@ CREATE TRIGGER deposit_resolutions_keep BEFORE UPDATE ON deposit_resolutions
 CREATE TRIGGER deposit_resolutions_stay BEFORE DELETE OR TRUNCATE ON deposit_resolutions
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+-- Whether a resolution is where its order is. NULL: it has no order.
+CREATE FUNCTION resolution_in_step(decision text, status text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE status
+    WHEN 'OPEN' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
+    WHEN 'STUCK' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'FAILED')
+    WHEN 'DONE' THEN decision = 'APPROVED' AND order_status IS NULL OR order_status = 'PAID'
+    WHEN 'FAILED' THEN coalesce(order_status, 'FAILED') IN ('FAILED', 'REFUSED', 'WITHDRAWN')
+END;
+
 -- A resolution, its deposit and its order say the same: one resolution, carried out as it
--- was decided.
+-- was decided. What the order pays is in its key to the resolution.
 CREATE FUNCTION deposit_resolutions_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -2042,7 +2057,7 @@ DECLARE
 BEGIN
     SELECT * INTO r FROM deposit_resolutions WHERE resolution_id = NEW.resolution_id;
     SELECT org_id, status, chain, wallet_id, mint_id, amount, return_to INTO d FROM deposits WHERE deposit_id = r.deposit_id;
-    SELECT status, purpose INTO o FROM dispatch_orders WHERE order_id = r.resolution_id;
+    SELECT status INTO o FROM dispatch_orders WHERE order_id = r.resolution_id AND purpose = 'RETURN';
     IF (d.org_id, d.chain, d.wallet_id, d.mint_id) IS DISTINCT FROM (r.org_id, r.chain, r.wallet_id, r.mint_id)
         OR r.status <> 'FAILED' AND (CASE r.decision
             WHEN 'APPROVED' THEN d.status NOT IN ('CREDITED', 'REVERSED')
@@ -2051,8 +2066,7 @@ BEGIN
             ELSE r.sent + r.fee_kept <> d.amount
                 OR d.status <> CASE r.status WHEN 'DONE' THEN 'REDIRECTED' WHEN 'STUCK' THEN 'RESOLUTION_STUCK' ELSE 'REDIRECTING' END
             END)
-        OR r.decision <> 'APPROVED' AND r.status <> 'FAILED' AND o.purpose IS DISTINCT FROM 'RETURN'
-        OR r.decision <> 'APPROVED' AND r.status = 'DONE' AND o.status IS DISTINCT FROM 'PAID' THEN
+        OR resolution_in_step(r.decision, r.status, o.status) IS NOT TRUE THEN
         RAISE EXCEPTION 'resolution % of deposit % says something else than the deposit or its order', r.resolution_id, r.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposit_resolutions_as_decided';
     END IF;
@@ -2506,6 +2520,15 @@ CREATE TRIGGER freezes_settled BEFORE UPDATE ON freezes FOR EACH ROW EXECUTE FUN
 CREATE FUNCTION key_digest(key text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN encode(sha256(convert_to(key, 'UTF8')), 'hex');
 
+-- What a payment pays, to whom, from whose balance and for which fee. A withdrawal and its order
+-- compute it from their own columns, and a key compares the two (dispatch_orders_as_accepted). It
+-- is immutable for the same reason.
+CREATE FUNCTION payment_terms(
+    org_id text, chain text, mint_id integer, amount numeric, to_address text, customer_id text, product text,
+    whitelisted_address_id text, fee_deducted numeric, fee_max numeric) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sha256(convert_to(ROW (org_id, chain, mint_id, amount, to_address, customer_id, product, whitelisted_address_id,
+    fee_deducted, fee_max)::text, 'UTF8'));
+
 CREATE TABLE withdrawals (
     withdrawal_id          text PRIMARY KEY,
     org_id                 text NOT NULL REFERENCES organizations,
@@ -2585,7 +2608,12 @@ CREATE TABLE withdrawals (
     charge_cost            numeric(78,0) NOT NULL DEFAULT 0, -- the cost that was charged for, in native units
     charged                numeric(78,0) NOT NULL DEFAULT 0, -- what was charged, in units of the mint
 
+    terms                  bytea NOT NULL GENERATED ALWAYS AS (payment_terms(org_id, chain, mint_id, amount, to_address,
+        customer_id, product, whitelisted_address_id, coalesce(fee_deducted, 0), max_network_fee)) STORED,
+
+    -- Keys that other tables refer to.
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
+    CONSTRAINT withdrawals_of_terms UNIQUE (withdrawal_id, terms),
     -- Idempotency keys of calls that move money never expire. A key, or its hash where a
     -- restore knows no more, has one withdrawal. Rule IDEM-1.
     CONSTRAINT withdrawals_idempotency_key_unique UNIQUE (org_id, idempotency_key),
@@ -2851,64 +2879,89 @@ END $$;
 CREATE TRIGGER withdrawals_void_first BEFORE UPDATE ON withdrawals
     FOR EACH ROW EXECUTE FUNCTION withdrawals_void_first();
 
--- A withdrawal is held, ends together with its hold, and is where its order is. verify finds
--- a COMPLETED one without an order: it takes two other false rows to make one.
-CREATE FUNCTION withdrawals_follow() RETURNS trigger LANGUAGE plpgsql
+-- A withdrawal is held, and ends together with its hold and its charge.
+CREATE FUNCTION withdrawals_book() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    id       text;
-    now      text;
-    debt     numeric;
-    taken    integer;
-    restored boolean;
-    held     boolean;
-    ending   boolean;
-    ended    boolean;
-    charge   numeric;
-    back     numeric; -- what the hold gives back if nothing was paid
-    rest     numeric; -- of a completed payment: held for rent and not charged
-    sent     text;
-    broken   text;
+    w      record;
+    posted text[] := ARRAY(SELECT cause_kind FROM ledger_transfers WHERE cause_id = NEW.withdrawal_id AND leg = 0
+        AND cause_kind IN ('WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN'));
+    broken text;
 BEGIN
-    SELECT w.withdrawal_id, w.status, w.owed, w.collections, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
-        w.charged, w.amount + w.charge_held - w.charged, CASE WHEN w.status = 'COMPLETED' THEN w.charge_held - w.charged ELSE 0 END,
-        EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = NEW.withdrawal_id AND leg = 0),
-        EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = NEW.withdrawal_id AND leg = 0)
-    INTO id, now, debt, taken, restored, ending, sent, charge, back, rest, held, ended
-    FROM withdrawals w LEFT JOIN dispatch_orders o ON o.order_id = NEW.withdrawal_id
-    WHERE w.withdrawal_id = NEW.withdrawal_id;
-    IF held = (now = 'BLOCKED') THEN
-        broken := 'withdrawals_held';
-    ELSIF ended <> (now = 'COMPLETED' OR now IN ('FAILED', 'REJECTED', 'CANCELLED') AND back > 0) THEN
-        broken := 'withdrawals_ended';
-    ELSIF charge > 0 AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE' AND cause_id = NEW.withdrawal_id AND leg = 0)
-        OR rest > 0 AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE_RETURN' AND cause_id = NEW.withdrawal_id AND leg = 0) THEN
-        broken := 'withdrawals_charge_posted';
-    ELSIF NOT (CASE now
-            WHEN 'AWAITING_APPROVAL' THEN coalesce(sent, 'REFUSED') IN ('REFUSED', 'WITHDRAWN')
-            WHEN 'REJECTED' THEN coalesce(sent, 'WITHDRAWN') = 'WITHDRAWN'
-            WHEN 'CANCELLED' THEN coalesce(sent, 'WITHDRAWN') = 'WITHDRAWN'
-            WHEN 'BLOCKED' THEN sent IS NULL
-            WHEN 'PROCESSING' THEN coalesce(sent, '') IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR sent = 'WITHDRAWN' AND ending
-            WHEN 'BROADCAST' THEN coalesce(sent, '') IN ('BROADCAST', 'STUCK')
-            WHEN 'COMPLETED' THEN coalesce(sent, 'PAID') = 'PAID'
-            ELSE coalesce(sent, '') = 'FAILED' END) THEN
-        broken := 'withdrawals_as_ordered';
-    ELSIF restored AND debt <> (
-            SELECT coalesce(sum(CASE WHEN t.cause_id = id THEN t.amount ELSE -t.amount END), 0) FROM ledger_transfers t
-            WHERE t.cause_kind = 'RESTORE' AND t.cause_id = ANY (ARRAY[id] || ARRAY(SELECT id || '/' || n FROM generate_series(1, taken) n))) THEN
-        broken := 'withdrawals_owed_posted';
-    END IF;
+    SELECT status, charged, amount + charge_held - charged AS back, charge_held - charged AS rest
+    INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
+    broken := CASE
+        WHEN 'WITHDRAWAL_HOLD' = ANY (posted) = (w.status = 'BLOCKED') THEN 'withdrawals_held'
+        WHEN 'WITHDRAWAL_END' = ANY (posted) <> (w.status = 'COMPLETED' OR w.status IN ('FAILED', 'REJECTED', 'CANCELLED') AND w.back > 0)
+            THEN 'withdrawals_ended'
+        WHEN w.charged > 0 AND 'WITHDRAWAL_CHARGE' <> ALL (posted)
+            OR w.status = 'COMPLETED' AND w.rest > 0 AND 'WITHDRAWAL_CHARGE_RETURN' <> ALL (posted) THEN 'withdrawals_charge_posted'
+        END;
     IF broken IS NOT NULL THEN
-        RAISE EXCEPTION 'withdrawal % is %, its order %, and the books say something else', id, now, coalesce(sent, 'missing')
+        RAISE EXCEPTION 'withdrawal % is %, and the books say something else', NEW.withdrawal_id, w.status
             USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER withdrawals_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER withdrawals_booked_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION withdrawals_book();
+CREATE CONSTRAINT TRIGGER withdrawals_booked_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION withdrawals_book();
+
+-- What is owed of a restored withdrawal was posted.
+CREATE FUNCTION withdrawals_owe() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    w record;
+BEGIN
+    SELECT withdrawal_id AS id, owed, collections INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
+    IF w.owed <> (
+            SELECT coalesce(sum(CASE WHEN t.cause_id = w.id THEN t.amount ELSE -t.amount END), 0) FROM ledger_transfers t
+            WHERE t.cause_kind = 'RESTORE' AND t.cause_id = ANY (w.id || ARRAY(SELECT w.id || '/' || n FROM generate_series(1, w.collections) n))) THEN
+        RAISE EXCEPTION 'withdrawal % owes %, and the books say something else', w.id, w.owed
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_owed_posted';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER withdrawals_owed_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.restored_at IS NOT NULL) EXECUTE FUNCTION withdrawals_owe();
+CREATE CONSTRAINT TRIGGER withdrawals_owed_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.restored_at IS NOT NULL AND (OLD.status <> NEW.status OR OLD.owed <> NEW.owed))
+    EXECUTE FUNCTION withdrawals_owe();
+
+-- Whether a withdrawal, which may have an intended end, is where its order is. NULL: it has no
+-- order. It takes two other false rows to make a COMPLETED one without an order, and
+-- verify finds it.
+CREATE FUNCTION withdrawal_in_step(status text, end_status text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE status
+    WHEN 'AWAITING_APPROVAL' THEN coalesce(order_status, 'REFUSED') IN ('REFUSED', 'WITHDRAWN')
+    WHEN 'PROCESSING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR order_status = 'WITHDRAWN' AND end_status IS NOT NULL
+    WHEN 'BROADCAST' THEN order_status IN ('BROADCAST', 'STUCK')
+    WHEN 'COMPLETED' THEN coalesce(order_status, 'PAID') = 'PAID'
+    WHEN 'FAILED' THEN order_status = 'FAILED'
+    WHEN 'REJECTED' THEN coalesce(order_status, 'WITHDRAWN') = 'WITHDRAWN'
+    WHEN 'CANCELLED' THEN coalesce(order_status, 'WITHDRAWN') = 'WITHDRAWN'
+    WHEN 'BLOCKED' THEN order_status IS NULL
+END;
+
+-- A withdrawal is where its order is. What the order pays is in its key to the withdrawal.
+CREATE FUNCTION withdrawals_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    now record;
+BEGIN
+    SELECT w.status, o.status AS order_status, withdrawal_in_step(w.status, w.end_status, o.status) AS in_step INTO now
+    FROM withdrawals w LEFT JOIN dispatch_orders o ON o.order_id = w.withdrawal_id WHERE w.withdrawal_id = NEW.withdrawal_id;
+    IF now.in_step IS NOT TRUE THEN
+        RAISE EXCEPTION 'withdrawal % is %, its order %', NEW.withdrawal_id, now.status, coalesce(now.order_status, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_as_ordered';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER withdrawals_ordered_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION withdrawals_follow();
-CREATE CONSTRAINT TRIGGER withdrawals_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.owed <> NEW.owed) EXECUTE FUNCTION withdrawals_follow();
+CREATE CONSTRAINT TRIGGER withdrawals_ordered_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION withdrawals_follow();
 
 -- One row for each decision, in the order in which they were made. gates are the rules that
 -- were applied, each with its inputs. Rule WD-25.
@@ -3091,6 +3144,16 @@ CREATE TABLE dispatch_orders (
     rent                   numeric(78,0) NOT NULL DEFAULT 0,
     payee_failed           boolean NOT NULL DEFAULT false,
     trigger                text,                             -- why the service planned it; NULL: people asked for it
+    -- By these it refers to what it has to agree with. NULL: nothing.
+    payment_terms          bytea GENERATED ALWAYS AS (CASE purpose WHEN 'PAYMENT' THEN payment_terms(org_id, chain, mint_id,
+        amount + fee_deducted, to_address, customer_id, product, whitelisted_address_id, fee_deducted, fee_max) END) STORED,
+    return_wallet_id       text GENERATED ALWAYS AS (
+        CASE purpose WHEN 'RETURN' THEN coalesce(from_wallet_id, wallet_id) END) STORED,
+    to_role                text GENERATED ALWAYS AS (
+        CASE purpose WHEN 'SWEEP' THEN 'TREASURY' WHEN 'CLOSE' THEN 'TREASURY' WHEN 'MERGE' THEN 'CHANGE' END) STORED,
+    from_role              text GENERATED ALWAYS AS (CASE purpose WHEN 'CLOSE' THEN 'DEPOSIT' END) STORED,
+    slot_order_id          text GENERATED ALWAYS AS (
+        CASE WHEN status NOT IN ('QUEUED', 'REFUSED', 'WITHDRAWN') THEN coalesce(tx_lead_id, order_id) END) STORED,
     -- Keys that other tables refer to.
     CONSTRAINT dispatch_orders_of_org UNIQUE (org_id, order_id),
     CONSTRAINT dispatch_orders_of_wallet UNIQUE (order_id, wallet_id, chain),
@@ -3099,6 +3162,18 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_from_wallet FOREIGN KEY (org_id, from_wallet_id) REFERENCES wallets (org_id, wallet_id),
     -- An order to one of our wallets goes to the address of that wallet.
     CONSTRAINT dispatch_orders_to_own FOREIGN KEY (to_wallet_id, to_address) REFERENCES wallets (wallet_id, address),
+    -- A close empties a deposit address, and what an internal order moves stays with the treasury
+    -- or, of UTXOs, with a change wallet.
+    CONSTRAINT dispatch_orders_to_role FOREIGN KEY (to_wallet_id, to_role) REFERENCES wallets (wallet_id, role),
+    CONSTRAINT dispatch_orders_from_role FOREIGN KEY (from_wallet_id, from_role) REFERENCES wallets (wallet_id, role),
+    -- A payment is what was accepted, and a return is what was decided. Without these, one row of a
+    -- role that writes orders would be a payment. Every other order has a key to internal_orders.
+    CONSTRAINT dispatch_orders_as_accepted FOREIGN KEY (order_id, payment_terms)
+        REFERENCES withdrawals (withdrawal_id, terms) DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT dispatch_orders_as_decided
+        FOREIGN KEY (order_id, org_id, chain, return_wallet_id, mint_id, amount, to_address)
+        REFERENCES deposit_resolutions (resolution_id, org_id, chain, wallet_id, mint_id, sent, to_address)
+        DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT dispatch_orders_mint FOREIGN KEY (mint_id, chain, contract) REFERENCES mints (mint_id, chain, contract),
     CONSTRAINT dispatch_orders_proof FOREIGN KEY (chain, proof_id) REFERENCES finality_proofs (chain, proof_id),
     CONSTRAINT dispatch_orders_tx_lead FOREIGN KEY (tx_lead_id, wallet_id, chain)
@@ -3270,86 +3345,57 @@ END $$;
 CREATE TRIGGER dispatch_orders_proof_live BEFORE INSERT OR UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_proof_live();
 
--- A payment or return pays what was accepted, to the address that it was accepted for, and is
--- where its cause is. Without this, one row of a role that writes orders would be a payment. An
--- order has a slot exactly when it may be signed, and its end was charged. An order of a group has
--- the slot of its lead.
+-- A payment or return is where its cause is.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    o       record;
-    caused  boolean;
-    broken  text;
+    now     text;
+    in_step boolean;
 BEGIN
-    SELECT order_id, org_id, purpose, chain, coalesce(from_wallet_id, wallet_id) AS wallet_id, to_wallet_id, to_address, mint_id, amount, customer_id, product, whitelisted_address_id, tx_lead_id, status, fee, fee_deducted, fee_max
-    INTO o FROM dispatch_orders WHERE order_id = NEW.order_id;
-    IF o.purpose = 'PAYMENT' THEN
-        SELECT (w.org_id, w.chain, w.mint_id, w.amount, w.to_address) = (o.org_id, o.chain, o.mint_id, o.amount + o.fee_deducted, o.to_address)
-            AND (w.customer_id, w.product, w.whitelisted_address_id) IS NOT DISTINCT FROM (o.customer_id, o.product, o.whitelisted_address_id)
-            AND coalesce(w.fee_deducted, 0) = o.fee_deducted AND w.max_network_fee IS NOT DISTINCT FROM o.fee_max
-            AND CASE o.status
-                WHEN 'PAID' THEN w.status = 'COMPLETED'
-                WHEN 'FAILED' THEN w.status = 'FAILED'
-                WHEN 'REFUSED' THEN w.status = 'AWAITING_APPROVAL'
-                WHEN 'WITHDRAWN' THEN w.status IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') OR w.status = 'PROCESSING' AND w.end_status IS NOT NULL
-                WHEN 'BROADCAST' THEN w.status IN ('PROCESSING', 'BROADCAST')
-                WHEN 'STUCK' THEN w.status IN ('PROCESSING', 'BROADCAST')
-                ELSE w.status = 'PROCESSING' END
-        INTO caused FROM withdrawals w WHERE w.withdrawal_id = o.order_id;
-    ELSIF o.purpose = 'RETURN' THEN
-        SELECT (r.org_id, r.chain, r.wallet_id, r.mint_id, r.sent, r.to_address) = (o.org_id, o.chain, o.wallet_id, o.mint_id, o.amount, o.to_address)
-            AND CASE o.status WHEN 'PAID' THEN r.status = 'DONE'
-                WHEN 'FAILED' THEN r.status IN ('STUCK', 'FAILED')
-                WHEN 'REFUSED' THEN r.status = 'FAILED'
-                WHEN 'WITHDRAWN' THEN r.status = 'FAILED'
-                ELSE r.status IN ('OPEN', 'STUCK') END
-        INTO caused FROM deposit_resolutions r WHERE r.resolution_id = o.order_id;
-    ELSIF o.purpose = 'MERGE' THEN
-        -- All of its UTXOs come back to the change wallet of its slot.
-        SELECT EXISTS (SELECT FROM wallets w WHERE w.wallet_id = o.to_wallet_id AND w.address = o.to_address AND w.purpose = 'CHANGE' AND w.org_id = o.org_id)
-            AND NOT EXISTS (SELECT FROM dispatch_slots s WHERE s.order_id = o.order_id AND right(s.slot_key, length(o.to_address) + 1) <> ' ' || o.to_address)
-        INTO caused;
+    SELECT status INTO now FROM dispatch_orders WHERE order_id = NEW.order_id;
+    IF NEW.purpose = 'PAYMENT' THEN
+        SELECT withdrawal_in_step(status, end_status, now) INTO in_step FROM withdrawals WHERE withdrawal_id = NEW.order_id;
     ELSE
-        caused := true; -- its cause is a row of internal_orders, by a key
+        SELECT resolution_in_step(decision, status, now) INTO in_step FROM deposit_resolutions WHERE resolution_id = NEW.order_id;
     END IF;
+    IF in_step IS NOT TRUE THEN
+        RAISE EXCEPTION 'order % is %, and its cause is somewhere else', NEW.order_id, now
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_in_step';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER dispatch_orders_in_step_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.purpose IN ('PAYMENT', 'RETURN')) EXECUTE FUNCTION dispatch_orders_follow();
+CREATE CONSTRAINT TRIGGER dispatch_orders_in_step_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.purpose IN ('PAYMENT', 'RETURN') AND OLD.status <> NEW.status)
+    EXECUTE FUNCTION dispatch_orders_follow();
+
+-- The end of an order was charged, and the fee that its withdrawal kept back was posted.
+CREATE FUNCTION dispatch_orders_book() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    o      record;
+    posted text[] := ARRAY(SELECT cause_kind FROM ledger_transfers
+        WHERE cause_kind IN ('NETWORK_FEE', 'WITHDRAWAL_FEE', 'FEE_PREPAID') AND cause_id = NEW.order_id);
+    broken text;
+BEGIN
+    SELECT status, fee, status = 'PAID' AND fee_deducted > 0 AS kept, product INTO o FROM dispatch_orders WHERE order_id = NEW.order_id;
     broken := CASE
-        WHEN caused IS NOT TRUE THEN 'dispatch_orders_caused'
-        WHEN (o.status IN ('QUEUED', 'REFUSED', 'WITHDRAWN')) = EXISTS (SELECT FROM dispatch_slots WHERE order_id = coalesce(o.tx_lead_id, o.order_id))
-            THEN 'dispatch_orders_slotted'
-        WHEN o.status IN ('PAID', 'FAILED') AND o.fee > 0
-            AND 2 <> (SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'NETWORK_FEE' AND cause_id = o.order_id)
-            THEN 'dispatch_orders_charged'
-        WHEN o.status = 'PAID' AND o.fee_deducted > 0
-            AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_FEE' AND cause_id = o.order_id)
-            THEN 'dispatch_orders_fee_kept'
-        WHEN o.status = 'PAID' AND o.fee_deducted > 0 AND o.product IS NOT NULL
-            AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'FEE_PREPAID' AND cause_id = o.order_id)
-            THEN 'dispatch_orders_fee_prepaid'
+        WHEN o.fee > 0 AND cardinality(array_positions(posted, 'NETWORK_FEE')) <> 2 THEN 'dispatch_orders_charged'
+        WHEN o.kept AND 'WITHDRAWAL_FEE' <> ALL (posted) THEN 'dispatch_orders_fee_kept'
+        WHEN o.kept AND o.product IS NOT NULL AND 'FEE_PREPAID' <> ALL (posted) THEN 'dispatch_orders_fee_prepaid'
         END;
     IF broken IS NOT NULL THEN
-        RAISE EXCEPTION 'order % is %, and its cause, its slot or its fee says something else', o.order_id, o.status
+        RAISE EXCEPTION 'order % is %, and the books lack its fee', NEW.order_id, o.status
             USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER dispatch_orders_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION dispatch_orders_follow();
-CREATE CONSTRAINT TRIGGER dispatch_orders_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION dispatch_orders_follow();
-
--- Only a token account of a customer's or a product's address is closed, and its rent goes to
--- the treasury of the organization.
-CREATE FUNCTION closes_home() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
-BEGIN
-    IF (SELECT f.purpose <> 'TREASURY' AND t.purpose = 'TREASURY' FROM wallets f, wallets t
-        WHERE f.wallet_id = NEW.from_wallet_id AND t.wallet_id = NEW.to_wallet_id) IS NOT TRUE THEN
-        RAISE EXCEPTION 'close % does not go from an address to its treasury', NEW.order_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'closes_home';
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER closes_home AFTER INSERT ON dispatch_orders
-    FOR EACH ROW WHEN (NEW.purpose = 'CLOSE') EXECUTE FUNCTION closes_home();
+CREATE CONSTRAINT TRIGGER dispatch_orders_booked_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.status IN ('PAID', 'FAILED')) EXECUTE FUNCTION dispatch_orders_book();
+CREATE CONSTRAINT TRIGGER dispatch_orders_booked_move AFTER UPDATE ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status AND NEW.status IN ('PAID', 'FAILED'))
+    EXECUTE FUNCTION dispatch_orders_book();
 
 -- Several payments in one transaction (decision 0056): one order leads, and has the slot
 -- and the attempts. The others name it, from the moment they get the slot.
@@ -3376,7 +3422,7 @@ DECLARE
 BEGIN
     SELECT orders INTO slots FROM dispatch_slots WHERE order_id = lead;
     IF coalesce(slots, 1) = 1 AND NEW.tx_lead_id IS NULL THEN
-        RETURN NULL; -- alone, or without a slot: dispatch_orders_follow checks that
+        RETURN NULL; -- alone, or without a slot
     END IF;
     SELECT count(*) FILTER (WHERE o.tx_lead_id IS NULL) AS leads, count(*) AS orders, count(DISTINCT o.status) AS statuses,
         count(DISTINCT (o.tx_hash, o.org_id)) AS transactions, count(DISTINCT o.purpose) AS purposes,
@@ -3405,7 +3451,9 @@ CREATE TRIGGER dispatch_orders_written_once BEFORE UPDATE ON dispatch_orders FOR
             IS DISTINCT FROM (OLD.tx_hash, OLD.rent, OLD.payee_failed, OLD.broadcast_at, OLD.ended_at, OLD.authority)
         OR OLD.status NOT IN ('PAID', 'FAILED') AND (NEW.fee, NEW.proof_id) IS DISTINCT FROM (OLD.fee, OLD.proof_id)
         OR OLD.status IN ('PAID', 'FAILED') AND (NEW.missing_amount, NEW.funds_pending) IS DISTINCT FROM (OLD.missing_amount, OLD.funds_pending)
-        OR OLD.status = 'WITHDRAWN' AND NEW IS DISTINCT FROM OLD))
+        OR OLD.status = 'WITHDRAWN'
+            AND (NEW.waiting_for, NEW.missing_amount, NEW.last_error, NEW.attempt_after, NEW.funds_pending)
+                IS DISTINCT FROM (OLD.waiting_for, OLD.missing_amount, OLD.last_error, OLD.attempt_after, OLD.funds_pending)))
     EXECUTE FUNCTION refuse_row_change();
 
 -- The ended orders whose proof is dead. They stay ended, and are in question until the same
@@ -3426,6 +3474,7 @@ CREATE TABLE dispatch_accounts (
     chain      text NOT NULL,
     org_id     text NOT NULL,
     next_nonce bigint NOT NULL,
+    last_nonce bigint GENERATED ALWAYS AS (nullif(next_nonce, 0) - 1) STORED,
     CONSTRAINT dispatch_accounts_pkey PRIMARY KEY (wallet_id, chain),
     CONSTRAINT dispatch_accounts_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
     CONSTRAINT dispatch_accounts_not_negative CHECK (next_nonce >= 0)
@@ -3443,22 +3492,6 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_accounts_forward BEFORE UPDATE ON dispatch_accounts
     FOR EACH ROW EXECUTE FUNCTION dispatch_accounts_forward();
-
--- The counter is right behind the last slot: a number without a slot would hold up every
--- later one.
-CREATE FUNCTION dispatch_accounts_follow() RETURNS trigger LANGUAGE plpgsql
-    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
-BEGIN
-    IF NEW.next_nonce > 0 AND NOT EXISTS (
-        SELECT FROM dispatch_slots WHERE wallet_id = NEW.wallet_id AND chain = NEW.chain AND nonce = NEW.next_nonce - 1) THEN
-        RAISE EXCEPTION 'nonce % of wallet % has no slot', NEW.next_nonce - 1, NEW.wallet_id
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_accounts_slotted';
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE CONSTRAINT TRIGGER dispatch_accounts_slotted AFTER INSERT OR UPDATE ON dispatch_accounts
-    DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION dispatch_accounts_follow();
 
 -- The 32 bytes that a base58 text stands for; NULL: it stands for none.
 CREATE FUNCTION base58_32(t text) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -3527,6 +3560,15 @@ CREATE UNIQUE INDEX dispatch_slots_change_once ON dispatch_slots (chain, split_p
 CREATE INDEX dispatch_slots_at ON dispatch_slots (chain, split_part(slot_key, ' ', 1), nonce DESC) WHERE chain = 'SOLANA';
 SELECT coffer_tenant('dispatch_slots', 'SELECT', 'SELECT, INSERT, UPDATE');
 
+-- The counter is right behind the last slot: a number without a slot would hold up every
+-- later one.
+ALTER TABLE dispatch_accounts ADD CONSTRAINT dispatch_accounts_slotted FOREIGN KEY (wallet_id, chain, last_nonce)
+    REFERENCES dispatch_slots DEFERRABLE INITIALLY DEFERRED;
+-- An order that may be signed has a slot, in a group that of its lead. dispatch_slots_follow and
+-- dispatch_orders_keep see to it that no other order has one.
+ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_slotted FOREIGN KEY (slot_order_id)
+    REFERENCES dispatch_slots (order_id) DEFERRABLE INITIALLY DEFERRED;
+
 -- A slot stays with its order and gives back no gas before it ends. A proof is written once.
 CREATE FUNCTION dispatch_slots_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
@@ -3569,11 +3611,15 @@ END $$;
 CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION dispatch_slots_follow();
 
--- On a UTXO chain the change comes back to a change wallet of the organization.
+-- On a UTXO chain the change comes back to a change wallet of the organization: all of a
+-- consolidation, to the wallet that it names.
 CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+DECLARE
+    change text := split_part(NEW.slot_key, ' ', -1);
 BEGIN
-    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.slot_key, ' ', -1)
-        AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
+    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = change
+        AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE')
+        OR EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = NEW.order_id AND o.purpose = 'MERGE' AND o.to_address <> change) THEN
         RAISE EXCEPTION 'the change of order % comes back to no wallet of its organization for change', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;
@@ -3910,7 +3956,7 @@ SELECT coffer_tenant('internal_orders', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER internal_orders_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON internal_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- An order without a trigger is a payment or a return, and dispatch_orders_follow has its cause.
+-- An order without a trigger is a payment or a return, and has the key of its own cause.
 ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_caused FOREIGN KEY (order_id, org_id, purpose, trigger)
     REFERENCES internal_orders DEFERRABLE INITIALLY DEFERRED;
 

@@ -22,12 +22,16 @@ CREATE TABLE wallets (
     created_at    timestamptz NOT NULL,
     prefix_suffix text NOT NULL GENERATED ALWAYS AS (address_prefix_suffix(address)) STORED,
     form          text NOT NULL DEFAULT '',  -- '' is the usual address of the family (decision 0062)
+    -- TREASURY, CHANGE or DEPOSIT: what an internal order may take from or bring to.
+    role          text NOT NULL GENERATED ALWAYS AS (
+        CASE WHEN purpose IN ('TREASURY', 'CHANGE') THEN purpose ELSE 'DEPOSIT' END) STORED,
     -- Rules DEP-1 and DEP-24.
     CONSTRAINT wallets_subject_unique UNIQUE (org_id, family, purpose, subject),
     CONSTRAINT wallets_address_unique UNIQUE (family, address),
     -- Keys that other tables refer to.
     CONSTRAINT wallets_of_org UNIQUE (org_id, wallet_id),
     CONSTRAINT wallets_of_address UNIQUE (wallet_id, address),
+    CONSTRAINT wallets_of_role UNIQUE (wallet_id, role),
     -- A CHANGE wallet receives the change output of one transaction.
     CONSTRAINT wallets_purpose_known CHECK (
         CASE purpose

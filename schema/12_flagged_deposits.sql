@@ -46,6 +46,8 @@ CREATE TABLE deposit_resolutions (
     ended_at        timestamptz,
     failure         text,
     failure_message text,
+    -- The key that the order of a return refers to.
+    CONSTRAINT deposit_resolutions_of_terms UNIQUE (resolution_id, org_id, chain, wallet_id, mint_id, sent, to_address),
     CONSTRAINT deposit_resolutions_decision_known CHECK (decision IN ('APPROVED', 'REJECTED', 'REDIRECTED')),
     CONSTRAINT deposit_resolutions_status_known CHECK (status IN ('OPEN', 'STUCK', 'DONE', 'FAILED')),
     CONSTRAINT deposit_resolutions_redirect_reasoned CHECK (
@@ -83,8 +85,17 @@ CREATE TRIGGER deposit_resolutions_keep BEFORE UPDATE ON deposit_resolutions
 CREATE TRIGGER deposit_resolutions_stay BEFORE DELETE OR TRUNCATE ON deposit_resolutions
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+-- Whether a resolution is where its order is. NULL: it has no order.
+CREATE FUNCTION resolution_in_step(decision text, status text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE status
+    WHEN 'OPEN' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
+    WHEN 'STUCK' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'FAILED')
+    WHEN 'DONE' THEN decision = 'APPROVED' AND order_status IS NULL OR order_status = 'PAID'
+    WHEN 'FAILED' THEN coalesce(order_status, 'FAILED') IN ('FAILED', 'REFUSED', 'WITHDRAWN')
+END;
+
 -- A resolution, its deposit and its order say the same: one resolution, carried out as it
--- was decided.
+-- was decided. What the order pays is in its key to the resolution.
 CREATE FUNCTION deposit_resolutions_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -94,7 +105,7 @@ DECLARE
 BEGIN
     SELECT * INTO r FROM deposit_resolutions WHERE resolution_id = NEW.resolution_id;
     SELECT org_id, status, chain, wallet_id, mint_id, amount, return_to INTO d FROM deposits WHERE deposit_id = r.deposit_id;
-    SELECT status, purpose INTO o FROM dispatch_orders WHERE order_id = r.resolution_id;
+    SELECT status INTO o FROM dispatch_orders WHERE order_id = r.resolution_id AND purpose = 'RETURN';
     IF (d.org_id, d.chain, d.wallet_id, d.mint_id) IS DISTINCT FROM (r.org_id, r.chain, r.wallet_id, r.mint_id)
         OR r.status <> 'FAILED' AND (CASE r.decision
             WHEN 'APPROVED' THEN d.status NOT IN ('CREDITED', 'REVERSED')
@@ -103,8 +114,7 @@ BEGIN
             ELSE r.sent + r.fee_kept <> d.amount
                 OR d.status <> CASE r.status WHEN 'DONE' THEN 'REDIRECTED' WHEN 'STUCK' THEN 'RESOLUTION_STUCK' ELSE 'REDIRECTING' END
             END)
-        OR r.decision <> 'APPROVED' AND r.status <> 'FAILED' AND o.purpose IS DISTINCT FROM 'RETURN'
-        OR r.decision <> 'APPROVED' AND r.status = 'DONE' AND o.status IS DISTINCT FROM 'PAID' THEN
+        OR resolution_in_step(r.decision, r.status, o.status) IS NOT TRUE THEN
         RAISE EXCEPTION 'resolution % of deposit % says something else than the deposit or its order', r.resolution_id, r.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposit_resolutions_as_decided';
     END IF;

@@ -9,6 +9,15 @@
 CREATE FUNCTION key_digest(key text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN encode(sha256(convert_to(key, 'UTF8')), 'hex');
 
+-- What a payment pays, to whom, from whose balance and for which fee. A withdrawal and its order
+-- compute it from their own columns, and a key compares the two (dispatch_orders_as_accepted). It
+-- is immutable for the same reason.
+CREATE FUNCTION payment_terms(
+    org_id text, chain text, mint_id integer, amount numeric, to_address text, customer_id text, product text,
+    whitelisted_address_id text, fee_deducted numeric, fee_max numeric) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sha256(convert_to(ROW (org_id, chain, mint_id, amount, to_address, customer_id, product, whitelisted_address_id,
+    fee_deducted, fee_max)::text, 'UTF8'));
+
 CREATE TABLE withdrawals (
     withdrawal_id          text PRIMARY KEY,
     org_id                 text NOT NULL REFERENCES organizations,
@@ -88,7 +97,12 @@ CREATE TABLE withdrawals (
     charge_cost            numeric(78,0) NOT NULL DEFAULT 0, -- the cost that was charged for, in native units
     charged                numeric(78,0) NOT NULL DEFAULT 0, -- what was charged, in units of the mint
 
+    terms                  bytea NOT NULL GENERATED ALWAYS AS (payment_terms(org_id, chain, mint_id, amount, to_address,
+        customer_id, product, whitelisted_address_id, coalesce(fee_deducted, 0), max_network_fee)) STORED,
+
+    -- Keys that other tables refer to.
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
+    CONSTRAINT withdrawals_of_terms UNIQUE (withdrawal_id, terms),
     -- Idempotency keys of calls that move money never expire. A key, or its hash where a
     -- restore knows no more, has one withdrawal. Rule IDEM-1.
     CONSTRAINT withdrawals_idempotency_key_unique UNIQUE (org_id, idempotency_key),
@@ -354,64 +368,89 @@ END $$;
 CREATE TRIGGER withdrawals_void_first BEFORE UPDATE ON withdrawals
     FOR EACH ROW EXECUTE FUNCTION withdrawals_void_first();
 
--- A withdrawal is held, ends together with its hold, and is where its order is. verify finds
--- a COMPLETED one without an order: it takes two other false rows to make one.
-CREATE FUNCTION withdrawals_follow() RETURNS trigger LANGUAGE plpgsql
+-- A withdrawal is held, and ends together with its hold and its charge.
+CREATE FUNCTION withdrawals_book() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
-    id       text;
-    now      text;
-    debt     numeric;
-    taken    integer;
-    restored boolean;
-    held     boolean;
-    ending   boolean;
-    ended    boolean;
-    charge   numeric;
-    back     numeric; -- what the hold gives back if nothing was paid
-    rest     numeric; -- of a completed payment: held for rent and not charged
-    sent     text;
-    broken   text;
+    w      record;
+    posted text[] := ARRAY(SELECT cause_kind FROM ledger_transfers WHERE cause_id = NEW.withdrawal_id AND leg = 0
+        AND cause_kind IN ('WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN'));
+    broken text;
 BEGIN
-    SELECT w.withdrawal_id, w.status, w.owed, w.collections, w.restored_at IS NOT NULL, w.end_status IS NOT NULL, o.status,
-        w.charged, w.amount + w.charge_held - w.charged, CASE WHEN w.status = 'COMPLETED' THEN w.charge_held - w.charged ELSE 0 END,
-        EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = NEW.withdrawal_id AND leg = 0),
-        EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = NEW.withdrawal_id AND leg = 0)
-    INTO id, now, debt, taken, restored, ending, sent, charge, back, rest, held, ended
-    FROM withdrawals w LEFT JOIN dispatch_orders o ON o.order_id = NEW.withdrawal_id
-    WHERE w.withdrawal_id = NEW.withdrawal_id;
-    IF held = (now = 'BLOCKED') THEN
-        broken := 'withdrawals_held';
-    ELSIF ended <> (now = 'COMPLETED' OR now IN ('FAILED', 'REJECTED', 'CANCELLED') AND back > 0) THEN
-        broken := 'withdrawals_ended';
-    ELSIF charge > 0 AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE' AND cause_id = NEW.withdrawal_id AND leg = 0)
-        OR rest > 0 AND NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_CHARGE_RETURN' AND cause_id = NEW.withdrawal_id AND leg = 0) THEN
-        broken := 'withdrawals_charge_posted';
-    ELSIF NOT (CASE now
-            WHEN 'AWAITING_APPROVAL' THEN coalesce(sent, 'REFUSED') IN ('REFUSED', 'WITHDRAWN')
-            WHEN 'REJECTED' THEN coalesce(sent, 'WITHDRAWN') = 'WITHDRAWN'
-            WHEN 'CANCELLED' THEN coalesce(sent, 'WITHDRAWN') = 'WITHDRAWN'
-            WHEN 'BLOCKED' THEN sent IS NULL
-            WHEN 'PROCESSING' THEN coalesce(sent, '') IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR sent = 'WITHDRAWN' AND ending
-            WHEN 'BROADCAST' THEN coalesce(sent, '') IN ('BROADCAST', 'STUCK')
-            WHEN 'COMPLETED' THEN coalesce(sent, 'PAID') = 'PAID'
-            ELSE coalesce(sent, '') = 'FAILED' END) THEN
-        broken := 'withdrawals_as_ordered';
-    ELSIF restored AND debt <> (
-            SELECT coalesce(sum(CASE WHEN t.cause_id = id THEN t.amount ELSE -t.amount END), 0) FROM ledger_transfers t
-            WHERE t.cause_kind = 'RESTORE' AND t.cause_id = ANY (ARRAY[id] || ARRAY(SELECT id || '/' || n FROM generate_series(1, taken) n))) THEN
-        broken := 'withdrawals_owed_posted';
-    END IF;
+    SELECT status, charged, amount + charge_held - charged AS back, charge_held - charged AS rest
+    INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
+    broken := CASE
+        WHEN 'WITHDRAWAL_HOLD' = ANY (posted) = (w.status = 'BLOCKED') THEN 'withdrawals_held'
+        WHEN 'WITHDRAWAL_END' = ANY (posted) <> (w.status = 'COMPLETED' OR w.status IN ('FAILED', 'REJECTED', 'CANCELLED') AND w.back > 0)
+            THEN 'withdrawals_ended'
+        WHEN w.charged > 0 AND 'WITHDRAWAL_CHARGE' <> ALL (posted)
+            OR w.status = 'COMPLETED' AND w.rest > 0 AND 'WITHDRAWAL_CHARGE_RETURN' <> ALL (posted) THEN 'withdrawals_charge_posted'
+        END;
     IF broken IS NOT NULL THEN
-        RAISE EXCEPTION 'withdrawal % is %, its order %, and the books say something else', id, now, coalesce(sent, 'missing')
+        RAISE EXCEPTION 'withdrawal % is %, and the books say something else', NEW.withdrawal_id, w.status
             USING ERRCODE = 'check_violation', CONSTRAINT = broken;
     END IF;
     RETURN NULL;
 END $$;
-CREATE CONSTRAINT TRIGGER withdrawals_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER withdrawals_booked_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION withdrawals_book();
+CREATE CONSTRAINT TRIGGER withdrawals_booked_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION withdrawals_book();
+
+-- What is owed of a restored withdrawal was posted.
+CREATE FUNCTION withdrawals_owe() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    w record;
+BEGIN
+    SELECT withdrawal_id AS id, owed, collections INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
+    IF w.owed <> (
+            SELECT coalesce(sum(CASE WHEN t.cause_id = w.id THEN t.amount ELSE -t.amount END), 0) FROM ledger_transfers t
+            WHERE t.cause_kind = 'RESTORE' AND t.cause_id = ANY (w.id || ARRAY(SELECT w.id || '/' || n FROM generate_series(1, w.collections) n))) THEN
+        RAISE EXCEPTION 'withdrawal % owes %, and the books say something else', w.id, w.owed
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_owed_posted';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER withdrawals_owed_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.restored_at IS NOT NULL) EXECUTE FUNCTION withdrawals_owe();
+CREATE CONSTRAINT TRIGGER withdrawals_owed_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.restored_at IS NOT NULL AND (OLD.status <> NEW.status OR OLD.owed <> NEW.owed))
+    EXECUTE FUNCTION withdrawals_owe();
+
+-- Whether a withdrawal, which may have an intended end, is where its order is. NULL: it has no
+-- order. It takes two other false rows to make a COMPLETED one without an order, and
+-- verify finds it.
+CREATE FUNCTION withdrawal_in_step(status text, end_status text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE status
+    WHEN 'AWAITING_APPROVAL' THEN coalesce(order_status, 'REFUSED') IN ('REFUSED', 'WITHDRAWN')
+    WHEN 'PROCESSING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR order_status = 'WITHDRAWN' AND end_status IS NOT NULL
+    WHEN 'BROADCAST' THEN order_status IN ('BROADCAST', 'STUCK')
+    WHEN 'COMPLETED' THEN coalesce(order_status, 'PAID') = 'PAID'
+    WHEN 'FAILED' THEN order_status = 'FAILED'
+    WHEN 'REJECTED' THEN coalesce(order_status, 'WITHDRAWN') = 'WITHDRAWN'
+    WHEN 'CANCELLED' THEN coalesce(order_status, 'WITHDRAWN') = 'WITHDRAWN'
+    WHEN 'BLOCKED' THEN order_status IS NULL
+END;
+
+-- A withdrawal is where its order is. What the order pays is in its key to the withdrawal.
+CREATE FUNCTION withdrawals_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    now record;
+BEGIN
+    SELECT w.status, o.status AS order_status, withdrawal_in_step(w.status, w.end_status, o.status) AS in_step INTO now
+    FROM withdrawals w LEFT JOIN dispatch_orders o ON o.order_id = w.withdrawal_id WHERE w.withdrawal_id = NEW.withdrawal_id;
+    IF now.in_step IS NOT TRUE THEN
+        RAISE EXCEPTION 'withdrawal % is %, its order %', NEW.withdrawal_id, now.status, coalesce(now.order_status, 'missing')
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_as_ordered';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER withdrawals_ordered_begin AFTER INSERT ON withdrawals DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION withdrawals_follow();
-CREATE CONSTRAINT TRIGGER withdrawals_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.owed <> NEW.owed) EXECUTE FUNCTION withdrawals_follow();
+CREATE CONSTRAINT TRIGGER withdrawals_ordered_move AFTER UPDATE ON withdrawals DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION withdrawals_follow();
 
 -- One row for each decision, in the order in which they were made. gates are the rules that
 -- were applied, each with its inputs. Rule WD-25.

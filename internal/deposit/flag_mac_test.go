@@ -17,7 +17,7 @@ func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	owner := pgtest.OwnerPool(t, w.db)
 	for _, table := range []string{"deposits", "deposit_resolutions", "dispatch_orders"} {
-		if _, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` DISABLE TRIGGER USER`); err != nil {
+		if _, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` DISABLE TRIGGER ALL`); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -25,7 +25,7 @@ func (w *testEnv) execAsTableOwner(t *testing.T, sql string, args ...any) {
 		t.Fatalf("%s: got %v, %v, want a row changed", sql, tag, err)
 	}
 	for _, table := range []string{"deposits", "deposit_resolutions", "dispatch_orders"} {
-		if _, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` ENABLE TRIGGER USER`); err != nil {
+		if _, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` ENABLE TRIGGER ALL`); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -136,8 +136,8 @@ func TestTheTermsOfAnOrderAreWrittenOnce(t *testing.T) {
 			}
 			return dispatch.Submit(ctx, tx, o)
 		})
-		if !pg.ViolatesConstraint(err, "dispatch_orders_caused") {
-			t.Errorf("%s: got %v, want a violation of dispatch_orders_caused", name, err)
+		if !pg.ViolatesConstraint(err, "dispatch_orders_as_accepted") {
+			t.Errorf("%s: got %v, want a violation of dispatch_orders_as_accepted", name, err)
 		}
 	}
 }

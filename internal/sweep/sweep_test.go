@@ -401,7 +401,7 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	owner := pgtest.OwnerPool(t, y.db)
 	for _, sql := range []string{
 		`ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_end_proven`,
-		`ALTER TABLE dispatch_orders DISABLE TRIGGER USER`, `
+		`ALTER TABLE dispatch_orders DISABLE TRIGGER ALL`, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
 			contract, amount, trigger, status, attempt_after, created_at, ended_at)
 		SELECT 'sw_done', org_id, 'SWEEP', chain, wallet_id, wallet_id, address, mint_id, contract, 1, 'PERSON', 'PAID',
@@ -410,7 +410,7 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 		WHERE wallet_id = '` + ann.ID + `' AND mint_id = ` + fmt.Sprint(usdc) + `;
 		INSERT INTO internal_orders
 		SELECT order_id, org_id, purpose, trigger FROM dispatch_orders WHERE order_id = 'sw_done'`,
-		`ALTER TABLE dispatch_orders ENABLE TRIGGER USER`,
+		`ALTER TABLE dispatch_orders ENABLE TRIGGER ALL`,
 	} {
 		_, err := owner.Exec(y.ctx, sql)
 		y.must(err)

@@ -94,6 +94,11 @@ const selectGuards = `
 	SELECT 'constraint', 'not null on ' || t.name, string_agg(a.attname, ' ' ORDER BY a.attname)
 	FROM pg_attribute a JOIN tables t ON t.oid = a.attrelid WHERE a.attnum > 0 AND a.attnotnull AND NOT a.attisdropped GROUP BY t.name
 	UNION ALL
+	SELECT 'constraint', format('computed column %s of %s', a.attname, t.name),
+		regexp_replace(pg_get_expr(g.adbin, g.adrelid), '\s+', ' ', 'g')
+	FROM pg_attribute a JOIN tables t ON t.oid = a.attrelid
+	JOIN pg_attrdef g ON (g.adrelid, g.adnum) = (a.attrelid, a.attnum) WHERE a.attgenerated <> ''
+	UNION ALL
 	SELECT 'policy', 'row level security on ' || t.name,
 		CASE WHEN t.relrowsecurity THEN 'enabled' ELSE 'disabled' END || CASE WHEN t.relforcerowsecurity THEN ', forced' ELSE '' END
 	FROM tables t

@@ -157,6 +157,10 @@ var tamperings = []struct {
 	}},
 	{"I-02-constraints", "a foreign key that is not looked at", []string{`ALTER TABLE deposits DISABLE TRIGGER ALL`}},
 	{
+		"I-02-constraints", "a key of what a writer says",
+		[]string{`ALTER TABLE dispatch_orders ALTER COLUMN payment_terms DROP EXPRESSION`},
+	},
+	{
 		"I-02-constraints",
 		"a column that may be empty",
 		[]string{`ALTER TABLE withdrawals ALTER COLUMN to_address DROP NOT NULL`},
@@ -633,11 +637,11 @@ var tamperings = []struct {
 		`UPDATE dispatch_accounts SET next_nonce = 9`,
 	}},
 	{"I-16-slot", "two orders in a slot", []string{
-		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_pkey`,
+		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_pkey CASCADE`,
 		`UPDATE dispatch_slots SET nonce = 0 WHERE wallet_id = 'we_tre'`,
 	}},
 	{"I-16-slot", "two slots of an order", []string{
-		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_order_once`,
+		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_order_once CASCADE`,
 		`UPDATE dispatch_accounts SET next_nonce = 9`,
 		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 8, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
 	}},

@@ -423,12 +423,13 @@ func TestAHashFindsItsPaymentAmongMany(t *testing.T) {
 		SELECT 'wd_many' || n, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'COMPLETED', requires_approval, approval_reasons, decision, created_at,
 			'0x' || n, CASE WHEN n %% 2 = 0 THEN ARRAY['0xold' || n] ELSE '{}' END
 		FROM withdrawals, generate_series(1, %[2]d) n WHERE withdrawal_id = '%[1]s';
-		INSERT INTO dispatch_orders SELECT (jsonb_populate_record(o, jsonb_build_object('order_id', 'wd_many' || n, 'key_hash', ''))).*
-		FROM dispatch_orders o, generate_series(1, %[2]d) n WHERE order_id = '%[1]s';
+		INSERT INTO dispatch_orders (%[3]s) SELECT %[3]s FROM (
+			SELECT (jsonb_populate_record(o, jsonb_build_object('order_id', 'wd_many' || n, 'key_hash', ''))).*
+			FROM dispatch_orders o, generate_series(1, %[2]d) n WHERE order_id = '%[1]s') o;
 		INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at)
 		SELECT withdrawal_id, v, org_id, 'PAY', 1, 1, 1, '', '', CASE v WHEN 1 THEN tx_hash ELSE replaced_tx_hashes[1] END, created_at, created_at
 		FROM withdrawals, generate_series(1, 2) v WHERE withdrawal_id <> '%[1]s' AND v <= 1 + cardinality(replaced_tx_hashes);
-		ANALYZE withdrawals, dispatch_attempts`, id, many)); err != nil {
+		ANALYZE withdrawals, dispatch_attempts`, id, many, pgtest.WrittenColumns(t, h.DB, "dispatch_orders"))); err != nil {
 		t.Fatal(err)
 	}
 	for hash, want := range map[string]string{

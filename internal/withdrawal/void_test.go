@@ -343,7 +343,7 @@ func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 		"withdrawals_end_recalled": func(ctx context.Context, tx pg.Tx) error {
 			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
 		},
-		"dispatch_orders_caused": func(ctx context.Context, tx pg.Tx) error {
+		"dispatch_orders_in_step": func(ctx context.Context, tx pg.Tx) error {
 			_, err := dispatch.Recall(ctx, tx, id)
 			return err
 		},

@@ -32,13 +32,16 @@ type trigger struct {
 }
 
 type foreignKey struct {
-	columns  []string
+	name     string
+	columns  []string // that a statement writes
+	sources  []string // from which the database computes the others
 	parent   string
 	deferred bool
 }
 
-// condition says when a trigger function locks rows. The function's text has to contain source, so
-// that a change of the function is noticed here.
+// condition says when a trigger function or a foreign key locks rows. The function's text, or that of
+// the column which the database computes for the key, has to contain source, so that a change of it
+// is noticed here.
 type condition struct {
 	source string
 	column string
@@ -47,7 +50,8 @@ type condition struct {
 	moved []string
 }
 
-// conditions of the trigger functions that look before they lock.
+// conditions of the trigger functions that look before they lock, and of the foreign keys that other
+// rows of the table do not have.
 var conditions = map[string]condition{
 	"dispatch_orders_proof_live": {
 		source: "IF NEW.status NOT IN ('PAID', 'FAILED')",
@@ -58,6 +62,8 @@ var conditions = map[string]condition{
 		column: "chain_status", values: []string{"FINALIZED"},
 		moved: []string{"chain", "height", "proof_id", "status", "chain_status"},
 	},
+	"dispatch_orders_as_accepted": {source: "WHEN 'PAYMENT'::text", column: "purpose", values: []string{"PAYMENT"}},
+	"dispatch_orders_as_decided":  {source: "WHEN 'RETURN'::text", column: "purpose", values: []string{"RETURN"}},
 }
 
 const (
@@ -131,19 +137,34 @@ func ReadCatalogue(ctx context.Context, conn *pgx.Conn) (*Catalogue, error) {
 		return nil, err
 	}
 	rows, err = conn.Query(ctx, `
-		SELECT child.relname, parent.relname, f.condeferred,
-			(SELECT array_agg(a.attname::text) FROM pg_attribute a
-				WHERE a.attrelid = f.conrelid AND a.attnum = ANY (f.conkey))
+		SELECT child.relname, f.conname, parent.relname, f.condeferred, coalesce(written.columns, '{}'),
+			coalesce(computed.sources, '{}'), coalesce(computed.texts, '')
 		FROM pg_constraint f
 		JOIN pg_class child ON child.oid = f.conrelid JOIN pg_class parent ON parent.oid = f.confrelid
+		CROSS JOIN LATERAL (
+			SELECT array_agg(a.attname::text) AS columns FROM pg_attribute a
+			WHERE a.attrelid = f.conrelid AND a.attnum = ANY (f.conkey) AND a.attgenerated = '') written
+		CROSS JOIN LATERAL (
+			SELECT array_agg(DISTINCT s.attname::text) AS sources,
+				string_agg(DISTINCT pg_get_expr(g.adbin, g.adrelid), ' ') AS texts
+			FROM pg_attribute a JOIN pg_attrdef g ON (g.adrelid, g.adnum) = (a.attrelid, a.attnum)
+			JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = g.oid AND d.refobjid = a.attrelid
+			JOIN pg_attribute s ON (s.attrelid, s.attnum) = (d.refobjid, d.refobjsubid) AND s.attnum <> a.attnum
+			WHERE a.attrelid = f.conrelid AND a.attnum = ANY (f.conkey) AND a.attgenerated <> '') computed
 		WHERE f.contype = 'f' AND child.relnamespace = 'public'::regnamespace ORDER BY 1, f.conname`)
 	if err != nil {
 		return nil, err
 	}
 	var key foreignKey
-	_, err = pgx.ForEachRow(rows, []any{&name, &key.parent, &key.deferred, &key.columns}, func() error {
+	var texts string
+	_, err = pgx.ForEachRow(rows, []any{
+		&name, &key.name, &key.parent, &key.deferred, &key.columns, &key.sources, &texts,
+	}, func() error {
 		c.foreign[name] = append(c.foreign[name], key)
-		key.columns = nil
+		key.columns, key.sources = nil, nil
+		if condition, ok := conditions[key.name]; ok && !strings.Contains(texts, condition.source) {
+			return fmt.Errorf("the key %s does not contain %q any more: %s", key.name, condition.source, texts)
+		}
 		return nil
 	})
 	return c, err
@@ -328,13 +349,17 @@ func (e *expansion) holds(c condition, op operation, columns []assignment) bool 
 // references adds the rows that foreign keys lock.
 func (e *expansion) references(table string, columns []assignment, op operation) {
 	for _, f := range e.catalogue.foreign[table] {
-		written := 0
+		written, computed := 0, false
 		for _, a := range columns {
 			if slices.Contains(f.columns, a.column) && !e.isNull(a) {
 				written++
 			}
+			computed = computed || slices.Contains(f.sources, a.column)
 		}
-		if written == 0 || op == insertRows && written < len(f.columns) {
+		if written == 0 && !computed || op == insertRows && written < len(f.columns) {
+			continue
+		}
+		if condition, ok := conditions[f.name]; ok && !e.holds(condition, op, columns) {
 			continue
 		}
 		r := request{name: f.parent, mode: ForKeyShare, cause: "foreign key of " + table}

@@ -50,7 +50,13 @@ func newTestTracer(t testing.TB, path ...string) (*Tracer, *Record) {
 				columns: []string{"proof"},
 			},
 		}},
-		foreign: map[string][]foreignKey{"orders": {{columns: []string{"parent"}, parent: "parents"}}},
+		foreign: map[string][]foreignKey{"orders": {
+			{columns: []string{"parent"}, parent: "parents"},
+			{
+				name: "dispatch_orders_as_accepted", columns: []string{"id"}, sources: []string{"purpose"},
+				parent: "parents", deferred: true,
+			},
+		}},
 	}
 	for _, table := range []string{"parents", "mints", "orders", "funds", "deliveries", "events", "forgotten"} {
 		catalogue.tables[table] = true
@@ -125,6 +131,15 @@ func TestATransactionInAnotherOrderIsReported(t *testing.T) {
 		}, "takes parents FOR KEY SHARE by foreign key of orders"},
 		"a foreign key, null": {nil, []sent{
 			{moveFunds, nil}, {`INSERT INTO orders (id, parent) VALUES ($1, nullif($2, ''))`, []any{"o", ""}},
+		}, ""},
+		"a foreign key that the database computes": {nil, []sent{
+			{moveFunds, nil}, {`INSERT INTO orders (id, purpose) VALUES ($1, $2)`, []any{"o", "PAYMENT"}},
+		}, "takes parents FOR KEY SHARE by foreign key of orders"},
+		"a foreign key that is computed anew": {nil, []sent{
+			{`UPDATE orders SET purpose = 'PAYMENT'`, nil},
+		}, "takes parents FOR KEY SHARE by foreign key of orders"},
+		"a foreign key that another purpose has": {nil, []sent{
+			{moveFunds, nil}, {`INSERT INTO orders (id, purpose) VALUES ($1, $2)`, []any{"o", "SWEEP"}},
 		}, ""},
 		"a trigger": {nil, []sent{
 			{`UPDATE orders SET status = 'PAID', proof = $1`, nil},

@@ -173,6 +173,19 @@ func LoginURL(t testing.TB, db *pg.DB) string {
 	return DatabaseOf(t, db).URL
 }
 
+// WrittenColumns returns the columns of a table that an INSERT may write, separated by commas.
+func WrittenColumns(t testing.TB, db *pg.DB, table string) string {
+	t.Helper()
+	var columns string
+	if err := OwnerPool(t, db).QueryRow(t.Context(), `
+		SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+		WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table,
+	).Scan(&columns); err != nil {
+		t.Fatal(err)
+	}
+	return columns
+}
+
 // OwnerPool returns a pool on the database behind db that has every privilege and no row level
 // security. It is for tests that tamper, and for reading what no role may see. A database has one such
 // pool, because the start of a session costs the server more than most statements do. It is closed
