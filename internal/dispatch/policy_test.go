@@ -13,10 +13,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
@@ -41,9 +41,11 @@ func (l *logBuffer) count(s string) int {
 // newLoggingWorker is newWorker with a log.
 func (b *testEnv) newLoggingWorker() *logBuffer {
 	l := &logBuffer{}
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	listeners := map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.GasTopUp: b.feature,
-	}, dispatch.Config{}, slog.New(slog.NewTextHandler(l, nil)))
+	}
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, journal.RecordEntry, listeners, dispatch.Config{},
+		slog.New(slog.NewTextHandler(l, nil)))
 	return l
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,7 +31,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -184,7 +184,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(err)
 	t.Cleanup(func() { b.signer.Close() })
 	b.book = wallet.New(b.db, b.signer, seed.AttestKey().PublicKey())
-	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+	b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 	b.must(mint.Sync(b.ctx, b.db, []mint.Mint{
 		{
 			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC",
@@ -227,7 +227,7 @@ func openPolicy() local.ChainPolicy {
 func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, conf) }
 
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.GasTopUp: b.feature,
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
@@ -929,7 +929,7 @@ func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 		})
 	}}
 	b.worker = dispatch.New(
-		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	b.runRounds()
@@ -978,7 +978,7 @@ func TestTwoWorkersPayOnce(t *testing.T) {
 		want += uint64(100 + i)
 	}
 	other := dispatch.New(
-		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		b.db, b.chain.ToChain(), b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)
@@ -1044,7 +1044,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	to := sim.Address("customer")
 	flaky := &failingSigner{Signer: b.signer, lose: map[string]int{"admit": 2, "sign": 2}}
 	b.worker = dispatch.New(
-		b.db, b.chain.ToChain(), flaky, mirror.RecordEntry,
+		b.db, b.chain.ToChain(), flaky, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)
@@ -1063,7 +1063,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	// Every entry of the journal is in the mirror.
 	head, err := b.signer.Head(b.ctx)
 	b.must(err)
-	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+	b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 	if n := b.queryCount(`SELECT count(*) FROM signer_journal`); uint64(n) != head.Seq {
 		t.Errorf("the mirror has %d entries, the journal %d", n, head.Seq)
 	}
@@ -1081,7 +1081,7 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 			t.Parallel()
 			b := newTestEnv(t, openPolicy())
 			b.fundWallet(b.treasury, coin, 1000)
-			b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+			b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 			to := sim.Address("customer")
 			full, refused := errors.New("the mirror takes nothing"), 0
 			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer,
@@ -1092,7 +1092,7 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 						refused++
 						return full
 					}
-					return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
+					return errors.Join(err, journal.RecordEntry(ctx, tx, e))
 				}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(
 					slog.DiscardHandler,
 				))

@@ -127,7 +127,7 @@ var packages = []pkg{
 	{"internal/signer", core, mayKeys},
 	{"internal/signer/keys", core, mayKeys},
 	{"internal/signer/signertest", core, testOnly | mayKeys},
-	{"internal/signer/mirror", core, 0},
+	{"internal/journal", core, 0},
 	{"internal/control/freeze", core, 0},
 	{"internal/request", core, 0},
 	{"internal/policy", core, 0},

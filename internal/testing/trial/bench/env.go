@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -20,7 +21,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -116,7 +116,7 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 		Grants: grants,
 		Prices: price.Fixed{Prices: p.prices, Clock: h.readClock},
 	})
-	if err := mirror.ImportJournal(ctx, h.db, h.signer, h.Wallets); err != nil {
+	if err := journal.Import(ctx, h.db, h.signer, h.Wallets); err != nil {
 		return h, err
 	}
 	h.treasury, err = h.Wallets.Treasury(ctx, h.org, p.chainConf.Name.Family())

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
@@ -37,7 +38,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
@@ -170,7 +170,7 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	h.Harness = harness.New(h.plan)
 	h.steps = h.ListSteps(nil)
 	h.oracle = oracle.Open(h.node.URL)
-	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
+	h.mustSucceed(journal.Import(h.ctx, h.db, sign, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
 	h.mustSucceed(err)
 	_, err = h.node.SendTx(h.ctx, new(evmAddress(h.treasury.Address)), big.NewInt(params.Ether), nil)

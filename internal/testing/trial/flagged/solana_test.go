@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool/surfpooltest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,7 +31,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -144,7 +144,7 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 		},
 	})
 	s.steps = s.ListSteps(nil)
-	s.mustSucceed(mirror.ImportJournal(s.ctx, s.db, sign, s.Wallets))
+	s.mustSucceed(journal.Import(s.ctx, s.db, sign, s.Wallets))
 	s.treasury, err = s.Wallets.Treasury(s.ctx, s.org, chain.SolanaFamily)
 	s.mustSucceed(err)
 	_, err = s.node.PayLamports(s.ctx, s.treasury.Address, 10*surfpool.LamportsPerSOL)

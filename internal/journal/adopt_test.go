@@ -1,4 +1,4 @@
-package mirror_test
+package journal_test
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -86,7 +86,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	}
 	lost := h.lose(t)
 
-	copied, err := mirror.CopiedEntries(t.Context(), b.db)
+	copied, err := journal.CopiedEntries(t.Context(), b.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 
 	// The lost journal is not accepted again.
 	h.swap(t, lost)
-	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.importing(t); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("the lost journal: got %v, want ErrForeign", err)
 	}
 }
