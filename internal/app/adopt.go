@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
@@ -31,7 +32,7 @@ type Adoption struct {
 	conf    local.Config
 	seed    keys.Seed
 	copied  []signer.Entry
-	nonces  []local.ChainNonce
+	nonces  []adopt.ChainNonce
 	anchors []signer.Anchor // of the audit log, from the database's copy
 	release func()
 	tools   *App
@@ -127,7 +128,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	asked := map[local.ChainNonce]bool{}
+	asked := map[adopt.ChainNonce]bool{}
 	for _, p := range payers {
 		chainNames := []chain.Name{p.Chain}
 		if p.Chain == "" {
@@ -140,7 +141,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			slices.Sort(chainNames)
 		}
 		for _, name := range chainNames {
-			key := local.ChainNonce{Wallet: p.Wallet, Chain: name}
+			key := adopt.ChainNonce{Wallet: p.Wallet, Chain: name}
 			if asked[key] {
 				continue
 			}
@@ -152,7 +153,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 					name,
 				)
 			}
-			address, err := local.DeriveAddress(a.seed, p.Wallet)
+			address, err := a.seed.DeriveAddress(p.Wallet)
 			if err != nil {
 				return err
 			}

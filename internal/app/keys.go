@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/remote"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 )
 
@@ -240,7 +241,7 @@ func (c Config) checkPolicy() error {
 	if err != nil {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
-	policy, err := local.ParsePolicy(text)
+	policy, err := signpolicy.Parse(text)
 	if err != nil {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
@@ -307,7 +308,7 @@ func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}
-	policy, err := local.ParsePolicy(text)
+	policy, err := signpolicy.Parse(text)
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}

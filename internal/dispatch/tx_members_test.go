@@ -19,14 +19,14 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // newGroupEnv makes a testEnv on a chain whose transactions make several payments.
 func newGroupEnv(t *testing.T) *testEnv {
 	t.Helper()
-	b := newTestEnvOn(t, local.ChainPolicy{
+	b := newTestEnvOn(t, signpolicy.Chain{
 		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin),
 		Unlimited: true,
 	}, sim.Config{Name: chain.Solana, PaymentsPerTx: 8})

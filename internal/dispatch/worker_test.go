@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -155,12 +156,12 @@ type testEnv struct {
 	name     chain.Name
 }
 
-func newTestEnv(t *testing.T, policy local.ChainPolicy) *testEnv {
+func newTestEnv(t *testing.T, policy signpolicy.Chain) *testEnv {
 	t.Helper()
 	return newTestEnvOn(t, policy, sim.Config{})
 }
 
-func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testEnv {
+func newTestEnvOn(t *testing.T, policy signpolicy.Chain, net sim.Config) *testEnv {
 	t.Helper()
 	b := &testEnv{
 		T: t, ctx: t.Context(), feature: &recordingListener{},
@@ -176,7 +177,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(err)
 	conf := local.Config{
 		Journal: filepath.Join(t.TempDir(), "journal"), Clock: b.clock.now,
-		Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: policy}},
+		Policy: signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{b.name: policy}},
 	}
 	b.must(local.CreateJournal(conf, seed))
 	b.conf, b.seed = conf, seed
@@ -209,10 +210,10 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 }
 
 // restartWithPolicy restarts the signer with another policy, and the Worker with it.
-func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
+func (b *testEnv) restartWithPolicy(p signpolicy.Chain) {
 	b.Helper()
 	b.must(b.signer.Close())
-	b.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: p}}
+	b.conf.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{b.name: p}}
 	var err error
 	b.signer, err = local.Open(b.conf, b.seed)
 	b.must(err)
@@ -220,8 +221,8 @@ func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 }
 
 // openPolicy returns a policy that allows everything.
-func openPolicy() local.ChainPolicy {
-	return local.ChainPolicy{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
+func openPolicy() signpolicy.Chain {
+	return signpolicy.Chain{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
 }
 
 func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, conf) }
@@ -945,7 +946,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	t.Parallel()
 	policy := openPolicy()
 	policy.Unlimited = false
-	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+	policy.Assets = map[chain.Address]signpolicy.Limit{sim.Address("USDC"): {
 		PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000),
 	}}
 	b := newTestEnv(t, policy)

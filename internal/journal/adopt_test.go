@@ -14,8 +14,10 @@ import (
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -91,8 +93,8 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	treasury := signertest.Treasury(org)
-	at := func(next uint64) []local.ChainNonce {
-		return []local.ChainNonce{{Wallet: treasury, Chain: signertest.Chain, NextNonce: next}}
+	at := func(next uint64) []adopt.ChainNonce {
+		return []adopt.ChainNonce{{Wallet: treasury, Chain: signertest.Chain, NextNonce: next}}
 	}
 	other := newMirrorEnv(t)
 	for name, try := range map[string]func() error{
@@ -101,13 +103,13 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		"a chain that knows more":   func() error { return local.AdoptJournal(h.conf, h.seed, copied, at(3)) },
 		"a payer that the copy lacks": func() error {
 			return local.AdoptJournal(h.conf, h.seed, copied, append(at(1),
-				local.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
+				adopt.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
 		},
 		"another seed":      func() error { return local.AdoptJournal(h.conf, other.seed, copied, at(1)) },
 		"a file in the way": func() error { return local.AdoptJournal(other.conf, h.seed, copied, at(1)) },
 		"a policy without the chain": func() error {
 			c := h.conf
-			c.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Base: c.Policy.Chains[signertest.Chain]}}
+			c.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{chain.Base: c.Policy.Chains[signertest.Chain]}}
 			return local.AdoptJournal(c, h.seed, copied, at(1))
 		},
 		"a copy without an admission": func() error {

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id/idtest"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -120,7 +121,7 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := local.AdoptJournal(h.conf, h.seed, copied,
-		[]local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
+		[]adopt.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -34,6 +35,17 @@ type WalletRef struct {
 	// a wallet never changes. Journals and proofs from before forms existed lack this field.
 	Form chain.Form `json:"form,omitempty"`
 }
+
+// The purposes of wallets that the rules know. All other wallets may only be swept into the treasury
+// of their organization.
+const (
+	// TreasuryPurpose is the purpose of the wallets that pay.
+	TreasuryPurpose = "TREASURY"
+	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
+	// number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal from before they were
+	// numbered, the subject is the intent that spends the outputs.
+	ChangePurpose = "CHANGE"
+)
 
 // OtherForms returns references to the same wallet in every other form. Only one form of a wallet
 // is ever issued.
@@ -255,6 +267,9 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	return r, nil
 }
 
+// FormatTime formats a time as the journal has it.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
 // Head returns the head of a journal whose last entry is e.
 func (e Entry) Head() Head { return Head{JournalID: e.JournalID, Seq: e.Seq, Hash: e.Hash} }
 
@@ -381,6 +396,11 @@ const (
 	// database is older than the anchors, or a person changed it.
 	RefusedAnchor = "ANCHOR"
 )
+
+// Refuse returns a refusal with a formatted sentence.
+func Refuse(code, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}
 
 // Error returns the code and the sentence.
 func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s", r.Code, r.Message) }

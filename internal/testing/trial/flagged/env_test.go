@@ -37,8 +37,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -116,7 +116,7 @@ func (h *testEnv) mustSucceed(err error) {
 
 // newTestEnv creates a service whose organization screens deposits above ten dollars. limit is the
 // signer's limit of the token; nil: none.
-func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
+func newTestEnv(t *testing.T, limit *signpolicy.Limit) *testEnv {
 	t.Helper()
 	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.severities = map[chain.Address]risk.Severity{}
@@ -148,12 +148,12 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	h.mustSucceed(err)
 	h.org = o.ID
 	h.setThresholds(`"MEDIUM"`, `"10"`)
-	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	policy := signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{
 		signertest.Chain: {SignerID: "31337", FeeMax: signertest.FeeMax, GasMax: signertest.GasMax, Unlimited: true},
 	}}
 	if limit != nil {
 		p := policy.Chains[signertest.Chain]
-		p.Assets = map[chain.Address]local.Limit{evmtx.Canonical(h.token): *limit}
+		p.Assets = map[chain.Address]signpolicy.Limit{evmtx.Canonical(h.token): *limit}
 		policy.Chains[signertest.Chain] = p
 	}
 	sign, attest := signertest.Open(t, policy, h.readClock)

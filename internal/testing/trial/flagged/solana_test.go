@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -85,8 +86,8 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	var err error
 	s.seed, err = keys.NewSeed()
 	s.mustSucceed(err)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: s.readClock, Policy: local.Policy{
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: s.readClock, Policy: signpolicy.Policy{
+		Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
 			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(1), Unlimited: true,
 		}},
 	}}

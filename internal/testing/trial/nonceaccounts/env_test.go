@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -90,9 +91,9 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.seed, err = keys.NewSeed()
 	w.mustSucceed(err)
-	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: local.Policy{
+	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: signpolicy.Policy{
 		WhitelistCoolingOff: "0s",
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+		Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
 			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL),
 			Unlimited: true,
 		}},

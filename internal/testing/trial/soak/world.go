@@ -37,6 +37,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -231,10 +232,10 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.mustSucceed(err, "create the key of grants")
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
-		Policy: local.Policy{
-			Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: {
+		Policy: signpolicy.Policy{
+			Chains: map[chain.Name]signpolicy.Chain{chain.Ethereum: {
 				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
-				Assets: map[chain.Address]local.Limit{
+				Assets: map[chain.Address]signpolicy.Limit{
 					tokens[limitedID]: {
 						PaymentMax: money.Units(300_000_000), OrganizationMax: money.Units(600_000_000),
 						OverallMax: money.Units(600_000_000),

@@ -33,6 +33,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -122,7 +123,7 @@ func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 	conf.Name, conf.UTXO, conf.BaseFee, conf.FeeCap = chain.Bitcoin, true, fee, 1000
 	net := sim.New(conf)
 	net.Mint(payer, "", money.Units(1_000_000))
-	h := buildTestEnv(t, net.ToChain(), 0, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	h := buildTestEnv(t, net.ToChain(), 0, signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{
 		// A policy names a chain; the signer never asks it.
 		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true},
 	}}, func(s *local.Signer, entry signer.Entry) signer.Signer { return &fakeSigner{s, entry} })
@@ -133,7 +134,7 @@ func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 
 // buildTestEnv builds the service on a chain whose walk begins after a block.
 func buildTestEnv(
-	t *testing.T, on chain.Chain, start uint64, policy local.Policy,
+	t *testing.T, on chain.Chain, start uint64, policy signpolicy.Policy,
 	signs func(*local.Signer, signer.Entry) signer.Signer,
 ) *testEnv {
 	t.Helper()
