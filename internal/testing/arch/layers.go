@@ -152,6 +152,7 @@ var packages = []pkg{
 	{"internal/withdrawal", features, 0},
 	{"internal/sweep", features, 0},
 	{"internal/transfer", features, 0},
+	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},
 	{"internal/report", reporting, 0},
