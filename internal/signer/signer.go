@@ -142,6 +142,16 @@ func (intent Intent) Account() WalletRef {
 	return intent.From
 }
 
+// HasSameWords reports whether two intents have the same fields, grants apart.
+func (intent Intent) HasSameWords(o Intent) bool {
+	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
+	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) {
+		return false
+	}
+	intent.ToWallet, intent.Payer, intent.Grant = o.ToWallet, o.Payer, o.Grant
+	return intent == o
+}
+
 // WalletBalance is the balance of a wallet in one asset and the flagged part of it. No sweep may
 // take the flagged part. Rule DEP-28.
 type WalletBalance struct {
@@ -174,6 +184,12 @@ type SignRequest struct {
 	// Proof shows that the chain mines at most one transaction of the slot, where that does not
 	// follow from the payload: see chain.SlotProver. Bytes that were signed before need none.
 	Proof string `json:"proof,omitempty"`
+}
+
+// PayloadDigest returns the hex SHA-256 by which a journal finds a payload.
+func PayloadDigest(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
 }
 
 // MaxFeeShare returns the most that one of several payments in a transaction pays of its fee: an

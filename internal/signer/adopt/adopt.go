@@ -31,10 +31,10 @@ type ChainNonce struct {
 	NextNonce uint64
 }
 
-// Account is a wallet's address on a chain.
-type Account struct {
-	Address chain.Address
-	Chain   chain.Name
+// account is a wallet's address on a chain.
+type account struct {
+	address chain.Address
+	chain   chain.Name
 }
 
 // Copy is the database's copy of a lost journal.
@@ -168,25 +168,17 @@ func (c Copy) checkForm(r signer.Record) error {
 	return nil
 }
 
-// NextNonces are the nonces that come after the copied slots, by account.
-type NextNonces map[Account]uint64
-
-// AddSlot counts a slot of the copy.
-func (n NextNonces) AddSlot(a Account, nonce uint64) error {
-	if nonce == math.MaxUint64 {
-		return fmt.Errorf("the mirror has a slot of %s on %s past the last nonce", a.Address, a.Chain)
+// CheckNonces compares the slots of the copy with the chains. The rules have taken over its records.
+// It returns an error for a paying wallet whose chain was not queried: that one could be the wallet
+// with unknown signatures.
+func (c Copy) CheckNonces(reported []ChainNonce) error {
+	addresses, nextNonces, err := c.listNonces()
+	if err != nil {
+		return err
 	}
-	n[a] = max(n[a], nonce+1)
-	return nil
-}
-
-// Compare compares the slots with the chains. addressOf finds the address of a wallet that the copy
-// has. It returns an error for a paying wallet whose chain was not queried: that one could be the
-// wallet with unknown signatures.
-func (n NextNonces) Compare(reported []ChainNonce, addressOf func(signer.WalletRef) (chain.Address, bool)) error {
-	asked := map[Account]bool{}
+	asked := map[account]bool{}
 	for _, r := range reported {
-		address, ok := addressOf(r.Wallet)
+		address, ok := addresses[r.Wallet]
 		if !ok {
 			if r.NextNonce > 0 {
 				return fmt.Errorf("a wallet of %s has paid %d times on %s and the mirror lacks it: the database is "+
@@ -195,17 +187,39 @@ func (n NextNonces) Compare(reported []ChainNonce, addressOf func(signer.WalletR
 			}
 			continue
 		}
-		a := Account{address, r.Chain}
-		if asked[a] = true; r.NextNonce > n[a] {
+		a := account{address, r.Chain}
+		if asked[a] = true; r.NextNonce > nextNonces[a] {
 			return fmt.Errorf("%s has used %d nonces on %s and the mirror has %d: the database is older than the "+
 				"lost journal, restore its latest backup",
-				address, r.NextNonce, r.Chain, n[a])
+				address, r.NextNonce, r.Chain, nextNonces[a])
 		}
 	}
-	for a := range n {
+	for a := range nextNonces {
 		if !asked[a] {
-			return fmt.Errorf("%s has paid on %s: ask the chain for its next nonce first", a.Address, a.Chain)
+			return fmt.Errorf("%s has paid on %s: ask the chain for its next nonce first", a.address, a.chain)
 		}
 	}
 	return nil
+}
+
+// listNonces returns the addresses of the copy and the nonces that come after its slots.
+func (c Copy) listNonces() (map[signer.WalletRef]chain.Address, map[account]uint64, error) {
+	addresses, intents := map[signer.WalletRef]chain.Address{}, map[string]signer.Intent{}
+	nextNonces := map[account]uint64{}
+	for _, r := range c.records {
+		switch {
+		case r.Issue != nil:
+			addresses[r.Issue.WalletRef] = r.Issue.Address
+		case r.Admit != nil:
+			intents[r.Admit.ID] = *r.Admit
+		case r.Sign != nil:
+			intent, nonce := intents[r.Sign.IntentID], r.Sign.Slot.Nonce
+			a := account{addresses[intent.Account()], intent.Chain}
+			if nonce == math.MaxUint64 {
+				return nil, nil, fmt.Errorf("the mirror has a slot of %s on %s past the last nonce", a.address, a.chain)
+			}
+			nextNonces[a] = max(nextNonces[a], nonce+1)
+		}
+	}
+	return addresses, nextNonces, nil
 }

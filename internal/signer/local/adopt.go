@@ -37,7 +37,7 @@ func rebuildJournal(
 	conf Config, seed keys.Seed, copied []signer.Entry, reported []adopt.ChainNonce,
 ) ([]byte, error) {
 	engine := conf.newEngine(seed)
-	lost, err := adopt.ReadCopy(copied, engine.AttestKey())
+	lost, err := adopt.ReadCopy(copied, seed.AttestKey().PublicKey())
 	if err != nil {
 		return nil, err
 	}
@@ -45,5 +45,5 @@ func rebuildJournal(
 	if err != nil {
 		return nil, err
 	}
-	return contents, engine.CheckNonces(reported)
+	return contents, lost.CheckNonces(reported)
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -86,8 +87,10 @@ var _ signer.Signer = (*Signer)(nil)
 // empty one would pay again what was paid.
 func CreateJournal(conf Config, seed keys.Seed) error {
 	return journalfile.Create(conf.Journal, conf.currentTime(),
-		signer.Record{AttestKey: hex.EncodeToString(seed.AttestKey().PublicKey())})
+		signer.Record{AttestKey: attestKeyHex(seed)})
 }
+
+func attestKeyHex(seed keys.Seed) string { return hex.EncodeToString(seed.AttestKey().PublicKey()) }
 
 // Open checks the policy, locks the journal and reads all of it. Errors: those of package
 // journalfile, or a journal of another seed.
@@ -100,7 +103,9 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 	if s.journal, err = journalfile.Open(conf.Journal, s.rules.Apply); err != nil {
 		return nil, err
 	}
-	if err := s.rules.CheckSeed(conf.Journal); err != nil {
+	if got, want := s.rules.Genesis().AttestKey, attestKeyHex(seed); got != want {
+		err := fmt.Errorf("the journal %s belongs to the seed with attestation key %s, and this seed has %s: use the "+
+			"key file that belongs to the journal", conf.Journal, got, want)
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	s.clock = conf.openClock(s.journal.Head(), s.rules.ClockSeq(), s.journal.LastTime())

@@ -20,11 +20,11 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, refusal
 	}
 	if existing := eng.index.intents[intent.ID]; existing != nil {
-		if !sameIntent(existing.Intent, intent) {
+		if !existing.HasSameWords(intent) {
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
 		}
-		return journaledBefore(existing.seq)
+		return Decision{Seq: existing.seq}, nil
 	}
 	if k, ok := idempotencyKeyOf(intent); ok && eng.index.idempotencyKeys[k] != "" {
 		earlier := eng.index.intents[eng.index.idempotencyKeys[k]]
@@ -65,7 +65,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if err := eng.index.checkPayment(policy, intent, reading.Now); err != nil {
 		return Decision{}, err
 	}
-	return recordNew(signer.Record{Kind: signer.RecordAdmit, Admit: &intent})
+	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil
 }
 
 // checkBalance refuses a sweep that leaves less than the flagged part of its wallet. Rule DEP-28.
@@ -83,16 +83,6 @@ func checkBalance(intent signer.Intent) *signer.Refusal {
 			kind.Noun, intent.ID, intent.Amount, balance.Total, balance.Flagged)
 	}
 	return nil
-}
-
-// sameIntent reports whether two intents have the same fields, grants apart.
-func sameIntent(a, b signer.Intent) bool {
-	differ := func(a, b *signer.WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
-	if differ(a.ToWallet, b.ToWallet) || differ(a.Payer, b.Payer) {
-		return false
-	}
-	a.ToWallet, b.ToWallet, a.Payer, b.Payer, a.Grant, b.Grant = nil, nil, nil, nil, nil, nil
-	return a == b
 }
 
 // checkSource checks the wallets that pay the amount and the fee. Where the chain has a separate fee

@@ -79,8 +79,7 @@ type intentState struct {
 	signedFeeMax  money.Amount // the most that its slot may cost, by the signed transactions
 }
 
-// feeCharge is what one signature took of an account's fee allowance, and when that counts as
-// spent.
+// feeCharge is what a signature took of an account's fee allowance, and when it counts as spent.
 type feeCharge struct {
 	seq       uint64
 	chargedAt time.Time
@@ -91,8 +90,7 @@ type feeCharge struct {
 // before the payment does not know it any more.
 type idempotencyKey struct{ org, hash string }
 
-// hasSignedPayment reports whether a transaction that pays the intent was signed, and so may be
-// out.
+// hasSignedPayment reports whether a transaction that pays the intent was signed: it may be out.
 func (i *intentState) hasSignedPayment() bool {
 	for _, s := range i.signatures {
 		if s.Act == signer.Pay {
@@ -103,9 +101,8 @@ func (i *intentState) hasSignedPayment() bool {
 }
 
 // addedCost returns what another transaction of the intent may cost in addition to those that were
-// signed. One transaction of a slot is mined, so a more expensive one adds the difference. A
-// creation of a nonce account is mined and charged even if the account exists, so each adds its
-// fee.
+// signed. One transaction of a slot is mined, so a more expensive one adds the difference. A creation
+// of a nonce account is mined and charged even if the account exists, so each adds its fee.
 func (i *intentState) addedCost(cost money.Amount) money.Amount {
 	switch {
 	case i.Kind().EachTxCosts && len(i.signatures) > 0:

@@ -61,11 +61,9 @@ func checkCurrent(c signpolicy.Chain, intent signer.Intent) *signer.Refusal {
 			return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
 				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
-	case intent.Kind().PaysGas:
-		if c.GasMax.Less(intent.Amount) {
-			return signer.Refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v",
-				intent.Chain, c.GasMax, intent.Amount)
-		}
+	case intent.Kind().PaysGas && c.GasMax.Less(intent.Amount):
+		return signer.Refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
+			c.GasMax, intent.Amount)
 	}
 	return nil // the cost of the others is a fee
 }

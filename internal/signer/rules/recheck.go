@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/adopt"
 )
 
 // Recheck checks a record of a copied journal by the rules again. Package adopt checks its form.
@@ -69,22 +67,8 @@ func (eng *Engine) recheckSignature(signed signer.SignBody) error {
 	if err != nil {
 		return err
 	}
-	if hash != signed.Hash || payloadDigest(signed.Payload) != signed.Digest {
+	if hash != signed.Hash || signer.PayloadDigest(signed.Payload) != signed.Digest {
 		return fmt.Errorf("the signature for intent %s does not match its admission", lead.ID)
 	}
 	return nil
-}
-
-// CheckNonces compares the slots with what the chains report.
-func (eng *Engine) CheckNonces(reported []adopt.ChainNonce) error {
-	nonces := adopt.NextNonces{}
-	for slot := range eng.index.slotOwners {
-		if err := nonces.AddSlot(adopt.Account{Address: slot.payer, Chain: slot.chain}, slot.nonce); err != nil {
-			return err
-		}
-	}
-	return nonces.Compare(reported, func(w signer.WalletRef) (chain.Address, bool) {
-		wallet, ok := eng.index.wallets[w]
-		return wallet.address, ok
-	})
 }

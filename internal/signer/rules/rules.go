@@ -51,8 +51,6 @@
 package rules
 
 import (
-	"crypto/ed25519"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -102,27 +100,14 @@ type Decision struct {
 	Seq    uint64
 }
 
-func journaledBefore(seq uint64) (Decision, error) { return Decision{Seq: seq}, nil }
-
-func recordNew(r signer.Record) (Decision, error) { return Decision{Record: &r}, nil }
-
 // Apply adds an entry of the journal. An error says that the journal contradicts itself, which no
 // signer of Coffer has written.
 func (eng *Engine) Apply(seq uint64, recordedAt time.Time, r signer.Record) error {
 	return eng.index.applyRecord(seq, recordedAt, r)
 }
 
-// AttestKey returns the public half of the attestation key.
-func (eng *Engine) AttestKey() ed25519.PublicKey { return eng.attestKey.PublicKey() }
-
-// CheckSeed returns an error if a journal at a path is of another seed.
-func (eng *Engine) CheckSeed(path string) error {
-	if got, want := eng.index.genesis.AttestKey, hex.EncodeToString(eng.AttestKey()); got != want {
-		return fmt.Errorf("the journal %s belongs to the seed with attestation key %s, and this seed has %s: use the "+
-			"key file that belongs to the journal", path, got, want)
-	}
-	return nil
-}
+// Genesis returns the first record of the journal.
+func (eng *Engine) Genesis() signer.Record { return eng.index.genesis }
 
 // ClockSeq returns the last entry in which a person confirmed the time, or 0.
 func (eng *Engine) ClockSeq() uint64 { return eng.index.clockSeq }
@@ -146,7 +131,7 @@ func (eng *Engine) IssueAddress(a signer.IssuedAddress) (Decision, error) {
 		if existing.address != a.Address || existing.path != a.Path {
 			return Decision{}, existing.contradiction()
 		}
-		return journaledBefore(existing.seq)
+		return Decision{Seq: existing.seq}, nil
 	}
 	if !eng.conf.Rescue {
 		if refusal := eng.index.checkForm(a.WalletRef); refusal != nil {
@@ -160,10 +145,8 @@ func (eng *Engine) IssueAddress(a signer.IssuedAddress) (Decision, error) {
 		return Decision{}, fmt.Errorf("%w: address %s belongs to another wallet, of %s", journalfile.ErrDamaged,
 			a.Address, otherWallet.OrgID)
 	}
-	return recordNew(signer.Record{
-		Kind:  signer.RecordIssue,
-		Issue: &signer.IssueBody{WalletRef: a.WalletRef, Path: a.Path, Address: a.Address},
-	})
+	body := signer.IssueBody{WalletRef: a.WalletRef, Path: a.Path, Address: a.Address}
+	return Decision{Record: &signer.Record{Kind: signer.RecordIssue, Issue: &body}}, nil
 }
 
 // EndorseAddress decides about an address to which an organization may pay out, and signs that.
@@ -208,9 +191,9 @@ func (eng *Engine) RevokeEndorsement(r signer.Revocation) (Decision, error) {
 	case refusal != nil:
 		return Decision{}, refusal
 	case ok:
-		return journaledBefore(existing)
+		return Decision{Seq: existing}, nil
 	}
-	return recordNew(signer.Record{Kind: signer.RecordRevoke, Revoke: &r})
+	return Decision{Record: &signer.Record{Kind: signer.RecordRevoke, Revoke: &r}}, nil
 }
 
 // VoidIntent decides whether a payment is never made.
@@ -220,7 +203,7 @@ func (eng *Engine) VoidIntent(v signer.Void) (Decision, error) {
 			return Decision{}, signer.Refuse(signer.RefusedVoid,
 				"payment %s was voided for another organization in entry %d", v.ID, existing.seq)
 		}
-		return journaledBefore(existing.seq)
+		return Decision{Seq: existing.seq}, nil
 	}
 	if refusal := eng.conf.Grants.CheckVoid(v); refusal != nil {
 		return Decision{}, refusal
@@ -240,7 +223,7 @@ func (eng *Engine) VoidIntent(v signer.Void) (Decision, error) {
 		}
 	}
 	v.MAC = nil
-	return recordNew(signer.Record{Kind: signer.RecordVoid, Void: &v})
+	return Decision{Record: &signer.Record{Kind: signer.RecordVoid, Void: &v}}, nil
 }
 
 // chainPolicy returns the policy of a chain, and refuses a chain that has none.

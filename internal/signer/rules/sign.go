@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -22,7 +20,7 @@ const feeRateUnit = 1000
 // is on disk.
 func (eng *Engine) Sign(r signer.SignRequest, reading Reading) (raw []byte, hash chain.TxHash, d Decision, err error) {
 	refused := func(err error) ([]byte, chain.TxHash, Decision, error) { return nil, "", Decision{}, err }
-	digest := payloadDigest(r.Payload)
+	digest := signer.PayloadDigest(r.Payload)
 	lead := eng.index.intents[r.IntentID]
 	if lead == nil {
 		return refused(signer.Refuse(signer.RefusedIntent, "intent %s was never admitted", r.IntentID))
@@ -35,7 +33,6 @@ func (eng *Engine) Sign(r signer.SignRequest, reading Reading) (raw []byte, hash
 	if err != nil {
 		return refused(err)
 	}
-
 	earlier, signedBefore := lead.signatures[digest]
 	if signedBefore && (earlier.Act != r.Act || earlier.Slot != r.Slot ||
 		!slices.Equal(earlier.TxMemberIDs, r.TxMemberIDs)) {
@@ -116,11 +113,6 @@ func (eng *Engine) checkPayload(intents []*intentState, r signer.SignRequest, re
 		return eng.index.checkFee(policy, eng.index.feeAccount(lead.Intent), added, reading.Now)
 	}
 	return nil
-}
-
-func payloadDigest(payload []byte) string {
-	sum := sha256.Sum256(payload)
-	return hex.EncodeToString(sum[:])
 }
 
 // matchPayload decodes a payload and checks that it does nothing but what was admitted.
