@@ -466,6 +466,10 @@ type Signer interface {
 // outcome of the request is unknown, and the caller may ask again.
 var ErrUnavailable = errors.New("the signer is unavailable")
 
+// ErrDamaged says that the journal is not what was written.
+var ErrDamaged = errors.New("the signer's journal is damaged, so the signer signs nothing; restore the file from a " +
+	"copy, or move it away and let `coffer signer adopt` rebuild it from its mirror in the database")
+
 // ErrProof says that an address is not the one that the signer attested: its row was changed, or
 // belongs to another signer. A person has to investigate at once.
 var ErrProof = errors.New("the address of a wallet is not the one that the signer attested")

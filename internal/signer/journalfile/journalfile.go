@@ -39,9 +39,6 @@ var (
 	// ErrLocked says that another signer has the journal open.
 	ErrLocked = errors.New("another signer has the journal open: stop it first, because an installation has exactly " +
 		"one signer")
-	// ErrDamaged says that the journal is not what was written.
-	ErrDamaged = errors.New("the signer's journal is damaged, so the signer signs nothing; restore the file from a " +
-		"copy, or move it away and let `coffer signer adopt` rebuild it from its mirror in the database")
 )
 
 const (
@@ -130,7 +127,7 @@ func Open(path string, replay Replay) (_ *File, err error) {
 				break
 			}
 			if j.head.Seq == 0 {
-				return nil, fmt.Errorf("%s: %w: its first line has no end", path, ErrDamaged)
+				return nil, fmt.Errorf("%s: %w: its first line has no end", path, signer.ErrDamaged)
 			}
 			if err := f.Truncate(offset); err != nil {
 				return nil, fmt.Errorf("cut off the torn last line of the signer's journal: %w", err)
@@ -138,16 +135,17 @@ func Open(path string, replay Replay) (_ *File, err error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, ErrDamaged, offset, err)
+			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, signer.ErrDamaged, offset, err)
 		}
 		if err := j.replayLine(line, replay); err != nil {
-			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, ErrDamaged, len(j.endOffsets)+1, offset, err)
+			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, signer.ErrDamaged, len(j.endOffsets)+1, offset,
+				err)
 		}
 		offset += int64(len(line))
 		j.endOffsets = append(j.endOffsets, offset)
 	}
 	if j.head.Seq == 0 {
-		return nil, fmt.Errorf("%s: %w: it is empty", path, ErrDamaged)
+		return nil, fmt.Errorf("%s: %w: it is empty", path, signer.ErrDamaged)
 	}
 	// What the last process wrote but did not sync before it ended counts from now on.
 	if err := f.Sync(); err != nil {
@@ -276,7 +274,7 @@ func (j *File) readEntry(seq uint64) (signer.Entry, error) {
 		return signer.Entry{}, fmt.Errorf("read entry %d of the signer's journal: %w", seq, err)
 	}
 	if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq || e.Hash != e.ComputeHash() {
-		return signer.Entry{}, fmt.Errorf("%w: entry %d changed since it was written", ErrDamaged, seq)
+		return signer.Entry{}, fmt.Errorf("%w: entry %d changed since it was written", signer.ErrDamaged, seq)
 	}
 	return e, nil
 }

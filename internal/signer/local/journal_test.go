@@ -300,7 +300,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 	}
 	for name, b := range damaged {
 		in.write(t, b)
-		if s, err := local.Open(in.conf, in.seed); !errors.Is(err, journalfile.ErrDamaged) {
+		if s, err := local.Open(in.conf, in.seed); !errors.Is(err, signer.ErrDamaged) {
 			t.Errorf("a journal %s: got %v, %v, want ErrDamaged", name, s != nil, err)
 		}
 		if got := in.read(t); !bytes.Equal(got, b) {
@@ -344,7 +344,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		"with a record of no kind": forge(func(r *signer.Record) { r.Kind = "GIFT" }),
 	} {
 		in.write(t, b)
-		if _, err := local.Open(in.conf, in.seed); !errors.Is(err, journalfile.ErrDamaged) {
+		if _, err := local.Open(in.conf, in.seed); !errors.Is(err, signer.ErrDamaged) {
 			t.Errorf("a journal %s: got %v, want ErrDamaged", name, err)
 		}
 	}
@@ -356,11 +356,11 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		}
 	}))
 	s = in.open(t)
-	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, journalfile.ErrDamaged) ||
+	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, signer.ErrDamaged) ||
 		got.Proof != nil {
 		t.Errorf("issue a forged address: got %+v, %v, want ErrDamaged", got, err)
 	}
-	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, journalfile.ErrDamaged) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, signer.ErrDamaged) {
 		t.Errorf("admit from a forged address: got %v, want ErrDamaged", err)
 	}
 	closeSigner(t, s)

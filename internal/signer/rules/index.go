@@ -11,7 +11,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/changewallet"
 	"github.com/cofferpay/coffer/internal/signer/endorse"
-	"github.com/cofferpay/coffer/internal/signer/journalfile"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -57,7 +56,7 @@ type issuedWallet struct {
 
 // contradiction returns the error of a wallet whose key does not have its address.
 func (w issuedWallet) contradiction() error {
-	return fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", journalfile.ErrDamaged,
+	return fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", signer.ErrDamaged,
 		w.seq)
 }
 

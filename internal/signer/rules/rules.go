@@ -56,7 +56,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/journalfile"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
@@ -142,7 +141,7 @@ func (eng *Engine) IssueAddress(a signer.IssuedAddress) (Decision, error) {
 		}
 	}
 	if otherWallet, taken := eng.index.addressOwners[familyAddress{a.Family, a.Address}]; taken {
-		return Decision{}, fmt.Errorf("%w: address %s belongs to another wallet, of %s", journalfile.ErrDamaged,
+		return Decision{}, fmt.Errorf("%w: address %s belongs to another wallet, of %s", signer.ErrDamaged,
 			a.Address, otherWallet.OrgID)
 	}
 	body := signer.IssueBody{WalletRef: a.WalletRef, Path: a.Path, Address: a.Address}

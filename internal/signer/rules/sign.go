@@ -7,7 +7,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/journalfile"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
@@ -51,7 +50,7 @@ func (eng *Engine) Sign(r signer.SignRequest, reading Reading) (raw []byte, hash
 	if signedBefore {
 		if hash != earlier.Hash {
 			return refused(fmt.Errorf("%w: entry %d has transaction %s and its bytes make %s",
-				journalfile.ErrDamaged, lead.signatureSeqs[digest], earlier.Hash, hash))
+				signer.ErrDamaged, lead.signatureSeqs[digest], earlier.Hash, hash))
 		}
 		return raw, hash, Decision{Seq: lead.signatureSeqs[digest]}, nil
 	}

@@ -223,6 +223,18 @@ var exceptions = []exception{}
 // importers names the only packages whose code, except for tests, may import the ones on the left.
 // Adapters need no line here: only app imports them.
 var importers = map[string][]string{
+	// What decides about signatures, and what it stands on, is reached through the port alone.
+	"internal/signer/rules":        {"internal/signer/local"},
+	"internal/signer/txcodec":      {"internal/signer/rules", "internal/signer/signpolicy", "internal/signer/syntax"},
+	"internal/signer/endorse":      {"internal/signer/rules"},
+	"internal/signer/changewallet": {"internal/signer/rules"},
+	"internal/signer/window":       {"internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec"},
+	"internal/signer/syntax":       {"internal/signer/adopt", "internal/signer/anchor", "internal/signer/local"},
+	"internal/signer/journalfile":  {"internal/signer/adopt", "internal/signer/local"},
+	"internal/signer/clock":        {"internal/app", "internal/signer/local"},
+	"internal/signer/anchor":       {"internal/signer/local"},
+	"internal/signer/adopt":        {"internal/app", "internal/signer/local"},
+
 	"internal/service": {"internal/app", "internal/cli"},
 	"internal/localworld/anvil": {
 		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/crashes",
