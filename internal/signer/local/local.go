@@ -174,7 +174,7 @@ func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.I
 	if refusal := syntax.CheckWallet(w); refusal != nil {
 		return signer.IssuedAddress{}, refusal
 	}
-	issued, err := s.rules.Attest(w) // before the lock: deriving a key takes time
+	issued, err := s.rules.DeriveAddress(w) // before the lock: deriving a key takes time
 	if err != nil {
 		return signer.IssuedAddress{}, err
 	}
@@ -184,6 +184,7 @@ func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.I
 	if err != nil {
 		return signer.IssuedAddress{}, err
 	}
+	issued.Proof = s.rules.Attest(issued)
 	return issued, nil
 }
 

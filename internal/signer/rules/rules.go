@@ -73,7 +73,8 @@ type Config struct {
 	Rescue bool
 }
 
-// Engine decides by the rules. It is not safe for concurrent use. It prints nothing of its keys.
+// Engine decides by the rules. Its methods are not safe for concurrent use, but for DeriveAddress and
+// Attest, which read keys alone. It prints nothing of its keys.
 type Engine struct {
 	conf      Config
 	seed      keys.Seed
@@ -111,17 +112,18 @@ func (eng *Engine) Genesis() signer.Record { return eng.index.genesis }
 // ClockSeq returns the last entry in which a person confirmed the time, or 0.
 func (eng *Engine) ClockSeq() uint64 { return eng.index.clockSeq }
 
-// Attest derives the address of a wallet and attests it. The answer leaves when IssueAddress has
-// decided and its entry is on disk.
-func (eng *Engine) Attest(w signer.WalletRef) (signer.IssuedAddress, error) {
+// DeriveAddress derives the address of a wallet, which IssueAddress decides about.
+func (eng *Engine) DeriveAddress(w signer.WalletRef) (signer.IssuedAddress, error) {
 	key, err := eng.seed.DeriveWallet(w)
 	if err != nil {
 		return signer.IssuedAddress{}, fmt.Errorf("derive the key of a wallet of %s: %w", w.OrgID, err)
 	}
-	return signer.IssuedAddress{
-		WalletRef: w, Path: key.Path(), Address: key.Address(),
-		Proof: eng.attestKey.AttestAddress(w, key.Path(), key.Address()),
-	}, nil
+	return signer.IssuedAddress{WalletRef: w, Path: key.Path(), Address: key.Address()}, nil
+}
+
+// Attest proves an address whose entry is on disk.
+func (eng *Engine) Attest(a signer.IssuedAddress) []byte {
+	return eng.attestKey.AttestAddress(a.WalletRef, a.Path, a.Address)
 }
 
 // IssueAddress decides about the address of a wallet.
