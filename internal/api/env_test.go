@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -40,7 +41,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -134,7 +134,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...Limits) *testEnv {
 	}
 	s, attest := signertest.New(t)
 	h.signer, h.attest, h.book = s, attest, wallet.New(db, s, attest)
-	if err := mirror.ImportJournal(t.Context(), db, s, h.book); err != nil {
+	if err := journal.Import(t.Context(), db, s, h.book); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "seal")

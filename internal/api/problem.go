@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // statuses maps a kind of refusal to its HTTP status. It is the only place that does.
@@ -103,7 +103,7 @@ func describeOutage(err error) string {
 	if errors.Is(err, signer.ErrUnavailable) {
 		return "The signer cannot be reached, or cannot write its journal"
 	}
-	if errors.Is(err, mirror.ErrUnbound) || mirror.IsContradiction(err) {
+	if errors.Is(err, journal.ErrUnbound) || journal.IsContradiction(err) {
 		return "The signer and the database do not belong together"
 	}
 	return ""

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // Rules REQ-4 and REQ-14.
@@ -54,7 +54,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		},
 		{
 			"another signer",
-			"POST", fmt.Errorf("issue: %w", mirror.ErrForeign), 503, "UNAVAILABLE", "do not belong together",
+			"POST", fmt.Errorf("issue: %w", journal.ErrForeign), 503, "UNAVAILABLE", "do not belong together",
 		},
 		{
 			"a full disk",

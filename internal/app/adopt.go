@@ -12,11 +12,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // Adoption is a lost journal that can be rebuilt, from the database's copy of it and from what the
@@ -31,7 +32,7 @@ type Adoption struct {
 	conf    local.Config
 	seed    keys.Seed
 	copied  []signer.Entry
-	nonces  []local.ChainNonce
+	nonces  []adopt.ChainNonce
 	anchors []signer.Anchor // of the audit log, from the database's copy
 	release func()
 	tools   *App
@@ -79,7 +80,7 @@ func PrepareAdoption(ctx context.Context, conf Config, log *slog.Logger) (_ *Ado
 	if err := adoption.lockWorkers(ctx); err != nil {
 		return nil, err
 	}
-	if adoption.copied, err = mirror.CopiedEntries(ctx, adoption.tools.parts.DB); err != nil {
+	if adoption.copied, err = journal.CopiedEntries(ctx, adoption.tools.parts.DB); err != nil {
 		return nil, err
 	}
 	err = adoption.tools.parts.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -123,11 +124,11 @@ func (a *Adoption) lockWorkers(ctx context.Context) error {
 // readPaymentCounts asks each chain about each wallet that pays on it. It derives the address from
 // the seed, so that a tampered row of the database cannot substitute another account.
 func (a *Adoption) readPaymentCounts(ctx context.Context) error {
-	payers, err := mirror.ListPayingWallets(ctx, a.tools.parts.DB)
+	payers, err := journal.ListPayingWallets(ctx, a.tools.parts.DB)
 	if err != nil {
 		return err
 	}
-	asked := map[local.ChainNonce]bool{}
+	asked := map[adopt.ChainNonce]bool{}
 	for _, p := range payers {
 		chainNames := []chain.Name{p.Chain}
 		if p.Chain == "" {
@@ -140,7 +141,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 			slices.Sort(chainNames)
 		}
 		for _, name := range chainNames {
-			key := local.ChainNonce{Wallet: p.Wallet, Chain: name}
+			key := adopt.ChainNonce{Wallet: p.Wallet, Chain: name}
 			if asked[key] {
 				continue
 			}
@@ -152,7 +153,7 @@ func (a *Adoption) readPaymentCounts(ctx context.Context) error {
 					name,
 				)
 			}
-			address, err := local.DeriveAddress(a.seed, p.Wallet)
+			address, err := a.seed.DeriveAddress(p.Wallet)
 			if err != nil {
 				return err
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/ops"
@@ -34,7 +35,6 @@ import (
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -112,7 +112,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	}
 	// Before a payment goes out or an address is issued, the database must have all entries of the
 	// signer's journal. Otherwise it is older than the signer.
-	if err := mirror.ImportJournal(ctx, a.parts.DB, a.parts.Signer, a.Wallets); err != nil {
+	if err := journal.Import(ctx, a.parts.DB, a.parts.Signer, a.Wallets); err != nil {
 		return a, fmt.Errorf("compare the database with the signer's journal: %w", err)
 	}
 	mints, err := conf.mintCatalogue(a.Chains)

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/clock"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
 // SignerTime is the state of the signer's clock.
-type SignerTime = local.ClockStatus
+type SignerTime = clock.Status
 
 // SignerClock returns the state of a stopped signer's clock. It opens the signer itself, which
 // locks the journal.

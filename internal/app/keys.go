@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/remote"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 )
 
@@ -241,7 +242,7 @@ func (c Config) checkPolicy() error {
 	if err != nil {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
-	policy, err := local.ParsePolicy(text)
+	policy, err := signpolicy.Parse(text)
 	if err != nil {
 		return fmt.Errorf("signer.policy: %w", err)
 	}
@@ -308,7 +309,7 @@ func openSeed(conf Config) (keys.Seed, local.Config, error) {
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}
-	policy, err := local.ParsePolicy(text)
+	policy, err := signpolicy.Parse(text)
 	if err != nil {
 		return keys.Seed{}, local.Config{}, fmt.Errorf("signer.policy: %w", err)
 	}

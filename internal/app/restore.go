@@ -7,16 +7,16 @@ import (
 	"log/slog"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // ImportJournal brings a database that was restored from a backup up to date with the signer's
-// journal: see mirror.RestoreDatabase. No other process of the installation may run. A rehearsal
+// journal: see journal.RestoreDatabase. No other process of the installation may run. A rehearsal
 // writes nothing. The service can be started after it returns without an error.
 func ImportJournal(
 	ctx context.Context, conf Config, log *slog.Logger, actor audit.Actor, rehearse bool,
-) (report mirror.RestoreReport, err error) {
+) (report journal.RestoreReport, err error) {
 	sign, attest, closeSigner, err := OpenSigner(conf)
 	if err != nil {
 		return report, err
@@ -33,9 +33,9 @@ func ImportJournal(
 	if err := mint.Sync(ctx, service.parts.DB, mints); err != nil {
 		return report, err
 	}
-	report, err = mirror.RestoreDatabase(ctx, service.parts.DB, service.parts.Signer, service.Wallets,
+	report, err = journal.RestoreDatabase(ctx, service.parts.DB, service.parts.Signer, service.Wallets,
 		service.NewRestorer(actor), rehearse)
-	if rehearse && errors.Is(err, mirror.ErrRehearsed) {
+	if rehearse && errors.Is(err, journal.ErrRehearsed) {
 		err = nil
 	}
 	if err != nil {

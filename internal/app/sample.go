@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 //go:embed sample.toml.tmpl
@@ -102,7 +102,7 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{}}
+	policy := signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{}}
 	for _, n := range list {
 		id, fee := n.Genesis, n.CostMax
 		if n.Chain.Family() == chain.EVM {
@@ -112,11 +112,11 @@ func SamplePolicy(network chain.Network, chains ...chain.Name) ([]byte, error) {
 			}
 			id = fmt.Sprint(n.ChainID)
 		}
-		chainPolicy := local.ChainPolicy{
-			SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]local.Limit{},
+		chainPolicy := signpolicy.Chain{
+			SignerID: id, FeeMax: fee, GasMax: fee, Assets: map[chain.Address]signpolicy.Limit{},
 		}
 		for _, m := range n.Mints {
-			limit := local.Limit{PaymentMax: m.PaymentMax}
+			limit := signpolicy.Limit{PaymentMax: m.PaymentMax}
 			for limitMax, times := range map[*money.Amount]uint64{
 				&limit.OrganizationMax: organizationPayments, &limit.OverallMax: overallPayments,
 			} {

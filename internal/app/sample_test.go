@@ -11,7 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // filled writes a sample with the files of secrets that it names.
@@ -90,7 +90,7 @@ func TestTheSampleIsSoundOnceItsSecretsAreThere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := local.ParsePolicy(policy); err != nil {
+			if _, err := signpolicy.Parse(policy); err != nil {
 				t.Errorf("policy of %s %v: got %v, want it taken", network, names, err)
 			}
 			// A signer in this process takes both together.

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	signerlocal "github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // The clock of a signer that was stopped for three days is confirmed at its host. A running signer
@@ -29,7 +30,7 @@ func TestAPersonConfirmsTheClockOfAStoppedSigner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := signerlocal.ParsePolicy([]byte(policy))
+	read, err := signpolicy.Parse([]byte(policy))
 	if err != nil {
 		t.Fatal(err)
 	}

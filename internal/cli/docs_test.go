@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/cofferpay/coffer/internal/app"
-	policies "github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // sample returns a block of docs/running.md, by the name after its language.
@@ -99,7 +99,7 @@ func TestTheSamplesOfTheDocumentAreTaken(t *testing.T) {
 	if _, err := app.ReadSignerConfig(write("signer.toml", sample(t, "signer.toml"))); err != nil {
 		t.Errorf("signer.toml: got %v, want it taken", err)
 	}
-	if _, err := policies.ParsePolicy([]byte(sample(t, "policy"))); err != nil {
+	if _, err := signpolicy.Parse([]byte(sample(t, "policy"))); err != nil {
 		t.Errorf("policy: got %v, want it taken", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
@@ -26,7 +27,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -108,7 +108,7 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 	}
 	s, attest := signertest.New(t)
 	book := wallet.New(r.db, s, attest)
-	if err := mirror.ImportJournal(t.Context(), r.db, s, book); err != nil {
+	if err := journal.Import(t.Context(), r.db, s, book); err != nil {
 		t.Fatal(err)
 	}
 	a, err := book.Address(

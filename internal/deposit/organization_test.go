@@ -14,12 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -46,7 +46,7 @@ func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {
 	}
 	s, attest := signertest.New(t)
 	book := wallet.New(db, s, attest)
-	if err := mirror.ImportJournal(t.Context(), db, s, book); err != nil {
+	if err := journal.Import(t.Context(), db, s, book); err != nil {
 		t.Fatal(err)
 	}
 	counter := &deposit.AddressService{DB: db, Wallets: book, Chains: chain.Chains{chain.Ethereum: {

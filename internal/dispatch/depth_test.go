@@ -13,9 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // ethereum is a chain with blocks of twelve seconds and a finality of about thirteen minutes. Its
@@ -49,7 +49,7 @@ func newDeep(t *testing.T, payments int, net sim.Config, conf dispatch.Config) (
 	a := &asked{}
 	ch := b.chain.ToChain()
 	a.Sender, ch.Sender = ch.Sender, a
-	b.worker = dispatch.New(b.db, ch, b.signer, mirror.RecordEntry,
+	b.worker = dispatch.New(b.db, ch, b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, conf,
 		slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)))
 	b.fundWallet(b.treasury, 10*coin, 1_000_000)

@@ -9,9 +9,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // insufficientFeeSender is a chain that simulates a payment with its fee, which the payer lacks.
@@ -33,7 +33,7 @@ func TestAPaymentWhoseFeeThePayerLacksWaitsForGasByTheBooks(t *testing.T) {
 	look := func(fee uint64) dispatch.WaitReason {
 		ch.Sender = insufficientFeeSender{b.chain.ToChain().Sender, money.Units(fee)}
 		b.worker = dispatch.New(
-			b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+			b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 			dispatch.Config{}, slog.New(slog.DiscardHandler),
 		)
 		b.clock.advance(time.Minute)

@@ -9,9 +9,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // Rules WD-9, WD-43: a person acts on an order and the answer to one of its COMMITs is lost. The
@@ -46,7 +46,7 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 			db := pgtest.Open(t, d, b.clock.now)
 			voider := b.voider(b.signer)
 			voider.DB = db
-			torn := dispatch.New(db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+			torn := dispatch.New(db, b.chain.ToChain(), b.signer, journal.RecordEntry,
 				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(voider))
 			owner := pgtest.OwnerPool(t, b.db)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // creations is a chain's maker of nonce accounts that no test asks for one.
@@ -23,7 +23,7 @@ func TestTheOrderOfANonceAccountSaysThatItsAddressIsTaken(t *testing.T) {
 	ch := b.chain.ToChain()
 	ch.NonceAccounts = creations{}
 	b.worker = dispatch.New(
-		b.db, ch, b.signer, mirror.RecordEntry,
+		b.db, ch, b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.CreateNonceAccount: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)

@@ -15,10 +15,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 var operatorActor = audit.Operator("op")
@@ -178,7 +178,7 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			on := b.chain.ToChain()
 			reader := &skewedReader{Reader: on.Reader, payer: b.treasury.Address, kept: c.kept, missing: c.missing}
 			on.Sender, on.Reader = silentToken{on.Sender}, reader
-			b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry,
+			b.worker = dispatch.New(b.db, on, b.signer, journal.RecordEntry,
 				map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 				dispatch.Config{}, slog.New(slog.DiscardHandler))
 			to := sim.Address("customer")

@@ -12,10 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // silentToken is a chain whose tokens report transfers that they did not make.
@@ -36,7 +36,7 @@ func TestAPaymentThatSucceededWithoutItsTransferIsLeftToAPerson(t *testing.T) {
 	b.fundWallet(b.treasury, coin, 1000)
 	on := b.chain.ToChain()
 	on.Sender = silentToken{on.Sender}
-	b.worker = dispatch.New(b.db, on, b.signer, mirror.RecordEntry,
+	b.worker = dispatch.New(b.db, on, b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))

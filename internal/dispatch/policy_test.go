@@ -13,11 +13,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // logBuffer is a log that the test can read.
@@ -41,9 +41,11 @@ func (l *logBuffer) count(s string) int {
 // newLoggingWorker is newWorker with a log.
 func (b *testEnv) newLoggingWorker() *logBuffer {
 	l := &logBuffer{}
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	listeners := map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.GasTopUp: b.feature,
-	}, dispatch.Config{}, slog.New(slog.NewTextHandler(l, nil)))
+	}
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer, journal.RecordEntry, listeners, dispatch.Config{},
+		slog.New(slog.NewTextHandler(l, nil)))
 	return l
 }
 
@@ -80,11 +82,11 @@ func (b *testEnv) quoteMax(p chain.Payment) money.Amount {
 	return most
 }
 
-func limitedPolicy(most uint64) local.ChainPolicy {
+func limitedPolicy(most uint64) signpolicy.Chain {
 	p := openPolicy()
 	p.Unlimited = false
 	p.FeeDayMax = money.Units(coin)
-	p.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+	p.Assets = map[chain.Address]signpolicy.Limit{sim.Address("USDC"): {
 		PaymentMax: money.Units(most), OrganizationMax: money.Units(5000), OverallMax: money.Units(5000),
 	}}
 	return p
@@ -95,14 +97,14 @@ func limitedPolicy(most uint64) local.ChainPolicy {
 func TestAPaymentThatThePolicyNoLongerAllowsFillsItsSlotAndFails(t *testing.T) {
 	t.Parallel()
 	to := sim.Address("customer")
-	for name, lower := range map[string]func(b *testEnv) local.ChainPolicy{
-		"the limit of one payment": func(*testEnv) local.ChainPolicy { return limitedPolicy(399) },
-		"the asset": func(*testEnv) local.ChainPolicy {
+	for name, lower := range map[string]func(b *testEnv) signpolicy.Chain{
+		"the limit of one payment": func(*testEnv) signpolicy.Chain { return limitedPolicy(399) },
+		"the asset": func(*testEnv) signpolicy.Chain {
 			p := limitedPolicy(1)
-			p.Assets = map[chain.Address]local.Limit{"": {Unlimited: true}}
+			p.Assets = map[chain.Address]signpolicy.Limit{"": {Unlimited: true}}
 			return p
 		},
-		"the fee of one transaction": func(b *testEnv) local.ChainPolicy {
+		"the fee of one transaction": func(b *testEnv) signpolicy.Chain {
 			p := limitedPolicy(1000)
 			most := b.quoteMax(b.paymentOf(b.newOrder("x", to, 1)))
 			var err error

@@ -13,9 +13,9 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // newSettledEnv makes a testEnv in which payments of 400 and 100, eve's and bob's, ended as paid.
@@ -365,7 +365,7 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	on := b.chain.ToChain()
 	on.Sender = dyingSender{on.Sender, die}
 	dead := dispatch.New(
-		b.db, on, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		b.db, on, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	if _, err := dead.RunRound(ctx); err == nil {
@@ -385,7 +385,7 @@ func TestACrashBetweenSendingAgainAndTheRowSendsNothingElse(t *testing.T) {
 	b.mineAgain(6)
 	// Two processes at once: the higher fee is posted once.
 	other := dispatch.New(
-		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		b.db, b.chain.ToChain(), b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)

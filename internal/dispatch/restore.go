@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -56,12 +56,12 @@ const restoredNote = "restored from the signer's journal, which has no signature
 // wallets may not hold it: see reserveRestored. Until then its wallet takes no new order.
 //
 // An order that contradicts the journal is an error, and nothing is restored.
-func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror.JournaledIntent) error {
+func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []journal.Intent) error {
 	byPurpose := map[signer.Purpose][]RestoredOrder{}
 	type account struct{ wallet, chain string }
 	touched := map[account]bool{}
 	for _, m := range slices.SortedFunc(
-		slices.Values(intents), func(a, b mirror.JournaledIntent) int { return cmp.Compare(a.ID, b.ID) },
+		slices.Values(intents), func(a, b journal.Intent) int { return cmp.Compare(a.ID, b.ID) },
 	) {
 		r, err := j.restoreOrder(ctx, tx, m)
 		if err != nil {
@@ -102,7 +102,7 @@ func (j JournalRestorer) Restore(ctx context.Context, tx pg.Tx, intents []mirror
 }
 
 // restoreOrder restores an order. It returns nil if nothing of it is missing.
-func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (*RestoredOrder, error) {
+func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m journal.Intent) (*RestoredOrder, error) {
 	r := &RestoredOrder{}
 	rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders WHERE order_id = $1 FOR UPDATE`, m.ID)
 	if err != nil {
@@ -267,7 +267,7 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 }
 
 // insertRestored inserts an order as the journal records it.
-func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Order, error) {
+func insertRestored(ctx context.Context, tx pg.Tx, m journal.Intent) (Order, error) {
 	intent := m.Intent
 	account, err := wallet.ByRef(ctx, tx, intent.Account())
 	if err != nil {
@@ -308,13 +308,13 @@ func insertRestored(ctx context.Context, tx pg.Tx, m mirror.JournaledIntent) (Or
 // missingSignatures returns the signed transactions of an order that the database lacks. A
 // transaction whose payload is there, unsigned, is not missing: dispatch asks for its bytes again.
 func (j JournalRestorer) missingSignatures(
-	ctx context.Context, tx pg.Tx, m mirror.JournaledIntent,
-) ([]mirror.Signature, error) {
+	ctx context.Context, tx pg.Tx, m journal.Intent,
+) ([]journal.Signature, error) {
 	attempts, err := loadAttempts(ctx, tx, m.ID)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(m.Signed), func(s mirror.Signature) bool {
+	return slices.DeleteFunc(slices.Clone(m.Signed), func(s journal.Signature) bool {
 		return slices.ContainsFunc(
 			attempts[m.ID], func(a attempt) bool { return string(a.Payload) == string(s.Payload) && a.Act == s.Act },
 		)
@@ -325,7 +325,7 @@ func (j JournalRestorer) missingSignatures(
 // it. It releases what was reserved for the order. The restored books may hold less than the lost
 // ones did, and reserveRestored reserves all of it again.
 func (j JournalRestorer) resumeOrder(
-	ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []mirror.Signature,
+	ctx context.Context, tx pg.Tx, r *RestoredOrder, signatures []journal.Signature,
 ) error {
 	native, err := loadNativeMint(ctx, tx, r.Chain)
 	if err != nil {
@@ -399,7 +399,7 @@ func (j JournalRestorer) resumeOrder(
 }
 
 // restoreSlot inserts a slot that the journal names and moves the nonce counter past it.
-func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature) error {
+func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed journal.Signature) error {
 	chainSlot := signed.Slot
 	_, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_slots (wallet_id, chain, nonce, slot_key, proof, org_id, order_id, gas_reserved, created_at, orders)
@@ -429,7 +429,7 @@ func restoreSlot(ctx context.Context, tx pg.Tx, o Order, signed mirror.Signature
 // storeAttempts stores signed transactions, and the highest of their maximum costs as the slot's
 // reserved gas.
 func (j JournalRestorer) storeAttempts(
-	ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []mirror.Signature,
+	ctx context.Context, tx pg.Tx, o Order, slot chain.Slot, reserved money.Amount, signed []journal.Signature,
 ) error {
 	var version int
 	if err := tx.QueryRow(

@@ -7,11 +7,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // restoreRecorder is a feature that lacks nothing after a restore.
@@ -32,7 +32,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 	b.submitThree()
 	var payments []chain.Payment
 	var with []string
-	var remembered []mirror.JournaledIntent
+	var remembered []journal.Intent
 	for i, id := range []string{"wd_1", "wd_2", "wd_3"} {
 		amount := money.Units(uint64(100 * (i + 1)))
 		intent := signer.Intent{
@@ -45,7 +45,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 		payments = append(payments, chain.Payment{
 			From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: amount,
 		})
-		r := mirror.JournaledIntent{ID: id, Intent: &intent, AdmittedAt: b.clock.now()}
+		r := journal.Intent{ID: id, Intent: &intent, AdmittedAt: b.clock.now()}
 		if i > 0 {
 			with, r.TxLeadID = append(with, id), "wd_1"
 		}
@@ -64,7 +64,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 		IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Proof: proof,
 	})
 	b.must(err)
-	remembered[0].Signed = []mirror.Signature{{
+	remembered[0].Signed = []journal.Signature{{
 		SignBody: signer.SignBody{
 			IntentID: "wd_1", TxMemberIDs: with, Slot: at, Act: signer.Pay, Payload: payload, Hash: signed.Hash,
 			Proof: proof,
@@ -72,7 +72,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 		SignedAt: b.clock.now(), Raw: signed.Raw,
 	}}
 	feature := &restoreRecorder{}
-	journal := dispatch.JournalRestorer{
+	restorer := dispatch.JournalRestorer{
 		Features: map[signer.Purpose]dispatch.RestoreListener{signer.Payment: feature},
 		ReadFees: func(_ chain.Name, payload []byte) (chain.Fees, error) {
 			tx, err := solanatx.Decode(payload)
@@ -80,7 +80,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 		},
 	}
 	for range 2 { // the second time nothing is missing
-		b.inSystem(func(ctx context.Context, tx pg.Tx) error { return journal.Restore(ctx, tx, remembered) })
+		b.inSystem(func(ctx context.Context, tx pg.Tx) error { return restorer.Restore(ctx, tx, remembered) })
 		b.wantAll(dispatch.Signed)
 	}
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE funds_pending`); n != 3 {

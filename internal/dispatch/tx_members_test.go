@@ -13,20 +13,20 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // newGroupEnv makes a testEnv on a chain whose transactions make several payments.
 func newGroupEnv(t *testing.T) *testEnv {
 	t.Helper()
-	b := newTestEnvOn(t, local.ChainPolicy{
+	b := newTestEnvOn(t, signpolicy.Chain{
 		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin),
 		Unlimited: true,
 	}, sim.Config{Name: chain.Solana, PaymentsPerTx: 8})
@@ -248,7 +248,7 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	on.Sender = silentToken{on.Sender}
 	listeners := map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}
 	b.worker = dispatch.New(
-		b.db, on, b.signer, mirror.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
+		b.db, on, b.signer, journal.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	b.submitThree()
 	b.runRounds()
@@ -307,7 +307,7 @@ func (b *testEnv) submitSweeps() (from []wallet.Wallet) {
 }
 
 func (b *testEnv) newSweepWorker(s signer.Signer) {
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, mirror.RecordEntry,
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Sweep: sweepListener{b.feature}},
 		dispatch.Config{}, slog.New(slog.DiscardHandler))
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 const (
@@ -136,7 +136,7 @@ func (v *Voider) tryFinishVoid(ctx context.Context, orderID string) error {
 		if _, err := lockOrder(ctx, tx, orderID); err != nil {
 			return err
 		}
-		if err := mirror.RecordEntry(ctx, tx, entry); err != nil {
+		if err := journal.RecordEntry(ctx, tx, entry); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx,

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,7 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -155,12 +156,12 @@ type testEnv struct {
 	name     chain.Name
 }
 
-func newTestEnv(t *testing.T, policy local.ChainPolicy) *testEnv {
+func newTestEnv(t *testing.T, policy signpolicy.Chain) *testEnv {
 	t.Helper()
 	return newTestEnvOn(t, policy, sim.Config{})
 }
 
-func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testEnv {
+func newTestEnvOn(t *testing.T, policy signpolicy.Chain, net sim.Config) *testEnv {
 	t.Helper()
 	b := &testEnv{
 		T: t, ctx: t.Context(), feature: &recordingListener{},
@@ -176,7 +177,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(err)
 	conf := local.Config{
 		Journal: filepath.Join(t.TempDir(), "journal"), Clock: b.clock.now,
-		Policy: local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: policy}},
+		Policy: signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{b.name: policy}},
 	}
 	b.must(local.CreateJournal(conf, seed))
 	b.conf, b.seed = conf, seed
@@ -184,7 +185,7 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 	b.must(err)
 	t.Cleanup(func() { b.signer.Close() })
 	b.book = wallet.New(b.db, b.signer, seed.AttestKey().PublicKey())
-	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+	b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 	b.must(mint.Sync(b.ctx, b.db, []mint.Mint{
 		{
 			ID: usdc, Chain: b.name, Network: chain.Local, Kind: mint.Token, Contract: b.token, Symbol: "USDC",
@@ -209,10 +210,10 @@ func newTestEnvOn(t *testing.T, policy local.ChainPolicy, net sim.Config) *testE
 }
 
 // restartWithPolicy restarts the signer with another policy, and the Worker with it.
-func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
+func (b *testEnv) restartWithPolicy(p signpolicy.Chain) {
 	b.Helper()
 	b.must(b.signer.Close())
-	b.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{b.name: p}}
+	b.conf.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{b.name: p}}
 	var err error
 	b.signer, err = local.Open(b.conf, b.seed)
 	b.must(err)
@@ -220,14 +221,14 @@ func (b *testEnv) restartWithPolicy(p local.ChainPolicy) {
 }
 
 // openPolicy returns a policy that allows everything.
-func openPolicy() local.ChainPolicy {
-	return local.ChainPolicy{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
+func openPolicy() signpolicy.Chain {
+	return signpolicy.Chain{SignerID: "31337", FeeMax: money.Units(coin), GasMax: money.Units(coin), Unlimited: true}
 }
 
 func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, conf) }
 
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: b.feature, signer.GasTopUp: b.feature,
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
@@ -929,7 +930,7 @@ func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 		})
 	}}
 	b.worker = dispatch.New(
-		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	b.runRounds()
@@ -945,7 +946,7 @@ func TestTheSignersRefusalTakesNoSlotAndMayBeAskedAgain(t *testing.T) {
 	t.Parallel()
 	policy := openPolicy()
 	policy.Unlimited = false
-	policy.Assets = map[chain.Address]local.Limit{sim.Address("USDC"): {
+	policy.Assets = map[chain.Address]signpolicy.Limit{sim.Address("USDC"): {
 		PaymentMax: money.Units(100), OrganizationMax: money.Units(1000), OverallMax: money.Units(1000),
 	}}
 	b := newTestEnv(t, policy)
@@ -978,7 +979,7 @@ func TestTwoWorkersPayOnce(t *testing.T) {
 		want += uint64(100 + i)
 	}
 	other := dispatch.New(
-		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry,
+		b.db, b.chain.ToChain(), b.signer, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)
@@ -1044,7 +1045,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	to := sim.Address("customer")
 	flaky := &failingSigner{Signer: b.signer, lose: map[string]int{"admit": 2, "sign": 2}}
 	b.worker = dispatch.New(
-		b.db, b.chain.ToChain(), flaky, mirror.RecordEntry,
+		b.db, b.chain.ToChain(), flaky, journal.RecordEntry,
 		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{},
 		slog.New(slog.DiscardHandler),
 	)
@@ -1063,7 +1064,7 @@ func TestALostAnswerOfTheSignerEndsInOnePayment(t *testing.T) {
 	// Every entry of the journal is in the mirror.
 	head, err := b.signer.Head(b.ctx)
 	b.must(err)
-	b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+	b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 	if n := b.queryCount(`SELECT count(*) FROM signer_journal`); uint64(n) != head.Seq {
 		t.Errorf("the mirror has %d entries, the journal %d", n, head.Seq)
 	}
@@ -1081,7 +1082,7 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 			t.Parallel()
 			b := newTestEnv(t, openPolicy())
 			b.fundWallet(b.treasury, coin, 1000)
-			b.must(mirror.ImportJournal(b.ctx, b.db, b.signer, b.book))
+			b.must(journal.Import(b.ctx, b.db, b.signer, b.book))
 			to := sim.Address("customer")
 			full, refused := errors.New("the mirror takes nothing"), 0
 			b.worker = dispatch.New(b.db, b.chain.ToChain(), b.signer,
@@ -1092,7 +1093,7 @@ func TestNothingIsUsedWhoseEntryTheMirrorDoesNotTake(t *testing.T) {
 						refused++
 						return full
 					}
-					return errors.Join(err, mirror.RecordEntry(ctx, tx, e))
+					return errors.Join(err, journal.RecordEntry(ctx, tx, e))
 				}, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}, dispatch.Config{}, slog.New(
 					slog.DiscardHandler,
 				))

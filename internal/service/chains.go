@@ -4,8 +4,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/finality"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/scan"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
 )
 
@@ -22,7 +22,7 @@ func (s *Service) buildChain(name chain.Name, ch chain.Chain) {
 	}
 	s.walkers[name] = scan.New(s.parts.DB, walks, s.Deposits, s.parts.Log)
 	s.dispatchWorkers[name] = dispatch.New(
-		s.parts.DB, ch, s.parts.Signer, mirror.RecordEntry, s.orderListeners(), conf.Dispatch, s.parts.Log,
+		s.parts.DB, ch, s.parts.Signer, journal.RecordEntry, s.orderListeners(), conf.Dispatch, s.parts.Log,
 		dispatch.WithChangeWallets(s.Wallets), dispatch.WithVoider(s.Voider),
 	)
 	s.sweepers[name] = sweep.New(s.parts.DB, ch, s.Wallets, s.parts.Prices, conf.Sweep, s.parts.Log)

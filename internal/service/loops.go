@@ -8,10 +8,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/platform/jobs"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 )
@@ -88,7 +88,7 @@ func (s *Service) WorkerLoops() []Loop {
 // runs it, because each would go on with a database that was replaced.
 func (s *Service) JournalLoop() Loop {
 	return Loop{"journal", "", func(ctx context.Context) error {
-		mirror.WatchJournal(ctx, s.parts.DB, s.parts.Signer, s.Wallets, mirrorInterval)
+		journal.Watch(ctx, s.parts.DB, s.parts.Signer, s.Wallets, mirrorInterval)
 		return nil
 	}}
 }

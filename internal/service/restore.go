@@ -13,10 +13,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -26,8 +26,8 @@ type restorer struct {
 	actor audit.Actor
 }
 
-// NewRestorer returns the features' part of mirror.RestoreDatabase.
-func (s *Service) NewRestorer(actor audit.Actor) mirror.Restorer {
+// NewRestorer returns the features' part of journal.RestoreDatabase.
+func (s *Service) NewRestorer(actor audit.Actor) journal.Restorer {
 	return restorer{s.newJournalRestorer(), actor}
 }
 
@@ -79,17 +79,17 @@ func ReadFees(name chain.Name, payload []byte) (chain.Fees, error) {
 	return chain.Fees{}, fmt.Errorf("cannot read transactions of %s", name)
 }
 
-// RestoreOrganizations implements mirror.Restorer.
+// RestoreOrganizations implements journal.Restorer.
 func (restorer) RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error {
 	return org.RestoreOrganizations(ctx, tx, ids)
 }
 
-// RestoreOrders implements mirror.Restorer.
-func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []mirror.JournaledIntent) error {
+// RestoreOrders implements journal.Restorer.
+func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []journal.Intent) error {
 	return r.Restore(ctx, tx, intents)
 }
 
-// ResumeOperation implements mirror.Restorer. Events continue after every number that the lost
+// ResumeOperation implements journal.Restorer. Events continue after every number that the lost
 // database may have given. Freezes that were set because the database was older than the journal
 // are lifted.
 func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error {

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -28,7 +29,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -271,7 +271,7 @@ func start(t *testing.T) (*restoredService, pgtest.Database) {
 	d := pgtest.NewDatabase(t)
 	s := o.on(d, "")
 	s.quick = true
-	s.must(mirror.ImportJournal(s.ctx, s.db, o.signer, s.Wallets))
+	s.must(journal.Import(s.ctx, s.db, o.signer, s.Wallets))
 	token := mint.Mint{
 		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
 		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
@@ -346,8 +346,8 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 
 	s := live.on(backup, live.org)
 	s.signer.refuse = map[string]bool{}
-	var unknown *mirror.UnknownError
-	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) {
+	var unknown *journal.UnknownError
+	if err := journal.Check(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) {
 		t.Fatalf("the older database: got %v, want *UnknownError", err)
 	}
 	wanted := []string{final, newcomer, flying, unsent, unsigned, held}
@@ -359,12 +359,12 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	by := audit.Operator("op")
 	for range 2 {
 		before := s.number(`SELECT count(*) FROM audit_log`)
-		_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), true)
-		if !errors.Is(err, mirror.ErrRehearsed) || s.number(`SELECT count(*) FROM audit_log`) != before {
+		_, err = journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), true)
+		if !errors.Is(err, journal.ErrRehearsed) || s.number(`SELECT count(*) FROM audit_log`) != before {
 			t.Fatalf("a rehearsal: got %v, want ErrRehearsed and nothing written", err)
 		}
 	}
-	done, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), false)
+	done, err := journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(by), false)
 	s.must(err)
 	if n := s.number(
 		`SELECT count(*) FROM audit_log WHERE (actor_kind, actor_id, action, resource_kind, resource_id) = ('OPERATOR', 'op', $1, 'JOURNAL', 'signer')`,
@@ -375,7 +375,7 @@ func TestARestoredBackupPaysNothingTwice(t *testing.T) {
 	if len(done.Missing.Intents) < len(wanted) {
 		t.Errorf("restored %v, want at least %v", done.Missing.Intents, wanted)
 	}
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
+	s.must(journal.Check(s.ctx, s.db, s.signer, s.Wallets))
 	s.look("the import")
 	s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {
 		f, err := freeze.Active(ctx, tx, freeze.Target{OrgID: s.org})
@@ -494,7 +494,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 
 	s := live.on(backup, live.org)
 	s.has("ann", 450_000_000)
-	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
+	_, err := journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
 	s.look("the import")
 	s.has("ann", 0)
@@ -524,7 +524,7 @@ func TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld(t *testi
 			t.Errorf("%s received %v, want %d", to, got, want)
 		}
 	}
-	pgtest.ExpectLockException(t, s.db, "mirror.RestoreDatabase")
+	pgtest.ExpectLockException(t, s.db, "journal.RestoreDatabase")
 }
 
 // The database is restored under a running service. A caller that repeats its request gets a new
@@ -573,7 +573,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	}
 	// Rows that the database created after the restore contradict the journal; the error says to
 	// restore it once more.
-	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), true)
+	_, err = journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), true)
 	if err == nil || !strings.Contains(err.Error(), "restore the backup again") {
 		t.Errorf("import: got %v, want it to ask for the backup once more", err)
 	}
@@ -608,14 +608,14 @@ func TestABackupFromBeforeAPaymentWasTakenBackPaysItNever(t *testing.T) {
 
 	s := live.on(backup, live.org)
 	s.signer.full = nil
-	var unknown *mirror.UnknownError
-	if err := mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) ||
+	var unknown *journal.UnknownError
+	if err := journal.Check(s.ctx, s.db, s.signer, s.Wallets); !errors.As(err, &unknown) ||
 		!slices.Contains(unknown.Intents, gone) || !slices.Contains(unknown.Intents, held) {
 		t.Fatalf("the older database: got %v, want *UnknownError with %s and %s", err, gone, held)
 	}
-	_, err = mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
+	_, err = journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
+	s.must(journal.Check(s.ctx, s.db, s.signer, s.Wallets))
 	s.look("the import")
 	s.want(gone, "AWAITING_APPROVAL")
 	_, err = s.Withdrawals.Approve(s.ctx, s.org, gone, audit.User("usr_1"))
@@ -670,9 +670,9 @@ func TestABackupFromBeforeTheSignerVoidedAPaymentEndsItOnce(t *testing.T) {
 	s := live.on(backup, live.org)
 	s.signer.full = nil
 	s.want(gone, "AWAITING_APPROVAL")
-	_, err := mirror.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
+	_, err := journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
 	s.must(err)
-	s.must(mirror.CheckJournal(s.ctx, s.db, s.signer, s.Wallets))
+	s.must(journal.Check(s.ctx, s.db, s.signer, s.Wallets))
 	s.must(s.Voider.RunPass(s.ctx))
 	s.want(gone, "CANCELLED")
 	s.has("ann", 450_000_000)

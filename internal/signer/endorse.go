@@ -106,10 +106,6 @@ func (k *GrantKey) CheckEndorsement(e Endorsement) *Refusal {
 	if k == nil || hmac.Equal(k.EndorsementMAC(e), e.MAC) {
 		return nil
 	}
-	return &Refusal{
-		Code: RefusedGrant,
-		Message: fmt.Sprintf("address %s differs from what an operator requested: it was changed since, or never "+
-			"requested",
-			e.ID),
-	}
+	return Refuse(RefusedGrant,
+		"address %s differs from what an operator requested: it was changed since, or never requested", e.ID)
 }

@@ -201,8 +201,7 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		return nil
 	}
 	refuse := func(format string, args ...any) *Refusal {
-		return &Refusal{Code: RefusedGrant, Message: fmt.Sprintf("%s %s "+format,
-			append([]any{intent.Kind().Noun, intent.ID}, args...)...)}
+		return Refuse(RefusedGrant, "%s %s "+format, append([]any{intent.Kind().Noun, intent.ID}, args...)...)
 	}
 	g := intent.Grant
 	if g == nil {

@@ -46,6 +46,19 @@ const (
 	FromDeposit  Source = "DEPOSIT" // every wallet that is neither a treasury nor a change wallet
 )
 
+// Includes reports whether a wallet is one of a source.
+func (s Source) Includes(w WalletRef) bool {
+	switch s {
+	case FromTreasury:
+		return w.Purpose == TreasuryPurpose
+	case FromOther:
+		return w.Purpose != TreasuryPurpose
+	case FromDeposit:
+		return w.Purpose != TreasuryPurpose && w.Purpose != ChangePurpose
+	}
+	return false
+}
+
 // Payee is a class of addresses that may be paid. All but ToAnyone belong to the organization.
 type Payee string
 
@@ -108,4 +121,12 @@ func (intent Intent) Kind() Kind {
 		}
 	}
 	return Kind{}
+}
+
+// IsOutgoing reports whether an intent pays an address outside the installation.
+func (intent Intent) IsOutgoing() bool { return intent.Kind().Payee == ToAnyone }
+
+// PaysOwnMoney reports whether an intent pays an organization's own money, not a customer's.
+func (intent Intent) PaysOwnMoney() bool {
+	return intent.Kind().MayPayOwnMoney && intent.CustomerID == ""
 }

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -34,6 +35,17 @@ type WalletRef struct {
 	// a wallet never changes. Journals and proofs from before forms existed lack this field.
 	Form chain.Form `json:"form,omitempty"`
 }
+
+// The purposes of wallets that the rules know. All other wallets may only be swept into the treasury
+// of their organization.
+const (
+	// TreasuryPurpose is the purpose of the wallets that pay.
+	TreasuryPurpose = "TREASURY"
+	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
+	// number, 1, 2, 3…: see docs/design/bitcoin.md#change-wallets. In a journal from before they were
+	// numbered, the subject is the intent that spends the outputs.
+	ChangePurpose = "CHANGE"
+)
 
 // OtherForms returns references to the same wallet in every other form. Only one form of a wallet
 // is ever issued.
@@ -130,6 +142,16 @@ func (intent Intent) Account() WalletRef {
 	return intent.From
 }
 
+// HasSameWords reports whether two intents have the same fields, grants apart.
+func (intent Intent) HasSameWords(o Intent) bool {
+	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
+	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) {
+		return false
+	}
+	intent.ToWallet, intent.Payer, intent.Grant = o.ToWallet, o.Payer, o.Grant
+	return intent == o
+}
+
 // WalletBalance is the balance of a wallet in one asset and the flagged part of it. No sweep may
 // take the flagged part. Rule DEP-28.
 type WalletBalance struct {
@@ -162,6 +184,12 @@ type SignRequest struct {
 	// Proof shows that the chain mines at most one transaction of the slot, where that does not
 	// follow from the payload: see chain.SlotProver. Bytes that were signed before need none.
 	Proof string `json:"proof,omitempty"`
+}
+
+// PayloadDigest returns the hex SHA-256 by which a journal finds a payload.
+func PayloadDigest(payload []byte) string {
+	sum := sha256.Sum256(payload)
+	return hex.EncodeToString(sum[:])
 }
 
 // MaxFeeShare returns the most that one of several payments in a transaction pays of its fee: an
@@ -254,6 +282,9 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	}
 	return r, nil
 }
+
+// FormatTime formats a time as the journal has it.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // Head returns the head of a journal whose last entry is e.
 func (e Entry) Head() Head { return Head{JournalID: e.JournalID, Seq: e.Seq, Hash: e.Hash} }
@@ -382,6 +413,11 @@ const (
 	RefusedAnchor = "ANCHOR"
 )
 
+// Refuse returns a refusal with a formatted sentence.
+func Refuse(code, format string, args ...any) *Refusal {
+	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
 // Error returns the code and the sentence.
 func (r *Refusal) Error() string { return fmt.Sprintf("signer refuses (%s): %s", r.Code, r.Message) }
 
@@ -429,6 +465,10 @@ type Signer interface {
 // ErrUnavailable says that the signer cannot be reached, or cannot write to its journal. The
 // outcome of the request is unknown, and the caller may ask again.
 var ErrUnavailable = errors.New("the signer is unavailable")
+
+// ErrDamaged says that the journal is not what was written.
+var ErrDamaged = errors.New("the signer's journal is damaged, so the signer signs nothing; restore the file from a " +
+	"copy, or move it away and let `coffer signer adopt` rebuild it from its mirror in the database")
 
 // ErrProof says that an address is not the one that the signer attested: its row was changed, or
 // belongs to another signer. A person has to investigate at once.

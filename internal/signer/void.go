@@ -1,9 +1,6 @@
 package signer
 
-import (
-	"crypto/hmac"
-	"fmt"
-)
+import "crypto/hmac"
 
 // Void identifies a payment or return that people recalled before it had a slot.
 type Void struct {
@@ -26,9 +23,6 @@ func (k *GrantKey) CheckVoid(v Void) *Refusal {
 	if k == nil || hmac.Equal(k.MakeVoid(v.OrgID, v.ID).MAC, v.MAC) {
 		return nil
 	}
-	return &Refusal{
-		Code: RefusedGrant,
-		Message: fmt.Sprintf("payment %s is not what people took back: the word that voids it was made with another key, or for another payment",
-			v.ID),
-	}
+	return Refuse(RefusedGrant, "payment %s is not what people took back: the word that voids it was made with "+
+		"another key, or for another payment", v.ID)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -47,7 +47,7 @@ func TestAPlanWritesNothingWhileATopUpIsOnItsWay(t *testing.T) {
 	defer db.Close()
 	log := slog.New(slog.DiscardHandler)
 	ch := y.chain.ToChain()
-	desk := dispatch.New(db, ch, y.signer, mirror.RecordEntry, nil, dispatch.Config{}, log)
+	desk := dispatch.New(db, ch, y.signer, journal.RecordEntry, nil, dispatch.Config{}, log)
 	sweeper := sweep.New(db, ch, y.wallets, price.Fixed{Clock: clock}, sweep.Config{}, log)
 	_, err = desk.RunRound(y.ctx) // finds that the address has no gas
 	y.must(err)

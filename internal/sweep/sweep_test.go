@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -18,7 +19,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -50,7 +50,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	y.chain = sim.New(sim.Config{})
 	s, attest := signertest.New(t)
 	y.signer, y.wallets = s, wallet.New(y.db, s, attest)
-	y.must(mirror.ImportJournal(y.ctx, y.db, s, y.wallets))
+	y.must(journal.Import(y.ctx, y.db, s, y.wallets))
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
 		Symbol: "USDC", Name: "USD Coin", Decimals: 6,
@@ -266,7 +266,7 @@ func TestASweepWaitsForGasAndNeverTakesItFromTheCustomersCoin(t *testing.T) {
 	y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: coin}, eth)
 	_, err := y.sweeper.SweepWallet(y.ctx, ann.ID, usdc)
 	y.must(err)
-	desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 	}, dispatch.Config{}, slog.New(slog.DiscardHandler))
 	_, err = desk.RunRound(y.ctx)
@@ -302,7 +302,7 @@ func TestATopUpWaitsForTheGasOfItsTreasury(t *testing.T) {
 			ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
 			_, err := y.sweeper.SweepWallet(y.ctx, ann.ID, usdc)
 			y.must(err)
-			desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, mirror.RecordEntry,
+			desk := dispatch.New(y.db, y.chain.ToChain(), y.signer, journal.RecordEntry,
 				map[signer.Purpose]dispatch.Listener{
 					signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 				}, dispatch.Config{}, slog.New(slog.DiscardHandler))

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -24,7 +25,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -72,7 +72,7 @@ func newServiceWith(t *testing.T, screens risk.Policy) *service {
 	s.chains = chain.Chains{ch.Name: ch}
 	sign, attest := signertest.New(t)
 	s.book = wallet.New(s.db, sign, attest)
-	s.must(mirror.ImportJournal(s.ctx, s.db, sign, s.book))
+	s.must(journal.Import(s.ctx, s.db, sign, s.book))
 	token := mint.Mint{
 		ID: 1, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC",
 		Name: "USD Coin", Decimals: 6,

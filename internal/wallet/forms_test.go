@@ -8,12 +8,12 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -48,7 +48,7 @@ func newBitcoinEnv(t *testing.T) (testEnv, keys.Seed) {
 	}
 	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
 	w.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now())`, org)
-	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
+	if err := journal.Import(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
 	}
 	return w, seed

@@ -24,11 +24,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 // Purposes of wallets.
@@ -77,7 +77,7 @@ type Service struct {
 	proofs    proofCache
 }
 
-var _ mirror.WalletKeeper = (*Service)(nil)
+var _ journal.WalletKeeper = (*Service)(nil)
 
 // New returns a Service. attestKey comes from a file of the operator, never from the database: an
 // attacker who changes rows must not be able to change the key that checks them. It panics on an
@@ -159,7 +159,7 @@ func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet
 	}
 	var w Wallet
 	err = b.db.InOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		if err := mirror.RecordEntry(ctx, tx, issued.Entry); err != nil {
+		if err := journal.RecordEntry(ctx, tx, issued.Entry); err != nil {
 			return err
 		}
 		if err := b.EnsureWallet(ctx, tx, issued); err != nil {

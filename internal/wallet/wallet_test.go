@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -46,7 +46,7 @@ func newTestEnv(t *testing.T) testEnv {
 			min_deposit, min_withdraw, confirmations_required, finality)
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
 			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', '0xT', 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`)
-	if err := mirror.ImportJournal(t.Context(), db, s, w.book); err != nil {
+	if err := journal.Import(t.Context(), db, s, w.book); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -24,7 +25,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
@@ -78,7 +78,7 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 	}
 	s, attest := signertest.NewWithGrants(t, grants)
 	h := &testEnv{t: t, org: made.ID, wallets: wallet.New(db, s, attest)}
-	if err := mirror.ImportJournal(t.Context(), db, s, h.wallets); err != nil {
+	if err := journal.Import(t.Context(), db, s, h.wallets); err != nil {
 		t.Fatal(err)
 	}
 	h.Service = &Service{

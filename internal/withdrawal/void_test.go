@@ -10,10 +10,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
@@ -94,7 +94,7 @@ func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().ID, audit.APIKey(h.org)); err != nil {
 		t.Errorf("one that was never let go, while the signer is away: got %v", err)
 	}
-	if err := mirror.ImportJournal(t.Context(), h.DB, f, h.wallets); err != nil {
+	if err := journal.Import(t.Context(), h.DB, f, h.wallets); err != nil {
 		t.Errorf("the journal and the database: got %v, want one story", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 const (
@@ -75,7 +75,7 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 		if err != nil {
 			return fmt.Errorf("write the endorsement of %s: %w", e.ID, err)
 		}
-		if err := mirror.RecordEntry(ctx, tx, endorsed.Entry); err != nil {
+		if err := journal.RecordEntry(ctx, tx, endorsed.Entry); err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
@@ -140,7 +140,7 @@ func (b *Service) revokeEntry(ctx context.Context, e Entry) error {
 		if err != nil {
 			return fmt.Errorf("write the revocation of %s: %w", e.ID, err)
 		}
-		return mirror.RecordEntry(ctx, tx, entry)
+		return journal.RecordEntry(ctx, tx, entry)
 	})
 }
 

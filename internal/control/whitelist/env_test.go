@@ -18,13 +18,13 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -113,7 +113,7 @@ func newTestEnv(t *testing.T) *testEnv {
 		VALUES (1, 'ETHEREUM', 'LOCAL', 'NATIVE', '', 'ETH', 'Ether', 18, true, true, 1, 1, 1, 'FINALIZED'),
 			(2, 'ETHEREUM', 'LOCAL', 'TOKEN', $1, 'USDC', 'Dollar', 6, true, true, 1, 1, 1, 'FINALIZED')`,
 		signertest.Token)
-	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
+	if err := journal.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
 	return h

@@ -15,12 +15,12 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
@@ -293,7 +293,7 @@ func TestWhatIsCutOffBetweenTheRowAndTheSignerIsFinished(t *testing.T) {
 	if err := h.book.RunPass(t.Context(), true); err != nil || count()-before != 1 {
 		t.Errorf("got %d entries, %v, want a revocation", count()-before, err)
 	}
-	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
+	if err := journal.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Errorf("import: got %v", err)
 	}
 }
@@ -362,11 +362,11 @@ func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 	w := newEntryRequest()
 	w.Address = string(signertest.LimitedToken)
 	second := h.addEntry(t, org, w)
-	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
+	if err := journal.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
 	was := h.loadEntry(t, second)
-	copied, err := mirror.CopiedEntries(t.Context(), h.db)
+	copied, err := journal.CopiedEntries(t.Context(), h.db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestWhatALostJournalLacksIsEndorsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.reopen(t)
-	if err := mirror.ImportJournal(t.Context(), h.db, h.signer, h.wallet); err != nil {
+	if err := journal.Import(t.Context(), h.db, h.signer, h.wallet); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

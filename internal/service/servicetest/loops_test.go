@@ -151,7 +151,7 @@ func TestTheServiceHasEveryLoopOfTheCode(t *testing.T) {
 	}
 	found := 0
 	for _, dir := range []string{
-		"audit", "delivery", "deposit", "dispatch", "event", "jobs", "ledger", "risk", "scan", "signer/mirror",
+		"audit", "delivery", "deposit", "dispatch", "event", "jobs", "ledger", "risk", "scan", "journal",
 		"sweep", "transfer", "verify", "wallet", "whitelist", "withdrawal",
 	} {
 		for _, f := range parseDir(t, dir) {

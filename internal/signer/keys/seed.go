@@ -177,6 +177,15 @@ func (s Seed) DeriveWallet(w signer.WalletRef) (WalletKey, error) {
 	return WalletKey{}, fmt.Errorf("no keys are derived for family %q", w.Family)
 }
 
+// DeriveAddress returns the address of a wallet, independently of any database.
+func (s Seed) DeriveAddress(w signer.WalletRef) (chain.Address, error) {
+	key, err := s.DeriveWallet(w)
+	if err != nil {
+		return "", err
+	}
+	return key.Address(), nil
+}
+
 func (s Seed) evmKey(w signer.WalletRef) (WalletKey, error) {
 	private, path, err := s.secp256k1Key(append([]uint32{44, 60}, walletIndexes(w)...))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id/idtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
-	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // The signer never confuses organizations, customers, intents or whitelist entries with similar
@@ -36,7 +36,7 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 			if i%8 != 0 && j%8 != 0 {
 				continue // deriving a key takes time
 			}
-			address, err := local.DeriveAddress(seed, ref)
+			address, err := seed.DeriveAddress(ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,13 +48,13 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 	}
 
 	policy := signertest.NewPolicy().Chains[signertest.Chain]
-	policy.Assets[signertest.LimitedToken] = local.Limit{
+	policy.Assets[signertest.LimitedToken] = signpolicy.Limit{
 		PaymentMax:      signertest.PaymentMax,
 		OrganizationMax: signertest.OrganizationMax, OverallMax: money.Units(1_000_000),
 	}
-	s, attest := signertest.Open(t, local.Policy{
+	s, attest := signertest.Open(t, signpolicy.Policy{
 		WhitelistCoolingOff: "0s",
-		Chains:              map[chain.Name]local.ChainPolicy{signertest.Chain: policy},
+		Chains:              map[chain.Name]signpolicy.Chain{signertest.Chain: policy},
 	}, nil)
 	wallets := map[string]signer.IssuedAddress{}
 	for range 2 { // the second time each one is found

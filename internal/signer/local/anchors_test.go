@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/anchor"
 	"github.com/cofferpay/coffer/internal/signer/local"
 )
 
@@ -36,7 +37,7 @@ func newAnchored(t *testing.T) (*installation, []signer.Anchor) {
 func TestAnchorsOutliveTheProcess(t *testing.T) {
 	t.Parallel()
 	in, all := newAnchored(t)
-	file := local.AnchorsPath(in.conf.Journal)
+	file := anchor.Path(in.conf.Journal)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

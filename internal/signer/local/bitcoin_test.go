@@ -16,8 +16,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 const (
@@ -43,9 +45,9 @@ func newBitcoinEnv(t *testing.T) *bitcoinEnv {
 	}
 	c := &bitcoinEnv{
 		t: t, seed: seed.ForNetwork(chain.Local),
-		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signpolicy.Policy{
 			WhitelistCoolingOff: "0s",
-			Chains: map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+			Chains: map[chain.Name]signpolicy.Chain{chain.Bitcoin: {
 				SignerID: btcRegtest,
 				FeeMax:   money.Units(50_000), Unlimited: true,
 			}},
@@ -305,7 +307,7 @@ func TestABitcoinPaymentSpendsItsOwnOutputs(t *testing.T) {
 	lost := c.s
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
-	nonces := []local.ChainNonce{{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin}}
+	nonces := []adopt.ChainNonce{{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin}}
 	if err := local.AdoptJournal(next, c.seed, entries, nonces); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +418,7 @@ func TestWalletsForChangeAreOfBitcoinAlone(t *testing.T) {
 	}
 	policy := c.conf.Policy
 	for _, id := range []string{"", "regtest", btcRegtest[1:], strings.ToUpper(btcRegtest)} {
-		policy.Chains = map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+		policy.Chains = map[chain.Name]signpolicy.Chain{chain.Bitcoin: {
 			SignerID: id, FeeMax: money.Units(1),
 			Unlimited: true,
 		}}
@@ -557,7 +559,7 @@ func TestAConsolidationMovesOutputsToItsOwnChangeAlone(t *testing.T) {
 	if err := c.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.conf.Policy.Chains[chain.Bitcoin] = local.ChainPolicy{
+	c.conf.Policy.Chains[chain.Bitcoin] = signpolicy.Chain{
 		SignerID: btcRegtest, FeeMax: money.Units(50_000),
 		ConsolidationRateMax: money.Units(3000), Unlimited: true,
 	}

@@ -9,8 +9,11 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
+	"github.com/cofferpay/coffer/internal/signer/clock"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // clockEnv is an installation whose host has a clock that can be set, and one that is monotonic:
@@ -141,7 +144,7 @@ func TestAnIdleSignerThatIsRestartedAsksNobody(t *testing.T) {
 	// A note of another journal, or of more entries than there are, is ignored.
 	h.pass(30 * time.Hour)
 	closeSigner(t, s)
-	file := local.ClockFile(h.conf.Journal)
+	file := clock.NotePath(h.conf.Journal)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +260,7 @@ func TestAJournalWithARepairIsAdopted(t *testing.T) {
 	closeSigner(t, s)
 	h.conf.Journal += ".adopted"
 	if err := local.AdoptJournal(h.conf, h.seed, copied,
-		[]local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 3}}); err != nil {
+		[]adopt.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 3}}); err != nil {
 		t.Fatal(err)
 	}
 	s = h.open(t)
@@ -269,16 +272,16 @@ func TestAJournalWithARepairIsAdopted(t *testing.T) {
 // limited. What depends on the time waits for a person.
 func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 	t.Parallel()
-	unlimited := func(c *local.ChainPolicy) {
-		*c = local.ChainPolicy{SignerID: c.SignerID, FeeMax: c.FeeMax, GasMax: c.GasMax, Unlimited: true}
+	unlimited := func(c *signpolicy.Chain) {
+		*c = signpolicy.Chain{SignerID: c.SignerID, FeeMax: c.FeeMax, GasMax: c.GasMax, Unlimited: true}
 	}
 	for name, c := range map[string]struct {
-		limit func(c *local.ChainPolicy)
+		limit func(c *signpolicy.Chain)
 		off   string // cooling-off
 		want  string
 	}{
 		"the cooling-off alone": {unlimited, "24h", signer.RefusedClock},
-		"the fees of a day alone": {func(c *local.ChainPolicy) {
+		"the fees of a day alone": {func(c *signpolicy.Chain) {
 			unlimited(c)
 			c.FeeDayMax = c.FeeMax
 		}, "0s", signer.RefusedClock},
@@ -289,7 +292,7 @@ func TestEachLimitOfTimeWaitsForAClockThatJumped(t *testing.T) {
 			h := newClockEnv(t)
 			policy := h.conf.Policy.Chains[signertest.Chain]
 			c.limit(&policy)
-			h.conf.Policy.Chains = map[chain.Name]local.ChainPolicy{signertest.Chain: policy}
+			h.conf.Policy.Chains = map[chain.Name]signpolicy.Chain{signertest.Chain: policy}
 			h.conf.Policy.WhitelistCoolingOff = c.off
 			s := h.open(t)
 			signertest.IssueAddress(t, s, signertest.Treasury(org))

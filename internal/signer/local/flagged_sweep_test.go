@@ -5,15 +5,15 @@ import (
 
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // Rule DEP-28: the signer compares what a sweep leaves with the flagged amount, and refuses a sweep
 // that leaves less.
 func TestASweepThatLeavesLessThanIsFlaggedIsRefused(t *testing.T) {
 	t.Parallel()
-	s, _ := signertest.Open(t, local.Policy{Chains: signertest.NewPolicy().Chains}, nil)
+	s, _ := signertest.Open(t, signpolicy.Policy{Chains: signertest.NewPolicy().Chains}, nil)
 	for _, c := range []struct {
 		name         string
 		has, flagged uint64

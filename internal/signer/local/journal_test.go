@@ -24,9 +24,11 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/journalfile"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 const org = "org_1"
@@ -71,7 +73,8 @@ func (in *installation) open(t testing.TB) *local.Signer {
 	t.Helper()
 	s, err := local.Open(in.conf, in.seed)
 	// A process that another test starts briefly has our files open, including locks.
-	for deadline := time.Now().Add(10 * time.Second); errors.Is(err, local.ErrLocked) && time.Now().Before(deadline); {
+	deadline := time.Now().Add(10 * time.Second)
+	for errors.Is(err, journalfile.ErrLocked) && time.Now().Before(deadline) {
 		s, err = local.Open(in.conf, in.seed)
 	}
 	if err != nil {
@@ -297,7 +300,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 	}
 	for name, b := range damaged {
 		in.write(t, b)
-		if s, err := local.Open(in.conf, in.seed); !errors.Is(err, local.ErrDamaged) {
+		if s, err := local.Open(in.conf, in.seed); !errors.Is(err, signer.ErrDamaged) {
 			t.Errorf("a journal %s: got %v, %v, want ErrDamaged", name, s != nil, err)
 		}
 		if got := in.read(t); !bytes.Equal(got, b) {
@@ -341,7 +344,7 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		"with a record of no kind": forge(func(r *signer.Record) { r.Kind = "GIFT" }),
 	} {
 		in.write(t, b)
-		if _, err := local.Open(in.conf, in.seed); !errors.Is(err, local.ErrDamaged) {
+		if _, err := local.Open(in.conf, in.seed); !errors.Is(err, signer.ErrDamaged) {
 			t.Errorf("a journal %s: got %v, want ErrDamaged", name, err)
 		}
 	}
@@ -353,11 +356,11 @@ func TestDamagedJournalDoesNotOpen(t *testing.T) {
 		}
 	}))
 	s = in.open(t)
-	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, local.ErrDamaged) ||
+	if got, err := s.IssueAddress(t.Context(), signertest.Treasury(org)); !errors.Is(err, signer.ErrDamaged) ||
 		got.Proof != nil {
 		t.Errorf("issue a forged address: got %+v, %v, want ErrDamaged", got, err)
 	}
-	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, local.ErrDamaged) {
+	if _, err := s.AdmitIntent(t.Context(), payment("wd_9", 1)); !errors.Is(err, signer.ErrDamaged) {
 		t.Errorf("admit from a forged address: got %v, want ErrDamaged", err)
 	}
 	closeSigner(t, s)
@@ -372,7 +375,7 @@ func TestJournalHasOneSignerAndOneSeed(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t, t.TempDir())
 	s := in.open(t)
-	if _, err := local.Open(in.conf, in.seed); !errors.Is(err, local.ErrLocked) {
+	if _, err := local.Open(in.conf, in.seed); !errors.Is(err, journalfile.ErrLocked) {
 		t.Errorf("a second signer: got %v, want ErrLocked", err)
 	}
 	closeSigner(t, s)
@@ -393,10 +396,10 @@ func TestJournalHasOneSignerAndOneSeed(t *testing.T) {
 	if err := os.Remove(in.conf.Journal); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := local.Open(in.conf, in.seed); !errors.Is(err, local.ErrMissing) {
+	if _, err := local.Open(in.conf, in.seed); !errors.Is(err, journalfile.ErrMissing) {
 		t.Errorf("no journal: got %v, want ErrMissing", err)
 	}
-	in.conf.Policy = local.Policy{}
+	in.conf.Policy = signpolicy.Policy{}
 	if _, err := local.Open(in.conf, in.seed); err == nil {
 		t.Error("an empty policy: got no error")
 	}
@@ -713,13 +716,13 @@ func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 	good := `{"chains":{"ETHEREUM":{"signerId": "31337","feeMax":"1","gasMax":"0","assets":{
 		"":{"paymentMax":"1","organizationMax":"2","overallMax":"3"},
 		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359":{"paymentMax":"0","organizationMax":"0","overallMax":"0","unlimited":true}}}}}`
-	p, err := local.ParsePolicy([]byte(good))
+	p, err := signpolicy.Parse([]byte(good))
 	if err != nil || p.Chains[chain.Ethereum].Assets[""].OverallMax != money.Units(3) {
 		t.Fatalf("got %+v, %v", p, err)
 	}
 	bad := strings.NewReplacer(`"signerId": "31337"`, `"signerId":"0x1"`, `"feeMax":"1"`, `"feeMax":"0"`,
 		`"paymentMax":"1"`, `"paymentMax":"0"`, "0xfB69", "0xfb69").Replace(good)
-	_, err = local.ParsePolicy([]byte(bad))
+	_, err = signpolicy.Parse([]byte(bad))
 	for _, part := range []string{"signerId", "feeMax", "paymentMax", "0xfb69"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want it to name %s", err, part)
@@ -734,7 +737,7 @@ func TestPolicyTellsAllThatIsWrong(t *testing.T) {
 		"no chain":          `{"chains":{}}`,
 		"nothing":           ``,
 	} {
-		if _, err := local.ParsePolicy([]byte(text)); err == nil {
+		if _, err := signpolicy.Parse([]byte(text)); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}

@@ -10,22 +10,22 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // newLooseInstallation returns an installation whose policy the test sets.
-func newLooseInstallation(t *testing.T, change func(*local.ChainPolicy)) *installation {
+func newLooseInstallation(t *testing.T, change func(*signpolicy.Chain)) *installation {
 	t.Helper()
 	in := newInstallation(t, t.TempDir())
 	in.policy(change)
 	return in
 }
 
-func (in *installation) policy(change func(*local.ChainPolicy)) {
+func (in *installation) policy(change func(*signpolicy.Chain)) {
 	p := signertest.NewPolicy().Chains[signertest.Chain]
 	change(&p)
-	in.conf.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{signertest.Chain: p}}
+	in.conf.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{signertest.Chain: p}}
 }
 
 func sweepOf(t *testing.T, s signer.Signer, id, customer string) signer.Intent {
@@ -71,7 +71,7 @@ func refusal(err error) string {
 // A slot counts with the highest fee among its transactions.
 func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 	t.Parallel()
-	in := &clockEnv{installation: newLooseInstallation(t, func(p *local.ChainPolicy) {
+	in := &clockEnv{installation: newLooseInstallation(t, func(p *signpolicy.Chain) {
 		p.FeeMax, p.FeeDayMax = money.Units(100_000), money.Units(250_000)
 	})}
 	in.conf.Elapsed = in.elapsed
@@ -131,7 +131,7 @@ func TestFeesOfAWalletAreLimitedByTheDay(t *testing.T) {
 
 func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 	t.Parallel()
-	in := newLooseInstallation(t, func(p *local.ChainPolicy) { p.FeeMax = money.Units(30_000) })
+	in := newLooseInstallation(t, func(p *signpolicy.Chain) { p.FeeMax = money.Units(30_000) })
 	s := in.open(t)
 	for n := range 101 {
 		i := payment(fmt.Sprint("wd_", n), 1)
@@ -146,7 +146,7 @@ func TestAPolicyWithoutAFeeLimitHasOne(t *testing.T) {
 		}
 	}
 	text := `{"chains": {"ETHEREUM": {"signerId": "1", "feeMax": "10", "gasMax": "1", "feeDayMax": "9"}}}`
-	if _, err := local.ParsePolicy([]byte(text)); err == nil || !strings.Contains(err.Error(), "feeDayMax") {
+	if _, err := signpolicy.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "feeDayMax") {
 		t.Errorf("less for a day than for one transaction: got %v, want it refused", err)
 	}
 }
@@ -173,9 +173,9 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeSigner(t, s)
-	in.policy(func(p *local.ChainPolicy) {
+	in.policy(func(p *signpolicy.Chain) {
 		p.GasMax = money.Units(499)
-		p.Assets = map[chain.Address]local.Limit{
+		p.Assets = map[chain.Address]signpolicy.Limit{
 			signertest.LimitedToken: {
 				PaymentMax: money.Units(99), OrganizationMax: money.Units(250),
 				OverallMax: money.Units(400),
@@ -203,7 +203,7 @@ func TestThePolicyThatStandsIsAskedBeforeTheFirstSignature(t *testing.T) {
 		t.Errorf("a cancel in the slot of what is refused: got %v", err)
 	}
 	closeSigner(t, s)
-	in.policy(func(p *local.ChainPolicy) { p.Assets = map[chain.Address]local.Limit{"": {Unlimited: true}} })
+	in.policy(func(p *signpolicy.Chain) { p.Assets = map[chain.Address]signpolicy.Limit{"": {Unlimited: true}} })
 	s = in.open(t)
 	for _, c := range []struct {
 		name string

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
@@ -15,11 +15,11 @@ func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 	of := func(id string) string {
 		return `{"signerId": "` + id + `", "feeMax": "1", "gasMax": "1"}`
 	}
-	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("1") + `, "ETHEREUM": ` + of("1") +
+	if _, err := signpolicy.Parse([]byte(`{"chains": {"BASE": ` + of("1") + `, "ETHEREUM": ` + of("1") +
 		`}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("got %v, want the second name refused", err)
 	}
-	if _, err := local.ParsePolicy([]byte(`{"chains": {"BASE": ` + of("8453") + `, "ETHEREUM": ` + of("1") +
+	if _, err := signpolicy.Parse([]byte(`{"chains": {"BASE": ` + of("8453") + `, "ETHEREUM": ` + of("1") +
 		`}}`)); err != nil {
 		t.Errorf("two networks: got %v, want no error", err)
 	}
@@ -28,7 +28,7 @@ func TestTwoNamesForOneNetworkAreRefused(t *testing.T) {
 func TestAPolicyNamesOnlyChainsThatTheSignerHasKeysFor(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"TRON", "MOON"} {
-		_, err := local.ParsePolicy([]byte(`{"chains": {"` + name +
+		_, err := signpolicy.Parse([]byte(`{"chains": {"` + name +
 			`": {"signerId": "0x2b6653dc", "feeMax": "1", "gasMax": "1"}}}`))
 		if err == nil || !strings.Contains(err.Error(), "chains."+name+": this signer has no keys for it") {
 			t.Errorf("%s: got %v, want it refused", name, err)
@@ -52,7 +52,7 @@ func TestNothingIsUnlimitedOnAMainNetwork(t *testing.T) {
 		{"BITCOIN", "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206", false},
 	} {
 		for _, unlimited := range []string{`"unlimited": true`, `"assets": {"": {"unlimited": true}}`} {
-			_, err := local.ParsePolicy([]byte(`{"chains": {"` + c.chain + `": {"signerId": "` + c.id +
+			_, err := signpolicy.Parse([]byte(`{"chains": {"` + c.chain + `": {"signerId": "` + c.id +
 				`", "feeMax": "1", "gasMax": "1", ` + unlimited + `}}}`))
 			if (err != nil) != c.refused || c.refused && !strings.Contains(err.Error(), "unlimited") {
 				t.Errorf("%s %s with %s: got %v, want it refused: %v", c.chain, c.id, unlimited, err, c.refused)

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 const (
@@ -54,9 +55,9 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	}
 	v := &solanaEnv{t: t, seed: seed, conf: local.Config{
 		Journal: filepath.Join(t.TempDir(), "journal"),
-		Policy: local.Policy{
+		Policy: signpolicy.Policy{
 			WhitelistCoolingOff: "0s",
-			Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+			Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
 				SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(lamports), Unlimited: true,
 			}},
 		},

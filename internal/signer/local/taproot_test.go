@@ -18,8 +18,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 func taprootOf(org, customer string) signer.WalletRef {
@@ -115,7 +117,7 @@ func TestOutputsOfBothFormsAreSpentTogether(t *testing.T) {
 	next := c.conf
 	next.Journal = filepath.Join(t.TempDir(), "next")
 	// The wallet of a return is looked up in its own form.
-	nonces := []local.ChainNonce{
+	nonces := []adopt.ChainNonce{
 		{Wallet: c.treasury.WalletRef, Chain: chain.Bitcoin},
 		{Wallet: bob.WalletRef, Chain: chain.Bitcoin},
 	}
@@ -264,9 +266,9 @@ func TestAJournalOfBeforeThereWereFormsKeepsItsBytes(t *testing.T) {
 	}
 	c := &bitcoinEnv{
 		t: t, seed: seed.ForNetwork(chain.Local),
-		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: local.Policy{
+		conf: local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: signpolicy.Policy{
 			WhitelistCoolingOff: "0s",
-			Chains: map[chain.Name]local.ChainPolicy{chain.Bitcoin: {
+			Chains: map[chain.Name]signpolicy.Chain{chain.Bitcoin: {
 				SignerID: btcRegtest,
 				FeeMax:   money.Units(50_000), Unlimited: true,
 			}},

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // The chain and addresses of the tests.
@@ -39,10 +40,10 @@ var (
 )
 
 // NewPolicy returns the policy that the suite expects.
-func NewPolicy() local.Policy {
-	return local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{Chain: {
+func NewPolicy() signpolicy.Policy {
+	return signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{Chain: {
 		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
-		Assets: map[chain.Address]local.Limit{
+		Assets: map[chain.Address]signpolicy.Limit{
 			"":           {Unlimited: true},
 			Token:        {Unlimited: true},
 			LimitedToken: {PaymentMax: PaymentMax, OrganizationMax: OrganizationMax, OverallMax: OverallMax},
@@ -52,7 +53,7 @@ func NewPolicy() local.Policy {
 
 // Open makes a signer with a seed and a journal of its own, which closes at the end of the test,
 // and returns the key that its proofs are checked with. A nil clock is the system's.
-func Open(t testing.TB, policy local.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
+func Open(t testing.TB, policy signpolicy.Policy, clock func() time.Time) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	return openSigner(t, local.Config{Policy: policy, Clock: clock})
 }
@@ -62,7 +63,7 @@ func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed2551
 	t.Helper()
 	return openSigner(t, local.Config{
 		Grants: grants,
-		Policy: local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
+		Policy: signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{
 			Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
 		}},
 	})
@@ -93,7 +94,7 @@ func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicK
 // New makes a signer like Open without any limits on Chain.
 func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return Open(t, local.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{
+	return Open(t, signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{
 		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
 	}}, nil)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -20,7 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -45,7 +46,7 @@ type envConfig struct {
 	name        string
 	chainConf   chain.Chain
 	startHeight uint64 // the block after which the walk begins
-	policy      local.ChainPolicy
+	policy      signpolicy.Chain
 	mints       []mint.Mint
 	prices      map[int]money.USD
 	mineBlock   func(context.Context) error
@@ -101,8 +102,8 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 	}
 	signs := local.Config{
 		Journal: filepath.Join(w.dir, p.name+".journal"), Clock: h.readClock, Grants: grants,
-		Policy: local.Policy{
-			WhitelistCoolingOff: "0s", Chains: map[chain.Name]local.ChainPolicy{p.chainConf.Name: p.policy},
+		Policy: signpolicy.Policy{
+			WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{p.chainConf.Name: p.policy},
 		},
 	}
 	if err := local.CreateJournal(signs, seed); err != nil {
@@ -116,7 +117,7 @@ func (w *benchEnv) newServiceEnv(ctx context.Context, p envConfig) (h *serviceEn
 		Grants: grants,
 		Prices: price.Fixed{Prices: p.prices, Clock: h.readClock},
 	})
-	if err := mirror.ImportJournal(ctx, h.db, h.signer, h.Wallets); err != nil {
+	if err := journal.Import(ctx, h.db, h.signer, h.Wallets); err != nil {
 		return h, err
 	}
 	h.treasury, err = h.Wallets.Treasury(ctx, h.org, p.chainConf.Name.Family())

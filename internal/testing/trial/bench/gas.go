@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 const (
@@ -120,7 +120,7 @@ func (w *benchEnv) benchGasOf(
 	h, err := w.newServiceEnv(ctx, envConfig{
 		name: name, chainConf: chainConf, startHeight: start,
 		mineBlock: func(ctx context.Context) error { return s.MineBlocks(ctx, 1) },
-		policy: local.ChainPolicy{
+		policy: signpolicy.Chain{
 			SignerID: fmt.Sprint(anvil.DefaultChainID), FeeMax: money.Units(params.Ether / 100),
 			GasMax: money.Units(params.Ether), Unlimited: true,
 		},

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 const (
@@ -79,7 +79,7 @@ func (w *benchEnv) benchOutputsOf(ctx context.Context, count int) (sum uint64, t
 	h, err := w.newServiceEnv(ctx, envConfig{
 		name: fmt.Sprint("coins", count), chainConf: chainConf, startHeight: uint64(start),
 		mineBlock: func(ctx context.Context) error { _, err := n.MineBlocks(ctx, 1); return err },
-		policy: local.ChainPolicy{
+		policy: signpolicy.Chain{
 			SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: costMax, GasMax: costMax,
 			Unlimited: true,
 		},

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
@@ -36,9 +37,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -117,7 +117,7 @@ func (h *testEnv) mustSucceed(err error) {
 
 // newTestEnv creates a service whose organization screens deposits above ten dollars. limit is the
 // signer's limit of the token; nil: none.
-func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
+func newTestEnv(t *testing.T, limit *signpolicy.Limit) *testEnv {
 	t.Helper()
 	h := &testEnv{T: t, ctx: t.Context(), clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	h.severities = map[chain.Address]risk.Severity{}
@@ -149,12 +149,12 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	h.mustSucceed(err)
 	h.org = o.ID
 	h.setThresholds(`"MEDIUM"`, `"10"`)
-	policy := local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	policy := signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{
 		signertest.Chain: {SignerID: "31337", FeeMax: signertest.FeeMax, GasMax: signertest.GasMax, Unlimited: true},
 	}}
 	if limit != nil {
 		p := policy.Chains[signertest.Chain]
-		p.Assets = map[chain.Address]local.Limit{evmtx.Canonical(h.token): *limit}
+		p.Assets = map[chain.Address]signpolicy.Limit{evmtx.Canonical(h.token): *limit}
 		policy.Chains[signertest.Chain] = p
 	}
 	sign, attest := signertest.Open(t, policy, h.readClock)
@@ -171,7 +171,7 @@ func newTestEnv(t *testing.T, limit *local.Limit) *testEnv {
 	h.Harness = harness.New(h.plan)
 	h.steps = h.ListSteps(nil)
 	h.oracle = oracle.Open(h.node.URL)
-	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
+	h.mustSucceed(journal.Import(h.ctx, h.db, sign, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
 	h.mustSucceed(err)
 	_, err = h.node.SendTx(h.ctx, new(evmAddress(h.treasury.Address)), big.NewInt(params.Ether), nil)

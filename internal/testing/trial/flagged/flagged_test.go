@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wire"
 )
 
@@ -175,7 +175,7 @@ func TestARedirectedDepositGoesWhereTheOperatorSays(t *testing.T) {
 // Rule DEP-32. The signer refuses before anything can reach the chain.
 func TestWhatTheSignerRefusesIsInTheQueueAgain(t *testing.T) {
 	t.Parallel()
-	h := newTestEnv(t, &local.Limit{
+	h := newTestEnv(t, &signpolicy.Limit{
 		PaymentMax: money.Units(800 * dollars), OrganizationMax: money.Units(1000 * dollars),
 		OverallMax: money.Units(1000 * dollars),
 	})

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 )
 
@@ -50,7 +50,7 @@ func TestAReturnInTheJournalOutlivesTheDatabase(t *testing.T) {
 			h.plan.DB = h.db
 			h.Harness = harness.New(h.plan)
 			h.steps = h.ListSteps(nil)
-			_, err := mirror.RestoreDatabase(
+			_, err := journal.RestoreDatabase(
 				h.ctx, h.db, h.plan.Signer, h.Wallets, h.NewRestorer(audit.Operator("op")), false,
 			)
 			h.mustSucceed(err)

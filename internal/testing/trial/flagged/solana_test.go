@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool/surfpooltest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,7 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -86,8 +87,8 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 	var err error
 	s.seed, err = keys.NewSeed()
 	s.mustSucceed(err)
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: s.readClock, Policy: local.Policy{
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: s.readClock, Policy: signpolicy.Policy{
+		Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
 			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(1), Unlimited: true,
 		}},
 	}}
@@ -145,7 +146,7 @@ func newSolanaEnv(t *testing.T) *solanaEnv {
 		},
 	})
 	s.steps = s.ListSteps(nil)
-	s.mustSucceed(mirror.ImportJournal(s.ctx, s.db, sign, s.Wallets))
+	s.mustSucceed(journal.Import(s.ctx, s.db, sign, s.Wallets))
 	s.treasury, err = s.Wallets.Treasury(s.ctx, s.org, chain.SolanaFamily)
 	s.mustSucceed(err)
 	_, err = s.node.PayLamports(s.ctx, s.treasury.Address, 10*surfpool.LamportsPerSOL)

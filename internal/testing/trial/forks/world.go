@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
@@ -39,7 +40,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
@@ -105,7 +105,7 @@ func newForkEnv(t testing.TB, final uint64) *forkEnv {
 
 	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.sign, w.attest = signertest.New(t)
-	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.sign, wallet.New(w.db, w.sign, w.attest)))
+	w.mustSucceed(journal.Import(w.ctx, w.db, w.sign, wallet.New(w.db, w.sign, w.attest)))
 	token := mint.Mint{
 		ID: tokenID, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: evmtx.Canonical(w.token),
 		Symbol: "USDC", Name: "USD Coin", Decimals: 6,

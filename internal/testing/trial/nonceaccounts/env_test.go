@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool/surfpooltest"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,7 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -90,9 +91,9 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.seed, err = keys.NewSeed()
 	w.mustSucceed(err)
-	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: local.Policy{
+	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: signpolicy.Policy{
 		WhitelistCoolingOff: "0s",
-		Chains: map[chain.Name]local.ChainPolicy{chain.Solana: {
+		Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
 			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL),
 			Unlimited: true,
 		}},
@@ -100,7 +101,7 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w.mustSucceed(local.CreateJournal(w.conf, w.seed))
 	w.startParts()
 	t.Cleanup(func() { w.mustSucceed(w.sign.Close()) })
-	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.sign, w.Wallets))
+	w.mustSucceed(journal.Import(w.ctx, w.db, w.sign, w.Wallets))
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Solana, Network: chain.Local, Kind: mint.Token, Contract: surfpool.USDC, Symbol: "USDC",
 		Name: "USD Coin", Decimals: 6,

@@ -13,13 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -149,7 +149,7 @@ func flagMany(t *testing.T, db *pg.DB, n int) task {
 			Providers: severeScreener{}, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault,
 		},
 	})
-	check(mirror.ImportJournal(ctx, db, sign, w.Wallets))
+	check(journal.Import(ctx, db, sign, w.Wallets))
 	check(db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := org.ChangeSettings(ctx, tx, audit.Operator("trial"), o.ID, org.Changes{
 			"screeningSeverityThreshold": json.RawMessage(`"MEDIUM"`), "screeningUsdThreshold": json.RawMessage(`"0"`),

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
@@ -24,7 +25,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -156,7 +156,7 @@ func prepareTask(t *testing.T, db *pg.DB) task {
 	check(err)
 	sign, attest := signertest.New(t)
 	book := wallet.New(db, sign, attest)
-	check(mirror.ImportJournal(ctx, db, sign, book))
+	check(journal.Import(ctx, db, sign, book))
 	treasury, err := book.Treasury(ctx, o.ID, chain.EVM)
 	check(err)
 	check(db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -18,10 +18,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -495,7 +495,7 @@ func (w *soakRun) runPart() {
 	case len(process.steps) + 1:
 		w.runStep(
 			h, "mirror",
-			func(ctx context.Context) error { return mirror.ImportJournal(ctx, w.db, w.signer, process.Wallets) },
+			func(ctx context.Context) error { return journal.Import(ctx, w.db, w.signer, process.Wallets) },
 		)
 	default:
 		w.runStep(h, process.steps[n].Name, process.steps[n].Run)

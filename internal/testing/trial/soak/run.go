@@ -24,9 +24,9 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 )
 
 const (
@@ -121,7 +121,7 @@ func (w *soakRun) drainAll() {
 				w.mustSucceed(step.Run(w.ctx), step.Name)
 				w.advanceClock(time.Second)
 			}
-			w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.signer, process.Wallets), "import the journal")
+			w.mustSucceed(journal.Import(w.ctx, w.db, w.signer, process.Wallets), "import the journal")
 			_, err := process.Deposits.MarkOverdueStuck(w.ctx)
 			w.mustSucceed(err, "look for stuck returns")
 			_, err = process.Dispatcher.Step(w.ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -36,7 +37,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -231,10 +232,10 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.mustSucceed(err, "create the key of grants")
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
-		Policy: local.Policy{
-			Chains: map[chain.Name]local.ChainPolicy{chain.Ethereum: {
+		Policy: signpolicy.Policy{
+			Chains: map[chain.Name]signpolicy.Chain{chain.Ethereum: {
 				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
-				Assets: map[chain.Address]local.Limit{
+				Assets: map[chain.Address]signpolicy.Limit{
 					tokens[limitedID]: {
 						PaymentMax: money.Units(300_000_000), OrganizationMax: money.Units(600_000_000),
 						OverallMax: money.Units(600_000_000),
@@ -287,7 +288,7 @@ func (w *soakRun) openProcesses() {
 		})
 		w.processes = append(w.processes, &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)})
 	}
-	w.mustSucceed(mirror.ImportJournal(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
+	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
 }
 
 // closeSigner discards everything in memory but the connections. They remember nothing, and opening
@@ -443,7 +444,7 @@ func (w *soakRun) recordError(part string, err error, calm bool) {
 	if err == nil {
 		return
 	}
-	if mirror.IsContradiction(err) {
+	if journal.IsContradiction(err) {
 		w.failRun("%s: %v", part, err)
 	}
 	if calm && !errors.Is(err, context.Canceled) {

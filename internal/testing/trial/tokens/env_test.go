@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
@@ -29,7 +30,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -151,7 +151,7 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices,
 	})
 	h.steps = h.ListSteps(nil)
-	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, sign, h.Wallets))
+	h.mustSucceed(journal.Import(h.ctx, h.db, sign, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.EVM)
 	h.mustSucceed(err)
 	h.sendCoin(raw(h.treasury.Address), params.Ether)

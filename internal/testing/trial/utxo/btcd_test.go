@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
@@ -68,9 +69,9 @@ func newBtcdEnvWith(t *testing.T, conf bitcoin.Config) btcdEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := buildTestEnv(t, on, uint64(height), local.Policy{
+	h := buildTestEnv(t, on, uint64(height), signpolicy.Policy{
 		WhitelistCoolingOff: "0s",
-		Chains: map[chain.Name]local.ChainPolicy{
+		Chains: map[chain.Name]signpolicy.Chain{
 			chain.Bitcoin: {
 				SignerID: chaincfg.RegressionNetParams.GenesisHash.String(), FeeMax: money.Units(200_000),
 				GasMax: money.Units(200_000), Unlimited: true,

@@ -18,13 +18,13 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -475,19 +475,19 @@ func TestARestoredConsolidationHasItsOutputsAndEnds(t *testing.T) {
 	h.depositOutputs(h.treasury, 1000)
 	h.depositOutputs(h.alice, 50, 60)
 	pool := h.plan.Chain.UTXO
-	journal := dispatch.JournalRestorer{
+	restorer := dispatch.JournalRestorer{
 		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Consolidate: sweep.Listener{}},
 		ReadFees:   func(chain.Name, []byte) (chain.Fees, error) { return chain.Fees{NonGas: money.Units(fee)}, nil },
 		ReadInputs: func(_ chain.Name, slotKey string) ([]chain.Output, error) { return pool.Inputs(slotKey) },
 	}
 	const id, never = "merge_01ARZ3NDEKTSV4RRFFQ69G5FAV", "merge_01ARZ3NDEKTSV4RRFFQ69G5FAW"
-	remembered := func(id, number string) (mirror.JournaledIntent, wallet.Wallet) {
+	remembered := func(id, number string) (journal.Intent, wallet.Wallet) {
 		to, err := h.Wallets.Address(h.ctx, signer.WalletRef{
 			OrgID: h.org, Family: chain.BitcoinFamily, Purpose: wallet.Change, Subject: number,
 		})
 		h.mustSucceed(err)
 		ref := to.Ref()
-		return mirror.JournaledIntent{ID: id, AdmittedAt: h.readClock(), Intent: &signer.Intent{
+		return journal.Intent{ID: id, AdmittedAt: h.readClock(), Intent: &signer.Intent{
 			ID: id, Purpose: signer.Consolidate, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: to.Address,
 			ToWallet: &ref, MintID: btc,
 		}}, to
@@ -504,12 +504,12 @@ func TestARestoredConsolidationHasItsOutputsAndEnds(t *testing.T) {
 	payload, err := h.plan.Chain.Sender.Build(h.treasury.Address, at, chain.Fees{NonGas: money.Units(fee)})
 	h.mustSucceed(err)
 	raw, hash := sim.SignPayload(payload)
-	signed.Signed = []mirror.Signature{{
+	signed.Signed = []journal.Signature{{
 		SignBody: signer.SignBody{IntentID: id, Slot: at, Act: signer.Pay, Payload: payload, Hash: hash},
 		SignedAt: h.readClock(), Raw: raw,
 	}}
 	h.mustSucceed(h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-		return journal.Restore(ctx, tx, []mirror.JournaledIntent{signed, unsigned})
+		return restorer.Restore(ctx, tx, []journal.Intent{signed, unsigned})
 	}))
 	h.wantConsolidations("OPEN SIGNED, REFUSED REFUSED")
 	h.wantOutputs("RESERVED 50", "RESERVED 60", "FREE 1000")

@@ -9,10 +9,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -35,7 +35,7 @@ func (n btcdEnv) restoreBackup(backup pgtest.Database) {
 	n.db = pgtest.Open(n.T, backup, n.readClock)
 	n.plan.DB = n.db
 	n.Harness = harness.New(n.plan)
-	_, err := mirror.RestoreDatabase(
+	_, err := journal.RestoreDatabase(
 		n.ctx, n.db, n.plan.Signer, n.Wallets, n.NewRestorer(audit.Operator("op")), false,
 	)
 	n.mustSucceed(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -32,7 +33,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/utxo"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -122,7 +123,7 @@ func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 	conf.Name, conf.UTXO, conf.BaseFee, conf.FeeCap = chain.Bitcoin, true, fee, 1000
 	net := sim.New(conf)
 	net.Mint(payer, "", money.Units(1_000_000))
-	h := buildTestEnv(t, net.ToChain(), 0, local.Policy{Chains: map[chain.Name]local.ChainPolicy{
+	h := buildTestEnv(t, net.ToChain(), 0, signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{
 		// A policy names a chain; the signer never asks it.
 		chain.Ethereum: {SignerID: "31337", FeeMax: money.Units(1), GasMax: money.Units(1), Unlimited: true},
 	}}, func(s *local.Signer, entry signer.Entry) signer.Signer { return &fakeSigner{s, entry} })
@@ -133,7 +134,7 @@ func newTestEnvWith(t *testing.T, conf sim.Config) *testEnv {
 
 // buildTestEnv builds the service on a chain whose walk begins after a block.
 func buildTestEnv(
-	t *testing.T, on chain.Chain, start uint64, policy local.Policy,
+	t *testing.T, on chain.Chain, start uint64, policy signpolicy.Policy,
 	signs func(*local.Signer, signer.Entry) signer.Signer,
 ) *testEnv {
 	t.Helper()
@@ -189,7 +190,7 @@ func buildTestEnv(
 		Dispatch:   dispatch.Config{BumpAfter: time.Hour},
 	}
 	h.Harness = harness.New(h.plan)
-	h.mustSucceed(mirror.ImportJournal(h.ctx, h.db, s, h.Wallets))
+	h.mustSucceed(journal.Import(h.ctx, h.db, s, h.Wallets))
 	h.treasury, err = h.Wallets.Treasury(h.ctx, h.org, chain.BitcoinFamily)
 	h.mustSucceed(err)
 	h.alice, err = h.Wallets.Address(h.ctx, signer.WalletRef{
@@ -598,7 +599,7 @@ func TestARestoredOrderHasTheOutputsThatTheJournalSignedFor(t *testing.T) {
 	h.depositOutputs(h.treasury, 100)
 	h.depositOutputs(h.alice, 1000)
 	pool := h.plan.Chain.UTXO
-	journal := dispatch.JournalRestorer{
+	restorer := dispatch.JournalRestorer{
 		Features:   map[signer.Purpose]dispatch.RestoreListener{signer.Payment: h.Withdrawals},
 		ReadFees:   func(chain.Name, []byte) (chain.Fees, error) { return chain.Fees{NonGas: money.Units(fee)}, nil },
 		ReadInputs: func(_ chain.Name, slotKey string) ([]chain.Output, error) { return pool.Inputs(slotKey) },
@@ -612,14 +613,14 @@ func TestARestoredOrderHasTheOutputsThatTheJournalSignedFor(t *testing.T) {
 		h.mustSucceed(err)
 		raw, hash := sim.SignPayload(payload)
 		return h.db.InSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
-			return journal.Restore(ctx, tx, []mirror.JournaledIntent{{
+			return restorer.Restore(ctx, tx, []journal.Intent{{
 				ID: id, AdmittedAt: tx.Now,
 				Intent: &signer.Intent{
 					ID: id, Purpose: signer.Payment, Chain: chain.Bitcoin, From: h.treasury.Ref(), To: payee,
 					Amount: money.Units(300), MintID: btc, CustomerID: "alice",
 					IdempotencyKeyHash: fmt.Sprintf("%064x", n+1),
 				},
-				Signed: []mirror.Signature{{
+				Signed: []journal.Signature{{
 					SignBody: signer.SignBody{
 						IntentID: id, Slot: chain.Slot{Nonce: n, Key: slotKey}, Act: signer.Pay, Payload: payload,
 						Hash: hash,

@@ -1,4 +1,4 @@
-package mirror
+package journal
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// JournaledIntent is an intent with its journal entries after the imported position of the
+// Intent is an intent with its journal entries after the imported position of the
 // database.
-type JournaledIntent struct {
+type Intent struct {
 	ID string
 	// Intent and AdmittedAt are nil and zero for an intent that was admitted before that position,
 	// or never.
@@ -40,7 +40,7 @@ type Restorer interface {
 	RestoreOrganizations(ctx context.Context, tx pg.Tx, ids []string) error
 	// RestoreOrders gets every intent after the imported entries, known or not, in the order of the
 	// journal. It runs after the wallets are restored.
-	RestoreOrders(ctx context.Context, tx pg.Tx, intents []JournaledIntent) error
+	RestoreOrders(ctx context.Context, tx pg.Tx, intents []Intent) error
 	// ResumeOperation runs last, with the time of the journal's last entry.
 	ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error
 }
@@ -57,8 +57,8 @@ type RestoreReport struct {
 var ErrRehearsed = errors.New("rehearsed: nothing was written")
 
 // RestoreDatabase brings a database that was restored from a backup up to the signer's journal, in
-// one transaction: all of it or nothing. It replaces ImportJournal for a database that
-// ImportJournal refuses with *UnknownError. It is a deliberate act of an operator, because the
+// one transaction: all of it or nothing. It replaces Import for a database that
+// Import refuses with *UnknownError. It is a deliberate act of an operator, because the
 // journal remembers less than the database had. A replay of the write-ahead log to its end makes it
 // unnecessary. A rehearsal does everything but the commit.
 func RestoreDatabase(
@@ -140,7 +140,7 @@ func RestoreDatabase(
 type newEntries struct {
 	entries  []signer.Entry
 	wallets  []signer.IssuedAddress
-	intents  []JournaledIntent
+	intents  []Intent
 	admitted []string
 	voided   []string
 	last     time.Time
@@ -176,12 +176,12 @@ func (b *newEntries) redateEntries() {
 func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.Head) (newEntries, error) {
 	var b newEntries
 	positions := map[string]int{}
-	intentFor := func(id string) *JournaledIntent {
+	intentFor := func(id string) *Intent {
 		i, ok := positions[id]
 		if !ok {
 			i = len(b.intents)
 			positions[id] = i
-			b.intents = append(b.intents, JournaledIntent{ID: id})
+			b.intents = append(b.intents, Intent{ID: id})
 		}
 		return &b.intents[i]
 	}

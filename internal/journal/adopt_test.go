@@ -1,4 +1,4 @@
-package mirror_test
+package journal_test
 
 import (
 	"bytes"
@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -86,13 +88,13 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 	}
 	lost := h.lose(t)
 
-	copied, err := mirror.CopiedEntries(t.Context(), b.db)
+	copied, err := journal.CopiedEntries(t.Context(), b.db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	treasury := signertest.Treasury(org)
-	at := func(next uint64) []local.ChainNonce {
-		return []local.ChainNonce{{Wallet: treasury, Chain: signertest.Chain, NextNonce: next}}
+	at := func(next uint64) []adopt.ChainNonce {
+		return []adopt.ChainNonce{{Wallet: treasury, Chain: signertest.Chain, NextNonce: next}}
 	}
 	other := newMirrorEnv(t)
 	for name, try := range map[string]func() error{
@@ -101,13 +103,13 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 		"a chain that knows more":   func() error { return local.AdoptJournal(h.conf, h.seed, copied, at(3)) },
 		"a payer that the copy lacks": func() error {
 			return local.AdoptJournal(h.conf, h.seed, copied, append(at(1),
-				local.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
+				adopt.ChainNonce{Wallet: signertest.Treasury("org_9"), Chain: signertest.Chain, NextNonce: 1}))
 		},
 		"another seed":      func() error { return local.AdoptJournal(h.conf, other.seed, copied, at(1)) },
 		"a file in the way": func() error { return local.AdoptJournal(other.conf, h.seed, copied, at(1)) },
 		"a policy without the chain": func() error {
 			c := h.conf
-			c.Policy = local.Policy{Chains: map[chain.Name]local.ChainPolicy{chain.Base: c.Policy.Chains[signertest.Chain]}}
+			c.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{chain.Base: c.Policy.Chains[signertest.Chain]}}
 			return local.AdoptJournal(c, h.seed, copied, at(1))
 		},
 		"a copy without an admission": func() error {
@@ -183,7 +185,7 @@ func TestLostJournalIsRebuiltFromItsCopy(t *testing.T) {
 
 	// The lost journal is not accepted again.
 	h.swap(t, lost)
-	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.importing(t); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("the lost journal: got %v, want ErrForeign", err)
 	}
 }

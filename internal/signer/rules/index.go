@@ -1,14 +1,18 @@
-package local
+package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/changewallet"
+	"github.com/cofferpay/coffer/internal/signer/endorse"
+	"github.com/cofferpay/coffer/internal/signer/txcodec"
+	"github.com/cofferpay/coffer/internal/signer/window"
 )
 
 // journalIndex is the journal in memory, in the form that the rules need. Only applyRecord builds
@@ -24,28 +28,22 @@ type journalIndex struct {
 	intents         map[string]*intentState
 	slotOwners      map[accountSlot]string  // the id of the one intent that owns the slot
 	resourceOwners  map[slotResource]string // the id of the intent whose slot key permanently takes the resource
-	changeCounts    map[changeScope]changeCount
+	changeWallets   changewallet.Counts
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
-	paymentTotals   paymentTotals
-	feeTotals       feeTotals
-
-	endorsements map[string]endorsementEntry // by the id of the endorsement
-	revocations  map[string]revocationEntry
-	voids        map[string]voidEntry // by the id of the intent, admitted or not
+	voids           map[string]voidEntry      // by the id of the intent, admitted or not
+	endorsed        *endorse.Book
+	// The totals hold the sums of admitted payments, and of what signed transactions may cost. They
+	// are kept with or without a limit, so that a limit set later counts what was before.
+	paymentTotals window.Totals[limitScope]
+	feeTotals     window.Totals[feeAccount]
 
 	// rescue is Config.Rescue. Everything goes to one address, so it does not matter which of two
 	// transactions that spend one output is mined. The form that a wallet had is not known.
 	rescue bool
 }
 
-type endorsementEntry struct {
-	signer.EndorseBody
-	seq        uint64
-	endorsedAt time.Time // by the journal's time
-	usableTime time.Time // UsableFrom
-}
-
-type revocationEntry struct {
+// voidEntry is a payment or return that people recalled.
+type voidEntry struct {
 	org string
 	seq uint64
 }
@@ -54,6 +52,12 @@ type issuedWallet struct {
 	seq     uint64
 	path    string
 	address chain.Address
+}
+
+// contradiction returns the error of a wallet whose key does not have its address.
+func (w issuedWallet) contradiction() error {
+	return fmt.Errorf("%w: entry %d gives a wallet an address that its key does not have", signer.ErrDamaged,
+		w.seq)
 }
 
 type familyAddress struct {
@@ -74,8 +78,7 @@ type intentState struct {
 	signedFeeMax  money.Amount // the most that its slot may cost, by the signed transactions
 }
 
-// feeCharge is what one signature took of an account's fee allowance, and when that counts as
-// spent.
+// feeCharge is what a signature took of an account's fee allowance, and when it counts as spent.
 type feeCharge struct {
 	seq       uint64
 	chargedAt time.Time
@@ -86,8 +89,7 @@ type feeCharge struct {
 // before the payment does not know it any more.
 type idempotencyKey struct{ org, hash string }
 
-// hasSignedPayment reports whether a transaction that pays the intent was signed, and so may be
-// out.
+// hasSignedPayment reports whether a transaction that pays the intent was signed: it may be out.
 func (i *intentState) hasSignedPayment() bool {
 	for _, s := range i.signatures {
 		if s.Act == signer.Pay {
@@ -98,15 +100,14 @@ func (i *intentState) hasSignedPayment() bool {
 }
 
 // addedCost returns what another transaction of the intent may cost in addition to those that were
-// signed. One transaction of a slot is mined, so a more expensive one adds the difference. A
-// creation of a nonce account is mined and charged even if the account exists, so each adds its
-// fee.
+// signed. One transaction of a slot is mined, so a more expensive one adds the difference. A creation
+// of a nonce account is mined and charged even if the account exists, so each adds its fee.
 func (i *intentState) addedCost(cost money.Amount) money.Amount {
 	switch {
 	case i.Kind().EachTxCosts && len(i.signatures) > 0:
-		return mustSubtract(cost, i.Amount)
+		return window.Subtract(cost, i.Amount)
 	case i.signedFeeMax.Less(cost):
-		return mustSubtract(cost, i.signedFeeMax)
+		return window.Subtract(cost, i.signedFeeMax)
 	}
 	return money.Zero
 }
@@ -124,22 +125,32 @@ type slotResource struct {
 	name  string
 }
 
-func newJournalIndex() *journalIndex {
+func newJournalIndex(rescue bool) *journalIndex {
 	return &journalIndex{
+		rescue:          rescue,
 		wallets:         map[signer.WalletRef]issuedWallet{},
 		addressOwners:   map[familyAddress]signer.WalletRef{},
 		intents:         map[string]*intentState{},
 		slotOwners:      map[accountSlot]string{},
 		resourceOwners:  map[slotResource]string{},
-		changeCounts:    map[changeScope]changeCount{},
+		changeWallets:   changewallet.Counts{},
 		idempotencyKeys: map[idempotencyKey]string{},
-		paymentTotals:   paymentTotals{},
-		feeTotals:       feeTotals{},
-
-		endorsements: map[string]endorsementEntry{},
-		revocations:  map[string]revocationEntry{},
-		voids:        map[string]voidEntry{},
+		voids:           map[string]voidEntry{},
+		endorsed:        endorse.NewBook(),
+		paymentTotals:   window.Totals[limitScope]{},
+		feeTotals:       window.Totals[feeAccount]{},
 	}
+}
+
+func (x *journalIndex) isIssued(w signer.WalletRef) bool {
+	_, issued := x.wallets[w]
+	return issued
+}
+
+// isOwn reports whether an address is one of this installation.
+func (x *journalIndex) isOwn(name chain.Name, address chain.Address) bool {
+	_, isOwn := x.addressOwners[familyAddress{name.Family(), address}]
+	return isOwn
 }
 
 // applyRecord adds an entry to the index. An error says that the journal contradicts itself, which
@@ -156,7 +167,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		}
 	case signer.RecordIssue:
 		w := familyAddress{r.Issue.Family, r.Issue.Address}
-		if _, twice := x.wallets[r.Issue.WalletRef]; twice {
+		if x.isIssued(r.Issue.WalletRef) {
 			return fmt.Errorf("wallet %v was already issued", r.Issue.WalletRef)
 		}
 		if refusal := x.checkForm(r.Issue.WalletRef); refusal != nil && !x.rescue {
@@ -167,7 +178,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		}
 		x.wallets[r.Issue.WalletRef] = issuedWallet{seq, r.Issue.Path, r.Issue.Address}
 		x.addressOwners[w] = r.Issue.WalletRef
-		x.countChangeWallet(r.Issue.WalletRef, false)
+		x.changeWallets.CountIssued(r.Issue.WalletRef)
 	case signer.RecordAdmit:
 		if x.intents[r.Admit.ID] != nil {
 			return fmt.Errorf("intent %s was already admitted", r.Admit.ID)
@@ -176,7 +187,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 			return refusal
 		}
 		for _, w := range []signer.WalletRef{r.Admit.From, r.Admit.Account()} {
-			if _, issued := x.wallets[w]; !issued {
+			if !x.isIssued(w) {
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
@@ -189,7 +200,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
-		x.paymentTotals.addPayment(*r.Admit, recordedAt)
+		x.countPayment(*r.Admit, recordedAt)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
@@ -211,25 +222,25 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if _, twice := intent.signatures[r.Sign.Digest]; twice {
 			return fmt.Errorf("intent %s was signed twice with the same bytes", intent.ID)
 		}
-		family, ok := codecs[intent.Chain.Family()]
-		if !ok {
+		family := txcodec.Find(intent.Chain.Family())
+		if family == nil {
 			return fmt.Errorf("intent %s is of %q, which this signer has no keys for", intent.ID, intent.Chain)
 		}
-		effect, err := family.decode(r.Sign.Payload)
+		effect, err := family.Decode(r.Sign.Payload)
 		if err != nil {
 			return fmt.Errorf("what was signed for intent %s: %w", intent.ID, err)
 		}
 		if r.Sign.Proof != "" { // a journal from before this rule has none
-			if err := effect.verifyProof(r.Sign.Proof); err != nil {
+			if err := effect.VerifyProof(r.Sign.Proof); err != nil {
 				return fmt.Errorf("what was signed for intent %s: %w", intent.ID, err)
 			}
 		}
-		if added := intent.addedCost(effect.maxCost); !added.IsZero() {
-			x.feeTotals.addFee(feeAccount{payer, intent.Chain}, added, recordedAt)
+		if added := intent.addedCost(effect.MaxCost); !added.IsZero() {
+			x.feeTotals.Add(feeAccount{payer, intent.Chain}, added, recordedAt)
 			intent.charges = append(intent.charges, feeCharge{seq, recordedAt, added})
 		}
-		if intent.signedFeeMax.Less(effect.maxCost) {
-			intent.signedFeeMax = effect.maxCost
+		if intent.signedFeeMax.Less(effect.MaxCost) {
+			intent.signedFeeMax = effect.MaxCost
 		}
 		s := r.Sign.Slot
 		for _, member := range intents {
@@ -237,33 +248,20 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		}
 		intent.txMemberIDs, x.slotOwners[accountSlot{payer, intent.Chain, s.Nonce}] = r.Sign.TxMemberIDs, intent.ID
 		if s.Key != "" {
-			for _, name := range family.slotResources(s.Key) {
+			for _, name := range family.SlotResources(s.Key) {
 				x.resourceOwners[slotResource{intent.Chain, name}] = intent.ID
 			}
 		}
-		if effect.inputs != nil {
-			x.countChangeWallet(x.addressOwners[familyAddress{intent.From.Family, effect.inputs.change}], true)
+		if effect.Inputs != nil {
+			x.changeWallets.CountUsed(x.addressOwners[familyAddress{intent.From.Family, effect.Inputs.Change}])
 		}
 		body := *r.Sign
 		body.Payload = nil
 		intent.signatures[body.Digest], intent.signatureSeqs[body.Digest] = body, seq
 	case signer.RecordEndorse:
-		if _, twice := x.endorsements[r.Endorse.ID]; twice {
-			return fmt.Errorf("address %s was already endorsed", r.Endorse.ID)
-		}
-		if _, revoked := x.revocations[r.Endorse.ID]; revoked {
-			return fmt.Errorf("address %s was revoked before it was endorsed", r.Endorse.ID)
-		}
-		usableFrom, err := time.Parse(time.RFC3339Nano, r.Endorse.UsableFrom)
-		if err != nil {
-			return fmt.Errorf("address %s is endorsed from no time on: %w", r.Endorse.ID, err)
-		}
-		x.endorsements[r.Endorse.ID] = endorsementEntry{*r.Endorse, seq, recordedAt, usableFrom}
+		return x.endorsed.Endorse(seq, recordedAt, *r.Endorse)
 	case signer.RecordRevoke:
-		if _, twice := x.revocations[r.Revoke.ID]; twice {
-			return fmt.Errorf("address %s was already revoked", r.Revoke.ID)
-		}
-		x.revocations[r.Revoke.ID] = revocationEntry{r.Revoke.OrgID, seq}
+		return x.endorsed.Revoke(seq, *r.Revoke)
 	case signer.RecordVoid:
 		if _, twice := x.voids[r.Void.ID]; twice {
 			return fmt.Errorf("payment %s was already voided", r.Void.ID)
@@ -281,73 +279,75 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	return nil
 }
 
+// countPayment counts an admitted payment for the limits.
+func (x *journalIndex) countPayment(intent signer.Intent, paidAt time.Time) {
+	if !intent.IsOutgoing() {
+		return
+	}
+	for _, scope := range limitScopes(intent) {
+		x.paymentTotals.Add(scope, intent.Amount, paidAt)
+	}
+}
+
+// redateEntries counts what is dated later than a confirmed time as made at that time, and rebuilds
+// the totals. Nothing counts as made earlier than it was: a wrong clock had dropped what is now
+// within the window again.
+func (x *journalIndex) redateEntries(confirmed time.Time) {
+	capTime := func(recordedAt time.Time) time.Time {
+		if recordedAt.After(confirmed) {
+			return confirmed
+		}
+		return recordedAt
+	}
+	x.adoptedAt = capTime(x.adoptedAt)
+	x.endorsed.Redate(capTime)
+	type taking struct {
+		seq  uint64
+		take func()
+	}
+	var takings []taking
+	clear(x.paymentTotals)
+	clear(x.feeTotals)
+	for _, intent := range x.intents {
+		intent.admittedAt = capTime(intent.admittedAt)
+		if confirmed.Sub(intent.admittedAt) < window.Length {
+			takings = append(takings, taking{intent.seq, func() { x.countPayment(intent.Intent, intent.admittedAt) }})
+		}
+		payer := x.feeAccount(intent.Intent)
+		for n := range intent.charges {
+			c := &intent.charges[n]
+			c.chargedAt = capTime(c.chargedAt)
+			if confirmed.Sub(c.chargedAt) < window.Length {
+				takings = append(takings, taking{c.seq, func() { x.feeTotals.Add(payer, c.amount, c.chargedAt) }})
+			}
+		}
+	}
+	slices.SortFunc(takings, func(a, b taking) int { return cmp.Compare(a.seq, b.seq) })
+	for _, t := range takings {
+		t.take()
+	}
+}
+
+// checkNotVoided refuses an intent that was voided. Rule WD-50.
+func (x *journalIndex) checkNotVoided(id string) *signer.Refusal {
+	void, ok := x.voids[id]
+	if !ok {
+		return nil
+	}
+	return signer.Refuse(signer.RefusedVoid,
+		"payment %s was voided in entry %d of the journal and is never made: request it again under another id",
+		id, void.seq)
+}
+
 // checkForm refuses a wallet that was issued in another form. Its payers have that address
 // permanently, and a later change of the configuration does not alter it. Rule DEP-44.
 func (x *journalIndex) checkForm(w signer.WalletRef) error {
 	for _, otherForm := range w.OtherForms() {
 		if existing, ok := x.wallets[otherForm]; ok {
-			return refuse(signer.RefusedForm,
+			return signer.Refuse(signer.RefusedForm,
 				"the wallet of %s %q was issued as %s in entry %d, and has no address of another form", w.Purpose,
 				w.Subject, existing.address, existing.seq)
 		}
-	}
-	return nil
-}
-
-// changeAhead is how many change wallets may exist past the last one that is in a slot. A recovery
-// from the seed alone searches a thousand past the last that the chain has seen; it would miss
-// funds further on.
-const changeAhead = 500
-
-// changeScope identifies the owner of a series of change wallets. changeCount holds the last number
-// that was issued and the last that is in a slot.
-type changeScope struct {
-	org    string
-	family chain.Family
-}
-
-type changeCount struct{ lastIssued, lastUsed uint64 }
-
-// changeNumber returns the number of a change wallet. It returns 0 if there is none, as in a
-// journal from before they were numbered.
-func changeNumber(w signer.WalletRef) uint64 {
-	n, err := strconv.ParseUint(w.Subject, 10, 63)
-	if w.Purpose != changePurpose || err != nil || strconv.FormatUint(n, 10) != w.Subject {
-		return 0
-	}
-	return n
-}
-
-// countChangeWallet records that a change wallet was issued, or that it is in a slot.
-func (x *journalIndex) countChangeWallet(w signer.WalletRef, slotted bool) {
-	scope := changeScope{w.OrgID, w.Family}
-	count, n := x.changeCounts[scope], changeNumber(w)
-	if slotted {
-		count.lastUsed = max(count.lastUsed, n)
-	} else {
-		count.lastIssued = max(count.lastIssued, n)
-	}
-	if n > 0 {
-		x.changeCounts[scope] = count
-	}
-}
-
-// checkNextChangeWallet refuses a change wallet that is not the next one of its organization, or
-// that is too far past those in use: a recovery from the seed alone would not find its funds.
-// Rule COIN-9.
-func (x *journalIndex) checkNextChangeWallet(w signer.WalletRef) *signer.Refusal {
-	if w.Purpose != changePurpose {
-		return nil
-	}
-	count, n := x.changeCounts[changeScope{w.OrgID, w.Family}], changeNumber(w)
-	switch {
-	case n != count.lastIssued+1:
-		return refuse(signer.RefusedWallet, "change wallets are numbered, and the next one of %s is %d, not %q",
-			w.OrgID, count.lastIssued+1, w.Subject)
-	case n > count.lastUsed+changeAhead:
-		return refuse(signer.RefusedWallet,
-			"%s has %d change wallets that no signed slot uses: use them first", w.OrgID,
-			changeAhead)
 	}
 	return nil
 }
@@ -365,13 +365,12 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 		member := x.intents[id]
 		switch {
 		case member == nil:
-			return nil, refuse(signer.RefusedIntent, "intent %s, which shares a transaction with %s, was never "+
-				"admitted", id,
-				lead.ID)
+			return nil, signer.Refuse(signer.RefusedIntent,
+				"intent %s, which shares a transaction with %s, was never admitted", id, lead.ID)
 		case slices.Contains(intents, member):
-			return nil, refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
+			return nil, signer.Refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
 		case member.Chain != lead.Chain || member.From.OrgID != lead.From.OrgID || member.Account() != lead.Account():
-			return nil, refuse(signer.RefusedIntent,
+			return nil, signer.Refuse(signer.RefusedIntent,
 				"intents %s and %s are not of one account: they cannot share a transaction", lead.ID, id)
 		}
 		intents = append(intents, member)
@@ -390,32 +389,29 @@ func (x *journalIndex) checkSlot(intents []*intentState, payer chain.Address, sl
 		switch {
 		case member.slot == nil && lead.slot == nil:
 		case member.slot == nil || member.txLeadID != lead.ID:
-			return refuse(signer.RefusedSlot,
+			return signer.Refuse(signer.RefusedSlot,
 				"intent %s is not in slot %s, and the members of a slot never change", member.ID, lead.ID)
 		case *member.slot != slot:
-			return refuse(signer.RefusedSlot, "intent %s has %v of %s on %s permanently, not "+
-				"%v", member.ID, *member.slot,
-				payer, member.Chain, slot)
+			return signer.Refuse(signer.RefusedSlot, "intent %s has %v of %s on %s permanently, not %v", member.ID,
+				*member.slot, payer, member.Chain, slot)
 		}
 	}
-	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, func(member *intentState, id string) bool {
-		return member.ID == id
-	}) {
-		return refuse(signer.RefusedSlot, "intent %s shares its slot permanently with %q, and with no other "+
-			"intent", lead.ID,
-			lead.txMemberIDs)
+	sameID := func(member *intentState, id string) bool { return member.ID == id }
+	if lead.slot != nil && !slices.EqualFunc(intents[1:], lead.txMemberIDs, sameID) {
+		return signer.Refuse(signer.RefusedSlot,
+			"intent %s shares its slot permanently with %q, and with no other intent", lead.ID, lead.txMemberIDs)
 	}
 	if owner, taken := x.slotOwners[accountSlot{payer, lead.Chain, slot.Nonce}]; taken && owner != lead.ID {
-		return refuse(signer.RefusedSlot, "%v of %s on %s belongs permanently to intent %s, not to %s", slot, payer,
-			lead.Chain, owner, lead.ID)
+		return signer.Refuse(signer.RefusedSlot, "%v of %s on %s belongs permanently to intent %s, not to %s", slot,
+			payer, lead.Chain, owner, lead.ID)
 	}
 	if slot.Key == "" || lead.slot != nil || x.rescue && lead.Chain.IsUTXO() {
 		return nil // it already took its own slot key as a whole
 	}
-	for _, name := range codecs[lead.Chain.Family()].slotResources(slot.Key) {
+	for _, name := range txcodec.Find(lead.Chain.Family()).SlotResources(slot.Key) {
 		if owner, taken := x.resourceOwners[slotResource{lead.Chain, name}]; taken && owner != lead.ID {
-			return refuse(signer.RefusedSlot, "%s on %s belongs permanently to intent %s, not to %s", name, lead.Chain,
-				owner, lead.ID)
+			return signer.Refuse(signer.RefusedSlot, "%s on %s belongs permanently to intent %s, not to %s", name,
+				lead.Chain, owner, lead.ID)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package mirror_test
+package journal_test
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -138,7 +138,7 @@ func (b database) exec(t *testing.T, sql string, args ...any) {
 
 func (b database) importing(t *testing.T) error {
 	t.Helper()
-	return mirror.ImportJournal(t.Context(), b.db, b.h.s, b.book)
+	return journal.Import(t.Context(), b.db, b.h.s, b.book)
 }
 
 func (b database) mustImport(t *testing.T) {
@@ -172,7 +172,7 @@ func (b database) mustImport(t *testing.T) {
 func (b database) record(t *testing.T, e signer.Entry) error {
 	t.Helper()
 	return b.db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-		return mirror.RecordEntry(ctx, tx, e)
+		return journal.RecordEntry(ctx, tx, e)
 	})
 }
 
@@ -221,7 +221,7 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	h := newMirrorEnv(t)
 	b := h.newDatabase(t, org)
 	e := h.admit(t, "wd_1", 1)
-	if err := b.record(t, e); !errors.Is(err, mirror.ErrUnbound) {
+	if err := b.record(t, e); !errors.Is(err, journal.ErrUnbound) {
 		t.Errorf("before the first import: got %v, want ErrUnbound", err)
 	}
 	b = newMirrorEnv(t).newDatabase(t, org) // another signer, whose journal has only its beginning
@@ -238,15 +238,15 @@ func TestDatabaseBelongsToTheFirstJournalItSees(t *testing.T) {
 	}
 	b.mustImport(t)
 	b.mustImport(t)
-	if err := b.record(t, e); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.record(t, e); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("an entry of another journal: got %v, want ErrForeign", err)
 	}
-	if err := mirror.ImportJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, mirror.ErrForeign) ||
-		!mirror.IsContradiction(err) {
+	if err := journal.Import(t.Context(), b.db, h.s, b.book); !errors.Is(err, journal.ErrForeign) ||
+		!journal.IsContradiction(err) {
 		t.Errorf("another journal: got %v, want ErrForeign", err)
 	}
 	b.exec(t, `DELETE FROM signer_identity`)
-	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.importing(t); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("a database that forgot its journal: got %v, want ErrForeign", err)
 	}
 }
@@ -285,8 +285,8 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	h.admit(t, "wd_1", 1)
 	h.admit(t, "wd_2", 1)
 	for range 2 {
-		err := mirror.CheckJournal(t.Context(), old.db, h.s, old.book)
-		var unknown *mirror.UnknownError
+		err := journal.Check(t.Context(), old.db, h.s, old.book)
+		var unknown *journal.UnknownError
 		if !errors.As(err, &unknown) || !slices.Equal(unknown.Intents, []string{"wd_1", "wd_2"}) ||
 			!strings.Contains(err.Error(), "Restore a backup") ||
 			!strings.Contains(err.Error(), "Do not move the journal away") {
@@ -314,7 +314,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	young.mustImport(t)
-	var lacking *mirror.UnknownError
+	var lacking *journal.UnknownError
 	if err := old.importing(t); !errors.As(err, &lacking) ||
 		!slices.Equal(lacking.Intents, []string{"wd_1", "wd_2", "wd_3"}) {
 		t.Errorf("got %v, want it to name wd_3, whose signature the database lacks", err)
@@ -326,7 +326,7 @@ func TestOlderDatabaseStaysClosed(t *testing.T) {
 	// A database that also lacks the organization.
 	empty := h.newDatabase(t)
 	err := empty.importing(t)
-	var unknown *mirror.UnknownError
+	var unknown *journal.UnknownError
 	if !errors.As(err, &unknown) || !slices.Equal(unknown.Organizations, []string{org}) {
 		t.Errorf("got %v, want it to name %s", err, org)
 	}
@@ -344,8 +344,8 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	b.mustImport(t)
 	late := h.swap(t, early)
 
-	err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book)
-	if !errors.Is(err, mirror.ErrBehind) {
+	err := journal.Check(t.Context(), b.db, h.s, b.book)
+	if !errors.Is(err, journal.ErrBehind) {
 		t.Errorf("a journal from before the database: got %v, want ErrBehind", err)
 	}
 	if b.frozen(t) == nil {
@@ -353,10 +353,10 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	}
 	// The journal has grown to the same length and further, with other contents.
 	fork := h.admit(t, "wd_2", 1)
-	if err := b.importing(t); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.importing(t); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("a forked journal: got %v, want ErrForeign", err)
 	}
-	if err := b.record(t, fork); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.record(t, fork); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("an entry of a forked journal: got %v, want ErrForeign", err)
 	}
 	next, err := h.s.AdmitIntent(t.Context(), signer.Intent{
@@ -367,12 +367,12 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.record(t, next); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.record(t, next); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("an entry after the fork: got %v, want ErrForeign", err)
 	}
 	changed := next
 	changed.Body = []byte(strings.Replace(string(next.Body), `"amount":"1"`, `"amount":"9"`, 1))
-	if err := b.record(t, changed); !errors.Is(err, mirror.ErrForeign) {
+	if err := b.record(t, changed); !errors.Is(err, journal.ErrForeign) {
 		t.Errorf("an entry that was changed: got %v, want ErrForeign", err)
 	}
 
@@ -384,7 +384,7 @@ func TestShorterOrForkedJournalHalts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.swap(t, late)
-	if err := b.importing(t); !errors.Is(err, mirror.ErrBehind) {
+	if err := b.importing(t); !errors.Is(err, journal.ErrBehind) {
 		t.Errorf("a journal without a copied entry: got %v, want ErrBehind", err)
 	}
 	if b.frozen(t) == nil {
@@ -401,7 +401,7 @@ func TestForgedWalletRowStopsTheImport(t *testing.T) {
 	b.exec(t, `
 		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 		VALUES ('adr_1', $1, 'EVM', 'CUSTOMER_DEPOSIT', 'alice', 'm', $2, '', now())`, org, string(signertest.Stranger))
-	if err := mirror.CheckJournal(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) ||
+	if err := journal.Check(t.Context(), b.db, h.s, b.book); !errors.Is(err, wallet.ErrProof) ||
 		b.frozen(t) == nil {
 		t.Errorf("got %v, want ErrProof and a freeze", err)
 	}
@@ -443,7 +443,7 @@ func TestWatchFreezesWhatItFinds(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		mirror.WatchJournal(ctx, b.db, h.s, b.book, time.Millisecond)
+		journal.Watch(ctx, b.db, h.s, b.book, time.Millisecond)
 	}()
 	h.admit(t, "wd_1", 1)
 	deadline := time.Now().Add(20 * time.Second)

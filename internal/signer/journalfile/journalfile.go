@@ -1,8 +1,20 @@
-package local
+// Package journalfile keeps the signer's journal: a file of hash-chained entries, one a line, that
+// one process has open.
+//
+// It never allows:
+//   - an entry that is acknowledged before it is on disk
+//   - a write after one whose outcome is unknown
+//   - a second process on one journal
+//   - an entry that differs from the one that was written
+//
+// A crash leaves whole entries that the caller may not know, or a torn last line that was never
+// acknowledged and that is cut off.
+package journalfile
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,25 +34,33 @@ import (
 var (
 	// ErrMissing says that there is no journal. An empty file counts as damage: a journal is never
 	// shorter than its first entry.
-	ErrMissing = errors.New("the signer's journal is missing: restore it from a copy, or let `coffer signer adopt` rebuild it; " +
-		"`coffer signer init` makes a new one for an installation that has never issued an address")
+	ErrMissing = errors.New("the signer's journal is missing: restore it from a copy, or let `coffer signer adopt` " +
+		"rebuild it; `coffer signer init` makes a new one for an installation that has never issued an address")
 	// ErrLocked says that another signer has the journal open.
 	ErrLocked = errors.New("another signer has the journal open: stop it first, because an installation has exactly " +
 		"one signer")
-	// ErrDamaged says that the journal is not what was written.
-	ErrDamaged = errors.New("the signer's journal is damaged, so the signer signs nothing; restore the file from a " +
-		"copy, or move it away and let `coffer signer adopt` rebuild it from its mirror in the database")
 )
 
-// lineBytesMax bounds one entry in the file.
-const lineBytesMax = 1 << 20
+const (
+	lineBytesMax = 1 << 20 // one entry in the file
+	entriesMax   = 1000    // entries in one answer
+)
 
-// journal is the open file. An append gives the entry its position at once and makes it durable
+// Disk is the file as the operating system gives it. Tests replace it by one that fails.
+type Disk interface {
+	io.Writer
+	io.ReaderAt
+	Sync() error
+	Close() error
+}
+
+// File is the open journal. An append gives the entry its position at once and makes it durable
 // later: callers wait until syncedSeq reaches their entry. One fsync thus serves all callers that
 // arrived in the meantime (group commit).
-type journal struct {
-	file *os.File
-	sync func() error // of the file; tests let it fail
+type File struct {
+	Disk Disk
+	// AfterSync runs between the fsync and the answer; tests crash there.
+	AfterSync func()
 
 	mu         sync.Mutex
 	head       signer.Head // includes entries that are not synced yet
@@ -51,25 +71,25 @@ type journal struct {
 	syncing    bool
 	syncDone   *sync.Cond // broadcast when syncedSeq or failure changes
 	failure    error      // a failed write: the contents of the file are unknown
-
-	// afterSync runs between the fsync and the answer; tests crash there.
-	afterSync func()
 }
 
-// createJournalFile makes a journal with its first entry and refuses to replace a file. A crash
+// Create makes a journal with its first entry and refuses to replace a file. A crash
 // leaves no file, or a complete one.
-func createJournalFile(path string, now time.Time, first signer.Record) error {
-	first.Kind, first.RecordedAt = signer.RecordGenesis, formatTime(now)
-	e, err := newEntry(signer.Head{JournalID: id.New("jrn", now)}, first)
+func Create(path string, now time.Time, first signer.Record) error {
+	first.Kind, first.RecordedAt = signer.RecordGenesis, signer.FormatTime(now)
+	e, err := NewEntry(signer.Head{JournalID: id.New("jrn", now)}, first)
 	if err != nil {
 		return err
 	}
-	return keys.CreateFile(path, append(mustJSON(e), '\n'), 0o600)
+	return keys.CreateFile(path, EncodeLine(e), 0o600)
 }
 
-// openJournalFile locks a journal, checks all of it and passes every record to replay. A last line
+// Replay takes over a record that was read: its number and its time.
+type Replay func(seq uint64, recordedAt time.Time, r signer.Record) error
+
+// Open locks a journal, checks all of it and passes every record to replay. A last line
 // without its end was never acknowledged and is cut off.
-func openJournalFile(path string, replay func(signer.Entry, signer.Record) error) (_ *journal, err error) {
+func Open(path string, replay Replay) (_ *File, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, ErrMissing)
@@ -96,7 +116,7 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 		return nil, fmt.Errorf("others can read or write the signer's journal %s: chmod 600 %s", path, path)
 	}
 
-	j := &journal{file: f, sync: f.Sync, afterSync: func() {}}
+	j := &File{Disk: f, AfterSync: func() {}}
 	j.syncDone = sync.NewCond(&j.mu)
 	r := bufio.NewReaderSize(f, lineBytesMax)
 	offset := int64(0)
@@ -107,7 +127,7 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 				break
 			}
 			if j.head.Seq == 0 {
-				return nil, fmt.Errorf("%s: %w: its first line has no end", path, ErrDamaged)
+				return nil, fmt.Errorf("%s: %w: its first line has no end", path, signer.ErrDamaged)
 			}
 			if err := f.Truncate(offset); err != nil {
 				return nil, fmt.Errorf("cut off the torn last line of the signer's journal: %w", err)
@@ -115,16 +135,17 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, ErrDamaged, offset, err)
+			return nil, fmt.Errorf("%s: %w: byte %d: %v", path, signer.ErrDamaged, offset, err)
 		}
 		if err := j.replayLine(line, replay); err != nil {
-			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, ErrDamaged, len(j.endOffsets)+1, offset, err)
+			return nil, fmt.Errorf("%s: %w: line %d, byte %d: %v", path, signer.ErrDamaged, len(j.endOffsets)+1, offset,
+				err)
 		}
 		offset += int64(len(line))
 		j.endOffsets = append(j.endOffsets, offset)
 	}
 	if j.head.Seq == 0 {
-		return nil, fmt.Errorf("%s: %w: it is empty", path, ErrDamaged)
+		return nil, fmt.Errorf("%s: %w: it is empty", path, signer.ErrDamaged)
 	}
 	// What the last process wrote but did not sync before it ended counts from now on.
 	if err := f.Sync(); err != nil {
@@ -134,7 +155,7 @@ func openJournalFile(path string, replay func(signer.Entry, signer.Record) error
 	return j, nil
 }
 
-func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Record) error) error {
+func (j *File) replayLine(line []byte, replay Replay) error {
 	var e signer.Entry
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -143,7 +164,7 @@ func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Recor
 	}
 	// The line has to be exactly the one that this package writes, so that nothing is hidden next
 	// to the entry.
-	if !bytes.Equal(append(mustJSON(e), '\n'), line) {
+	if !bytes.Equal(EncodeLine(e), line) {
 		return errors.New("it does not have the form in which the signer writes it")
 	}
 	record, err := e.VerifyAfter(j.head)
@@ -154,48 +175,41 @@ func (j *journal) replayLine(line []byte, replay func(signer.Entry, signer.Recor
 	if err != nil || recordedAt.Before(j.lastTime) && record.Kind != signer.RecordClock {
 		return fmt.Errorf("its time %q does not follow the time before it", record.RecordedAt)
 	}
-	if err := replay(e, record); err != nil {
+	if err := replay(e.Seq, recordedAt, record); err != nil {
 		return err
 	}
 	j.head, j.lastTime = e.Head(), recordedAt
 	return nil
 }
 
-// lastEntryTime returns the time of the last entry.
-func (j *journal) lastEntryTime() time.Time {
+// LastTime returns the time of the last entry.
+func (j *File) LastTime() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lastTime
 }
 
-// journalID returns the id of the journal.
-func (j *journal) journalID() string {
+// Head returns the last entry, which may not be on disk yet.
+func (j *File) Head() signer.Head {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.head.JournalID
+	return j.head
 }
 
-// lastSeq returns the number of the last entry.
-func (j *journal) lastSeq() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.head.Seq
-}
-
-// appendRecord gives a record its position. The caller holds the signer's lock, so that the
-// journal's order is the order of the checks.
-func (j *journal) appendRecord(recordedAt time.Time, record signer.Record) (uint64, error) {
+// Append gives a record its position. The caller holds the signer's lock, so that the journal's
+// order is the order of the checks.
+func (j *File) Append(recordedAt time.Time, record signer.Record) (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failure != nil {
 		return 0, j.failure
 	}
-	record.RecordedAt = formatTime(recordedAt)
-	e, err := newEntry(j.head, record)
+	record.RecordedAt = signer.FormatTime(recordedAt)
+	e, err := NewEntry(j.head, record)
 	if err != nil {
 		return 0, err
 	}
-	line := append(mustJSON(e), '\n')
+	line := EncodeLine(e)
 	if len(line) > lineBytesMax {
 		return 0, fmt.Errorf("a journal entry of %d bytes is too long", len(line))
 	}
@@ -206,9 +220,9 @@ func (j *journal) appendRecord(recordedAt time.Time, record signer.Record) (uint
 	return e.Seq, nil
 }
 
-// waitDurable waits until an entry is on disk and reads it. A caller that finds no sync in progress
+// WaitDurable waits until an entry is on disk and reads it. A caller that finds no sync in progress
 // writes for all waiting callers.
-func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
+func (j *File) WaitDurable(seq uint64) (signer.Entry, error) {
 	j.mu.Lock()
 	for j.syncedSeq < seq && j.failure == nil {
 		if j.syncing {
@@ -235,19 +249,19 @@ func (j *journal) waitDurable(seq uint64) (signer.Entry, error) {
 	if err != nil {
 		return signer.Entry{}, err
 	}
-	j.afterSync()
+	j.AfterSync()
 	return j.readEntry(seq)
 }
 
-func (j *journal) writeLines(lines []byte) error {
-	if _, err := j.file.Write(lines); err != nil {
+func (j *File) writeLines(lines []byte) error {
+	if _, err := j.Disk.Write(lines); err != nil {
 		return err
 	}
-	return j.sync()
+	return j.Disk.Sync()
 }
 
 // readEntry reads a synced entry from the file.
-func (j *journal) readEntry(seq uint64) (signer.Entry, error) {
+func (j *File) readEntry(seq uint64) (signer.Entry, error) {
 	j.mu.Lock()
 	var start int64
 	if seq > 1 {
@@ -256,23 +270,60 @@ func (j *journal) readEntry(seq uint64) (signer.Entry, error) {
 	line := make([]byte, j.endOffsets[seq-1]-start)
 	j.mu.Unlock()
 	var e signer.Entry
-	if _, err := j.file.ReadAt(line, start); err != nil {
-		return e, fmt.Errorf("read entry %d of the signer's journal: %w", seq, err)
+	if _, err := j.Disk.ReadAt(line, start); err != nil {
+		return signer.Entry{}, fmt.Errorf("read entry %d of the signer's journal: %w", seq, err)
 	}
 	if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq || e.Hash != e.ComputeHash() {
-		return e, fmt.Errorf("%w: entry %d changed since it was written", ErrDamaged, seq)
+		return signer.Entry{}, fmt.Errorf("%w: entry %d changed since it was written", signer.ErrDamaged, seq)
 	}
 	return e, nil
 }
 
 // durableSeq returns the number of the last entry on disk.
-func (j *journal) durableSeq() (uint64, error) {
+func (j *File) durableSeq() (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.syncedSeq, j.failure
 }
 
-func (j *journal) closeFile() error {
+// DurableHead returns the last entry on disk.
+func (j *File) DurableHead() (signer.Head, error) {
+	last, err := j.durableSeq()
+	if err != nil {
+		return signer.Head{}, err
+	}
+	e, err := j.readEntry(last)
+	if err != nil {
+		return signer.Head{}, err
+	}
+	return e.Head(), nil
+}
+
+// EntriesAfter returns the entries on disk after a sequence number, at most 1000.
+func (j *File) EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]signer.Entry, error) {
+	last, err := j.durableSeq()
+	if err != nil {
+		return nil, err
+	}
+	if limit <= 0 || limit > entriesMax {
+		limit = entriesMax
+	}
+	var entries []signer.Entry
+	for seq := afterSeq + 1; afterSeq < last && seq <= last && len(entries) < limit; seq++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e, err := j.readEntry(seq)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// Close waits for a write in progress and unlocks the journal.
+func (j *File) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for j.syncing {
@@ -282,10 +333,11 @@ func (j *journal) closeFile() error {
 		j.failure = errors.New("the signer is closed")
 	}
 	j.syncDone.Broadcast()
-	return j.file.Close()
+	return j.Disk.Close()
 }
 
-func newEntry(prev signer.Head, record signer.Record) (signer.Entry, error) {
+// NewEntry returns the entry of a record after the one at prev.
+func NewEntry(prev signer.Head, record signer.Record) (signer.Entry, error) {
 	body, err := json.Marshal(record)
 	if err != nil {
 		return signer.Entry{}, fmt.Errorf("encode a journal record: %w", err)
@@ -295,12 +347,11 @@ func newEntry(prev signer.Head, record signer.Record) (signer.Entry, error) {
 	return e, nil
 }
 
-func mustJSON(v any) []byte {
-	b, err := json.Marshal(v)
+// EncodeLine returns the line of an entry, with its end.
+func EncodeLine(e signer.Entry) []byte {
+	b, err := json.Marshal(e)
 	if err != nil {
-		panic(fmt.Sprintf("local: cannot encode a journal entry: %v", err))
+		panic(fmt.Sprintf("journalfile: cannot encode a journal entry: %v", err))
 	}
-	return b
+	return append(b, '\n')
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

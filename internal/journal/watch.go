@@ -1,4 +1,4 @@
-package mirror
+package journal
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// CheckJournal runs ImportJournal and stops everything outgoing if it finds a contradiction. The
+// Check runs Import and stops everything outgoing if it finds a contradiction. The
 // freeze stays until an operator lifts it, also if the contradiction goes away.
-func CheckJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
-	err := ImportJournal(ctx, db, s, keeper)
+func Check(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
+	err := Import(ctx, db, s, keeper)
 	if err == nil || !IsContradiction(err) {
 		return err
 	}
@@ -31,8 +31,8 @@ func CheckJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wallet
 	return err
 }
 
-// WatchJournal checks the journal at each interval until ctx ends.
-func WatchJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, interval time.Duration) {
+// Watch checks the journal at each interval until ctx ends.
+func Watch(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -41,7 +41,7 @@ func WatchJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper Wallet
 			return
 		case <-tick.C:
 		}
-		switch err := CheckJournal(ctx, db, s, keeper); {
+		switch err := Check(ctx, db, s, keeper); {
 		case err == nil || ctx.Err() != nil:
 		case IsContradiction(err):
 			slog.ErrorContext(ctx, "signer journal contradicts the database: no payment is sent", "err", err)

@@ -1,4 +1,9 @@
-package local
+// Package txcodec decodes the unsigned transactions of each family of chains, for the signer that
+// decides about them, and attaches the signatures.
+//
+// It decides nothing, and it never signs with another key than those that it is given. An effect
+// that it cannot express is an error.
+package txcodec
 
 import (
 	"errors"
@@ -14,81 +19,84 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/window"
 )
 
-// codec decodes and signs the transactions of one family, and checks its addresses. Codecs are
+// Codec decodes and signs the transactions of one family, and checks its addresses. Codecs are
 // pure.
-type codec interface {
-	// decode returns what a payload does once it is mined. Anything that txEffect cannot express is
+type Codec interface {
+	// Decode returns what a payload does once it is mined. Anything that Effect cannot express is
 	// an error.
-	decode(payload []byte) (txEffect, error)
-	// signPayload makes the bytes to broadcast, with the keys of those who have to sign. The key of
+	Decode(payload []byte) (Effect, error)
+	// Sign makes the bytes to broadcast, with the keys of those who have to sign. The key of
 	// the wallet that owns the slot is first.
-	signPayload(payload []byte, signKeys ...keys.WalletKey) (raw []byte, hash chain.TxHash, err error)
-	// isCanonical reports whether an address or contract is in the family's canonical form.
-	isCanonical(a chain.Address) bool
-	// separateFeePayer reports whether a wallet other than the one that pays the amount may pay the
+	Sign(payload []byte, signKeys ...keys.WalletKey) (raw []byte, hash chain.TxHash, err error)
+	// IsCanonical reports whether an address or contract is in the family's canonical form.
+	IsCanonical(a chain.Address) bool
+	// SeparateFeePayer reports whether a wallet other than the one that pays the amount may pay the
 	// fee.
-	separateFeePayer() bool
-	// checkSignerID returns what is wrong with a policy's signerId.
-	checkSignerID(signerID string) error
-	// slotResources returns what a slot key takes on the chain: no other slot key may ever take one
+	SeparateFeePayer() bool
+	// CheckSignerID returns what is wrong with a policy's signerId.
+	CheckSignerID(signerID string) error
+	// SlotResources returns what a slot key takes on the chain: no other slot key may ever take one
 	// of them. A key that cannot be decoded takes nothing, and no payload contains it either.
-	slotResources(slotKey string) []string
+	SlotResources(slotKey string) []string
 }
 
-// codecs are the codecs of the families that this signer has keys for.
-var codecs = map[chain.Family]codec{
+// Find returns the codec of a family, or nil for one that this signer has no keys for.
+func Find(family chain.Family) Codec { return codecs[family] }
+
+var codecs = map[chain.Family]Codec{
 	chain.EVM:           evmCodec{},
 	chain.SolanaFamily:  solanaCodec{},
 	chain.BitcoinFamily: bitcoinCodec{},
 }
 
-// nonceAccountCodec is implemented by the codec of a family with nonce accounts.
-type nonceAccountCodec interface {
-	// nonceAccountCost returns the minimum balance and the whole cost of a treasury's nonce account
+// NonceAccounts is implemented by the codec of a family with nonce accounts.
+type NonceAccounts interface {
+	// NonceAccountCost returns the minimum balance and the whole cost of a treasury's nonce account
 	// at an address. ok is false if the address is none of that treasury's nonce accounts.
-	nonceAccountCost(treasury, at chain.Address) (minBalance, costs money.Amount, ok bool)
+	NonceAccountCost(treasury, address chain.Address) (minBalance, costs money.Amount, ok bool)
 }
 
-// txEffect is what the bytes of a payload do: all that the rules compare.
-type txEffect struct {
-	networkID   string        // the signerId inside; "" where a slot is of one network alone
-	slot        signer.Slot   // the slot inside; with a Key it has no Nonce, which is not on the chain
-	payer       chain.Address // pays the fee; "" where only the signature shows it
-	maxCost     money.Amount  // at most, in native units
-	virtualSize uint64        // virtual bytes, on the chains that charge for those; else 0
-	// checkPayments returns nil if the transaction makes exactly these payments in this order and
+// Effect is what the bytes of a payload do: all that the rules compare.
+type Effect struct {
+	NetworkID   string        // the signerId inside; "" where a slot is of one network alone
+	Slot        signer.Slot   // the slot inside; with a Key it has no Nonce, which is not on the chain
+	Payer       chain.Address // pays the fee; "" where only the signature shows it
+	MaxCost     money.Amount  // at most, in native units
+	VirtualSize uint64        // virtual bytes, on the chains that charge for those; else 0
+	// CheckPayments returns nil if the transaction makes exactly these payments in this order and
 	// does nothing else, and otherwise what differs. Where only the signature shows the payer,
-	// signPayload compares whose key signs.
-	checkPayments func(...chain.Payment) error
-	// checkCancel returns why the transaction is no cancel of an account.
-	checkCancel func(account chain.Address) error
+	// Sign compares whose key signs.
+	CheckPayments func(...chain.Payment) error
+	// CheckCancel returns why the transaction is no cancel of an account.
+	CheckCancel func(account chain.Address) error
 	// checkProof returns why a proof does not show that the chain mines at most one transaction of
 	// the slot; it is nil where no proof is needed.
 	checkProof func(proof string) error
-	// inputs holds the owners of the spent outputs and the change address, on chains where funds
+	// Inputs holds the owners of the spent outputs and the change address, on chains where funds
 	// are outputs. It is nil where the intent's own wallets sign.
-	inputs *utxoInputs
+	Inputs *Inputs
 }
 
-// utxoInputs holds the addresses of the outputs that a payload spends, one for each signature, and
+// Inputs holds the addresses of the outputs that a payload spends, one for each signature, and
 // the address of the change.
-type utxoInputs struct {
-	owners []chain.Address
-	change chain.Address
+type Inputs struct {
+	Owners []chain.Address
+	Change chain.Address
 }
 
-// takesSlot reports whether the transaction takes exactly this slot.
-func (d txEffect) takesSlot(slot signer.Slot) bool {
-	if d.slot.Key != "" {
-		return d.slot.Key == slot.Key
+// TakesSlot reports whether the transaction takes exactly this slot.
+func (d Effect) TakesSlot(slot signer.Slot) bool {
+	if d.Slot.Key != "" {
+		return d.Slot.Key == slot.Key
 	}
-	return d.slot == slot
+	return d.Slot == slot
 }
 
-// verifyProof returns an error unless the slot is proven, where a proof is needed.
-func (d txEffect) verifyProof(proof string) error {
+// VerifyProof returns an error unless the slot is proven, where a proof is needed.
+func (d Effect) VerifyProof(proof string) error {
 	switch {
 	case d.checkProof != nil:
 		return d.checkProof(proof)
@@ -98,7 +106,7 @@ func (d txEffect) verifyProof(proof string) error {
 	return nil
 }
 
-// singlePayment makes a checkPayments for a family whose transactions make one payment.
+// singlePayment makes a CheckPayments for a family whose transactions make one payment.
 func singlePayment(pays func(chain.Payment) error) func(...chain.Payment) error {
 	return func(ps ...chain.Payment) error {
 		if len(ps) != 1 {
@@ -111,22 +119,22 @@ func singlePayment(pays func(chain.Payment) error) func(...chain.Payment) error 
 // evmCodec is the codec of package evmtx.
 type evmCodec struct{}
 
-func (evmCodec) decode(payload []byte) (txEffect, error) {
+func (evmCodec) Decode(payload []byte) (Effect, error) {
 	tx, err := evmtx.Decode(payload)
 	if err != nil {
-		return txEffect{}, err
+		return Effect{}, err
 	}
-	return txEffect{
-		networkID: fmt.Sprint(tx.ChainID), slot: signer.Slot{Nonce: tx.Nonce},
-		maxCost: maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
-		checkPayments: singlePayment(func(p chain.Payment) error {
+	return Effect{
+		NetworkID: fmt.Sprint(tx.ChainID), Slot: signer.Slot{Nonce: tx.Nonce},
+		MaxCost: maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
+		CheckPayments: singlePayment(func(p chain.Payment) error {
 			contract, payee, amount, err := evmtx.ParsePayee(tx)
 			if err == nil && (contract != p.Contract || payee != p.To || amount != p.Amount) {
 				err = fmt.Errorf("it pays %v of %q to %s", amount, contract, payee)
 			}
 			return err
 		}),
-		checkCancel: func(account chain.Address) error {
+		CheckCancel: func(account chain.Address) error {
 			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {
 				return fmt.Errorf("it does more than send zero from %s to itself", account)
 			}
@@ -135,7 +143,7 @@ func (evmCodec) decode(payload []byte) (txEffect, error) {
 	}, nil
 }
 
-func (evmCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+func (evmCodec) Sign(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
 	if len(signKeys) != 1 {
 		return nil, "", errors.New("a transaction of this family has one signature")
 	}
@@ -143,16 +151,16 @@ func (evmCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]byte,
 	return evmtx.AttachSignature(payload, signature[:], signKeys[0].Address())
 }
 
-func (evmCodec) isCanonical(a chain.Address) bool {
+func (evmCodec) IsCanonical(a chain.Address) bool {
 	_, err := evmtx.Bytes(a)
 	return err == nil
 }
 
-func (evmCodec) separateFeePayer() bool { return false }
+func (evmCodec) SeparateFeePayer() bool { return false }
 
-func (evmCodec) slotResources(string) []string { return nil }
+func (evmCodec) SlotResources(string) []string { return nil }
 
-func (evmCodec) checkSignerID(signerID string) error {
+func (evmCodec) CheckSignerID(signerID string) error {
 	if n, err := money.Parse(signerID); err != nil || n.IsZero() {
 		return errors.New("want the chain id in decimal")
 	}
@@ -162,25 +170,25 @@ func (evmCodec) checkSignerID(signerID string) error {
 // solanaCodec is the codec of package solanatx.
 type solanaCodec struct{}
 
-func (solanaCodec) decode(payload []byte) (txEffect, error) {
+func (solanaCodec) Decode(payload []byte) (Effect, error) {
 	tx, err := solanatx.Decode(payload)
 	if err != nil {
 		// A creation names a recent block, so every signed one may be mined. The chain creates the
-		// account once, and the fees of the others are counted: see intentState.addedCost.
+		// account once, and the fees of the others are counted: see the signer's addedCost.
 		creation, creationErr := solanatx.DecodeNonceCreation(payload)
 		if creationErr != nil {
-			return txEffect{}, fmt.Errorf("%w; and it creates no nonce account: %w", err, creationErr)
+			return Effect{}, fmt.Errorf("%w; and it creates no nonce account: %w", err, creationErr)
 		}
-		return txEffect{
-			slot: signer.Slot{Key: creation.SlotKey()}, payer: creation.Treasury, maxCost: creation.MaxCost(),
-			checkPayments: singlePayment(creation.CheckPayment),
-			checkCancel:   func(chain.Address) error { return errors.New("it creates a nonce account") },
+		return Effect{
+			Slot: signer.Slot{Key: creation.SlotKey()}, Payer: creation.Treasury, MaxCost: creation.MaxCost(),
+			CheckPayments: singlePayment(creation.CheckPayment),
+			CheckCancel:   func(chain.Address) error { return errors.New("it creates a nonce account") },
 		}, nil
 	}
-	return txEffect{
-		slot: signer.Slot{Key: tx.SlotKey()}, payer: tx.Payer, maxCost: tx.MaxCost(), checkPayments: tx.CheckPayments,
+	return Effect{
+		Slot: signer.Slot{Key: tx.SlotKey()}, Payer: tx.Payer, MaxCost: tx.MaxCost(), CheckPayments: tx.CheckPayments,
 		checkProof: tx.CheckProof,
-		checkCancel: func(account chain.Address) error {
+		CheckCancel: func(account chain.Address) error {
 			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 {
 				return fmt.Errorf("it does more than advance the nonce of %s", account)
 			}
@@ -189,7 +197,7 @@ func (solanaCodec) decode(payload []byte) (txEffect, error) {
 	}, nil
 }
 
-func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+func (solanaCodec) Sign(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
 	signers, err := solanatx.Signers(payload)
 	if err != nil {
 		return nil, "", err
@@ -214,18 +222,18 @@ func (solanaCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]by
 	return solanatx.AttachSignatures(payload, signatures...)
 }
 
-func (solanaCodec) isCanonical(a chain.Address) bool {
+func (solanaCodec) IsCanonical(a chain.Address) bool {
 	_, err := solanatx.Bytes(a)
 	return err == nil
 }
 
-func (solanaCodec) separateFeePayer() bool { return true }
+func (solanaCodec) SeparateFeePayer() bool { return true }
 
-func (solanaCodec) slotResources(slotKey string) []string { return []string{slotKey} }
+func (solanaCodec) SlotResources(slotKey string) []string { return []string{slotKey} }
 
-// nonceAccountCost accepts only as many nonce accounts as a recovery searches for: the rent of one
+// NonceAccountCost accepts only as many nonce accounts as a recovery searches for: the rent of one
 // that is never found again would be lost.
-func (solanaCodec) nonceAccountCost(treasury, address chain.Address) (minBalance, cost money.Amount, ok bool) {
+func (solanaCodec) NonceAccountCost(treasury, address chain.Address) (minBalance, cost money.Amount, ok bool) {
 	for n := range uint32(solanatx.NonceAccountsMax) {
 		c := solanatx.NonceCreation{Treasury: treasury, N: n}
 		if c.SlotKey() == string(address) {
@@ -235,9 +243,9 @@ func (solanaCodec) nonceAccountCost(treasury, address chain.Address) (minBalance
 	return money.Zero, money.Zero, false
 }
 
-// checkSignerID accepts the hash of the first block. No payload contains it: a nonce's value is of
+// CheckSignerID accepts the hash of the first block. No payload contains it: a nonce's value is of
 // one network alone.
-func (solanaCodec) checkSignerID(signerID string) error {
+func (solanaCodec) CheckSignerID(signerID string) error {
 	if _, err := solanatx.Bytes(chain.Address(signerID)); err != nil {
 		return errors.New("want the hash of the network's first block in base58")
 	}
@@ -247,23 +255,23 @@ func (solanaCodec) checkSignerID(signerID string) error {
 // bitcoinCodec is the codec of package bitcointx.
 type bitcoinCodec struct{}
 
-func (bitcoinCodec) decode(payload []byte) (txEffect, error) {
+func (bitcoinCodec) Decode(payload []byte) (Effect, error) {
 	tx, err := bitcointx.Decode(payload)
 	if err != nil {
-		return txEffect{}, err
+		return Effect{}, err
 	}
-	inputs := &utxoInputs{change: tx.SlotKey.Change}
+	inputs := &Inputs{Change: tx.SlotKey.Change}
 	for _, c := range tx.SlotKey.Inputs {
-		inputs.owners = append(inputs.owners, c.Owner)
+		inputs.Owners = append(inputs.Owners, c.Owner)
 	}
-	return txEffect{
-		slot: signer.Slot{Key: tx.SlotKey.String()}, maxCost: tx.Fee(), virtualSize: tx.VirtualSize(), inputs: inputs,
-		checkPayments: func(ps ...chain.Payment) error { return tx.CheckPayments(ps) },
-		checkCancel:   func(chain.Address) error { return tx.CheckCancel() },
+	return Effect{
+		Slot: signer.Slot{Key: tx.SlotKey.String()}, MaxCost: tx.Fee(), VirtualSize: tx.VirtualSize(), Inputs: inputs,
+		CheckPayments: func(ps ...chain.Payment) error { return tx.CheckPayments(ps) },
+		CheckCancel:   func(chain.Address) error { return tx.CheckCancel() },
 	}, nil
 }
 
-func (bitcoinCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
+func (bitcoinCodec) Sign(payload []byte, signKeys ...keys.WalletKey) ([]byte, chain.TxHash, error) {
 	expected, err := bitcointx.SigningInputs(payload)
 	if err != nil {
 		return nil, "", err
@@ -286,7 +294,7 @@ func (bitcoinCodec) signPayload(payload []byte, signKeys ...keys.WalletKey) ([]b
 // bitcoinNetworks are tried in order: an address shows its network.
 var bitcoinNetworks = []chain.Network{chain.Mainnet, chain.Testnet, chain.Local}
 
-func (bitcoinCodec) isCanonical(a chain.Address) bool {
+func (bitcoinCodec) IsCanonical(a chain.Address) bool {
 	for _, n := range bitcoinNetworks {
 		if _, err := bitcointx.Script(n, a); err == nil {
 			return true
@@ -295,23 +303,23 @@ func (bitcoinCodec) isCanonical(a chain.Address) bool {
 	return false
 }
 
-// separateFeePayer returns true: outputs of the treasury pay the fee of a return from another
+// SeparateFeePayer returns true: outputs of the treasury pay the fee of a return from another
 // address.
-func (bitcoinCodec) separateFeePayer() bool { return true }
+func (bitcoinCodec) SeparateFeePayer() bool { return true }
 
-// checkSignerID accepts the hash of the first block. No payload contains it: an output is of one
+// CheckSignerID accepts the hash of the first block. No payload contains it: an output is of one
 // network alone.
-func (bitcoinCodec) checkSignerID(signerID string) error {
+func (bitcoinCodec) CheckSignerID(signerID string) error {
 	if h, err := chainhash.NewHashFromStr(signerID); err != nil || h.String() != signerID {
 		return errors.New("want the hash of the network's first block in hexadecimal")
 	}
 	return nil
 }
 
-// slotResources returns each spent output, because two transactions that share one could not both
+// SlotResources returns each spent output, because two transactions that share one could not both
 // be mined. It also returns the change address, so that an address receives the change of one slot
 // only: the owner of that change is then never in doubt.
-func (bitcoinCodec) slotResources(slotKey string) []string {
+func (bitcoinCodec) SlotResources(slotKey string) []string {
 	for _, n := range bitcoinNetworks {
 		if l, err := bitcointx.ParseSlotKey(n, slotKey); err == nil {
 			resources := make([]string, len(l.Inputs), len(l.Inputs)+1)
@@ -328,7 +336,7 @@ func (bitcoinCodec) slotResources(slotKey string) []string {
 func maxFee(f chain.Fees) money.Amount {
 	fee, err := f.Max()
 	if err != nil {
-		return amountMax
+		return window.AmountMax
 	}
 	return fee
 }

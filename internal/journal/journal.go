@@ -1,4 +1,4 @@
-// Package mirror keeps the database consistent with the signer's journal. It copies every entry
+// Package journal keeps the database consistent with the signer's journal. It copies every entry
 // together with the change that it belongs to. The database never runs ahead of its journal, with
 // another journal, or without one.
 //
@@ -7,8 +7,8 @@
 //   - a database that continues with another journal because its own is missing
 //   - a reaction to a contradiction other than stopping
 //
-// A crash leaves entries in the journal that the copy lacks. ImportJournal fetches them.
-package mirror
+// A crash leaves entries in the journal that the copy lacks. Import fetches them.
+package journal
 
 import (
 	"context"
@@ -38,7 +38,7 @@ var (
 	// ErrBehind says that the journal lacks entries that the database has.
 	ErrBehind = errors.New("the signer's journal is older than the database: restore its latest copy, " +
 		"or move it away and let `coffer signer adopt` rebuild it from the database")
-	// ErrUnbound says that ImportJournal has never run on this database.
+	// ErrUnbound says that Import has never run on this database.
 	ErrUnbound = errors.New("the database belongs to no signer journal yet: import the journal before using the signer")
 )
 
@@ -145,7 +145,7 @@ type WalletKeeper interface {
 	EnsureWallet(ctx context.Context, tx pg.Tx, i signer.IssuedAddress) error
 }
 
-// ImportJournal brings the database up to the journal's end:
+// Import brings the database up to the journal's end:
 //   - It binds a database that has never seen a signer.
 //   - It checks that what was imported is still in the journal.
 //   - It imports every later entry.
@@ -153,7 +153,7 @@ type WalletKeeper interface {
 // It may run in several processes at once and be interrupted at any point. Errors: ErrForeign,
 // ErrBehind, *UnknownError (for all of them IsContradiction is true); any other error means
 // unknown.
-func ImportJournal(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
+func Import(ctx context.Context, db *pg.DB, s signer.Signer, keeper WalletKeeper) error {
 	head, err := s.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the signer for the end of its journal: %w", err)

@@ -1,4 +1,4 @@
-package mirror_test
+package journal_test
 
 import (
 	"context"
@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id/idtest"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -22,7 +23,7 @@ type remembers map[string]string
 
 func (remembers) RestoreOrganizations(context.Context, pg.Tx, []string) error { return nil }
 
-func (r remembers) RestoreOrders(_ context.Context, _ pg.Tx, intents []mirror.JournaledIntent) error {
+func (r remembers) RestoreOrders(_ context.Context, _ pg.Tx, intents []journal.Intent) error {
 	for _, m := range intents {
 		r[m.ID] = m.Intent.CustomerID
 	}
@@ -101,7 +102,7 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 
 	older := h.newDatabase(t, org) // a backup from before all of this
 	found := remembers{}
-	if _, err := mirror.RestoreDatabase(t.Context(), older.db, h.s, older.book, found, false); err != nil {
+	if _, err := journal.RestoreDatabase(t.Context(), older.db, h.s, older.book, found, false); err != nil {
 		t.Fatal(err)
 	}
 	older.owners(t, "restored", addresses)
@@ -115,12 +116,12 @@ func TestAJournalGivesEachCustomerItsOwnAgain(t *testing.T) {
 	}
 
 	h.lose(t)
-	copied, err := mirror.CopiedEntries(t.Context(), b.db)
+	copied, err := journal.CopiedEntries(t.Context(), b.db)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := local.AdoptJournal(h.conf, h.seed, copied,
-		[]local.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
+		[]adopt.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	h.open(t)

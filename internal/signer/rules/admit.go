@@ -1,0 +1,216 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/signer/txcodec"
+)
+
+// AdmitIntent decides whether an intent may have a slot.
+func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision, error) {
+	if refusal := checkBalance(intent); refusal != nil {
+		return Decision{}, refusal
+	}
+	intent.WalletBalance = nil // compared on every request because it changes; not recorded
+	if refusal := eng.index.checkNotVoided(intent.ID); refusal != nil {
+		return Decision{}, refusal
+	}
+	if existing := eng.index.intents[intent.ID]; existing != nil {
+		if !existing.HasSameWords(intent) {
+			return Decision{}, signer.Refuse(signer.RefusedIntent,
+				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
+		}
+		return Decision{Seq: existing.seq}, nil
+	}
+	if k, ok := idempotencyKeyOf(intent); ok && eng.index.idempotencyKeys[k] != "" {
+		earlier := eng.index.intents[eng.index.idempotencyKeys[k]]
+		return Decision{}, signer.Refuse(signer.RefusedKey,
+			"payment %s repeats the idempotency key of %s, which entry %d of the journal admitted, so it is not "+
+				"paid. If the database does not have %s, it is older than the journal: stop the service, restore the "+
+				"backup again and run `coffer signer import` before anything else",
+			intent.ID, earlier.ID, earlier.seq, earlier.ID)
+	}
+	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
+		return Decision{}, refusal
+	}
+	intent.Grant = nil
+	policy, err := eng.chainPolicy(intent.Chain)
+	if err != nil {
+		return Decision{}, err
+	}
+	if err := eng.checkSource(intent); err != nil {
+		return Decision{}, err
+	}
+	if err := eng.checkDestination(intent, policy); err != nil {
+		return Decision{}, err
+	}
+	if reading.Ahead > 0 && eng.isTimeLimited(policy, intent) {
+		return Decision{}, refuseUnconfirmed(reading.Ahead)
+	}
+	if intent.PaysOwnMoney() && !eng.conf.Rescue {
+		coolingOff := eng.conf.Policy.CoolingOff()
+		refusal := eng.index.endorsed.CheckPayment(intent, eng.index.adoptedAt, coolingOff, reading.Now)
+		if refusal != nil {
+			return Decision{}, refusal
+		}
+	}
+	// Without any fee allowance left, the intent would get a slot in which nothing could be signed.
+	if err := eng.index.checkFee(policy, eng.index.feeAccount(intent), money.Units(1), reading.Now); err != nil {
+		return Decision{}, err
+	}
+	if err := eng.index.checkPayment(policy, intent, reading.Now); err != nil {
+		return Decision{}, err
+	}
+	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil
+}
+
+// checkBalance refuses a sweep that leaves less than the flagged part of its wallet. Rule DEP-28.
+func checkBalance(intent signer.Intent) *signer.Refusal {
+	kind, balance := intent.Kind(), intent.WalletBalance
+	if balance == nil {
+		if kind.NeedsBalance {
+			return signer.Refuse(signer.RefusedMalformed,
+				"holds: %s %s does not say what its wallet has and how much of it is flagged", kind.Noun, intent.ID)
+		}
+		return nil
+	}
+	if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
+		return signer.Refuse(signer.RefusedHeld, "%s %s takes %v of %v, and %v of it is flagged and has to stay",
+			kind.Noun, intent.ID, intent.Amount, balance.Total, balance.Flagged)
+	}
+	return nil
+}
+
+// checkSource checks the wallets that pay the amount and the fee. Where the chain has a separate fee
+// payer, only a treasury pays fees.
+func (eng *Engine) checkSource(intent signer.Intent) error {
+	payer, separatePayer := intent.Payer, txcodec.Find(intent.From.Family).SeparateFeePayer()
+	switch {
+	case payer == nil && separatePayer && intent.From.Purpose != signer.TreasuryPurpose:
+		return signer.Refuse(signer.RefusedWallet, "intent %s does not name the treasury that pays its fee", intent.ID)
+	case payer == nil:
+	case !separatePayer:
+		return signer.Refuse(signer.RefusedWallet, "intent %s: a separate fee payer does not exist on %s", intent.ID,
+			intent.Chain)
+	case payer.Purpose != signer.TreasuryPurpose || payer.OrgID != intent.From.OrgID ||
+		payer.Family != intent.From.Family || *payer == intent.From:
+		return signer.Refuse(signer.RefusedWallet,
+			"the fee payer of intent %s is not the treasury of its organization, for another wallet", intent.ID)
+	case !eng.index.isIssued(*payer):
+		return signer.Refuse(signer.RefusedWallet, "the fee payer of intent %s is a wallet that was never issued",
+			intent.ID)
+	}
+	if !eng.index.isIssued(intent.From) {
+		return signer.Refuse(signer.RefusedWallet, "intent %s pays from a wallet that was never issued", intent.ID)
+	}
+	// The index was read from a file, so the addresses are checked against the keys.
+	if _, err := eng.walletKeys([]*intentState{{Intent: intent}}); err != nil {
+		return err
+	}
+	if intent.To == eng.index.wallets[intent.From].address {
+		return signer.Refuse(signer.RefusedDestination, "intent %s pays its own wallet", intent.ID)
+	}
+	return nil
+}
+
+// checkDestination checks the payer and the payee by the rules of the intent's kind.
+func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chain) error {
+	kind, toWallet := intent.Kind(), intent.ToWallet
+	allowed := kind.Source.Includes(intent.From)
+	notAllowed := func(code string) error {
+		return signer.Refuse(code, kind.WalletRule, intent.ID, intent.From.Purpose)
+	}
+	refuse := func(code, format string, args ...any) error {
+		return signer.Refuse(code, "%s %s "+format, append([]any{kind.Noun, intent.ID}, args...)...)
+	}
+	switch kind.Payee {
+	case signer.ToNonceAccount:
+		return eng.checkNonceAccount(intent, policy)
+	case signer.ToAnyone:
+		switch {
+		case !allowed:
+			return notAllowed(signer.RefusedWallet)
+		case toWallet != nil:
+			return refuse(signer.RefusedDestination, "names a wallet of this installation as its payee")
+		case eng.index.isOwn(intent.Chain, intent.To):
+			return refuse(signer.RefusedDestination, "goes to %s, which is an address of this installation", intent.To)
+		}
+		return nil
+	case signer.ToWallet:
+		switch {
+		case !allowed:
+			return notAllowed(signer.RefusedWallet)
+		case toWallet == nil:
+			return refuse(signer.RefusedDestination, "does not name its wallet")
+		}
+	case signer.ToTreasury:
+		if !allowed || toWallet == nil || toWallet.Purpose != signer.TreasuryPurpose {
+			return notAllowed(signer.RefusedDestination)
+		}
+	case signer.ToChangeWallet:
+		if !allowed || !intent.Chain.IsUTXO() || toWallet == nil || toWallet.Purpose != signer.ChangePurpose {
+			return notAllowed(signer.RefusedDestination)
+		}
+		if owner, taken := eng.index.resourceOwners[slotResource{intent.Chain, string(intent.To)}]; taken &&
+			owner != intent.ID {
+			return refuse(signer.RefusedDestination, "goes to %s, which is permanently in the slot of intent %s",
+				intent.To, owner)
+		}
+	default:
+		return signer.Refuse(signer.RefusedDestination, "%s may pay no one", intent.ID)
+	}
+	switch {
+	case kind.PaysGas && intent.Contract != "":
+		return refuse(signer.RefusedDestination, "is not in the native coin")
+	case kind.PaysGas && policy.GasMax.Less(intent.Amount):
+		return signer.Refuse(signer.PolicyLimit, "one %s on %s may be at most %v; this is %v", kind.Noun, intent.Chain,
+			policy.GasMax, intent.Amount)
+	case kind.ClosesTokenAccount && (intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily):
+		return refuse(signer.RefusedDestination, "names no token account, which %s has", chain.Solana)
+	case kind.ClosesTokenAccount && (intent.Payer == nil || *intent.Payer != *toWallet):
+		return signer.Refuse(signer.RefusedWallet,
+			"the fee payer of %s %s is not the treasury that receives its content", kind.Noun, intent.ID)
+	case toWallet.OrgID != intent.From.OrgID || toWallet.Family != intent.From.Family:
+		return signer.Refuse(signer.RefusedDestination, "%s goes to a wallet of another organization or family",
+			intent.ID)
+	}
+	toKey, err := eng.seed.DeriveWallet(*toWallet)
+	if err != nil {
+		return fmt.Errorf("derive the key that %s pays: %w", intent.ID, err)
+	}
+	if toKey.Address() != intent.To {
+		return signer.Refuse(signer.RefusedDestination,
+			"%s goes to %s, and the wallet that it names has another address", intent.ID, intent.To)
+	}
+	return nil
+}
+
+// checkNonceAccount checks that an intent creates one of the treasury's own nonce accounts, with
+// exactly its minimum balance. This is the only purpose that moves money to an address that is no
+// wallet, so it leaves no choice.
+func (eng *Engine) checkNonceAccount(intent signer.Intent, policy signpolicy.Chain) error {
+	kind := intent.Kind()
+	var minBalance, cost money.Amount
+	family, ok := txcodec.Find(intent.From.Family).(txcodec.NonceAccounts)
+	if ok {
+		minBalance, cost, ok = family.NonceAccountCost(eng.index.wallets[intent.From].address, intent.To)
+	}
+	switch {
+	case !kind.Source.Includes(intent.From):
+		return signer.Refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose)
+	case intent.ToWallet != nil || intent.Contract != "" || !ok:
+		return signer.Refuse(signer.RefusedDestination,
+			"%s is not a nonce account of the treasury that intent %s names", intent.To, intent.ID)
+	case intent.Amount != minBalance:
+		return signer.Refuse(signer.RefusedDestination, "a nonce account on %s has %v, and intent %s gives it %v",
+			intent.Chain, minBalance, intent.ID, intent.Amount)
+	case policy.FeeMax.Less(cost): // before it has a slot in which nothing could be signed
+		return signer.Refuse(signer.PolicyLimit, "a nonce account on %s costs %v, and the policy's feeMax is %v",
+			intent.Chain, cost, policy.FeeMax)
+	}
+	return nil
+}
