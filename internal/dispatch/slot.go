@@ -184,7 +184,7 @@ func (d *Worker) assignSlot(
 	var stopped *stoppedError
 	switch {
 	case errors.As(err, &stopped):
-		return false, d.leaveWaiting(ctx, stopped.order, WaitFreeze, money.Zero, stopped.reason)
+		return false, d.leaveWaiting(ctx, stopped.order, stopped.reason, money.Zero, stopped.detail)
 	case errors.Is(err, wallet.ErrInsufficient):
 		// Another order of this wallet took the funds since they were read.
 		return false, d.leaveAllWaiting(
@@ -256,10 +256,8 @@ func (d *Worker) tryCreateSlot(
 			}
 			// Checked again: the chain and the signer took their time, and a customer's freeze no
 			// longer applies once there is a slot.
-			if reason, err := d.stopReason(ctx, tx, o); err != nil {
+			if err := d.checkStopped(ctx, tx, o); err != nil {
 				return err
-			} else if reason != "" {
-				return &stoppedError{o, reason}
 			}
 		}
 		if err := setStatus(ctx, tx, lead.ID, Queued, Slotted, ""); err != nil {

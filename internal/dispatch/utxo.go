@@ -43,15 +43,6 @@ func (utxoSet) release(ctx context.Context, tx pg.Tx, end orderEnd) error {
 	return utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Kind().MovesFlagged && !end.Paid)
 }
 
-// WaitOutputs says that the wallet holds the amount by the books, but too few of its outputs can be
-// spent: the change of earlier payments is not final yet, or another Worker is choosing outputs.
-const WaitOutputs WaitReason = "COINS"
-
-// WaitConsolidation says that the wallet holds the amount in more outputs than one transaction
-// spends, so some of them have to be consolidated first. The consolidation is made at once, at the
-// fee rate of payments; see docs/design/bitcoin.md#consolidation-on-demand.
-const WaitConsolidation WaitReason = "MERGE"
-
 // WalletIssuer issues wallets. wallet.Service is one.
 type WalletIssuer interface {
 	Address(ctx context.Context, ref signer.WalletRef) (wallet.Wallet, error)
