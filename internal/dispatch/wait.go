@@ -54,20 +54,20 @@ type Ending string
 
 // The endings.
 const (
-	EndsAtTurn          Ending = "TURN"           // dispatch looks at the order again
-	EndsWithFunds       Ending = "FUNDS"          // the missing funds arrive
-	EndsWithOutputs     Ending = "OUTPUTS"        // outputs become final
-	EndsWithSlot        Ending = "SLOT"           // a transaction ends, or a nonce account is created
-	EndsWithFreeze      Ending = "FREEZE_LIFTED"  // an operator lifts the freeze
-	EndsWithQuarantine  Ending = "RELEASE"        // an operator releases the mint
-	EndsWithToken       Ending = "TOKEN"          // the chain would let the transaction pass
-	EndsWithProviders   Ending = "PROVIDERS"      // the providers answer
-	EndsWithSigner      Ending = "SIGNER"         // the signer answers
-	EndsWithClock       Ending = "CLOCK"          // a person confirms the clock at the signer's host
-	EndsWithDay         Ending = "DAY"            // the fees of a day are no longer counted, or the limit is raised
-	EndsWithBlock       Ending = "BLOCK"          // the block is proven final
-	EndsWithEarlier     Ending = "EARLIER"        // the earlier order goes on
-	EndsWithPerson Ending = "PERSON" // the chain returns to what the books have, or a person settles the difference
+	EndsAtTurn         Ending = "TURN"          // dispatch looks at the order again
+	EndsWithFunds      Ending = "FUNDS"         // the missing funds arrive
+	EndsWithOutputs    Ending = "OUTPUTS"       // outputs become final
+	EndsWithSlot       Ending = "SLOT"          // a transaction ends, or a nonce account is created
+	EndsWithFreeze     Ending = "FREEZE_LIFTED" // an operator lifts the freeze
+	EndsWithQuarantine Ending = "RELEASE"       // an operator releases the mint
+	EndsWithToken      Ending = "TOKEN"         // the chain would let the transaction pass
+	EndsWithProviders  Ending = "PROVIDERS"     // the providers answer
+	EndsWithSigner     Ending = "SIGNER"        // the signer answers
+	EndsWithClock      Ending = "CLOCK"         // a person confirms the clock at the signer's host
+	EndsWithDay        Ending = "DAY"           // the fees of a day are no longer counted, or the limit is raised
+	EndsWithBlock      Ending = "BLOCK"         // the block is proven final
+	EndsWithEarlier    Ending = "EARLIER"       // the earlier order goes on
+	EndsWithPerson     Ending = "PERSON"        // the chain returns to what the books have, or a person settles the difference
 )
 
 // Remedy is the internal order that brings what a waiting order lacks. The service plans it because
@@ -327,3 +327,6 @@ func causeOfRefusal(code string) RefusalCause {
 	}
 	return RefusalCause{code, ConcernsOrder, slog.LevelError, "the signer refuses a contradictory order"}
 }
+
+// RefusalCauses returns the causes of refusals that are known by their codes.
+func RefusalCauses() []RefusalCause { return slices.Clone(refusalCauses) }
