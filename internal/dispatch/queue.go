@@ -325,14 +325,14 @@ func truncateError(s string) string {
 // refuseOrder ends an order before it has a slot, because the signer refuses it, or the chain
 // refuses its payee or its amount.
 func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refusal) error {
-	cause, about := causeOfRefusal(refusal.Code), []any{"order", o.ID, "code", refusal.Code, "why", refusal.Message}
+	cause, details := causeOfRefusal(refusal.Code), []any{"order", o.ID, "code", refusal.Code, "why", refusal.Message}
 	switch kind := o.Kind(); {
 	case kind.SlotIsPayee:
-		about = append(about, "at", string(o.To))
+		details = append(details, "at", string(o.To))
 	case kind.Payee == ToAnyone:
-		about = append(about, "payee", string(o.To), "amount", o.Amount.String())
+		details = append(details, "payee", string(o.To), "amount", o.Amount.String())
 	}
-	d.log.Log(ctx, cause.level, cause.sentence, about...)
+	d.log.Log(ctx, cause.level, cause.sentence, details...)
 	if refusal.Code == signer.RefusedKey {
 		// A database as recent as the journal would hold the other payment.
 		if err := freezeAll(ctx, d.db, refusal.Message); err != nil {

@@ -356,8 +356,8 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`,
-			q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(waitReason.Cause().pause(d.conf.RetryAfter, 0)),
-			q.ProofID)
+			q.EndedOrder.ID, waitReason, truncateError(detail),
+			tx.Now.Add(waitReason.Cause().pause(d.conf.RetryAfter, 0)), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("record its wait reason: %w", err)
 		}
@@ -388,7 +388,8 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 		tag, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $5, last_error = $2, attempt_after = $3
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND waiting_for IS DISTINCT FROM $5`,
-			o.ID, truncateError(reason), tx.Now.Add(WaitOperator.Cause().pause(d.conf.RetryAfter, 0)), q.ProofID, WaitOperator)
+			o.ID, truncateError(reason), tx.Now.Add(WaitOperator.Cause().pause(d.conf.RetryAfter, 0)),
+			q.ProofID, WaitOperator)
 		if err != nil {
 			return fmt.Errorf("leave it to a person: %w", err)
 		}

@@ -173,7 +173,9 @@ func (d *Worker) assignSlot(
 	admitted []signer.Entry,
 ) (bool, error) {
 	orders := candidateOrders(candidates)
-	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
+	err := d.slots.create(func() error {
+		return d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
+	})
 	if err == nil {
 		return true, nil
 	}
@@ -205,25 +207,9 @@ func (d *Worker) leaveAllWaiting(ctx context.Context, orders []Order, reason Wai
 	return nil
 }
 
-// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
-const changeWalletTries = 5
-
 // createSlot commits the slot together with the complete unsigned transaction. It reserves what the
 // transaction moves and what it may cost. The first order becomes the lead.
 func (d *Worker) createSlot(
-	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
-	admitted []signer.Entry,
-) error {
-	for range changeWalletTries {
-		err := d.tryCreateSlot(ctx, payer, acct, orders, native, fees, admitted)
-		if !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
-			return err
-		}
-	}
-	return errChangeWalletTaken
-}
-
-func (d *Worker) tryCreateSlot(
 	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
 	admitted []signer.Entry,
 ) error {

@@ -26,6 +26,18 @@ type utxoSet struct {
 	outputs chain.UTXOModel
 }
 
+// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
+const changeWalletTries = 5
+
+func (utxoSet) create(write func() error) error {
+	for range changeWalletTries {
+		if err := write(); !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
+			return err
+		}
+	}
+	return errChangeWalletTaken
+}
+
 func (m utxoSet) take(
 	ctx context.Context, tx pg.Tx, _ chain.Account, orders []Order, native int, change chain.Address,
 	payments []chain.Payment, taken *takenSlot,

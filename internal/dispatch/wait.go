@@ -67,7 +67,7 @@ const (
 	EndsWithDay        Ending = "DAY"           // the fees of a day are no longer counted, or the limit is raised
 	EndsWithBlock      Ending = "BLOCK"         // the block is proven final
 	EndsWithEarlier    Ending = "EARLIER"       // the earlier order goes on
-	EndsWithPerson     Ending = "PERSON"        // the chain returns to what the books have, or a person settles the difference
+	EndsWithPerson     Ending = "PERSON"        // a person settles it, or the chain returns to the books
 )
 
 // Remedy is the internal order that brings what a waiting order lacks. The service plans it because
@@ -129,8 +129,9 @@ type WaitCause struct {
 // waitCauses has one entry for each wait reason.
 var waitCauses = []WaitCause{
 	{
-		Reason: WaitNone, Concerns: ConcernsOrder, EndedBy: EndsAtTurn, Queued: true, Ended: true, HoldsUpLater: true,
-		Sentence: "its turn",
+		Reason: WaitNone, Concerns: ConcernsOrder, EndedBy: EndsAtTurn, Queued: true, Ended: true,
+		HoldsUpLater: true,
+		Sentence:     "its turn",
 	},
 	{
 		Reason: WaitFunds, Concerns: ConcernsWallet, EndedBy: EndsWithFunds, Queued: true,
@@ -138,8 +139,9 @@ var waitCauses = []WaitCause{
 		Sentence: "funds on its wallet",
 	},
 	{
-		Reason: WaitGas, Concerns: ConcernsWallet, EndedBy: EndsWithFunds, Queued: true, Ended: true, HoldsUpLater: true,
-		Missing: MissingGas, Remedy: RemedyTopUp,
+		Reason: WaitGas, Concerns: ConcernsWallet, EndedBy: EndsWithFunds, Queued: true, Ended: true,
+		HoldsUpLater: true,
+		Missing:      MissingGas, Remedy: RemedyTopUp,
 		Sentence: "gas on its wallet",
 	},
 	{
@@ -165,8 +167,9 @@ var waitCauses = []WaitCause{
 		Sentence: "an operator who lifts what stops it",
 	},
 	{
-		Reason: WaitQuarantine, Concerns: ConcernsMint, EndedBy: EndsWithQuarantine, Queued: true, StoppedByPeople: true,
-		Sentence: "an operator who ends the quarantine",
+		Reason: WaitQuarantine, Concerns: ConcernsMint, EndedBy: EndsWithQuarantine, Queued: true,
+		StoppedByPeople: true,
+		Sentence:        "an operator who ends the quarantine",
 	},
 	{
 		Reason: WaitPaused, Concerns: ConcernsMint, EndedBy: EndsWithToken, Queued: true, WouldRevert: true,
@@ -230,9 +233,9 @@ func (c WaitCause) pause(usual, age time.Duration) time.Duration {
 }
 
 // selectReasons returns the reasons of the causes that have a property, for a statement.
-func selectReasons(has func(WaitCause) bool) (reasons []WaitReason) {
+func selectReasons(isSelected func(WaitCause) bool) (reasons []WaitReason) {
 	for _, c := range waitCauses {
-		if has(c) {
+		if isSelected(c) {
 			reasons = append(reasons, c.Reason)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -108,7 +107,7 @@ func TestEveryWaitCauseIsWhole(t *testing.T) {
 			t.Errorf("%q concerns no one, is ended by nothing, or no order waits for it: %+v", c.Reason, c)
 		}
 		if (c.Sentence != "") != c.Queued {
-			t.Errorf("%q: nobody is told what a queued order waits for, or for no order: %+v", c.Reason, c)
+			t.Errorf("%q: its sentence is missing, or no queued order waits for it: %+v", c.Reason, c)
 		}
 		if c.HoldsUpLater && !c.Ended || c.Missing != dispatch.MissingNothing && !c.Queued {
 			t.Errorf("%q says of orders in the queue what is about ended ones, or the reverse: %+v", c.Reason, c)
@@ -204,7 +203,9 @@ func TestTheDatabaseKnowsTheWaitCauses(t *testing.T) {
 			{"wd_1", 5, false},
 		} {
 			if got := accepts(try.id, string(c.Reason), try.missing); got != try.want {
-				t.Errorf("%s waits for %q and lacks %v: accepted %v, want %v", try.id, c.Reason, try.missing, got, try.want)
+				t.Errorf(
+					"%s waits for %q and lacks %v: accepted %v, want %v", try.id, c.Reason, try.missing, got, try.want,
+				)
 			}
 		}
 	}
@@ -305,14 +306,11 @@ func TestAPersonEndsAnOrderOfAnyKindWhateverItWaitsFor(t *testing.T) {
 			} else {
 				b.submitInternal(newOrder(id))
 			}
-			var missing *money.Amount
-			if one := money.Units(1); cause.Missing != dispatch.MissingNothing {
-				missing = &one
-			}
 			b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				_, err := tx.Exec(
-					ctx, `UPDATE dispatch_orders SET waiting_for = nullif($1, ''), missing_amount = $2 WHERE order_id = $3`,
-					cause.Reason, missing, id,
+					ctx,
+					`UPDATE dispatch_orders SET waiting_for = nullif($1, ''), missing_amount = $2 WHERE order_id = $3`,
+					cause.Reason, missingUnit(cause), id,
 				)
 				return err
 			})
@@ -336,7 +334,9 @@ func TestAPersonEndsAnOrderOfAnyKindWhateverItWaitsFor(t *testing.T) {
 	if n := b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE status = 'WITHDRAWN'`); n != ended || ended < 50 {
 		t.Errorf("got %d orders that stay ended, want %d", n, ended)
 	}
-	if n := b.queryCount(`SELECT (SELECT count(*) FROM dispatch_slots) + (SELECT count(*) FROM dispatch_attempts)`); n != 0 {
+	if n := b.queryCount(
+		`SELECT (SELECT count(*) FROM dispatch_slots) + (SELECT count(*) FROM dispatch_attempts)`,
+	); n != 0 {
 		t.Errorf("got %d slots and transactions, want none", n)
 	}
 	if n := b.queryCount(`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END'`); n != payments {
@@ -361,94 +361,93 @@ func (s stoppableSigner) AdmitIntent(ctx context.Context, i signer.Intent) (sign
 // brokenSender is a chain that cannot build a transaction that pays one address.
 type brokenSender struct {
 	chain.Sender
-	payee *chain.Address
+	payee chain.Address
 }
 
 func (s brokenSender) Build(
 	from chain.Address, slot chain.Slot, fees chain.Fees, ps ...chain.Payment,
 ) ([]byte, error) {
-	if slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.To == *s.payee }) {
+	if slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.To == s.payee }) {
 		return nil, errors.New("no such payee")
 	}
 	return s.Sender.Build(from, slot, fees, ps...)
 }
 
-// waitScenario makes the order wd_1 wait for a cause, and then has happen what ends the cause.
+// waitScenario has a cause begin, makes orders wait for it, and has happen what ends it.
 type waitScenario struct {
 	solana, noGas bool
-	begin, end    func(b *testEnv)
+	begin         func(b *testEnv)            // nil: the orders suffice
+	submit        func(b *testEnv, id string) // nil: submitPayment
+	end           func(b *testEnv)
 	// other submits an order of the organization that the cause does not concern, as wd_2. It is nil
 	// where the cause concerns all orders of the chain.
 	other func(b *testEnv)
 }
 
+var waitingPayee = sim.Address("customer")
+
+func submitPayment(b *testEnv, id string) { b.submitOrder(b.newOrder(id, waitingPayee, 100)) }
+
 // waitScenarios has one scenario for each cause of the queue. The waits for outputs need a chain
 // that has some: see TestAPaymentIsMadeOfADepositsOutputAndItsRestPaysTheNext and
 // TestAPaymentOfMoreOutputsThanATransactionSpendsHasThemConsolidated of trial/utxo.
 func waitScenarios() map[dispatch.WaitReason]waitScenario {
-	to := sim.Address("customer")
 	stopped := errors.New("no answer")
-	pay := func(b *testEnv) { b.submitOrder(b.newOrder("wd_1", to, 100)) }
-	payNative := func(b *testEnv) {
+	submitOther := func(b *testEnv, mintID int, contract chain.Address) {
 		o := b.newOrder("wd_2", sim.Address("other"), 7)
-		o.MintID, o.Contract, o.CustomerID = native, "", "bob"
-		b.chain.Mint(b.treasury.Address, "", o.Amount)
+		o.MintID, o.Contract, o.CustomerID = mintID, contract, "bob"
+		b.submitOrder(o)
+	}
+	payOther := func(b *testEnv) { submitOther(b, usdc, b.token) }
+	payNative := func(b *testEnv) {
+		amount := money.Units(7)
+		b.chain.Mint(b.treasury.Address, "", amount)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			return wallet.MoveFunds(ctx, tx, wallet.Movement{
-				WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited, Plus: o.Amount,
+				WalletID: b.treasury.ID, OrgID: b.org, MintID: native, Part: wallet.Credited, Plus: amount,
 			})
 		})
-		b.submitOrder(o)
-	}
-	payOther := func(b *testEnv) {
-		o := b.newOrder("wd_2", sim.Address("other"), 7)
-		o.CustomerID = "bob"
-		b.submitOrder(o)
+		submitOther(b, native, "")
 	}
 	sweepOther := func(b *testEnv) { b.submitInternal(b.newSweep("wd_2", b.depositWallet("bob", coin, 7), 7)) }
-	refuse := func(b *testEnv, reason string, payees ...chain.Address) {
-		for _, p := range payees {
-			b.chain.RefuseTransfers(b.token, p, reason)
+	refuse := func(reason string, others ...chain.Address) func(b *testEnv) {
+		return func(b *testEnv) {
+			for _, p := range append(others, b.treasury.Address) {
+				b.chain.RefuseTransfers(b.token, p, reason)
+			}
+			b.chain.Mine(1)
 		}
-		b.chain.Mine(1)
 	}
-	bySigner := func(refusal error) waitScenario {
+	restart := func(b *testEnv) { b.newWorker(dispatch.Config{}) }
+	refusedBySigner := func(refusal error, other func(b *testEnv)) waitScenario {
 		return waitScenario{
 			begin: func(b *testEnv) {
 				b.newWorkerWith(stoppableSigner{b.signer, func(id string) error {
-					if id == "wd_1" {
+					if strings.HasPrefix(id, "wd_1") {
 						return refusal
 					}
 					return nil
 				}}, dispatch.Config{})
-				pay(b)
 			},
-			end: func(b *testEnv) { b.newWorker(dispatch.Config{}) },
+			end: restart, other: other,
 		}
 	}
-	feeLimit := bySigner(&signer.Refusal{Code: signer.FeeLimit, Message: "feeDayMax"})
-	feeLimit.other = sweepOther
 	return map[dispatch.WaitReason]waitScenario{
 		dispatch.WaitNone: {
 			begin: func(b *testEnv) {
 				b.newWorker(dispatch.Config{InFlightMax: 1})
-				b.submitOrder(b.newOrder("wd_0", to, 1))
+				b.submitOrder(b.newOrder("wd_0", waitingPayee, 1))
 				b.runRounds()
-				pay(b)
 			},
-			end:   func(b *testEnv) { b.newWorker(dispatch.Config{}) },
-			other: sweepOther,
+			end: restart, other: sweepOther,
 		},
 		dispatch.WaitFunds: {
-			begin: func(b *testEnv) { b.submitOrder(b.newOrder("wd_1", to, 1500)) },
-			end:   func(b *testEnv) { b.fundWallet(b.treasury, 0, 1000) },
-			other: payOther,
+			submit: func(b *testEnv, id string) { b.submitOrder(b.newOrder(id, waitingPayee, 1500)) },
+			end:    func(b *testEnv) { b.fundWallet(b.treasury, 0, 1000) },
+			other:  payOther,
 		},
 		dispatch.WaitGas: {
-			noGas: true,
-			begin: pay,
-			end:   func(b *testEnv) { b.fundWallet(b.treasury, coin, 0) },
-			other: sweepOther,
+			noGas: true, end: func(b *testEnv) { b.fundWallet(b.treasury, coin, 0) }, other: sweepOther,
 		},
 		dispatch.WaitSlot: {
 			solana: true,
@@ -457,80 +456,68 @@ func waitScenarios() map[dispatch.WaitReason]waitScenario {
 					b.submitOrder(b.newOrder(fmt.Sprint("wd_0", i), payeeAddress("earlier"), 1))
 				}
 				b.runRounds()
-				b.submitOrder(b.newOrder("wd_1", payeeAddress("customer"), 100))
 			},
+			submit: func(b *testEnv, id string) { b.submitOrder(b.newOrder(id, payeeAddress("customer"), 100)) },
 			end: func(b *testEnv) {
 				b.mineAndProve(6)
 				b.runRounds()
-				b.mineAndProve(6)
 			},
 		},
 		dispatch.WaitFreeze: {
 			begin: func(b *testEnv) {
 				b.putFreeze(freeze.Freeze{
 					Scope: freeze.ScopeCustomer, OrgID: b.org, CustomerID: "ann", Source: freeze.SourceOperator,
-					Actor: audit.Operator("op"),
+					Actor: operatorActor,
 				})
-				pay(b)
 			},
-			end:   func(b *testEnv) { b.liftFreezes() },
-			other: payOther,
+			end: func(b *testEnv) { b.liftFreezes() }, other: payOther,
 		},
 		dispatch.WaitQuarantine: {
 			begin: func(b *testEnv) {
 				b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 					return mint.Quarantine(ctx, tx, usdc, "its events lie")
 				})
-				pay(b)
 			},
 			end: func(b *testEnv) {
 				b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-					return mint.ReleaseQuarantine(ctx, tx, usdc, audit.Operator("op"), "looked at")
+					return mint.ReleaseQuarantine(ctx, tx, usdc, operatorActor, "looked at")
 				})
 			},
 			other: payNative,
 		},
-		dispatch.WaitPaused: {
-			begin: func(b *testEnv) {
-				refuse(b, "paused", to, b.treasury.Address)
-				pay(b)
-			},
-			end:   func(b *testEnv) { refuse(b, "", to, b.treasury.Address) },
-			other: payNative,
-		},
+		dispatch.WaitPaused: {begin: refuse("paused", waitingPayee), end: refuse("", waitingPayee), other: payNative},
 		dispatch.WaitSimulation: {
-			begin: func(b *testEnv) {
-				refuse(b, "blocked", b.treasury.Address)
-				b.submitInternal(b.newSweep("wd_1", b.depositWallet("ann", coin, 100), 100))
+			begin: refuse("blocked"),
+			submit: func(b *testEnv, id string) {
+				b.submitInternal(b.newSweep(id, b.depositWallet("payer of "+id, coin, 100), 100))
 			},
-			end:   func(b *testEnv) { refuse(b, "", b.treasury.Address) },
-			other: payOther,
+			end: refuse(""), other: payOther,
 		},
 		dispatch.WaitProviders: {
-			begin: func(b *testEnv) {
-				b.chain.Provider(0).SetDown(stopped)
-				pay(b)
-			},
-			end: func(b *testEnv) { b.chain.Provider(0).SetDown(nil) },
+			begin: func(b *testEnv) { b.chain.Provider(0).SetDown(stopped) },
+			end:   func(b *testEnv) { b.chain.Provider(0).SetDown(nil) },
 		},
-		dispatch.WaitSigner:   bySigner(stopped),
-		dispatch.WaitClock:    bySigner(&signer.Refusal{Code: signer.RefusedClock, Message: "confirm it"}),
-		dispatch.WaitFeeLimit: feeLimit,
+		dispatch.WaitSigner: refusedBySigner(stopped, nil),
+		dispatch.WaitClock: refusedBySigner(
+			&signer.Refusal{Code: signer.RefusedClock, Message: "confirm it"}, nil,
+		),
+		dispatch.WaitFeeLimit: refusedBySigner(
+			&signer.Refusal{Code: signer.FeeLimit, Message: "feeDayMax"}, sweepOther,
+		),
 		dispatch.WaitError: {
-			begin: func(b *testEnv) {
-				ch := b.chain.ToChain()
-				ch.Sender = brokenSender{ch.Sender, &to}
-				b.worker = dispatch.New(
-					b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{
-						signer.Payment: b.feature,
-					}, dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
-				)
-				pay(b)
-			},
-			end:   func(b *testEnv) { b.newWorker(dispatch.Config{}) },
-			other: payOther,
+			begin: func(b *testEnv) { b.breakPayee(waitingPayee) }, end: restart, other: payOther,
 		},
 	}
+}
+
+// breakPayee makes a Worker whose chain cannot build a transaction that pays an address.
+func (b *testEnv) breakPayee(payee chain.Address) {
+	ch := b.chain.ToChain()
+	ch.Sender = brokenSender{ch.Sender, payee}
+	b.worker = dispatch.New(
+		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
+	)
 }
 
 func newScenarioEnv(t *testing.T, s waitScenario) *testEnv {
@@ -560,9 +547,17 @@ func (b *testEnv) look() {
 	}
 }
 
+// wantWait expects an order in the queue, which waits for a reason.
+func (b *testEnv) wantWait(id string, want dispatch.WaitReason) {
+	b.Helper()
+	if status, waits := b.orderStatus(id); status != dispatch.Queued || waits != string(want) {
+		b.Fatalf("%s: got %s waiting for %q (%s), want it to wait for %q", id, status, waits, b.lastError(id), want)
+	}
+}
+
 // OUT-R9. What the table says of a cause is so: an order that the cause does not concern is paid
-// meanwhile, the order goes on by itself once what ends the cause has happened, and a person who ends
-// it before keeps it unpaid.
+// meanwhile, and an order goes on by itself once what ends the cause has happened. An order that a
+// person ends before that stays unpaid.
 func TestEveryWaitEndsAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	scenarios := waitScenarios()
@@ -574,48 +569,50 @@ func TestEveryWaitEndsAsTheTableSays(t *testing.T) {
 			}
 			continue
 		}
-		if alone := cause.Concerns == dispatch.ConcernsChain || cause.Concerns == dispatch.ConcernsInstallation; s.other == nil && !alone &&
-			cause.Reason != dispatch.WaitSlot {
-			t.Errorf("%s concerns %s, and no test has an order of somebody else", cause.Reason, cause.Concerns)
+		concernsAll := cause.Concerns == dispatch.ConcernsChain || cause.Concerns == dispatch.ConcernsInstallation
+		if s.other == nil && !concernsAll && !s.solana {
+			t.Errorf("%s concerns the %s, and no test has an order of others", cause.Reason, cause.Concerns)
 		}
-		for _, act := range []string{"goes on", "is ended"} {
-			t.Run(fmt.Sprintf("%s %s", cause.Reason, act), func(t *testing.T) {
-				t.Parallel()
-				b := newScenarioEnv(t, s)
+		t.Run(string(cause.Reason), func(t *testing.T) {
+			t.Parallel()
+			b := newScenarioEnv(t, s)
+			if s.begin != nil {
 				s.begin(b)
+			}
+			submit := submitPayment
+			if s.submit != nil {
+				submit = s.submit
+			}
+			submit(b, "wd_1")
+			submit(b, "wd_1_ended")
+			b.look()
+			b.wantWait("wd_1", cause.Reason)
+			b.wantWait("wd_1_ended", cause.Reason)
+			if s.other != nil {
+				s.other(b)
 				b.look()
-				if status, waits := b.orderStatus("wd_1"); status != dispatch.Queued || waits != string(cause.Reason) {
-					t.Fatalf("got %s waiting for %q (%s), want it to wait for %q", status, waits, b.lastError("wd_1"), cause.Reason)
-				}
-				if s.other != nil {
-					s.other(b)
-					b.look()
-					b.wantStatus("wd_2", dispatch.Broadcast)
-					b.wantStatus("wd_1", dispatch.Queued)
-				}
-				want := dispatch.Paid
-				if act == "is ended" {
-					want = dispatch.Recalled
-					if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
-						t.Fatalf("end it: got %v %v, want true", ok, err)
-					}
-				}
-				s.end(b)
-				b.clock.advance(5 * time.Minute)
-				for range 3 {
-					b.look()
-					b.mineAndProve(6)
-				}
+				b.wantStatus("wd_2", dispatch.Broadcast)
+				b.wantStatus("wd_1", dispatch.Queued)
+			}
+			if ok, err := b.worker.CancelOrder(b.ctx, "wd_1_ended", operatorActor); err != nil || !ok {
+				t.Fatalf("end it: got %v %v, want true", ok, err)
+			}
+			s.end(b)
+			b.clock.advance(5 * time.Minute)
+			for range 2 {
 				b.look()
-				b.wantStatus("wd_1", want)
-				if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = 'wd_1'`); (n == 1) != (want == dispatch.Paid) {
-					t.Errorf("got %d slots of an order that is %s", n, want)
-				}
-				if s.other != nil {
-					b.wantStatus("wd_2", dispatch.Paid)
-				}
-			})
-		}
+				b.mineAndProve(6)
+			}
+			b.look()
+			b.wantStatus("wd_1", dispatch.Paid)
+			b.wantStatus("wd_1_ended", dispatch.Recalled)
+			if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE order_id = 'wd_1_ended'`); n != 0 {
+				t.Errorf("got %d slots of what a person ended, want none", n)
+			}
+			if s.other != nil {
+				b.wantStatus("wd_2", dispatch.Paid)
+			}
+		})
 	}
 }
 
@@ -624,23 +621,16 @@ func TestEveryWaitEndsAsTheTableSays(t *testing.T) {
 func TestAnOrderThatFailsForAnUnknownReasonHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
-	ch, payee := b.chain.ToChain(), payeeAddress("wd_2")
-	ch.Sender = brokenSender{ch.Sender, &payee}
-	b.worker = dispatch.New(
-		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
-		dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
-	)
+	b.breakPayee(payeeAddress("wd_2"))
 	b.submitThree()
 	for range 3 {
 		b.look()
-		b.mineAndProve(6)
 	}
-	b.look()
-	b.wantStatus("wd_1", dispatch.Paid)
-	b.wantStatus("wd_3", dispatch.Paid)
-	if status, waits := b.orderStatus("wd_2"); status != dispatch.Queued || waits != string(dispatch.WaitError) ||
-		!strings.Contains(b.lastError("wd_2"), "no such payee") {
-		t.Errorf("got %s waiting for %q (%s), want ERROR", status, waits, b.lastError("wd_2"))
+	b.wantStatus("wd_1", dispatch.Broadcast)
+	b.wantStatus("wd_3", dispatch.Broadcast)
+	b.wantWait("wd_2", dispatch.WaitError)
+	if said := b.lastError("wd_2"); !strings.Contains(said, "no such payee") {
+		t.Errorf("it says %q, want the error", said)
 	}
 }
 
@@ -650,7 +640,7 @@ func TestARefusalForOnePayeeStopsNoOtherPayment(t *testing.T) {
 	for _, c := range dispatch.RefusalCauses() {
 		if c.Concerns != dispatch.ConcernsPayee && c.Concerns != dispatch.ConcernsCustomer &&
 			c.Concerns != dispatch.ConcernsOrder {
-			t.Errorf("%s concerns %s: an order that leaves the queue for it leaves the others behind", c.Code, c.Concerns)
+			t.Errorf("%s concerns the %s, whose other orders stay in the queue", c.Code, c.Concerns)
 		}
 	}
 	b := newTestEnv(t, openPolicy())
@@ -667,6 +657,8 @@ func TestARefusalForOnePayeeStopsNoOtherPayment(t *testing.T) {
 	b.wantStatus("wd_3", dispatch.Broadcast)
 }
 
+var refusalCode = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+(?:Refused|Taken|Failed|Limit|Held)) += "(\w+)"$`)
+
 // The codes of refusals that the service gives are each in the table.
 func TestEveryRefusalOfTheServiceHasACause(t *testing.T) {
 	t.Parallel()
@@ -674,7 +666,7 @@ func TestEveryRefusalOfTheServiceHasACause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes := regexp.MustCompile(`(?m)^\s*(?:const )?(\w+(?:Refused|Taken|Failed|Limit|Held)) += "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
+	codes := refusalCode.FindAllStringSubmatch(string(source), -1)
 	if len(codes) != 8 {
 		t.Errorf("got %d codes, want 8", len(codes))
 	}
@@ -685,4 +677,46 @@ func TestEveryRefusalOfTheServiceHasACause(t *testing.T) {
 			t.Errorf("%s has %d causes, want one", code[1], n)
 		}
 	}
+}
+
+// What a remedy brings ends the waits for it, and no other wait of the wallet.
+func TestARemedyEndsItsOwnWaits(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	remedies := []dispatch.Remedy{
+		dispatch.RemedySweep, dispatch.RemedyTopUp, dispatch.RemedyNonceAccount, dispatch.RemedyConsolidation,
+	}
+	for i, remedy := range remedies {
+		for _, c := range dispatch.WaitCauses() {
+			if !c.Queued || c.Reason == dispatch.WaitNone {
+				continue
+			}
+			id := fmt.Sprintf("wd_%d_%s", i, c.Reason)
+			b.submitOrder(b.newOrder(id, sim.Address("customer"), 1))
+			b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+				_, err := tx.Exec(
+					ctx, `UPDATE dispatch_orders SET waiting_for = $1, missing_amount = $2 WHERE order_id = $3`,
+					c.Reason, missingUnit(c), id,
+				)
+				return err
+			})
+			b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+				return dispatch.EndWaits(ctx, tx, b.treasury.ID, b.name, remedy)
+			})
+			_, waits := b.orderStatus(id)
+			if ended := waits == ""; ended != (c.Remedy == remedy) {
+				t.Errorf("after a %s: the wait for %s ended: %v", remedy, c.Reason, ended)
+			}
+		}
+	}
+}
+
+// missingUnit returns a missing amount for a cause that may have one.
+func missingUnit(c dispatch.WaitCause) *money.Amount {
+	if c.Missing == dispatch.MissingNothing {
+		return nil
+	}
+	one := money.Units(1)
+	return &one
 }

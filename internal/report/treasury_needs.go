@@ -42,7 +42,8 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 			SELECT o.org_id, o.chain, o.wallet_id, CASE c.cause WHEN $2::text THEN n.mint_id ELSE o.mint_id END AS mint_id,
 				c.cause, sum(o.missing_amount) AS short, count(*) AS orders
 			FROM dispatch_orders o JOIN wallets w USING (wallet_id) JOIN native n ON n.chain = o.chain
-			JOIN (SELECT unnest($1::text[]) AS waiting_for, $2::text AS cause UNION ALL SELECT unnest($3::text[]), $4::text) c USING (waiting_for)
+			JOIN (SELECT unnest($1::text[]) AS waiting_for, $2::text AS cause
+				UNION ALL SELECT unnest($3::text[]), $4::text) c USING (waiting_for)
 			WHERE o.status = 'QUEUED' AND o.missing_amount > 0 AND w.purpose = 'TREASURY'
 			GROUP BY 1, 2, 3, 4, 5),
 		-- What customers' addresses still have, the open sweeps included, is on its way.
@@ -57,7 +58,8 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 		FROM reorg_shortfalls s JOIN wallets h USING (wallet_id) JOIN wallets t ON t.org_id = s.org_id AND t.family = h.family AND t.purpose = 'TREASURY'
 		GROUP BY 1, 2, 3, 4
 		ORDER BY 1, 2, 4, 7`,
-		dispatch.ReasonsOf(dispatch.RemedyTopUp), CauseGas, dispatch.ReasonsOf(dispatch.RemedySweep), CauseFunds, CauseShortfall)
+		dispatch.ReasonsOf(dispatch.RemedyTopUp), CauseGas, dispatch.ReasonsOf(dispatch.RemedySweep), CauseFunds,
+		CauseShortfall)
 	if err != nil {
 		return nil, fmt.Errorf("read what treasuries need: %w", err)
 	}
@@ -88,7 +90,8 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 		payments AS (
 			SELECT org_id, chain, wallet_id, mint_id, count(*) AS orders, sum(amount) AS due
 			FROM dispatch_orders
-			WHERE status = 'QUEUED' AND purpose = 'PAYMENT' AND coalesce(waiting_for, '') <> ALL ($1::text[] || $2::text[])
+			WHERE status = 'QUEUED' AND purpose = 'PAYMENT'
+				AND coalesce(waiting_for, '') <> ALL ($1::text[] || $2::text[])
 			GROUP BY 1, 2, 3, 4),
 		uncovered AS (
 			SELECT p.org_id, p.chain, sum(p.orders) AS payments,

@@ -384,7 +384,9 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 		for range hours * 12 {
 			made += y.countSweeps()
 			y.inSystem(func(ctx context.Context, tx pg.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', missing_amount = NULL WHERE status = 'QUEUED'`)
+				_, err := tx.Exec(ctx, `
+					UPDATE dispatch_orders SET waiting_for = 'SIMULATION', missing_amount = NULL
+					WHERE status = 'QUEUED'`)
 				return err
 			})
 			y.now = y.now.Add(5 * time.Minute)
