@@ -35,7 +35,7 @@ run: build ## start the local world and stay in the foreground (ARGS="--keep DIR
 
 # The restore drills need pg_basebackup and pg_dump of the server's version, which the
 # package of a newer one has not.
-UNTESTED = $(if $(PG),-without internal/trial/drill)
+UNTESTED = $(if $(PG),-without internal/testing/trial/drill)
 
 .PHONY: test
 test: setup-test ## format check, vet, generated code, every test, with the race detector where goroutines are (PG=18: on PostgreSQL 18)
@@ -43,11 +43,11 @@ test: setup-test ## format check, vet, generated code, every test, with the race
 	@echo 'vet'
 	@$(GATE) go vet ./...
 	@echo 'test (generated code is checked by the packages that embed it)'
-	@$(GATE) go run ./internal/trial/gate $(UNTESTED)
+	@$(GATE) go run ./internal/testing/trial/gate $(UNTESTED)
 
 .PHONY: test-short
 test-short: setup-test ## what needs no chain and takes no long time, without the race detector
-	@$(GATE) go run ./internal/trial/gate -short
+	@$(GATE) go run ./internal/testing/trial/gate -short
 
 .PHONY: build
 build: setup ## build bin/coffer
@@ -89,37 +89,37 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 .PHONY: crash
 crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAULTS=kill,signer,postgres,cut,stop CHAINS=ethereum,solana,bitcoin WORLDS=3)
-	@go build -o bin/crash.trial ./internal/trial/crashes/run
+	@go build -o bin/crash.trial ./internal/testing/trial/crashes/run
 	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' CHAINS='$(CHAINS)' WORLDS='$(WORLDS)' bin/crash.trial
 
 .PHONY: drill
 drill: setup ## restore old backups, lost journals and seeds as the runbook says, promote standbys (DRILL=backup,solana,bitcoin,standby,lagging)
-	@go build -o bin/drill.trial ./internal/trial/drill/run
+	@go build -o bin/drill.trial ./internal/testing/trial/drill/run
 	@DRILL='$(DRILL)' bin/drill.trial
 
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
-	@go test -c -o bin/soak.test ./internal/trial/soak
+	@go test -c -o bin/soak.test ./internal/testing/trial/soak
 	@GOGC=400 bin/soak.test -test.run '^TestSoak$$' -test.parallel 4 -test.timeout 0 \
 		-soak.seed $(or $(SEED),0) -soak.runs $(or $(RUNS),300) -soak.steps $(or $(STEPS),220)
 
 .PHONY: bench
 bench: setup ## measure beside the machine's own limits, print the table (ONLY=transfers,alone FOR=15s BENCH_CUSTOMERS=10000000)
-	@go build -o bin/bench.trial ./internal/trial/bench
+	@go build -o bin/bench.trial ./internal/testing/trial/bench
 	@ONLY='$(ONLY)' FOR='$(FOR)' BENCH_CUSTOMERS='$(BENCH_CUSTOMERS)' bin/bench.trial
 
 .PHONY: mutants
-mutants: setup-test ## plant deliberate defects, show the test that finds each (MUTANTS=a,b SAMPLE=40 SEED=7 IN=./internal/trial/soak JOBS=2 AGAIN=1)
-	@go build -o bin/mutants.trial ./internal/trial/mutants
+mutants: setup-test ## plant deliberate defects, show the test that finds each (MUTANTS=a,b SAMPLE=40 SEED=7 IN=./internal/testing/trial/soak JOBS=2 AGAIN=1)
+	@go build -o bin/mutants.trial ./internal/testing/trial/mutants
 	@bin/mutants.trial -only '$(MUTANTS)' -sample $(or $(SAMPLE),0) -seed $(or $(SEED),0) -in '$(IN)' -jobs $(or $(JOBS),2) $(if $(AGAIN),-again)
 
 .PHONY: race
 race: setup ## two processes go for one balance, key, approval and wallet (FOR=10m)
-	@go test -c -o bin/race.test ./internal/trial/race
+	@go test -c -o bin/race.test ./internal/testing/trial/race
 	@bin/race.test -test.run '^TestSixtyFour' -test.timeout 0 -race.for $(or $(FOR),10m)
 
 .PHONY: trials
 trials: setup-test ## the long trials, each once a commit, and their table in docs/SAFETY.md (ONLY=crash,drill SAMPLE=40 MUTANTS=all FOR=10m RUNS=300 SEED=1 AGAIN=1)
-	@go build -o bin/trials.trial ./internal/trial/trials
+	@go build -o bin/trials.trial ./internal/testing/trial/trials
 	@bin/trials.trial -only '$(ONLY)' -sample $(or $(SAMPLE),40) -mutants '$(MUTANTS)' -for '$(FOR)' \
 		-runs $(or $(RUNS),300) -seed $(or $(SEED),0) $(if $(AGAIN),-again)

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/cofferpay/coffer/internal/pg/local"
+	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/migrations"
 	"github.com/cofferpay/coffer/schema"
 )

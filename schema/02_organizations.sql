@@ -28,7 +28,7 @@ CREATE TABLE organization_settings (
     screening_usd_threshold         numeric(38,18),
     two_factor_usd_threshold        numeric(38,18),
     withdraw_severity_threshold     text,
-    -- [{"email", "customerId", "active"}], as internal/org reads and sorts it.
+    -- [{"email", "customerId", "active"}], as internal/identity/org reads and sorts it.
     approval_allowlist              jsonb NOT NULL DEFAULT '[]',
     approval_quorum                 smallint NOT NULL DEFAULT 1,
     customer_swaps_enabled          boolean NOT NULL DEFAULT false,

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 func proxies(texts ...string) Proxies {

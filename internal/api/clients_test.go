@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/contract"
+	"github.com/cofferpay/coffer/internal/testing/contract"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/cofferpay/coffer/internal/event"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
 )
 

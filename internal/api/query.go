@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
 )
 
 // queryBytesMax bounds the query of a request.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/contract"
+	"github.com/cofferpay/coffer/internal/testing/contract"
 )
 
 // released are the documents for which existing clients were made: their facts, without texts. They

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/docs"
-	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // surface is one interface: a table of routes, a credential, a document. The operators' calls are

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/verify"
 )
 

@@ -19,17 +19,17 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/cofferpay/coffer/internal/api"
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/solana"
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/inbound"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/org"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/inbound"
 	"github.com/cofferpay/coffer/internal/signer/remote"
-	"github.com/cofferpay/coffer/internal/whitelist"
 )
 
 // Config holds all settings of an installation. It is read from a TOML file; each secret is in a

@@ -12,8 +12,8 @@ import (
 
 	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price/chainlink"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // newSoundConfig returns a valid configuration.

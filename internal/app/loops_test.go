@@ -9,9 +9,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/service/servicetest"
-	"github.com/cofferpay/coffer/internal/trial/harness"
+	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 )
 
 // onCatalogue returns the configuration of all chains of a network that the catalogue has, with

@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/audit"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/risk/ofac"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // Risk configures which providers screen senders and destinations, and what a missing answer means.

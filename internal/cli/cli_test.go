@@ -12,9 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/cofferpay/coffer/internal/event"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/id/idtest"
+	"github.com/cofferpay/coffer/internal/platform/id/idtest"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // run runs a command line in a folder without a local world.

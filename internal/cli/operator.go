@@ -7,9 +7,9 @@ import (
 
 	operators "github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/report"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 type operatorCmd struct {

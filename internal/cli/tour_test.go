@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 // The whole tour, from the first address to the last check, on the three real chains of make run.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/org"
-	"github.com/cofferpay/coffer/internal/pagination"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/whitelist"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 type whitelistCmd struct {

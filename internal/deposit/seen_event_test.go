@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/webhook"
 )
 

@@ -3,7 +3,7 @@ package deposit
 import (
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/statediagram"
+	"github.com/cofferpay/coffer/internal/testing/statediagram"
 	"github.com/cofferpay/coffer/webhook"
 )
 

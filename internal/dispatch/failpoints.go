@@ -1,7 +1,7 @@
 package dispatch
 
 import (
-	"github.com/cofferpay/coffer/internal/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 

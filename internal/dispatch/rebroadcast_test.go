@@ -6,7 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/dispatch"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 // Rule WD-7: one provider accepts everything and passes nothing on; the other one is full for a

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/cofferpay/coffer/internal/failpoint"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )

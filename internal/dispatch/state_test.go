@@ -3,7 +3,7 @@ package dispatch
 import (
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/statediagram"
+	"github.com/cofferpay/coffer/internal/testing/statediagram"
 )
 
 func TestStatesAreDrawnFromTheTable(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 
-	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // KeyPrefix begins every key of one kind, so that each listener recognizes the keys of the other.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/freeport"
+	"github.com/cofferpay/coffer/internal/platform/freeport"
 )
 
 // outageProxy forwards the service's connections to the node of a chain, byte for byte. It answers

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 func get(t *testing.T, h http.Handler, path string) (int, Readiness) {

@@ -3,7 +3,7 @@ package ops
 import (
 	"runtime/debug"
 
-	"github.com/cofferpay/coffer/internal/event"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Version describes the running program.

@@ -3,8 +3,8 @@
 package policy
 
 import (
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/freeze"
 )
 
 // CheckFrozen refuses money that leaves the balance of a frozen customer or organization.

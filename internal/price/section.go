@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
 )
 
 // Section is the section of one source in the configuration, which builds the source. The package of

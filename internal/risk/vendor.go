@@ -6,10 +6,10 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/httpjson"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // Vendor is the section of one provider in the configuration, which builds the provider. The

@@ -3,7 +3,7 @@ package service
 import (
 	"context"
 
-	"github.com/cofferpay/coffer/internal/audit"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/sweep"

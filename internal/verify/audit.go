@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cofferpay/coffer/internal/audit"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 // checkAuditChain recomputes the end of the audit log's chain, and another range of its earlier

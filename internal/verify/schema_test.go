@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 // The migrations create the list of guards that the checker compares with. make generate writes it

@@ -11,12 +11,12 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/sweep"
-	"github.com/cofferpay/coffer/internal/trial/harness"
+	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 )
 
 // sweeper replaces the service's sweeper by one that only the test runs and that sweeps on demand

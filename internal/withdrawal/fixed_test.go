@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/ledger"
-	"github.com/cofferpay/coffer/internal/pg"
-	"github.com/cofferpay/coffer/internal/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 // No role of the program and not even the owner can make another payment of an accepted withdrawal,

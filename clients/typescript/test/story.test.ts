@@ -1,5 +1,5 @@
 // Plays an integrator against a local world: COFFER_LOCAL names its description and
-// COFFER_PROGRAM the program whose faucet pays. internal/trial/integrate starts both.
+// COFFER_PROGRAM the program whose faucet pays. internal/testing/trial/integrate starts both.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -26,7 +26,7 @@ async function until<T>(what: string, look: () => Promise<T | undefined> | T | u
 test("a customer pays in and is paid out, told by webhooks that verify", async () => {
   const file = process.env.COFFER_LOCAL;
   const program = process.env.COFFER_PROGRAM;
-  assert.ok(file !== undefined && program !== undefined, "go test ./internal/trial/integrate runs this test, with a world for it");
+  assert.ok(file !== undefined && program !== undefined, "go test ./internal/testing/trial/integrate runs this test, with a world for it");
   const world = JSON.parse(await readFile(file, "utf8")) as { baseUrl: string; apiKey: string };
   const coffer = new Coffer({ baseUrl: world.baseUrl, apiKey: world.apiKey });
   const { keys } = await coffer.listWebhookKeys();

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 // PostWithCauses calls InsertCauses and then ledger.Post.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
-	"github.com/cofferpay/coffer/internal/config"
+	"github.com/cofferpay/coffer/internal/platform/config"
 	"github.com/cofferpay/coffer/internal/price"
 )
 

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // Name is the name of the source in quotes.

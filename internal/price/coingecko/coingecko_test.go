@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 func newFakeService(t *testing.T, status int, body string, look func(r *http.Request)) *httpjson.Client {

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // Config is the section of the source.

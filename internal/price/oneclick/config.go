@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
 	"github.com/cofferpay/coffer/internal/price"
 )
 

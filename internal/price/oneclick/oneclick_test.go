@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/httpjson"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
 )
 
 const (

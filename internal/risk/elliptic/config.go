@@ -5,10 +5,10 @@ import (
 	"math/big"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/config"
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/config"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // rateUsual is below the documented limit, because there may be several processes.

@@ -22,9 +22,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/seal"
 )
 
 // URL is the address of the service.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/config"
+	"github.com/cofferpay/coffer/internal/platform/config"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 

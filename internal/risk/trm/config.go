@@ -1,7 +1,7 @@
 package trm
 
 import (
-	"github.com/cofferpay/coffer/internal/httpjson"
+	"github.com/cofferpay/coffer/internal/platform/httpjson"
 	"github.com/cofferpay/coffer/internal/risk"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/cofferpay/coffer/internal/seal"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 func init() { scryptLogN = 10 }

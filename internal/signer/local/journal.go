@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/id"
+	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 )

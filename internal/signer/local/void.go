@@ -3,7 +3,7 @@ package local
 import (
 	"context"
 
-	"github.com/cofferpay/coffer/internal/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 

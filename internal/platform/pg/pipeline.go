@@ -1,0 +1,125 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cofferpay/coffer/internal/platform/trace"
+)
+
+// The COMMIT that is sent with other statements is prepared under a name that ends in "commit", so
+// that an observer of the connection can recognize it.
+const (
+	commitName = "write and commit"
+	commitSQL  = "commit"
+)
+
+// actAsOrgSQL follows the begin. It makes plans generic and index-based, for two reasons. A session
+// keeps the plans that it made while there was little data. A plan for just the arrays of this
+// statement looks cheaper than one for ten of each, and making it costs more than the look-ups.
+const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
+	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// InOrgPipelined does what InOrg does in two round trips. It is for small functions that are called
+// often, whose statements use a key and are planned once per session. queueReads queues the reads,
+// which are sent with the begin. decide runs once they are answered, decides, and queues the
+// writes, which are sent with the COMMIT. If decide queues nothing, the transaction ends and
+// nothing is written.
+//
+// Both functions may run more than once, as the function of InOrg may. The statements sent with the
+// COMMIT must have no functions that receive their answers, because these might run after it. Once
+// they are sent, the caller's context no longer ends the wait. A refusal of any of them, or of the
+// COMMIT, proves that nothing was committed. If no answer comes, the error wraps ErrCommitUnknown
+// and nothing is run again.
+func (db *DB) InOrgPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error) {
+	if ctx.Value(insideKey{}) != nil {
+		panic("pg: a transaction was opened inside a transaction")
+	}
+	if !isOrgID(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	ctx, span := trace.StartChild(ctx, "transaction")
+	defer func() { span.End(err) }()
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, org, queueReads, decide) }), true)
+}
+
+// runPipelined makes one attempt. canRetry says that nothing happened and that another attempt may
+// be made.
+func (db *DB) runPipelined(
+	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error, canRetry bool) {
+	release, err := acquireSlot(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err), false
+	}
+	defer release()
+	conn, err := db.pool.Acquire(ctx)
+	if err == nil {
+		defer func() { db.releaseConn(ctx, conn) }()
+		_, err = conn.Conn().Prepare(ctx, commitName, commitSQL)
+	}
+	if err != nil {
+		return fmt.Errorf("begin: %w", markNoConnection(ctx, err)), isBeginRetryable(err)
+	}
+	b := &pgx.Batch{}
+	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
+	b.Queue(actAsOrgSQL, org)
+	queueReads(b)
+	now := db.clock().UTC().Truncate(time.Microsecond)
+	begun := conn.SendBatch(ctx, b)
+	if err := begun.Close(); err != nil {
+		refused, isPgErr := errors.AsType[*pgconn.PgError](err)
+		return err, db.countRetry(err) || isPgErr && strings.HasPrefix(refused.Code, "57P") ||
+			!isPgErr && conn.Conn().IsClosed() && ctx.Err() == nil
+	}
+
+	rows := &pgx.Batch{}
+	if err := decide(context.WithValue(ctx, insideKey{}, true), Tx{Tx: begun.Tx(), Now: now}, rows); err != nil {
+		return err, db.countRetry(err)
+	}
+	if err := ctx.Err(); err != nil || rows.Len() == 0 {
+		return err, false
+	}
+	if conn.Conn().IsClosed() {
+		return errors.New("commit: the connection was lost before"), false
+	}
+	var answer string
+	rows.Queue(commitName).Exec(func(tag pgconn.CommandTag) error { answer = tag.String(); return nil })
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.conf.StatementTimeout+commitMax)
+	defer cancel()
+	err = conn.SendBatch(patient, rows).Close()
+	_, unsent := errors.AsType[pgx.ErrPreprocessingBatch](err)
+	switch {
+	case err == nil && answer == "ROLLBACK":
+		return fmt.Errorf("commit: %w", pgx.ErrTxCommitRollback), false
+	case err == nil:
+		return nil, false
+	case unsent || isRolledBack(err):
+		return err, db.countRetry(err)
+	default:
+		db.commitsUnknown.Add(1)
+		return fmt.Errorf("%w: %w", ErrCommitUnknown, err), false
+	}
+}
+
+// releaseConn ends a transaction that is still open, so that the connection returns to the pool
+// clean or not at all.
+func (db *DB) releaseConn(ctx context.Context, conn *pgxpool.Conn) {
+	if c := conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackMax)
+		defer cancel()
+		_, _ = c.Exec(clean, "rollback")
+	}
+	conn.Release() // closes a connection that is still in a transaction
+}

@@ -1,0 +1,225 @@
+package arch
+
+// layer is a layer of the architecture. Code may use the layers below its own, never those above,
+// and packages of its own layer only where neighbourImports says so.
+type layer int
+
+const (
+	public      layer = iota // what integrators import; independent of the service
+	words                    // values and vocabulary, pure
+	foundations              // I/O that is independent of deposits and payments
+	core                     // used by every feature
+	gates                    // the only ways in and out
+	features                 // the features of the business
+	reporting                // above the features, reading only
+	assembly                 // service: builds the features and their loops from parts, so it knows no adapter
+	adapters                 // implementations of a port in the parent package
+	surfaces                 // translate and decide nothing
+	wiring                   // app: gives service its parts
+	world                    // the local world, which runs app
+	commands                 // the subcommands, above wiring and world
+	program                  // main
+	watch                    // this package: above everything, imported by nothing
+)
+
+var layerNames = [...]string{
+	"public", "words", "foundations", "core", "gates", "features", "reporting", "assembly", "adapters",
+	"surfaces", "wiring", "world", "commands", "program", "watch",
+}
+
+func (f layer) String() string { return layerNames[f] }
+
+// neighbourImports says in which layers a package may import packages of the same layer. In the
+// other layers every package must stay replaceable and readable by itself. Two features that need
+// each other meet through a one-method interface that app wires.
+var neighbourImports = map[layer]bool{
+	public: true, words: true, foundations: true, core: true, world: true, watch: true,
+}
+
+// capability lets a package do what its layer may not.
+type capability uint
+
+const (
+	mayHTTP  capability = 1 << iota // import net/http
+	mayFloat                        // use floating point, for display or metrics, never for money
+	mayKeys                         // hold private keys of chains, or sign with them
+	mayRand                         // import math/rand, for jitter or scripted chaos, never for ids or secrets
+	testOnly                        // only tests may import it
+)
+
+// httpLayers may import net/http without a capability: they communicate with the outside.
+var httpLayers = map[layer]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
+
+// pkg is one package: its folder under the module root, its layer, and what it may do in addition.
+type pkg struct {
+	dir          string
+	layer        layer
+	capabilities capability
+}
+
+// packages lists every folder with Go files once.
+var packages = []pkg{
+	{"webhook", public, 0},
+	{"client", public, mayRand},
+
+	{"docs", words, 0},
+	{"internal/money", words, 0},
+	{"internal/fault", words, 0},
+	{"internal/platform/id", words, 0},
+	{"internal/platform/id/idtest", words, testOnly},
+	{"internal/platform/pagination", words, 0},
+	{"internal/chain", words, 0},
+	{"internal/platform/failpoint", words, 0},
+	{"internal/platform/config", words, 0},
+	{"internal/chain/quorum", words, 0},
+	{"internal/chain/fifo", words, 0},
+	{"internal/chain/chaintest", words, testOnly},
+	{"internal/testing/contract", words, testOnly},
+	{"internal/chain/evm/evmtx", words, 0},
+	{"internal/chain/solana/solanatx", words, 0},
+	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
+	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
+	{"internal/chain/catalogue", words, 0},
+
+	{"schema", foundations, 0},
+	{"migrations", foundations, 0},
+	{"internal/platform/pg", foundations, mayRand},
+	{"internal/platform/freeport", foundations, mayRand},
+	{"internal/platform/pg/local", foundations, 0},
+	{"internal/platform/pg/lockorder", foundations, testOnly},
+	{"internal/platform/pg/pgtest", foundations, testOnly},
+	{"internal/testing/statediagram", foundations, testOnly},
+	{"internal/platform/jobs", foundations, 0},
+	{"internal/platform/seal", foundations, 0},
+	{"internal/platform/groupcommit", foundations, 0},
+	{"internal/platform/trace", foundations, 0},
+	{"internal/platform/inbound", foundations, 0},
+	{"internal/platform/httpjson", foundations, mayHTTP},
+	{"internal/chain/endpoint", foundations, mayHTTP},
+	{"internal/chain/endpoint/fakerpc", foundations, testOnly | mayHTTP},
+	{"internal/localworld/tied", foundations, 0},
+	{"internal/localworld/anvil", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/anvil/anviltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/evmtoken", foundations, 0},
+	{"internal/localworld/surfpool", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/surfpool/surfpooltest", foundations, testOnly | mayKeys},
+	{"internal/localworld/banktest", foundations, testOnly},
+	{"internal/localworld/btcd", foundations, mayHTTP | mayKeys},
+	{"internal/localworld/btcd/btcdtest", foundations, testOnly | mayKeys},
+
+	{"internal/mint", core, 0},
+	{"internal/identity/org", core, 0},
+	{"internal/identity", core, 0},
+	{"internal/identity/apikey", core, 0},
+	{"internal/identity/operator", core, 0},
+	{"internal/identity/changerequest", core, 0},
+	{"internal/identity/member", core, 0},
+	{"internal/customer", core, 0},
+	{"internal/ledger", core, 0},
+	{"internal/ledger/ledgertest", core, testOnly},
+	{"internal/webhooks/event", core, 0},
+	{"internal/control/audit", core, 0},
+	{"internal/price", core, 0},
+	{"internal/risk", core, 0},
+	{"internal/wallet", core, 0},
+	{"internal/utxo", core, 0},
+	{"internal/control/whitelist", core, 0},
+	{"internal/signer", core, mayKeys},
+	{"internal/signer/keys", core, mayKeys},
+	{"internal/signer/signertest", core, testOnly | mayKeys},
+	{"internal/signer/mirror", core, 0},
+	{"internal/control/freeze", core, 0},
+	{"internal/request", core, 0},
+	{"internal/policy", core, 0},
+	{"internal/control/finality", core, 0},
+
+	{"internal/scan", gates, 0},
+	{"internal/dispatch", gates, 0},
+	{"internal/webhooks/delivery", gates, mayHTTP | mayRand},
+
+	{"internal/deposit", features, 0},
+	{"internal/withdrawal", features, 0},
+	{"internal/sweep", features, 0},
+	{"internal/transfer", features, 0},
+	{"internal/rescue", features, 0},
+
+	{"internal/verify", reporting, 0},
+	{"internal/report", reporting, 0},
+
+	{"internal/service", assembly, 0},
+	{"internal/service/servicetest", surfaces, testOnly},
+
+	{"internal/chain/evm", adapters, 0},
+	{"internal/chain/bitcoin", adapters, 0},
+	{"internal/chain/sim", adapters, mayRand},
+	{"internal/chain/solana", adapters, 0},
+	{"internal/signer/local", adapters, mayKeys},
+	{"internal/signer/remote", adapters, 0},
+	{"internal/platform/trace/otlp", adapters, mayFloat},
+	{"internal/risk/chainalysis", adapters, 0},
+	{"internal/risk/trm", adapters, 0},
+	{"internal/risk/elliptic", adapters, 0},
+	{"internal/risk/ofac", adapters, 0},
+	{"internal/risk/oracle", adapters, 0},
+	{"internal/risk/risktest", adapters, testOnly},
+	{"internal/price/chainlink", adapters, 0},
+	{"internal/price/coingecko", adapters, 0},
+	{"internal/price/oneclick", adapters, 0},
+	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
+
+	{"internal/api", surfaces, 0},
+	{"internal/ops", surfaces, mayFloat},
+
+	{"internal/app", wiring, mayFloat},
+	{"internal/localworld/tour", world, 0},
+	{"internal/localworld/caller", core, testOnly},
+	{"internal/localworld", world, mayFloat | mayKeys},
+	{"internal/cli", commands, mayFloat},
+	{"cmd/coffer", program, 0},
+	{"internal/testing/trial/browser", foundations, testOnly},
+	{"internal/testing/trial/population", foundations, testOnly},
+	{"internal/testing/trial/harness", world, testOnly},
+	{"internal/testing/trial/binary", foundations, testOnly},
+	{"internal/testing/trial/forks", watch, testOnly | mayKeys | mayRand},
+	{"internal/testing/trial/flagged", watch, testOnly | mayKeys},
+	{"internal/testing/trial/utxo", watch, testOnly},
+	{"internal/testing/trial/race", world, testOnly},
+	{"internal/testing/trial/nonceaccounts", watch, testOnly | mayKeys},
+	{"internal/testing/trial/tokens", world, testOnly},
+	{"internal/testing/trial/soak", world, testOnly | mayKeys},
+	{"internal/testing/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
+	{"internal/testing/trial/integrate", watch, testOnly | mayHTTP},
+	{"internal/testing/trial/commit", foundations, testOnly},
+	{"internal/testing/trial/mutants", watch, testOnly},
+	{"internal/testing/trial/trials", watch, testOnly},
+	{"internal/testing/trial/gate", watch, testOnly | mayFloat},
+	{"internal/testing/trial/oracle", watch, mayHTTP},
+	{"internal/testing/trial/roles", watch, testOnly | mayHTTP},
+	{"internal/testing/trial/upgrade", watch, testOnly | mayHTTP | mayFloat},
+	{"internal/testing/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
+	{"internal/testing/trial/crashes/run", watch, testOnly},
+	{"internal/testing/trial/drill", watch, testOnly | mayHTTP | mayFloat},
+	{"internal/testing/trial/drill/run", watch, testOnly},
+	{"internal/testing/arch", watch, 0},
+}
+
+// exception is a justified import that the layers forbid. An exception that no code uses any more
+// fails the test.
+type exception struct{ from, to, reason string }
+
+var exceptions = []exception{}
+
+// importers names the only packages whose code, except for tests, may import the ones on the left.
+// Adapters need no line here: only app imports them.
+var importers = map[string][]string{
+	"internal/service": {"internal/app", "internal/cli"},
+	"internal/localworld/anvil": {
+		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/crashes",
+		"internal/testing/trial/forks",
+	},
+	"internal/localworld/btcd": {"internal/localworld", "internal/localworld/btcd/btcdtest"},
+	"internal/localworld/evmtoken": {
+		"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour",
+		"internal/testing/trial/crashes", "internal/testing/trial/forks",
+	},
+}

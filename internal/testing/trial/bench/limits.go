@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/groupcommit"
+	"github.com/cofferpay/coffer/internal/platform/pg/local"
+)
+
+const pageBytes = 8 << 10
+
+// benchDisk overwrites a page and waits until it is on the disk.
+func benchDisk(_ context.Context, w *benchEnv) error {
+	f, err := os.Create(filepath.Join(w.dir, "page"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	page := make([]byte, pageBytes)
+	var took durations
+	for end := time.Now().Add(w.duration / 5); time.Now().Before(end); {
+		began := time.Now()
+		if _, err := f.WriteAt(page, 0); err != nil {
+			return err
+		}
+		if err := dataSync(f); err != nil {
+			return err
+		}
+		took = append(took, time.Since(began))
+	}
+	w.table.syncMedian = took.percentile(0.5)
+	w.table.addRow(row{
+		figure: "fdatasync of one page",
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+		),
+	})
+	return nil
+}
+
+var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
+
+// benchPgbench runs the benchmark that PostgreSQL ships, where it is installed.
+func benchPgbench(ctx context.Context, w *benchEnv) error {
+	program, err := benchProgram()
+	if err != nil {
+		w.table.addRow(row{figure: "pgbench, tpcb-like", result: err.Error()})
+		return nil
+	}
+	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE pgbench`); err != nil {
+		return err
+	}
+	url := w.cluster.SuperURL("pgbench")
+	if output, err := exec.CommandContext(ctx, program, "-i", "-q", "-s", "20", url).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, output)
+	}
+	for _, clients := range []int{1, 8} {
+		args := []string{
+			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T",
+			strconv.Itoa(max(1, int(w.duration.Seconds()))), url,
+		}
+		cpuBefore := w.readCPUTime()
+		output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		work := w.readCPUTime().subtract(cpuBefore)
+		found := tps.FindSubmatch(output)
+		if found == nil {
+			return fmt.Errorf("pgbench said %s", output)
+		}
+		n, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			return err
+		}
+		perTransaction := time.Duration(max(1, n*max(1, w.duration.Seconds())))
+		w.table.addRow(row{
+			figure: fmt.Sprintf("pgbench, tpcb-like, %d clients", clients), result: fmt.Sprintf("%.0f/s", n),
+			compared: fmt.Sprintf(
+				"CPU each: %s here, %s in the database", formatDuration(work.process/perTransaction),
+				formatDuration(work.database/perTransaction),
+			),
+		})
+		w.table.tpcb8 = n
+	}
+	return nil
+}
+
+// benchProgram looks for pgbench next to the server's other programs and then in the path.
+func benchProgram() (string, error) {
+	if dir, err := local.FindBinaries(); err == nil {
+		if path := filepath.Join(dir, "pgbench"); exec.Command(path, "--version").Run() == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath("pgbench")
+	if err != nil {
+		return "", errors.New("not installed")
+	}
+	return path, nil
+}
+
+// benchBareWriter measures the least that a writer of transfers can do: one connection, two tables,
+// no organization, no key, no event, no HTTP.
+func benchBareWriter(ctx context.Context, w *benchEnv) error {
+	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE bare`); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, w.cluster.SuperURL("bare"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, fmt.Sprintf(`
+		CREATE TABLE accounts (id bigint PRIMARY KEY, balance numeric(78,0) NOT NULL CHECK (balance >= 0));
+		CREATE TABLE transfers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+			debit bigint NOT NULL, credit bigint NOT NULL, amount numeric(78,0) NOT NULL, at timestamptz NOT NULL);
+		INSERT INTO accounts SELECT n, %d FROM generate_series(0, %d) n;
+		ANALYZE accounts`, customerUnits, customers))
+	if err != nil {
+		return err
+	}
+	line := groupcommit.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
+	line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []groupcommit.Answer[struct{}] {
+		answers := make([]groupcommit.Answer[struct{}], len(asked))
+		if err := writeTransfers(ctx, conn, asked); err != nil {
+			for i := range answers {
+				answers[i].Err = err
+			}
+		}
+		return answers
+	}
+	for _, c := range []struct {
+		name string
+		hot  bool
+	}{{"spread", false}, {"on one account", true}} {
+		took, n, err := runCallers(ctx, connections, w.duration, func(ctx context.Context, _ int) error {
+			debit, credit := rand.Int64N(customers), rand.Int64N(customers)
+			if c.hot {
+				credit = customers
+			} else if debit == credit {
+				credit = (credit + 1) % customers
+			}
+			_, err := line.SubmitAndWait(ctx, [2]int64{debit, credit})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		w.table.addRow(row{
+			figure: "bare group-commit writer, 64 callers, " + c.name, result: fmt.Sprintf("%.0f/s", n),
+			compared: fmt.Sprintf(
+				"p50 %s, p99 %s", formatDuration(took.percentile(0.5)), formatDuration(took.percentile(0.99)),
+			),
+		})
+		if !c.hot {
+			w.table.bareWriter = n
+		}
+	}
+	return nil
+}
+
+// writeTransfers writes one transaction of the bare writer.
+func writeTransfers(ctx context.Context, conn *pgx.Conn, asked [][2]int64) error {
+	n := len(asked)
+	debits, credits, amounts := make([]int64, n), make([]int64, n), make([]money.Amount, n)
+	delta := map[int64]int64{}
+	for i, a := range asked {
+		debits[i], credits[i], amounts[i] = a[0], a[1], money.Units(1)
+		delta[a[0]]--
+		delta[a[1]]++
+	}
+	ids, deltas := make([]int64, 0, len(delta)), make([]int64, 0, len(delta))
+	for id, d := range delta {
+		ids, deltas = append(ids, id), append(deltas, d)
+	}
+	b := &pgx.Batch{}
+	b.Queue(`BEGIN`)
+	b.Queue(`SELECT balance FROM accounts WHERE id = ANY ($1) ORDER BY id FOR UPDATE`, ids)
+	b.Queue(
+		`INSERT INTO transfers (debit, credit, amount, at) SELECT d, c, a, now() FROM unnest($1::bigint[], $2::bigint[], $3::numeric[]) AS t (d, c, a)`,
+		debits, credits, amounts,
+	)
+	b.Queue(
+		`UPDATE accounts SET balance = balance + m.d FROM unnest($1::bigint[], $2::bigint[]) AS m (id, d) WHERE accounts.id = m.id`,
+		ids, deltas,
+	)
+	b.Queue(`COMMIT`)
+	return conn.SendBatch(ctx, b).Close()
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/textproto"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	connections = 64
+	warmUp      = 3 // the part of the time before the count begins
+)
+
+// runCallers lets n callers call as often as they can, and counts the answers after a warm-up. do
+// gets the number of its caller.
+func runCallers(
+	ctx context.Context, n int, duration time.Duration, call func(ctx context.Context, caller int) error,
+) (durations, float64, error) {
+	var counting, finished atomic.Bool
+	took := make([]durations, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			for !finished.Load() && ctx.Err() == nil {
+				began := time.Now()
+				if errs[i] = call(ctx, i); errs[i] != nil {
+					finished.Store(true)
+					return
+				}
+				if counting.Load() {
+					took[i] = append(took[i], time.Since(began))
+				}
+			}
+		})
+	}
+	sleepContext(ctx, duration/warmUp)
+	counting.Store(true)
+	began := time.Now()
+	sleepContext(ctx, duration)
+	counting.Store(false)
+	counted := time.Since(began)
+	finished.Store(true)
+	wg.Wait()
+	var samples durations
+	for _, s := range took {
+		samples = append(samples, s...)
+	}
+	for _, err := range append(errs, ctx.Err()) {
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return samples, perSecond(len(samples), counted), nil
+}
+
+func sleepContext(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// httpCaller is a connection that posts transfers with as little work as possible: the bench
+// measures the service.
+type httpCaller struct {
+	conn         net.Conn
+	reader       *bufio.Reader
+	headerReader *textproto.Reader
+	key          string
+	n            int
+	name         string
+	made         *atomic.Int64 // by all callers
+}
+
+func (w *benchEnv) newCaller(ctx context.Context, name string) (*httpCaller, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", w.address)
+	if err != nil {
+		return nil, err
+	}
+	reader := bufio.NewReader(conn)
+	return &httpCaller{
+		conn: conn, reader: reader, headerReader: textproto.NewReader(reader), key: w.key.Reveal(), name: name,
+		made: &w.made,
+	}, nil
+}
+
+type party struct {
+	CustomerID string `json:"customerId,omitempty"`
+	Product    string `json:"product,omitempty"`
+}
+
+// postTransfer requests one transfer under its own key and reads the answer.
+func (c *httpCaller) postTransfer(sender, recipient party) error {
+	c.n++
+	body, err := json.Marshal(map[string]any{
+		"idempotencyKey": c.name + "-" + strconv.Itoa(c.n), "mintId": usdc, "amount": "1", "from": sender,
+		"to": recipient,
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(
+		c.conn,
+		"POST /v1/transfers HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		c.key, len(body), body,
+	); err != nil {
+		return err
+	}
+	status, err := c.headerReader.ReadLine()
+	if err != nil {
+		return err
+	}
+	length := -1
+	for {
+		line, err := c.headerReader.ReadLine()
+		if err != nil {
+			return err
+		}
+		if line == "" {
+			break
+		}
+		if value, ok := cutFold(line, "content-length: "); ok {
+			if length, err = strconv.Atoi(value); err != nil {
+				return err
+			}
+		}
+	}
+	if length < 0 {
+		return errors.New("an answer without a length")
+	}
+	answer, err := io.ReadAll(io.LimitReader(c.reader, int64(length)))
+	if err != nil {
+		return err
+	}
+	if len(status) < 12 || status[9:12] != "201" {
+		return fmt.Errorf("%s: %s", status, answer)
+	}
+	c.made.Add(1)
+	return nil
+}
+
+func cutFold(line, prefix string) (string, bool) {
+	if len(line) < len(prefix) {
+		return "", false
+	}
+	for i := range len(prefix) {
+		if line[i]|0x20 != prefix[i]|0x20 {
+			return "", false
+		}
+	}
+	return line[len(prefix):], true
+}
+
+// newCallers opens connections whose keys begin with name.
+func (w *benchEnv) newCallers(ctx context.Context, n int, name string) ([]*httpCaller, func(), error) {
+	connected := make([]*httpCaller, n)
+	hangUp := func() {
+		for _, c := range connected {
+			if c != nil {
+				_ = c.conn.Close()
+			}
+		}
+	}
+	for i := range connected {
+		var err error
+		if connected[i], err = w.newCaller(ctx, fmt.Sprint(name, "-", i)); err != nil {
+			hangUp()
+			return nil, nil, err
+		}
+	}
+	return connected, hangUp, nil
+}
+
+func randomCustomer() party { return party{CustomerID: fmt.Sprint("c", rand.IntN(customers))} }
+
+// benchTransfers measures the whole way of a transfer, from many connections.
+func benchTransfers(ctx context.Context, w *benchEnv) error {
+	for _, c := range []struct {
+		key, name      string
+		hot, numbering bool
+	}{
+		{key: "spread", name: "spread over 10,000 customers"},
+		{key: "hot", name: "all to one product", hot: true},
+		{key: "numbered", name: "spread, while their events are numbered", numbering: true},
+	} {
+		callers, hangUp, err := w.newCallers(ctx, connections, c.key)
+		if err != nil {
+			return err
+		}
+		stop := func() error { return nil }
+		if c.numbering {
+			stop = w.startSequencer(ctx)
+		}
+		cpuBefore, made := w.readCPUTime(), callers[0].made.Load()
+		took, n, err := runCallers(ctx, connections, w.duration, func(_ context.Context, i int) error {
+			sender, recipient := randomCustomer(), randomCustomer()
+			for sender == recipient {
+				recipient = randomCustomer()
+			}
+			if c.hot {
+				recipient = party{Product: "CUSTODIAL"}
+			}
+			return callers[i].postTransfer(sender, recipient)
+		})
+		work := w.readCPUTime().subtract(cpuBefore)
+		perTransfer := time.Duration(max(1, callers[0].made.Load()-made))
+		hangUp()
+		if err = errors.Join(err, stop()); err != nil {
+			return err
+		}
+		r := row{
+			figure: "POST /transfers, 64 connections, " + c.name,
+			result: fmt.Sprintf(
+				"%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
+				formatDuration(took.percentile(0.99)),
+			),
+			compared: fmt.Sprintf("%s; %s; CPU each: %s here, %s in the database", formatRatio(
+				n, w.table.tpcb8, "pgbench at 8 clients",
+			), formatRatio(n, w.table.bareWriter, "the bare writer"),
+				formatDuration(work.process/perTransfer), formatDuration(work.database/perTransfer)),
+		}
+		switch {
+		case c.numbering:
+		case c.hot:
+			r.compared += "; " + formatRatio(n, w.table.spread, "spread")
+			r.target = formatTarget(n >= 0.9*w.table.spread, "0.9 of spread")
+		default:
+			w.table.spread = n
+			r.target = formatTarget(
+				n >= 0.7*w.table.tpcb8 && took.percentile(0.99) < 25*time.Millisecond,
+				"0.7 of pgbench, p99 under 25 ms",
+			)
+		}
+		w.table.addRow(r)
+	}
+	return nil
+}
+
+// startSequencer numbers events, as the service does all the time, until stop is called.
+func (w *benchEnv) startSequencer(ctx context.Context) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	result := make(chan error, 1)
+	s := &event.Sequencer{DB: w.db, Environment: webhook.Test, Listener: nopListener{}}
+	go func() { result <- s.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-result
+	}
+}
+
+type nopListener struct{}
+
+// OnSequenced does nothing.
+func (nopListener) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
+
+// benchSingleCaller measures how long a transfer takes for a single caller.
+func benchSingleCaller(ctx context.Context, w *benchEnv) error {
+	callers, hangUp, err := w.newCallers(ctx, 1, "alone")
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	cpuBefore, made := w.readCPUTime(), w.made.Load()
+	took, n, err := runCallers(ctx, 1, w.duration, func(context.Context, int) error {
+		sender, recipient := randomCustomer(), randomCustomer()
+		for sender == recipient {
+			recipient = randomCustomer()
+		}
+		return callers[0].postTransfer(sender, recipient)
+	})
+	if err != nil {
+		return err
+	}
+	work := w.readCPUTime().subtract(cpuBefore)
+	perTransfer := time.Duration(max(1, w.made.Load()-made))
+	median := took.percentile(0.5)
+	r := row{
+		figure: "POST /transfers, one caller alone",
+		result: fmt.Sprintf(
+			"p50 %s, p99 %s, %.0f/s", formatDuration(median), formatDuration(took.percentile(0.99)), n,
+		),
+		compared: fmt.Sprintf(
+			"CPU each: %s here, %s in the database", formatDuration(work.process/perTransfer),
+			formatDuration(work.database/perTransfer),
+		),
+	}
+	if w.table.syncMedian > 0 {
+		r.compared += fmt.Sprintf("; %.1f times the median fdatasync", median.Seconds()/w.table.syncMedian.Seconds())
+		r.target = formatTarget(median <= 11*w.table.syncMedian, "at most 11 times the median fdatasync")
+	}
+	w.table.addRow(r)
+	return nil
+}

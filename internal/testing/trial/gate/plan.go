@@ -1,0 +1,301 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// raceArgsBytesMax is less than what Linux takes as one argument of a program, 128 KB.
+const raceArgsBytesMax = 100_000
+
+var (
+	// plainEnv is the build that is shipped: see deploy/Containerfile.
+	plainEnv = []string{"CGO_ENABLED=0"}
+	// The race detector needs cgo. The tag chooses the curve of go-ethereum that is shipped, in Go,
+	// over the one in C.
+	raceEnv   = []string{"CGO_ENABLED=1"}
+	raceFlags = []string{
+		"-race", "-tags=gofuzz",
+		// The race detector does not watch the inside of scrypt and of the curve, which read and write
+		// nothing but what they made themselves: watched, one passphrase takes seven times as long.
+		"-gcflags=golang.org/x/crypto/scrypt=-race=false",
+		"-gcflags=github.com/decred/dcrd/dcrec/secp256k1/...=-race=false",
+	}
+	commonFlags = []string{"-vet=off", "-timeout=15m"}
+)
+
+// selection says which tests of a package that shares memory are raced.
+type selection struct {
+	dir    string
+	raced  []string // only these, beside those that start goroutines
+	plain  []string // all but these
+	reason string
+}
+
+// selections are the packages that share memory and whose tests are not all raced. In every package,
+// the tests that start goroutines are.
+var selections = []selection{
+	{
+		dir: "internal/api",
+		reason: "It starts no goroutine and guards limits and caches by locks. A test that makes one call after " +
+			"the other leaves the guards nothing to guard; those that make calls at once are raced.",
+	},
+	{
+		dir: "internal/cli",
+		reason: "One command starts a goroutine, which writes the terminal's lines; its test does too and is raced. " +
+			"The service that the other tests run is raced in internal/app and in the packages of its parts.",
+	},
+	{
+		dir: "internal/deposit",
+		raced: []string{
+			"TestABlockWhoseCreditsCannotBeBookedIsTakenInWithoutThem", "TestADepositShowsThePayersMemo",
+			"TestADepositThatCannotBeBookedKeepsNoOtherFromBeingScreened",
+			"TestADepositThatCannotBeCreditedHoldsUpNoOther", "TestAFloodOfMemosHoldsUpNoOther",
+			"TestReadingBlocksAgainChangesNothing", "TestADepositWithoutARiskAnswerIsInNoBalance",
+			"TestWhoSentAFlaggedDepositIsToldFromAContract",
+		},
+		reason: "Its goroutines check and screen the deposits of one page and read their memos, and the call waits " +
+			"for them. The raced tests have pages of several; in most others each page has one.",
+	},
+	{
+		dir: "internal/dispatch",
+		reason: "A round steps each wallet in a goroutine and waits for it, and the tests here pay from one wallet. " +
+			"Those that make rounds and steps at once are raced; internal/verify races rounds of several wallets.",
+	},
+	{
+		dir: "internal/localworld", raced: []string{"TestTheWorldLeavesNothingBehind"},
+		reason: "Its goroutines wait for processes, from the start of a world to its stop, as in the raced test.",
+	},
+	{
+		dir: "internal/chain/evm",
+		plain: []string{
+			"TestABlockFullOfDataIsReadInLittleMemory", "TestABlockFullOfLogsIsReadInLittleMemory",
+			"TestALongTraceIsNotHeld",
+			"TestABlockThatIsNotGivenWholeIsReadInParts", "TestABlockOfMoreThanAnAnswerMayHaveIsRead",
+			"TestARootIsComputedItemByItem",
+		},
+		reason: "These read or build blocks of many megabytes. Small blocks are read in the same way.",
+	},
+	{
+		dir: "internal/chain/bitcoin", plain: []string{"TestABlockIsReadAsTheLibraryReadsIt"},
+		reason: "It reads generated blocks with pure functions.",
+	},
+	{
+		dir: "internal/chain/solana", plain: []string{"TestSpacesChangeNothing"},
+		reason: "It puts spaces into answers by the thousand and reads them one after the other.",
+	},
+	{
+		dir: "internal/signer/local", plain: []string{"TestReplayedJournalIsTheSameIndex"},
+		reason: "It replays generated journals one after the other; other replays are raced.",
+	},
+	{dir: "internal/testing/trial/forks", reason: "It takes the steps of the service one after the other."},
+	{dir: "internal/testing/trial/crashes", reason: processReason},
+	{dir: "internal/testing/trial/drill", reason: processReason},
+	{dir: "internal/testing/trial/roles", reason: processReason},
+	{dir: "internal/testing/trial/upgrade", reason: processReason},
+}
+
+const processReason = "The service runs in processes of their own, as it is shipped. This code starts, stops " +
+	"and asks them."
+
+// longFirst are the folders of the packages whose tests take longest. They begin first.
+var longFirst = []string{
+	"internal/cli", "internal/api", "internal/verify", "internal/localworld", "internal/testing/trial/crashes",
+	"internal/deposit", "internal/service", "internal/app", "internal/testing/trial/flagged",
+	"internal/testing/trial/integrate",
+	"internal/testing/trial/nonceaccounts",
+	"internal/withdrawal",
+	"internal/testing/trial/tokens", "internal/testing/trial/utxo", "internal/dispatch", "internal/testing/trial/drill",
+	"internal/ledger",
+	"internal/testing/trial/upgrade", "internal/chain/bitcoin", "internal/chain/solana", "internal/chain/evm",
+	"internal/testing/trial/forks", "internal/platform/pg",
+}
+
+// longTests are left out of a short run beside those that need a chain and those of trials: each takes
+// more than ten seconds on a busy machine.
+var longTests = []struct{ dir, name string }{
+	{"internal/api", "TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened"},
+	{"internal/api", "TestAKeyMakesTheCallsOfItsScopeAndNoOthers"},
+	{"internal/api", "TestCustomersWithIdsAlikeShareNothing"},
+	{"internal/api", "TestNoReadGrowsWithTheNumberOfCustomers"},
+	{"internal/service", "TestABackupFromBeforeAPaymentWasTakenBackPaysItNever"},
+	{"internal/service", "TestARestoredBackupPaysNothingTwice"},
+	{"internal/service", "TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld"},
+	{"internal/customer", "TestTheDatabaseKnowsThePlainEmails"},
+	{"internal/deposit", "TestABreakTakesNoCustomerForAnotherWithAnIdAlike"},
+	{"internal/ledger", "TestAHotAccountEndsWithTheRightSum"},
+	{"internal/ledger", "TestManySpendersOfOneBalanceNeitherOverdrawNorLoseAHold"},
+	{"internal/ledger", "TestOppositePostingsNeverDeadlock"},
+	{"internal/ledger", "TestTheBooksAreWhatAPlainModelSays"},
+	{"internal/platform/pg", "TestAMigrationThatHasToWaitStandsAsideAndComesBack"},
+	{"internal/platform/pg", "TestEveryStepTakesAConnectionOfThePool"},
+	{"internal/platform/pg", "TestMigrateMayRunAnywhereAtOnce"},
+	{"internal/verify", "TestAPaymentDoesNotWaitForASweepThatWouldRevert"},
+	{"internal/verify", "TestASweepIsGivenGasOnce"},
+	{"internal/verify", "TestATopUpThatFailedRests"},
+	{"internal/verify", "TestAWorkingHouseIsSoundAtEveryStep"},
+	{"internal/verify", "TestAnAddressThatIsNotProvenHoldsUpNoOtherSweep"},
+	{"internal/verify", "TestEachFreezeStopsAtOnceWhatItNames"},
+	{"internal/verify", "TestEveryColumnChangesOnlyWhereTheListSaysSo"},
+	{"internal/verify", "TestEveryTamperingIsSeen"},
+	{"internal/verify", "TestEveryTamperingWithTheSchemaIsSeen"},
+	{"internal/verify", "TestManyAtOnceLeaveTheBooksSound"},
+	{"internal/withdrawal", "TestAHashFindsItsPaymentAmongMany"},
+	{"internal/withdrawal", "TestARestoreTakesNoCustomerForAnotherWithAnIdAlike"},
+	{"internal/withdrawal", "TestPeopleEndAWithdrawalWhateverItWaitsFor"},
+	{"internal/withdrawal", "TestTheCostsOfCustomersWithIdsAlikeAreCountedApart"},
+	{"migrations", "TestTheSchemaFilesAreWhatTheMigrationsMake"},
+}
+
+// isTrial reports whether a package of internal/testing/trial plays the service. Two there look at the
+// repository itself.
+func isTrial(dir string) bool {
+	return strings.HasPrefix(dir, "internal/testing/trial/") && dir != "internal/testing/trial/gate" &&
+		dir != "internal/testing/trial/mutants"
+}
+
+// testRun is one go test.
+type testRun struct {
+	race     bool
+	packages []string // import paths
+	flags    []string
+	env      []string
+}
+
+// plan is what runs: the lanes at the same time, the runs of a lane one after the other.
+type plan struct {
+	lanes [][]testRun
+	// tests are the names of the tests that have to run, by import path.
+	tests map[string][]string
+}
+
+// options choose what a plan runs. The folders of packages are under the root of the module.
+type options struct {
+	short                 bool
+	onlyDirs, leftOutDirs []string
+}
+
+// newPlan decides which tests are run with the race detector. A test is, if it starts goroutines, or
+// if its package shares memory between goroutines and selections does not say otherwise.
+func newPlan(packages []packageFacts, opts options) (plan, error) {
+	p := plan{tests: map[string][]string{}}
+	packages = slices.Clone(packages)
+	slices.SortFunc(packages, func(a, b packageFacts) int { return startOrder(a.dir) - startOrder(b.dir) })
+	for _, dir := range slices.Concat(opts.leftOutDirs, opts.onlyDirs) {
+		if !slices.ContainsFunc(packages, func(f packageFacts) bool { return f.dir == dir }) {
+			return p, fmt.Errorf("there is no package %s", dir)
+		}
+	}
+	packages = slices.DeleteFunc(packages, func(f packageFacts) bool {
+		return len(f.tests) == 0 && !f.hasTestFiles || slices.Contains(opts.leftOutDirs, f.dir) ||
+			len(opts.onlyDirs) > 0 && !slices.Contains(opts.onlyDirs, f.dir)
+	})
+	if opts.short {
+		return shortPlan(packages)
+	}
+	var racedWhole, racedPartly, plainWhole, plainPartly []string
+	racedTests := map[string]bool{}
+	for _, f := range packages {
+		raced := racedOf(f)
+		if len(raced) < len(f.tests) {
+			maps.Copy(racedTests, raced)
+		}
+	}
+	for _, f := range packages {
+		name := modulePath + f.dir
+		raced := racedOf(f)
+		p.tests[name] = slices.Sorted(maps.Keys(f.tests))
+		if len(raced) > 0 && len(raced) == len(f.tests) {
+			racedWhole = append(racedWhole, name)
+			continue
+		}
+		// A name that is raced elsewhere is raced here too: one list serves all packages.
+		if slices.ContainsFunc(p.tests[name], func(test string) bool { return racedTests[test] }) {
+			racedPartly, plainPartly = append(racedPartly, name), append(plainPartly, name)
+		} else {
+			plainWhole = append(plainWhole, name)
+		}
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(racedTests)), "|")
+	if len(names) > raceArgsBytesMax {
+		return p, fmt.Errorf("the names of the raced tests have %d bytes; an argument may not", len(names))
+	}
+	plainLane := []testRun{
+		newRun(false, plainPartly, "-skip=^("+names+")$"),
+		newRun(false, plainWhole),
+	}
+	raceLane := []testRun{
+		newRun(true, racedWhole),
+		newRun(true, racedPartly, "-run=^("+names+")$"),
+	}
+	p.lanes = [][]testRun{plainLane, raceLane}
+	return p, nil
+}
+
+func newRun(race bool, packages []string, flags ...string) testRun {
+	run := testRun{race: race, packages: packages, flags: slices.Concat(commonFlags, flags), env: plainEnv}
+	if race {
+		run.flags, run.env = slices.Concat(raceFlags, run.flags), raceEnv
+	}
+	return run
+}
+
+// racedOf returns the tests of a package that are raced.
+func racedOf(f packageFacts) map[string]bool {
+	index := slices.IndexFunc(selections, func(s selection) bool { return s.dir == f.dir })
+	chosen := func(test string) bool {
+		if index < 0 {
+			return f.sharesMemory
+		}
+		s := selections[index]
+		return slices.Contains(s.raced, test) || len(s.plain) > 0 && !slices.Contains(s.plain, test)
+	}
+	raced := map[string]bool{}
+	for name, facts := range f.tests {
+		if facts.startsGoroutines || chosen(name) {
+			raced[name] = true
+		}
+	}
+	return raced
+}
+
+// startOrder returns the place of a package in longFirst, or one after all of them.
+func startOrder(dir string) int {
+	if index := slices.Index(longFirst, dir); index >= 0 {
+		return index
+	}
+	return len(longFirst)
+}
+
+// shortPlan leaves out the tests that need a chain, the trials, and longTests.
+func shortPlan(packages []packageFacts) (plan, error) {
+	p := plan{tests: map[string][]string{}}
+	packages = slices.DeleteFunc(packages, func(f packageFacts) bool { return isTrial(f.dir) })
+	skipped := map[string]bool{}
+	for _, l := range longTests {
+		skipped[l.name] = true
+	}
+	for _, f := range packages {
+		for name, facts := range f.tests {
+			if facts.needsChain {
+				skipped[name] = true
+			}
+		}
+	}
+	var names []string
+	for _, f := range packages {
+		left := slices.DeleteFunc(slices.Sorted(maps.Keys(f.tests)), func(test string) bool { return skipped[test] })
+		if len(left) > 0 {
+			names = append(names, modulePath+f.dir)
+			p.tests[modulePath+f.dir] = left
+		}
+	}
+	pattern := "-skip=^(" + strings.Join(slices.Sorted(maps.Keys(skipped)), "|") + ")$"
+	if len(pattern) > raceArgsBytesMax {
+		return p, fmt.Errorf("the names of the skipped tests have %d bytes; an argument may not", len(pattern))
+	}
+	p.lanes = [][]testRun{{newRun(false, names, pattern)}}
+	return p, nil
+}

@@ -1,0 +1,220 @@
+// Package event stores the events of which organizations are notified. Record writes an event in
+// the transaction of the change that it announces, with its data frozen. The Sequencer numbers
+// committed events afterwards and freezes the body that is signed and sent. ReadFeed returns the
+// same bytes.
+//
+// The package rules out:
+//   - an event without its change or a change without its event (they are one transaction)
+//   - a body that changes once it has a sequence number (the table refuses it)
+//   - a gap in an organization's sequence (the number, the counter and the deliveries are one
+//     transaction)
+//   - a writer that waits for the writer of another organization or resource
+//
+// A crash leaves events without a sequence number, which the next step of any process numbers.
+package event
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// APIVersion is the date of the API version that payloads follow.
+const APIVersion = "2026-01-31"
+
+// Type names the kind of an event.
+type Type = webhook.Type
+
+// The events of the interface, and Coffer's extensions.
+const (
+	CustomerDeposit                  = webhook.CustomerDeposit
+	CustomerDepositApproved          = webhook.CustomerDepositApproved
+	CustomerDepositRejected          = webhook.CustomerDepositRejected
+	CustomerDepositRedirected        = webhook.CustomerDepositRedirected
+	CustomerWithdrawAwaitingApproval = webhook.CustomerWithdrawAwaitingApproval
+	CustomerWithdraw                 = webhook.CustomerWithdraw
+	CustomerSwapFailed               = webhook.CustomerSwapFailed
+
+	CustomerDepositReversed   = webhook.CustomerDepositReversed
+	CustomerWithdrawBlocked   = webhook.CustomerWithdrawBlocked
+	CustomerWithdrawApproved  = webhook.CustomerWithdrawApproved
+	CustomerWithdrawRejected  = webhook.CustomerWithdrawRejected
+	CustomerWithdrawCancelled = webhook.CustomerWithdrawCancelled
+	CustomerWithdrawFailed    = webhook.CustomerWithdrawFailed
+	CustomerWithdrawCompleted = webhook.CustomerWithdrawCompleted
+
+	CustomerDepositSeen = webhook.CustomerDepositSeen
+
+	OrganizationDeposit         = webhook.OrganizationDeposit
+	OrganizationDepositReversed = webhook.OrganizationDepositReversed
+
+	OrganizationWithdraw                 = webhook.OrganizationWithdraw
+	OrganizationWithdrawAwaitingApproval = webhook.OrganizationWithdrawAwaitingApproval
+	OrganizationWithdrawBlocked          = webhook.OrganizationWithdrawBlocked
+	OrganizationWithdrawApproved         = webhook.OrganizationWithdrawApproved
+	OrganizationWithdrawRejected         = webhook.OrganizationWithdrawRejected
+	OrganizationWithdrawCancelled        = webhook.OrganizationWithdrawCancelled
+	OrganizationWithdrawFailed           = webhook.OrganizationWithdrawFailed
+	OrganizationWithdrawCompleted        = webhook.OrganizationWithdrawCompleted
+
+	TransferCompleted = webhook.TransferCompleted
+)
+
+// extension says of every known type whether it is an extension.
+var extension = map[Type]bool{
+	CustomerDeposit: false, CustomerDepositApproved: false, CustomerDepositRejected: false,
+	CustomerDepositRedirected: false, CustomerWithdrawAwaitingApproval: false,
+	CustomerWithdraw: false, CustomerSwapFailed: false,
+
+	CustomerDepositReversed: true, CustomerWithdrawBlocked: true, CustomerWithdrawApproved: true,
+	CustomerWithdrawRejected: true, CustomerWithdrawCancelled: true, CustomerWithdrawFailed: true,
+	CustomerWithdrawCompleted: true,
+
+	CustomerDepositSeen: true,
+
+	OrganizationDeposit: true, OrganizationDepositReversed: true,
+
+	OrganizationWithdraw: true, OrganizationWithdrawAwaitingApproval: true, OrganizationWithdrawBlocked: true,
+	OrganizationWithdrawApproved: true, OrganizationWithdrawRejected: true, OrganizationWithdrawCancelled: true,
+	OrganizationWithdrawFailed: true, OrganizationWithdrawCompleted: true,
+
+	TransferCompleted: true,
+}
+
+// AllTypes lists every type, sorted.
+func AllTypes() []Type {
+	types := make([]Type, 0, len(extension))
+	for t := range extension {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types
+}
+
+// IsKnown reports whether t is a known type.
+func IsKnown(t Type) bool {
+	_, ok := extension[t]
+	return ok
+}
+
+// IsExtension reports whether only a receiver that names the type gets it.
+func IsExtension(t Type) bool { return extension[t] }
+
+// EveryType stands for every type, also for those that later versions add. No event has it as its
+// type.
+const EveryType Type = "*"
+
+// IsWanted reports whether a receiver that named these types gets t. A receiver that named none
+// gets the events of the interface, so no receiver gets an extension that it did not ask for.
+// Rule EVT-7.
+func IsWanted(named []Type, t Type) bool {
+	if len(named) == 0 {
+		return !IsExtension(t)
+	}
+	return slices.Contains(named, t) || slices.Contains(named, EveryType)
+}
+
+// Event is a notification about a resource.
+type Event struct {
+	OrgID        string
+	Type         Type
+	ResourceKind string // deposit, withdrawal
+	ResourceID   string
+	CustomerID   string // "" if it concerns no customer
+	Chain        string // "" if it concerns no chain
+	Data         any    // one of the objects of package webhook
+
+	// FoundAgain marks what a database restored from a backup finds again under the same resource
+	// id. The event's id then follows from the resource, the type and the number of earlier events
+	// of that type. A consumer that remembers ids drops the second event.
+	FoundAgain bool
+}
+
+// Record writes the event in the caller's transaction and returns its id.
+//
+// The caller holds the lock of the resource's row, or has just inserted it. That lock gives the
+// event its position among the events of its resource. Call Record once the change is complete,
+// with the object as it reads after the commit. Rule EVT-1.
+func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
+	if !IsKnown(e.Type) {
+		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+	}
+	data, err := encodeJSON(e.Data)
+	if err != nil {
+		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	eventID := id.New("evt", tx.Now)
+	if e.FoundAgain {
+		var recorded int
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM events WHERE org_id = $1 AND resource_id = $2 AND type = $3`,
+			e.OrgID, e.ResourceID, string(e.Type)).Scan(&recorded)
+		if err != nil {
+			return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		}
+		eventID = id.Derive("evt", e.OrgID, e.ResourceID, string(e.Type), strconv.Itoa(recorded))
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+		                    customer_id, chain, data, created_at)
+		SELECT $1, $2, $3, $4, $5, coalesce(max(resource_seq), 0) + 1, nullif($6, ''), nullif($7, ''), $8, $9
+		FROM events WHERE org_id = $2 AND resource_id = $5`,
+		eventID, e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID, e.CustomerID, e.Chain, data, tx.Now)
+	if err != nil {
+		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	failpoint.Hit("K01")
+	return eventID, nil
+}
+
+// QueueFirst adds to a batch the first events of resources that the same transaction creates, one
+// event each. now is the time of the transaction. An event gets the same position as Record would
+// give it. A resource that already has an event makes the batch fail. It returns an error for an
+// event that cannot be encoded or has an unknown type.
+func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
+	n := len(events)
+	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
+	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
+	for i, e := range events {
+		if !IsKnown(e.Type) {
+			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+		}
+		var err error
+		if data[i], err = encodeJSON(e.Data); err != nil {
+			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		}
+		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind,
+			e.ResourceID
+		customers[i], chains[i] = e.CustomerID, e.Chain
+	}
+	b.Queue(`
+		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+		                    customer_id, chain, data, created_at)
+		SELECT e.event_id, e.org_id, e.type, e.resource_kind, e.resource_id, 1, nullif(e.customer_id, ''), nullif(e.chain, ''), e.data, $9
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+			AS e (event_id, org_id, type, resource_kind, resource_id, customer_id, chain, data)
+		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, customers, chains, data, now)
+	return nil
+}
+
+// encodeJSON encodes JSON as it is sent: compact, with &, < and > unescaped.
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
