@@ -3118,8 +3118,8 @@ CREATE TABLE dispatch_orders (
     customer_id            text COLLATE "C",
     key_hash               text NOT NULL DEFAULT '',         -- hex SHA-256 of the caller's idempotency key
     status                 text NOT NULL,
-    waiting_for            text,                             -- why it is still queued: FUNDS, GAS, FREEZE, …
-    missing_amount         numeric(78,0),                    -- how much is missing, for FUNDS and GAS
+    waiting_for            text,                             -- what it waits for; the causes are in internal/dispatch/wait.go
+    missing_amount         numeric(78,0),                    -- how much of it is missing
     last_error             text,
     attempt_after          timestamptz NOT NULL,
     created_at             timestamptz NOT NULL,
@@ -3194,6 +3194,22 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_positive CHECK (CASE purpose WHEN 'MERGE' THEN amount = 0 ELSE amount > 0 END),
     CONSTRAINT dispatch_orders_status_known CHECK (status IN
         ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'PAID', 'FAILED', 'REFUSED', 'WITHDRAWN', 'STUCK')),
+    -- What an order waits for, in the queue or after an end whose proof is dead, and which of these
+    -- waits have a missing amount: always, or if it is known.
+    CONSTRAINT dispatch_orders_waiting_known CHECK (
+        CASE
+            WHEN waiting_for IN ('FUNDS', 'GAS') AND status = 'QUEUED'
+                THEN missing_amount IS NOT NULL AND missing_amount > 0
+            WHEN waiting_for IN ('COINS', 'MERGE')
+                THEN status = 'QUEUED' AND (missing_amount IS NULL OR missing_amount > 0)
+            WHEN missing_amount IS NOT NULL THEN false
+            WHEN waiting_for IS NULL THEN true
+            WHEN waiting_for IN ('SLOT', 'QUARANTINE', 'PAUSED', 'SIGNER', 'CLOCK', 'FEE_LIMIT', 'ERROR')
+                THEN status = 'QUEUED'
+            WHEN waiting_for IN ('FREEZE', 'SIMULATION', 'CHAIN') THEN status IN ('QUEUED', 'PAID', 'FAILED')
+            WHEN waiting_for IN ('GAS', 'BLOCK', 'EARLIER', 'PERSON') THEN status IN ('PAID', 'FAILED')
+            ELSE false
+        END),
     -- An order ends on a proven block, or before anything was signed.
     CONSTRAINT dispatch_orders_end_proven CHECK (
         status NOT IN ('PAID', 'FAILED')

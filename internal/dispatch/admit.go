@@ -137,11 +137,10 @@ func candidateOrders(cs []candidate) []Order {
 func (d *Worker) loadCandidate(
 	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount,
 ) (*candidate, error) {
-	var reason string
 	var refusal *signer.Refusal
 	c := candidate{Order: o, source: payer}
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		if reason, err = d.stopReason(ctx, tx, o); err != nil || reason != "" {
+		if err := d.checkStopped(ctx, tx, o); err != nil {
 			return err
 		}
 		if reviewer, ok := d.listeners[o.Purpose].(Reviewer); ok {
@@ -170,11 +169,12 @@ func (d *Worker) loadCandidate(
 		}
 		return nil
 	})
+	var stopped *stoppedError
+	if errors.As(err, &stopped) {
+		return nil, d.leaveWaiting(ctx, o, stopped.reason, money.Zero, stopped.detail)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if reason != "" {
-		return nil, d.leaveWaiting(ctx, o, WaitFreeze, money.Zero, reason)
 	}
 	if refusal != nil {
 		return nil, d.refuseOrder(ctx, o, refusal)
@@ -299,13 +299,13 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 			ctx, o.ID, "the signer lets the wallet spend no more on fees today", "order", o.ID, "wallet", payer.ID,
 			"why", refusal.Message,
 		)
-		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
+		return nil, d.leaveWaiting(ctx, o, WaitFeeLimit, money.Zero, refusal.Error())
 	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
 		d.raiseAlarm(
 			ctx, o.ID, "the signer's clock has to be confirmed at its host before it makes payments with a time limit",
 			"order", o.ID, "why", refusal.Message,
 		)
-		return nil, d.leaveWaiting(ctx, o, WaitSigner, money.Zero, refusal.Error())
+		return nil, d.leaveWaiting(ctx, o, WaitClock, money.Zero, refusal.Error())
 	case errors.As(err, &refusal):
 		return nil, d.refuseOrder(ctx, o, refusal)
 	case err != nil:

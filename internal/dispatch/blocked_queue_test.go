@@ -108,8 +108,8 @@ func TestNothingOfATokenUnderQuarantineGetsASlot(t *testing.T) {
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, usdc, "its events lie") })
 	b.runRounds()
-	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
-		t.Errorf("got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitQuarantine) {
+		t.Errorf("got %v waiting for %q, want QUEUED waiting for QUARANTINE", s, waits)
 	}
 }
 

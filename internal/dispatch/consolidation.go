@@ -20,10 +20,6 @@ import (
 // than one transaction spends. It takes the outputs that no payment reaches. See
 // docs/design/bitcoin.md#consolidation-on-demand.
 
-// ConsolidationRefused is the code of a refusal that does not come from the signer: at present
-// there is nothing to consolidate, or it would cost too much.
-const ConsolidationRefused = "MERGE_NOT"
-
 // notConsolidatedError says why outputs are not consolidated now.
 type notConsolidatedError struct{ reason string }
 
@@ -59,8 +55,8 @@ func CanConsolidate(
 func ConsolidationDemanded(ctx context.Context, tx pg.Tx, name chain.Name, walletID string) (bool, error) {
 	var demanded bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = 'MERGE')`,
-		name, walletID).Scan(&demanded)
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = ANY ($3))`,
+		name, walletID, ReasonsOf(RemedyConsolidation)).Scan(&demanded)
 	if err != nil {
 		return false, fmt.Errorf("check whether a payment of wallet %s waits for a consolidation: %w", walletID, err)
 	}
@@ -125,8 +121,8 @@ func (m utxoSet) selectConsolidation(
 	}
 	var paymentsQueued bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND order_id <> $3 AND waiting_for IS DISTINCT FROM 'FREEZE')`,
-		o.Chain, o.WalletID, o.ID).Scan(&paymentsQueued)
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND order_id <> $3 AND coalesce(waiting_for, '') <> ALL ($4))`,
+		o.Chain, o.WalletID, o.ID, ReasonsStopped()).Scan(&paymentsQueued)
 	if err != nil {
 		return "", chain.Fees{}, fmt.Errorf("check what else consolidation %s would delay: %w", o.ID, err)
 	}
@@ -198,8 +194,8 @@ func (d *Worker) refuseConsolidation(ctx context.Context, o Order, cause error) 
 func (d *Worker) delaysPayments(ctx context.Context, s slot) (delayed bool, err error) {
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for IN ('COINS', 'MERGE'))`,
-			s.Chain, s.WalletID).Scan(&delayed)
+			SELECT EXISTS (SELECT FROM dispatch_orders WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND waiting_for = ANY ($3))`,
+			s.Chain, s.WalletID, reasonsLackingOutputs()).Scan(&delayed)
 	})
 	if err != nil {
 		return false, fmt.Errorf("check which payments consolidation %s delays: %w", s.ID, err)

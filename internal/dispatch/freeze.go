@@ -33,31 +33,34 @@ func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (s
 	return "", nil
 }
 
-// stopReason returns what prevents an order from getting a slot, or "": a freeze, or the quarantine
-// of its token, whose transfers may not do what they say.
-func (d *Worker) stopReason(ctx context.Context, tx pg.Tx, o Order) (string, error) {
-	if reason, err := d.freezeReason(ctx, tx, o); err != nil || reason != "" {
-		return reason, err
+// checkStopped returns a stoppedError if something prevents an order from getting a slot: a freeze, or
+// the quarantine of its token, whose transfers may not do what they say.
+func (d *Worker) checkStopped(ctx context.Context, tx pg.Tx, o Order) error {
+	if detail, err := d.freezeReason(ctx, tx, o); err != nil {
+		return err
+	} else if detail != "" {
+		return &stoppedError{o, WaitFreeze, detail}
 	}
 	var quarantine *string
 	if err := tx.QueryRow(
 		ctx, `SELECT quarantine_reason FROM mints WHERE mint_id = $1`, o.MintID,
 	).Scan(&quarantine); err != nil {
-		return "", fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
+		return fmt.Errorf("look for a quarantine of mint %d: %w", o.MintID, err)
 	}
 	if quarantine != nil {
-		return "its token is quarantined: " + *quarantine, nil
+		return &stoppedError{o, WaitQuarantine, "its token is quarantined: " + *quarantine}
 	}
-	return "", nil
+	return nil
 }
 
 // stoppedError says that a freeze or quarantine stopped an order on its way to a slot.
 type stoppedError struct {
 	order  Order
-	reason string
+	reason WaitReason
+	detail string
 }
 
-func (e *stoppedError) Error() string { return e.reason }
+func (e *stoppedError) Error() string { return e.detail }
 
 func (d *Worker) freezeWallet(ctx context.Context, payer wallet.Wallet, reason string) error {
 	d.log.Error(

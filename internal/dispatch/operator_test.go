@@ -291,48 +291,6 @@ func TestTheListSaysWhatEachOrderWaitsFor(t *testing.T) {
 	b.wantFault("an unknown order", err, fault.CodeNotFound, fault.NothingWritten)
 }
 
-// Rule WD-43. A person can end an order without a slot, whatever it waits for. Its hold is released
-// once, nothing of it is ever paid, and the audit log names the person.
-func TestAPersonEndsAnOrderWhateverItWaitsFor(t *testing.T) {
-	t.Parallel()
-	for _, want := range dispatch.WaitReasons {
-		t.Run("waits for "+string(want), func(t *testing.T) {
-			t.Parallel()
-			b := newTestEnv(t, openPolicy())
-			b.fundWallet(b.treasury, coin, 1000)
-			to := sim.Address("customer")
-			b.submitOrder(b.newOrder("wd_1", to, 400))
-			b.inSystem(func(ctx context.Context, tx pg.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = nullif($1, '')`, want)
-				return err
-			})
-			if strings.HasPrefix(b.loadView("wd_1").DescribeWait(), "nothing") {
-				t.Errorf("nobody is told that it waits for %q", want)
-			}
-			if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); err != nil || !ok {
-				t.Fatalf("end: got %v %v, want true", ok, err)
-			}
-			if ok, err := b.worker.CancelOrder(b.ctx, "wd_1", operatorActor); ok {
-				t.Errorf("again: got %v %v, want nothing done", ok, err)
-			}
-			b.runRounds()
-			b.mineAndProve(6)
-			b.runRounds()
-			b.wantStatus("wd_1", dispatch.Recalled)
-			b.wantReceived(to, 0)
-			if got, want := strings.Join(b.feature.lines, "; "), "withdrawn wd_1 by op; voided wd_1"; got != want {
-				t.Errorf("the feature heard %q, want %q", got, want)
-			}
-			if n := b.queryCount(
-				`SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'WITHDRAWAL_END' AND cause_id = 'wd_1'`,
-			); n != 1 {
-				t.Errorf("got %d releases, want one", n)
-			}
-			b.wantAudit("order.withdrawn", "OPERATOR", 1)
-		})
-	}
-}
-
 // Rule WD-43. If the providers do not answer for a sent payment, those behind it wait for the
 // chain, so that people can end them.
 func TestWhatIsBehindAPaymentThatIsOutWaitsForTheChainToo(t *testing.T) {

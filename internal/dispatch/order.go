@@ -23,6 +23,7 @@
 //   - order.go and state.go: the order, its statuses, and what its feature implements;
 //   - kind.go: what differs between kinds of orders;
 //   - worker.go: the rounds of a chain, and the steps of one wallet in a round;
+//   - wait.go: the causes of waits and refusals, whom each concerns and what ends it;
 //   - queue.go: which orders are next, and why an order waits or is refused;
 //   - admit.go: what is checked before orders get a slot, last by the signer;
 //   - slot.go: the slot, and its commit together with the unsigned transaction;
@@ -126,58 +127,6 @@ const (
 	TriggerRestore Trigger = "RESTORED" // it was restored from the signer's journal
 )
 
-// WaitReason says what a queued order waits for.
-type WaitReason string
-
-// The wait reasons. WaitFunds and WaitGas come with the missing amount.
-const (
-	WaitNone   WaitReason = ""
-	WaitFunds  WaitReason = "FUNDS"  // the source wallet does not hold the amount yet
-	WaitGas    WaitReason = "GAS"    // the wallet cannot pay the fee yet
-	WaitFreeze WaitReason = "FREEZE" // a freeze or a quarantine stops the order
-	// WaitSimulation says that the transaction would revert, by the chain's simulation. For a
-	// payment, the cause is its token or the wallet as a whole.
-	WaitSimulation WaitReason = "SIMULATION"
-	WaitProviders  WaitReason = "CHAIN"  // the providers do not answer
-	WaitSlot       WaitReason = "SLOT"   // the wallet has no free slot on the chain
-	WaitSigner     WaitReason = "SIGNER" // the signer does not answer, or the wallet reached its fee limit of today
-)
-
-// WaitReasons lists every wait reason of a queued order. A person can end the order in each of
-// them.
-var WaitReasons = []WaitReason{
-	WaitNone, WaitFunds, WaitGas, WaitFreeze, WaitSimulation, WaitProviders, WaitSlot, WaitSigner, WaitOutputs,
-	WaitConsolidation,
-}
-
-// PayeeRefused is the code of a refusal that does not come from the signer: at present, the chain
-// accepts the payment for another payee and refuses it for this one.
-const PayeeRefused = "PAYEE"
-
-// AmountRefused is the code of a refusal that does not come from the signer: at present, the chain
-// accepts another amount for this payee and refuses this one.
-const AmountRefused = "AMOUNT"
-
-// FeeRefused is the code of a refusal because the chain asks for more than the order's FeeMax.
-const FeeRefused = "FEE_MAX"
-
-// NonceAccountTaken is the code of a refusal because another account already exists, finally, at
-// the address where the order would create a nonce account.
-const NonceAccountTaken = "PLACE_TAKEN"
-
-// The codes of a Reviewer's refusals.
-const (
-	// PayeeFailed says that a payment to the same destination has failed since this one was
-	// ordered.
-	PayeeFailed = "PAYEE_FAILED"
-	// CustomerCostLimit says that the customer's withdrawals reached the costs that they may cause
-	// in a day.
-	CustomerCostLimit = "CUSTOMER_COSTS"
-	// RentNotHeld says that the payment would create an account for its payee at the customer's
-	// expense, and that no hold was made for its rent when the payment was requested.
-	RentNotHeld = "RENT_NOT_HELD"
-)
-
 // ImmovableFunds is one token at one address that cannot be moved at present.
 type ImmovableFunds struct {
 	OrgID, WalletID string
@@ -201,13 +150,13 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 			ORDER BY s.created_at DESC, s.sweep_id DESC LIMIT 1) last
 		JOIN dispatch_orders o ON o.order_id = last.sweep_id
 		WHERE ($1 = '' OR f.org_id = $1) AND ($2 = 0 OR f.mint_id = $2) AND f.credited > f.swept
-			AND (last.status = 'FAILED' OR o.status = 'STUCK' OR o.status = 'QUEUED' AND o.waiting_for = 'SIMULATION')
+			AND (last.status = 'FAILED' OR o.status = 'STUCK' OR o.status = 'QUEUED' AND o.waiting_for = ANY ($3))
 		UNION
 		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
 		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)
-			AND purpose = 'PAYMENT' AND status = 'QUEUED' AND waiting_for = 'SIMULATION'
+			AND purpose = 'PAYMENT' AND status = 'QUEUED' AND waiting_for = ANY ($3)
 		GROUP BY org_id, wallet_id, mint_id
-		ORDER BY 1, 3, 2`, org, mintID)
+		ORDER BY 1, 3, 2`, org, mintID, ReasonsReverting())
 	if err != nil {
 		return nil, fmt.Errorf("read what cannot be moved: %w", err)
 	}
@@ -346,55 +295,55 @@ func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 // UnderfundedOrder is a queued order whose wallet lacks funds or gas.
 type UnderfundedOrder struct {
 	Order
-	Missing money.Amount // units of the order's mint for FUNDS, native units for GAS
+	Missing money.Amount // units of the order's mint, or native units where gas is missing
 }
 
-// ListUnderfunded returns the queued orders of a chain that wait for funds or gas, oldest first. A
-// sweep on demand or a gas top-up has to bring the missing amount.
+// ListUnderfunded returns the queued orders of a chain that wait for a remedy, oldest first, with the
+// amount that it has to bring.
 func ListUnderfunded(
-	ctx context.Context, tx pg.Tx, name chain.Name, reason WaitReason, limit int,
+	ctx context.Context, tx pg.Tx, name chain.Name, remedy Remedy, limit int,
 ) ([]UnderfundedOrder, error) {
 	rows, err := tx.Query(ctx, selectOrders+`, missing_amount FROM dispatch_orders
-		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = $2 AND missing_amount > 0
-		ORDER BY created_at, order_id LIMIT $3`, name, reason, limit)
+		WHERE chain = $1 AND status = 'QUEUED' AND waiting_for = ANY ($2) AND missing_amount > 0
+		ORDER BY created_at, order_id LIMIT $3`, name, ReasonsOf(remedy), limit)
 	if err != nil {
-		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, reason, err)
+		return nil, fmt.Errorf("orders of %s that wait for a %s: %w", name, remedy, err)
 	}
 	orders, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (UnderfundedOrder, error) {
 		var order UnderfundedOrder
 		return order, row.Scan(append(order.scanTargets(), &order.Missing)...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("orders of %s that wait for %s: %w", name, reason, err)
+		return nil, fmt.Errorf("orders of %s that wait for a %s: %w", name, remedy, err)
 	}
 	return orders, nil
 }
 
-// IsUnderfunded reports whether a queued order still waits for funds or gas.
-func IsUnderfunded(ctx context.Context, tx pg.Tx, orderID string, reason WaitReason) (bool, error) {
-	var underfunded bool
+// NeedsRemedy reports whether a queued order still waits for a remedy.
+func NeedsRemedy(ctx context.Context, tx pg.Tx, orderID string, remedy Remedy) (bool, error) {
+	var needed bool
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = $2 AND missing_amount > 0)`,
-		orderID, reason).Scan(&underfunded)
+		SELECT EXISTS (SELECT FROM dispatch_orders WHERE order_id = $1 AND status = 'QUEUED' AND waiting_for = ANY ($2))`,
+		orderID, ReasonsOf(remedy)).Scan(&needed)
 	if err != nil {
 		return false, fmt.Errorf("read the wait reason of order %s: %w", orderID, err)
 	}
-	return underfunded, nil
+	return needed, nil
 }
 
-// FundsArrived makes the wallet's orders that wait for this reason due now, because what they
-// lacked has arrived. Until dispatch looks at them again, they lack nothing that is known. It locks
-// the wallet's other queued orders as well. So an order that is about to note that it lacks this
-// either noted it before, or sees what arrived.
-func FundsArrived(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, reason WaitReason) error {
+// EndWaits makes the wallet's orders that wait for a remedy due now, because it was brought. Until
+// dispatch looks at them again, they lack nothing that is known. It locks the wallet's other queued
+// orders as well. So an order that is about to note that it lacks this either noted it before, or
+// sees what arrived.
+func EndWaits(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, remedy Remedy) error {
 	_, err := tx.Exec(ctx, `
 		SELECT FROM dispatch_orders WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' ORDER BY order_id FOR UPDATE`,
 		walletID, name)
 	if err == nil {
 		_, err = tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = NULL, missing_amount = NULL, attempt_after = $4
-			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = $3`,
-			walletID, name, reason, tx.Now)
+			WHERE wallet_id = $1 AND chain = $2 AND status = 'QUEUED' AND waiting_for = ANY ($3)`,
+			walletID, name, ReasonsOf(remedy), tx.Now)
 	}
 	if err != nil {
 		return fmt.Errorf("have the worker examine the orders of wallet %s again: %w", walletID, err)

@@ -228,8 +228,8 @@ func TestTheFeesOfADayHoldPaymentsUpAndFailNone(t *testing.T) {
 		b.runRounds()
 		b.clock.advance(10 * time.Second)
 	}
-	if s, waits := b.orderStatus("wd_2"); s != dispatch.Queued || waits != string(dispatch.WaitSigner) {
-		t.Errorf("got %v waiting for %q, want QUEUED waiting for SIGNER", s, waits)
+	if s, waits := b.orderStatus("wd_2"); s != dispatch.Queued || waits != string(dispatch.WaitFeeLimit) {
+		t.Errorf("got %v waiting for %q, want QUEUED waiting for FEE_LIMIT", s, waits)
 	}
 	if log.count("no more on fees today") == 0 || !strings.Contains(b.lastError("wd_2"), "feeDayMax") {
 		t.Errorf("the order says %q, want an alarm and what to do", b.lastError("wd_2"))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -69,7 +68,11 @@ func (d *Worker) admitQueued(
 		busy = busy || slots > 0
 		limit -= slots
 		if err != nil && !errors.Is(err, errLostRace) {
-			return busy, fmt.Errorf("admit order %s: %w", strings.Join(orderIDs(group), ", "), err)
+			// The round ends here, so the next one begins with the orders behind these.
+			noteErr := d.leaveAllWaiting(ctx, group, WaitError, err.Error())
+			return busy, fmt.Errorf(
+				"admit order %s: %w", strings.Join(orderIDs(group), ", "), errors.Join(err, noteErr),
+			)
 		}
 	}
 	return busy, nil
@@ -125,15 +128,16 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 }
 
 // nextGroup splits off the first order of a queue and those that may share its slot. Orders
-// share one with orders of the same kind only.
+// share one with orders of the same kind only. An order that may be the one that failed is alone, so
+// that it fails no other.
 func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining []Order) {
 	first := queue[0]
-	if !first.Kind().MayBeBatched {
+	if !first.Kind().MayBeBatched || first.WaitingFor.Cause().IsAlone {
 		return queue[:1], queue[1:]
 	}
 	var samePurpose []Order
 	for _, o := range queue {
-		if o.Purpose == first.Purpose {
+		if o.Purpose == first.Purpose && !o.WaitingFor.Cause().IsAlone {
 			samePurpose = append(samePurpose, o)
 		}
 	}
@@ -190,7 +194,7 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 	case cause == chain.CauseFunds: // the books hold the amount, so the provider lags
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, reverted.Reason)
 	}
-	return d.leaveWaiting(ctx, o, WaitSimulation, money.Zero, reverted.Reason)
+	return d.leaveWaiting(ctx, o, WaitPaused, money.Zero, reverted.Reason)
 }
 
 // usualCost returns the most that a usual transfer of an order takes at present from the gas of its
@@ -245,11 +249,6 @@ func (d *Worker) findRevertCause(
 	return chain.CauseAccount, nil
 }
 
-const (
-	simulationAgeDivisor = 16              // an order that would revert waits for this fraction of its age
-	simulationWaitMax    = 2 * time.Minute // and never longer than this
-)
-
 // leaveWaiting leaves an order in the queue and notes why. It writes nothing if the order was made
 // due again since it was read: then the reading is stale.
 func (d *Worker) leaveWaiting(
@@ -262,7 +261,7 @@ func (d *Worker) leaveWaiting(
 
 // leaveUnderfunded leaves an order in the queue because its wallet has less of a mint than need. A
 // gas top-up or a sweep brings the missing amount. So the function reads the funds again, under the
-// order lock that FundsArrived takes too. What was read before the chain was asked may be stale,
+// order lock that EndWaits takes too. What was read before the chain was asked may be stale,
 // and the same funds would be brought twice. Timestamps cannot show this, because a transaction
 // carries the time at which it began. If the funds have arrived, the order is looked at again.
 func (d *Worker) leaveUnderfunded(
@@ -277,7 +276,7 @@ func (d *Worker) leaveUnderfunded(
 			return err
 		}
 		available := funds.Spendable()
-		if waitReason == WaitGas {
+		if waitReason.Cause().Missing == MissingGas {
 			available = funds.GasSpendable()
 		}
 		missing := shortfall(need, available)
@@ -294,11 +293,7 @@ func (d *Worker) updateWaiting(
 	if o.WaitingFor != waitReason {
 		d.log.Info("order waits", "order", o.ID, "for", string(waitReason), "short", missing.String(), "why", detail)
 	}
-	delay := d.conf.RetryAfter
-	if waitReason == WaitSimulation {
-		// The cause may last for days: the longer it lasts, the less often dispatch looks.
-		delay = max(delay, min(tx.Now.Sub(o.CreatedAt)/simulationAgeDivisor, simulationWaitMax))
-	}
+	delay := waitReason.Cause().pause(d.conf.RetryAfter, tx.Now.Sub(o.CreatedAt))
 	_, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET waiting_for = nullif($2, ''), missing_amount = $3, last_error = $4,
 			attempt_after = $5
@@ -330,39 +325,14 @@ func truncateError(s string) string {
 // refuseOrder ends an order before it has a slot, because the signer refuses it, or the chain
 // refuses its payee or its amount.
 func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refusal) error {
-	switch refusal.Code {
-	case signer.PolicyLimit, signer.CoolingOff:
-		d.log.Warn("the signer's policy refuses an order", "order", o.ID, "why", refusal.Message)
-	case FeeRefused:
-		d.log.Info("an order is returned because of its fee", "order", o.ID, "why", refusal.Message)
-	case ConsolidationRefused:
-		d.log.Info("outputs are not consolidated now", "order", o.ID, "why", refusal.Message)
-	case NonceAccountTaken:
-		d.log.Warn(
-			"cannot create a nonce account: its address is in use, and its number is permanently left out",
-			"order", o.ID,
-			"at", string(o.To),
-		)
-	case AmountRefused:
-		d.log.Warn(
-			"the chain would refuse a payment because of its amount", "order", o.ID, "payee", string(o.To),
-			"amount", o.Amount.String(), "why", refusal.Message,
-		)
-	case PayeeFailed, CustomerCostLimit, RentNotHeld:
-		d.log.Warn(
-			"a payment is returned to a person before it is signed", "order", o.ID, "code", refusal.Code,
-			"why", refusal.Message,
-		)
-	case PayeeRefused:
-		d.log.Warn(
-			"the chain would refuse a payment because of its payee", "order", o.ID, "payee", string(o.To),
-			"why", refusal.Message,
-		)
-	default:
-		d.log.Error(
-			"the signer refuses a contradictory order", "order", o.ID, "code", refusal.Code, "why", refusal.Message,
-		)
+	cause, details := causeOfRefusal(refusal.Code), []any{"order", o.ID, "code", refusal.Code, "why", refusal.Message}
+	switch kind := o.Kind(); {
+	case kind.SlotIsPayee:
+		details = append(details, "at", string(o.To))
+	case kind.Payee == ToAnyone:
+		details = append(details, "payee", string(o.To), "amount", o.Amount.String())
 	}
+	d.log.Log(ctx, cause.level, cause.sentence, details...)
 	if refusal.Code == signer.RefusedKey {
 		// A database as recent as the journal would hold the other payment.
 		if err := freezeAll(ctx, d.db, refusal.Message); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,18 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
-
-// The wait reasons of an ended order whose proof is no longer live. Such an order also waits for
-// WaitFreeze, WaitGas, WaitSimulation and WaitProviders.
-const (
-	WaitBlock        WaitReason = "BLOCK"   // its transaction was sent again, or is in a block that is not proven yet
-	WaitEarlierNonce WaitReason = "EARLIER" // an earlier nonce of its wallet cannot be sent again yet
-	WaitOperator     WaitReason = "PERSON"  // the chain has ended its slot in another way than the books
-)
-
-// operatorRecheck is how often a slot that waits for a person is checked: the chain may still
-// return to the end that the books have.
-const operatorRecheck = time.Minute
 
 // FeeChangeListener is a Listener that shows the cost of its orders.
 type FeeChangeListener interface {
@@ -362,10 +349,6 @@ func (d *Worker) resendEnded(
 
 // noteWaiting stores what a reorged order waits for.
 func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason WaitReason, detail string) error {
-	delay := d.conf.RetryAfter
-	if waitReason == WaitOperator {
-		delay = max(delay, operatorRecheck)
-	}
 	if q.EndedOrder.WaitingFor != waitReason {
 		d.log.Warn("order disputed", "order", q.EndedOrder.ID, "for", string(waitReason), "why", detail)
 	}
@@ -373,7 +356,8 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 		_, err := tx.Exec(ctx, `
 			UPDATE dispatch_orders SET waiting_for = $2, last_error = $3, attempt_after = $4
 			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $5`,
-			q.EndedOrder.ID, waitReason, truncateError(detail), tx.Now.Add(delay), q.ProofID)
+			q.EndedOrder.ID, waitReason, truncateError(detail),
+			tx.Now.Add(waitReason.Cause().pause(d.conf.RetryAfter, 0)), q.ProofID)
 		if err != nil {
 			return fmt.Errorf("record its wait reason: %w", err)
 		}
@@ -385,7 +369,7 @@ func (d *Worker) noteWaiting(ctx context.Context, q reorgedOrder, waitReason Wai
 // books. It freezes the wallet once: a person who lifts that freeze has seen the order. Rule WD-20.
 func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorgedOrder, chainSays string) error {
 	reason := fmt.Sprintf("the books have it %s by %s; the chain: %s", q.EndedOrder.Status, q.Hash, chainSays)
-	if q.EndedOrder.WaitingFor == WaitOperator {
+	if q.EndedOrder.WaitingFor.Cause().EndedBy == EndsWithPerson {
 		return d.noteWaiting(ctx, q, WaitOperator, reason)
 	}
 	d.log.Error(
@@ -402,9 +386,10 @@ func (d *Worker) disputeOrder(ctx context.Context, payer wallet.Wallet, q reorge
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
-			UPDATE dispatch_orders SET waiting_for = 'PERSON', last_error = $2, attempt_after = $3
-			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND waiting_for IS DISTINCT FROM 'PERSON'`,
-			o.ID, truncateError(reason), tx.Now.Add(operatorRecheck), q.ProofID)
+			UPDATE dispatch_orders SET waiting_for = $5, last_error = $2, attempt_after = $3
+			WHERE order_id = $1 AND status IN ('PAID', 'FAILED') AND proof_id = $4 AND waiting_for IS DISTINCT FROM $5`,
+			o.ID, truncateError(reason), tx.Now.Add(WaitOperator.Cause().pause(d.conf.RetryAfter, 0)),
+			q.ProofID, WaitOperator)
 		if err != nil {
 			return fmt.Errorf("leave it to a person: %w", err)
 		}

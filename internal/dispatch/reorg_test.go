@@ -283,6 +283,7 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 					`SELECT sum(credited - swept) FROM address_funds`,
 				)
 			}
+			b.submitOrder(b.newOrder("wd_2", sim.Address("wd_2"), 100))
 			before, said := books(), fmt.Sprint(b.feature.lines)
 			b.reorgAway(c.keep)
 			c.do(b, versions)
@@ -292,6 +293,7 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 				b.clock.advance(time.Minute)
 			}
 			b.wantWaiting("wd_1", dispatch.WaitOperator)
+			b.wantStatus("wd_2", dispatch.Queued)
 			if n := b.queryCount(`SELECT count(*) FROM freezes WHERE scope = 'WALLET' AND lifted_at IS NULL`); n != 1 {
 				t.Errorf("got %d freezes of its wallet, want one", n)
 			}
@@ -302,6 +304,8 @@ func TestAnotherOutcomeAfterABreakIsLeftToAPerson(t *testing.T) {
 			}
 			b.wantStatus("wd_1", dispatch.Paid)
 			b.wantReorged(1)
+			// The later payment goes on.
+			said = said[:len(said)-1] + " broadcast wd_2]"
 			if after := books(); after != before || fmt.Sprint(b.feature.lines) != said {
 				t.Errorf("got the books at %d and %v, want %d and %s", after, b.feature.lines, before, said)
 			}

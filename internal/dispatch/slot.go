@@ -173,7 +173,9 @@ func (d *Worker) assignSlot(
 	admitted []signer.Entry,
 ) (bool, error) {
 	orders := candidateOrders(candidates)
-	err := d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
+	err := d.slots.create(func() error {
+		return d.createSlot(ctx, payer, acct, orders, candidates[0].nativeMintID, fees, admitted)
+	})
 	if err == nil {
 		return true, nil
 	}
@@ -184,7 +186,7 @@ func (d *Worker) assignSlot(
 	var stopped *stoppedError
 	switch {
 	case errors.As(err, &stopped):
-		return false, d.leaveWaiting(ctx, stopped.order, WaitFreeze, money.Zero, stopped.reason)
+		return false, d.leaveWaiting(ctx, stopped.order, stopped.reason, money.Zero, stopped.detail)
 	case errors.Is(err, wallet.ErrInsufficient):
 		// Another order of this wallet took the funds since they were read.
 		return false, d.leaveAllWaiting(
@@ -205,25 +207,9 @@ func (d *Worker) leaveAllWaiting(ctx context.Context, orders []Order, reason Wai
 	return nil
 }
 
-// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
-const changeWalletTries = 5
-
 // createSlot commits the slot together with the complete unsigned transaction. It reserves what the
 // transaction moves and what it may cost. The first order becomes the lead.
 func (d *Worker) createSlot(
-	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
-	admitted []signer.Entry,
-) error {
-	for range changeWalletTries {
-		err := d.tryCreateSlot(ctx, payer, acct, orders, native, fees, admitted)
-		if !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
-			return err
-		}
-	}
-	return errChangeWalletTaken
-}
-
-func (d *Worker) tryCreateSlot(
 	ctx context.Context, payer wallet.Wallet, acct chain.Account, orders []Order, native int, fees chain.Fees,
 	admitted []signer.Entry,
 ) error {
@@ -256,10 +242,8 @@ func (d *Worker) tryCreateSlot(
 			}
 			// Checked again: the chain and the signer took their time, and a customer's freeze no
 			// longer applies once there is a slot.
-			if reason, err := d.stopReason(ctx, tx, o); err != nil {
+			if err := d.checkStopped(ctx, tx, o); err != nil {
 				return err
-			} else if reason != "" {
-				return &stoppedError{o, reason}
 			}
 		}
 		if err := setStatus(ctx, tx, lead.ID, Queued, Slotted, ""); err != nil {

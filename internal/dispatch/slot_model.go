@@ -20,6 +20,9 @@ type slotModel interface {
 	// changeAddress returns the address for the change of a slot, before its transaction begins, or
 	// "" where slots have none.
 	changeAddress(ctx context.Context, lead Order) (chain.Address, error)
+	// create runs the transaction that writes a slot, again where another slot was first with what
+	// it takes.
+	create(write func() error) error
 	// take completes a slot that has its nonce, under the lock of the row that counts nonces. It
 	// may change the fees and the cost.
 	take(
@@ -84,6 +87,8 @@ type nonceOnly struct{ d *Worker }
 func (nonceOnly) whyNoneFree(context.Context, chain.Account) (string, error) { return "", nil }
 
 func (nonceOnly) changeAddress(context.Context, Order) (chain.Address, error) { return "", nil }
+
+func (nonceOnly) create(write func() error) error { return write() }
 
 func (nonceOnly) take(
 	context.Context, pg.Tx, chain.Account, []Order, int, chain.Address, []chain.Payment, *takenSlot,

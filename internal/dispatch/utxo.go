@@ -26,6 +26,18 @@ type utxoSet struct {
 	outputs chain.UTXOModel
 }
 
+// changeWalletTries is how often a slot is tried again after another slot got its change wallet.
+const changeWalletTries = 5
+
+func (utxoSet) create(write func() error) error {
+	for range changeWalletTries {
+		if err := write(); !pg.ViolatesConstraint(err, "dispatch_slots_change_once") {
+			return err
+		}
+	}
+	return errChangeWalletTaken
+}
+
 func (m utxoSet) take(
 	ctx context.Context, tx pg.Tx, _ chain.Account, orders []Order, native int, change chain.Address,
 	payments []chain.Payment, taken *takenSlot,
@@ -42,15 +54,6 @@ func (m utxoSet) take(
 func (utxoSet) release(ctx context.Context, tx pg.Tx, end orderEnd) error {
 	return utxo.MarkSpent(ctx, tx, end.ID, end.Hash, end.Kind().MovesFlagged && !end.Paid)
 }
-
-// WaitOutputs says that the wallet holds the amount by the books, but too few of its outputs can be
-// spent: the change of earlier payments is not final yet, or another Worker is choosing outputs.
-const WaitOutputs WaitReason = "COINS"
-
-// WaitConsolidation says that the wallet holds the amount in more outputs than one transaction
-// spends, so some of them have to be consolidated first. The consolidation is made at once, at the
-// fee rate of payments; see docs/design/bitcoin.md#consolidation-on-demand.
-const WaitConsolidation WaitReason = "MERGE"
 
 // WalletIssuer issues wallets. wallet.Service is one.
 type WalletIssuer interface {

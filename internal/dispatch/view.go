@@ -56,28 +56,7 @@ func (s OrderView) DescribeWait() string {
 	}
 	switch s.Status {
 	case Queued:
-		switch s.WaitingFor {
-		case WaitNone:
-			return withError("its turn")
-		case WaitFunds:
-			return withError("funds on its wallet")
-		case WaitGas:
-			return withError("gas on its wallet")
-		case WaitFreeze:
-			return withError("an operator who lifts what stops it")
-		case WaitSimulation:
-			return withError("the chain, which says that it would revert")
-		case WaitProviders:
-			return withError("the providers")
-		case WaitSigner:
-			return withError("the signer")
-		case WaitSlot:
-			return withError("a free nonce account of its wallet on the chain")
-		case WaitOutputs:
-			return withError("outputs that can be spent")
-		case WaitConsolidation:
-			return withError("a consolidation, because it needs more outputs than one transaction can spend")
-		}
+		return withError(s.WaitingFor.Cause().Sentence)
 	case Refused:
 		return withError("its feature, because the signer refused")
 	case Slotted:

@@ -272,7 +272,7 @@ func (d *Worker) stepWallet(ctx context.Context, walletID string) (busy bool, er
 	if busy || resettleErr != nil {
 		return busy, resettleErr
 	}
-	if slices.ContainsFunc(reorged, func(q reorgedOrder) bool { return q.EndedOrder.WaitingFor != WaitOperator }) {
+	if slices.ContainsFunc(reorged, func(q reorgedOrder) bool { return q.EndedOrder.WaitingFor.Cause().HoldsUpLater }) {
 		return busy, nil // a later nonce could not be mined anyway
 	}
 	if slices.ContainsFunc(open, func(s slot) bool { return s.FundsPending }) {

@@ -229,7 +229,7 @@ func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, co
 
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
 	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
-		signer.Payment: b.feature, signer.Sweep: b.feature, signer.GasTopUp: b.feature,
+		signer.Payment: b.feature, signer.Sweep: sweepListener{b.feature}, signer.GasTopUp: b.feature,
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
 
@@ -566,7 +566,7 @@ func TestWhatAPaymentIsRefusedForDecidesWhatBecomesOfIt(t *testing.T) {
 		{"everybody", usdc, func(b *testEnv) {
 			b.chain.RefuseTransfers(b.token, to, "paused")
 			b.chain.RefuseTransfers(b.token, b.treasury.Address, "paused")
-		}, "QUEUED SIMULATION", "", 1},
+		}, "QUEUED PAUSED", "", 1},
 		{
 			"a provider shows less than the books have", usdc, func(b *testEnv) {
 				b.chain.SubmitTx(sim.Address("issuer"), sim.Move{
@@ -643,8 +643,8 @@ func TestAPaymentOfATokenThatRefusesEverybodyWaits(t *testing.T) {
 		}
 		b.clock.advance(15 * time.Second)
 	}
-	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitSimulation) {
-		t.Errorf("got %v waiting for %q, want QUEUED waiting for SIMULATION", s, waits)
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitPaused) {
+		t.Errorf("got %v waiting for %q, want QUEUED waiting for PAUSED", s, waits)
 	}
 	if looks > 4*40 {
 		t.Errorf("got %d looks in four hours, want fewer: it does not get likelier", looks)
@@ -875,17 +875,17 @@ func TestOrdersWaitForFundsAndForGasAndSayHowMuchIsMissing(t *testing.T) {
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
 	b.submitOrder(b.newOrder("wd_2", sim.Address("customer"), 50))
 	b.runRounds()
-	shorts := func(want dispatch.WaitReason) (out []dispatch.UnderfundedOrder) {
+	shorts := func(want dispatch.Remedy) (out []dispatch.UnderfundedOrder) {
 		b.must(b.db.ReadSystem(b.ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			out, err = dispatch.ListUnderfunded(ctx, tx, chain.Ethereum, want, 10)
 			return err
 		}))
 		return out
 	}
-	if got := shorts(dispatch.WaitFunds); len(got) != 1 || got[0].ID != "wd_1" || got[0].Missing != money.Units(300) {
+	if got := shorts(dispatch.RemedySweep); len(got) != 1 || got[0].ID != "wd_1" || got[0].Missing != money.Units(300) {
 		t.Errorf("short of funds: got %+v, want wd_1 by 300", got)
 	}
-	if got := shorts(dispatch.WaitGas); len(got) != 1 || got[0].ID != "wd_2" || got[0].Missing.IsZero() {
+	if got := shorts(dispatch.RemedyTopUp); len(got) != 1 || got[0].ID != "wd_2" || got[0].Missing.IsZero() {
 		t.Errorf("short of gas: got %+v, want wd_2", got)
 	}
 	b.fundWallet(b.treasury, coin, 300)
@@ -926,7 +926,7 @@ func TestWhatCameWhileTheChainWasAskedIsNotBroughtAgain(t *testing.T) {
 		b.fundWallet(b.treasury, coin, 0)
 		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			tx.Now = tx.Now.Add(-time.Second)
-			return dispatch.FundsArrived(ctx, tx, b.treasury.ID, chain.Ethereum, dispatch.WaitGas)
+			return dispatch.EndWaits(ctx, tx, b.treasury.ID, chain.Ethereum, dispatch.RemedyTopUp)
 		})
 	}}
 	b.worker = dispatch.New(

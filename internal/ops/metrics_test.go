@@ -71,11 +71,11 @@ INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq
 INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status, requires_approval, approval_reasons, decision, created_at, tx_hash)
 	VALUES ('wd_1', 'org_1', 'c', 1, 'ETHEREUM', 1, '0x3', '', 'AWAITING_APPROVAL', true, '{REQUIRE_APPROVAL}', '{}', $T, NULL),
 	       ('wd_2', 'org_1', 'c', 1, 'ETHEREUM', 1, '0x3', '', 'BROADCAST', false, '{}', '{}', $T, '0xf');
-INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, waiting_for, attempt_after, created_at, ended_at, tx_hash, fee, proof_id, trigger)
-	VALUES ('wd_1', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'QUEUED', 'GAS', $T, $T, NULL, NULL, NULL, NULL, NULL),
-	       ('wd_2', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL, NULL, NULL, NULL, NULL),
-	       ('wd_3', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'PAID', NULL, $T, $T, $T, '0x9', 100, 1, NULL),
-	       ('gas_1', 'org_1', 'GAS', 'ETHEREUM', 'adr_1', 'adr_2', '0x4', 1, '', 1000, 'PAID', NULL, $T, $T, $T, '0x8', 100, 1, 'DEMAND');
+INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, waiting_for, missing_amount, attempt_after, created_at, ended_at, tx_hash, fee, proof_id, trigger)
+	VALUES ('wd_1', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'QUEUED', 'GAS', 5, $T, $T, NULL, NULL, NULL, NULL, NULL),
+	       ('wd_2', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'STUCK', NULL, NULL, $T, $T, NULL, NULL, NULL, NULL, NULL),
+	       ('wd_3', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'PAID', NULL, NULL, $T, $T, $T, '0x9', 100, 1, NULL),
+	       ('gas_1', 'org_1', 'GAS', 'ETHEREUM', 'adr_1', 'adr_2', '0x4', 1, '', 1000, 'PAID', NULL, NULL, $T, $T, $T, '0x8', 100, 1, 'DEMAND');
 INSERT INTO unknown_token_counts (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at) VALUES ('adr_2', 'ETHEREUM', 20, 5, 100, 100, $T);
 INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -38,23 +39,27 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 	rows, err := tx.Query(ctx, `
 		WITH native AS (SELECT chain, mint_id FROM mints WHERE contract = ''),
 		waiting AS (
-			SELECT o.org_id, o.chain, o.wallet_id, CASE o.waiting_for WHEN 'GAS' THEN n.mint_id ELSE o.mint_id END AS mint_id,
-				o.waiting_for, sum(o.missing_amount) AS short, count(*) AS orders
+			SELECT o.org_id, o.chain, o.wallet_id, CASE c.cause WHEN $2::text THEN n.mint_id ELSE o.mint_id END AS mint_id,
+				c.cause, sum(o.missing_amount) AS short, count(*) AS orders
 			FROM dispatch_orders o JOIN wallets w USING (wallet_id) JOIN native n ON n.chain = o.chain
-			WHERE o.status = 'QUEUED' AND o.waiting_for IN ('GAS', 'FUNDS') AND o.missing_amount > 0 AND w.purpose = 'TREASURY'
+			JOIN (SELECT unnest($1::text[]) AS waiting_for, $2::text AS cause
+				UNION ALL SELECT unnest($3::text[]), $4::text) c USING (waiting_for)
+			WHERE o.status = 'QUEUED' AND o.missing_amount > 0 AND w.purpose = 'TREASURY'
 			GROUP BY 1, 2, 3, 4, 5),
 		-- What customers' addresses still have, the open sweeps included, is on its way.
 		coming AS (
 			SELECT f.org_id, f.mint_id, sum(greatest(f.credited - f.held - f.swept, 0)) AS amount
 			FROM address_funds f JOIN wallets w USING (wallet_id) WHERE w.purpose <> 'TREASURY' GROUP BY 1, 2)
-		SELECT w.org_id, w.chain, w.wallet_id, w.mint_id, w.short - CASE w.waiting_for WHEN 'FUNDS' THEN coalesce(c.amount, 0) ELSE 0 END AS amount, w.orders, w.waiting_for
+		SELECT w.org_id, w.chain, w.wallet_id, w.mint_id, w.short - CASE w.cause WHEN $4 THEN coalesce(c.amount, 0) ELSE 0 END AS amount, w.orders, w.cause
 		FROM waiting w LEFT JOIN coming c USING (org_id, mint_id)
-		WHERE w.waiting_for = 'GAS' OR w.short > coalesce(c.amount, 0)
+		WHERE w.cause = $2 OR w.short > coalesce(c.amount, 0)
 		UNION ALL
-		SELECT s.org_id, s.chain, t.wallet_id, s.mint_id, sum(s.open), 0, 'SHORTFALL'
+		SELECT s.org_id, s.chain, t.wallet_id, s.mint_id, sum(s.open), 0, $5::text
 		FROM reorg_shortfalls s JOIN wallets h USING (wallet_id) JOIN wallets t ON t.org_id = s.org_id AND t.family = h.family AND t.purpose = 'TREASURY'
 		GROUP BY 1, 2, 3, 4
-		ORDER BY 1, 2, 4, 7`)
+		ORDER BY 1, 2, 4, 7`,
+		dispatch.ReasonsOf(dispatch.RemedyTopUp), CauseGas, dispatch.ReasonsOf(dispatch.RemedySweep), CauseFunds,
+		CauseShortfall)
 	if err != nil {
 		return nil, fmt.Errorf("read what treasuries need: %w", err)
 	}
@@ -85,7 +90,8 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 		payments AS (
 			SELECT org_id, chain, wallet_id, mint_id, count(*) AS orders, sum(amount) AS due
 			FROM dispatch_orders
-			WHERE status = 'QUEUED' AND purpose = 'PAYMENT' AND coalesce(waiting_for, '') NOT IN ('FREEZE', 'SIMULATION')
+			WHERE status = 'QUEUED' AND purpose = 'PAYMENT'
+				AND coalesce(waiting_for, '') <> ALL ($1::text[] || $2::text[])
 			GROUP BY 1, 2, 3, 4),
 		uncovered AS (
 			SELECT p.org_id, p.chain, sum(p.orders) AS payments,
@@ -93,7 +99,7 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 			FROM payments p LEFT JOIN address_funds f USING (wallet_id, mint_id) GROUP BY 1, 2),
 		sweeping AS (
 			SELECT s.org_id, s.chain, count(*) AS open,
-				count(*) FILTER (WHERE o.status = 'QUEUED' AND coalesce(o.waiting_for, '') NOT IN ('FREEZE', 'SIMULATION')
+				count(*) FILTER (WHERE o.status = 'QUEUED' AND coalesce(o.waiting_for, '') <> ALL ($1::text[] || $2::text[])
 					AND coalesce(g.gas - g.gas_reserved, 0) = 0
 					AND NOT EXISTS (SELECT FROM gas_top_ups u WHERE u.wallet_id = s.wallet_id AND u.chain = s.chain AND u.status = 'OPEN')) AS dry
 			FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id JOIN native n ON n.chain = s.chain
@@ -101,12 +107,12 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 			WHERE s.status = 'OPEN' GROUP BY 1, 2),
 		bringing AS (
 			SELECT org_id, chain, count(*) AS top_ups, sum(amount) AS amount
-			FROM dispatch_orders WHERE status = 'QUEUED' AND purpose = 'GAS' AND coalesce(waiting_for, '') <> 'FREEZE' GROUP BY 1, 2)
+			FROM dispatch_orders WHERE status = 'QUEUED' AND purpose = 'GAS' AND coalesce(waiting_for, '') <> ALL ($1::text[]) GROUP BY 1, 2)
 		SELECT org_id, chain, coalesce(u.payments, 0)::bigint,
 			greatest(coalesce(s.dry, 0), coalesce(u.lacking, 0) - coalesce(s.open - s.dry, 0))::bigint,
 			coalesce(b.top_ups, 0)::bigint, coalesce(b.amount, 0)
 		FROM uncovered u FULL JOIN sweeping s USING (org_id, chain) FULL JOIN bringing b USING (org_id, chain)
-		ORDER BY 1, 2`)
+		ORDER BY 1, 2`, dispatch.ReasonsStopped(), dispatch.ReasonsReverting())
 	if err != nil {
 		return nil, fmt.Errorf("read the work that needs gas: %w", err)
 	}

@@ -159,9 +159,10 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 		rows, err := tx.Query(ctx, `
 			SELECT c.close_id FROM closes c JOIN dispatch_orders o ON o.order_id = c.close_id
 			WHERE c.chain = $1 AND c.status = 'OPEN' AND o.status = 'QUEUED'
-				AND (o.waiting_for = 'SIMULATION' AND c.created_at <= $2
+				AND (o.waiting_for = ANY ($4) AND c.created_at <= $2
 					OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = c.wallet_id AND d.mint_id = c.mint_id AND d.created_at >= c.created_at))
-			ORDER BY c.close_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax)
+			ORDER BY c.close_id LIMIT $3`,
+			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsReverting())
 		if err != nil {
 			return err
 		}

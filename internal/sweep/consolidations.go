@@ -36,12 +36,13 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 		}
 		rows, err := tx.Query(ctx, `
 			SELECT w.wallet_id, demand.waits FROM wallets w CROSS JOIN LATERAL (SELECT EXISTS (
-				SELECT FROM dispatch_orders o WHERE o.chain = $1 AND o.wallet_id = w.wallet_id AND o.status = 'QUEUED' AND o.waiting_for = 'MERGE') AS waits) demand
+				SELECT FROM dispatch_orders o WHERE o.chain = $1 AND o.wallet_id = w.wallet_id AND o.status = 'QUEUED' AND o.waiting_for = ANY ($6)) AS waits) demand
 			WHERE w.purpose = 'TREASURY' AND w.family = $2
 				AND (demand.waits OR $4 = (SELECT count(*) FROM (SELECT FROM utxos c WHERE c.org_id = w.org_id AND c.chain = $1 AND c.mint_id = $3 AND c.status = 'FREE' LIMIT $4) AS few))
 				AND NOT EXISTS (SELECT FROM consolidations m WHERE m.wallet_id = w.wallet_id AND m.chain = $1 AND (m.status = 'OPEN' OR m.status = 'REFUSED' AND m.ended_at > $5))
 			ORDER BY w.wallet_id`,
-			s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail))
+			s.chain.Name, s.chain.Name.Family(), native, minInputs, tx.Now.Add(-s.conf.RetryAfterFail),
+			dispatch.ReasonsOf(dispatch.RemedyConsolidation))
 		if err != nil {
 			return err
 		}

@@ -257,5 +257,5 @@ func (NonceAccountListener) OnEnded(
 	if !e.Paid {
 		return nil, nil
 	}
-	return nil, dispatch.FundsArrived(ctx, tx, o.WalletID, o.Chain, dispatch.WaitSlot)
+	return nil, dispatch.EndWaits(ctx, tx, o.WalletID, o.Chain, dispatch.RemedyNonceAccount)
 }

@@ -166,8 +166,9 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT s.sweep_id FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
-			WHERE s.chain = $1 AND s.status = 'OPEN' AND o.status = 'QUEUED' AND o.waiting_for = 'SIMULATION' AND s.created_at <= $2
-			ORDER BY s.sweep_id LIMIT $3`, s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax)
+			WHERE s.chain = $1 AND s.status = 'OPEN' AND o.status = 'QUEUED' AND o.waiting_for = ANY ($4) AND s.created_at <= $2
+			ORDER BY s.sweep_id LIMIT $3`,
+			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsReverting())
 		if err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		clear(missing)
 		order = order[:0]
-		underfunded, err := dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.WaitFunds, s.conf.PlanMax)
+		underfunded, err := dispatch.ListUnderfunded(ctx, tx, s.chain.Name, dispatch.RemedySweep, s.conf.PlanMax)
 		if err != nil {
 			return err
 		}
@@ -285,8 +286,8 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 			if err := tx.QueryRow(ctx, `
 				SELECT coalesce(sum(s.amount), 0) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
-				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> $3`,
-				k.org, k.mint, dispatch.WaitSimulation).Scan(&incoming); err != nil {
+				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> ALL ($3)`,
+				k.org, k.mint, dispatch.ReasonsReverting()).Scan(&incoming); err != nil {
 				return fmt.Errorf("read the open transfers to %s: %w", k.org, err)
 			}
 			missing[k] = money.SubOrZero(missing[k], incoming)

@@ -355,7 +355,7 @@ func TestASweepThatWouldRevertIsGivenUpAndFreesWhatItReserved(t *testing.T) {
 	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
 	y.countSweeps()
 	y.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION'`)
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION', missing_amount = NULL`)
 		return err
 	})
 	plan := func() {
@@ -384,7 +384,9 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 		for range hours * 12 {
 			made += y.countSweeps()
 			y.inSystem(func(ctx context.Context, tx pg.Tx) error {
-				_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = 'SIMULATION' WHERE status = 'QUEUED'`)
+				_, err := tx.Exec(ctx, `
+					UPDATE dispatch_orders SET waiting_for = 'SIMULATION', missing_amount = NULL
+					WHERE status = 'QUEUED'`)
 				return err
 			})
 			y.now = y.now.Add(5 * time.Minute)

@@ -23,7 +23,7 @@ func (s *Sweeper) planTopUps(ctx context.Context) (made int, err error) {
 	)
 	err = s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		if underfunded, err = dispatch.ListUnderfunded(
-			ctx, tx, s.chain.Name, dispatch.WaitGas, s.conf.PlanMax,
+			ctx, tx, s.chain.Name, dispatch.RemedyTopUp, s.conf.PlanMax,
 		); err != nil || len(underfunded) == 0 {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Sweeper) openTopUp(ctx context.Context, o dispatch.UnderfundedOrder, na
 		}
 		// Checked while no other top-up can be open any more: the previous one may have ended since
 		// the sweep was found short of gas.
-		isShort, err := dispatch.IsUnderfunded(ctx, tx, o.ID, dispatch.WaitGas)
+		isShort, err := dispatch.NeedsRemedy(ctx, tx, o.ID, dispatch.RemedyTopUp)
 		if err == nil && !isShort {
 			err = errNoTopUp
 		}
@@ -134,5 +134,5 @@ func (TopUpListener) OnEnded(
 	if !e.Paid {
 		return nil, nil
 	}
-	return nil, dispatch.FundsArrived(ctx, tx, o.ToWalletID, o.Chain, dispatch.WaitGas)
+	return nil, dispatch.EndWaits(ctx, tx, o.ToWalletID, o.Chain, dispatch.RemedyTopUp)
 }

@@ -77,7 +77,15 @@ func (h *testEnv) requestWaiting(want dispatch.WaitReason) Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, w.ID, want)
+		missing := "1"
+		if want.Cause().Missing == dispatch.MissingNothing {
+			missing = ""
+		}
+		_, err := tx.Exec(
+			ctx,
+			`UPDATE dispatch_orders SET waiting_for = $2, missing_amount = nullif($3, '')::numeric WHERE order_id = $1`,
+			w.ID, want, missing,
+		)
 		return err
 	})
 	return w
@@ -88,9 +96,10 @@ func (h *testEnv) requestWaiting(want dispatch.WaitReason) Withdrawal {
 func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	for _, want := range dispatch.WaitReasons {
-		if want == dispatch.WaitNone {
-			continue // it gets its slot soon, or a reason to wait
+	for _, cause := range dispatch.WaitCauses() {
+		want := cause.Reason
+		if !cause.Queued || want == dispatch.WaitNone {
+			continue // of the latter it gets its slot soon, or a reason to wait
 		}
 		for _, c := range []struct {
 			status, event, action string

@@ -178,8 +178,8 @@ func TestWhatATokenAnswersToAPaymentThatItMadeDoesNotMatter(t *testing.T) {
 	held := h.mustWithdraw("ann", 3, "100000", shop)
 	h.settleAll()
 	h.wantWithdrawal(held, "PROCESSING")
-	if got := h.orderStatus(held); got != "QUEUED SIMULATION" {
-		t.Errorf("got the order %s, want it QUEUED for SIMULATION", got)
+	if got := h.orderStatus(held); got != "QUEUED PAUSED" {
+		t.Errorf("got the order %s, want it QUEUED for PAUSED", got)
 	}
 	h.callToken(3, evmtoken.FalseToken, "deny", false)
 	h.waitWithdrawalEnd(held)
@@ -240,8 +240,8 @@ func TestATokenThatIsPausedHoldsUpItsPaymentsAndNothingElse(t *testing.T) {
 			first := h.mustWithdraw("ann", usdc, "1000", shop)
 			h.settleAll()
 			h.wantWithdrawal(first, "PROCESSING")
-			if got := h.orderStatus(first); got != "QUEUED SIMULATION" {
-				t.Errorf("got the order %s, want it QUEUED for SIMULATION", got)
+			if got := h.orderStatus(first); got != "QUEUED PAUSED" {
+				t.Errorf("got the order %s, want it QUEUED for PAUSED", got)
 			}
 			held := h.mustWithdraw("ann", usdc, "1000", shop)
 			h.wantWithdrawal(held, "AWAITING_APPROVAL", "LOW_LIQUIDITY")

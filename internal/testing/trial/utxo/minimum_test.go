@@ -228,7 +228,7 @@ func TestEndingAnOrderAndItsSlotHaveOneWinner(t *testing.T) {
 		// The chain did not answer, and answers now.
 		id := h.requestWithdrawal(50)
 		_, err := pgtest.OwnerPool(t, h.db).Exec(
-			h.ctx, `UPDATE dispatch_orders SET waiting_for = 'CHAIN' WHERE order_id = $1`, id,
+			h.ctx, `UPDATE dispatch_orders SET waiting_for = 'CHAIN', missing_amount = NULL WHERE order_id = $1`, id,
 		)
 		h.mustSucceed(err)
 		h.advanceClock(3 * time.Second)
