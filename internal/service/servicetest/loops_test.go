@@ -151,8 +151,8 @@ func TestTheServiceHasEveryLoopOfTheCode(t *testing.T) {
 	}
 	found := 0
 	for _, dir := range []string{
-		"audit", "delivery", "deposit", "dispatch", "event", "jobs", "ledger", "risk", "scan", "journal",
-		"sweep", "transfer", "verify", "wallet", "whitelist", "withdrawal",
+		"control/audit", "control/whitelist", "deposit", "dispatch", "journal", "ledger", "platform/jobs", "risk",
+		"scan", "sweep", "transfer", "verify", "wallet", "webhooks/delivery", "webhooks/event", "withdrawal",
 	} {
 		for _, f := range parseDir(t, dir) {
 			for _, d := range f.Decls {

@@ -129,7 +129,7 @@ var Coffer = mustIndex(&Order{
 			Number: 7, Function: "deposit.Service.claimLoss", Held: []string{"deposits", "freezes"},
 			Taken: []string{"scan_cursors"},
 		},
-		{Number: 9, Function: "mirror.RestoreDatabase"},
+		{Number: 9, Function: "journal.RestoreDatabase"},
 	},
 })
 
