@@ -21,13 +21,13 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/signer/local"
-	"github.com/cofferpay/coffer/internal/signer/mirror"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -290,7 +290,7 @@ func TestAPersonEndsAnOrderOfAnyKindWhateverItWaitsFor(t *testing.T) {
 		listeners[purpose] = b.feature
 	}
 	b.worker = dispatch.New(
-		b.db, b.chain.ToChain(), b.signer, mirror.RecordEntry, listeners, dispatch.Config{},
+		b.db, b.chain.ToChain(), b.signer, journal.RecordEntry, listeners, dispatch.Config{},
 		slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
 	)
 	payments, ended := 0, 0
@@ -515,7 +515,7 @@ func (b *testEnv) breakPayee(payee chain.Address) {
 	ch := b.chain.ToChain()
 	ch.Sender = brokenSender{ch.Sender, payee}
 	b.worker = dispatch.New(
-		b.db, ch, b.signer, mirror.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
 	)
 }
@@ -529,7 +529,7 @@ func newScenarioEnv(t *testing.T, s waitScenario) *testEnv {
 		b.fundWallet(b.treasury, gas, 1000)
 		return b
 	}
-	b := newTestEnvOn(t, local.ChainPolicy{
+	b := newTestEnvOn(t, signpolicy.Chain{
 		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin),
 		Unlimited: true,
 	}, sim.Config{Name: chain.Solana})
