@@ -129,7 +129,7 @@ type WaitCause struct {
 // waitCauses has one entry for each wait reason.
 var waitCauses = []WaitCause{
 	{
-		Reason: WaitNone, Concerns: ConcernsOrder, EndedBy: EndsAtTurn, Queued: true, Ended: true,
+		Reason: WaitNone, Concerns: ConcernsWallet, EndedBy: EndsAtTurn, Queued: true, Ended: true,
 		HoldsUpLater: true,
 		Sentence:     "its turn",
 	},
@@ -306,7 +306,7 @@ type RefusalCause struct {
 // say nothing against the order.
 var refusalCauses = []RefusalCause{
 	{PayeeRefused, ConcernsPayee, slog.LevelWarn, "the chain would refuse a payment because of its payee"},
-	{AmountRefused, ConcernsPayee, slog.LevelWarn, "the chain would refuse a payment because of its amount"},
+	{AmountRefused, ConcernsOrder, slog.LevelWarn, "the chain would refuse a payment because of its amount"},
 	{FeeRefused, ConcernsOrder, slog.LevelInfo, "an order is returned because of its fee"},
 	{
 		NonceAccountTaken, ConcernsOrder, slog.LevelWarn,
