@@ -13,7 +13,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -625,15 +624,15 @@ func TestCustomerIDsAreData(t *testing.T) {
 func TestPanicIsAnErrorOfOurs(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	a := &api{surface: &api.Organizations, conf: api.Config{DB: h.db}, log: nil}
-	a.log = newLogger(h.logs)
 	w := newRecorder()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://127.0.0.1/v1/withdraw", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret sentence") })).
-		ServeHTTP(w, r)
+	answering(h.db, h.logs, kernel.Route{
+		Method: http.MethodPost, Path: "/withdraw",
+		Handler: kernel.HandleEmpty(func(*kernel.Call[kernel.Caller]) error { panic("secret sentence") }),
+	}).ServeHTTP(w, r)
 	if w.Code != 500 || strings.Contains(w.Body.String(), "secret sentence") ||
 		!strings.Contains(w.Body.String(), `"INTERNAL"`) || !strings.Contains(h.logs.String(), "secret sentence") {
 		t.Errorf("got %v %s and the log %s, want INTERNAL and the sentence in the log alone", w.Code, w.Body, h.logs)

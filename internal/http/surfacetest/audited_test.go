@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
@@ -312,7 +311,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 		d.event = e["id"].(string)
 	}
 	eyes := *d.desk
-	eyes.server = httptest.NewServer(operatorapi.NewOperator(operatorapi.OperatorConfig{
+	eyes.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here,
 		CursorKey: d.conf.CursorKey,
 		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
@@ -333,8 +332,8 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 		name   string
 		routes []kernel.Route
 	}{
-		{"organization", slices.Concat(api.Organizations.Routes, api.Organizations.Forbidden)},
-		{"operator", operatorapi.Operators.Routes},
+		{"organization", slices.Concat(organizations.Routes, organizations.Forbidden)},
+		{"operator", operators.Routes},
 	} {
 		for _, r := range face.routes {
 			if r.Method == http.MethodGet {

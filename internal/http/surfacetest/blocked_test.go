@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/http/api"
-	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/risk"
 )
@@ -50,7 +48,11 @@ func TestTheSeverityThresholdOfWithdrawalsRefuses(t *testing.T) {
 		}
 	}
 	for _, schema := range []string{"OrganizationSettings", "SettingsChange"} {
-		text := operatorapi.Operators.FindFieldDoc([]string{schema}, "withdrawSeverityThreshold").Text
+		doc, err := published[operators]()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := doc.Components.Schemas[schema].Value.Properties["withdrawSeverityThreshold"].Value.Description
 		for _, word := range []string{"451", "null means HIGH"} {
 			if !strings.Contains(text, word) {
 				t.Errorf("%s: the document says %q, want %q in it", schema, text, word)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/operator"
@@ -21,7 +20,7 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	t.Helper()
 	o = newOffice(t)
 	desk := *o.desk
-	desk.server = httptest.NewServer(operatorapi.NewOperator(operatorapi.OperatorConfig{
+	desk.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: here,
 		CursorKey: o.conf.CursorKey,
 		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(o.logs),

@@ -10,18 +10,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/testing/contract"
 )
 
 const (
-	goClient = "../../client/calls.go"
-	tsClient = "../../clients/typescript/src/api.ts"
+	goClient = "../../../client/calls.go"
+	tsClient = "../../../clients/typescript/src/api.ts"
 )
 
 func current(t *testing.T) *contract.Document {
 	t.Helper()
-	d, err := contract.ParseDocument(OrganizationsDocument("/v1"))
+	d, err := contract.ParseDocument(organizations.DrawDocument("/v1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func drawn(t *testing.T, file string, want []byte) {
 
 func TestTheGoClientIsDrawnFromTheDocument(t *testing.T) {
 	t.Parallel()
-	want, err := contract.GenerateGo(current(t), structs(t, "../../webhook").names())
+	want, err := contract.GenerateGo(current(t), structs(t, "../../../webhook").names())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +123,14 @@ func TestTheGoClientHasEveryCallAndEveryField(t *testing.T) {
 	t.Parallel()
 	d := current(t)
 	methods := map[string]string{}
-	for _, f := range parse(t, "../../client") {
+	for _, f := range parse(t, "../../../client") {
 		for _, decl := range f.Decls {
 			if m, ok := decl.(*ast.FuncDecl); ok && m.Recv != nil {
 				methods[m.Name.Name] = m.Doc.Text()
 			}
 		}
 	}
-	own, shared := structs(t, "../../client"), structs(t, "../../webhook")
+	own, shared := structs(t, "../../../client"), structs(t, "../../../webhook")
 	for _, op := range d.Operations() {
 		name := strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
 		if text, ok := methods[name]; !ok || !strings.Contains(text, op.Name()) {
@@ -168,7 +167,7 @@ func TestTheGoClientHasEveryCallAndEveryField(t *testing.T) {
 // fields have no tags; the spelling in Go is compared without its capitals.
 func named(t *testing.T, name, parameter string) bool {
 	t.Helper()
-	for _, f := range parse(t, "../../client") {
+	for _, f := range parse(t, "../../../client") {
 		o := f.Scope.Lookup(name)
 		if o == nil {
 			continue

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
@@ -81,8 +80,8 @@ func (h *testEnv) crowded(n int) {
 func TestAReadWithoutATableRefusesTheWishForOne(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
-	for _, r := range api.Organizations.Routes {
-		if r.Method != http.MethodGet || r.Csv || r.NeedsNoKey {
+	for _, r := range organizations.Routes {
+		if r.Method != http.MethodGet || r.Table != nil || r.NeedsNoKey {
 			continue
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.Path)

@@ -9,18 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/internal/http/operatorapi"
 )
 
 func docsServer(t *testing.T, face *kernel.Surface) *httptest.Server {
 	t.Helper()
-	mux := chi.NewRouter()
-	(&api{surface: face, document: func() []byte { return face.DrawDocument("http://127.0.0.1/v1") }}).serveDocs(mux)
-	s := httptest.NewServer(mux)
+	open := *face
+	open.CheckAddress = nil
+	s := httptest.NewServer(kernel.New(&open, kernel.Config{
+		DB: pgtest.New(t), CursorKey: []byte("a key"), BaseURL: "http://127.0.0.1/v1",
+	}))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -28,11 +28,11 @@ func docsServer(t *testing.T, face *kernel.Surface) *httptest.Server {
 func TestTheReferenceMayRunItsOwnFilesAlone(t *testing.T) {
 	t.Parallel()
 	for face, has := range map[*kernel.Surface][]string{
-		&api.Organizations: {
+		organizations: {
 			`"/withdraw"`,
 			`"Coffer"`, "Webhooks done right", "# Testing against the local world", "# Error codes", "# Changelog",
 		},
-		&operatorapi.Operators: {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
+		operators: {`"/reserves"`, `"Coffer, for its operators"`, "The same at a terminal"},
 	} {
 		t.Run(face.Title, func(t *testing.T) {
 			t.Parallel()

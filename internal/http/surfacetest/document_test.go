@@ -8,9 +8,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/internal/http/operatorapi"
 )
 
 func TestDocumentIsValid(t *testing.T) {
@@ -38,7 +36,9 @@ func TestDocumentIsFrozen(t *testing.T) {
 // needs another version.
 func TestDocumentIsTheCommittedOne(t *testing.T) {
 	t.Parallel()
-	for file, face := range map[string]*kernel.Surface{"openapi.json": &api.Organizations, "openapi-operator.json": &operatorapi.Operators} {
+	for file, face := range map[string]*kernel.Surface{
+		"../api/openapi.json": organizations, "../operatorapi/openapi.json": operators,
+	} {
 		want := append(face.DrawDocument("/v1"), '\n')
 		if os.Getenv("COFFER_UPDATE") == "1" {
 			if err := os.WriteFile(file, want, 0o644); err != nil {
@@ -148,12 +148,12 @@ func TestEveryRefusalIsDescribed(t *testing.T) {
 	for face := range published {
 		for _, r := range face.Routes {
 			for _, code := range face.FaultCodes(r) {
-				if p := face.FindProblemDoc(code); p.Text == "" || p.Example == "" {
+				if p := face.Problems[code]; p.Text == "" || p.Example == "" {
 					t.Errorf("%s %s: got no words for %s", r.Method, r.Path, code)
 				}
 			}
 			if len(r.Answers) == 0 || !slices.ContainsFunc(
-				face.Groups, func(g struct{ name, text string }) bool { return g.name == r.Group },
+				face.Groups, func(g kernel.Group) bool { return g.Name == r.Group },
 			) {
 				t.Errorf("%s %s: got no answer or no group", r.Method, r.Path)
 			}

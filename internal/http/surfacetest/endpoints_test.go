@@ -15,7 +15,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
@@ -229,7 +228,7 @@ func TestASampleOfEveryTypeIsAsDocumented(t *testing.T) {
 	h := newTestEnv(t)
 	to := newWebhookReceiver(t)
 	id, _ := h.endpoint(to.URL, map[string]any{})
-	doc, err := published[&api.Organizations]()
+	doc, err := published[organizations]()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,9 @@ const (
 	alice       = "alice"
 )
 
+// The surfaces, as their documents describe them.
+var organizations, operators = api.Describe(), operatorapi.Describe()
+
 // tenant is an organization with its key.
 type tenant struct{ id, key string }
 
@@ -85,6 +88,8 @@ type testEnv struct {
 
 	face  *kernel.Surface // which of the two the test calls
 	fails bool            // the test is about answers with internal errors
+	// rescreens screens senders again for operators; it may be nil.
+	rescreens *deposit.Rescreener
 }
 
 // logs keeps what the interface logs.
@@ -126,7 +131,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, shut}); err != nil {
 		t.Fatal(err)
 	}
-	h := &testEnv{t: t, db: db, logs: &logs{}, face: &api.Organizations, serves: &atomic.Pointer[http.Handler]{}}
+	h := &testEnv{t: t, db: db, logs: &logs{}, face: organizations, serves: &atomic.Pointer[http.Handler]{}}
 	for _, who := range []*tenant{&h.one, &h.two} {
 		made, key, err := org.Create(t.Context(), db, "house")
 		if err != nil {
@@ -364,7 +369,7 @@ var comforts = regexp.MustCompile(`(?i)nothing|no money`)
 
 // published are the documents as a client reads them.
 var published = map[*kernel.Surface]func() (*openapi3.T, error){
-	&api.Organizations: publish(&api.Organizations), &operatorapi.Operators: publish(&operatorapi.Operators),
+	organizations: publish(organizations), operators: publish(operators),
 }
 
 func publish(s *kernel.Surface) func() (*openapi3.T, error) {
@@ -379,7 +384,7 @@ func publish(s *kernel.Surface) func() (*openapi3.T, error) {
 
 // judges compare answers with the documents.
 var judges = map[*kernel.Surface]func() (*schemaChecker, error){
-	&api.Organizations: newSchemaChecker(&api.Organizations), &operatorapi.Operators: newSchemaChecker(&operatorapi.Operators),
+	organizations: newSchemaChecker(organizations), operators: newSchemaChecker(operators),
 }
 
 // schemaChecker is a document against which thousands of bodies are checked. The filters of

@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 )
 
-const errorsPage = "../../docs/errors.md"
+const errorsPage = "../../../docs/errors.md"
 
 // cures say what a caller does about each code.
 var cures = map[fault.Code]string{
@@ -83,7 +83,7 @@ var seldom = map[fault.Code]kernel.ProblemDoc{
 func allCodes(t *testing.T) []fault.Code {
 	t.Helper()
 	var all []fault.Code
-	for _, file := range parse(t, "../fault") {
+	for _, file := range parse(t, "../../fault") {
 		ast.Inspect(file, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {

@@ -68,7 +68,7 @@ func newQueue(t *testing.T, n int, configure ...func(*deposit.Service)) *queue {
 		apply(q.conf.Deposits)
 	}
 	q.later = &delayedScreener{}
-	q.conf.Rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.TreatUnknownAsHold},
+	q.rescreens = deposit.NewRescreener(q.db, risk.Policy{Providers: q.later, UnknownAs: risk.TreatUnknownAsHold},
 		deposit.RescreenConfig{}, newLogger(q.logs))
 	q.restart()
 	q.desk = q.opened(t, here, kernel.Limits{})

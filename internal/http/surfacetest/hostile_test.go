@@ -2,10 +2,10 @@ package surfacetest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cofferpay/coffer/internal/http/kernel"
 )
 
 // The rows of the list of hostile inputs that these calls can meet, H-01 to
@@ -21,7 +21,7 @@ func TestHostileBodiesAreRefusedAndWriteNothing(t *testing.T) {
 		}
 		body[name] = value
 		var b strings.Builder
-		for i, k := range kernel.SortedKeys(body) {
+		for i, k := range slices.Sorted(maps.Keys(body)) {
 			if i > 0 {
 				b.WriteByte(',')
 			}

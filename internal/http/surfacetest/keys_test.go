@@ -12,9 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -52,7 +50,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		"createTransfer", "approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
 		"rotateWebhookSecret",
 	}
-	for _, r := range ConcatRoutes(api.Organizations.Routes, api.Organizations.Forbidden) {
+	for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {
 		want := []identity.Scope{identity.ScopeNoMoneyOut}
 		switch {
 		case r.NeedsNoKey:
@@ -64,7 +62,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		case slices.Contains(full, r.Name):
 			want = []identity.Scope{identity.ScopeFull}
 		}
-		scope := api.Organizations.ScopeOf(r)
+		scope := organizations.ScopeOf(r)
 		if !slices.Contains(want, scope) {
 			t.Errorf(
 				"%s %s: got the scope %q, want %q. Decide which keys may make a new call, and say it here if it lets money out",
@@ -77,8 +75,8 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range operatorapi.Operators.Routes {
-		if scope := operatorapi.Operators.ScopeOf(r); scope != "" || r.FieldActions != nil {
+	for _, r := range operators.Routes {
+		if scope := operators.ScopeOf(r); scope != "" || r.FieldActions != nil {
 			t.Errorf("%s %s: got the scope %q on a call of an operator", r.Method, r.Path, scope)
 		}
 	}
@@ -92,18 +90,18 @@ func TestAKeyMakesTheCallsOfItsScopeAndNoOthers(t *testing.T) {
 	h.allowKeys(h.one, true)
 	for i, scope := range identity.Scopes {
 		key, _ := h.key(h.one, scope)
-		for _, r := range ConcatRoutes(api.Organizations.Routes, api.Organizations.Forbidden) {
+		for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {
 			if r.NeedsNoKey {
 				continue
 			}
 			path := strings.NewReplacer("{", "", "}", "").Replace(r.Path)
 			var body any
-			if r.Body != nil {
+			if r.HasBody() {
 				body = map[string]any{}
 			}
 			before := h.rowCounts()
 			got := h.call(key, r.Method, path, body)
-			needed := slices.Index(identity.Scopes, api.Organizations.ScopeOf(r))
+			needed := slices.Index(identity.Scopes, organizations.ScopeOf(r))
 			if may := needed >= 0 && needed <= i; may != (got.text("code") != "SCOPE_MISSING") {
 				t.Errorf("%s: %s %s: got %v %s, want it let in: %v", scope, r.Method, r.Path, got.status, got.raw, may)
 			} else if !may && (got.status != 403 || h.rowCounts() != before) {
@@ -434,8 +432,8 @@ func TestAFirstEmailByAKeyThatMovesNoMoneyCoolsOff(t *testing.T) {
 // Rule OP-12.
 func TestNoCallDoesWhatOnlyATerminalDoes(t *testing.T) {
 	t.Parallel()
-	for _, s := range []*kernel.Surface{&api.Organizations, &operatorapi.Operators} {
-		for _, r := range ConcatRoutes(s.Routes, s.Forbidden) {
+	for _, s := range []*kernel.Surface{organizations, operators} {
+		for _, r := range slices.Concat(s.Routes, s.Forbidden) {
 			if p := identity.PermissionOf(r.Action); !r.NeedsNoKey && p.Key == "" && !p.Operator {
 				t.Errorf("%s %s: a terminal alone may do it", r.Method, r.Path)
 			}
@@ -448,7 +446,7 @@ func TestNoCallDoesWhatOnlyATerminalDoes(t *testing.T) {
 					t.Errorf("%s: got %q, want a refusal of the call", s.Title, reason)
 				}
 			}()
-			kernel.NewAPI(&wrong, api.Config{})
+			kernel.New(&wrong, kernel.Config{})
 		}()
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 )
 

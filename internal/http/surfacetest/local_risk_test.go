@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
@@ -124,7 +123,7 @@ func TestAListThatNobodyAsksTakesNoEntry(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	other := *o.desk
-	other.server = httptest.NewServer(operatorapi.NewOperator(operatorapi.OperatorConfig{
+	other.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, AllowedPrefixes: here,
 		CursorKey: o.conf.CursorKey, Log: newLogger(o.logs),
 	}))

@@ -191,7 +191,7 @@ var unmoving = []string{
 // repetition takes effect once.
 func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 	t.Parallel()
-	for face, s := range map[string]*kernel.Surface{"organizations": &api.Organizations, "operators": &operatorapi.Operators} {
+	for face, s := range map[string]*kernel.Surface{"organizations": organizations, "operators": operators} {
 		for _, r := range s.Routes {
 			name, moves := face+" "+r.Name, false
 			for verb := range moving {
@@ -345,9 +345,9 @@ func (q *queue) process(db *pg.DB) *process {
 		q.t.Cleanup(h.server.Close)
 		return &h
 	}
-	p.org = listener(&api.Organizations, api.New(conf))
-	p.desk = listener(&operatorapi.Operators, operatorapi.NewOperator(operatorapi.OperatorConfig{
-		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: conf.Rescreens,
+	p.org = listener(organizations, api.New(conf))
+	p.desk = listener(operators, operatorapi.New(operatorapi.Config{
+		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: q.rescreens,
 		Whitelist:       q.white,
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),
@@ -369,12 +369,12 @@ func (q *queue) process(db *pg.DB) *process {
 func (p *process) says(w webhook.Withdrawal, err error) reply {
 	p.t.Helper()
 	recorder := newRecorder()
-	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/", nil)
-	if err != nil {
-		(&api{surface: &api.Organizations, log: newLogger(io.Discard)}).writeError(recorder, r, err)
-	} else {
-		kernel.WriteJSON(recorder, http.StatusOK, w)
-	}
+	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/v1/says", nil)
+	answering(p.db, io.Discard, kernel.Route{
+		Method: http.MethodPost, Path: "/says", Handler: kernel.Handle(
+			func(*kernel.Call[kernel.Caller]) (webhook.Withdrawal, error) { return w, err }, w,
+		),
+	}).ServeHTTP(recorder, r)
 	out := reply{status: recorder.Code, raw: recorder.Body.Bytes()}
 	if err := json.Unmarshal(out.raw, &out.body); err != nil {
 		p.t.Fatal(err)

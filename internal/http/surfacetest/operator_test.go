@@ -50,10 +50,10 @@ func newOffice(t testing.TB, limits ...kernel.Limits) *office {
 func (o *office) opened(t testing.TB, from []netip.Prefix, limits kernel.Limits) *testEnv {
 	t.Helper()
 	desk := *o.testEnv
-	desk.t, desk.face = t, &operatorapi.Operators
-	desk.server = httptest.NewServer(operatorapi.NewOperator(operatorapi.OperatorConfig{
+	desk.t, desk.face = t, operators
+	desk.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Deposits: o.conf.Deposits,
-		Rescreens: o.conf.Rescreens, Whitelist: o.white, AllowedPrefixes: from, CursorKey: o.conf.CursorKey,
+		Rescreens: o.rescreens, Whitelist: o.white, AllowedPrefixes: from, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
@@ -97,16 +97,16 @@ func TestTheTwoListenersTakeNothingOfEachOther(t *testing.T) {
 		o.testEnv.wantRefusal("in its own header, to an organization's listener",
 			o.testEnv.call(tenant{}, "GET", path, nil, "x-operator-key", o.ann.key), 401, "UNAUTHORIZED", "")
 	}
-	for _, r := range api.Organizations.Routes {
-		if slices.ContainsFunc(operatorapi.Operators.Routes, func(of kernel.Route) bool { return of.Path == r.Path }) {
+	for _, r := range organizations.Routes {
+		if slices.ContainsFunc(operators.Routes, func(of kernel.Route) bool { return of.Path == r.Path }) {
 			continue // read across organizations there
 		}
 		path := strings.NewReplacer("{", "", "}", "").Replace(r.Path)
 		o.desk.wantRefusal("an organization's call", o.desk.call(o.ann, r.Method, path, nil), 404, "NOT_FOUND", "")
 	}
-	for _, r := range operatorapi.Operators.Routes {
+	for _, r := range operators.Routes {
 		if slices.ContainsFunc(
-			ConcatRoutes(api.Organizations.Routes, api.Organizations.Forbidden),
+			slices.Concat(organizations.Routes, organizations.Forbidden),
 			func(of kernel.Route) bool { return of.Path == r.Path },
 		) {
 			continue
@@ -142,8 +142,8 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 	// Behind a named proxy, the caller's address is the one that the proxy reports; behind any
 	// other, it is the proxy's.
 	behind := *o.testEnv
-	behind.t, behind.face = t, &operatorapi.Operators
-	behind.server = httptest.NewServer(operatorapi.NewOperator(operatorapi.OperatorConfig{
+	behind.t, behind.face = t, operators
+	behind.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white,
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 		Proxies:         kernel.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, CursorKey: o.conf.CursorKey,
@@ -159,8 +159,8 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 		"")
 	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + kernel.Renderer}
 	// An IPv4 address in the form of IPv6 is the same address.
-	handler := operatorapi.NewOperator(
-		operatorapi.OperatorConfig{DB: o.db, AllowedPrefixes: here, CursorKey: []byte("k"), Log: newLogger(o.logs)},
+	handler := operatorapi.New(
+		operatorapi.Config{DB: o.db, AllowedPrefixes: here, CursorKey: []byte("k"), Log: newLogger(o.logs)},
 	)
 	for peer, want := range map[string]int{
 		"[::ffff:127.0.0.1]:9": 200, "127.9.9.9:9": 200, "[::1]:9": 403, "127.0.0.1": 403, "": 403, "@": 403,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
@@ -149,7 +148,7 @@ func TestARequestWhoseTurnDoesNotComeMayBeRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set(api.KeyHeader, h.one.key)
+		r.Header.Set(organizations.Header, h.one.key)
 		if c.body != "" {
 			r.Header.Set("Content-Type", "application/json")
 		}

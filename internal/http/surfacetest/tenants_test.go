@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/internal/http/operatorapi"
 )
 
 // everybodys are parameters that do not identify a resource of an organization.
@@ -69,9 +67,9 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		}
 	}
 	before := q.rowCounts() + q.decided()
-	for _, r := range slices.Concat(api.Organizations.Routes, api.Organizations.Forbidden) {
+	for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {
 		names := placeholder.FindAllStringSubmatch(r.Path, -1)
-		body := api.Organizations.RequestExample(r.Name)
+		body := r.RequestExample()
 		if r.Method == http.MethodGet || r.Method == http.MethodDelete {
 			body = nil
 		}
@@ -147,7 +145,7 @@ func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 	fill := strings.NewReplacer("{organizationId}", q.two.id, "{depositId}", q.held[0], "{freezeId}", frozen,
 		"{changeRequestId}", "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", "{address}", stranger)
 	before := q.written() + q.decided()
-	for _, r := range operatorapi.Operators.Routes {
+	for _, r := range operators.Routes {
 		if r.NeedsNoKey {
 			continue
 		}
@@ -155,14 +153,14 @@ func TestNoOrganizationReachesACallOfTheOperators(t *testing.T) {
 		if strings.Contains(path, "{") && !strings.Contains(path, "%7B") {
 			path = placeholder.ReplaceAllString(path, "x")
 		}
-		body := operatorapi.Operators.RequestExample(r.Name)
+		body := r.RequestExample()
 		if r.Method == http.MethodGet || r.Method == http.MethodDelete {
 			body = nil
 		}
 		q.desk.wantRefusal(r.Method+" "+path+" with an organization's key",
 			q.desk.call(tenant{key: q.two.key}, r.Method, path, body), 401, "UNAUTHORIZED", "")
 		if slices.ContainsFunc(
-			slices.Concat(api.Organizations.Routes, api.Organizations.Forbidden),
+			slices.Concat(organizations.Routes, organizations.Forbidden),
 			func(o kernel.Route) bool { return o.Method == r.Method && o.Path == r.Path },
 		) {
 			continue // another call of the same name, with an organization's own

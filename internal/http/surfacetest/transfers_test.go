@@ -2,10 +2,10 @@ package surfacetest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cofferpay/coffer/internal/http/kernel"
 )
 
 // charge is a transfer that can be made.
@@ -93,7 +93,7 @@ func TestHostileTransfersAreRefusedAndWriteNothing(t *testing.T) {
 		}
 		body[name] = value
 		var b strings.Builder
-		for i, k := range kernel.SortedKeys(body) {
+		for i, k := range slices.Sorted(maps.Keys(body)) {
 			if body[k] == "" {
 				continue
 			}
