@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/seal"
+	"github.com/cofferpay/coffer/internal/rescue"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
@@ -98,9 +99,9 @@ func CreateKeys(k Keys, s Signer) error {
 
 // CreateJournal creates the empty journal of a seed that has never signed.
 func CreateJournal(k Keys, s Signer) error {
-	if _, err := os.Stat(s.Journal + rescueJournalSuffix); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.Journal + rescue.JournalSuffix); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("coffer rescue has moved the money of this seed (%s exists, %v): begin with a new seed",
-			s.Journal+rescueJournalSuffix, err)
+			s.Journal+rescue.JournalSuffix, err)
 	}
 	seed, err := keys.OpenSeed(keys.Files{Key: s.Seed, KEK: s.Wrap, Attest: k.Attest})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/rescue"
 )
 
 // A journal knows what was paid, and money that is moved past it is missing in its books. So the
@@ -24,9 +25,9 @@ func TestARescueIsRefusedWhereAJournalMayBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepare := func() error {
-		r, err := app.PrepareRescue(t.Context(), conf, app.RescueOrder{Org: "org_1", Chain: "ETHEREUM"})
+		_, closeSigner, err := app.PrepareRescue(t.Context(), conf, rescue.Order{Org: "org_1", Chain: "ETHEREUM"})
 		if err == nil {
-			_ = r.Close()
+			_ = closeSigner()
 		}
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -87,7 +88,7 @@ func (c depositsFlagged) Run(ctx context.Context, std streams) error {
 // printFlagged prints a flagged deposit with the facts for a decision, and the decision if there is
 // one.
 func printFlagged(out io.Writer, o deposit.OrgDeposit) {
-	d := o.Object
+	d := wire.Deposit(o.Deposit)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	value := ""
 	if d.USDValue != nil {
@@ -205,7 +206,7 @@ type flaggedDepositFlags struct {
 // runDecision makes a decision and returns its result.
 func (c flaggedDepositFlags) runDecision(
 	ctx context.Context, flags deciderFlags,
-	decide func(context.Context, *deposit.Service, deposit.Actor) (webhook.Deposit, error),
+	decide func(context.Context, *deposit.Service, deposit.Actor) (deposit.Deposit, error),
 ) (d webhook.Deposit, err error) {
 	tools, err := c.openTools(ctx)
 	if err != nil {
@@ -216,7 +217,8 @@ func (c flaggedDepositFlags) runDecision(
 	if err != nil {
 		return d, err
 	}
-	return decide(ctx, tools.Deposits, decider)
+	decided, err := decide(ctx, tools.Deposits, decider)
+	return wire.Deposit(decided), err
 }
 
 // deciderFlags name who decides at a terminal: a member of the organization, or the operator.
@@ -265,7 +267,7 @@ type depositsApprove struct {
 
 func (c depositsApprove) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, c.deciderFlags,
-		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (deposit.Deposit, error) {
 			return s.Approve(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
@@ -291,7 +293,7 @@ type depositsReject struct {
 
 func (c depositsReject) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, c.deciderFlags,
-		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (deposit.Deposit, error) {
 			return s.Reject(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
@@ -335,7 +337,7 @@ type depositsRedirect struct {
 
 func (c depositsRedirect) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, deciderFlags{As: c.As, Operator: c.As == ""},
-		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (deposit.Deposit, error) {
 			return s.Redirect(ctx, c.ID, decider,
 				deposit.Redirection{ToAddress: c.To, Reason: c.Reason, Reference: c.Reference, Note: c.Note})
 		})
@@ -350,7 +352,7 @@ type depositsComplete struct{ flaggedDepositFlags }
 
 func (c depositsComplete) Run(ctx context.Context, std streams) error {
 	d, err := c.runDecision(ctx, deciderFlags{Operator: true},
-		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (webhook.Deposit, error) {
+		func(ctx context.Context, s *deposit.Service, decider deposit.Actor) (deposit.Deposit, error) {
 			return s.Complete(ctx, c.ID, decider, c.Note)
 		})
 	if err != nil {
@@ -371,10 +373,11 @@ func (c depositsRescreen) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	d, err := tools.NewRescreener().RescreenDeposit(ctx, c.ID, operatorDecider)
+	rescreened, err := tools.NewRescreener().RescreenDeposit(ctx, c.ID, operatorDecider)
 	if err != nil {
 		return err
 	}
+	d := wire.Deposit(rescreened)
 	fmt.Fprintf(std.out, "flagged   %s\nnow       %s\nIt has no effect: %s is %s, and a person decides.\n",
 		formatReason(d), formatFreshScreening(d.FreshScreening), d.DepositID, d.Status)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -102,7 +103,7 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 			})
 		},
 		func(o deposit.OrgDeposit) string {
-			d := o.Object
+			d := wire.Deposit(o.Deposit)
 			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d of %d\t%s\t%s", d.DepositID, ownerName(
 				d.CustomerID, d.Product,
 			), formatAmount(d), d.Chain, d.Status,
@@ -112,7 +113,7 @@ func (c depositsList) Run(ctx context.Context, std streams) error {
 			return struct { // as in the operator's interface
 				OrganizationID string `json:"organizationId"`
 				webhook.Deposit
-			}{o.OrgID, o.Object}
+			}{o.OrgID, wire.Deposit(o.Deposit)}
 		})
 }
 
@@ -153,7 +154,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 			return tools.Withdrawals.ListAcrossOrgs(ctx, c.Org, f, p)
 		},
 		func(o withdrawal.OrgWithdrawal) string {
-			w := o.Object
+			w := wire.Withdrawal(o.Withdrawal)
 			return fmt.Sprintf("%s\t%s\t%s %s\t%s\t%s\t%s\t%s\t%s", w.WithdrawalID, ownerName(
 				w.CustomerID, w.Product,
 			), w.AmountDecimal, w.Mint.Symbol,
@@ -163,7 +164,7 @@ func (c withdrawalsList) Run(ctx context.Context, std streams) error {
 			return struct {
 				OrganizationID string `json:"organizationId"`
 				webhook.Withdrawal
-			}{o.OrgID, o.Object}
+			}{o.OrgID, wire.Withdrawal(o.Withdrawal)}
 		})
 }
 

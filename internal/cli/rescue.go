@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/rescue"
 )
 
 type rescueCmd struct {
@@ -38,7 +39,7 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	order := app.RescueOrder{
+	order := rescue.Order{
 		Org: c.Org, Chain: c.Chain, Destination: c.To, StartBlock: c.From,
 		Progress: func(line string) { fmt.Fprintln(std.err, line) },
 	}
@@ -53,11 +54,11 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 			}
 		}
 	}
-	r, err := app.PrepareRescue(ctx, conf, order)
+	r, closeSigner, err := app.PrepareRescue(ctx, conf, order)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer closeSigner()
 	fmt.Fprintf(std.out, "%s\n", rescueExplained)
 	for _, w := range r.ListWallets() {
 		fmt.Fprintf(std.out, "%s  %s %s\n", w.Address, w.Purpose, w.Subject)

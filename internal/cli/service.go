@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/verify"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -371,10 +372,11 @@ func (c approve) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	w, err := tools.Withdrawals.Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
+	approved, err := tools.Withdrawals.Approve(ctx, p.OrgID, c.ID, audit.User(p.ID))
 	if err != nil {
 		return c.describeError(err, p)
 	}
+	w := wire.Withdrawal(approved)
 	fmt.Fprintf(std.out, "%s of %s %s to %s is %s, approved by %s.\n", w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol,
 		w.ToAddress, w.Status, p.Email)
 	if missing := w.Approvals.Required - w.Approvals.Received; missing > 0 &&
@@ -400,10 +402,11 @@ func (c remove) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	w, err := tools.Withdrawals.Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
+	removed, err := tools.Withdrawals.Remove(ctx, p.OrgID, c.ID, audit.User(p.ID), c.Reason)
 	if err != nil {
 		return c.describeError(err, p)
 	}
+	w := wire.Withdrawal(removed)
 	fmt.Fprintf(std.out, "%s of %s %s is %s, removed by %s; the amount is available to %s again.\n",
 		w.WithdrawalID, w.AmountDecimal, w.Mint.Symbol, w.Status, p.Email, balanceName(w))
 	return nil
@@ -448,7 +451,7 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	if c.Preview {
 		return c.printPreview(ctx, std, tools.Withdrawals, p, r)
 	}
-	w, isReplay, err := tools.Withdrawals.RequestOrganization(ctx, p, r)
+	requested, isReplay, err := tools.Withdrawals.RequestOrganization(ctx, p, r)
 	if err != nil && fault.Find(err) == nil {
 		return fmt.Errorf("it is not known whether the withdrawal was made; with --key %s the same command makes it "+
 			"at most once: %w",
@@ -457,6 +460,7 @@ func (c orgWithdraw) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	w := wire.Withdrawal(requested)
 	if isReplay {
 		fmt.Fprintln(std.out, "The key is known: nothing more is paid. This is the withdrawal with the key.")
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // OnRecent implements scan.Listener. It records a deposit of a customer or an organization as soon
@@ -89,7 +88,7 @@ func (s *Service) orphanDeposits(
 		entries []audit.Entry
 	)
 	for _, d := range orphaned {
-		changes = append(changes, change{Deposit{status: Confirming}, d})
+		changes = append(changes, change{storedDeposit{status: Confirming}, d})
 		entries = append(entries, newStatusEntry(d))
 	}
 	if err := s.Owners.report(ctx, tx, changes); err != nil {
@@ -99,7 +98,7 @@ func (s *Service) orphanDeposits(
 }
 
 // newStatusEntry returns the audit entry of the status that a deposit now has.
-func newStatusEntry(after Deposit) audit.Entry {
+func newStatusEntry(after storedDeposit) audit.Entry {
 	return audit.Entry{
 		OrgID: after.orgID, Actor: systemActor, Action: "deposit." + auditActions[after.status],
 		ResourceKind: resourceKind, ResourceID: after.id,
@@ -138,7 +137,7 @@ type targetKey struct {
 	address, contract chain.Address
 }
 
-func (d Deposit) targetKey() targetKey {
+func (d storedDeposit) targetKey() targetKey {
 	return targetKey{movementKey{d.tx, d.kind, d.position}, d.address, d.contract}
 }
 
@@ -146,7 +145,7 @@ func (d Deposit) targetKey() targetKey {
 // was restored from a backup finds the deposit again under the id that integrators know. An
 // integrator that checks this id credits no deposit twice. If rows of the same arrival exist, their
 // count makes the new id another one. Rule DEP-13.
-func newDepositID(d Deposit, rowCounts map[targetKey]int) string {
+func newDepositID(d storedDeposit, rowCounts map[targetKey]int) string {
 	parts := []string{
 		d.orgID, string(d.chain), string(d.tx), string(d.kind), d.position, string(d.address), string(d.contract),
 	}
@@ -229,7 +228,7 @@ func (s *Service) applyBlock(
 			orphaned.status, orphaned.chainStatus = Orphaned, chainReorged
 			changes = append(changes, change{before, orphaned})
 			entries = append(entries, newStatusEntry(orphaned))
-			before, isLiving = Deposit{}, false
+			before, isLiving = storedDeposit{}, false
 		}
 		if reorgedMatch != nil && !isLiving {
 			// The same deposit has a new proof: nothing is posted and no event is recorded.
@@ -307,7 +306,7 @@ func (s *Service) applyBlock(
 		failpoint.Hit("D13")
 	}
 	if proof == nil {
-		if err := announceSeen(ctx, tx, changes); err != nil {
+		if err := s.announceSeen(ctx, tx, changes); err != nil {
 			return err
 		}
 	}
@@ -316,13 +315,13 @@ func (s *Service) applyBlock(
 			return err
 		}
 	}
-	return credits.writeCredits(ctx, tx, dust, entries)
+	return s.writeCredits(ctx, tx, credits, dust, entries)
 }
 
 // announceSeen records an event for each customer's deposit that a recent block shows for the first
 // time. Only organizations with an endpoint for this event get one, because the event promises
 // nothing. A deposit that a fork removes and shows again is announced once. Rule DEP-27.
-func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
+func (s *Service) announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	var orgs []string
 	for _, c := range changes {
 		if c.before.status == "" && c.after.customerID != "" {
@@ -337,40 +336,40 @@ func announceSeen(ctx context.Context, tx pg.Tx, changes []change) error {
 	if err != nil || len(subscribed) == 0 {
 		return err
 	}
-	var announced []Deposit
+	var announced []storedDeposit
 	for _, c := range changes {
 		if c.before.status == "" && c.after.customerID != "" && subscribed[c.after.orgID] {
 			announced = append(announced, c.after)
 		}
 	}
-	return publishEvents(
-		ctx, tx, announced, freshObjects, func(Deposit) event.Type { return event.CustomerDepositSeen },
+	return s.publishEvents(
+		ctx, tx, announced, freshDeposits, func(storedDeposit) event.Type { return event.CustomerDepositSeen },
 	)
 }
 
-// publishEvents records one event for each deposit. loadObjects gives the object of each:
-// freshObjects or objectsByID.
-func publishEvents(
-	ctx context.Context, tx pg.Tx, deposits []Deposit,
-	loadObjects func(context.Context, pg.Tx, []Deposit) (map[string]webhook.Deposit, error),
-	typeOf func(Deposit) event.Type,
+// publishEvents records one event for each deposit. load gives the object of each:
+// freshDeposits or loadByID.
+func (s *Service) publishEvents(
+	ctx context.Context, tx pg.Tx, deposits []storedDeposit,
+	load func(context.Context, pg.Tx, []storedDeposit) (map[string]Deposit, error),
+	typeOf func(storedDeposit) event.Type,
 ) error {
-	objects, err := loadObjects(ctx, tx, deposits)
+	loaded, err := load(ctx, tx, deposits)
 	if err != nil {
 		return err
 	}
 	events := make([]event.Event, len(deposits))
 	for i, after := range deposits {
-		object, ok := objects[after.id]
+		data, ok := loaded[after.id]
 		if !ok {
 			return fmt.Errorf("deposit %s cannot be shown", after.id)
 		}
 		events[i] = event.Event{
 			OrgID: after.orgID, Type: typeOf(after), ResourceKind: resourceKind, ResourceID: after.id,
-			CustomerID: after.customerID, Chain: string(after.chain), Data: object, FoundAgain: true,
+			CustomerID: after.customerID, Chain: string(after.chain), Data: data, FoundAgain: true,
 		}
 	}
-	return event.RecordMany(ctx, tx, events...)
+	return s.Events.RecordMany(ctx, tx, events...)
 }
 
 // existingDeposits locks the deposits of a block's transactions and returns, by movement:
@@ -379,7 +378,10 @@ func publishEvents(
 //   - rowCounts: how many rows each arrival has, by target
 func existingDeposits(
 	ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival,
-) (living map[movementKey]Deposit, removed map[movementKey][]Deposit, rowCounts map[targetKey]int, err error) {
+) (
+	living map[movementKey]storedDeposit, removed map[movementKey][]storedDeposit, rowCounts map[targetKey]int,
+	err error,
+) {
 	var hashes []chain.TxHash
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
@@ -395,7 +397,7 @@ func existingDeposits(
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	living, removed, rowCounts = map[movementKey]Deposit{}, map[movementKey][]Deposit{}, map[targetKey]int{}
+	living, removed, rowCounts = map[movementKey]storedDeposit{}, map[movementKey][]storedDeposit{}, map[targetKey]int{}
 	for _, r := range deposits {
 		rowCounts[r.targetKey()]++
 		m := movementKey{r.tx, r.kind, r.position}
@@ -410,11 +412,11 @@ func existingDeposits(
 
 // nextState returns what a deposit becomes by a block that has it. It is pure.
 func nextState(
-	before Deposit, f scan.Arrival, owner Owner, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers,
-) (after Deposit, isChanged bool, err error) {
+	before storedDeposit, f scan.Arrival, owner Owner, ch chain.Name, b chain.Block, proof *int64, tiers chain.Tiers,
+) (after storedDeposit, isChanged bool, err error) {
 	if before.proofID != nil {
 		if proof != nil && before.blockHash != b.Hash {
-			return Deposit{}, false, fmt.Errorf(
+			return storedDeposit{}, false, fmt.Errorf(
 				"deposit %s is final in block %s and again in %s", before.id, before.blockHash, b.Hash,
 			)
 		}

@@ -116,12 +116,12 @@ func (r blockDecisions) dropChanged(ctx context.Context, tx pg.Tx, ch chain.Name
 // creditDeposit credits a deposit that would go to SCREENING, if no risk provider has to be asked
 // about it. It reports whether it did.
 func (r blockDecisions) creditDeposit(
-	after *Deposit, f scan.Arrival, isOperators, isDeep, hasCreditWallet bool, now time.Time,
+	after *storedDeposit, f scan.Arrival, isOperators, isDeep, hasCreditWallet bool, now time.Time,
 ) bool {
 	price, hasPrice := r.prices[*after.mintID]
 	settings, hasSettings := r.settings[after.orgID]
 	w, isProven := r.provenWallets[after.walletID]
-	c := candidate{Deposit: *after, settings: settings}
+	c := candidate{storedDeposit: *after, settings: settings}
 	if !isOperators && hasPrice && hasSettings {
 		depositCase := r.service.newCase(*after, f.Mint.Symbol, f.Mint.Decimals, settings, price, now)
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})

@@ -34,7 +34,7 @@ const (
 
 // candidate is a deposit that waits for its credit, with the facts that its credit needs.
 type candidate struct {
-	Deposit
+	storedDeposit
 	wallet       wallet.Wallet
 	proof        provenBlock
 	decimals     int
@@ -206,7 +206,7 @@ func (s *Service) loadWaiting(
 				return fmt.Errorf("deposit %s is of mint %d, which does not exist", r.id, *r.mintID)
 			}
 			page = append(page, candidate{
-				Deposit: r, decimals: m.Decimals, symbol: m.Symbol,
+				storedDeposit: r, decimals: m.Decimals, symbol: m.Symbol,
 				wallet: wallets[addressKey{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
 			})
 		}
@@ -222,7 +222,7 @@ func (s *Service) loadWaiting(
 // chain family and one for the proofs. It leaves out what is missing: checkCandidate then refuses
 // the deposit.
 func loadWalletsAndProofs(
-	ctx context.Context, tx pg.Tx, found []Deposit,
+	ctx context.Context, tx pg.Tx, found []storedDeposit,
 ) (map[addressKey]wallet.Wallet, map[int64]provenBlock, error) {
 	addresses := map[chain.Family][]chain.Address{}
 	var ids []int64
@@ -279,7 +279,7 @@ func (s *Service) checkCandidate(c candidate) error {
 }
 
 // isReceivedBy reports whether the wallet is the one that received the deposit, for the same owner.
-func (d Deposit) isReceivedBy(w wallet.Wallet) bool {
+func (d storedDeposit) isReceivedBy(w wallet.Wallet) bool {
 	return w.ID == d.walletID && w.Address == d.address && w.OrgID == d.orgID && w.Purpose == d.purpose &&
 		w.Family == d.chain.Family() && w.Subject == d.walletSubject()
 }
@@ -375,7 +375,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 				isMintUsable:     isListed && usable[m.ID],
 				isFinalityBroken: broken[before.chain],
 				isWalletProven:   c.isProven,
-				isUnchanged:      isUnchanged(before, c.Deposit),
+				isUnchanged:      isUnchanged(before, c.storedDeposit),
 				areSettingsKept:  c.record == nil || valid[before.orgID],
 				isDeep:           isDeep,
 				hasCreditWallet:  hasTreasury,
@@ -413,7 +413,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 		if err := insertDecisions(ctx, tx, accepted); err != nil {
 			return err
 		}
-		if err := newCredits.writeCredits(ctx, tx, nil, entries); err != nil {
+		if err := s.writeCredits(ctx, tx, newCredits, nil, entries); err != nil {
 			return err
 		}
 		credited = len(changes)
@@ -436,11 +436,11 @@ type credits struct {
 	postings      []ledger.Posting
 	freedDeposits []string // deposits whose outputs can now be selected
 	movements     []wallet.Movement
-	announced     []Deposit
+	announced     []storedDeposit
 }
 
 // addCredit adds a credited deposit. native says whether its mint is the native coin.
-func (c *credits) addCredit(after Deposit, native bool) {
+func (c *credits) addCredit(after storedDeposit, native bool) {
 	account, part := c.owners.accountFor(after, native)
 	c.postings = append(c.postings, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.Deposit, ID: after.id},
@@ -465,7 +465,7 @@ func (c *credits) addCredit(after Deposit, native bool) {
 // addApproval adds a flagged deposit that a person approved: it is credited, and its hold ends. On a
 // UTXO chain its amount moves to the treasury; elsewhere it stays at its address. A deposit to a
 // treasury is never flagged. Rule DEP-29.
-func (c *credits) addApproval(after Deposit) {
+func (c *credits) addApproval(after storedDeposit) {
 	c.addCredit(after, false)
 	c.postings = append(c.postings, newReleasePosting(after))
 	for _, part := range []wallet.Part{wallet.Held, wallet.Credited} { // the hold had added to both
@@ -477,7 +477,7 @@ func (c *credits) addApproval(after Deposit) {
 
 // addHold adds a flagged deposit. The address holds the amount as held, and the ledger has it in
 // the suspense account. Rule DEP-28.
-func (c *credits) addHold(after Deposit) {
+func (c *credits) addHold(after storedDeposit) {
 	c.postings = append(c.postings, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.DepositHold, ID: after.id},
 		Legs: []ledger.Leg{{
@@ -500,8 +500,8 @@ func (c *credits) addHold(after Deposit) {
 // writeCredits writes address funds and postings of the collected deposits, records their events,
 // and records the audit entries. The rows of the deposits are already written. dust holds the funds
 // that move in addition. Rule DEP-12.
-func (c credits) writeCredits(
-	ctx context.Context, tx pg.Tx, dust []wallet.Movement, entries []audit.Entry,
+func (s *Service) writeCredits(
+	ctx context.Context, tx pg.Tx, c credits, dust []wallet.Movement, entries []audit.Entry,
 ) (err error) {
 	if len(c.postings) > 0 {
 		var span trace.Span
@@ -511,9 +511,9 @@ func (c credits) writeCredits(
 	if err := c.postCredits(ctx, tx, dust); err != nil {
 		return err
 	}
-	if err := publishEvents(
-		ctx, tx, c.announced, freshObjects,
-		func(after Deposit) event.Type { return c.owners.eventFor(after, event.CustomerDeposit) },
+	if err := s.publishEvents(
+		ctx, tx, c.announced, freshDeposits,
+		func(after storedDeposit) event.Type { return c.owners.eventFor(after, event.CustomerDeposit) },
 	); err != nil {
 		return err
 	}
@@ -541,7 +541,7 @@ func (c credits) postCredits(ctx context.Context, tx pg.Tx, dust []wallet.Moveme
 }
 
 // isUnchanged reports whether a deposit is still the one that was checked.
-func isUnchanged(a, b Deposit) bool {
+func isUnchanged(a, b storedDeposit) bool {
 	return a.amount == b.amount && a.from == b.from && slices.Equal(a.senders, b.senders) &&
 		a.walletID == b.walletID && a.address == b.address && a.customerID == b.customerID &&
 		a.product == b.product &&

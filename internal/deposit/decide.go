@@ -9,7 +9,7 @@ import (
 
 // Facts hold everything that decides about a final deposit that is to leave SCREENING.
 type Facts struct {
-	deposit      Deposit
+	deposit      storedDeposit
 	record       *risk.DepositRecord // what screening decided; nil: it was not screened
 	usd          *money.USD          // what the deposit is worth; nil: no fresh price
 	isKeyAccount bool                // the chain reports that the sender is a key account
@@ -27,7 +27,7 @@ type Facts struct {
 }
 
 // Plan says what a deposit becomes: CREDITED or FLAGGED.
-type Plan struct{ After Deposit }
+type Plan struct{ After storedDeposit }
 
 // Rejection says why a deposit stays in SCREENING: nothing is written about it.
 type Rejection string
@@ -68,7 +68,7 @@ func Decide(f Facts) (Plan, Rejection) {
 	after := f.deposit
 	after.usd, after.screening = f.usd, screeningNotConfigured
 	if f.record != nil {
-		after.screening = screeningObject(*f.record)
+		after.screening = encodeScreening(*f.record)
 	}
 	switch {
 	case f.record == nil && f.isOperators, f.record != nil && f.record.Decision.Outcome == risk.Credit:

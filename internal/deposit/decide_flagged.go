@@ -26,7 +26,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // These are the decisions about a flagged deposit.
@@ -95,8 +94,8 @@ func (s *Service) RunOverdue(ctx context.Context) error {
 // DEPOSITS_SUSPENDED. Rule DEP-29.
 func (s *Service) Approve(
 	ctx context.Context, depositID string, actor Actor, note string,
-) (webhook.Deposit, error) {
-	var object webhook.Deposit
+) (Deposit, error) {
+	var object Deposit
 	unlocked, err := s.findFlagged(ctx, depositID, actor, note)
 	if err == nil {
 		err = s.voidRefused(ctx, unlocked)
@@ -177,7 +176,7 @@ func (s *Service) Approve(
 		return nil
 	})
 	if err != nil {
-		return webhook.Deposit{}, s.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
+		return Deposit{}, s.mapConflict(ctx, depositID, actor, decisionApproved, &object, err)
 	}
 	failpoint.Hit("F01")
 	return object, nil
@@ -193,7 +192,7 @@ func (s *Service) Approve(
 //   - REJECT_BLOCKED_SANCTIONS with BlockSanctioned
 //
 // Rule DEP-31.
-func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (webhook.Deposit, error) {
+func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (Deposit, error) {
 	return s.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
 
@@ -209,17 +208,17 @@ type Redirection struct {
 // those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rules DEP-31 and DEP-55.
 func (s *Service) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
-) (webhook.Deposit, error) {
+) (Deposit, error) {
 	switch {
 	case !actor.isAllowed(identity.RedirectFlaggedDeposit):
-		return webhook.Deposit{}, newOperatorOnly(
+		return Deposit{}, newOperatorOnly(
 			"Only the operator of this service can redirect a flagged deposit.",
 		)
 	case redirection.Reason != ComplianceHold && redirection.Reason != LawEnforcement:
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+		return Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"The reason of a redirect has to be %s or %s.", ComplianceHold, LawEnforcement).WithParam("reason")
 	case redirection.Reference == "" || !isPlainText(redirection.Reference):
-		return webhook.Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+		return Deposit{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"A redirect needs the reference of the case or order, in at most %d characters of text.",
 			NoteRunesMax).WithParam("reference")
 	}
@@ -238,8 +237,8 @@ func (s *Service) Redirect(
 // Rules DEP-32 and DEP-55.
 func (s *Service) Complete(
 	ctx context.Context, depositID string, actor Actor, note string,
-) (webhook.Deposit, error) {
-	var object webhook.Deposit
+) (Deposit, error) {
+	var object Deposit
 	if !actor.isAllowed(identity.CompleteResolution) {
 		return object, newOperatorOnly("Only the operator of this service can complete a stuck resolution.")
 	}
@@ -298,7 +297,7 @@ func (s *Service) Complete(
 		return s.startTransfer(ctx, tx, d, retry, payerID, &object)
 	})
 	if err != nil {
-		return webhook.Deposit{}, err
+		return Deposit{}, err
 	}
 	return object, nil
 }
@@ -306,7 +305,7 @@ func (s *Service) Complete(
 // loadPayer returns the chain of a deposit and the wallet that pays the fee of a transfer from its
 // address. walletID is "" if the address itself pays. On chains with a separate fee payer the
 // address never pays, because the fee would come out of a customer's deposit. Rule DEP-39.
-func (s *Service) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, walletID string, err error) {
+func (s *Service) loadPayer(ctx context.Context, d storedDeposit) (ch chain.Chain, walletID string, err error) {
 	ch, ok := s.Chains[d.chain]
 	if !ok {
 		return ch, "", fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
@@ -325,7 +324,7 @@ func (s *Service) loadPayer(ctx context.Context, d Deposit) (ch chain.Chain, wal
 // quoteFeeKept returns how much of a native-coin deposit is not sent away. If the address pays the
 // fee, this is the highest fee. If the treasury pays it, this is what the remaining funds of the
 // address lack to the chain's minimum balance: usually nothing. Rules DEP-39 and DEP-40.
-func (s *Service) quoteFeeKept(ctx context.Context, ch chain.Chain, d Deposit) (money.Amount, error) {
+func (s *Service) quoteFeeKept(ctx context.Context, ch chain.Chain, d storedDeposit) (money.Amount, error) {
 	if !ch.SeparateFeePayer {
 		fees, err := ch.Sender.TransferFees(ctx)
 		if err != nil {
@@ -361,7 +360,7 @@ var errRequeued = errors.New("the deposit is in the queue again")
 // meanwhile: trySendAway looks up less for a deposit that is not in the queue.
 func (s *Service) sendAway(
 	ctx context.Context, depositID string, res resolution,
-) (object webhook.Deposit, err error) {
+) (object Deposit, err error) {
 	for range sendTriesMax {
 		if object, err = s.trySendAway(ctx, depositID, res); !errors.Is(err, errRequeued) {
 			return object, err
@@ -373,8 +372,8 @@ func (s *Service) sendAway(
 
 // trySendAway decides that a flagged deposit leaves, and submits the order of its transfer. It
 // returns errRequeued if the deposit changed between its first read and its lock.
-func (s *Service) trySendAway(ctx context.Context, depositID string, res resolution) (webhook.Deposit, error) {
-	var object webhook.Deposit
+func (s *Service) trySendAway(ctx context.Context, depositID string, res resolution) (Deposit, error) {
+	var object Deposit
 	unlocked, err := s.findFlagged(ctx, depositID, res.actor, res.note)
 	if err == nil {
 		err = s.voidRefused(ctx, unlocked)
@@ -475,18 +474,18 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 	})
 	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
 		// Another decision was refused meanwhile, and its grant has to be voided first.
-		return webhook.Deposit{}, errRequeued
+		return Deposit{}, errRequeued
 	}
 	if err != nil {
-		return webhook.Deposit{}, s.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
+		return Deposit{}, s.mapConflict(ctx, depositID, res.actor, res.decision, &object, err)
 	}
 	failpoint.Hit("F02")
 	return object, nil
 }
 
 // macInput returns the values of a flag that its MAC covers.
-func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
-	var reason webhook.FlagReason
+func (d storedDeposit) macInput() (signer.FlaggedDeposit, error) {
+	var reason storedFlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
 		return signer.FlaggedDeposit{}, fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
 	}
@@ -499,7 +498,7 @@ func (d Deposit) macInput() (signer.FlaggedDeposit, error) {
 // verifyFlag refuses a deposit that differs from what was flagged, by the MAC of a key that is not
 // in the database. The operator can redirect such a deposit to an address given with the decision,
 // after finding out who changed it. Rule DEP-35.
-func (s *Service) verifyFlag(d Deposit, actor Actor) error {
+func (s *Service) verifyFlag(d storedDeposit, actor Actor) error {
 	macInput, err := d.macInput()
 	if err == nil && s.GrantKey.VerifyFlag(macInput, d.flag.mac) {
 		return nil
@@ -524,7 +523,7 @@ func (s *Service) verifyFlag(d Deposit, actor Actor) error {
 // verifyDecision refuses to send again if the transfer is not what was decided. It checks the grant
 // of the transfer that failed. A transfer that was restored from the journal has no grant. Then
 // only a return to the sender of the verified flag is allowed. Rule DEP-35.
-func (s *Service) verifyDecision(d Deposit, res resolution, actor Actor, grant *signer.Grant) error {
+func (s *Service) verifyDecision(d storedDeposit, res resolution, actor Actor, grant *signer.Grant) error {
 	checkErr := s.GrantKey.CheckGrant(signer.Intent{
 		ID: res.id, Purpose: signer.Return, Chain: d.chain, From: signer.WalletRef{OrgID: d.orgID},
 		To: res.toAddress, Contract: d.contract, Amount: res.sent, MintID: *d.mintID, Grant: grant,
@@ -546,8 +545,8 @@ func (s *Service) verifyDecision(d Deposit, res resolution, actor Actor, grant *
 
 // refuseSanctioned refuses to return a deposit that came from an address on a sanctions list.
 // Rule DEP-34.
-func refuseSanctioned(d Deposit) error {
-	var reason webhook.FlagReason
+func refuseSanctioned(d storedDeposit) error {
+	var reason storedFlagReason
 	if err := json.Unmarshal(d.flag.reason, &reason); err != nil {
 		return fmt.Errorf("read why deposit %s was flagged: %w", d.id, err)
 	}
@@ -562,7 +561,7 @@ func refuseSanctioned(d Deposit) error {
 // startTransfer inserts a resolution and submits the order of its transfer. The wallet payerID pays
 // the fee; if payerID is "", the deposit's own wallet pays it. The deposit is locked.
 func (s *Service) startTransfer(
-	ctx context.Context, tx pg.Tx, d Deposit, res resolution, payerID string, object *webhook.Deposit,
+	ctx context.Context, tx pg.Tx, d storedDeposit, res resolution, payerID string, object *Deposit,
 ) error {
 	after := d
 	after.status = Rejecting
@@ -618,7 +617,7 @@ func (s *Service) startTransfer(
 // findFlagged reads the deposit of a decision, before any row is locked and any provider is asked.
 func (s *Service) findFlagged(
 	ctx context.Context, depositID string, actor Actor, note string,
-) (d Deposit, err error) {
+) (d storedDeposit, err error) {
 	if !isPlainText(note) {
 		return d, fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"A note may have at most %d characters of text.", NoteRunesMax).WithParam("note")
@@ -659,7 +658,7 @@ func newNotFound() *fault.Fault {
 
 // checkDecidable refuses a decision while the chain or the mint of the deposit is in question. It
 // takes its locks before any deposit is locked.
-func (s *Service) checkDecidable(ctx context.Context, tx pg.Tx, d Deposit) error {
+func (s *Service) checkDecidable(ctx context.Context, tx pg.Tx, d storedDeposit) error {
 	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
 	}
@@ -685,21 +684,21 @@ func newSuspended() *fault.Fault {
 
 // newNotDeep returns the fault for a flagged deposit that another fork has put into a block with
 // too few confirmations.
-func newNotDeep(d Deposit) *fault.Fault {
+func newNotDeep(d storedDeposit) *fault.Fault {
 	return fault.New(fault.Unprocessable, fault.DepositsSuspended, fault.Undecided,
 		"The chain has moved this deposit to another block, and an amount like this needs %d "+
 			"confirmations.", d.depth).
 		WithAdvice("Approve it when it has them.")
 }
 
-func lockDeposit(ctx context.Context, tx pg.Tx, depositID string) (Deposit, error) {
+func lockDeposit(ctx context.Context, tx pg.Tx, depositID string) (storedDeposit, error) {
 	rows, err := tx.Query(ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 FOR UPDATE`, depositID)
 	if err != nil {
-		return Deposit{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+		return storedDeposit{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
 	}
 	d, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 	if err != nil {
-		return Deposit{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+		return storedDeposit{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
 	}
 	return d, nil
 }
@@ -714,7 +713,7 @@ var outcomeStatuses = map[string][]Status{
 // Rule DEP-30.
 func (s *Service) lockFlagged(
 	ctx context.Context, tx pg.Tx, depositID, decision string,
-) (d Deposit, isRepeated bool, err error) {
+) (d storedDeposit, isRepeated bool, err error) {
 	if d, err = lockDeposit(ctx, tx, depositID); err != nil {
 		return d, false, err
 	}
@@ -757,7 +756,7 @@ func newOperatorOnly(reason string) *fault.Fault {
 
 // newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
 // operator to redirect, and tells an organization to ask the operator. Rule RISK-14.
-func newNoSender(d Deposit, actor Actor) error {
+func newNoSender(d storedDeposit, actor Actor) error {
 	const reason = "This deposit has no single sender to which it could go back."
 	if !actor.isOperator() {
 		return newOperatorOnly(reason)
@@ -768,11 +767,11 @@ func newNoSender(d Deposit, actor Actor) error {
 
 // loadObject stores the deposit as it is at the end of the transaction in object. It returns err
 // unchanged if there is one.
-func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d Deposit, object *webhook.Deposit, err error) error {
+func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d storedDeposit, object *Deposit, err error) error {
 	if err != nil {
 		return err
 	}
-	objects, err := objectsByID(ctx, tx, []Deposit{d})
+	objects, err := loadByID(ctx, tx, []storedDeposit{d})
 	if err != nil {
 		return err
 	}
@@ -782,7 +781,7 @@ func (s *Service) loadObject(ctx context.Context, tx pg.Tx, d Deposit, object *w
 
 // mapConflict maps the unique violation of deposit_resolutions_one to RESOLUTION_IN_PROGRESS.
 func (s *Service) mapConflict(
-	ctx context.Context, depositID string, actor Actor, decision string, object *webhook.Deposit, err error,
+	ctx context.Context, depositID string, actor Actor, decision string, object *Deposit, err error,
 ) error {
 	if pg.ViolatesConstraint(err, "deposit_resolutions_one") {
 		return newConflict(
@@ -794,7 +793,7 @@ func (s *Service) mapConflict(
 }
 
 // insertResolution inserts a resolution.
-func (s *Service) insertResolution(ctx context.Context, tx pg.Tx, d Deposit, res resolution) error {
+func (s *Service) insertResolution(ctx context.Context, tx pg.Tx, d storedDeposit, res resolution) error {
 	var sent *money.Amount
 	if res.decision != decisionApproved {
 		sent = &res.sent
@@ -871,7 +870,7 @@ func (s *Service) recordTooSmall(
 
 // parsePayee parses the address to which the operator redirects a deposit. It refuses unspendable
 // addresses, the token's contract and the deposit's own address.
-func (s *Service) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Address, error) {
+func (s *Service) parsePayee(ch chain.Chain, text string, d storedDeposit) (chain.Address, error) {
 	a, err := ch.AddressCodec.Parse(text)
 	if err != nil {
 		return "", fault.New(fault.Invalid, fault.InvalidAddress, fault.Undecided,
@@ -884,7 +883,7 @@ func (s *Service) parsePayee(ch chain.Chain, text string, d Deposit) (chain.Addr
 	return a, nil
 }
 
-func findOwnAddress(ctx context.Context, tx pg.Tx, d Deposit, a chain.Address) (wallet.Wallet, bool, error) {
+func findOwnAddress(ctx context.Context, tx pg.Tx, d storedDeposit, a chain.Address) (wallet.Wallet, bool, error) {
 	wallets, err := wallet.ByAddresses(ctx, tx, d.chain.Family(), []chain.Address{a})
 	if err != nil {
 		return wallet.Wallet{}, false, err
@@ -907,7 +906,7 @@ func isPlainText(s string) bool {
 }
 
 // newDecisionEntry returns the audit entry of an actor's decision about a flagged deposit.
-func newDecisionEntry(d Deposit, actor Actor, verb string, detail map[string]string) audit.Entry {
+func newDecisionEntry(d storedDeposit, actor Actor, verb string, detail map[string]string) audit.Entry {
 	return audit.Entry{
 		OrgID: d.orgID, Actor: actor.Actor, Action: "deposit." + verb, ResourceKind: resourceKind, ResourceID: d.id,
 		Detail: detail,
@@ -915,7 +914,7 @@ func newDecisionEntry(d Deposit, actor Actor, verb string, detail map[string]str
 }
 
 // newReleasePosting returns the posting that ends the hold of a flagged deposit.
-func newReleasePosting(d Deposit) ledger.Posting {
+func newReleasePosting(d storedDeposit) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.DepositRelease, ID: d.id},
 		Legs: []ledger.Leg{{
@@ -927,11 +926,12 @@ func newReleasePosting(d Deposit) ledger.Posting {
 
 // publishDecision records an event about a flagged deposit, if its organization is notified of this
 // type.
-func (s *Service) publishDecision(ctx context.Context, tx pg.Tx, d Deposit, eventType event.Type) error {
+func (s *Service) publishDecision(ctx context.Context, tx pg.Tx, d storedDeposit, eventType event.Type) error {
 	if s.Owners.eventFor(d, eventType) == "" {
 		return nil
 	}
-	return publishEvents(
-		ctx, tx, []Deposit{d}, objectsByID, func(d Deposit) event.Type { return s.Owners.eventFor(d, eventType) },
+	return s.publishEvents(
+		ctx, tx, []storedDeposit{d}, loadByID,
+		func(d storedDeposit) event.Type { return s.Owners.eventFor(d, eventType) },
 	)
 }

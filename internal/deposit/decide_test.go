@@ -13,11 +13,11 @@ import (
 func TestOnlyADecisionToCreditCredits(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	customers, treasury := Deposit{status: Screening, purpose: wallet.CustomerDeposit},
-		Deposit{status: Screening, purpose: wallet.Treasury}
+	customers, treasury := storedDeposit{status: Screening, purpose: wallet.CustomerDeposit},
+		storedDeposit{status: Screening, purpose: wallet.Treasury}
 	for _, c := range []struct {
 		name   string
-		was    Deposit
+		was    storedDeposit
 		record *risk.DepositRecord
 		want   Status
 	}{
@@ -54,7 +54,7 @@ func TestOnlyADecisionToCreditCredits(t *testing.T) {
 func passingFacts() Facts {
 	usd := money.MustParseUSD("1")
 	return Facts{
-		deposit: Deposit{status: Screening, purpose: wallet.CustomerDeposit}, usd: &usd,
+		deposit: storedDeposit{status: Screening, purpose: wallet.CustomerDeposit}, usd: &usd,
 		record:       &risk.DepositRecord{Decision: risk.DepositDecision{Outcome: risk.Credit}},
 		isMintUsable: true, isWalletProven: true, isUnchanged: true, areSettingsKept: true, isDeep: true,
 		hasCreditWallet: true, now: time.Now(),

@@ -35,6 +35,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // systemActor is the audit actor of changes that no person makes.
@@ -57,6 +58,7 @@ type Service struct {
 	Chains  chain.Chains // if a sender's chain is missing or gives no answer, the sender counts as a contract
 	Wallets WalletService
 	Owners  Owners // of arrivals, by the purpose of the wallet; NewOwners makes them
+	Events  event.Recorder
 	// Prices value deposits for the thresholds; a missing price counts as above every threshold.
 	// Where no threshold is set, the price is for display only. Decisions need no prices.
 	Prices price.Source

@@ -32,6 +32,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -78,7 +79,8 @@ func (a *offlineVoidSigner) VoidIntent(ctx context.Context, v signer.Void) (sign
 // newService returns another deposit service on the chain of the environment.
 func (w *testEnv) newService(screens risk.Policy, prices price.Source) *deposit.Service {
 	return &deposit.Service{
-		DB: w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
+		Events: wire.NewRecorder(),
+		DB:     w.db, Chains: chain.Chains{chain.Ethereum: w.c.ToChain()}, Wallets: w.wallets,
 		Owners: deposit.NewOwners(owners()), Prices: prices, Risk: screens, GrantKey: grantKey(), Voider: w.voids,
 		Log: slog.New(slog.NewTextHandler(w.logs, nil)),
 	}
@@ -268,7 +270,9 @@ func (w *testEnv) listDeposits(t *testing.T, f deposit.Filter) (items []webhook.
 	t.Helper()
 	err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, w.org, f, pagination.Page{})
-		items = found.Items
+		for _, d := range found.Items {
+			items = append(items, wire.Deposit(d))
+		}
 		return err
 	})
 	if err != nil {
@@ -972,7 +976,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 	var walked []string
 	p := pagination.Page{Limit: 3, Desc: true}
 	for {
-		var found pagination.Result[webhook.Deposit]
+		var found pagination.Result[deposit.Deposit]
 		err := w.db.ReadOrg(t.Context(), w.org, func(ctx context.Context, tx pg.Tx) (err error) {
 			found, err = deposit.List(ctx, tx, w.org, deposit.Filter{}, p)
 			return err
@@ -981,7 +985,7 @@ func TestAListIsFilteredAndWalkedByPlace(t *testing.T) {
 			t.Fatalf("List: %v", err)
 		}
 		for _, d := range found.Items {
-			walked = append(walked, d.DepositID)
+			walked = append(walked, d.ID)
 		}
 		if found.NextCursor == nil {
 			break
@@ -1014,7 +1018,7 @@ func TestAnotherOrganizationSeesNoDeposit(t *testing.T) {
 	absent := ""
 	for _, depositID := range []string{"dep_01ARZ3NDEKTSV4RRFFQ69G5FAV", ours.DepositID, "dep_", "'; --"} {
 		err := w.db.ReadOrg(t.Context(), other.ID, func(ctx context.Context, tx pg.Tx) error {
-			d, err := deposit.LoadObject(ctx, tx, other.ID, depositID)
+			d, err := deposit.Load(ctx, tx, other.ID, depositID)
 			if err == nil {
 				t.Errorf("got %+v, want nothing", d)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // fakeScreener is a provider that gives the test's verdict about each address.
@@ -241,7 +242,8 @@ func TestWhoSentAFlaggedDepositIsToldFromAContract(t *testing.T) {
 	w.c.Mine(4)
 	w.walkFinal(t)
 	blind := &deposit.Service{
-		DB: w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
+		Events: wire.NewRecorder(),
+		DB:     w.db, Wallets: w.wallets, Owners: deposit.NewOwners(owners()),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 		Risk:   risk.Policy{Providers: o, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
 		Log:    slog.New(slog.DiscardHandler),

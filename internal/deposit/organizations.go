@@ -11,13 +11,12 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // OrgDeposit is a deposit with the organization that it belongs to.
 type OrgDeposit struct {
-	OrgID  string
-	Object webhook.Deposit
+	OrgID   string
+	Deposit Deposit
 }
 
 // ListAcrossOrgs returns one page of the deposits of all organizations, or of one organization if
@@ -52,20 +51,20 @@ func ListAcrossOrgs(
 	for _, key := range cut.Items {
 		ids = append(ids, key.ID)
 	}
-	rendered, err := renderPage(
+	page, err := loadPage(
 		ctx, tx, pagination.NewQuery(selectViews+` AND deposit_id = ANY(?)`, ids),
 		pagination.Page{Limit: pagination.LimitMax},
 	)
 	if err != nil {
 		return fail(err)
 	}
-	objects := map[string]webhook.Deposit{}
-	for _, o := range rendered.Items {
-		objects[o.DepositID] = o
+	deposits := map[string]Deposit{}
+	for _, d := range page.Items {
+		deposits[d.ID] = d
 	}
 	result := pagination.Result[OrgDeposit]{NextCursor: cut.NextCursor}
 	for _, key := range cut.Items {
-		result.Items = append(result.Items, OrgDeposit{key.OrgID, objects[key.ID]})
+		result.Items = append(result.Items, OrgDeposit{key.OrgID, deposits[key.ID]})
 	}
 	return result, nil
 }

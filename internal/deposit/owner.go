@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Owner decides whose the arrivals at the wallets of one purpose are, and hears of their deposits.
@@ -28,7 +28,7 @@ type Owner interface {
 	Account(subject string, isNative bool) (ledger.Account, wallet.Part)
 	// EventType returns the event that corresponds to the event t of a customer's deposit, or ""
 	// if no organization is notified. It is pure.
-	EventType(t webhook.Type) webhook.Type
+	EventType(t event.Type) event.Type
 	// OnUpdates hears of every change that the states list, in the system transaction that writes
 	// it. A new deposit comes before its row is inserted. An error rolls the transaction back. The
 	// transaction may run twice, so OnUpdates writes through tx only and calls no network. Rows of
@@ -87,11 +87,11 @@ func (o Owners) checkPurpose(purpose string) error {
 	return nil
 }
 
-func (o Owners) isOperators(d Deposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
+func (o Owners) isOperators(d storedDeposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
 
 // accountFor returns the ledger account that a deposit credits, and the part of the address funds
 // that it belongs to. It is pure. Rule DEP-25.
-func (o Owners) accountFor(d Deposit, isNative bool) (ledger.Account, wallet.Part) {
+func (o Owners) accountFor(d storedDeposit, isNative bool) (ledger.Account, wallet.Part) {
 	account, part := o.forPurpose(d.purpose).Account(d.walletSubject(), isNative)
 	account.OrgID, account.MintID = d.orgID, *d.mintID
 	return account, part
@@ -100,7 +100,7 @@ func (o Owners) accountFor(d Deposit, isNative bool) (ledger.Account, wallet.Par
 // eventFor returns the event of a deposit that corresponds to the event t of a customer's deposit.
 // The interface defines events of customers only. It returns "" if no organization is notified.
 // Rule DEP-25.
-func (o Owners) eventFor(d Deposit, t webhook.Type) webhook.Type {
+func (o Owners) eventFor(d storedDeposit, t event.Type) event.Type {
 	return o.forPurpose(d.purpose).EventType(t)
 }
 
@@ -134,7 +134,7 @@ func (CustomerOwner) Account(subject string, _ bool) (ledger.Account, wallet.Par
 }
 
 // EventType implements Owner.
-func (CustomerOwner) EventType(t webhook.Type) webhook.Type { return t }
+func (CustomerOwner) EventType(t event.Type) event.Type { return t }
 
 // OnUpdates implements Owner. It inserts the customers of new deposits that are missing. The
 // signer's journal can restore a wallet before its customer.
@@ -182,16 +182,16 @@ func (ProductOwner) Account(subject string, _ bool) (ledger.Account, wallet.Part
 }
 
 // EventType implements Owner.
-func (ProductOwner) EventType(t webhook.Type) webhook.Type { return orgEventTypes[t] }
+func (ProductOwner) EventType(t event.Type) event.Type { return orgEventTypes[t] }
 
 // OnUpdates implements Owner.
 func (ProductOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }
 
 // orgEventTypes maps an event of a customer's deposit to that of an organization's own deposit.
-var orgEventTypes = map[webhook.Type]webhook.Type{
-	webhook.CustomerDeposit:         webhook.OrganizationDeposit,
-	webhook.CustomerDepositReversed: webhook.OrganizationDepositReversed,
-	webhook.CustomerDepositApproved: webhook.OrganizationDeposit, // a second event, with status CREDITED
+var orgEventTypes = map[event.Type]event.Type{
+	event.CustomerDeposit:         event.OrganizationDeposit,
+	event.CustomerDepositReversed: event.OrganizationDepositReversed,
+	event.CustomerDepositApproved: event.OrganizationDeposit, // a second event, with status CREDITED
 }
 
 // TreasuryOwner owns arrivals at treasuries. Native coin is the operator's, for fees, at any
@@ -210,7 +210,7 @@ func (TreasuryOwner) Account(_ string, isNative bool) (ledger.Account, wallet.Pa
 }
 
 // EventType implements Owner.
-func (TreasuryOwner) EventType(webhook.Type) webhook.Type { return "" }
+func (TreasuryOwner) EventType(event.Type) event.Type { return "" }
 
 // OnUpdates implements Owner.
 func (TreasuryOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // stallOwner owns wallets of a purpose that this package does not know. It notes the deposits that
@@ -30,7 +30,7 @@ func (stallOwner) Account(string, bool) (ledger.Account, wallet.Part) {
 	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
 }
 
-func (stallOwner) EventType(webhook.Type) webhook.Type { return "" }
+func (stallOwner) EventType(event.Type) event.Type { return "" }
 
 func (stallOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
 	for _, u := range updates {

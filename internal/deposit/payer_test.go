@@ -92,7 +92,7 @@ func TestOfACoinThatGoesBackAsMuchStaysAsTheChainWants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := *d.Resolution.Amount, money.Units(500-c.kept).String(); got != want {
+			if got, want := *d.Resolution.Amount, money.Units(500-c.kept).String(); got.String() != want {
 				t.Errorf("got %s sent back, want %s", got, want)
 			}
 			if n := w.queryCount(
@@ -131,7 +131,7 @@ func TestOfACoinThatGoesBackAsMuchHasToReachItsSender(t *testing.T) {
 	}
 	least = 90
 	d, err := flags.Reject(t.Context(), id, operatorActor(), "")
-	if err != nil || *d.Resolution.Amount != "90" {
+	if err != nil || d.Resolution.Amount.String() != "90" {
 		t.Fatalf("as much as reaches it: got %+v, %v, want it sent back", d.Resolution, err)
 	}
 	// The operator recalls the transfer before it has a slot, and another decision is possible.

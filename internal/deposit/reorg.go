@@ -121,7 +121,7 @@ func (s *Service) OnBroken(ctx context.Context, tx pg.Tx, b finality.Break) erro
 // findReproven returns the deposit that a final movement proves again, among the removed deposits
 // that are in the ledger: the same amount to the same account. It returns nil if there is none.
 // Rule DEP-21.
-func findReproven(removed []Deposit, f scan.Arrival) *Deposit {
+func findReproven(removed []storedDeposit, f scan.Arrival) *storedDeposit {
 	if f.Mint == nil || f.Doubt != "" {
 		return nil
 	}
@@ -249,8 +249,8 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 			return err
 		}
 		if eventType := s.Owners.eventFor(after, event.CustomerDepositReversed); eventType != "" {
-			if err := publishEvents(
-				ctx, tx, []Deposit{after}, objectsByID, func(Deposit) event.Type { return eventType },
+			if err := s.publishEvents(
+				ctx, tx, []storedDeposit{after}, loadByID, func(storedDeposit) event.Type { return eventType },
 			); err != nil {
 				return err
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // These are the defaults of RescreenConfig.
@@ -27,7 +26,29 @@ const (
 	DefaultRescreenPause    = 2 * time.Second // between two senders, for the whole installation
 )
 
-// freshVerdictJSON selects a row of sender_verdicts as a webhook.FreshScreening.
+// FreshScreening is what screening says of a flagged deposit's sender since it was flagged.
+type FreshScreening struct {
+	Severity   string
+	Score      *int
+	Entity     *string
+	Categories []string
+	Provider   string
+	Reference  *string
+	ScreenedAt time.Time
+}
+
+// storedFreshScreening is a FreshScreening as freshVerdictJSON selects it.
+type storedFreshScreening struct {
+	Severity   string    `json:"severity"`
+	Score      *int      `json:"score"`
+	Entity     *string   `json:"entity"`
+	Categories []string  `json:"categories"`
+	Provider   string    `json:"provider"`
+	Reference  *string   `json:"reference"`
+	ScreenedAt time.Time `json:"screenedAt"`
+}
+
+// freshVerdictJSON selects a row of sender_verdicts as a storedFreshScreening.
 const freshVerdictJSON = `jsonb_build_object('severity', v.severity, 'score', v.score, 'entity', v.entity, 'categories', v.categories,
 	'provider', v.provider, 'reference', v.reference, 'screenedAt', v.given_at)`
 
@@ -339,7 +360,7 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 		INSERT INTO sender_verdicts (org_id, chain, address, at, severity, score, provider, entity, categories, reference, given_at, threshold, above, credited, alert, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, nullif($10, ''), $11, nullif($12, ''), $13, $14, $15, $16)`,
 		s.orgID, s.chain, s.address, tx.Now, v.Severity, v.Score, v.Provider, v.Entity,
-		webhook.List[string](v.Categories), v.Reference, v.GivenAt, string(s.threshold),
+		append([]string{}, v.Categories...), v.Reference, v.GivenAt, string(s.threshold),
 		exceeds, s.credited, alert, string(answerJSON))
 	if err != nil || !alert {
 		return err
@@ -363,7 +384,7 @@ func (r *Rescreener) writeVerdict(ctx context.Context, tx pg.Tx, s watchedSender
 // about the others are recorded.
 func (r *Rescreener) RescreenDeposit(
 	ctx context.Context, depositID string, actor Actor,
-) (object webhook.Deposit, err error) {
+) (object Deposit, err error) {
 	d, err := (&Service{DB: r.db}).findFlagged(ctx, depositID, actor, "")
 	if err != nil {
 		return object, err
@@ -389,7 +410,7 @@ func (r *Rescreener) RescreenDeposit(
 		return object, silentErr
 	}
 	err = r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		objects, err := objectsByID(ctx, tx, []Deposit{d})
+		objects, err := loadByID(ctx, tx, []storedDeposit{d})
 		object = objects[d.id]
 		return err
 	})
@@ -397,7 +418,7 @@ func (r *Rescreener) RescreenDeposit(
 }
 
 // rescreenSender screens one sender of a flagged deposit and records the verdict.
-func (r *Rescreener) rescreenSender(ctx context.Context, d Deposit, sender chain.Address) error {
+func (r *Rescreener) rescreenSender(ctx context.Context, d storedDeposit, sender chain.Address) error {
 	s := watchedSender{orgID: d.orgID, chain: d.chain, address: sender, flagged: true}
 	err := r.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		err := tx.QueryRow(

@@ -141,7 +141,7 @@ func TestAFreshVerdictStandsBesideTheOldOneAndDecidesNothing(t *testing.T) {
 	}
 	if f := d.FreshScreening; f == nil || f.Severity != "LOW" || f.Provider != "OPINIONS" || *f.Score != 90 ||
 		d.Status != "FLAGGED" ||
-		*d.RiskOfFunds != "SEVERE" || *d.Screening.Severity != "SEVERE" || *d.FlagReason.Severity != "SEVERE" {
+		d.RiskOfFunds != "SEVERE" || *d.Screening.Severity != "SEVERE" || *d.FlagReason.Severity != "SEVERE" {
 		t.Errorf("got %+v of %+v, want the new one beside what flagged it", d.FreshScreening, d)
 	}
 	o.setSeverity(payer, risk.High)

@@ -175,7 +175,7 @@ func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, ac
 // voidRefused has the signer void earlier decisions about a flagged deposit whose orders got no
 // slot. Without that, the earlier grant would let the signer pay it in addition to the new
 // decision. Error: UNAVAILABLE if the signer does not answer. Rule DEP-50.
-func (s *Service) voidRefused(ctx context.Context, d Deposit) error {
+func (s *Service) voidRefused(ctx context.Context, d storedDeposit) error {
 	if d.status != Flagged {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (s *Service) OnRestored(
 
 // restoreResolution inserts the resolution of an order that only the journal has. It reserves no
 // funds: they stay held until dispatch reserves them.
-func (s *Service) restoreResolution(ctx context.Context, tx pg.Tx, d Deposit, o dispatch.RestoredOrder) error {
+func (s *Service) restoreResolution(ctx context.Context, tx pg.Tx, d storedDeposit, o dispatch.RestoredOrder) error {
 	after, decision := d, decisionRejected
 	after.status = Rejecting
 	if string(o.To) != d.flag.returnTo {
@@ -383,7 +383,7 @@ func (s *Service) MarkOverdueStuck(ctx context.Context) (stuck int, err error) {
 // the resolution's status.
 func lockByResolution(
 	ctx context.Context, tx pg.Tx, resID string,
-) (d Deposit, res resolution, status string, err error) {
+) (d storedDeposit, res resolution, status string, err error) {
 	var depositID string
 	if err = tx.QueryRow(
 		ctx, `SELECT deposit_id FROM deposit_resolutions WHERE resolution_id = $1`, resID,
@@ -430,7 +430,7 @@ func endResolution(
 }
 
 // newTransferEntry returns the audit entry of the outcome of a deposit's transfer.
-func newTransferEntry(d Deposit, resID string, hash chain.TxHash) audit.Entry {
+func newTransferEntry(d storedDeposit, resID string, hash chain.TxHash) audit.Entry {
 	return audit.Entry{
 		OrgID: d.orgID, Actor: systemActor, Action: "deposit." + auditActions[d.status], ResourceKind: resourceKind,
 		ResourceID: d.id,

@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -29,9 +28,9 @@ const (
 // These are the screenings of a deposit without a decision. Pending deposits will be screened.
 // Deposits that are never credited are skipped.
 var (
-	screeningPending       = mustEncode(webhook.Screening{Status: string(risk.StatusPending)})
-	screeningSkipped       = mustEncode(webhook.Screening{Status: string(risk.StatusSkipped)})
-	screeningNotConfigured = mustEncode(webhook.Screening{Status: string(risk.StatusNotConfigured)})
+	screeningPending       = mustEncode(storedScreening{Status: string(risk.StatusPending)})
+	screeningSkipped       = mustEncode(storedScreening{Status: string(risk.StatusSkipped)})
+	screeningNotConfigured = mustEncode(storedScreening{Status: string(risk.StatusNotConfigured)})
 )
 
 func mustEncode(v any) json.RawMessage {
@@ -79,7 +78,7 @@ func (s *Service) cachedPrice(ctx context.Context, cache map[int]mintPrice, mint
 // newCase returns the facts about a deposit that are known before any provider is asked about its
 // sender.
 func (s *Service) newCase(
-	r Deposit, symbol string, decimals int, settings org.Settings, p mintPrice, now time.Time,
+	r storedDeposit, symbol string, decimals int, settings org.Settings, p mintPrice, now time.Time,
 ) risk.DepositCase {
 	c := risk.DepositCase{
 		Subject: risk.Subject{
@@ -100,12 +99,54 @@ func (s *Service) newCase(
 	return c
 }
 
-// screeningObject returns a decision as the API shows it.
-func screeningObject(rec risk.DepositRecord) json.RawMessage {
-	s := webhook.Screening{Status: string(rec.Decision.Status)}
+// DepositScreening is what risk screening said about where a deposit came from.
+type DepositScreening struct {
+	Status     string
+	Provider   *string
+	Severity   *string
+	Score      *int
+	ScreenedAt *time.Time
+	Reference  *string
+}
+
+// storedScreening is a DepositScreening as the row has it.
+type storedScreening struct {
+	Status     string     `json:"status"`
+	Provider   *string    `json:"provider"`
+	Severity   *string    `json:"severity"`
+	Score      *int       `json:"score"`
+	ScreenedAt *time.Time `json:"screenedAt"`
+	Reference  *string    `json:"reference"`
+}
+
+// FlagReason is why a deposit is held.
+type FlagReason struct {
+	Code       string
+	Score      *int
+	Severity   *string
+	Entity     *string
+	Categories []string
+	Provider   *string
+	Sanctioned bool // the sender itself is on a sanctions list, not a party that it dealt with
+}
+
+// storedFlagReason is a FlagReason as the row has it.
+type storedFlagReason struct {
+	Code       string   `json:"code"`
+	Score      *int     `json:"score"`
+	Severity   *string  `json:"severity"`
+	Entity     *string  `json:"entity"`
+	Categories []string `json:"categories"`
+	Provider   *string  `json:"provider"`
+	Sanctioned bool     `json:"sanctioned,omitempty"`
+}
+
+// encodeScreening returns a decision as the row has it.
+func encodeScreening(rec risk.DepositRecord) json.RawMessage {
+	s := storedScreening{Status: string(rec.Decision.Status)}
 	if v := rec.Decision.Verdict; v != nil {
-		severity := string(v.Severity)
-		s.Provider, s.Severity, s.Score, s.ScreenedAt = &v.Provider, &severity, v.Score, webhook.AtOrNil(&v.GivenAt)
+		severity, screenedAt := string(v.Severity), v.GivenAt.UTC().Truncate(time.Millisecond)
+		s.Provider, s.Severity, s.Score, s.ScreenedAt = &v.Provider, &severity, v.Score, &screenedAt
 		s.Reference = emptyAsNull(v.Reference)
 	}
 	return mustEncode(s)
@@ -113,8 +154,8 @@ func screeningObject(rec risk.DepositRecord) json.RawMessage {
 
 // newFlag returns the flag of a deposit that screening holds. isKeyAccount says that the sender is
 // known to be no contract; it is false if that is unknown.
-func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time) *flag {
-	reason := webhook.FlagReason{Code: rec.Decision.Reason, Categories: webhook.List[string]{}}
+func newFlag(r storedDeposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time) *flag {
+	reason := storedFlagReason{Code: rec.Decision.Reason, Categories: []string{}}
 	f := &flag{
 		risk: string(rec.Decision.RiskOfFunds), flaggedAt: now, returnTo: string(r.from), returnRisk: returnRiskNone,
 	}
@@ -123,7 +164,7 @@ func newFlag(r Deposit, rec risk.DepositRecord, isKeyAccount bool, now time.Time
 		severity := string(v.Severity)
 		reason.Score, reason.Severity, reason.Entity, reason.Provider = v.Score, &severity, emptyAsNull(v.Entity),
 			&v.Provider
-		reason.Categories, reason.Sanctioned = v.Categories, isSanctioned(*v)
+		reason.Categories, reason.Sanctioned = append(reason.Categories, v.Categories...), isSanctioned(*v)
 	}
 	switch {
 	case r.from == "":
@@ -174,12 +215,12 @@ func (s *Service) buildCases(
 	for _, c := range page {
 		p := s.cachedPrice(ctx, prices, *c.mintID)
 		c.usd = usdValue(c.amount, c.decimals, p.freshUSD())
-		if s.Owners.isOperators(c.Deposit) {
+		if s.Owners.isOperators(c.storedDeposit) {
 			c.screening = screeningNotConfigured
 			decided = append(decided, c)
 			continue
 		}
-		depositCase := s.newCase(c.Deposit, c.symbol, c.decimals, settings[c.orgID], p, s.DB.Clock()())
+		depositCase := s.newCase(c.storedDeposit, c.symbol, c.decimals, settings[c.orgID], p, s.DB.Clock()())
 		c.settings = settings[c.orgID]
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
 		if outcome := c.record.Decision.Outcome; outcome == risk.ScreenProviders || outcome == risk.ScreenLists {
@@ -192,7 +233,7 @@ func (s *Service) buildCases(
 }
 
 func (c *candidate) setDecision(rec risk.DepositRecord) {
-	c.record, c.screening = &rec, screeningObject(rec)
+	c.record, c.screening = &rec, encodeScreening(rec)
 }
 
 // askProviders asks the providers about the deposits, all at the same time and outside any
@@ -203,7 +244,7 @@ func (s *Service) askProviders(ctx context.Context, candidates []candidate) {
 		asking.Go(func() {
 			candidates[i].setDecision(s.Risk.DecideDeposit(ctx, candidates[i].record.Case))
 			if candidates[i].record.Decision.Outcome == risk.Flag {
-				candidates[i].isKeyAccount = s.isKeyAccount(ctx, candidates[i].Deposit)
+				candidates[i].isKeyAccount = s.isKeyAccount(ctx, candidates[i].storedDeposit)
 			}
 		})
 	}
@@ -219,7 +260,7 @@ const (
 // isKeyAccount reports whether the chain says that the sender of a deposit is a key account, as of
 // the block of the deposit. Every other answer and every error is false. A return to a contract may
 // be lost, and a needless warning costs only a look. Rule DEP-36.
-func (s *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
+func (s *Service) isKeyAccount(ctx context.Context, r storedDeposit) bool {
 	if r.kind == chain.Internal || r.from == "" {
 		return false
 	}
@@ -243,7 +284,7 @@ func (s *Service) isKeyAccount(ctx context.Context, r Deposit) bool {
 	return err == nil && kind == chain.KeyAccount
 }
 
-func (s *Service) senderKind(ctx context.Context, reader chain.Reader, r Deposit) (chain.AccountKind, error) {
+func (s *Service) senderKind(ctx context.Context, reader chain.Reader, r storedDeposit) (chain.AccountKind, error) {
 	ctx, cancel := context.WithTimeout(ctx, senderTimeout)
 	defer cancel()
 	return reader.Kind(ctx, chain.Block{Height: r.height, Hash: r.blockHash}, r.from)

@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Status is the state of a deposit in Coffer. What the chain says of it is its chain status.
@@ -61,30 +61,30 @@ const (
 type transition struct {
 	from, to Status // from "": the deposit is new
 	trigger  string
-	event    webhook.Type // of a customer's deposit; orgEventTypes has an organization's
+	event    event.Type // of a customer's deposit; orgEventTypes has an organization's
 }
 
 // transitions lists all allowed changes of status. applyChanges panics on any other.
 var transitions = []transition{
-	{"", Confirming, "a recent block shows it", webhook.CustomerDepositSeen},
+	{"", Confirming, "a recent block shows it", event.CustomerDepositSeen},
 	{"", Screening, "a final block shows it first", ""},
-	{"", Credited, "a final block shows it first, and no screening is needed", webhook.CustomerDeposit},
+	{"", Credited, "a final block shows it first, and no screening is needed", event.CustomerDeposit},
 	{"", Unsupported, "a final block shows it, and it cannot be credited", ""},
 	{"", BelowMinimum, "a final block shows it, and the amount is below the minimum", ""},
 	{Confirming, Confirming, "another block contains it now", ""},
 	{Confirming, Orphaned, "its block was forked away, or another one became final", ""},
 	{Confirming, Screening, "its block is final", ""},
-	{Confirming, Credited, "its block is final, and no screening is needed", webhook.CustomerDeposit},
+	{Confirming, Credited, "its block is final, and no screening is needed", event.CustomerDeposit},
 	{Confirming, Unsupported, "its block is final, and it cannot be credited", ""},
 	{Confirming, BelowMinimum, "its block is final, and the amount is below the minimum", ""},
 	{Orphaned, Confirming, "a recent block shows it again", ""},
 	{Orphaned, Screening, "a final block shows it again", ""},
-	{Orphaned, Credited, "a final block shows it again, and no screening is needed", webhook.CustomerDeposit},
+	{Orphaned, Credited, "a final block shows it again, and no screening is needed", event.CustomerDeposit},
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and the amount is below the minimum", ""},
-	{Screening, Credited, "screening passes it", webhook.CustomerDeposit},
-	{Screening, Flagged, "screening is above the threshold, or does not answer", webhook.CustomerDeposit},
-	{Flagged, Credited, "a person approves it", webhook.CustomerDepositApproved},
+	{Screening, Credited, "screening passes it", event.CustomerDeposit},
+	{Screening, Flagged, "screening is above the threshold, or does not answer", event.CustomerDeposit},
+	{Flagged, Credited, "a person approves it", event.CustomerDepositApproved},
 	{Flagged, Rejecting, "a person rejects it", ""},
 	{Flagged, Redirecting, "the operator redirects it", ""},
 	{Flagged, Orphaned, "finality break, and the new fork does not have it", ""},
@@ -92,14 +92,14 @@ var transitions = []transition{
 	{Flagged, Flagged, "finality break, or a final block of the new fork has it again", ""},
 	{Rejecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Rejecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
-	{Rejecting, Rejected, "the transfer is final", webhook.CustomerDepositRejected},
+	{Rejecting, Rejected, "the transfer is final", event.CustomerDepositRejected},
 	{Redirecting, Flagged, "the attempt failed before anything could reach the chain", ""},
 	{Redirecting, ResolutionStuck, "the transfer failed, or is not final after an hour", ""},
-	{Redirecting, Redirected, "the transfer is final", webhook.CustomerDepositRedirected},
+	{Redirecting, Redirected, "the transfer is final", event.CustomerDepositRedirected},
 	{ResolutionStuck, Rejecting, "the operator has the transfer sent again", ""},
 	{ResolutionStuck, Redirecting, "the operator has the transfer sent again", ""},
-	{ResolutionStuck, Rejected, "the transfer became final after all", webhook.CustomerDepositRejected},
-	{ResolutionStuck, Redirected, "the transfer became final after all", webhook.CustomerDepositRedirected},
+	{ResolutionStuck, Rejected, "the transfer became final after all", event.CustomerDepositRejected},
+	{ResolutionStuck, Redirected, "the transfer became final after all", event.CustomerDepositRedirected},
 	{Rejecting, Rejecting, "finality break, or a final block of the new fork has it again", ""},
 	{Redirecting, Redirecting, "finality break, or a final block of the new fork has it again", ""},
 	{ResolutionStuck, ResolutionStuck, "finality break, or a final block of the new fork has it again", ""},
@@ -115,7 +115,7 @@ var transitions = []transition{
 	{Unsupported, Orphaned, "finality break, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality break, and its block is gone", ""},
 	{Credited, Credited, "finality break and its block is gone, or a final block of the new fork has it again", ""},
-	{Credited, Reversed, "finality break, and the new fork does not have it", webhook.CustomerDepositReversed},
+	{Credited, Reversed, "finality break, and the new fork does not have it", event.CustomerDepositReversed},
 	{Reversed, Reversed, "the service takes more of the loss from a frozen customer", ""},
 }
 
@@ -123,8 +123,8 @@ func isAllowed(from, to Status) bool {
 	return slices.ContainsFunc(transitions, func(t transition) bool { return t.from == from && t.to == to })
 }
 
-// Deposit is a row of deposits.
-type Deposit struct {
+// storedDeposit is a row of deposits.
+type storedDeposit struct {
 	id, orgID, walletID, purpose string
 	customerID                   string // "" for a treasury and for an organization
 	product                      string // set for an organization's own deposit only
@@ -159,7 +159,7 @@ type Deposit struct {
 // flag holds why a deposit was flagged, as known at that moment.
 type flag struct {
 	risk       string          // the severity, or UNKNOWN
-	reason     json.RawMessage // a webhook.FlagReason
+	reason     json.RawMessage // a storedFlagReason
 	flaggedAt  time.Time
 	returnTo   string // the sender, "" if there is no single one
 	returnRisk string
@@ -171,13 +171,13 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
 
-func scanDeposit(r pgx.CollectableRow) (d Deposit, err error) {
+func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
 	return d, err
 }
 
 // scanColumns reads columns, followed by the additional columns of a query.
-func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
+func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 	var flagged bool
 	var f flag
 	var flaggedAt *time.Time
@@ -199,7 +199,7 @@ func (d *Deposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 
 // isDeepEnough reports whether the block of a final deposit has the confirmations that the amount
 // needs, by the proofs in the transaction's snapshot. Rule DEP-43.
-func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
+func (d storedDeposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error) {
 	if d.depth == 0 {
 		return true, nil
 	}
@@ -212,7 +212,7 @@ func (d Deposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err error
 }
 
 // walletSubject returns the subject of the wallet that received the deposit.
-func (d Deposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
+func (d storedDeposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
 
 func emptyAsNull(s string) *string {
 	if s == "" {
@@ -231,7 +231,7 @@ func joinAddresses(addresses []chain.Address) string {
 }
 
 // change is a deposit before and after a change. before is zero for a new deposit.
-type change struct{ before, after Deposit }
+type change struct{ before, after storedDeposit }
 
 // applyChanges updates deposits, or inserts those whose before is zero, all or none. It fails if a
 // row is not as it was read: its status and the values that would be credited. A transition that is

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/testing/statediagram"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
@@ -19,7 +19,7 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 }
 
 // describeEvent returns the event of a customer's deposit and that of an organization's.
-func describeEvent(t webhook.Type) string {
+func describeEvent(t event.Type) string {
 	if t == "" {
 		return ""
 	}

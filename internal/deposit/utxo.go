@@ -29,7 +29,7 @@ type creditWalletKey struct {
 
 // walletFor returns the wallet at which a credited deposit counts. found is false if the deposit
 // needs a treasury and its organization has none yet: then the deposit cannot be credited.
-func (k creditWallets) walletFor(d Deposit) (walletID string, found bool) {
+func (k creditWallets) walletFor(d storedDeposit) (walletID string, found bool) {
 	if !d.chain.IsUTXO() {
 		return d.walletID, true
 	}
@@ -37,7 +37,7 @@ func (k creditWallets) walletFor(d Deposit) (walletID string, found bool) {
 	return walletID, found
 }
 
-func creditWalletsFor(ctx context.Context, tx pg.Tx, deposits ...Deposit) (creditWallets, error) {
+func creditWalletsFor(ctx context.Context, tx pg.Tx, deposits ...storedDeposit) (creditWallets, error) {
 	orgs := map[chain.Family][]string{}
 	for _, d := range deposits {
 		if f := d.chain.Family(); d.chain.IsUTXO() && !slices.Contains(orgs[f], d.orgID) {
@@ -58,9 +58,9 @@ func creditWalletsFor(ctx context.Context, tx pg.Tx, deposits ...Deposit) (credi
 }
 
 func creditWalletsOn(ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival) (creditWallets, error) {
-	var deposits []Deposit
+	var deposits []storedDeposit
 	for _, f := range found {
-		deposits = append(deposits, Deposit{chain: ch, orgID: f.Wallet.OrgID})
+		deposits = append(deposits, storedDeposit{chain: ch, orgID: f.Wallet.OrgID})
 	}
 	return creditWalletsFor(ctx, tx, deposits...)
 }

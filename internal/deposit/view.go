@@ -18,8 +18,57 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
+
+// Deposit is a transfer to a deposit address as an organization sees it. It has a customer or a
+// product of the organization.
+type Deposit struct {
+	ID            string
+	CustomerID    *string
+	Product       *string
+	CustomerEmail *string
+	Mint          *mint.Mint // nil if the token is not in the catalogue
+	Chain         chain.Name
+	Contract      chain.Address // of the token of an UNSUPPORTED deposit; "" for native coin
+	Amount        money.Amount
+	USDValue      *money.USD // for display
+	Address       chain.Address
+	Memo          *string // the payer wrote it; nil if there is none or it was not read yet
+
+	FromAddresses                        []chain.Address
+	TxHash                               chain.TxHash
+	LogIndex                             *uint64 // nil for native coin
+	OutputIndex                          *int64  // nil on chains without outputs
+	BlockNumber                          uint64
+	Confirmations, ConfirmationsRequired uint64
+
+	Source            string
+	Status            Status
+	ChainStatus       string
+	UnsupportedReason string // "" unless it is UNSUPPORTED
+	SweepTxHash       *chain.TxHash
+	Reversal          *Reversal // nil unless it is REVERSED
+
+	Screening DepositScreening
+	IsFlagged bool // screening held it; it stays true after a decision
+	// The following are zero unless the deposit is flagged.
+	RiskOfFunds        string // the severity that flagged it
+	ReturnAddressRisk  string // how safe it is to send it back to its sender
+	FlagReason         *FlagReason
+	FreshScreening     *FreshScreening // nil unless its sender was screened again; it decides nothing
+	Resolution         *Resolution     // nil while no decision stands
+	ResolutionAttempts []ResolutionAttempt
+
+	CreatedAt               time.Time // when it was detected
+	ConfirmedAt, CreditedAt *time.Time
+}
+
+// Reversal is how a credit was taken back. TakenBack and Loss are the deposit's amount together.
+type Reversal struct {
+	ReversedAt time.Time
+	TakenBack  money.Amount // from the balance that was credited
+	Loss       money.Amount // was not there any more
+}
 
 // sourceExternal is the source of a deposit that came from outside. Other sources come with their
 // features.
@@ -62,40 +111,40 @@ const selectViews = `
 // sendersExpr selects all senders of a row d of deposits.
 const sendersExpr = `coalesce(d.senders, ARRAY[d.from_address])`
 
-// depositView is a deposit with the additional values of its object.
+// depositView is a row with the additional values that an organization sees.
 type depositView struct {
-	Deposit
+	storedDeposit
 	email, memo          *string
 	latestHeight         uint64
-	sweepHash            *string
+	sweepHash            *chain.TxHash
 	resolution, attempts json.RawMessage // rows of deposit_resolutions
 	freshVerdict         json.RawMessage // of sender_verdicts
 }
 
-// LoadObject returns a deposit as the API and events show it. Error: a NOT_FOUND fault if the
-// organization has no such deposit.
-func LoadObject(ctx context.Context, tx pg.Tx, org, depositID string) (webhook.Deposit, error) {
+// Load returns a deposit as this transaction sees it. Error: a NOT_FOUND fault if the organization
+// has no such deposit.
+func Load(ctx context.Context, tx pg.Tx, org, depositID string) (Deposit, error) {
 	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
 		"Your organization has no deposit with this id.").
 		WithStep(fault.ListDeposits)
 	if !id.IsValid("dep", depositID) {
-		return webhook.Deposit{}, notFound
+		return Deposit{}, notFound
 	}
-	found, err := renderPage(
+	found, err := loadPage(
 		ctx, tx, pagination.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID),
 		pagination.Page{Limit: 1},
 	)
 	if err != nil {
-		return webhook.Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
+		return Deposit{}, fmt.Errorf("read deposit %s: %w", depositID, err)
 	}
 	if len(found.Items) == 0 {
-		return webhook.Deposit{}, notFound
+		return Deposit{}, notFound
 	}
 	return found.Items[0], nil
 }
 
-// objectsByID loads the objects of deposits of any organizations, by deposit id.
-func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+// loadByID loads the objects of deposits of any organizations, by deposit id.
+func loadByID(ctx context.Context, tx pg.Tx, deposits []storedDeposit) (map[string]Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
 	}
@@ -107,18 +156,18 @@ func objectsByID(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]
 	if err != nil {
 		return nil, fmt.Errorf("read %d deposits: %w", len(ids), err)
 	}
-	objects := make(map[string]webhook.Deposit, len(found))
+	objects := make(map[string]Deposit, len(found))
 	for _, s := range found {
-		if objects[s.id], err = s.toObject(catalogue); err != nil {
+		if objects[s.id], err = s.toDeposit(catalogue); err != nil {
 			return nil, fmt.Errorf("deposit %s: %w", s.id, err)
 		}
 	}
 	return objects, nil
 }
 
-// freshObjects returns the objects of deposits that this transaction has just written and that no
+// freshDeposits returns the objects of deposits that this transaction has just written and that no
 // sweep has moved. It takes the row from memory and reads the additional values only.
-func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string]webhook.Deposit, error) {
+func freshDeposits(ctx context.Context, tx pg.Tx, deposits []storedDeposit) (map[string]Deposit, error) {
 	if len(deposits) == 0 {
 		return nil, nil
 	}
@@ -155,16 +204,16 @@ func freshObjects(ctx context.Context, tx pg.Tx, deposits []Deposit) (map[string
 	if err != nil {
 		return nil, err
 	}
-	objects := make(map[string]webhook.Deposit, len(deposits))
+	objects := make(map[string]Deposit, len(deposits))
 	for _, r := range deposits {
-		s := depositView{Deposit: r, latestHeight: max(latestHeights[r.chain], r.height)}
+		s := depositView{storedDeposit: r, latestHeight: max(latestHeights[r.chain], r.height)}
 		if email, ok := emails[r.orgID][r.customerID]; ok {
 			s.email = &email
 		}
 		if memo, ok := memos[r.chain][r.tx]; ok {
 			s.memo = &memo
 		}
-		if objects[r.id], err = s.toObject(catalogue); err != nil {
+		if objects[r.id], err = s.toDeposit(catalogue); err != nil {
 			return nil, fmt.Errorf("deposit %s: %w", r.id, err)
 		}
 	}
@@ -219,10 +268,10 @@ func (f Filter) addConditions(q *pagination.Query) *pagination.Query {
 // seen.
 func List(
 	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
-) (pagination.Result[webhook.Deposit], error) {
-	found, err := renderPage(ctx, tx, f.orgQuery(org), p)
+) (pagination.Result[Deposit], error) {
+	found, err := loadPage(ctx, tx, f.orgQuery(org), p)
 	if err != nil {
-		return pagination.Result[webhook.Deposit]{}, fmt.Errorf("list deposits: %w", err)
+		return pagination.Result[Deposit]{}, fmt.Errorf("list deposits: %w", err)
 	}
 	return found, nil
 }
@@ -253,14 +302,14 @@ func PendingByProduct(ctx context.Context, tx pg.Tx, org string) ([]ProductAmoun
 
 // ForEach calls fn with each of the organization's deposits that match the filter, in the order of
 // a list. The first error of fn ends it.
-func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(webhook.Deposit) error) error {
+func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn func(Deposit) error) error {
 	catalogue, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return err
 	}
 	sql, args := f.orgQuery(org).BuildAll(desc, "created_at", "deposit_id")
 	err = pg.ForEachRow(ctx, tx, sql, args, scanView, func(s depositView) error {
-		object, err := s.toObject(catalogue)
+		object, err := s.toDeposit(catalogue)
 		if err != nil {
 			return fmt.Errorf("deposit %s: %w", s.id, err)
 		}
@@ -304,16 +353,16 @@ func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (ma
 }
 
 func scanView(r pgx.CollectableRow) (s depositView, err error) {
-	err = s.Deposit.scanColumns(
+	err = s.storedDeposit.scanColumns(
 		r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict,
 	)
 	return s, err
 }
 
-func renderPage(
+func loadPage(
 	ctx context.Context, tx pg.Tx, q *pagination.Query, p pagination.Page,
-) (pagination.Result[webhook.Deposit], error) {
-	var empty pagination.Result[webhook.Deposit]
+) (pagination.Result[Deposit], error) {
+	var empty pagination.Result[Deposit]
 	sql, args := q.BuildPage(p, "created_at", "deposit_id")
 	found, catalogue, err := queryViews(ctx, tx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
@@ -322,9 +371,9 @@ func renderPage(
 	cut := pagination.CutPage(
 		p, found, func(s depositView) pagination.Cursor { return pagination.Cursor{CreatedAt: s.createdAt, ID: s.id} },
 	)
-	result := pagination.Result[webhook.Deposit]{NextCursor: cut.NextCursor}
+	result := pagination.Result[Deposit]{NextCursor: cut.NextCursor}
 	for _, s := range cut.Items {
-		object, err := s.toObject(catalogue)
+		object, err := s.toDeposit(catalogue)
 		if err != nil {
 			return empty, fmt.Errorf("deposit %s: %w", s.id, err)
 		}
@@ -347,85 +396,69 @@ func queryViews(ctx context.Context, tx pg.Tx, sql string, args ...any) ([]depos
 	return found, catalogue, err
 }
 
-func (s depositView) toObject(catalogue mint.Catalogue) (webhook.Deposit, error) {
-	height := int64(s.height)
-	o := webhook.Deposit{
-		DepositID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product),
-		CustomerEmail: s.email, MintID: s.mintID,
-		Chain: string(s.chain), Amount: s.amount.String(), Address: string(s.address), Memo: s.memo,
-		FromAddresses: webhook.List[string]{}, TxHash: string(s.tx), BlockNumber: &height,
-		Source: sourceExternal, Status: string(s.status), ChainStatus: s.chainStatus,
-		SweepTxHash: s.sweepHash,
-		DetectedAt:  webhook.AtOrNil(&s.createdAt), ConfirmedAt: webhook.AtOrNil(s.confirmedAt),
-		CreditedAt: webhook.AtOrNil(s.creditedAt), CreatedAt: webhook.At(s.createdAt),
+// toDeposit returns the deposit as an organization sees it.
+func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
+	d := Deposit{
+		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
+		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
+		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
+		SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
 		m, ok := catalogue.ByID(*s.mintID)
 		if !ok {
-			return webhook.Deposit{}, errors.New("its mint does not exist")
+			return Deposit{}, errors.New("its mint does not exist")
 		}
-		object, decimal := m.Object(), s.amount.Decimal(m.Decimals)
-		o.Mint, o.AmountDecimal = &object, &decimal
-		o.ConfirmationsRequired = max(int64(m.ConfirmationsRequired), int64(s.depth))
+		d.Mint, d.ConfirmationsRequired = &m, max(uint64(m.ConfirmationsRequired), s.depth)
 	}
 	if s.from != "" {
-		o.FromAddresses = append(o.FromAddresses, string(s.from))
-	}
-	for _, a := range s.senders {
-		o.FromAddresses = append(o.FromAddresses, string(a))
+		d.FromAddresses = append([]chain.Address{s.from}, s.senders...)
 	}
 	if s.kind == chain.Token {
-		logIndex := int64(s.logIndex)
-		o.LogIndex = &logIndex
+		d.LogIndex = &s.logIndex
 	}
 	// Rule DEP-53.
 	if s.chain.IsUTXO() {
 		if n, err := strconv.ParseInt(s.position, 10, 64); err == nil {
-			o.OutputIndex = &n
+			d.OutputIndex = &n
 		}
-	}
-	if s.usd != nil {
-		value := s.usd.Cents()
-		o.USDValue = &value
 	}
 	if s.chainStatus != chainReorged {
-		o.Confirmations = int64(s.latestHeight - s.height + 1)
+		d.Confirmations = s.latestHeight - s.height + 1
 	}
 	if s.status == Unsupported {
-		reason := s.reason
-		o.UnsupportedReason = &reason
-		if s.contract != "" {
-			contract := string(s.contract)
-			o.ContractAddress = &contract
-		}
+		d.UnsupportedReason, d.Contract = s.reason, s.contract
 	}
 	if s.status == Reversed {
 		lost, err := s.amount.Sub(*s.takenBack)
 		if err != nil {
-			return webhook.Deposit{}, fmt.Errorf("read what was reversed of it: %w", err)
+			return Deposit{}, fmt.Errorf("read what was reversed of it: %w", err)
 		}
-		o.Reversal = &webhook.Reversal{
-			ReversedAt: webhook.At(*s.reversedAt), TakenBack: s.takenBack.String(), Loss: lost.String(),
-		}
+		d.Reversal = &Reversal{ReversedAt: *s.reversedAt, TakenBack: *s.takenBack, Loss: lost}
 	}
 	if f := s.flag; f != nil {
-		o.IsFlagged, o.RiskOfFunds, o.FlagReason, o.ReturnAddressRisk = true, &f.risk, &webhook.FlagReason{},
-			&f.returnRisk
-		if err := json.Unmarshal(f.reason, o.FlagReason); err != nil {
-			return webhook.Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
+		var reason storedFlagReason
+		if err := json.Unmarshal(f.reason, &reason); err != nil {
+			return Deposit{}, fmt.Errorf("read why it was flagged: %w", err)
 		}
+		flagReason := FlagReason(reason)
+		d.IsFlagged, d.RiskOfFunds, d.FlagReason, d.ReturnAddressRisk = true, f.risk, &flagReason, f.returnRisk
 		if len(s.freshVerdict) > 0 {
-			o.FreshScreening = &webhook.FreshScreening{}
-			if err := json.Unmarshal(s.freshVerdict, o.FreshScreening); err != nil {
-				return webhook.Deposit{}, fmt.Errorf("read the later screening of its sender: %w", err)
+			var fresh storedFreshScreening
+			if err := json.Unmarshal(s.freshVerdict, &fresh); err != nil {
+				return Deposit{}, fmt.Errorf("read the later screening of its sender: %w", err)
 			}
+			freshScreening := FreshScreening(fresh)
+			d.FreshScreening = &freshScreening
 		}
-		if err := s.addResolution(&o); err != nil {
-			return webhook.Deposit{}, err
+		if err := s.addResolution(&d); err != nil {
+			return Deposit{}, err
 		}
 	}
-	if err := json.Unmarshal(s.screening, &o.Screening); err != nil {
-		return webhook.Deposit{}, fmt.Errorf("read its screening: %w", err)
+	var screening storedScreening
+	if err := json.Unmarshal(s.screening, &screening); err != nil {
+		return Deposit{}, fmt.Errorf("read its screening: %w", err)
 	}
-	return o, nil
+	d.Screening = DepositScreening(screening)
+	return d, nil
 }

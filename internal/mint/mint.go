@@ -19,7 +19,6 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Kind distinguishes a chain's native coin from a token.
@@ -52,16 +51,6 @@ type Mint struct {
 
 // IsSwappable reports whether customers can swap the mint. Customer swaps are off. Rule MINT-2.
 func (m Mint) IsSwappable() bool { return false }
-
-// Object returns the mint as it is embedded in objects for organizations.
-func (m Mint) Object() webhook.Mint {
-	o := webhook.Mint{ID: m.ID, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain), Decimals: m.Decimals}
-	if m.Kind == Token {
-		contract := string(m.Contract)
-		o.ContractAddress = &contract
-	}
-	return o
-}
 
 const decimalsMax = 36
 

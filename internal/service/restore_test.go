@@ -203,7 +203,7 @@ func (s *restoredService) ask(key, customerID, amount string, to chain.Address, 
 		MintID: 1, CustomerID: customerID, Amount: amount, ToAddress: string(to), RequireApproval: approval,
 		IdempotencyKey: &key, Reference: &key, Actor: audit.APIKey(s.org),
 	})
-	return w.WithdrawalID, err
+	return w.ID, err
 }
 
 func (s *restoredService) withdraw(key, customerID, amount string, to chain.Address, approval bool) string {
@@ -217,7 +217,7 @@ func (s *restoredService) want(withdrawalID, status string) {
 	s.Helper()
 	w, err := s.Withdrawals.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
-	if w.Status != status {
+	if string(w.Status) != status {
 		s.Errorf("withdrawal %s: got %v (%v), want %v", withdrawalID, w.Status, w.ApprovalReasons, status)
 	}
 }
@@ -552,7 +552,7 @@ func TestARequestRepeatedOnARestoredDatabaseIsNotPaidAgain(t *testing.T) {
 	s.want(repeated, "AWAITING_APPROVAL")
 	w, err := s.Withdrawals.ByID(s.ctx, s.org, repeated)
 	s.must(err)
-	if !slices.Equal(w.ApprovalReasons, []string{"DUPLICATE_KEY"}) {
+	if !slices.Equal(w.ApprovalReasons, []withdrawal.Reason{"DUPLICATE_KEY"}) {
 		t.Errorf("reasons: got %v, want DUPLICATE_KEY", w.ApprovalReasons)
 	}
 	if n := s.number(

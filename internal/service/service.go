@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -109,7 +110,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s := &Service{
 		Chains: parts.Chains, Wallets: wallet.New(parts.DB, parts.Signer, parts.AttestKey),
-		Transfers: transfer.New(parts.DB), conf: conf, parts: parts,
+		Transfers: transfer.New(parts.DB, wire.NewRecorder()), conf: conf, parts: parts,
 		walkers: map[chain.Name]*scan.Walker{}, dispatchWorkers: map[chain.Name]*dispatch.Worker{},
 		sweepers: map[chain.Name]*sweep.Sweeper{},
 	}
@@ -118,6 +119,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners()),
+		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
 	}
@@ -125,9 +127,9 @@ func New(conf Config, parts Parts) *Service {
 		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
 	}, parts.Log)
 	s.Withdrawals = &withdrawal.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Prices: parts.Prices, PriceAge: conf.PriceAge,
-		HasPriceSource: conf.HasPriceSource,
-		Risk:           parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Events: wire.NewRecorder(), Prices: parts.Prices,
+		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,
+		Risk: parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
 	}
 	s.Voider.Listeners = s.voidListeners()
 	s.buildEvents()

@@ -13,7 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Facts hold everything that decides about one transfer.
@@ -32,7 +31,7 @@ type Facts struct {
 // knownTransfer is the transfer of a known key.
 type knownTransfer struct {
 	request.Accepted
-	transfer webhook.Transfer
+	transfer Transfer
 	isNew    bool // an earlier request of the same group makes it
 }
 
@@ -132,7 +131,7 @@ type groupFacts struct {
 type newTransfer struct {
 	*pendingRequest
 	parsed
-	transfer webhook.Transfer
+	transfer Transfer
 }
 
 // decideGroup answers every request of a group in the order of arrival and returns the transfers to
@@ -166,7 +165,7 @@ func decideGroup(g groupFacts, group []*pendingRequest, now time.Time) []newTran
 			continue
 		}
 		a.transferID = id.New("tr", now)
-		r := newTransfer{pendingRequest: a, parsed: f.parsed, transfer: newObject(a, f.parsed, now)}
+		r := newTransfer{pendingRequest: a, parsed: f.parsed, transfer: buildTransfer(a, f.parsed, now)}
 		a.outcome = Outcome{Transfer: r.transfer}
 		transfers[a.IdempotencyKey] = knownTransfer{
 			Accepted: request.Accepted{ID: a.transferID, Digest: f.digest, Reference: a.Reference},
@@ -195,11 +194,13 @@ func (g groupFacts) factsOf(a *pendingRequest, balances map[ledger.Account]money
 	return f
 }
 
-func newObject(a *pendingRequest, p parsed, now time.Time) webhook.Transfer {
-	return webhook.Transfer{
-		TransferID: a.transferID, IdempotencyKey: a.IdempotencyKey, MintID: p.mint.ID, Mint: p.mint.Object(),
-		Amount: p.amount.String(), AmountDecimal: p.amount.Decimal(p.mint.Decimals),
-		From: webhook.Party(a.From), To: webhook.Party(a.To), Reference: a.Reference, Metadata: a.Metadata,
-		CreatedAt: webhook.At(now),
+func buildTransfer(a *pendingRequest, p parsed, now time.Time) Transfer {
+	t := Transfer{
+		ID: a.transferID, IdempotencyKey: a.IdempotencyKey, Mint: p.mint, Amount: p.amount, From: a.From, To: a.To,
+		Reference: a.Reference, Metadata: a.Metadata, CreatedAt: now,
 	}
+	if t.Metadata == nil {
+		t.Metadata = map[string]string{}
+	}
+	return t
 }

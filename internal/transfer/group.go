@@ -153,7 +153,7 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 			if hasRows = len(rows) > 0; !hasRows {
 				return nil
 			}
-			if err := queueInserts(ctx, tx, b, org, rows, f.accounts); err != nil {
+			if err := s.queueInserts(ctx, tx, b, org, rows, f.accounts); err != nil {
 				return err
 			}
 			failpoint.Hit("T01")
@@ -198,10 +198,10 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) groupFac
 		JOIN mints m ON m.mint_id = t.mint_id
 		WHERE t.idempotency_key = k.idempotency_key`, org, sortedUnique(keys)).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanTransfer)
-		for _, l := range found {
-			f.stored[l.object.IdempotencyKey] = knownTransfer{
-				Accepted: request.Accepted{ID: l.object.TransferID, Digest: l.digest, Reference: l.object.Reference},
-				transfer: l.object,
+		for _, t := range found {
+			f.stored[t.IdempotencyKey] = knownTransfer{
+				Accepted: request.Accepted{ID: t.ID, Digest: t.digest, Reference: t.Reference},
+				transfer: t.Transfer,
 			}
 		}
 		return err
@@ -251,7 +251,7 @@ func sortedUnique[T string | int](values []T) []T {
 // of locks: customers, keys, rows that no transaction waits for, accounts, balances. Missing
 // customers are inserted first, in a round trip of their own. Only payees without an account in the
 // mint can be missing, because an account of a customer requires the customer. Rule TR-2.
-func queueInserts(
+func (s *Service) queueInserts(
 	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts,
 ) error {
 	newCustomers := map[string]audit.Actor{}
@@ -318,7 +318,7 @@ func queueInserts(
 		references, metadata)
 	// No transaction waits for the rows of events and of the audit log, so the posting comes last:
 	// others that move the same balances wait from the posting to the COMMIT.
-	err := event.QueueFirst(b, tx.Now, events...)
+	err := s.events.QueueFirst(b, tx.Now, events...)
 	if err == nil {
 		err = audit.QueueEntries(b, tx.Now, entries...)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 const callers = 64
@@ -25,7 +26,7 @@ const callers = 64
 func (h *testEnv) newService() (*transfer.Service, *pg.DB) {
 	h.t.Helper()
 	db := pgtest.Open(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now)
-	return transfer.New(db), db
+	return transfer.New(db, wire.NewRecorder()), db
 }
 
 // blockAccount blocks an organization's writer until the returned function is called: its first
@@ -128,9 +129,9 @@ func TestTwoRequestsWithOneKeyInAGroupAreOneTransfer(t *testing.T) {
 		// A refused request does not use up its key.
 		newRequest("poor", ann, bob, "90"), newRequest("poor", ann, bob, "10"),
 	)
-	first := got[0].Transfer.TransferID
+	first := got[0].Transfer.ID
 	if got[0].err != nil || got[1].err != nil || got[0].Replayed || !got[1].Replayed ||
-		got[1].Transfer.TransferID != first {
+		got[1].Transfer.ID != first {
 		t.Errorf("got %+v and %+v, want one transfer and its replay", got[0], got[1])
 	}
 	if f := fault.Find(got[2].err); f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first {
@@ -256,7 +257,7 @@ func TestTwoProcessesShareBalancesAndKeys(t *testing.T) {
 				if err != nil && !fault.HasCode(err, fault.InsufficientBalance) {
 					t.Errorf("key %d: %v", i, err)
 				}
-				ids[w%2][i] = out.Transfer.TransferID
+				ids[w%2][i] = out.Transfer.ID
 			}
 		})
 	}
@@ -403,7 +404,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 			d := pgtest.DatabaseOf(t, h.db)
 			d.URL = p.Start(t, d.URL)
 			direct := h.service
-			h.service = transfer.New(pgtest.Open(t, d, time.Now))
+			h.service = transfer.New(pgtest.Open(t, d, time.Now), wire.NewRecorder())
 			loss.Nth = 2 // the first is that of the blocking transaction
 			p.LoseNext(loss)
 			requests := []transfer.Request{
@@ -423,10 +424,10 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 						t.Errorf("request %d: got %+v, want %s", i, a, want[i])
 					}
 				case made:
-					if a.err != nil || a.Transfer.TransferID != got[0].Transfer.TransferID && i < 2 {
+					if a.err != nil || a.Transfer.ID != got[0].Transfer.ID && i < 2 {
 						t.Errorf("request %d: got %+v, want it made", i, a)
 					}
-				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Find(a.err) != nil || a.Transfer.TransferID != "":
+				case !errors.Is(a.err, pg.ErrCommitUnknown) || fault.Find(a.err) != nil || a.Transfer.ID != "":
 					t.Errorf("request %d: got %+v, want an unknown outcome", i, a)
 				}
 			}
@@ -451,7 +452,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 				t.Errorf("repeated: got %+v, want it replayed: %v", first, comes)
 			}
 			h.service = direct
-			if last := h.mustTransfer(requests[5]); last.Transfer.Amount != "50" {
+			if last := h.mustTransfer(requests[5]); last.Transfer.Amount.String() != "50" {
 				t.Errorf("repeated: got %+v, want the transfer", last)
 			}
 			h.wantBalance(h.one, ann, 40)

@@ -9,11 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
@@ -21,61 +19,43 @@ const columns = `t.transfer_id, t.idempotency_key, t.request_digest, t.mint_id, 
 
 const selectTransfers = `SELECT ` + columns + ` FROM transfers t JOIN mints m ON m.mint_id = t.mint_id`
 
-// renderedRow pairs a rendered row with its exact sort key. The object shows milliseconds; created
-// has the microseconds that the table sorts by.
-type renderedRow struct {
-	object  webhook.Transfer
-	digest  []byte
-	created time.Time
+// storedTransfer is a transfer with the digest of its request.
+type storedTransfer struct {
+	Transfer
+	digest []byte
 }
 
-func scanTransfer(row pgx.CollectableRow) (renderedRow, error) {
-	var (
-		l        renderedRow
-		amount   money.Amount
-		contract string
-		metadata map[string]string
-		t        = &l.object
-	)
-	err := row.Scan(&t.TransferID, &t.IdempotencyKey, &l.digest, &t.MintID, &t.Mint.Symbol, &t.Mint.Name,
-		&t.Mint.Chain, &t.Mint.Decimals, &contract,
-		&amount, &t.From.CustomerID, &t.From.Product, &t.To.CustomerID, &t.To.Product, &t.Reference, &metadata,
-		&l.created)
-	if err != nil {
-		return l, err
-	}
-	t.Mint.ID = t.MintID
-	if contract != "" {
-		t.Mint.ContractAddress = &contract
-	}
-	t.Amount, t.AmountDecimal = amount.String(), amount.Decimal(t.Mint.Decimals)
-	t.Metadata, t.CreatedAt = metadata, webhook.At(l.created)
-	return l, nil
+func scanTransfer(row pgx.CollectableRow) (t storedTransfer, err error) {
+	err = row.Scan(&t.ID, &t.IdempotencyKey, &t.digest, &t.Mint.ID, &t.Mint.Symbol, &t.Mint.Name,
+		&t.Mint.Chain, &t.Mint.Decimals, &t.Mint.Contract,
+		&t.Amount, &t.From.CustomerID, &t.From.Product, &t.To.CustomerID, &t.To.Product, &t.Reference, &t.Metadata,
+		&t.CreatedAt)
+	return t, err
 }
 
 // ByID returns a transfer. Error: fault NOT_FOUND, also for the id of another organization.
-func (s *Service) ByID(ctx context.Context, org, transferID string) (webhook.Transfer, error) {
+func (s *Service) ByID(ctx context.Context, org, transferID string) (Transfer, error) {
 	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,
 		"Your organization has no transfer with this id.")
 	if !id.IsValid("tr", transferID) {
-		return webhook.Transfer{}, notFound
+		return Transfer{}, notFound
 	}
-	var l renderedRow
+	var t storedTransfer
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectTransfers+` WHERE t.org_id = $1 AND t.transfer_id = $2`, org, transferID)
 		if err != nil {
 			return err
 		}
-		l, err = pgx.CollectExactlyOneRow(rows, scanTransfer)
+		t, err = pgx.CollectExactlyOneRow(rows, scanTransfer)
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return l.object, notFound
+		return Transfer{}, notFound
 	}
 	if err != nil {
-		return l.object, fmt.Errorf("read transfer %s: %w", transferID, err)
+		return Transfer{}, fmt.Errorf("read transfer %s: %w", transferID, err)
 	}
-	return l.object, nil
+	return t.Transfer, nil
 }
 
 // Filter narrows a list. A zero field does not narrow it.
@@ -125,42 +105,39 @@ func (f Filter) orgQuery(org string) *pagination.Query {
 // List returns a page of an organization's transfers in the order of (creation time, id).
 func (s *Service) List(
 	ctx context.Context, org string, f Filter, p pagination.Page,
-) (pagination.Result[webhook.Transfer], error) {
+) (pagination.Result[Transfer], error) {
 	q := f.orgQuery(org)
 	sql, args := q.BuildPage(p, "t.created_at", "t.transfer_id")
-	var found pagination.Result[renderedRow]
+	var found pagination.Result[storedTransfer]
 	err := s.db.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}
-		rendered, err := pgx.CollectRows(rows, scanTransfer)
-		found = pagination.CutPage(
-			p, rendered,
-			func(l renderedRow) pagination.Cursor {
-				return pagination.Cursor{CreatedAt: l.created, ID: l.object.TransferID}
-			},
-		)
+		stored, err := pgx.CollectRows(rows, scanTransfer)
+		found = pagination.CutPage(p, stored, func(t storedTransfer) pagination.Cursor {
+			return pagination.Cursor{CreatedAt: t.CreatedAt, ID: t.ID}
+		})
 		return err
 	})
 	if err != nil {
-		return pagination.Result[webhook.Transfer]{}, fmt.Errorf("list transfers: %w", err)
+		return pagination.Result[Transfer]{}, fmt.Errorf("list transfers: %w", err)
 	}
-	result := pagination.Result[webhook.Transfer]{
-		Items: make([]webhook.Transfer, 0, len(found.Items)), NextCursor: found.NextCursor,
+	result := pagination.Result[Transfer]{
+		Items: make([]Transfer, 0, len(found.Items)), NextCursor: found.NextCursor,
 	}
-	for _, l := range found.Items {
-		result.Items = append(result.Items, l.object)
+	for _, t := range found.Items {
+		result.Items = append(result.Items, t.Transfer)
 	}
 	return result, nil
 }
 
 // ForEach calls fn for all of an organization's transfers that match the filter, in list order and
 // from one snapshot. The first error of fn ends it.
-func (s *Service) ForEach(ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Transfer) error) error {
+func (s *Service) ForEach(ctx context.Context, org string, f Filter, desc bool, fn func(Transfer) error) error {
 	sql, args := f.orgQuery(org).BuildAll(desc, "t.created_at", "t.transfer_id")
 	err := s.db.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		return pg.ForEachRow(ctx, tx, sql, args, scanTransfer, func(l renderedRow) error { return fn(l.object) })
+		return pg.ForEachRow(ctx, tx, sql, args, scanTransfer, func(t storedTransfer) error { return fn(t.Transfer) })
 	})
 	if err != nil {
 		return fmt.Errorf("read the transfers of %s: %w", org, err)

@@ -25,9 +25,11 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/groupcommit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Limits of the writers.
@@ -57,24 +59,37 @@ type Request struct {
 // Party names one side of a transfer: exactly one member is set.
 type Party struct{ CustomerID, Product *string }
 
+// Transfer is an amount that was moved. It has no states: it is there or it is not.
+type Transfer struct {
+	ID             string
+	IdempotencyKey string
+	Mint           mint.Mint // id, chain, contract, symbol, name and decimals; lists read nothing else of it
+	Amount         money.Amount
+	From, To       Party
+	Reference      *string
+	Metadata       map[string]string
+	CreatedAt      time.Time
+}
+
 // Outcome holds a transfer as it is now, and whether its key was known before.
 type Outcome struct {
-	Transfer webhook.Transfer
+	Transfer Transfer
 	Replayed bool
 }
 
 // Service accepts transfers. It is safe for concurrent use.
 type Service struct {
 	db      *pg.DB
+	events  event.Recorder
 	slots   chan struct{} // one token for each writer at work
 	mu      sync.Mutex
 	writers map[string]*groupcommit.Writer[*pendingRequest, Outcome] // by organization
 }
 
 // New returns a Service. It starts nothing: a writer runs only while requests wait.
-func New(db *pg.DB) *Service {
+func New(db *pg.DB, events event.Recorder) *Service {
 	return &Service{
-		db: db, slots: make(chan struct{}, writersMax),
+		db: db, events: events, slots: make(chan struct{}, writersMax),
 		writers: map[string]*groupcommit.Writer[*pendingRequest, Outcome]{},
 	}
 }

@@ -30,7 +30,7 @@ func TestATransferMovesTheAmountAtOnce(t *testing.T) {
 	r := newRequest("k1", ann, custody, "400")
 	r.Reference, r.Metadata = &reference, map[string]string{"a": "b"}
 	out := h.mustTransfer(r)
-	if out.Replayed || out.Transfer.Amount != "400" || out.Transfer.AmountDecimal != "0.0004" ||
+	if out.Replayed || out.Transfer.Amount.String() != "400" || out.Transfer.Mint.Decimals != 6 ||
 		*out.Transfer.From.CustomerID != "ann" || *out.Transfer.To.Product != "CUSTODIAL" {
 		t.Errorf("got %+v, want 400 from ann to CUSTODIAL", out)
 	}
@@ -42,17 +42,17 @@ func TestATransferMovesTheAmountAtOnce(t *testing.T) {
 	h.wantBalance(h.one, customer("new"), 150)
 	h.wantBalance(h.one, product("CHECKOUT"), 50)
 	h.wantTransfers(3)
-	got, err := h.service.ByID(t.Context(), h.one, out.Transfer.TransferID)
-	if err != nil || got.TransferID != out.Transfer.TransferID || *got.Reference != reference ||
+	got, err := h.service.ByID(t.Context(), h.one, out.Transfer.ID)
+	if err != nil || got.ID != out.Transfer.ID || *got.Reference != reference ||
 		got.Metadata["a"] != "b" || got.CreatedAt != out.Transfer.CreatedAt {
 		t.Errorf("got %+v, %v, want what was answered", got, err)
 	}
-	if _, err := h.service.ByID(t.Context(), h.two, out.Transfer.TransferID); !fault.HasCode(err, fault.CodeNotFound) {
+	if _, err := h.service.ByID(t.Context(), h.two, out.Transfer.ID); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("another organization: got %v, want %v", err, fault.CodeNotFound)
 	}
 	half := newRequest("k4", ann, bob, "0.0001")
 	half.UseDecimal = true
-	if out := h.mustTransfer(half); out.Transfer.Amount != "100" {
+	if out := h.mustTransfer(half); out.Transfer.Amount.String() != "100" {
 		t.Errorf("got %v, want 100 units", out.Transfer.Amount)
 	}
 }
@@ -141,9 +141,9 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 	again.UseDecimal = true
 	again.Metadata = map[string]string{"not": "compared"}
 	again.Limit = func() error { t.Error("a replay was counted"); return nil }
-	if out := h.mustTransfer(again); !out.Replayed || out.Transfer.TransferID != first.Transfer.TransferID ||
+	if out := h.mustTransfer(again); !out.Replayed || out.Transfer.ID != first.Transfer.ID ||
 		len(out.Transfer.Metadata) != 0 {
-		t.Errorf("got %+v, want %v again", out, first.Transfer.TransferID)
+		t.Errorf("got %+v, want %v again", out, first.Transfer.ID)
 	}
 	for _, r := range []transfer.Request{
 		newRequest("k", ann, bob, "99"), newRequest("k", bob, ann, "100"), newRequest("k", ann, custody, "100"),
@@ -154,8 +154,8 @@ func TestAKeyAnswersTheSameTransferForEver(t *testing.T) {
 	} {
 		_, err := h.requestTransfer(r)
 		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict ||
-			f.Extra["existingId"] != first.Transfer.TransferID {
-			t.Errorf("%+v: got %v, want a conflict with %v", r, err, first.Transfer.TransferID)
+			f.Extra["existingId"] != first.Transfer.ID {
+			t.Errorf("%+v: got %v, want a conflict with %v", r, err, first.Transfer.ID)
 		}
 	}
 	// A key belongs to one organization.
@@ -179,16 +179,16 @@ func TestAKeyStandsForOneReference(t *testing.T) {
 	h.fundParty(h.one, ann, 100)
 	first := h.mustTransfer(referring(newRequest("k", ann, bob, "10"), "order 7"))
 	if out := h.mustTransfer(referring(newRequest("k", ann, bob, "10"), "order 7")); !out.Replayed ||
-		out.Transfer.TransferID != first.Transfer.TransferID {
-		t.Errorf("the same order: got %+v, want %v again", out, first.Transfer.TransferID)
+		out.Transfer.ID != first.Transfer.ID {
+		t.Errorf("the same order: got %+v, want %v again", out, first.Transfer.ID)
 	}
 	for _, r := range []transfer.Request{
 		referring(newRequest("k", ann, bob, "10"), "order 8"), newRequest("k", ann, bob, "10"),
 	} {
 		_, err := h.requestTransfer(r)
 		if f := fault.Find(err); f == nil || f.Code != fault.IdempotencyConflict ||
-			f.Extra["existingId"] != first.Transfer.TransferID {
-			t.Errorf("another order: got %v, want a conflict with %v", err, first.Transfer.TransferID)
+			f.Extra["existingId"] != first.Transfer.ID {
+			t.Errorf("another order: got %v, want a conflict with %v", err, first.Transfer.ID)
 		}
 	}
 	h.wantTransfers(1)
@@ -302,7 +302,7 @@ func TestTransfersAreListed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, item := range got.Items {
-				seen[item.TransferID] = true
+				seen[item.ID] = true
 			}
 			if p.Cursor = got.NextCursor; p.Cursor == nil {
 				break

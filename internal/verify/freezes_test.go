@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -96,7 +97,7 @@ func freezable(t *testing.T) (s *service, flagged []string) {
 	s.must(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		held, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: "FLAGGED"}, pagination.Page{})
 		for _, d := range held.Items {
-			flagged = append(flagged, d.DepositID)
+			flagged = append(flagged, d.ID)
 		}
 		return err
 	}))
@@ -121,7 +122,7 @@ func TestEachFreezeStopsAtOnceWhatItNames(t *testing.T) {
 	s.must(err)
 	shop, rich := sim.Address("shop"), sim.Address("rich")
 	operator := audit.Operator("op_1")
-	transfers := transfer.New(s.db)
+	transfers := transfer.New(s.db, wire.NewRecorder())
 	status := func(orderID string) (status string) {
 		t.Helper()
 		s.must(s.db.ReadSystem(s.ctx, func(ctx context.Context, tx pg.Tx) error {

@@ -167,7 +167,7 @@ func (s *service) withdraw(customerID string, mintID int, amount string, to chai
 	})
 	s.must(err)
 	s.look("a request")
-	return w.WithdrawalID
+	return w.ID
 }
 
 // deducted requests a withdrawal of coin whose fee is deducted from the amount.
@@ -179,7 +179,7 @@ func (s *service) deducted(customerID, amount string, to chain.Address) string {
 	})
 	s.must(err)
 	s.look("a request with the fee deducted")
-	return w.WithdrawalID
+	return w.ID
 }
 
 // kept checks such a payment: the destination has the amount less the decided fee, the organization
@@ -188,10 +188,11 @@ func (s *service) kept(withdrawalID string, to chain.Address, amount, others str
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
-	if w.Status != "COMPLETED" || w.FeeMode != withdrawal.FeeDeducted || w.Amount != amount || w.NetworkFee == nil {
+	if w.Status != "COMPLETED" || w.FeeMode != withdrawal.FeeDeducted || w.Amount.String() != amount ||
+		w.NetworkFee == nil {
 		s.Fatalf("got %+v, want it completed with its fee", w)
 	}
-	fee := money.MustParse(*w.NetworkFee)
+	fee := *w.NetworkFee
 	want, err := money.MustParse(amount).Sub(fee)
 	s.must(err)
 	want, err = want.Add(money.MustParse(others))
@@ -213,7 +214,7 @@ func (s *service) want(withdrawalID, status string) {
 	s.Helper()
 	w, err := s.pay.ByID(s.ctx, s.org, withdrawalID)
 	s.must(err)
-	if w.Status != status {
+	if string(w.Status) != status {
 		s.Errorf("withdrawal %s: got %v (%v), want %v", withdrawalID, w.Status, w.ApprovalReasons, status)
 	}
 }

@@ -101,7 +101,7 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 		r := h.newRequest()
 		r.CustomerID, r.Amount, r.IdempotencyKey = customerID, amount, key
 		w, _, err := h.Request(t.Context(), h.org, r)
-		return w.WithdrawalID, err
+		return w.ID, err
 	}
 	for i, customerID := range idtest.Alike {
 		if i%2 == 1 {
@@ -111,7 +111,7 @@ func TestARestoreTakesNoCustomerForAnotherWithAnIdAlike(t *testing.T) {
 			continue
 		}
 		w, err := h.ByID(t.Context(), h.org, restored[customerID])
-		if err != nil || w.CustomerID == nil || *w.CustomerID != customerID || w.Amount != "700" {
+		if err != nil || w.Owner != ledger.CustomerOwner(customerID) || w.Amount.String() != "700" {
 			t.Errorf("%q: got %+v %v, want its restored withdrawal", customerID, w, err)
 		}
 		if got, err := ask(customerID, "700", keys[customerID]); err != nil || got != restored[customerID] {

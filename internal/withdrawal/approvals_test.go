@@ -18,7 +18,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // newGrantedEnv returns an environment whose signer requires grants.
@@ -54,7 +53,7 @@ func (h *testEnv) newIntent(withdrawalID string) signer.Intent {
 
 func userActor(n int) audit.Actor { return audit.User(fmt.Sprintf("usr_%d", n)) }
 
-func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w webhook.Withdrawal) {
+func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w Withdrawal) {
 	h.t.Helper()
 	for _, p := range people {
 		var err error
@@ -65,7 +64,7 @@ func (h *testEnv) requestApproved(withdrawalID string, people ...audit.Actor) (w
 	return w
 }
 
-func approvalCount(w webhook.Withdrawal) string {
+func approvalCount(w Withdrawal) string {
 	return fmt.Sprintf("%s %d of %d", w.Status, w.Approvals.Received, w.Approvals.Required)
 }
 
@@ -81,38 +80,38 @@ func TestAHeldWithdrawalGoesOutWithTheApprovalsOfEnoughPeople(t *testing.T) {
 	h.setSetting("approvalQuorum", "1") // for the following withdrawals
 	for i := range 2 {
 		if got := approvalCount(
-			h.requestApproved(held.WithdrawalID, userActor(i)),
+			h.requestApproved(held.ID, userActor(i)),
 		); got != fmt.Sprintf("AWAITING_APPROVAL %d of 3", i+1) {
 			t.Errorf("got %s, want %d of 3", got, i+1)
 		}
-		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i))
+		_, err := h.Approve(t.Context(), h.org, held.ID, userActor(i))
 		wantFault(t, err, fault.InvalidState)
 		if fault.Find(err).Extra["currentStatus"] != "AWAITING_APPROVAL" {
 			t.Errorf("got %v, want the state", fault.Find(err).Extra)
 		}
 	}
 	for _, nobody := range []audit.Actor{audit.APIKey(h.org), audit.System("scan")} {
-		_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, nobody)
+		_, err := h.Approve(t.Context(), h.org, held.ID, nobody)
 		wantFault(t, err, fault.ApprovalRefused)
 	}
-	if got := h.orderStatus(held.WithdrawalID); got != "none" {
+	if got := h.orderStatus(held.ID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
-	if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(2))); got != "PROCESSING 3 of 3" {
+	if got := approvalCount(h.requestApproved(held.ID, userActor(2))); got != "PROCESSING 3 of 3" {
 		t.Errorf("got %s, want it to go", got)
 	}
-	if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.WithdrawalID)); err != nil {
+	if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.ID)); err != nil {
 		t.Errorf("the signer: got %v, want it admitted", err)
 	}
 	var acts []Act
-	for _, d := range h.loadDecisions(held.WithdrawalID) {
+	for _, d := range h.loadDecisions(held.ID) {
 		acts = append(acts, d.Act)
 	}
 	if !slices.Equal(acts, []Act{ActRequested, ActApprovalAdded, ActApprovalAdded, ActApproved}) {
 		t.Errorf("record: got %v, want each approval", acts)
 	}
 	h.wantEvents(
-		held.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		held.ID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
 		"CUSTOMER_WITHDRAW_APPROVED PROCESSING",
 	)
 	pgtest.ExpectLockException(t, h.DB, "withdrawal.Service.writeApproval")
@@ -125,9 +124,9 @@ func TestWhoeverAskedForAWithdrawalCannotApproveIt(t *testing.T) {
 	r := h.newRequest()
 	r.RequireApproval, r.Actor = true, userActor(1)
 	held := h.mustRequest(r)
-	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
+	_, err := h.Approve(t.Context(), h.org, held.ID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
-	if got := approvalCount(h.requestApproved(held.WithdrawalID, userActor(2))); got != "PROCESSING 1 of 1" {
+	if got := approvalCount(h.requestApproved(held.ID, userActor(2))); got != "PROCESSING 1 of 1" {
 		t.Errorf("got %s, want it approved by another", got)
 	}
 }
@@ -137,30 +136,30 @@ func TestWhatTheSignerSentBackNeedsNewApprovals(t *testing.T) {
 	t.Parallel()
 	h, s := newGrantedEnv(t)
 	h.setSetting("approvalQuorum", "2")
-	sendBack := func(w webhook.Withdrawal) {
+	sendBack := func(w Withdrawal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(
-				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+				ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.ID,
 			); err != nil {
 				return err
 			}
 			return h.OnRefused(ctx, tx, h.loadOrder(w), &signer.Refusal{Code: signer.PolicyLimit})
 		})
-		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		now, err := h.ByID(t.Context(), h.org, w.ID)
 		if err != nil || approvalCount(now) != "AWAITING_APPROVAL 0 of 2" {
 			t.Errorf("got %s %v, want none of two", approvalCount(now), err)
 		}
 	}
 	held, free := h.requestHeld(), h.mustRequest(h.newRequest())
-	h.requestApproved(held.WithdrawalID, userActor(1), userActor(2))
-	for _, w := range []webhook.Withdrawal{held, free} {
+	h.requestApproved(held.ID, userActor(1), userActor(2))
+	for _, w := range []Withdrawal{held, free} {
 		sendBack(w)
 		if got := approvalCount(
-			h.requestApproved(w.WithdrawalID, userActor(2), userActor(1)),
+			h.requestApproved(w.ID, userActor(2), userActor(1)),
 		); got != "PROCESSING 2 of 2" {
 			t.Errorf("got %s, want the same two again", got)
 		}
-		if _, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID)); err != nil {
+		if _, err := s.AdmitIntent(t.Context(), h.newIntent(w.ID)); err != nil {
 			t.Errorf("the signer: got %v, want it admitted", err)
 		}
 	}
@@ -177,7 +176,7 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 		return []string{`UPDATE withdrawals SET ` + set, `UPDATE dispatch_orders SET ` + set}
 	}
 	other := h.requestHeld()
-	h.requestApproved(other.WithdrawalID, userActor(1))
+	h.requestApproved(other.ID, userActor(1))
 	free := h.mustRequest(h.newRequest())
 	for name, c := range map[string]struct {
 		held bool
@@ -207,11 +206,11 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 		},
 		"approved, another's grant": {
 			true,
-			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + other.WithdrawalID + `')`},
+			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + other.ID + `')`},
 		},
 		"approved, the grant of a free one": {
 			true,
-			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + free.WithdrawalID + `')`},
+			[]string{`UPDATE dispatch_orders SET authority = (SELECT authority FROM dispatch_orders o WHERE o.order_id = '` + free.ID + `')`},
 		},
 		"free, another payee":  {false, both(`to_address = '` + mine + `'`)},
 		"free, another amount": {false, both(`amount = amount * 10`)},
@@ -221,24 +220,24 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 			[]string{`UPDATE dispatch_orders SET authority = '{"feeMode":"ORGANIZATION","round":0,"required":0,"mac":""}'`},
 		},
 	} {
-		var w webhook.Withdrawal
+		var w Withdrawal
 		if c.held {
 			h.setSetting("approvalQuorum", "2")
 			w = h.requestHeld()
-			h.requestApproved(w.WithdrawalID, userActor(1), userActor(2))
+			h.requestApproved(w.ID, userActor(1), userActor(2))
 			h.setSetting("approvalQuorum", "1")
 		} else {
 			w = h.mustRequest(h.newRequest())
 		}
-		good := h.newIntent(w.WithdrawalID)
+		good := h.newIntent(w.ID)
 		for _, sql := range c.sql {
 			id := "withdrawal_id"
 			if strings.HasPrefix(sql, "UPDATE dispatch_orders") {
 				id = "order_id"
 			}
-			h.execAsOwner(sql + ` WHERE ` + id + ` = '` + w.WithdrawalID + `'`)
+			h.execAsOwner(sql + ` WHERE ` + id + ` = '` + w.ID + `'`)
 		}
-		_, err := s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID))
+		_, err := s.AdmitIntent(t.Context(), h.newIntent(w.ID))
 		if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("%s: got %v, want it refused with %s", name, err, signer.RefusedGrant)
 		}
@@ -250,10 +249,10 @@ func TestTheSignerPaysOnlyWhatWasLetGoInTheseWords(t *testing.T) {
 	// A held withdrawal that is changed to look as if it needed no approval.
 	held := h.requestHeld()
 	h.execAsOwner(
-		`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.WithdrawalID + `'`,
+		`UPDATE withdrawals SET status = 'PROCESSING', requires_approval = false, approval_reasons = '{}', approvals_required = 0 WHERE withdrawal_id = '` + held.ID + `'`,
 	)
-	forged := h.newIntent(free.WithdrawalID)
-	forged.ID = held.WithdrawalID
+	forged := h.newIntent(free.ID)
+	forged.ID = held.ID
 	_, err := s.AdmitIntent(t.Context(), forged)
 	if no := new(signer.Refusal); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 		t.Errorf("flipped: got %v, want it refused", err)
@@ -266,23 +265,23 @@ func TestWhatIsApprovedIsWhatWasShown(t *testing.T) {
 	t.Parallel()
 	h, _ := newGrantedEnv(t)
 	held := h.requestHeld()
-	seen, err := h.TermsDigest(t.Context(), h.org, held.WithdrawalID)
+	seen, err := h.TermsDigest(t.Context(), h.org, held.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-	_, err = h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen)
+	h.execAsOwner(`UPDATE withdrawals SET amount = amount * 10 WHERE withdrawal_id = '` + held.ID + `'`)
+	_, err = h.ApproveTerms(t.Context(), h.org, held.ID, userActor(1), seen)
 	wantFault(t, err, fault.ApprovalRefused)
 	// An approver who looks only now sees a payment that was not requested.
-	_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(1))
+	_, err = h.Approve(t.Context(), h.org, held.ID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
-	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-	if _, err := h.ApproveTerms(t.Context(), h.org, held.WithdrawalID, userActor(1), seen); err != nil {
+	h.execAsOwner(`UPDATE withdrawals SET amount = amount / 10 WHERE withdrawal_id = '` + held.ID + `'`)
+	if _, err := h.ApproveTerms(t.Context(), h.org, held.ID, userActor(1), seen); err != nil {
 		t.Errorf("got %v, want it approved as it was requested", err)
 	}
 	unsigned := h.requestHeld()
-	h.execAsOwner(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = '` + unsigned.WithdrawalID + `'`)
-	_, err = h.Approve(t.Context(), h.org, unsigned.WithdrawalID, userActor(1))
+	h.execAsOwner(`UPDATE withdrawals SET request_mac = NULL WHERE withdrawal_id = '` + unsigned.ID + `'`)
+	_, err = h.Approve(t.Context(), h.org, unsigned.ID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
 }
 
@@ -292,7 +291,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	h, _ := newGrantedEnv(t)
 	h.setSetting("approvalQuorum", "2")
 	w := h.requestHeld()
-	h.requestApproved(w.WithdrawalID, userActor(1))
+	h.requestApproved(w.ID, userActor(1))
 	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +299,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 	exec := func(sql ...string) func(context.Context, pg.Tx) error {
 		return func(ctx context.Context, tx pg.Tx) error {
 			for _, s := range sql {
-				if _, err := tx.Exec(ctx, s, w.WithdrawalID); err != nil {
+				if _, err := tx.Exec(ctx, s, w.ID); err != nil {
 					return err
 				}
 			}
@@ -308,7 +307,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 		}
 	}
 	goes := func(ctx context.Context, tx pg.Tx) error {
-		r, err := loadRow(ctx, tx, h.org, w.WithdrawalID)
+		r, err := loadRow(ctx, tx, h.org, w.ID)
 		if err != nil {
 			return err
 		}
@@ -317,7 +316,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 			return err
 		}
 		if err := setStatus(
-			ctx, tx, h.org, w.WithdrawalID, AwaitingApproval, Processing, "approved_at = $5", tx.Now,
+			ctx, tx, h.org, w.ID, AwaitingApproval, Processing, "approved_at = $5", tx.Now,
 		); err != nil {
 			return err
 		}
@@ -372,7 +371,7 @@ func TestTheDatabaseRefusesAHeldPaymentWithTooFewApprovals(t *testing.T) {
 			t.Errorf("%s: got no error, want it refused", sql)
 		}
 	}
-	if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(2))); got != "PROCESSING 2 of 2" {
+	if got := approvalCount(h.requestApproved(w.ID, userActor(2))); got != "PROCESSING 2 of 2" {
 		t.Errorf("got %s, want it to go with the second", got)
 	}
 }
@@ -390,20 +389,20 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 		}
 		ended := make([]string, 64)
 		runParallel(len(ended), func(i int) {
-			var w webhook.Withdrawal
+			var w Withdrawal
 			var err error
 			switch i % verbs {
 			case 0:
 				// Each of 16 people approves several times.
-				w, err = h.Approve(t.Context(), h.org, held.WithdrawalID, userActor(i/verbs%16))
+				w, err = h.Approve(t.Context(), h.org, held.ID, userActor(i/verbs%16))
 			case 1:
-				w, err = h.Remove(t.Context(), h.org, held.WithdrawalID, userActor(i), "")
+				w, err = h.Remove(t.Context(), h.org, held.ID, userActor(i), "")
 			case 2:
-				w, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, audit.APIKey(h.org))
+				w, err = h.Cancel(t.Context(), h.org, held.ID, audit.APIKey(h.org))
 			}
 			switch {
-			case err == nil && w.Status != string(AwaitingApproval):
-				ended[i] = w.Status
+			case err == nil && w.Status != AwaitingApproval:
+				ended[i] = string(w.Status)
 			case err == nil:
 			case !fault.HasCode(err, fault.InvalidState):
 				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
@@ -412,15 +411,15 @@ func TestOfApprovalsRemovalsAndCancelsAtOnceOneDecides(t *testing.T) {
 			}
 		})
 		ended = slices.DeleteFunc(ended, func(s string) bool { return s == "" })
-		now, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
-		if err != nil || len(ended) != 1 || ended[0] != now.Status {
+		now, err := h.ByID(t.Context(), h.org, held.ID)
+		if err != nil || len(ended) != 1 || ended[0] != string(now.Status) {
 			t.Fatalf("winners: got %v and it is %s %v, want one", ended, now.Status, err)
 		}
 		if verbs == 1 && approvalCount(now) != "PROCESSING 3 of 3" {
 			t.Errorf("got %s, want exactly three to count", approvalCount(now))
 		}
-		if now.Status == string(Processing) {
-			if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.WithdrawalID)); err != nil {
+		if now.Status == Processing {
+			if _, err := s.AdmitIntent(t.Context(), h.newIntent(held.ID)); err != nil {
 				t.Errorf("the signer: got %v, want it admitted", err)
 			}
 		}
@@ -448,11 +447,11 @@ func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 	} {
 		c.freeze.Source, c.freeze.Reason, c.freeze.Actor = freeze.SourceOperator, "test", audit.Operator("ann")
 		h.inSystem(func(ctx context.Context, tx pg.Tx) error { return freeze.Create(ctx, tx, c.freeze) })
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(1))
+		_, err := h.Approve(t.Context(), h.org, w.ID, userActor(1))
 		if !fault.HasCode(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
-		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+		now, err := h.ByID(t.Context(), h.org, w.ID)
 		if err != nil || approvalCount(now) != "AWAITING_APPROVAL 0 of 1" {
 			t.Errorf("%s: got %s %v, want it to wait with no approval", name, approvalCount(now), err)
 		}
@@ -464,7 +463,7 @@ func TestAFreezeStopsApprovalsAtOnce(t *testing.T) {
 		}
 		h.execAsOwner(`UPDATE freezes SET lifted_at = now(), lifted_by = 'test' WHERE lifted_at IS NULL`)
 	}
-	if got := approvalCount(h.requestApproved(w.WithdrawalID, userActor(1))); got != "PROCESSING 1 of 1" {
+	if got := approvalCount(h.requestApproved(w.ID, userActor(1))); got != "PROCESSING 1 of 1" {
 		t.Errorf("got %s, want it to go once nothing is frozen", got)
 	}
 }

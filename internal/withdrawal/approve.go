@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // newTakenBack returns the answer about a withdrawal that was taken back and still has its hold.
@@ -35,7 +34,7 @@ func newTakenBack() *fault.Fault {
 // ORGANIZATION_FROZEN, WITHDRAWALS_SUSPENDED, APPROVAL_REFUSED and UNAVAILABLE.
 func (s *Service) Approve(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor,
-) (webhook.Withdrawal, error) {
+) (Withdrawal, error) {
 	return s.ApproveTerms(ctx, org, withdrawalID, actor, "")
 }
 
@@ -43,8 +42,8 @@ func (s *Service) Approve(
 // (TermsDigest). With "" the terms that are read now count as shown. Rule WD-36.
 func (s *Service) ApproveTerms(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
-) (webhook.Withdrawal, error) {
-	var empty, approved webhook.Withdrawal
+) (Withdrawal, error) {
+	var empty, approved Withdrawal
 	f := Facts{approval: &approvalFacts{}}
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if f.approval.row, err = loadRow(ctx, tx, org, withdrawalID); err != nil {
@@ -103,7 +102,7 @@ func (s *Service) ApproveTerms(
 }
 
 // setTerms sets the facts that the row of a withdrawal states.
-func (f *Facts) setTerms(r Withdrawal) {
+func (f *Facts) setTerms(r storedWithdrawal) {
 	f.owner, f.listedID, f.amount, f.destination = r.owner, r.listedID, r.evaluatedAmount(), r.toAddress
 	// A deducted fee stays: the amount of the order never changes.
 	f.deductsFee, f.feeMax = r.deductsFee && r.deductedFee == nil, r.feeMax
@@ -143,8 +142,8 @@ func (s *Service) loadApproval(
 // required the order; or the reasons that the approver could not see.
 func (s *Service) writeApproval(
 	ctx context.Context, tx pg.Tx, org string, f Facts, p Plan, actor audit.Actor, treasury wallet.Wallet,
-) (webhook.Withdrawal, error) {
-	var empty webhook.Withdrawal
+) (Withdrawal, error) {
+	var empty Withdrawal
 	r := f.approval.row
 	if p.Act == ActApprovalRefused {
 		return empty, s.writeDoubt(ctx, tx, org, r, p, actor)
@@ -174,20 +173,20 @@ func (s *Service) writeApproval(
 		err = s.submitApproved(ctx, tx, org, r, f, p, treasury)
 	} else if _, err = tx.Exec(ctx,
 		`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
-		org, r.id, p.Required, screeningObject(p.Screening.Decision)); err != nil {
+		org, r.id, p.Required, newStoredScreening(p.Screening.Decision)); err != nil {
 		err = fmt.Errorf("approve withdrawal %s: %w", r.id, err)
 	}
 	if err != nil {
 		return empty, err
 	}
-	w, err := LoadObject(ctx, tx, org, r.id)
+	w, err := Load(ctx, tx, org, r.id)
 	if err != nil {
 		return empty, err
 	}
 	action := "withdrawal.approval_added"
 	if p.Status == Processing {
 		action = "withdrawal.approved"
-		if err := publishEvent(ctx, tx, org, findTransition(AwaitingApproval, Processing), w); err != nil {
+		if err := s.publishEvent(ctx, tx, org, findTransition(AwaitingApproval, Processing), w); err != nil {
 			return empty, err
 		}
 	}
@@ -201,7 +200,7 @@ func (s *Service) writeApproval(
 
 // submitApproved lets a withdrawal go whose approvals suffice.
 func (s *Service) submitApproved(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, f Facts, p Plan, treasury wallet.Wallet,
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, f Facts, p Plan, treasury wallet.Wallet,
 ) error {
 	approvals, err := s.loadApprovals(ctx, tx, org, r)
 	if err != nil {
@@ -210,7 +209,7 @@ func (s *Service) submitApproved(
 	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
 		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
 			"cost_price)",
-		tx.Now, r.deductedFee, screeningObject(p.Screening.Decision), p.Required, f.costs.recordedPrice())
+		tx.Now, r.deductedFee, newStoredScreening(p.Screening.Decision), p.Required, f.costs.recordedPrice())
 	if err != nil {
 		return err
 	}
@@ -221,7 +220,9 @@ func (s *Service) submitApproved(
 func approverName(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
 
 // loadApprovals returns the approvals of the withdrawal's current round.
-func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, org string, r Withdrawal) ([]signer.Approval, error) {
+func (s *Service) loadApprovals(
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal,
+) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
 		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
@@ -253,7 +254,7 @@ func (s *Service) TermsDigest(ctx context.Context, org, withdrawalID string) (di
 }
 
 // loadMint loads the mint of a withdrawal and the native coin of its chain.
-func (f *Facts) loadMint(ctx context.Context, tx pg.Tx, r Withdrawal) error {
+func (f *Facts) loadMint(ctx context.Context, tx pg.Tx, r storedWithdrawal) error {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return err
@@ -277,13 +278,13 @@ func newTermsChanged() *fault.Fault {
 // writeDoubt leaves a withdrawal in its state and adds the reasons that the approver could not see,
 // so that every approver sees them.
 func (s *Service) writeDoubt(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, p Plan, actor audit.Actor,
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, p Plan, actor audit.Actor,
 ) error {
 	tag, err := tx.Exec(ctx, `
 		UPDATE withdrawals SET screening = $3,
 			approval_reasons = approval_reasons || ARRAY(SELECT n FROM unnest($4::text[]) WITH ORDINALITY AS found (n, i) WHERE n <> ALL (approval_reasons) ORDER BY i)
 		WHERE org_id = $1 AND withdrawal_id = $2 AND status = 'AWAITING_APPROVAL'`,
-		org, r.id, screeningObject(p.Screening.Decision), p.Reasons)
+		org, r.id, newStoredScreening(p.Screening.Decision), p.Reasons)
 	if err != nil {
 		return fmt.Errorf("record the evaluation of withdrawal %s: %w", r.id, err)
 	}
@@ -301,7 +302,7 @@ func (s *Service) writeDoubt(
 // newOrder returns the order of a payment that was let go, with a grant over the approvals. A
 // payment that required none has none.
 func (s *Service) newOrder(
-	org string, r Withdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval,
+	org string, r storedWithdrawal, m mint.Mint, treasury wallet.Wallet, required int, approvals []signer.Approval,
 ) dispatch.Order {
 	o := dispatch.Order{
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,

@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Rule WD-24.
@@ -23,29 +22,29 @@ func TestCancelGivesTheMoneyBackOnce(t *testing.T) {
 	h := newTestEnv(t)
 	held := h.requestHeld()
 	key := audit.APIKey(h.org)
-	w, err := h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
+	w, err := h.Cancel(t.Context(), h.org, held.ID, key)
 	if err != nil || w.Status != "CANCELLED" || w.ChainStatus != "NONE" || w.RejectedReason != nil {
 		t.Fatalf("got %+v %v, want it cancelled", w, err)
 	}
 	h.wantBalances("1000000", "0")
-	_, err = h.Cancel(t.Context(), h.org, held.WithdrawalID, key)
+	_, err = h.Cancel(t.Context(), h.org, held.ID, key)
 	wantFault(t, err, fault.InvalidState)
 	if fault.Find(err).Extra["currentStatus"] != "CANCELLED" {
 		t.Errorf("again: got %v, want the current status", fault.Find(err).Extra)
 	}
 	h.wantBalances("1000000", "0")
 	h.wantEvents(
-		w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		w.ID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
 		"CUSTOMER_WITHDRAW_CANCELLED CANCELLED",
 	)
 
 	out := h.mustRequest(h.newRequest())
-	_, err = h.Cancel(t.Context(), h.org, out.WithdrawalID, key)
+	_, err = h.Cancel(t.Context(), h.org, out.ID, key)
 	wantFault(t, err, fault.InvalidState)
 	if fault.Find(err).Extra["currentStatus"] != "PROCESSING" {
 		t.Errorf("under way: got %v, want the current status", fault.Find(err).Extra)
 	}
-	if got := h.orderStatus(out.WithdrawalID); got != "QUEUED" {
+	if got := h.orderStatus(out.ID); got != "QUEUED" {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
 	h.wantBalances("999000", "1000")
@@ -63,10 +62,10 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 			Reason: "test", Actor: audit.Operator("op"),
 		})
 	})
-	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
+	if got := h.orderStatus(w.ID); got != "WITHDRAWN" {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
 	h.wantBalances("1000000", "0")
@@ -74,11 +73,11 @@ func TestCancelEndsWhatTheSignerSentBack(t *testing.T) {
 }
 
 // requestWaiting makes a withdrawal whose order dispatch could not give a slot, for a wait reason.
-func (h *testEnv) requestWaiting(want dispatch.WaitReason) webhook.Withdrawal {
+func (h *testEnv) requestWaiting(want dispatch.WaitReason) Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(h.newRequest())
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, w.WithdrawalID, want)
+		_, err := tx.Exec(ctx, `UPDATE dispatch_orders SET waiting_for = $2 WHERE order_id = $1`, w.ID, want)
 		return err
 	})
 	return w
@@ -129,18 +128,18 @@ func TestPeopleEndAWithdrawalWhateverItWaitsFor(t *testing.T) {
 		} {
 			w := h.requestWaiting(want)
 			h.wantBalances("999000", "1000")
-			if err := c.do(w.WithdrawalID); err != nil {
+			if err := c.do(w.ID); err != nil {
 				t.Fatalf("%s while it waits for %s: %v", c.action, want, err)
 			}
-			if err := c.do(w.WithdrawalID); !fault.HasCode(err, fault.InvalidState) {
+			if err := c.do(w.ID); !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("%s again: got %v, want INVALID_STATE", c.action, err)
 			}
 			h.wantBalances("1000000", "0")
-			h.wantEvents(w.WithdrawalID, c.event+" "+c.status)
-			if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
+			h.wantEvents(w.ID, c.event+" "+c.status)
+			if got := h.orderStatus(w.ID); got != "WITHDRAWN" {
 				t.Errorf("%s while it waits for %s: the order is %s, want WITHDRAWN", c.action, want, got)
 			}
-			if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != c.status ||
+			if all := h.loadDecisions(w.ID); len(all) != 2 || string(all[1].Status) != c.status ||
 				all[1].Actor != c.by {
 				t.Errorf("decisions: got %+v, want the request and the end by %v", all, c.by)
 			}
@@ -155,8 +154,8 @@ func TestNobodyEndsAWithdrawalThatDoesNotWait(t *testing.T) {
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
 	for _, act := range []func() error{
-		func() error { _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); return err },
-		func() error { _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, ""); return err },
+		func() error { _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); return err },
+		func() error { _, err := h.Remove(t.Context(), h.org, w.ID, person, ""); return err },
 	} {
 		err := act()
 		wantFault(t, err, fault.InvalidState)
@@ -177,14 +176,14 @@ func TestPeopleEndAWithdrawalThatWaitsForItsTurn(t *testing.T) {
 		_, err := tx.Exec(
 			ctx,
 			`UPDATE dispatch_orders SET attempt_after = attempt_after - interval '11 seconds' WHERE order_id = $1 AND waiting_for IS NULL`,
-			w.WithdrawalID,
+			w.ID,
 		)
 		return err
 	})
-	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.orderStatus(w.WithdrawalID); got != "WITHDRAWN" {
+	if got := h.orderStatus(w.ID); got != "WITHDRAWN" {
 		t.Errorf("order: got %v, want WITHDRAWN", got)
 	}
 	h.wantBalances("1000000", "0")
@@ -200,9 +199,9 @@ func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 		runParallel(len(done), func(i int) {
 			var err error
 			if i%2 == 0 {
-				_, err = h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org))
+				_, err = h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org))
 			} else {
-				_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+				_, err = h.Remove(t.Context(), h.org, w.ID, person, "")
 			}
 			if done[i] = err == nil; !done[i] && !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("loser: got %v, want %v", err, fault.InvalidState)
@@ -219,7 +218,7 @@ func TestOfManyWhoEndAWaitingWithdrawalOneDoes(t *testing.T) {
 }
 
 // requestReturned makes a request and has the signer return its order.
-func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdrawal {
+func (h *testEnv) requestReturned(r Request, why *signer.Refusal) Withdrawal {
 	h.t.Helper()
 	w := h.mustRequest(r)
 	h.returnOrder(w, why)
@@ -227,11 +226,11 @@ func (h *testEnv) requestReturned(r Request, why *signer.Refusal) webhook.Withdr
 }
 
 // returnOrder acts as dispatch: it refuses a queued order.
-func (h *testEnv) returnOrder(w webhook.Withdrawal, why *signer.Refusal) {
+func (h *testEnv) returnOrder(w Withdrawal, why *signer.Refusal) {
 	h.t.Helper()
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		if _, err := tx.Exec(
-			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.WithdrawalID,
+			ctx, `UPDATE dispatch_orders SET status = 'REFUSED' WHERE order_id = $1`, w.ID,
 		); err != nil {
 			return err
 		}
@@ -259,7 +258,7 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 		won := make([]string, 24)
 		runParallel(len(won), func(i int) {
 			act := acts[i%len(acts)]
-			err := act.do(held.WithdrawalID)
+			err := act.do(held.ID)
 			switch {
 			case err == nil:
 				won[i] = act.status
@@ -273,19 +272,19 @@ func TestApproveRemoveAndCancelHaveOneWinner(t *testing.T) {
 		if len(winners) != 1 {
 			t.Fatalf("winners: got %v, want one", winners)
 		}
-		w, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
-		if err != nil || w.Status != winners[0] {
+		w, err := h.ByID(t.Context(), h.org, held.ID)
+		if err != nil || string(w.Status) != winners[0] {
 			t.Fatalf("got %v %v, want %v", w.Status, err, winners[0])
 		}
-		if n := len(h.eventTypes(w.WithdrawalID)); n != 2 {
+		if n := len(h.eventTypes(w.ID)); n != 2 {
 			t.Errorf("got %d events, want 2", n)
 		}
-		if all := h.loadDecisions(w.WithdrawalID); len(all) != 2 || string(all[1].Status) != winners[0] {
+		if all := h.loadDecisions(w.ID); len(all) != 2 || string(all[1].Status) != winners[0] {
 			t.Errorf("decisions: got %+v, want the request and what won", all)
 		}
 		if w.Status == "PROCESSING" { // out of the way of the next round
 			h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
-			if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+			if _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -305,9 +304,9 @@ func TestNobodyElseCancelsOrReadsDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Cancel(t.Context(), other.ID, held.WithdrawalID, audit.APIKey(other.ID))
+	_, err = h.Cancel(t.Context(), other.ID, held.ID, audit.APIKey(other.ID))
 	wantFault(t, err, fault.CodeNotFound)
-	_, err = h.ListDecisions(t.Context(), other.ID, held.WithdrawalID)
+	_, err = h.ListDecisions(t.Context(), other.ID, held.ID)
 	wantFault(t, err, fault.CodeNotFound)
 	h.wantBalances("999000", "1000")
 }

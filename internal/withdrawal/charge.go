@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // charging holds what is known about the costs that a request's customer pays.
@@ -142,13 +141,13 @@ func newUncharged(reason string) *fault.Fault {
 		WithStep(fault.RepeatWithSameKey)
 }
 
-// chargeObject returns what a customer may be charged, as the API shows it; nil: nothing.
-func chargeObject(costs org.ChargedCosts, mintID int, c charge) *webhook.CustomerCharge {
+// newCharge returns what a customer may be charged; nil: nothing.
+func newCharge(costs org.ChargedCosts, mintID int, c charge) *CustomerCharge {
 	if costs == org.ChargeNone {
 		return nil
 	}
-	return &webhook.CustomerCharge{
-		Costs: string(costs), MintID: mintID, RentMax: c.held.String(), FailureMax: amountText(c.failureMax),
+	return &CustomerCharge{
+		Costs: costs, MintID: mintID, RentMax: c.held, FailureMax: c.failureMax,
 	}
 }
 
@@ -180,7 +179,7 @@ func (*Service) ReviewRent(
 // finalCharge returns what the end of a payment charges the customer, and the cost behind it in the
 // native coin. The database computes the charge again. Rules WD-54 and WD-55.
 func (s *Service) finalCharge(
-	ctx context.Context, tx pg.Tx, r Withdrawal, e dispatch.End,
+	ctx context.Context, tx pg.Tx, r storedWithdrawal, e dispatch.End,
 ) (charged, cost money.Amount, err error) {
 	chargeMax := r.charge.held
 	cost = e.Rent
@@ -213,7 +212,7 @@ func (s *Service) finalCharge(
 }
 
 // newChargePostings returns the posting that pays the charge to the organization; nil without one.
-func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
+func newChargePostings(orgID string, r storedWithdrawal, charged money.Amount) []ledger.Posting {
 	if charged.IsZero() {
 		return nil
 	}
@@ -229,7 +228,7 @@ func newChargePostings(orgID string, r Withdrawal, charged money.Amount) []ledge
 
 // newChargeReturnPostings returns the posting that releases what a successful payment did not use
 // of the hold for rent; nil if nothing is left.
-func newChargeReturnPostings(orgID string, r Withdrawal, charged money.Amount) []ledger.Posting {
+func newChargeReturnPostings(orgID string, r storedWithdrawal, charged money.Amount) []ledger.Posting {
 	remainder := money.SubOrZero(r.charge.held, charged)
 	if remainder.IsZero() {
 		return nil

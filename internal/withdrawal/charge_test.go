@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // rented is the rent of an account on the chain of these tests: 300 units of USDC, and a fraction
@@ -53,20 +52,20 @@ func (c *fakeCosts) setCosts() {
 	c.fees.Rent = money.Zero
 }
 
-func (h *testEnv) wantCharged(w webhook.Withdrawal, rentMax, failureMax, charged string) {
+func (h *testEnv) wantCharged(w Withdrawal, rentMax, failureMax, charged string) {
 	h.t.Helper()
-	got, err := h.ByID(h.t.Context(), h.org, w.WithdrawalID)
+	got, err := h.ByID(h.t.Context(), h.org, w.ID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	text := func(s *string) string {
-		if s == nil {
+	text := func(a *money.Amount) string {
+		if a == nil {
 			return ""
 		}
-		return *s
+		return a.String()
 	}
 	c := got.CustomerCharge
-	if c == nil || c.MintID != got.MintID || c.RentMax != rentMax || text(c.FailureMax) != failureMax ||
+	if c == nil || c.MintID != got.Mint.ID || c.RentMax.String() != rentMax || text(c.FailureMax) != failureMax ||
 		text(c.Charged) != charged {
 		h.t.Errorf("charge: got %+v, want at most %q, %q when it fails, charged %q", c, rentMax, failureMax, charged)
 	}
@@ -81,12 +80,12 @@ func (h *testEnv) wantEarned(want string) {
 }
 
 // wantPostings checks the causes and amounts of a withdrawal's ledger transfers, in order.
-func (h *testEnv) wantPostings(w webhook.Withdrawal, want ...string) {
+func (h *testEnv) wantPostings(w Withdrawal, want ...string) {
 	h.t.Helper()
 	var got []string
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(h.t.Context(), `
 		SELECT array_agg(cause_kind || ' ' || amount ORDER BY transfer_id) FROM ledger_transfers WHERE cause_id = $1`,
-		w.WithdrawalID).Scan(&got)
+		w.ID).Scan(&got)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -100,13 +99,14 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	t.Parallel()
 	h, c := newChargingEnv(t, "RENT")
 	told, err := h.Preview(t.Context(), h.org, h.newRequest())
-	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax != "301" ||
+	if err != nil || told.CustomerCharge == nil || told.CustomerCharge.RentMax.String() != "301" ||
 		told.CustomerCharge.FailureMax != nil {
 		t.Fatalf("preview: got %+v %v, want 301", told.CustomerCharge, err)
 	}
 	customer, to := alice, stranger
 	e, err := h.Estimate(t.Context(), h.org, EstimateRequest{MintID: usdc, CustomerID: &customer, ToAddress: &to})
-	if err != nil || e.CustomerCharge == nil || e.CustomerCharge.RentMax != "301" || e.MaxAmount.String() != "999699" {
+	if err != nil || e.CustomerCharge == nil || e.CustomerCharge.RentMax.String() != "301" ||
+		e.MaxAmount.String() != "999699" {
 		t.Fatalf("estimate: got %+v %v, want 301, and 999699 at most", e, err)
 	}
 
@@ -153,7 +153,7 @@ func TestTheRentOfANewAccountIsHeldAndChargedWhenThePaymentIsMade(t *testing.T) 
 	r.ToAddress, r.RequireApproval = elsewhere, true
 	held := h.mustRequest(r)
 	h.wantBalances("995248", "1301")
-	if _, err := h.Remove(t.Context(), h.org, held.WithdrawalID, audit.Operator("ann"), ""); err != nil {
+	if _, err := h.Remove(t.Context(), h.org, held.ID, audit.Operator("ann"), ""); err != nil {
 		t.Fatal(err)
 	}
 	h.wantBalances("996549", "0")
@@ -255,7 +255,7 @@ func TestWhatWasShownIsChargedWhateverTheSettingIsThen(t *testing.T) {
 	h.setSetting("chargeCustomerCosts", `"RENT_AND_FAILURES"`)
 	h.Prices = price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("9000")}}
 	h.mustApprove(held)
-	for _, w := range []webhook.Withdrawal{held, free} {
+	for _, w := range []Withdrawal{held, free} {
 		if err := h.endOrder(
 			h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa", Fee: rented, Rent: rented},
 		); err != nil {
@@ -343,7 +343,7 @@ func TestTheDatabaseRefusesAChargeThatTheOrderDoesNotExplain(t *testing.T) {
 	t.Parallel()
 	h, _ := newChargingEnv(t, "RENT_AND_FAILURES")
 	w := h.mustRequest(h.newRequest())
-	h.setOrderStatus(w.WithdrawalID, "BROADCAST")
+	h.setOrderStatus(w.ID, "BROADCAST")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(w), "0xaa") })
 	for name, says := range map[string]dispatch.End{
 		"no rent":       {Paid: true},
@@ -359,8 +359,8 @@ func TestTheDatabaseRefusesAChargeThatTheOrderDoesNotExplain(t *testing.T) {
 		if says.Paid {
 			to = "PAID"
 		}
-		h.setOrderStatus(w.WithdrawalID, to)
-		h.endWithCost(w.WithdrawalID, says)
+		h.setOrderStatus(w.ID, to)
+		h.endWithCost(w.ID, says)
 		if err := h.tryEndOrder(h.loadOrder(w), end); !pg.ViolatesConstraint(err, "withdrawals_charged") {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
@@ -397,7 +397,7 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 	c.setCosts()
 	w := h.mustRequest(h.newRequest())
 	h.wantCharged(w, "0", "", "")
-	review := func(w webhook.Withdrawal, rent money.Amount) (r *signer.Refusal) {
+	review := func(w Withdrawal, rent money.Amount) (r *signer.Refusal) {
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
 			r, err = h.ReviewRent(ctx, tx, h.loadOrder(w), rent)
 			return err
@@ -408,9 +408,9 @@ func TestAnAccountThatWasNotHeldForGoesBackToAPersonOnce(t *testing.T) {
 	if r == nil || r.Code != dispatch.RentNotHeld {
 		t.Fatalf("got %v, want a refusal", r)
 	}
-	h.setOrderStatus(w.WithdrawalID, "REFUSED")
+	h.setOrderStatus(w.ID, "REFUSED")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnRefused(ctx, tx, h.loadOrder(w), r) })
-	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, w.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

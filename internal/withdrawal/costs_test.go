@@ -16,44 +16,43 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const elsewhere = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
 
 // revertOrder makes a withdrawal fail on the chain.
-func (h *testEnv) revertOrder(w webhook.Withdrawal) {
+func (h *testEnv) revertOrder(w Withdrawal) {
 	h.t.Helper()
-	h.setOrderStatus(w.WithdrawalID, "BROADCAST")
+	h.setOrderStatus(w.ID, "BROADCAST")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, h.loadOrder(w), "0xaa") })
 	if err := h.endOrder(h.loadOrder(w), dispatch.End{Hash: "0xaa"}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *testEnv) payOrder(w webhook.Withdrawal) {
+func (h *testEnv) payOrder(w Withdrawal) {
 	h.t.Helper()
 	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xbb"}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *testEnv) mustApprove(w webhook.Withdrawal) webhook.Withdrawal {
+func (h *testEnv) mustApprove(w Withdrawal) Withdrawal {
 	h.t.Helper()
-	w, err := h.Approve(h.t.Context(), h.org, w.WithdrawalID, audit.Operator("ann"))
+	w, err := h.Approve(h.t.Context(), h.org, w.ID, audit.Operator("ann"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return w
 }
 
-func (h *testEnv) wantReasons(w webhook.Withdrawal, want ...string) {
+func (h *testEnv) wantReasons(w Withdrawal, want ...string) {
 	h.t.Helper()
 	status := "PROCESSING"
 	if len(want) > 0 {
 		status = "AWAITING_APPROVAL"
 	}
-	if w.Status != status || !slices.Equal(w.ApprovalReasons, want) {
+	if string(w.Status) != status || !slices.Equal(reasonTexts(w.ApprovalReasons), want) {
 		h.t.Errorf("got %s %v, want %s %v", w.Status, w.ApprovalReasons, status, want)
 	}
 }
@@ -101,9 +100,9 @@ func TestAFailureSinceTheRequestIsShownBeforeAnApproval(t *testing.T) {
 	h := newTestEnv(t)
 	held, going := h.requestHeld(), h.mustRequest(h.newRequest())
 	h.revertOrder(going)
-	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, audit.Operator("ann"))
+	_, err := h.Approve(t.Context(), h.org, held.ID, audit.Operator("ann"))
 	wantFault(t, err, fault.ApprovalRefused)
-	got, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, held.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestPaymentsThatWereOrderedBeforeAFailureGoBackToPeople(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	first, second := h.mustRequest(h.newRequest()), h.mustRequest(h.newRequest())
-	review := func(w webhook.Withdrawal) (r *signer.Refusal) {
+	review := func(w Withdrawal) (r *signer.Refusal) {
 		o := h.loadOrder(w)
 		o.Chain, o.To = chain.Ethereum, stranger
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
@@ -135,9 +134,9 @@ func TestPaymentsThatWereOrderedBeforeAFailureGoBackToPeople(t *testing.T) {
 	if r == nil || r.Code != dispatch.PayeeFailed {
 		t.Fatalf("after it: got %v, want a refusal", r)
 	}
-	h.setOrderStatus(second.WithdrawalID, "REFUSED")
+	h.setOrderStatus(second.ID, "REFUSED")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnRefused(ctx, tx, h.loadOrder(second), r) })
-	got, err := h.ByID(t.Context(), h.org, second.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, second.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +238,7 @@ func TestOfRequestsAtOnceNoneTakesTheCostsAboveTheLimit(t *testing.T) {
 	h, _ := newCostEnv(t)
 	h.mustRequest(func() Request { r := h.newRequest(); r.CustomerID = "bob"; return r }()) // creates the treasury
 	const at = 6
-	made := make([]webhook.Withdrawal, at)
+	made := make([]Withdrawal, at)
 	errs := make([]error, at)
 	// No request inserts its row before every request has summed up the costs or waits for its turn
 	// to do so.
@@ -303,9 +302,9 @@ func TestCostsSinceTheRequestAreShownBeforeAnApproval(t *testing.T) {
 	h, _ := newCostEnv(t)
 	held := h.requestHeld()
 	h.mustRequest(h.newRequest())
-	_, err := h.Approve(t.Context(), h.org, held.WithdrawalID, audit.Operator("ann"))
+	_, err := h.Approve(t.Context(), h.org, held.ID, audit.Operator("ann"))
 	wantFault(t, err, fault.ApprovalRefused)
-	got, err := h.ByID(t.Context(), h.org, held.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, held.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +334,7 @@ func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	c.fees = nil
 	first, second := h.mustRequest(h.newRequest()), h.mustRequest(h.newRequest())
 	h.wantReasons(second)
-	review := func(w webhook.Withdrawal) (r *signer.Refusal) {
+	review := func(w Withdrawal) (r *signer.Refusal) {
 		o := h.loadOrder(w)
 		o.Chain, o.To, o.CustomerID = chain.Ethereum, stranger, alice
 		h.inSystem(func(ctx context.Context, tx pg.Tx) (err error) {
@@ -347,16 +346,16 @@ func TestCostsThatNobodyKnewAreCountedBeforeAPaymentIsSigned(t *testing.T) {
 	if r := review(second); r != nil {
 		t.Errorf("nothing is reserved: got %v, want nothing against it", r)
 	}
-	h.setOrderStatus(first.WithdrawalID, "SIGNED")
+	h.setOrderStatus(first.ID, "SIGNED")
 	h.execAsOwner(`INSERT INTO dispatch_slots (wallet_id, chain, nonce, org_id, order_id, gas_reserved, created_at)
-		SELECT wallet_id, chain, 0, org_id, order_id, 40000000000000000, created_at FROM dispatch_orders WHERE order_id = '` + first.WithdrawalID + `'`)
+		SELECT wallet_id, chain, 0, org_id, order_id, 40000000000000000, created_at FROM dispatch_orders WHERE order_id = '` + first.ID + `'`)
 	r := review(second)
 	if r == nil || r.Code != dispatch.CustomerCostLimit {
 		t.Fatalf("120 dollars are reserved: got %v, want a refusal", r)
 	}
-	h.setOrderStatus(second.WithdrawalID, "REFUSED")
+	h.setOrderStatus(second.ID, "REFUSED")
 	h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnRefused(ctx, tx, h.loadOrder(second), r) })
-	got, err := h.ByID(t.Context(), h.org, second.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, second.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // createWithdrawal decides and writes. The decision that counts is made on what the writing
 // transaction sees. Before an organization's first payment, and where screening is configured, a
 // decision without writing comes first. So no refused request creates the treasury's wallet.
-func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (webhook.Withdrawal, error) {
-	var empty webhook.Withdrawal
+func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Withdrawal, error) {
+	var empty Withdrawal
 	if err := s.loadExternalFacts(ctx, org, &f, f.deductsFee || f.feeMax != nil); err != nil {
 		return empty, err
 	}
@@ -46,7 +45,7 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (we
 
 	failpoint.Hit("W02")
 	withdrawalID := id.New("wd", s.DB.Clock()())
-	var created webhook.Withdrawal
+	var created Withdrawal
 	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := f
 		if err := s.loadFacts(ctx, tx, org, &current); err != nil {
@@ -79,7 +78,7 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (we
 	}
 	failpoint.Hit("W03")
 	failpoint.Hit("W04")
-	if created.Status == string(Blocked) {
+	if created.Status == Blocked {
 		return s.loadAnswer(ctx, org, withdrawalID)
 	}
 	return created, nil
@@ -118,13 +117,13 @@ func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name)
 // transaction. Rule WD-2.
 func (s *Service) writeRequest(
 	ctx context.Context, tx pg.Tx, org, withdrawalID string, f Facts, p Plan, treasury wallet.Wallet,
-) (webhook.Withdrawal, error) {
-	var empty webhook.Withdrawal
+) (Withdrawal, error) {
+	var empty Withdrawal
 	r := f.request
 	if r.Metadata == nil {
 		r.Metadata = map[string]string{}
 	}
-	row := Withdrawal{
+	row := storedWithdrawal{
 		id: withdrawalID, owner: f.owner, listedID: f.listedID, mintID: f.mint.ID, chain: f.mint.Chain,
 		amount: p.Amount, toAddress: f.destination, key: r.IdempotencyKey, deductsFee: f.deductsFee,
 		deductedFee: p.DeductedFee, feeMax: f.feeMax,
@@ -143,7 +142,8 @@ func (s *Service) writeRequest(
 			$29, $30, $31, $32, $33, $34)`,
 		withdrawalID, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
 		r.IdempotencyKey, f.digest, r.Reference, r.Metadata, p.Status, p.Status == AwaitingApproval, p.Reasons,
-		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule, screeningObject(p.Screening.Decision),
+		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
+		newStoredScreening(p.Screening.Decision),
 		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
 		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
 		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
@@ -162,11 +162,11 @@ func (s *Service) writeRequest(
 			return empty, err
 		}
 	}
-	w, err := LoadObject(ctx, tx, org, withdrawalID)
+	w, err := Load(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return empty, err
 	}
-	if err := publishEvent(ctx, tx, org, findTransition("", p.Status), w); err != nil {
+	if err := s.publishEvent(ctx, tx, org, findTransition("", p.Status), w); err != nil {
 		return empty, err
 	}
 	action := "withdrawal.requested"

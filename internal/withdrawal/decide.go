@@ -63,7 +63,7 @@ type Facts struct {
 
 // approvalFacts hold what an approval changes, and whether the approver saw it.
 type approvalFacts struct {
-	row          Withdrawal
+	row          storedWithdrawal
 	areTermsSeen bool // the terms are those that were requested, and those that the approver saw
 	count        int  // approvals of this round before this one
 }

@@ -50,15 +50,15 @@ func TestEveryDecisionIsKeptWithWhatItWasMadeOn(t *testing.T) {
 	}
 
 	w := h.mustRequest(h.newRequest())
-	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
+	if _, err := h.Approve(t.Context(), h.org, w.ID, person); err != nil {
 		t.Fatal(err)
 	}
 	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit, Message: "one payment may be at most 5"})
-	if _, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "too much"); err != nil {
+	if _, err := h.Remove(t.Context(), h.org, w.ID, person, "too much"); err != nil {
 		t.Fatal(err)
 	}
 
-	all := h.loadDecisions(w.WithdrawalID)
+	all := h.loadDecisions(w.ID)
 	var acts []string
 	for _, d := range all {
 		acts = append(
@@ -117,7 +117,7 @@ func TestADecisionCannotBeChanged(t *testing.T) {
 			t.Errorf("%s: got %v, want a violation of withdrawal_decisions_append_only", sql, err)
 		}
 	}
-	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Note != "" {
+	if all := h.loadDecisions(w.ID); len(all) != 1 || all[0].Note != "" {
 		t.Errorf("got %+v, want it as it was", all)
 	}
 }
@@ -129,10 +129,10 @@ func TestADecisionFromBeforeTheRecordIsShown(t *testing.T) {
 	w := h.requestHeld()
 	h.execAsOwner(`DELETE FROM withdrawal_decisions`, `UPDATE withdrawals SET decision =
 		'{"status": "AWAITING_APPROVAL", "reasons": ["REQUIRE_APPROVAL"], "gates": [{"gate": "MINIMUM", "result": "PASS", "inputs": {"minimum": "10"}}]}'`)
-	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
-	all := h.loadDecisions(w.WithdrawalID)
+	all := h.loadDecisions(w.ID)
 	if len(all) != 2 || all[0].Act != ActRequested || all[0].Status != AwaitingApproval ||
 		all[0].Reasons[0] != ReasonRequireApproval ||
 		findStep(t, all[0], GateMinimum)["minimum"] != "10" || all[1].Act != ActCancelled {
@@ -152,7 +152,7 @@ func TestAPaymentThatIsMadeAddsNoDecision(t *testing.T) {
 	if err := h.endOrder(h.loadOrder(w), dispatch.End{Paid: true, Hash: "0xaa"}); err != nil {
 		t.Fatal(err)
 	}
-	if all := h.loadDecisions(w.WithdrawalID); len(all) != 1 || all[0].Status != Processing ||
+	if all := h.loadDecisions(w.ID); len(all) != 1 || all[0].Status != Processing ||
 		len(all[0].Reasons) != 0 {
 		t.Errorf("got %+v, want the request alone", all)
 	}

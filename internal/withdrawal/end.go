@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const reasonRunesMax = 500
@@ -27,9 +26,9 @@ const reasonRunesMax = 500
 // Rule WD-5.
 func (s *Service) Remove(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, reason string,
-) (webhook.Withdrawal, error) {
+) (Withdrawal, error) {
 	if utf8.RuneCountInString(reason) > reasonRunesMax || !request.IsPlainText(reason) {
-		return webhook.Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.StillHeld,
+		return Withdrawal{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.StillHeld,
 			"A reason may have at most %d characters of text.", reasonRunesMax).
 			WithAdvice("Shorten the reason.").
 			WithParam("reason")
@@ -40,7 +39,7 @@ func (s *Service) Remove(
 // Cancel takes back a withdrawal that is held, or that waits without a slot. The customer can spend
 // the amount again. Errors: faults NOT_FOUND, INVALID_STATE (also for a cancelled one), and
 // UNAVAILABLE as for Remove. Rule WD-24.
-func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (webhook.Withdrawal, error) {
+func (s *Service) Cancel(ctx context.Context, org, withdrawalID string, actor audit.Actor) (Withdrawal, error) {
 	return s.endWaiting(ctx, org, withdrawalID, endIntent{status: Cancelled, actor: actor})
 }
 
@@ -64,7 +63,7 @@ func (e endIntent) pastVerb() string {
 // until the signer has voided it. Rule WD-43.
 func (s *Service) endWaiting(
 	ctx context.Context, org, withdrawalID string, e endIntent,
-) (w webhook.Withdrawal, err error) {
+) (w Withdrawal, err error) {
 	var mustVoid, isEnding bool
 	endOrIntend := func(ctx context.Context, tx pg.Tx) error {
 		mustVoid, isEnding = false, false
@@ -109,11 +108,11 @@ func (s *Service) endWaiting(
 		if isEnding {
 			return s.refuseLate(ctx, tx, org, withdrawalID, e.pastVerb())
 		}
-		w, err = LoadObject(ctx, tx, org, withdrawalID)
+		w, err = Load(ctx, tx, org, withdrawalID)
 		return err
 	})
 	if err != nil && fault.Find(err) == nil {
-		return webhook.Withdrawal{}, newEndUnread(ctx, err)
+		return Withdrawal{}, newEndUnread(ctx, err)
 	}
 	return w, err
 }
@@ -137,7 +136,7 @@ var errReturned = errors.New("the withdrawal waits for an approval again")
 // lockEndable reads and locks a withdrawal that a person can end. It also returns one whose end is
 // decided; that one has endIntent set and may be unlocked. After errReturned the call can be
 // repeated.
-func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (Withdrawal, error) {
+func (s *Service) lockEndable(ctx context.Context, tx pg.Tx, org, withdrawalID, act string) (storedWithdrawal, error) {
 	r, err := loadRow(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return r, err
@@ -211,9 +210,9 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, org, withdrawalID stri
 
 // endWithdrawal ends a withdrawal without a slot and releases its hold. The row is locked.
 func (s *Service) endWithdrawal(
-	ctx context.Context, tx pg.Tx, org string, r Withdrawal, e endIntent,
-) (webhook.Withdrawal, error) {
-	var empty webhook.Withdrawal
+	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, e endIntent,
+) (Withdrawal, error) {
+	var empty Withdrawal
 	set, args := "", []any(nil)
 	d := DecisionRecord{withdrawalID: r.id, Act: ActCancelled, Status: e.status, Actor: e.actor}
 	detail := map[string]any{"amount": r.amount.String()}
@@ -227,11 +226,11 @@ func (s *Service) endWithdrawal(
 	if err := ledger.Post(ctx, tx, newReleasePostings(org, r)...); err != nil {
 		return empty, fmt.Errorf("release the hold of %s: %w", r.id, err)
 	}
-	w, err := LoadObject(ctx, tx, org, r.id)
+	w, err := Load(ctx, tx, org, r.id)
 	if err != nil {
 		return empty, err
 	}
-	if err := publishEvent(ctx, tx, org, findTransition(r.status, e.status), w); err != nil {
+	if err := s.publishEvent(ctx, tx, org, findTransition(r.status, e.status), w); err != nil {
 		return empty, err
 	}
 	return w, recordDecision(ctx, tx, org, d, "withdrawal."+e.pastVerb(), detail)
@@ -260,7 +259,7 @@ func recallOrder(ctx context.Context, tx pg.Tx, withdrawalID string) error {
 // newReleasePostings returns the posting that releases a hold, less the customer's charge; nil if
 // nothing is left. Its cause is that of the settlement, so that a hold cannot end twice.
 // Rules WD-5 and WD-9.
-func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
+func newReleasePostings(org string, r storedWithdrawal) []ledger.Posting {
 	held, err := r.amount.Add(r.charge.held)
 	if err != nil {
 		panic("withdrawal: a hold is larger than the largest possible amount")
@@ -272,7 +271,7 @@ func newReleasePostings(org string, r Withdrawal) []ledger.Posting {
 }
 
 // newSettlementPosting returns the posting that ends a hold with what left custody.
-func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
+func newSettlementPosting(org string, r storedWithdrawal) ledger.Posting {
 	return newEndPosting(org, r, ledger.Account{OrgID: org, MintID: r.mintID, Kind: ledger.Custody}, r.amount)
 }
 
@@ -280,7 +279,7 @@ func newSettlementPosting(org string, r Withdrawal) ledger.Posting {
 // nil without one. A customer's fee becomes the organization's own; the organization is billed what
 // the network took. What the organization held for its own withdrawal becomes the operator's gas
 // and is deducted from that bill. Rule WD-27.
-func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
+func newKeptFeePostings(org string, r storedWithdrawal) []ledger.Posting {
 	if r.deductedFee == nil || r.deductedFee.IsZero() {
 		return nil
 	}
@@ -313,7 +312,7 @@ func newKeptFeePostings(org string, r Withdrawal) []ledger.Posting {
 // feeProduct is the product whose balance receives the fees that customers pay.
 const feeProduct = "CUSTODIAL"
 
-func newEndPosting(org string, r Withdrawal, to ledger.Account, amount money.Amount) ledger.Posting {
+func newEndPosting(org string, r storedWithdrawal, to ledger.Account, amount money.Amount) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.WithdrawalEnd, ID: r.id},
 		Legs: []ledger.Leg{{

@@ -82,7 +82,7 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 		t.Fatal(err)
 	}
 	h.Service = &Service{
-		DB: db, Wallets: h.wallets,
+		DB: db, Wallets: h.wallets, Events: NewTestRecorder(),
 		Chains: chain.Chains{
 			chain.Ethereum: {Name: chain.Ethereum, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
 				ChainID: signertest.ChainID,
@@ -147,7 +147,7 @@ func (h *testEnv) newRequest() Request {
 	return Request{MintID: usdc, CustomerID: alice, Amount: "1000", ToAddress: stranger, Actor: audit.APIKey(h.org)}
 }
 
-func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
+func (h *testEnv) mustRequest(r Request) Withdrawal {
 	h.t.Helper()
 	w, _, err := h.Request(h.t.Context(), h.org, r)
 	if err != nil {
@@ -157,7 +157,7 @@ func (h *testEnv) mustRequest(r Request) webhook.Withdrawal {
 }
 
 // requestHeld makes a withdrawal that waits for approval.
-func (h *testEnv) requestHeld() webhook.Withdrawal {
+func (h *testEnv) requestHeld() Withdrawal {
 	h.t.Helper()
 	r := h.newRequest()
 	r.RequireApproval = true
@@ -247,8 +247,8 @@ func (h *testEnv) orderStatus(withdrawalID string) (status string) {
 	return status
 }
 
-func (h *testEnv) loadOrder(w webhook.Withdrawal) dispatch.Order {
-	return dispatch.Order{ID: w.WithdrawalID, OrgID: h.org}
+func (h *testEnv) loadOrder(w Withdrawal) dispatch.Order {
+	return dispatch.Order{ID: w.ID, OrgID: h.org}
 }
 
 func wantFault(t *testing.T, err error, want fault.Code) {
@@ -270,4 +270,12 @@ func runParallel(n int, fn func(i int)) {
 	}
 	close(start)
 	wg.Wait()
+}
+
+func reasonTexts(reasons []Reason) []string {
+	texts := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		texts = append(texts, string(r))
+	}
+	return texts
 }

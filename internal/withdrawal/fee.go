@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // estimateTTL is how long an estimate is valid.
@@ -22,11 +21,11 @@ const estimateTTL = time.Minute
 
 // Estimate says what a withdrawal would cost, and how much could be withdrawn.
 type Estimate struct {
-	NetworkFee       money.Amount            // the most, in atomic units of the chain's native coin
-	NetworkFeeMintID *int                    // the chain's native coin; nil when it is not in the catalogue
-	NetworkFeeUSD    *money.USD              // nil without a fresh price
-	MaxAmount        *money.Amount           // what the customer may withdraw; nil when no customer was given
-	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged in addition; nil: nothing
+	NetworkFee       money.Amount    // the most, in atomic units of the chain's native coin
+	NetworkFeeMintID *int            // the chain's native coin; nil when it is not in the catalogue
+	NetworkFeeUSD    *money.USD      // nil without a fresh price
+	MaxAmount        *money.Amount   // what the customer may withdraw; nil when no customer was given
+	CustomerCharge   *CustomerCharge // what the customer may be charged in addition; nil: nothing
 	ExpiresAt        time.Time
 }
 
@@ -136,7 +135,7 @@ func (s *Service) estimateCharge(
 	if f.charging.missingReason != "" {
 		return held, newUncharged(f.charging.missingReason)
 	}
-	e.CustomerCharge = chargeObject(f.charging.chargedCosts(), f.mint.ID, f.charging.charge)
+	e.CustomerCharge = newCharge(f.charging.chargedCosts(), f.mint.ID, f.charging.charge)
 	return f.charging.held, nil
 }
 

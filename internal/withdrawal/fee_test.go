@@ -16,7 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // gwei is a unit of the coin; alice has a million of them in newPricedEnv.
@@ -68,10 +67,10 @@ func (h *testEnv) wantBooks(when, available, held, product string) {
 }
 
 // orderAmounts returns what the order of a withdrawal pays, and its deducted fee.
-func (h *testEnv) orderAmounts(w webhook.Withdrawal) (pays, kept money.Amount) {
+func (h *testEnv) orderAmounts(w Withdrawal) (pays, kept money.Amount) {
 	h.t.Helper()
 	err := pgtest.OwnerPool(h.t, h.DB).QueryRow(
-		h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.WithdrawalID,
+		h.t.Context(), `SELECT amount, fee_deducted FROM dispatch_orders WHERE order_id = $1`, w.ID,
 	).Scan(&pays, &kept)
 	if err != nil {
 		h.t.Fatal(err)
@@ -108,10 +107,10 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 			had = h.accountBalance(eth, ledger.Customer, alice)
 		}
 		w := h.mustRequest(h.newDeducted(amount))
-		if w.Status != "PROCESSING" || w.FeeMode != "DEDUCTED" || w.Amount != amount || w.NetworkFee == nil {
+		if w.Status != "PROCESSING" || w.FeeMode != "DEDUCTED" || w.Amount.String() != amount || w.NetworkFee == nil {
 			t.Fatalf("%s: got %+v, want it ordered with its fee", c.name, w)
 		}
-		fee := money.MustParse(*w.NetworkFee)
+		fee := *w.NetworkFee
 		pays, kept := h.orderAmounts(w)
 		if sum, err := pays.Add(kept); err != nil || sum.String() != amount || kept != fee || fee.IsZero() {
 			t.Errorf("%s: the order pays %v and %v is kept, want %s of which %v", c.name, pays, kept, amount, fee)
@@ -121,13 +120,13 @@ func TestADeductedFeeComesOutOfTheAmountOnce(t *testing.T) {
 		if err := h.endOrder(h.loadOrder(w), c.end); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || got.Status != c.status {
+		got, err := h.ByID(t.Context(), h.org, w.ID)
+		if err != nil || string(got.Status) != c.status {
 			t.Fatalf("%s: got %v %v, want %v", c.name, got.Status, err, c.status)
 		}
 		if c.settles {
 			with, err := own.Add(fee)
-			if err != nil || *got.NetworkFee != fee.String() {
+			if err != nil || got.NetworkFee.String() != fee.String() {
 				t.Errorf("%s: got a fee of %v %v, want %v", c.name, *got.NetworkFee, err, fee)
 			}
 			h.wantBooks(c.name, left.String(), "0", with.String())
@@ -151,12 +150,12 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 		t.Fatalf("got %+v, want it to wait, its fee open", w)
 	}
 	net.SetBaseFee(3 * gwei)
-	approved, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person)
+	approved, err := h.Approve(t.Context(), h.org, w.ID, person)
 	if err != nil || approved.NetworkFee == nil {
 		t.Fatalf("got %+v %v, want it ordered with its fee", approved, err)
 	}
 	pays, kept := h.orderAmounts(w)
-	if kept.String() != *approved.NetworkFee || money.SubOrZero(money.MustParse(w.Amount), kept) != pays {
+	if kept.String() != approved.NetworkFee.String() || money.SubOrZero(w.Amount, kept) != pays {
 		t.Errorf(
 			"the order pays %v and keeps %v of %s, want the fee %s kept", pays, kept, w.Amount,
 			*approved.NetworkFee,
@@ -165,7 +164,7 @@ func TestADeductedFeeIsDecidedWhenThePaymentIsOrderedAndStays(t *testing.T) {
 	// The signer returns it; a more expensive network does not change the decision.
 	h.returnOrder(w, &signer.Refusal{Code: signer.PolicyLimit})
 	net.SetBaseFee(9 * gwei)
-	again, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person)
+	again, err := h.Approve(t.Context(), h.org, w.ID, person)
 	if err != nil || *again.NetworkFee != *approved.NetworkFee {
 		t.Errorf("got %+v %v, want the fee that was decided", again, err)
 	}
@@ -222,14 +221,14 @@ func TestAFeeThatCannotBeDeductedIsNotDeducted(t *testing.T) {
 	r := h.newDeducted(some)
 	r.MaxNetworkFee = &dear
 	w := h.mustRequest(r)
-	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" || *w.MaxNetworkFee != "1" ||
+	if w.Status != "AWAITING_APPROVAL" || w.ApprovalReasons[0] != "NETWORK_FEE" || w.MaxNetworkFee.String() != "1" ||
 		w.NetworkFee != nil {
 		t.Fatalf("got %+v, want it to wait because of its fee", w)
 	}
-	_, err = h.Approve(t.Context(), h.org, w.WithdrawalID, person)
+	_, err = h.Approve(t.Context(), h.org, w.ID, person)
 	wantFault(t, err, fault.ApprovalRefused)
 	h.wantBooks("while it waits", "500000000000000", some, "0")
-	if _, err := h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org)); err != nil {
 		t.Fatal(err)
 	}
 	h.wantBooks("cancelled", "1000000000000000", "0", "0")
@@ -247,11 +246,11 @@ func TestAPaymentAboveItsFeeLimitWaitsForAPerson(t *testing.T) {
 		t.Fatalf("got %v %v, want it to wait because of its fee", w.Status, w.ApprovalReasons)
 	}
 	// A person may approve it; dispatch asks the chain again and returns it.
-	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, person); err != nil {
+	if _, err := h.Approve(t.Context(), h.org, w.ID, person); err != nil {
 		t.Fatal(err)
 	}
 	h.returnOrder(w, &signer.Refusal{Code: dispatch.FeeRefused, Message: "the network may take up to 9"})
-	got, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
+	got, err := h.ByID(t.Context(), h.org, w.ID)
 	if err != nil || got.Status != "AWAITING_APPROVAL" || len(got.ApprovalReasons) != 1 ||
 		got.ApprovalReasons[0] != "NETWORK_FEE" {
 		t.Errorf("got %+v %v, want it to wait because of its fee", got, err)

@@ -34,7 +34,7 @@ func decideAll(f Facts) (Decision, *fault.Fault) {
 
 // awaitApproval makes an approval of the facts, by a person who could see these reasons.
 func awaitApproval(f Facts, seen ...Reason) Facts {
-	f.approval = &approvalFacts{row: Withdrawal{status: AwaitingApproval, reasons: seen}, areTermsSeen: true}
+	f.approval = &approvalFacts{row: storedWithdrawal{status: AwaitingApproval, reasons: seen}, areTermsSeen: true}
 	return f
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // The interface's table of customers' withdrawals, with the real service and real rows: one case or
@@ -42,17 +41,17 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 	poor := func(h *testEnv, _ *Request) {
 		h.execAsOwner(`UPDATE address_funds SET held = credited WHERE mint_id = 1`)
 	}
-	approve := func(h *testEnv, id string) (webhook.Withdrawal, error) {
+	approve := func(h *testEnv, id string) (Withdrawal, error) {
 		return h.Approve(h.t.Context(), h.org, id, person)
 	}
-	remove := func(h *testEnv, id string) (webhook.Withdrawal, error) {
+	remove := func(h *testEnv, id string) (Withdrawal, error) {
 		return h.Remove(h.t.Context(), h.org, id, person, "")
 	}
 	for name, c := range map[string]struct {
 		before  []func(*testEnv, *Request)
 		says    risk.Severity // of the destination, "" for LOW
 		reasons []string      // why it waits; nil: it does not
-		decide  func(*testEnv, string) (webhook.Withdrawal, error)
+		decide  func(*testEnv, string) (Withdrawal, error)
 		goes    bool // to the chain
 		told    []string
 		left    string // available in the end
@@ -109,21 +108,21 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 			}
 			w, _, err := h.Request(t.Context(), h.org, r)
 			if c.says == risk.Severe {
-				w.WithdrawalID = wantBlocked(t, err, c.says)
-				if _, err := approve(h, w.WithdrawalID); !fault.HasCode(err, fault.InvalidState) {
+				w.ID = wantBlocked(t, err, c.says)
+				if _, err := approve(h, w.ID); !fault.HasCode(err, fault.InvalidState) {
 					t.Errorf("approved although it is blocked: got %v, want %s", err, fault.InvalidState)
 				}
 			} else if err != nil || !slices.Equal(
-				w.ApprovalReasons, c.reasons,
-			) || (w.Status == string(AwaitingApproval)) != (c.reasons != nil) {
+				reasonTexts(w.ApprovalReasons), c.reasons,
+			) || (w.Status == AwaitingApproval) != (c.reasons != nil) {
 				t.Fatalf("got %s %v %v, want it to wait for %v", w.Status, w.ApprovalReasons, err, c.reasons)
 			}
 			if c.decide != nil {
-				if _, err := c.decide(h, w.WithdrawalID); err != nil {
+				if _, err := c.decide(h, w.ID); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := h.orderStatus(w.WithdrawalID) == "QUEUED"; got != c.goes {
+			if got := h.orderStatus(w.ID) == "QUEUED"; got != c.goes {
 				t.Fatalf("got an order in the queue: %v, want %v", got, c.goes)
 			}
 			if c.goes {
@@ -131,7 +130,7 @@ func TestCustomersWithdrawalsGoAsTheInterfacesTableSays(t *testing.T) {
 				h.setOrderStatus(order.ID, "BROADCAST")
 				h.inSystem(func(ctx context.Context, tx pg.Tx) error { return h.OnBroadcast(ctx, tx, order, "0xaa") })
 			}
-			h.wantEvents(w.WithdrawalID, c.told...)
+			h.wantEvents(w.ID, c.told...)
 			h.wantBalances(c.left, c.held)
 		})
 	}

@@ -11,7 +11,12 @@ import (
 
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
+)
+
+// Values of Filter.Type.
+const (
+	ofCustomer     = "CUSTOMER"
+	ofOrganization = "ORGANIZATION"
 )
 
 // Filter narrows a list. A zero field does not narrow it.
@@ -31,7 +36,7 @@ type Filter struct {
 
 // orgQuery returns the query for an organization's withdrawals that match the filter.
 func (s *Service) orgQuery(org string, f Filter) *pagination.Query {
-	return s.addConditions(pagination.NewQuery(selectObjects+` WHERE w.org_id = ?`, org), f)
+	return s.addConditions(pagination.NewQuery(selectWithdrawals+` WHERE w.org_id = ?`, org), f)
 }
 
 // addConditions adds a condition for every field of the filter that is set. Rule WD-30.
@@ -42,9 +47,9 @@ func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query
 		}
 	}
 	switch f.Type {
-	case webhook.OfCustomer:
+	case ofCustomer:
 		q.AddCondition("w.customer_id IS NOT NULL")
-	case webhook.OfOrganization:
+	case ofOrganization:
 		// The condition of the partial index for these lists.
 		q.AddCondition("w.customer_id IS NULL")
 	}
@@ -85,44 +90,38 @@ func (s *Service) addConditions(q *pagination.Query, f Filter) *pagination.Query
 // List returns a page of an organization's withdrawals in the order of (creation time, id).
 func (s *Service) List(
 	ctx context.Context, org string, f Filter, p pagination.Page,
-) (pagination.Result[webhook.Withdrawal], error) {
+) (pagination.Result[Withdrawal], error) {
 	q := s.orgQuery(org, f)
 	sql, args := q.BuildPage(p, "w.created_at", "w.withdrawal_id")
-	var found pagination.Result[renderedRow]
+	var page pagination.Result[Withdrawal]
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
 			return err
 		}
-		rendered, err := pgx.CollectRows(rows, scanObject)
+		found, err := pgx.CollectRows(rows, scanWithdrawal)
 		if err != nil {
 			return err
 		}
-		found = pagination.CutPage(p, rendered, func(l renderedRow) pagination.Cursor {
-			return pagination.Cursor{CreatedAt: l.created, ID: l.object.WithdrawalID}
+		page = pagination.CutPage(p, found, func(w Withdrawal) pagination.Cursor {
+			return pagination.Cursor{CreatedAt: w.CreatedAt, ID: w.ID}
 		})
 		return nil
 	})
 	if err != nil {
-		return pagination.Result[webhook.Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
+		return pagination.Result[Withdrawal]{}, fmt.Errorf("list withdrawals: %w", err)
 	}
-	result := pagination.Result[webhook.Withdrawal]{
-		Items: make([]webhook.Withdrawal, 0, len(found.Items)), NextCursor: found.NextCursor,
-	}
-	for _, l := range found.Items {
-		result.Items = append(result.Items, l.object)
-	}
-	return result, nil
+	return page, nil
 }
 
 // ForEach calls fn for all of an organization's withdrawals that match the filter, in list order
 // and from one snapshot. The first error of fn ends it.
 func (s *Service) ForEach(
-	ctx context.Context, org string, f Filter, desc bool, fn func(webhook.Withdrawal) error,
+	ctx context.Context, org string, f Filter, desc bool, fn func(Withdrawal) error,
 ) error {
 	sql, args := s.orgQuery(org, f).BuildAll(desc, "w.created_at", "w.withdrawal_id")
 	err := s.DB.SnapshotOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		return pg.ForEachRow(ctx, tx, sql, args, scanObject, func(l renderedRow) error { return fn(l.object) })
+		return pg.ForEachRow(ctx, tx, sql, args, scanWithdrawal, fn)
 	})
 	if err != nil {
 		return fmt.Errorf("read the withdrawals of %s: %w", org, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Chain statuses of a withdrawal.
@@ -39,34 +38,33 @@ const resourceKind = "WITHDRAWAL"
 
 // publishEvent records the event of a transition, if it has one. The caller holds the row lock.
 // Rule WD-29.
-func publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w webhook.Withdrawal) error {
+func (s *Service) publishEvent(ctx context.Context, tx pg.Tx, org string, t transition, w Withdrawal) error {
 	if t.Event == "" {
 		return nil
 	}
 	w.TravelRule = nil // it names people, and webhooks leave the installation
 	e := event.Event{
-		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.WithdrawalID, Chain: w.Mint.Chain, Data: w,
+		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.ID, CustomerID: w.Owner.CustomerID(),
+		Chain: string(w.Mint.Chain), Data: w,
 	}
-	if w.CustomerID != nil {
-		e.CustomerID = *w.CustomerID
-	} else {
+	if w.Owner.IsOrganization() {
 		e.Type = orgEventTypes[t.Event]
 	}
-	_, err := event.Record(ctx, tx, e)
+	_, err := s.Events.Record(ctx, tx, e)
 	return err
 }
 
 // orgEventTypes map the events of customers' withdrawals to those of the organization's own. These
 // are extensions, so an endpoint that was made for customers' money does not receive them.
-var orgEventTypes = map[webhook.Type]webhook.Type{
-	webhook.CustomerWithdraw:                 webhook.OrganizationWithdraw,
-	webhook.CustomerWithdrawAwaitingApproval: webhook.OrganizationWithdrawAwaitingApproval,
-	webhook.CustomerWithdrawBlocked:          webhook.OrganizationWithdrawBlocked,
-	webhook.CustomerWithdrawApproved:         webhook.OrganizationWithdrawApproved,
-	webhook.CustomerWithdrawRejected:         webhook.OrganizationWithdrawRejected,
-	webhook.CustomerWithdrawCancelled:        webhook.OrganizationWithdrawCancelled,
-	webhook.CustomerWithdrawFailed:           webhook.OrganizationWithdrawFailed,
-	webhook.CustomerWithdrawCompleted:        webhook.OrganizationWithdrawCompleted,
+var orgEventTypes = map[event.Type]event.Type{
+	event.CustomerWithdraw:                 event.OrganizationWithdraw,
+	event.CustomerWithdrawAwaitingApproval: event.OrganizationWithdrawAwaitingApproval,
+	event.CustomerWithdrawBlocked:          event.OrganizationWithdrawBlocked,
+	event.CustomerWithdrawApproved:         event.OrganizationWithdrawApproved,
+	event.CustomerWithdrawRejected:         event.OrganizationWithdrawRejected,
+	event.CustomerWithdrawCancelled:        event.OrganizationWithdrawCancelled,
+	event.CustomerWithdrawFailed:           event.OrganizationWithdrawFailed,
+	event.CustomerWithdrawCompleted:        event.OrganizationWithdrawCompleted,
 }
 
 func (s *Service) advanceStatus(
@@ -83,23 +81,23 @@ func (s *Service) advanceStatus(
 	})
 }
 
-func (*Service) changeStatus(
+func (s *Service) changeStatus(
 	ctx context.Context, tx pg.Tx, org, withdrawalID string, from, to Status, set string, args ...any,
-) (webhook.Withdrawal, error) {
+) (Withdrawal, error) {
 	if err := setStatus(ctx, tx, org, withdrawalID, from, to, set, args...); err != nil {
-		return webhook.Withdrawal{}, err
+		return Withdrawal{}, err
 	}
-	w, err := LoadObject(ctx, tx, org, withdrawalID)
+	w, err := Load(ctx, tx, org, withdrawalID)
 	if err != nil {
 		return w, err
 	}
-	return w, publishEvent(ctx, tx, org, findTransition(from, to), w)
+	return w, s.publishEvent(ctx, tx, org, findTransition(from, to), w)
 }
 
 // dispatchActor is the actor of the status changes that dispatch reports.
 var dispatchActor = audit.System("dispatch")
 
-func outcomeDetail(w webhook.Withdrawal) map[string]any {
+func outcomeDetail(w Withdrawal) map[string]any {
 	return map[string]any{"txHash": w.TxHash, "failureReason": w.FailureReason, "approvalReasons": w.ApprovalReasons}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // hookedVoidSigner calls a function once it has voided a payment, before the caller gets the
@@ -49,13 +48,13 @@ func (h *testEnv) serviceThrough(p *pgtest.Proxy, afterVoid func()) *Service {
 // the signer does not admit it any more. Rules WD-24, WD-43 and WD-50.
 func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 	t.Parallel()
-	sentBack := func(h *testEnv) webhook.Withdrawal {
+	sentBack := func(h *testEnv) Withdrawal {
 		return h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 	}
-	waiting := func(h *testEnv) webhook.Withdrawal { return h.requestWaiting(dispatch.WaitProviders) }
+	waiting := func(h *testEnv) Withdrawal { return h.requestWaiting(dispatch.WaitProviders) }
 	for mode, atCommit := range pgtest.CommitLosses {
 		for name, c := range map[string]struct {
-			made    func(h *testEnv) webhook.Withdrawal
+			made    func(h *testEnv) Withdrawal
 			order   string // its status before the cancel
 			release bool   // the COMMIT of the release is lost instead of the first one
 		}{
@@ -68,7 +67,7 @@ func TestAnEndWhoseCommitIsUnknownComesOnce(t *testing.T) {
 			t.Run(mode+", "+name, func(t *testing.T) {
 				t.Parallel()
 				h, f := newVoidEnv(t)
-				id := c.made(h).WithdrawalID
+				id := c.made(h).ID
 				p := &pgtest.Proxy{}
 				s := h.serviceThrough(p, func() { p.CommitAction.Store(atCommit) })
 				if !c.release {

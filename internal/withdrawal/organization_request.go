@@ -14,7 +14,6 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // WhitelistEntry is an address on an organization's whitelist that may be paid now.
@@ -77,7 +76,7 @@ func (r OrganizationRequest) toRequest(p member.Member) (Request, error) {
 // ADDRESS_NOT_WHITELISTED.
 func (s *Service) RequestOrganization(
 	ctx context.Context, person member.Member, r OrganizationRequest,
-) (w webhook.Withdrawal, replayed bool, err error) {
+) (w Withdrawal, replayed bool, err error) {
 	request, err := r.toRequest(person)
 	if err != nil {
 		return w, false, err

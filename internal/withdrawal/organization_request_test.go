@@ -24,7 +24,6 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // fakeWhitelist is a whitelist as an operator would keep it.
@@ -118,7 +117,7 @@ func newOrgRequest() OrganizationRequest {
 	return OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Amount: "1000"}
 }
 
-func (o *orgEnv) mustRequestOrg(r OrganizationRequest) webhook.Withdrawal {
+func (o *orgEnv) mustRequestOrg(r OrganizationRequest) Withdrawal {
 	o.t.Helper()
 	w, _, err := o.RequestOrganization(o.t.Context(), o.ann, r)
 	if err != nil {
@@ -381,9 +380,9 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		t.Errorf("rows after a preview: got %v, want %v", got, before)
 	}
 	w := o.mustRequestOrg(newOrgRequest())
-	if w.Type != "ORGANIZATION" || w.CustomerID != nil || w.Product == nil || *w.Product != "CHECKOUT" ||
+	if w.Owner != ledger.ProductOwner("CHECKOUT") ||
 		*w.WhitelistedAddressID != vault ||
-		w.Amount != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" ||
+		w.Amount.String() != "1000" || w.ToAddress != stranger || w.Status != "PROCESSING" ||
 		w.FeeMode != "ORGANIZATION" || w.NetworkFee != nil {
 		t.Errorf("got %+v, want the organization's own", w)
 	}
@@ -400,12 +399,12 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "500", "0")
-	o.wantEvents(w.WithdrawalID, "ORGANIZATION_WITHDRAW BROADCAST", "ORGANIZATION_WITHDRAW_COMPLETED COMPLETED")
+	o.wantEvents(w.ID, "ORGANIZATION_WITHDRAW BROADCAST", "ORGANIZATION_WITHDRAW_COMPLETED COMPLETED")
 
 	all := newOrgRequest()
 	all.Amount, all.Max = "", true
 	rest := o.mustRequestOrg(all)
-	if rest.Amount != "500" {
+	if rest.Amount.String() != "500" {
 		t.Errorf("all of a token: got %v, want 500", rest.Amount)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "0", "500")
@@ -413,11 +412,11 @@ func TestAnOrganizationsOwnTokensGoToItsListAndNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "500", "0")
-	o.wantEvents(rest.WithdrawalID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
+	o.wantEvents(rest.ID, "ORGANIZATION_WITHDRAW_FAILED FAILED")
 	for kind, want := range map[string]int{"": 2, "CUSTOMER": 0, "ORGANIZATION": 2} {
 		n := 0
 		err := o.ForEach(
-			t.Context(), o.org, Filter{Type: kind}, false, func(webhook.Withdrawal) error { n++; return nil },
+			t.Context(), o.org, Filter{Type: kind}, false, func(Withdrawal) error { n++; return nil },
 		)
 		if err != nil || n != want {
 			t.Errorf("list of %q: got %d %v, want %d", kind, n, err, want)
@@ -446,8 +445,8 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 		w := o.mustRequestOrg(OrganizationRequest{
 			Product: "BATCH_PAYOUT", MintID: eth, WhitelistedAddressID: vault, Max: true,
 		})
-		if sum, err := money.MustParse(w.Amount).Add(money.MustParse(*w.NetworkFee)); err != nil ||
-			sum != money.Units(has) || w.Amount != e.MaxAmount.String() {
+		if sum, err := w.Amount.Add(*w.NetworkFee); err != nil ||
+			sum != money.Units(has) || w.Amount.String() != e.MaxAmount.String() {
 			t.Errorf(
 				"%s: got %s and a fee of %s, want all of %d, of which %v goes out", c.name, w.Amount,
 				*w.NetworkFee, uint64(has), e.MaxAmount,
@@ -455,7 +454,7 @@ func TestTheFeeOfAnOrganizationsOwnCoinComesFromTheSameBalance(t *testing.T) {
 		}
 		o.wantProduct(eth, "BATCH_PAYOUT", "0", money.Units(has).String())
 		pays, kept := o.orderAmounts(w)
-		if pays.String() != w.Amount || kept.String() != *w.NetworkFee {
+		if pays.String() != w.Amount.String() || kept.String() != w.NetworkFee.String() {
 			t.Errorf("%s: the order pays %v and keeps %v, want %s and %s", c.name, pays, kept, w.Amount, *w.NetworkFee)
 		}
 		if err := o.endOrder(o.loadOrder(w), c.end); err != nil {
@@ -498,26 +497,26 @@ func TestAnOrganizationsOwnMoneyAboveTheThresholdWaitsForOthersThanWhoAsked(t *t
 	o.fundProduct("CHECKOUT", usdc, 10_000_000)
 	w := o.mustRequestOrg(r)
 	if got := approvalCount(w); got != "AWAITING_APPROVAL 0 of 2" ||
-		!slices.Equal(w.ApprovalReasons, []string{"USD_THRESHOLD"}) {
+		!slices.Equal(reasonTexts(w.ApprovalReasons), []string{"USD_THRESHOLD"}) {
 		t.Fatalf("above it: got %s %v, want it to wait for two", got, w.ApprovalReasons)
 	}
-	_, err := o.Approve(t.Context(), o.org, w.WithdrawalID, o.ann.Actor())
+	_, err := o.Approve(t.Context(), o.org, w.ID, o.ann.Actor())
 	wantFault(t, err, fault.ApprovalRefused)
-	o.requestApproved(w.WithdrawalID, userActor(1))
-	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(1))
+	o.requestApproved(w.ID, userActor(1))
+	_, err = o.Approve(t.Context(), o.org, w.ID, userActor(1))
 	wantFault(t, err, fault.InvalidState)
 	delete(o.list, vault)
-	_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(2))
+	_, err = o.Approve(t.Context(), o.org, w.ID, userActor(2))
 	wantFault(t, err, fault.ApprovalRefused)
-	if got := o.orderStatus(w.WithdrawalID); got != "none" {
+	if got := o.orderStatus(w.ID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
 	o.list[vault] = WhitelistEntry{Chain: chain.Ethereum, Address: stranger}
-	if got := approvalCount(o.requestApproved(w.WithdrawalID, userActor(2))); got != "PROCESSING 2 of 2" {
+	if got := approvalCount(o.requestApproved(w.ID, userActor(2))); got != "PROCESSING 2 of 2" {
 		t.Errorf("got %s, want it to go", got)
 	}
 	o.wantEvents(
-		w.WithdrawalID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
+		w.ID, "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL",
 		"ORGANIZATION_WITHDRAW_APPROVED PROCESSING",
 	)
 }
@@ -536,21 +535,21 @@ func TestOfApprovalRemovalAndCancellationOfAnOrganizationsOwnMoneyOneWins(t *tes
 			var err error
 			switch i {
 			case 0:
-				_, err = o.Approve(t.Context(), o.org, w.WithdrawalID, userActor(1))
+				_, err = o.Approve(t.Context(), o.org, w.ID, userActor(1))
 			case 1:
-				_, err = o.Remove(t.Context(), o.org, w.WithdrawalID, userActor(2), "no")
+				_, err = o.Remove(t.Context(), o.org, w.ID, userActor(2), "no")
 			default:
-				_, err = o.Cancel(t.Context(), o.org, w.WithdrawalID, audit.APIKey(o.org))
+				_, err = o.Cancel(t.Context(), o.org, w.ID, audit.APIKey(o.org))
 			}
 			if won[i] = err == nil; err != nil && !fault.HasCode(err, fault.InvalidState) {
 				t.Errorf("%d: got %v, want %v", i, err, fault.InvalidState)
 			}
 		})
-		now, err := o.ByID(t.Context(), o.org, w.WithdrawalID)
+		now, err := o.ByID(t.Context(), o.org, w.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := map[string]int{"PROCESSING": 0, "REJECTED": 1, "CANCELLED": 2}[now.Status]
+		at := map[string]int{"PROCESSING": 0, "REJECTED": 1, "CANCELLED": 2}[string(now.Status)]
 		if want := [3]bool{at == 0, at == 1, at == 2}; won != want {
 			t.Errorf("%s: got the winners %v, want %v", now.Status, won, want)
 		}
@@ -573,13 +572,13 @@ func TestAKeyOfOneKindOfWithdrawalMakesNoneOfTheOther(t *testing.T) {
 	r.IdempotencyKey = &key
 	w := o.mustRequestOrg(r)
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
-		again.WithdrawalID != w.WithdrawalID {
-		t.Errorf("again: got %v %v %v, want the same", again.WithdrawalID, known, err)
+		again.ID != w.ID {
+		t.Errorf("again: got %v %v %v, want the same", again.ID, known, err)
 	}
 	delete(o.list, vault) // the whitelist entry may be gone by now
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
-		again.WithdrawalID != w.WithdrawalID {
-		t.Errorf("again, off the list: got %v %v %v, want the same", again.WithdrawalID, known, err)
+		again.ID != w.ID {
+		t.Errorf("again, off the list: got %v %v %v, want the same", again.ID, known, err)
 	}
 	for name, change := range map[string]func(*OrganizationRequest){
 		"another product": func(r *OrganizationRequest) { r.Product = "CUSTODIAL" },
@@ -610,8 +609,8 @@ func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 	of.CustomerID, of.RequireApproval = "CHECKOUT", true
 	customers := o.mustRequest(of)
 	own := o.mustRequestOrg(newOrgRequest())
-	if customers.Type != "CUSTOMER" || own.Type != "ORGANIZATION" {
-		t.Errorf("got %s and %s, want one of each", customers.Type, own.Type)
+	if customers.Owner.IsOrganization() || !own.Owner.IsOrganization() {
+		t.Errorf("got %v and %v, want one of each", customers.Owner, own.Owner)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
 	for kind, want := range map[ledger.Kind]string{ledger.Customer: "2000", ledger.Withdrawing: "1000"} {
@@ -619,7 +618,7 @@ func TestACustomerWithTheNameOfAProductIsACustomer(t *testing.T) {
 			t.Errorf("%s of the customer: got %v, want %v", kind, got, want)
 		}
 	}
-	if _, err := o.Remove(t.Context(), o.org, customers.WithdrawalID, person, ""); err != nil {
+	if _, err := o.Remove(t.Context(), o.org, customers.ID, person, ""); err != nil {
 		t.Fatal(err)
 	}
 	o.wantProduct(usdc, "CHECKOUT", "9000", "1000")
@@ -642,22 +641,22 @@ func TestAnOrganizationsWithdrawalThatWasTamperedWithIsNotPaid(t *testing.T) {
 	} {
 		held := o.mustRequestOrg(newOrgRequest())
 		// Before the approval: the approval refuses.
-		o.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.WithdrawalID + `'`)
-		_, err := o.Approve(t.Context(), o.org, held.WithdrawalID, userActor(1))
+		o.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + held.ID + `'`)
+		_, err := o.Approve(t.Context(), o.org, held.ID, userActor(1))
 		if !fault.HasCode(err, fault.ApprovalRefused) {
 			t.Errorf("%s, before the approval: got %v, want %v", name, err, fault.ApprovalRefused)
 		}
 		// After the approval: the signer refuses.
 		w := o.mustRequestOrg(newOrgRequest())
-		o.requestApproved(w.WithdrawalID, userActor(1))
-		if _, err := o.signer.AdmitIntent(t.Context(), o.newIntent(w.WithdrawalID)); err != nil {
+		o.requestApproved(w.ID, userActor(1))
+		if _, err := o.signer.AdmitIntent(t.Context(), o.newIntent(w.ID)); err != nil {
 			t.Fatalf("as it was let go: got %v, want it admitted", err)
 		}
 		again := o.mustRequestOrg(newOrgRequest())
-		o.requestApproved(again.WithdrawalID, userActor(1))
-		o.execAsOwner(`UPDATE dispatch_orders SET `+set+` WHERE order_id = '`+again.WithdrawalID+`'`,
-			`UPDATE withdrawals SET `+set+` WHERE withdrawal_id = '`+again.WithdrawalID+`'`)
-		_, err = o.signer.AdmitIntent(t.Context(), o.newIntent(again.WithdrawalID))
+		o.requestApproved(again.ID, userActor(1))
+		o.execAsOwner(`UPDATE dispatch_orders SET `+set+` WHERE order_id = '`+again.ID+`'`,
+			`UPDATE withdrawals SET `+set+` WHERE withdrawal_id = '`+again.ID+`'`)
+		_, err = o.signer.AdmitIntent(t.Context(), o.newIntent(again.ID))
 		if no := (*signer.Refusal)(nil); !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("%s, after the approval: got %v, want the signer to refuse", name, err)
 		}
@@ -673,17 +672,17 @@ func TestTheTablesKeepWhoseAWithdrawalIs(t *testing.T) {
 	w, of := o.mustRequestOrg(newOrgRequest()), o.requestHeld()
 	owner := pgtest.OwnerPool(t, o.DB)
 	for name, c := range map[string]struct{ id, set, constraint string }{
-		"another product": {w.WithdrawalID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
-		"another entry":   {w.WithdrawalID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
+		"another product": {w.ID, `product = 'CUSTODIAL'`, "withdrawals_payment_fixed"},
+		"another entry":   {w.ID, `whitelisted_address_id = 'wla_2'`, "withdrawals_payment_fixed"},
 		"a customer's": {
-			w.WithdrawalID, `product = NULL, whitelisted_address_id = NULL, customer_id = 'alice'`,
+			w.ID, `product = NULL, whitelisted_address_id = NULL, customer_id = 'alice'`,
 			"withdrawals_payment_fixed",
 		},
 		"the organization's": {
-			of.WithdrawalID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`,
+			of.ID, `product = 'CUSTODIAL', whitelisted_address_id = 'wla_1', customer_id = NULL`,
 			"withdrawals_payment_fixed",
 		},
-		"without an approval": {w.WithdrawalID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
+		"without an approval": {w.ID, `status = 'PROCESSING', approved_at = now()`, "withdrawals_as_ordered"},
 	} {
 		if _, err := owner.Exec(
 			t.Context(), `UPDATE withdrawals SET `+c.set+` WHERE withdrawal_id = $1`, c.id,
@@ -747,16 +746,16 @@ func TestARestoredWithdrawalOfAProductIsThatProducts(t *testing.T) {
 	o.wantProduct(eth, "CHECKOUT", "0", "100")
 	for w, want := range map[string]string{token.ID: "700", coin.ID: "80"} {
 		got, err := o.ByID(t.Context(), o.org, w)
-		if err != nil || got.Type != "ORGANIZATION" || *got.WhitelistedAddressID != vault ||
-			got.Amount != want || got.Status != "AWAITING_APPROVAL" {
+		if err != nil || !got.Owner.IsOrganization() || *got.WhitelistedAddressID != vault ||
+			got.Amount.String() != want || got.Status != "AWAITING_APPROVAL" {
 			t.Errorf("got %+v %v, want %s of CHECKOUT that waits", got, err, want)
 		}
 	}
 	r := newOrgRequest()
 	r.Amount, r.IdempotencyKey = "700", &key
 	if again, known, err := o.RequestOrganization(t.Context(), o.ann, r); err != nil || !known ||
-		again.WithdrawalID != token.ID {
-		t.Errorf("its key: got %v %v %v, want %s", again.WithdrawalID, known, err, token.ID)
+		again.ID != token.ID {
+		t.Errorf("its key: got %v %v %v, want %s", again.ID, known, err, token.ID)
 	}
 
 	o.fundProduct("CHECKOUT", usdc, 300) // of which 200 are owed

@@ -9,13 +9,12 @@ import (
 
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // OrgWithdrawal pairs a withdrawal with its organization.
 type OrgWithdrawal struct {
-	OrgID  string
-	Object webhook.Withdrawal
+	OrgID      string
+	Withdrawal Withdrawal
 }
 
 // ListAcrossOrgs returns one page of the withdrawals of all organizations, or of org unless it is
@@ -33,7 +32,7 @@ func (s *Service) ListAcrossOrgs(
 		ID    string
 	}
 	var cut pagination.Result[listKey]
-	objects := map[string]webhook.Withdrawal{}
+	withdrawals := map[string]Withdrawal{}
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 		if err != nil {
@@ -50,12 +49,12 @@ func (s *Service) ListAcrossOrgs(
 		for _, key := range cut.Items {
 			ids = append(ids, key.ID)
 		}
-		if rows, err = tx.Query(ctx, selectObjects+` WHERE w.withdrawal_id = ANY ($1)`, ids); err != nil {
+		if rows, err = tx.Query(ctx, selectWithdrawals+` WHERE w.withdrawal_id = ANY ($1)`, ids); err != nil {
 			return err
 		}
-		rendered, err := pgx.CollectRows(rows, scanObject)
-		for _, l := range rendered {
-			objects[l.object.WithdrawalID] = l.object
+		loaded, err := pgx.CollectRows(rows, scanWithdrawal)
+		for _, w := range loaded {
+			withdrawals[w.ID] = w
 		}
 		return err
 	})
@@ -64,7 +63,7 @@ func (s *Service) ListAcrossOrgs(
 	}
 	result := pagination.Result[OrgWithdrawal]{NextCursor: cut.NextCursor}
 	for _, key := range cut.Items {
-		result.Items = append(result.Items, OrgWithdrawal{key.OrgID, objects[key.ID]})
+		result.Items = append(result.Items, OrgWithdrawal{key.OrgID, withdrawals[key.ID]})
 	}
 	return result, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Preview says what would become of a request.
@@ -15,8 +14,8 @@ type Preview struct {
 	Gates            []Step
 	NetworkFee       *money.Amount // the most, in units of the chain's native coin; nil: unknown
 	NetworkFeeMintID *int
-	CustomerCharge   *webhook.CustomerCharge // what the customer may be charged in addition; nil: nothing
-	ExistingID       string                  // the withdrawal that the key belongs to, or ""
+	CustomerCharge   *CustomerCharge // what the customer may be charged in addition; nil: nothing
+	ExistingID       string          // the withdrawal that the key belongs to, or ""
 }
 
 // Preview decides about a request as Request would, by the same gates on the same facts, and writes
@@ -38,11 +37,8 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 			return empty, err
 		}
 		p := Preview{
-			WouldBe: Status(w.Status), ExistingID: w.WithdrawalID, NetworkFeeMintID: w.NetworkFeeMintID,
+			WouldBe: w.Status, Reasons: w.ApprovalReasons, ExistingID: w.ID, NetworkFeeMintID: w.NetworkFeeMintID,
 			CustomerCharge: w.CustomerCharge,
-		}
-		for _, reason := range w.ApprovalReasons {
-			p.Reasons = append(p.Reasons, Reason(reason))
 		}
 		return p, nil
 	}
@@ -58,7 +54,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 	}
 	p := Preview{
 		WouldBe: plan.Status, Reasons: plan.Reasons, Gates: plan.Gates, NetworkFee: evaluated.fee,
-		CustomerCharge: chargeObject(evaluated.charging.chargedCosts(), evaluated.mint.ID, plan.Charge),
+		CustomerCharge: newCharge(evaluated.charging.chargedCosts(), evaluated.mint.ID, plan.Charge),
 	}
 	if evaluated.hasNative {
 		p.NetworkFeeMintID = &evaluated.native.ID

@@ -23,7 +23,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Limits of the fields of a Request.
@@ -249,7 +248,7 @@ func keyHash(key *string) string {
 // withdrawal for approval. replayed is true when the key was known; w is then the withdrawal as it
 // is now. After a fault nothing was written. After any other error the withdrawal may exist or not;
 // the same request with the same key resolves that. Rules IDEM-3 and IDEM-4.
-func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook.Withdrawal, replayed bool, err error) {
+func (s *Service) Request(ctx context.Context, org string, r Request) (w Withdrawal, replayed bool, err error) {
 	f, err := s.loadRequest(ctx, org, r)
 	if err != nil {
 		return w, false, err
@@ -287,9 +286,9 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (w webhook
 // loadAnswer returns the answer to a request and to its replays: the withdrawal as it is now. For a
 // blocked withdrawal it returns the fault WITHDRAWAL_RISK_BLOCKED as it was decided at the time.
 // Rule WD-31.
-func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
+func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if w, err = LoadObject(ctx, tx, org, withdrawalID); err != nil || w.Status != string(Blocked) {
+		if w, err = Load(ctx, tx, org, withdrawalID); err != nil || w.Status != Blocked {
 			return err
 		}
 		var record risk.WithdrawalRecord
@@ -302,7 +301,7 @@ func (s *Service) loadAnswer(ctx context.Context, org, withdrawalID string) (w w
 		return newBlocked(record.Decision).WithExtra("withdrawalId", withdrawalID)
 	})
 	if err != nil {
-		return webhook.Withdrawal{}, err
+		return Withdrawal{}, err
 	}
 	return w, nil
 }

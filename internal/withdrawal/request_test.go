@@ -25,16 +25,17 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	w := h.mustRequest(h.newRequest())
-	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount != "1000" ||
-		w.AmountDecimal != "0.001" ||
-		w.ToAddress != stranger || *w.USDValue != "0.00" || *w.NetworkFeeMintID != eth || w.Mint.Symbol != "USDC" {
+	if w.Status != "PROCESSING" || w.ChainStatus != "NONE" || w.RequiresApproval || w.Amount.String() != "1000" ||
+		w.Amount.Decimal(w.Mint.Decimals) != "0.001" ||
+		w.ToAddress != stranger || w.USDValue.Cents() != "0.00" || *w.NetworkFeeMintID != eth ||
+		w.Mint.Symbol != "USDC" {
 		t.Errorf("got %+v, want a withdrawal that is processing", w)
 	}
 	h.wantBalances("999000", "1000")
-	if got := h.orderStatus(w.WithdrawalID); got != "QUEUED" {
+	if got := h.orderStatus(w.ID); got != "QUEUED" {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
-	h.wantEvents(w.WithdrawalID)
+	h.wantEvents(w.ID)
 	pgtest.ExpectLockException(t, h.DB, "dispatch.Submit")
 }
 
@@ -48,8 +49,8 @@ func TestHeldRequestTellsAndOrdersNothing(t *testing.T) {
 		t.Errorf("got %+v, want a withdrawal that waits", w)
 	}
 	h.wantBalances("999000", "1000")
-	h.wantEvents(w.WithdrawalID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
-	if got := h.orderStatus(w.WithdrawalID); got != "none" {
+	h.wantEvents(w.ID, "CUSTOMER_WITHDRAW_AWAITING_APPROVAL AWAITING_APPROVAL")
+	if got := h.orderStatus(w.ID); got != "none" {
 		t.Errorf("order: got %v, want none", got)
 	}
 }
@@ -236,7 +237,7 @@ func TestFreezesStopRequests(t *testing.T) {
 			before := h.dumpRows()
 			_, _, err := h.Request(t.Context(), h.org, h.newRequest())
 			wantFault(t, err, c.want)
-			_, err = h.Approve(t.Context(), h.org, held.WithdrawalID, audit.User("usr_1"))
+			_, err = h.Approve(t.Context(), h.org, held.ID, audit.User("usr_1"))
 			wantFault(t, err, c.want)
 			if got := h.dumpRows(); got != before {
 				t.Errorf("rows: got %v, want %v", got, before)
@@ -264,7 +265,7 @@ func TestReplaysAreOneWithdrawal(t *testing.T) {
 			t.Errorf("caller %d: got %v, want the withdrawal", i, err)
 			return
 		}
-		ids[i], fresh[i] = w.WithdrawalID, !replayed
+		ids[i], fresh[i] = w.ID, !replayed
 	})
 	made := 0
 	for i := range callers {
@@ -307,10 +308,10 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 	r.Amount, r.UseDecimal, r.ToAddress = "0.001", true, strings.ToLower(stranger)
 	r.Metadata = map[string]string{"not": "counted"}
 	again, replayed, err := h.Request(t.Context(), h.org, r)
-	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID {
+	if err != nil || !replayed || again.ID != first.ID {
 		t.Errorf(
-			"the same payment in other words: got %v %v %v, want %v", again.WithdrawalID, replayed, err,
-			first.WithdrawalID,
+			"the same payment in other words: got %v %v %v, want %v", again.ID, replayed, err,
+			first.ID,
 		)
 	}
 	for name, change := range map[string]func(*Request){
@@ -328,8 +329,8 @@ func TestReplayComesBeforeEveryOtherRule(t *testing.T) {
 		change(&changed)
 		_, _, err := h.Request(t.Context(), h.org, changed)
 		f := fault.Find(err)
-		if f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.WithdrawalID {
-			t.Errorf("other %s: got %v, want %v with %v", name, err, fault.IdempotencyConflict, first.WithdrawalID)
+		if f == nil || f.Code != fault.IdempotencyConflict || f.Extra["existingId"] != first.ID {
+			t.Errorf("other %s: got %v, want %v with %v", name, err, fault.IdempotencyConflict, first.ID)
 		}
 	}
 	if got := h.dumpRows(); got != before {
@@ -345,14 +346,14 @@ func TestAReplayShowsThePresentState(t *testing.T) {
 	r := h.newRequest()
 	r.IdempotencyKey, r.RequireApproval = &key, true
 	first := h.mustRequest(r)
-	if _, err := h.Remove(t.Context(), h.org, first.WithdrawalID, audit.User("usr_1"), ""); err != nil {
+	if _, err := h.Remove(t.Context(), h.org, first.ID, audit.User("usr_1"), ""); err != nil {
 		t.Fatal(err)
 	}
 	again, replayed, err := h.Request(t.Context(), h.org, r)
-	if err != nil || !replayed || again.WithdrawalID != first.WithdrawalID || again.Status != "REJECTED" {
+	if err != nil || !replayed || again.ID != first.ID || again.Status != "REJECTED" {
 		t.Errorf(
-			"got %v %v %v %v, want %v REJECTED", again.WithdrawalID, again.Status, replayed, err,
-			first.WithdrawalID,
+			"got %v %v %v %v, want %v REJECTED", again.ID, again.Status, replayed, err,
+			first.ID,
 		)
 	}
 	h.wantBalances("1000000", "0")
@@ -374,8 +375,8 @@ func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 	r.RequireApproval = true
 	for name, change := range map[string]func() error{
 		"request": func() error { _, _, err := h.Request(t.Context(), h.org, r); return err },
-		"approve": func() error { _, err := h.Approve(t.Context(), h.org, held.WithdrawalID, person); return err },
-		"remove":  func() error { _, err := h.Remove(t.Context(), h.org, held.WithdrawalID, person, ""); return err },
+		"approve": func() error { _, err := h.Approve(t.Context(), h.org, held.ID, person); return err },
+		"remove":  func() error { _, err := h.Remove(t.Context(), h.org, held.ID, person, ""); return err },
 		"broadcast": func() error {
 			return h.DB.InSystem(
 				t.Context(),
@@ -391,8 +392,8 @@ func TestAChangeWhoseEventCannotBeWrittenDoesNotHappen(t *testing.T) {
 	if got := h.dumpRows(); got != before {
 		t.Errorf("rows: got %v, want %v", got, before)
 	}
-	for id, want := range map[string]string{held.WithdrawalID: "AWAITING_APPROVAL", going.WithdrawalID: "PROCESSING"} {
-		if got, err := h.ByID(t.Context(), h.org, id); err != nil || got.Status != want {
+	for id, want := range map[string]string{held.ID: "AWAITING_APPROVAL", going.ID: "PROCESSING"} {
+		if got, err := h.ByID(t.Context(), h.org, id); err != nil || string(got.Status) != want {
 			t.Errorf("%s: got %v %v, want %v", id, got.Status, err, want)
 		}
 	}
@@ -408,7 +409,7 @@ func TestRefusalDoesNotUseUpAKey(t *testing.T) {
 	_, _, err := h.Request(t.Context(), h.org, r)
 	wantFault(t, err, fault.InsufficientBalance)
 	r.Amount = "1000"
-	if w, replayed, err := h.Request(t.Context(), h.org, r); err != nil || replayed || w.Amount != "1000" {
+	if w, replayed, err := h.Request(t.Context(), h.org, r); err != nil || replayed || w.Amount.String() != "1000" {
 		t.Errorf("got %v %v %v, want a new withdrawal", w.Amount, replayed, err)
 	}
 }

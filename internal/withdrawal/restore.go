@@ -120,11 +120,11 @@ func (s *Service) reconcileRestored(ctx context.Context, tx pg.Tx, o dispatch.Re
 			tx.Now, deductedFee(o)); err != nil {
 			return false, err
 		}
-		w, err := LoadObject(ctx, tx, o.OrgID, o.ID)
+		w, err := Load(ctx, tx, o.OrgID, o.ID)
 		if err != nil {
 			return false, err
 		}
-		if err := publishEvent(ctx, tx, o.OrgID, findTransition(AwaitingApproval, Processing), w); err != nil {
+		if err := s.publishEvent(ctx, tx, o.OrgID, findTransition(AwaitingApproval, Processing), w); err != nil {
 			return false, err
 		}
 		return true, recordDecision(ctx, tx, o.OrgID, DecisionRecord{
@@ -148,7 +148,7 @@ func (s *Service) insertRestored(
 		key = &o.KeyHash
 	}
 	p := parsed{mint: m, amount: amount, destination: o.To, deductsFee: !o.FeeDeducted.IsZero()}
-	restored := Withdrawal{
+	restored := storedWithdrawal{
 		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount,
 		toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax,
 	}
@@ -180,11 +180,11 @@ func (s *Service) insertRestored(
 	if err != nil {
 		return err
 	}
-	w, err := LoadObject(ctx, tx, o.OrgID, o.ID)
+	w, err := Load(ctx, tx, o.OrgID, o.ID)
 	if err != nil {
 		return err
 	}
-	if err := publishEvent(ctx, tx, o.OrgID, findTransition("", status), w); err != nil {
+	if err := s.publishEvent(ctx, tx, o.OrgID, findTransition("", status), w); err != nil {
 		return err
 	}
 	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{

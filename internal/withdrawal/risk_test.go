@@ -18,7 +18,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // fakeScreener is a provider that gives the configured answer.
@@ -199,7 +198,7 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				}
 				h.wantBalances("1000000", "0")
 				w, err = h.ByID(t.Context(), h.org, first)
-				if err != nil || w.Status != string(Blocked) || w.RequiresApproval {
+				if err != nil || w.Status != Blocked || w.RequiresApproval {
 					t.Fatalf("got %+v %v, want a record that is BLOCKED", w, err)
 				}
 				_, replayed, err := h.Request(t.Context(), h.org, r)
@@ -216,22 +215,22 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 				}
 				_, err = h.Approve(t.Context(), h.org, first, audit.Operator("ann"))
 				wantFault(t, err, fault.InvalidState)
-			} else if err != nil || w.Status != string(c.status) {
+			} else if err != nil || string(w.Status) != string(c.status) {
 				t.Fatalf("request: got %v %v, want %v", w.Status, err, c.status)
 			}
 			if c.status == AwaitingApproval {
-				if !slices.Equal(w.ApprovalReasons, []string{"RISK_REVIEW"}) ||
-					h.orderStatus(w.WithdrawalID) != "none" {
+				if !slices.Equal(reasonTexts(w.ApprovalReasons), []string{"RISK_REVIEW"}) ||
+					h.orderStatus(w.ID) != "none" {
 					t.Errorf(
 						"got reasons %v and order %s, want RISK_REVIEW and none", w.ApprovalReasons,
-						h.orderStatus(w.WithdrawalID),
+						h.orderStatus(w.ID),
 					)
 				}
 			}
 			if w.Screening.Status != c.screening {
 				t.Errorf("screening: got %v, want %v", w.Screening.Status, c.screening)
 			}
-			kept := h.loadDecisions(w.WithdrawalID)[0].Gates
+			kept := h.loadDecisions(w.ID)[0].Gates
 			i := slices.IndexFunc(kept, func(s Step) bool { return s.Gate == GateRisk })
 			if kept[i].Result != c.result || renderSteps(t, kept) != renderSteps(t, told.Gates) {
 				t.Errorf(
@@ -239,7 +238,7 @@ func TestADestinationIsScreenedBeforeAWithdrawalIsAccepted(t *testing.T) {
 					renderSteps(t, told.Gates),
 				)
 			}
-			h.wantReplay(w.WithdrawalID)
+			h.wantReplay(w.ID)
 		})
 	}
 }
@@ -314,24 +313,24 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	t.Parallel()
 	h, o := newScreenedEnv(t)
 	ann := audit.Operator("ann")
-	refuse := func(w webhook.Withdrawal, reasons ...string) {
+	refuse := func(w Withdrawal, reasons ...string) {
 		t.Helper()
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann)
+		_, err := h.Approve(t.Context(), h.org, w.ID, ann)
 		wantFault(t, err, fault.ApprovalRefused)
-		now, err := h.ByID(t.Context(), h.org, w.WithdrawalID)
-		if err != nil || now.Status != string(AwaitingApproval) ||
-			!slices.Equal(now.ApprovalReasons, reasons) || h.orderStatus(w.WithdrawalID) != "none" {
+		now, err := h.ByID(t.Context(), h.org, w.ID)
+		if err != nil || now.Status != AwaitingApproval ||
+			!slices.Equal(reasonTexts(now.ApprovalReasons), reasons) || h.orderStatus(w.ID) != "none" {
 			t.Errorf(
 				"got %s %v, order %s, %v, want it to wait with %v", now.Status, now.ApprovalReasons,
-				h.orderStatus(w.WithdrawalID), err, reasons,
+				h.orderStatus(w.ID), err, reasons,
 			)
 		}
-		h.wantReplay(w.WithdrawalID)
+		h.wantReplay(w.ID)
 	}
-	approve := func(w webhook.Withdrawal) {
+	approve := func(w Withdrawal) {
 		t.Helper()
-		if got, err := h.Approve(t.Context(), h.org, w.WithdrawalID, ann); err != nil ||
-			got.Status != string(Processing) {
+		if got, err := h.Approve(t.Context(), h.org, w.ID, ann); err != nil ||
+			got.Status != Processing {
 			t.Errorf("got %v %v, want PROCESSING", got.Status, err)
 		}
 	}
@@ -340,7 +339,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 	o.setAnswer(risk.Severe, nil)
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW")
 	refuse(severe, "REQUIRE_APPROVAL", "RISK_REVIEW") // however often
-	if got := h.loadDecisions(severe.WithdrawalID); len(got) != 3 || got[1].Act != ActApprovalRefused ||
+	if got := h.loadDecisions(severe.ID); len(got) != 3 || got[1].Act != ActApprovalRefused ||
 		got[1].Actor.ID != "ann" {
 		t.Errorf("got %+v, want each refusal in the record", got)
 	}
@@ -371,7 +370,7 @@ func TestAnApprovalScreensAgainAndSendsNothingThatNobodyLookedAt(t *testing.T) {
 }
 
 // requestScreened makes a held withdrawal whose address screens as low risk, and then as unknown.
-func (h *testEnv) requestScreened(o *fakeScreener) webhook.Withdrawal {
+func (h *testEnv) requestScreened(o *fakeScreener) Withdrawal {
 	h.t.Helper()
 	o.setAnswer(risk.Low, nil)
 	w := h.requestHeld()
@@ -409,8 +408,8 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 			t.Fatalf("%s: %v", name, err)
 		}
 		w := h.mustRequest(r)
-		if !slices.Equal(w.ApprovalReasons, want) || (w.Status == string(Processing)) != (len(want) == 0) ||
-			string(told.WouldBe) != w.Status {
+		if !slices.Equal(reasonTexts(w.ApprovalReasons), want) || (w.Status == Processing) != (len(want) == 0) ||
+			string(told.WouldBe) != string(w.Status) {
 			t.Errorf("%s: got %s %v (asked first: %s), want %v", name, w.Status, w.ApprovalReasons, told.WouldBe, want)
 		}
 	}
@@ -418,7 +417,7 @@ func TestTheApprovalAllowlistSkipsTheFlagAndTheThresholdAndNothingElse(t *testin
 	check("nobody is on the list", flagged(), both...)
 	list(`[{"email":"älice@example.com"}]`)
 	check("on the list", flagged())
-	steps := h.loadDecisions(h.mustRequest(flagged()).WithdrawalID)[0].Gates
+	steps := h.loadDecisions(h.mustRequest(flagged()).ID)[0].Gates
 	for _, s := range steps {
 		if skipped := s.Gate == GateApproval || s.Gate == GateUSDThreshold; skipped != (s.Result == ResultSkipped) {
 			t.Errorf("got %+v, want the two skipped and said so", s)
@@ -462,15 +461,15 @@ func TestALookAlikeIsHeldHoweverOftenItIsAskedFor(t *testing.T) {
 	r.ToAddress = strings.ToLower(stranger[:6] + strings.Repeat("0", 32) + stranger[38:])
 	for range 3 {
 		w := h.mustRequest(r)
-		if !slices.Equal(w.ApprovalReasons, []string{"DESTINATION_ADDRESS"}) {
+		if !slices.Equal(reasonTexts(w.ApprovalReasons), []string{"DESTINATION_ADDRESS"}) {
 			t.Fatalf("got %s %v, want it held", w.Status, w.ApprovalReasons)
 		}
 	}
 	w := h.mustRequest(r)
-	if _, err := h.Approve(t.Context(), h.org, w.WithdrawalID, audit.Operator("ann")); err != nil {
+	if _, err := h.Approve(t.Context(), h.org, w.ID, audit.Operator("ann")); err != nil {
 		t.Fatal(err)
 	}
-	if w := h.mustRequest(r); w.Status != string(Processing) {
+	if w := h.mustRequest(r); w.Status != Processing {
 		t.Errorf("got %s %v, want it to pass once a person let one go", w.Status, w.ApprovalReasons)
 	}
 }

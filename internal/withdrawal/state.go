@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // Status is the state of a withdrawal in the books.
@@ -48,29 +48,29 @@ const (
 type transition struct {
 	From, To Status // From is "" for the request
 	Cause    string
-	Event    webhook.Type // the event for the organization, or ""
+	Event    event.Type // the event for the organization, or ""
 }
 
 // transitions lists all transitions; states.md is generated from it. Rule WD-4.
 var transitions = []transition{
-	{"", AwaitingApproval, "requested, a rule holds it", webhook.CustomerWithdrawAwaitingApproval},
+	{"", AwaitingApproval, "requested, a rule holds it", event.CustomerWithdrawAwaitingApproval},
 	{"", Processing, "requested, every rule passed", ""},
-	{"", Blocked, "requested, risk screening refuses the destination", webhook.CustomerWithdrawBlocked},
-	{AwaitingApproval, Processing, "approved", webhook.CustomerWithdrawApproved},
-	{AwaitingApproval, Rejected, "removed", webhook.CustomerWithdrawRejected},
-	{AwaitingApproval, Cancelled, "cancelled", webhook.CustomerWithdrawCancelled},
+	{"", Blocked, "requested, risk screening refuses the destination", event.CustomerWithdrawBlocked},
+	{AwaitingApproval, Processing, "approved", event.CustomerWithdrawApproved},
+	{AwaitingApproval, Rejected, "removed", event.CustomerWithdrawRejected},
+	{AwaitingApproval, Cancelled, "cancelled", event.CustomerWithdrawCancelled},
 	{
 		Processing, AwaitingApproval,
 		"the signer refuses it, the chain would because of the destination or the amount, or the fee is above the " +
 			"caller's limit",
-		webhook.CustomerWithdrawAwaitingApproval,
+		event.CustomerWithdrawAwaitingApproval,
 	},
-	{Processing, Rejected, "removed while it waits without a slot", webhook.CustomerWithdrawRejected},
-	{Processing, Cancelled, "cancelled while it waits without a slot", webhook.CustomerWithdrawCancelled},
-	{Processing, Broadcast, "a provider accepted it, or a block has it", webhook.CustomerWithdraw},
-	{Processing, Failed, "final, the slot was used without a payment", webhook.CustomerWithdrawFailed},
-	{Broadcast, Completed, "final, paid", webhook.CustomerWithdrawCompleted},
-	{Broadcast, Failed, "final, the slot was used without a payment", webhook.CustomerWithdrawFailed},
+	{Processing, Rejected, "removed while it waits without a slot", event.CustomerWithdrawRejected},
+	{Processing, Cancelled, "cancelled while it waits without a slot", event.CustomerWithdrawCancelled},
+	{Processing, Broadcast, "a provider accepted it, or a block has it", event.CustomerWithdraw},
+	{Processing, Failed, "final, the slot was used without a payment", event.CustomerWithdrawFailed},
+	{Broadcast, Completed, "final, paid", event.CustomerWithdrawCompleted},
+	{Broadcast, Failed, "final, the slot was used without a payment", event.CustomerWithdrawFailed},
 }
 
 // errLostRace says that a withdrawal was not in the state that a transition starts from.

@@ -20,17 +20,17 @@ func TestAQuorumThatWasLoweredInTheDatabaseLetsNothingGo(t *testing.T) {
 		"not at all": `approvals_required = 0, requires_approval = false`,
 	} {
 		w := h.requestHeld()
-		h.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + w.WithdrawalID + `'`)
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(1))
+		h.execAsOwner(`UPDATE withdrawals SET ` + set + ` WHERE withdrawal_id = '` + w.ID + `'`)
+		_, err := h.Approve(t.Context(), h.org, w.ID, userActor(1))
 		wantFault(t, err, fault.ApprovalRefused)
-		if got := h.orderStatus(w.WithdrawalID); got != "none" {
+		if got := h.orderStatus(w.ID); got != "none" {
 			t.Errorf("%s: order: got %v, want none", name, got)
 		}
 		h.execAsOwner(
-			`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.WithdrawalID + `'`,
+			`UPDATE withdrawals SET approvals_required = 2, requires_approval = true WHERE withdrawal_id = '` + w.ID + `'`,
 		)
 		if got := approvalCount(
-			h.requestApproved(w.WithdrawalID, userActor(1), userActor(2)),
+			h.requestApproved(w.ID, userActor(1), userActor(2)),
 		); got != "PROCESSING 2 of 2" {
 			t.Errorf("%s: as it was: got %s, want it approved by two", name, got)
 		}
@@ -59,11 +59,11 @@ func TestAnApprovalThatWasForgedInTheDatabasePaysNothing(t *testing.T) {
 	} {
 		h.setSetting("approvalQuorum", "2")
 		w := h.requestHeld()
-		h.requestApproved(w.WithdrawalID, userActor(1))
-		h.execAsOwner(c.before(w.WithdrawalID))
-		_, err := h.Approve(t.Context(), h.org, w.WithdrawalID, userActor(2))
+		h.requestApproved(w.ID, userActor(1))
+		h.execAsOwner(c.before(w.ID))
+		_, err := h.Approve(t.Context(), h.org, w.ID, userActor(2))
 		if err == nil {
-			_, err = s.AdmitIntent(t.Context(), h.newIntent(w.WithdrawalID))
+			_, err = s.AdmitIntent(t.Context(), h.newIntent(w.ID))
 		}
 		var no *signer.Refusal
 		if c.ok && err != nil || !c.ok && (err == nil || errors.As(err, &no) && no.Code != signer.RefusedGrant) {

@@ -2,22 +2,83 @@ package withdrawal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
-const selectObjects = `
-	SELECT w.withdrawal_id, w.idempotency_key, w.customer_id, w.product, w.whitelisted_address_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
+// Withdrawal is a payment to an address as an organization sees it: from a customer's balance, or
+// from one of its own.
+type Withdrawal struct {
+	ID                   string
+	Owner                ledger.Owner // whose balance pays
+	WhitelistedAddressID *string      // the entry that the organization's own money goes to
+	IdempotencyKey       *string
+	Mint                 mint.Mint // id, chain, contract, symbol, name and decimals; nothing else of it is read
+	// Amount is what a customer pays, or what the destination of the organization's own money
+	// receives.
+	Amount    money.Amount
+	USDValue  *money.USD // for display
+	ToAddress chain.Address
+	// NetworkFee is nil until it is final, or decided because the amount includes it.
+	NetworkFee       *money.Amount
+	NetworkFeeMintID *int // the chain's native coin
+	FeeMode          string
+	MaxNetworkFee    *money.Amount   // what the caller allowed the network to take
+	CustomerCharge   *CustomerCharge // nil: nothing is charged
+
+	Status           Status
+	ChainStatus      string
+	RequiresApproval bool
+	ApprovalReasons  []Reason
+	Approvals        Approvals
+	Screening        Screening
+
+	TxHash           *chain.TxHash
+	ReplacedTxHashes []chain.TxHash // earlier versions in the same slot
+	FailureReason    *string
+	RejectedReason   *string
+
+	Reference  *string
+	Metadata   map[string]string
+	TravelRule json.RawMessage // what the caller said of the parties; it names people
+
+	CreatedAt                            time.Time
+	ApprovedAt, BroadcastAt, CompletedAt *time.Time
+}
+
+// CustomerCharge is what a customer pays of what a withdrawal costs the organization.
+type CustomerCharge struct {
+	Costs      org.ChargedCosts
+	MintID     int           // the mint that is withdrawn
+	RentMax    money.Amount  // held in addition to the amount
+	FailureMax *money.Amount // the most that a failure takes out of the hold; nil: nothing
+	Charged    *money.Amount // what was taken; nil while the payment has not ended
+}
+
+// Approvals is how far the approval of a withdrawal has come.
+type Approvals struct{ Required, Received int }
+
+// Screening is what risk screening said about a destination.
+type Screening struct {
+	Status             string
+	Severity, Provider *string
+}
+
+const selectWithdrawals = `
+	SELECT w.withdrawal_id, w.idempotency_key, coalesce(w.customer_id, ''), coalesce(w.product, ''), w.whitelisted_address_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
 		w.amount, w.usd_value, w.to_address, w.network_fee,
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
@@ -26,129 +87,97 @@ const selectObjects = `
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
-// LoadObject returns a withdrawal as the API and the events show it, as this transaction sees it.
-// Error: fault NOT_FOUND.
-func LoadObject(ctx context.Context, tx pg.Tx, org, withdrawalID string) (webhook.Withdrawal, error) {
+// Load returns a withdrawal as this transaction sees it. Error: fault NOT_FOUND.
+func Load(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
 	if !id.IsValid("wd", withdrawalID) {
-		return webhook.Withdrawal{}, newNotFound()
+		return Withdrawal{}, newNotFound()
 	}
-	rows, err := tx.Query(ctx, selectObjects+` WHERE w.org_id = $1 AND w.withdrawal_id = $2`, org, withdrawalID)
+	rows, err := tx.Query(ctx, selectWithdrawals+` WHERE w.org_id = $1 AND w.withdrawal_id = $2`, org, withdrawalID)
 	if err != nil {
-		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+		return Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
 	}
-	l, err := pgx.CollectExactlyOneRow(rows, scanObject)
+	w, err := pgx.CollectExactlyOneRow(rows, scanWithdrawal)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return webhook.Withdrawal{}, newNotFound()
+		return Withdrawal{}, newNotFound()
 	}
 	if err != nil {
-		return webhook.Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
+		return Withdrawal{}, fmt.Errorf("read withdrawal %s: %w", withdrawalID, err)
 	}
-	return l.object, nil
+	return w, nil
 }
 
 // ByID returns a withdrawal as it is now. Error: fault NOT_FOUND, also for the id of another
 // organization.
-func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w webhook.Withdrawal, err error) {
+func (s *Service) ByID(ctx context.Context, org, withdrawalID string) (w Withdrawal, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, err = LoadObject(ctx, tx, org, withdrawalID)
+		w, err = Load(ctx, tx, org, withdrawalID)
 		return err
 	})
 	return w, err
 }
 
-// renderedRow pairs a rendered row with its exact sort key. The object shows milliseconds; created
-// has the microseconds that the table sorts by.
-type renderedRow struct {
-	object  webhook.Withdrawal
-	created time.Time
-}
-
-func scanObject(row pgx.CollectableRow) (renderedRow, error) {
+func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 	var (
-		w                              webhook.Withdrawal
-		amount                         money.Amount
-		fee, deducted, feeMax          *money.Amount
-		travelRule                     []byte
-		value                          *money.USD
-		contract                       string
-		created                        time.Time
-		approved, broadcast, completed *time.Time
-		reasons, replaced              []string
-		metadata                       map[string]string
-		screening                      *webhook.WithdrawalScreening
-		costs                          org.ChargedCosts
-		c                              charge
-		charged                        money.Amount
+		w                   Withdrawal
+		customerID, product string
+		deducted            *money.Amount
+		travelRule          []byte
+		screening           *storedScreening
+		costs               org.ChargedCosts
+		c                   charge
+		charged             money.Amount
 	)
-	err := row.Scan(&w.WithdrawalID, &w.IdempotencyKey, &w.CustomerID, &w.Product, &w.WhitelistedAddressID, &w.MintID,
-		&w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &contract,
-		&amount, &value, &w.ToAddress, &fee, &w.NetworkFeeMintID,
-		&w.Status, &w.ChainStatus, &w.RequiresApproval, &reasons, &w.TxHash, &replaced,
-		&w.FailureReason, &w.RejectedReason, &w.Reference, &metadata, &w.FeeMode, &deducted, &feeMax, &travelRule,
-		&created, &approved, &broadcast, &completed, &screening, &costs, &c.held, &c.failureMax, &charged,
-		&w.Approvals.Required, &w.Approvals.Received)
+	err := row.Scan(&w.ID, &w.IdempotencyKey, &customerID, &product, &w.WhitelistedAddressID,
+		&w.Mint.ID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &w.Mint.Contract,
+		&w.Amount, &w.USDValue, &w.ToAddress, &w.NetworkFee, &w.NetworkFeeMintID,
+		&w.Status, &w.ChainStatus, &w.RequiresApproval, &w.ApprovalReasons, &w.TxHash, &w.ReplacedTxHashes,
+		&w.FailureReason, &w.RejectedReason, &w.Reference, &w.Metadata, &w.FeeMode, &deducted, &w.MaxNetworkFee,
+		&travelRule, &w.CreatedAt, &w.ApprovedAt, &w.BroadcastAt, &w.CompletedAt, &screening,
+		&costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received)
 	if err != nil {
-		return renderedRow{}, err
+		return Withdrawal{}, err
 	}
-	w.Mint.ID = w.MintID
-	if contract != "" {
-		w.Mint.ContractAddress = &contract
-	}
-	w.Type = webhook.OfCustomer
-	if w.Product != nil {
-		w.Type = webhook.OfOrganization
+	w.Owner, w.TravelRule = ledger.OwnerOf(customerID, product), travelRule
+	if w.Owner.IsOrganization() {
 		// The fee was held in addition to the amount, and the organization pays it in any case.
 		w.FeeMode = FeeOrganization
 		if deducted != nil {
-			amount = money.SubOrZero(amount, *deducted)
+			w.Amount = money.SubOrZero(w.Amount, *deducted)
 		}
 	}
-	w.Amount, w.AmountDecimal = amount.String(), amount.Decimal(w.Mint.Decimals)
-	if deducted != nil && w.Status != string(Failed) && w.Status != string(Rejected) && w.Status != string(Cancelled) {
+	if deducted != nil && w.Status != Failed && w.Status != Rejected && w.Status != Cancelled {
 		// The part of the fee that the customer pays and the destination does not receive. The
 		// organization is billed what the network took.
-		fee = deducted
+		w.NetworkFee = deducted
 	}
-	w.NetworkFee, w.MaxNetworkFee = amountText(fee), amountText(feeMax)
-	w.TravelRule = travelRule
-	if value != nil {
-		text := value.Cents()
-		w.USDValue = &text
-	}
-	w.ApprovalReasons, w.ReplacedTxHashes, w.Metadata = reasons, replaced, metadata
 	if w.RequiresApproval {
 		w.Approvals.Required = max(w.Approvals.Required, 1)
-		if approved != nil { // also one from before approvals had rows
+		if w.ApprovedAt != nil { // also one from before approvals had rows
 			w.Approvals.Received = max(w.Approvals.Received, 1)
 		}
 	}
 	w.Screening.Status = string(ResultNotConfigured)
 	if screening != nil {
-		w.Screening = *screening
+		w.Screening = Screening(*screening)
 	}
-	if w.CustomerCharge = chargeObject(costs, w.MintID, c); w.CustomerCharge != nil && completed != nil {
-		w.CustomerCharge.Charged = amountText(&charged)
+	if w.CustomerCharge = newCharge(costs, w.Mint.ID, c); w.CustomerCharge != nil && w.CompletedAt != nil {
+		w.CustomerCharge.Charged = &charged
 	}
-	w.CreatedAt = webhook.At(created)
-	w.ApprovedAt, w.BroadcastAt, w.CompletedAt = webhook.AtOrNil(approved), webhook.AtOrNil(broadcast),
-		webhook.AtOrNil(completed)
-	return renderedRow{w, created}, nil
+	return w, nil
 }
 
-func amountText(a *money.Amount) *string {
-	if a == nil {
-		return nil
-	}
-	s := a.String()
-	return &s
+// storedScreening is a Screening as a row has it.
+type storedScreening struct {
+	Status   string  `json:"status"`
+	Severity *string `json:"severity"`
+	Provider *string `json:"provider"`
 }
 
-// screeningObject returns what the API shows of a screening decision.
-func screeningObject(d risk.WithdrawalDecision) webhook.WithdrawalScreening {
-	w := webhook.WithdrawalScreening{Status: string(d.Status)}
+func newStoredScreening(d risk.WithdrawalDecision) storedScreening {
+	s := storedScreening{Status: string(d.Status)}
 	if v := d.Verdict; v != nil && v.Severity != "" {
 		severity, provider := string(v.Severity), v.Provider
-		w.Severity, w.Provider = &severity, &provider
+		s.Severity, s.Provider = &severity, &provider
 	}
-	return w
+	return s
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/mirror"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // flakyVoidSigner is a signer that can be unavailable, before or after it journals.
@@ -64,35 +63,35 @@ func (h *testEnv) wantAdmitted(s signer.Signer, id, want string) {
 func TestWhatPeopleTakeBackIsVoidAtTheSigner(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
-	for status, end := range map[string]func(id string) (webhook.Withdrawal, error){
-		"REJECTED": func(id string) (webhook.Withdrawal, error) {
+	for status, end := range map[string]func(id string) (Withdrawal, error){
+		"REJECTED": func(id string) (Withdrawal, error) {
 			return h.Remove(t.Context(), h.org, id, person, "no")
 		},
-		"CANCELLED": func(id string) (webhook.Withdrawal, error) {
+		"CANCELLED": func(id string) (Withdrawal, error) {
 			return h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 		},
 	} {
 		w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit, Message: "too much today"})
-		got, err := end(w.WithdrawalID)
-		if err != nil || got.Status != status {
+		got, err := end(w.ID)
+		if err != nil || string(got.Status) != status {
 			t.Fatalf("got %+v %v, want %s", got, err, status)
 		}
 		h.wantBalances("1000000", "0")
 		h.wantRefusedChange(
-			`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.WithdrawalID,
+			`UPDATE dispatch_orders SET status = 'QUEUED', ended_at = NULL WHERE order_id = $1`, w.ID,
 		)
-		h.wantAdmitted(f, w.WithdrawalID, signer.RefusedVoid)
+		h.wantAdmitted(f, w.ID, signer.RefusedVoid)
 		h.wantRefusedChange(
 			`UPDATE dispatch_orders SET status = 'WITHDRAWN', ended_at = now() WHERE order_id = $1`,
-			w.WithdrawalID,
+			w.ID,
 		)
-		if all := h.loadDecisions(w.WithdrawalID); len(all) != 3 || string(all[2].Status) != status {
+		if all := h.loadDecisions(w.ID); len(all) != 3 || string(all[2].Status) != status {
 			t.Errorf("decisions: got %+v, want the request, the signer's no and the end", all)
 		}
 	}
 	// A withdrawal that was never let go has no grant and needs no void.
 	f.away.Store(true)
-	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().WithdrawalID, audit.APIKey(h.org)); err != nil {
+	if _, err := h.Cancel(t.Context(), h.org, h.requestHeld().ID, audit.APIKey(h.org)); err != nil {
 		t.Errorf("one that was never let go, while the signer is away: got %v", err)
 	}
 	if err := mirror.ImportJournal(t.Context(), h.DB, f, h.wallets); err != nil {
@@ -130,7 +129,7 @@ func TestWhatIsTakenBackKeepsItsHoldUntilTheSignerHasVoidedIt(t *testing.T) {
 			t.Parallel()
 			h, f := newVoidEnv(t)
 			w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
-			id := w.WithdrawalID
+			id := w.ID
 			broken(f).Store(true)
 			_, err := h.Remove(t.Context(), h.org, id, person, "no")
 			wantFault(t, err, fault.CodeUnavailable)
@@ -186,9 +185,9 @@ func TestOneOfSeveralWhoTakeBackWhatWasLetGoWins(t *testing.T) {
 	runParallel(16, func(i int) {
 		var err error
 		if i%2 == 0 {
-			_, err = h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+			_, err = h.Remove(t.Context(), h.org, w.ID, person, "")
 		} else {
-			_, err = h.Cancel(t.Context(), h.org, w.WithdrawalID, audit.APIKey(h.org))
+			_, err = h.Cancel(t.Context(), h.org, w.ID, audit.APIKey(h.org))
 		}
 		if err == nil {
 			won.Add(1)
@@ -212,10 +211,10 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 	h, f := newVoidEnv(t)
 	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
 	f.away.Store(true)
-	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+	_, err := h.Remove(t.Context(), h.org, w.ID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
 	err = h.DB.InSystem(
-		t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.WithdrawalID) },
+		t.Context(), func(ctx context.Context, tx pg.Tx) error { return h.OnVoided(ctx, tx, h.org, w.ID) },
 	)
 	if !pg.ViolatesConstraint(err, "withdrawals_void_first") {
 		t.Errorf("an end without a void: got %v, want it refused", err)
@@ -226,7 +225,7 @@ func TestTheTablesKeepTheHoldOfWhatIsNotVoid(t *testing.T) {
 		`UPDATE dispatch_voids SET journal_id = j.journal_id, journal_seq = 1, voided_at = now() FROM signer_journal j WHERE j.seq = 1 AND order_id = $1`: "dispatch_voids_by_entry",
 	} {
 		err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			_, err := tx.Exec(ctx, sql, w.WithdrawalID)
+			_, err := tx.Exec(ctx, sql, w.ID)
 			return err
 		})
 		if !pg.ViolatesConstraint(err, rule) {
@@ -242,15 +241,15 @@ func TestWhatTheSignerHasASlotOfIsNotGivenBack(t *testing.T) {
 	t.Parallel()
 	h, f := newVoidEnv(t)
 	w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
-	h.wantAdmitted(f, w.WithdrawalID, "")
-	i := h.newIntent(w.WithdrawalID)
+	h.wantAdmitted(f, w.ID, "")
+	i := h.newIntent(w.ID)
 	payload := signertest.IntentPayload(t, i, signertest.IssueAddress(t, f, i.From), 0, signertest.UsualFees())
 	if _, err := f.Sign(
 		t.Context(), signer.SignRequest{IntentID: i.ID, Act: signer.Pay, Payload: payload},
 	); err != nil {
 		t.Fatal(err)
 	}
-	_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "")
+	_, err := h.Remove(t.Context(), h.org, w.ID, person, "")
 	wantFault(t, err, fault.CodeUnavailable)
 	h.wantBalances("999000", "1000")
 	var frozen int
@@ -272,7 +271,7 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, f := newVoidEnv(t)
-			id := h.requestWaiting(dispatch.WaitProviders).WithdrawalID
+			id := h.requestWaiting(dispatch.WaitProviders).ID
 			broken(f).Store(true)
 			_, err := h.Cancel(t.Context(), h.org, id, audit.APIKey(h.org))
 			wantFault(t, err, fault.CodeUnavailable)
@@ -339,7 +338,7 @@ func TestWhatIsTakenBackWhileItWaitsKeepsItsHoldUntilTheSignerHasVoidedIt(t *tes
 func TestTheTablesEndNothingThatIsStillOrdered(t *testing.T) {
 	t.Parallel()
 	h, _ := newVoidEnv(t)
-	id := h.requestWaiting(dispatch.WaitProviders).WithdrawalID
+	id := h.requestWaiting(dispatch.WaitProviders).ID
 	for what, do := range map[string]func(ctx context.Context, tx pg.Tx) error{
 		"withdrawals_end_recalled": func(ctx context.Context, tx pg.Tx) error {
 			return setEndIntent(ctx, tx, h.org, id, Processing, endIntent{status: Cancelled, actor: person})
@@ -377,9 +376,9 @@ func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	f.away.Store(true)
 	for range 3 {
 		w := h.requestReturned(h.newRequest(), &signer.Refusal{Code: signer.PolicyLimit})
-		_, err := h.Remove(t.Context(), h.org, w.WithdrawalID, person, "no")
+		_, err := h.Remove(t.Context(), h.org, w.ID, person, "no")
 		wantFault(t, err, fault.CodeUnavailable)
-		ids = append(ids, w.WithdrawalID)
+		ids = append(ids, w.ID)
 	}
 	f.away.Store(false)
 	slices.Sort(ids)
@@ -389,7 +388,7 @@ func TestOneThatTheSignerDoesNotVoidHoldsUpNoOther(t *testing.T) {
 	}
 	h.wantBalances("999000", "1000")
 	for i, want := range []string{"AWAITING_APPROVAL", "REJECTED", "REJECTED"} {
-		if got, err := h.ByID(t.Context(), h.org, ids[i]); err != nil || got.Status != want {
+		if got, err := h.ByID(t.Context(), h.org, ids[i]); err != nil || string(got.Status) != want {
 			t.Errorf("withdrawal %d: got %s %v, want %s", i, got.Status, err, want)
 		}
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // priceAgeMax is how old a price may be to decide about a threshold.
@@ -50,6 +51,7 @@ type Service struct {
 	Chains  chain.Chains
 	Wallets AddressIssuer
 	Prices  price.Source
+	Events  event.Recorder
 	// Risk configures the screening of destinations; its zero value screens nothing.
 	Risk risk.Policy
 	// Whitelist says where an organization's own money may go; nil: to no address.
@@ -82,8 +84,8 @@ func (s *Service) priceAge(mintID int) time.Duration {
 	return priceAgeMax
 }
 
-// Withdrawal holds what approving, ending and settling need of an existing withdrawal.
-type Withdrawal struct {
+// storedWithdrawal holds what approving, ending and settling need of an existing withdrawal.
+type storedWithdrawal struct {
 	id        string
 	owner     ledger.Owner // whose balance pays
 	listedID  string       // the whitelist entry that the organization's own money goes to, or ""
@@ -115,7 +117,7 @@ type Withdrawal struct {
 }
 
 // signedTerms returns the terms that approvers approve. Rule OW-6.
-func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
+func (r storedWithdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 	t := signer.Terms{
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
 		Amount:  r.amount,
@@ -129,7 +131,7 @@ func (r Withdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 
 // evaluatedAmount returns the amount that the gates check: what a customer pays, or what the
 // destination of an organization's withdrawal receives.
-func (r Withdrawal) evaluatedAmount() money.Amount {
+func (r storedWithdrawal) evaluatedAmount() money.Amount {
 	if r.owner.IsOrganization() {
 		return r.payoutAmount()
 	}
@@ -137,24 +139,24 @@ func (r Withdrawal) evaluatedAmount() money.Amount {
 }
 
 // payoutAmount returns what the order pays: the amount less the deducted fee. Rule WD-10.
-func (r Withdrawal) payoutAmount() money.Amount {
+func (r storedWithdrawal) payoutAmount() money.Amount {
 	if r.deductedFee == nil {
 		return r.amount
 	}
 	return money.SubOrZero(r.amount, *r.deductedFee)
 }
 
-func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
+func loadRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (storedWithdrawal, error) {
 	return readRow(ctx, tx, org, withdrawalID, "")
 }
 
 // lockRow reads a withdrawal like loadRow and locks its row.
-func lockRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {
+func lockRow(ctx context.Context, tx pg.Tx, org, withdrawalID string) (storedWithdrawal, error) {
 	return readRow(ctx, tx, org, withdrawalID, " FOR NO KEY UPDATE")
 }
 
-func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (Withdrawal, error) {
-	r := Withdrawal{id: withdrawalID}
+func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (storedWithdrawal, error) {
+	r := storedWithdrawal{id: withdrawalID}
 	if !id.IsValid("wd", withdrawalID) {
 		return r, newNotFound()
 	}

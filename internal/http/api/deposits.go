@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -158,7 +159,9 @@ func (a *api) depositFilter(c *call) deposit.Filter {
 func (a *api) exportDeposits(c *call) (kernel.Rows[webhook.Deposit], error) {
 	f := a.depositFilter(c)
 	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
-		return deposit.ForEach(ctx, tx, c.Caller.OrgID, f, desc, row)
+		return deposit.ForEach(
+			ctx, tx, c.Caller.OrgID, f, desc, func(d deposit.Deposit) error { return row(wire.Deposit(d)) },
+		)
 	}), nil
 }
 
@@ -167,7 +170,7 @@ func (a *api) listDeposits(c *call) (kernel.Page[webhook.Deposit], error) {
 	if err != nil {
 		return kernel.Page[webhook.Deposit]{}, err
 	}
-	var found pagination.Result[webhook.Deposit]
+	var found pagination.Result[deposit.Deposit]
 	err = a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		found, err = deposit.List(ctx, tx, c.Caller.OrgID, a.depositFilter(c), p)
 		return err
@@ -175,18 +178,17 @@ func (a *api) listDeposits(c *call) (kernel.Page[webhook.Deposit], error) {
 	if err != nil {
 		return kernel.Page[webhook.Deposit]{}, err
 	}
-	identity := func(d webhook.Deposit) webhook.Deposit { return d }
-	return kernel.NewPage(c.Request, "deposits", found, identity), nil
+	return kernel.NewPage(c.Request, "deposits", found, wire.Deposit), nil
 }
 
 func (a *api) getDeposit(c *call) (webhook.Deposit, error) {
-	var found webhook.Deposit
+	var found deposit.Deposit
 	err := a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		found, err = deposit.LoadObject(ctx, tx, c.Caller.OrgID, c.PathParam("depositId"))
+		found, err = deposit.Load(ctx, tx, c.Caller.OrgID, c.PathParam("depositId"))
 		return err
 	})
 	if err != nil {
 		return webhook.Deposit{}, err
 	}
-	return found, nil
+	return wire.Deposit(found), nil
 }

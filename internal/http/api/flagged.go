@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -39,8 +40,12 @@ func (a *api) requireDecisions(c *call) error {
 // decideDeposit decides about a flagged deposit with an organization's key.
 func (a *api) decideDeposit(resolve resource.ResolveFunc) func(*call, resource.DecisionNote) (webhook.Deposit, error) {
 	return func(c *call, body resource.DecisionNote) (webhook.Deposit, error) {
-		return resolve(a.conf.Deposits, c.Context(), c.PathParam("depositId"),
+		decided, err := resolve(a.conf.Deposits, c.Context(), c.PathParam("depositId"),
 			deposit.Actor{Actor: c.Caller.Actor(), OrgID: c.Caller.OrgID}, resource.TextOrEmpty(body.Note))
+		if err != nil {
+			return webhook.Deposit{}, err
+		}
+		return wire.Deposit(decided), nil
 	}
 }
 

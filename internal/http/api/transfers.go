@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -58,11 +59,11 @@ func (a *api) createTransfer(c *call, body TransferRequest) (webhook.Transfer, e
 	if err != nil {
 		return webhook.Transfer{}, err
 	}
-	trace.LinkTo(c.Context(), outcome.Transfer.TransferID)
+	trace.LinkTo(c.Context(), outcome.Transfer.ID)
 	if outcome.Replayed {
 		c.AnswerHeader.Set("Idempotent-Replayed", "true")
 	}
-	return outcome.Transfer, nil
+	return wire.Transfer(outcome.Transfer), nil
 }
 
 var transferColumns = []kernel.Column[webhook.Transfer]{
@@ -93,7 +94,9 @@ func transferFilter(c *call) transfer.Filter {
 
 func (a *api) exportTransfers(c *call) (kernel.Rows[webhook.Transfer], error) {
 	return func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
-		return a.conf.Transfers.ForEach(ctx, c.Caller.OrgID, transferFilter(c), desc, row)
+		return a.conf.Transfers.ForEach(
+			ctx, c.Caller.OrgID, transferFilter(c), desc, func(t transfer.Transfer) error { return row(wire.Transfer(t)) },
+		)
 	}, nil
 }
 
@@ -106,8 +109,7 @@ func (a *api) listTransfers(c *call) (kernel.Page[webhook.Transfer], error) {
 	if err != nil {
 		return kernel.Page[webhook.Transfer]{}, err
 	}
-	identity := func(t webhook.Transfer) webhook.Transfer { return t }
-	return kernel.NewPage(c.Request, "transfers", found, identity), nil
+	return kernel.NewPage(c.Request, "transfers", found, wire.Transfer), nil
 }
 
 func (a *api) getTransfer(c *call) (webhook.Transfer, error) {
@@ -115,5 +117,5 @@ func (a *api) getTransfer(c *call) (webhook.Transfer, error) {
 	if err != nil {
 		return webhook.Transfer{}, err
 	}
-	return t, nil
+	return wire.Transfer(t), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/platform/trace"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -172,11 +173,11 @@ func (a *api) createWithdrawal(c *call, body WithdrawRequest) (webhook.Withdrawa
 	if err != nil {
 		return webhook.Withdrawal{}, err
 	}
-	trace.LinkTo(c.Context(), w.WithdrawalID)
+	trace.LinkTo(c.Context(), w.ID)
 	if isReplay {
 		c.AnswerHeader.Set("Idempotent-Replayed", "true")
 	}
-	return w, nil
+	return wire.Withdrawal(w), nil
 }
 
 func (a *api) previewWithdrawal(c *call, body WithdrawRequest) (Preview, error) {
@@ -191,7 +192,7 @@ func (a *api) previewWithdrawal(c *call, body WithdrawRequest) (Preview, error) 
 	shown := Preview{
 		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates),
 		NetworkFeeMintID: p.NetworkFeeMintID,
-		ExistingID:       resource.OptionalText(p.ExistingID), CustomerCharge: p.CustomerCharge,
+		ExistingID:       resource.OptionalText(p.ExistingID), CustomerCharge: wire.CustomerCharge(p.CustomerCharge),
 	}
 	if p.NetworkFee != nil {
 		shown.NetworkFee = new(p.NetworkFee.String())
@@ -215,7 +216,7 @@ func (a *api) estimateWithdrawal(c *call, body EstimateRequest) (Estimate, error
 		return Estimate{}, err
 	}
 	shown := Estimate{
-		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: e.CustomerCharge,
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: wire.CustomerCharge(e.CustomerCharge),
 		ExpiresAt: webhook.At(e.ExpiresAt),
 	}
 	if e.NetworkFeeUSD != nil {
@@ -254,7 +255,7 @@ func (a *api) cancelWithdrawal(c *call) (webhook.Withdrawal, error) {
 	if err != nil {
 		return webhook.Withdrawal{}, err
 	}
-	return w, nil
+	return wire.Withdrawal(w), nil
 }
 
 func (a *api) listDecisions(c *call) (Decisions, error) {
@@ -338,7 +339,8 @@ func withdrawalFilter(c *call) withdrawal.Filter {
 
 func (a *api) exportWithdrawals(c *call) (kernel.Rows[webhook.Withdrawal], error) {
 	return func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
-		return a.conf.Withdrawals.ForEach(ctx, c.Caller.OrgID, withdrawalFilter(c), desc, row)
+		return a.conf.Withdrawals.ForEach(ctx, c.Caller.OrgID, withdrawalFilter(c), desc,
+			func(w withdrawal.Withdrawal) error { return row(wire.Withdrawal(w)) })
 	}, nil
 }
 
@@ -351,8 +353,7 @@ func (a *api) listWithdrawals(c *call) (kernel.Page[webhook.Withdrawal], error) 
 	if err != nil {
 		return kernel.Page[webhook.Withdrawal]{}, err
 	}
-	identity := func(w webhook.Withdrawal) webhook.Withdrawal { return w }
-	return kernel.NewPage(c.Request, "withdrawals", found, identity), nil
+	return kernel.NewPage(c.Request, "withdrawals", found, wire.Withdrawal), nil
 }
 
 func (a *api) getWithdrawal(c *call) (webhook.Withdrawal, error) {
@@ -360,5 +361,5 @@ func (a *api) getWithdrawal(c *call) (webhook.Withdrawal, error) {
 	if err != nil {
 		return webhook.Withdrawal{}, err
 	}
-	return w, nil
+	return wire.Withdrawal(w), nil
 }

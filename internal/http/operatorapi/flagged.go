@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -26,7 +27,7 @@ var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
 // decideDeposit decides about a flagged deposit as an operator.
 func (a *api) decideDeposit(resolve resource.ResolveFunc) func(*call, resource.DecisionNote) (OwnedDeposit, error) {
 	return func(c *call, body resource.DecisionNote) (OwnedDeposit, error) {
-		return a.answerOwnedDeposit(c, func() (webhook.Deposit, error) {
+		return a.answerOwnedDeposit(c, func() (deposit.Deposit, error) {
 			return resolve(a.conf.Deposits, c.Context(), c.PathParam("depositId"), c.Caller.decider(),
 				resource.TextOrEmpty(body.Note))
 		})
@@ -35,13 +36,13 @@ func (a *api) decideDeposit(resolve resource.ResolveFunc) func(*call, resource.D
 
 // rescreenDeposit screens the sender of a flagged deposit again.
 func (a *api) rescreenDeposit(c *call) (OwnedDeposit, error) {
-	return a.answerOwnedDeposit(c, func() (webhook.Deposit, error) {
+	return a.answerOwnedDeposit(c, func() (deposit.Deposit, error) {
 		return a.conf.Rescreens.RescreenDeposit(c.Context(), c.PathParam("depositId"), c.Caller.decider())
 	})
 }
 
 func (a *api) redirectDeposit(c *call, body Redirection) (OwnedDeposit, error) {
-	return a.answerOwnedDeposit(c, func() (webhook.Deposit, error) {
+	return a.answerOwnedDeposit(c, func() (deposit.Deposit, error) {
 		return a.conf.Deposits.Redirect(c.Context(), c.PathParam("depositId"), c.Caller.decider(), deposit.Redirection{
 			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: resource.TextOrEmpty(body.Note),
 		})
@@ -50,7 +51,7 @@ func (a *api) redirectDeposit(c *call, body Redirection) (OwnedDeposit, error) {
 
 // answerOwnedDeposit answers with a deposit after a decision. It reads the owner first: the owner
 // never changes, and after the decision nothing is left that could fail.
-func (a *api) answerOwnedDeposit(c *call, resolve func() (webhook.Deposit, error)) (OwnedDeposit, error) {
+func (a *api) answerOwnedDeposit(c *call, resolve func() (deposit.Deposit, error)) (OwnedDeposit, error) {
 	var owner string
 	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		owner, err = deposit.OwnerOf(ctx, tx, c.PathParam("depositId"))
@@ -63,7 +64,7 @@ func (a *api) answerOwnedDeposit(c *call, resolve func() (webhook.Deposit, error
 	if err != nil {
 		return OwnedDeposit{}, err
 	}
-	return OwnedDeposit{owner, d}, nil
+	return OwnedDeposit{owner, wire.Deposit(d)}, nil
 }
 
 var redirectFaults = append([]fault.Code{fault.InvalidAddress, fault.InsufficientGas, fault.DestinationNotAllowed},

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -293,7 +294,7 @@ func (a *api) listAllDeposits(c *call) (kernel.Page[OwnedDeposit], error) {
 	if err != nil {
 		return kernel.Page[OwnedDeposit]{}, err
 	}
-	return kernel.NewPage(c.Request, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, o.Object} }), nil
+	return kernel.NewPage(c.Request, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} }), nil
 }
 
 // OwnedWithdrawal is a withdrawal with its organization.
@@ -319,7 +320,9 @@ func (a *api) listAllWithdrawals(c *call) (kernel.Page[OwnedWithdrawal], error) 
 		return kernel.Page[OwnedWithdrawal]{}, err
 	}
 	return kernel.NewPage(c.Request, list, found,
-		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal { return OwnedWithdrawal{o.OrgID, o.Object} },
+		func(o withdrawal.OrgWithdrawal) OwnedWithdrawal {
+			return OwnedWithdrawal{o.OrgID, wire.Withdrawal(o.Withdrawal)}
+		},
 	), nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // DecisionNote is the optional body of a decision about a flagged deposit.
@@ -17,7 +16,7 @@ type DecisionNote struct {
 // ResolveFunc is a decision about a flagged deposit that takes a note.
 type ResolveFunc func(s *deposit.Service, ctx context.Context, depositID string, decider deposit.Actor,
 	note string) (
-	webhook.Deposit, error,
+	deposit.Deposit, error,
 )
 
 var (

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // The API shows an arrival as the document says, from the first block to the credit, and the event
@@ -33,7 +34,8 @@ func TestDepositsAreShownOnTheirWay(t *testing.T) {
 		c.Mint(payer, contract, money.Units(1_000_000))
 	}
 	desk := &deposit.Service{
-		DB: h.db, Wallets: h.book, Owners: depositOwners(),
+		Events: wire.NewRecorder(),
+		DB:     h.db, Wallets: h.book, Owners: depositOwners(),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}},
 		Log:    newLogger(io.Discard),
 	}

@@ -49,6 +49,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -166,10 +167,13 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
 	h.conf = api.Config{
 		DB: db, Chains: chains, Wallets: h.book, Prices: prices,
-		Withdrawals: &withdrawal.Service{DB: db, Chains: chains, Wallets: h.book, Prices: prices},
-		Transfers:   transfer.New(db),
+		Withdrawals: &withdrawal.Service{
+			DB: db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
+		},
+		Transfers: transfer.New(db, wire.NewRecorder()),
 		Deposits: &deposit.Service{
-			DB: db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
+			Events: wire.NewRecorder(),
+			DB:     db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),
 		},
 		WebhookKeys: []string{"whpk_test"}, Endpoints: &delivery.Endpoints{Seal: keyset, Posts: h.posts},
 		CursorKey: []byte("the key of the cursors of this test"), BaseURL: "http://127.0.0.1/v1",

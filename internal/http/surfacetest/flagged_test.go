@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // sanctions reports every address as listed.
@@ -80,7 +81,8 @@ func newQueue(t *testing.T, n int, configure ...func(*deposit.Service)) *queue {
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(q.payer, usdcAddress, money.Units(1_000_000_000))
 	desk := &deposit.Service{
-		DB: q.db, Chains: chain.Chains{chain.Ethereum: c.ToChain()}, Wallets: q.book,
+		Events: wire.NewRecorder(),
+		DB:     q.db, Chains: chain.Chains{chain.Ethereum: c.ToChain()}, Wallets: q.book,
 		Owners: depositOwners(),
 		Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
 		Risk:   risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},

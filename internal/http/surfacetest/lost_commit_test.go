@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -327,9 +328,10 @@ func (q *queue) process(db *pg.DB) *process {
 	p := &process{queue: q, owner: pgtest.OwnerPool(q.t, q.db)}
 	conf := q.conf
 	book := wallet.New(db, q.signer, q.attest)
-	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db)
+	conf.DB, conf.Wallets, conf.Transfers = db, book, transfer.New(db, wire.NewRecorder())
 	conf.Deposits = &deposit.Service{
-		DB: db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
+		Events: wire.NewRecorder(),
+		DB:     db, Chains: conf.Chains, Wallets: book, Owners: depositOwners(), Log: newLogger(q.logs),
 	}
 	pay := *q.conf.Withdrawals
 	pay.DB, pay.Wallets = db, book
@@ -366,13 +368,13 @@ func (q *queue) process(db *pg.DB) *process {
 }
 
 // says returns what the interface would answer to the error of a command.
-func (p *process) says(w webhook.Withdrawal, err error) reply {
+func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 	p.t.Helper()
 	recorder := newRecorder()
 	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/v1/says", nil)
 	answering(p.db, io.Discard, kernel.Route{
 		Method: http.MethodPost, Path: "/says", Handler: kernel.Handle(
-			func(*kernel.Call[kernel.Caller]) (webhook.Withdrawal, error) { return w, err }, w,
+			func(*kernel.Call[kernel.Caller]) (webhook.Withdrawal, error) { return wire.Withdrawal(w), err }, webhook.Withdrawal{},
 		),
 	}).ServeHTTP(recorder, r)
 	out := reply{status: recorder.Code, raw: recorder.Body.Bytes()}

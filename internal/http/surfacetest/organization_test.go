@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // An organization makes its own deposit, from the first block to the statement. Rules DEP-24,
@@ -51,7 +52,8 @@ func TestAnOrganizationPaysInForItself(t *testing.T) {
 	c := sim.New(sim.Config{FinalityDepth: 3})
 	c.Mint(payer, usdcAddress, money.Units(1_000_000))
 	desk := &deposit.Service{
-		DB: h.db, Wallets: h.book, Owners: depositOwners(), Prices: price.Fixed{}, Log: newLogger(io.Discard),
+		Events: wire.NewRecorder(),
+		DB:     h.db, Wallets: h.book, Owners: depositOwners(), Prices: price.Fixed{}, Log: newLogger(io.Discard),
 	}
 	start := uint64(0)
 	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, desk, newLogger(io.Discard))

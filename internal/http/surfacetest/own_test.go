@@ -72,7 +72,7 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
-	got := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID, nil), 200)
+	got := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.ID, nil), 200)
 	if id, there := got.body["customerId"]; !there || id != nil || got.text("type") != "ORGANIZATION" ||
 		got.text("product") != "CHECKOUT" ||
 		got.text("whitelistedAddressId") != vault || got.text("status") != "AWAITING_APPROVAL" {
@@ -91,7 +91,7 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	}
 	h.wantRefusal("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST",
 		"type")
-	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.WithdrawalID+"/decisions", nil), 200)
+	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.ID+"/decisions", nil), 200)
 
 	balance := func() (row map[string]any) {
 		for _, b := range h.wantStatus(h.call(h.one, "GET", "/balances", nil), 200).list() {
@@ -106,15 +106,15 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	}
 	held := 0
 	for _, e := range h.wantStatus(h.call(h.one, "GET", "/ledger/entries?product=CHECKOUT", nil), 200).list() {
-		if e["cause"] == "WITHDRAWAL_HOLD" && e["resourceId"] == made.WithdrawalID {
+		if e["cause"] == "WITHDRAWAL_HOLD" && e["resourceId"] == made.ID {
 			held++
 		}
 	}
 	if held != 2 {
 		t.Errorf("got %d entries of the hold, want one of each balance", held)
 	}
-	h.wantStatus(h.call(h.two, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 404)
-	h.wantStatus(h.call(h.one, "POST", "/withdrawals/"+made.WithdrawalID+"/cancel", nil), 200)
+	h.wantStatus(h.call(h.two, "POST", "/withdrawals/"+made.ID+"/cancel", nil), 404)
+	h.wantStatus(h.call(h.one, "POST", "/withdrawals/"+made.ID+"/cancel", nil), 200)
 	if b := balance(); b["available"] != "100000" || b["pending"] != "0" {
 		t.Errorf("got %v, want all of it back", b)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // The share of one organization in the pool of these tests.
@@ -36,7 +37,7 @@ func (h *testEnv) small(turn time.Duration) {
 	h.conf.DB, h.conf.TurnMax = db, turn
 	withdrawals := *h.conf.Withdrawals
 	withdrawals.DB = db
-	h.conf.Withdrawals, h.conf.Transfers = &withdrawals, transfer.New(db)
+	h.conf.Withdrawals, h.conf.Transfers = &withdrawals, transfer.New(db, wire.NewRecorder())
 	h.restart()
 }
 

@@ -112,8 +112,8 @@ func (h tree) explainForbidden(importer, target pkg, test bool) string {
 	if target.capabilities&testOnly != 0 && !test {
 		return "it is for tests only"
 	}
-	if test && (target.capabilities&testOnly != 0 || target.layer == adapters) {
-		return "" // a test supplies what app would
+	if test && (target.capabilities&testOnly != 0 || target.layer == adapters || target.dir == "internal/wire") {
+		return "" // a test supplies what app and service would
 	}
 	if !test {
 		if allowed, ok := h.importers[target.dir]; ok && !slices.Contains(allowed, importer.dir) {
@@ -121,6 +121,9 @@ func (h tree) explainForbidden(importer, target pkg, test bool) string {
 		}
 		if target.layer == adapters && importer.layer != wiring {
 			return "it is an adapter, which only app plugs in"
+		}
+		if target.dir == "webhook" && core <= importer.layer && importer.layer <= reporting && importer.layer != transport {
+			return "return a struct of your own: wire turns it into the object that leaves the installation"
 		}
 	}
 	switch {

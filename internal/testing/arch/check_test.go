@@ -23,10 +23,12 @@ func newSmallTree(t *testing.T, files map[string]string) tree {
 		packages: []pkg{
 			{"internal/money", words, 0},
 			{"internal/platform/pg/pgtest", foundations, testOnly},
+			{"webhook", public, 0},
 			{"internal/deposit", features, 0},
 			{"internal/sweep", features, 0},
 			{"internal/chain/evm", adapters, 0},
 			{"internal/signer", core, mayKeys},
+			{"internal/wire", reporting, 0},
 			{"internal/app", wiring, 0},
 			{"internal/tool", foundations, 0},
 		},
@@ -63,6 +65,23 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		{"adapter in app", "internal/app/a.go", imports("app", module+"/internal/chain/evm"), tree.checkImports, ""},
 		{"test help in code", "internal/deposit/a.go", imports("deposit", module+"/internal/platform/pg/pgtest"), tree.checkImports, "tests only"},
 		{"test help in a test", "internal/deposit/a_test.go", imports("deposit", module+"/internal/platform/pg/pgtest"), tree.checkImports, ""},
+		{
+			"objects in a feature", "internal/deposit/a.go", imports("deposit", module+"/webhook"),
+			tree.checkImports, "wire turns it",
+		},
+		{
+			"objects in a test", "internal/deposit/a_test.go", imports("deposit", module+"/webhook"),
+			tree.checkImports, "",
+		},
+		{
+			"encoders in a feature", "internal/deposit/a.go", imports("deposit", module+"/internal/wire"),
+			tree.checkImports, "imports point down",
+		},
+		{
+			"encoders in a test", "internal/deposit/a_test.go", imports("deposit", module+"/internal/wire"),
+			tree.checkImports, "",
+		},
+		{"objects in app", "internal/app/a.go", imports("app", module+"/webhook"), tree.checkImports, ""},
 		{"reserved", "internal/deposit/a.go", imports("deposit", module+"/internal/tool"), tree.checkImports, "only internal/app"},
 		{"reserved in app", "internal/app/a.go", imports("app", module+"/internal/tool"), tree.checkImports, ""},
 

@@ -48,7 +48,7 @@ func (w *world) rotate(endpointID string) (secret string, until time.Time, err e
 func (w *world) concerning(t event.Type, resource, customerID string, ch chain.Name) (eventID string) {
 	w.t.Helper()
 	err := w.db.InOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		eventID, err = event.Record(ctx, tx, event.Event{
+		eventID, err = recorder.Record(ctx, tx, event.Event{
 			OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource, CustomerID: customerID,
 			Chain: string(ch),
 			Data:  webhook.Deposit{DepositID: resource, CustomerID: &customerID},

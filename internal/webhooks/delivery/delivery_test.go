@@ -136,10 +136,13 @@ func (w *world) events(resource string, n int) []string {
 	return ids
 }
 
+// recorder records objects as they are.
+var recorder = event.Recorder{ObjectOf: func(_ event.Type, data any) (any, error) { return data, nil }}
+
 func (w *world) event(org string, t event.Type, resource string) (eventID string) {
 	w.t.Helper()
 	err := w.db.InOrg(w.t.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
-		eventID, err = event.Record(ctx, tx, event.Event{
+		eventID, err = recorder.Record(ctx, tx, event.Event{
 			OrgID: org, Type: t, ResourceKind: "deposit", ResourceID: resource,
 			Data: webhook.Deposit{DepositID: resource, Amount: "5000000"},
 		})

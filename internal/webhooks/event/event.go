@@ -1,4 +1,4 @@
-// Package event stores the events of which organizations are notified. Record writes an event in
+// Package event stores the events of which organizations are notified. A Recorder writes an event in
 // the transaction of the change that it announces, with its data frozen. The Sequencer numbers
 // committed events afterwards and freezes the body that is signed and sent. ReadFeed returns the
 // same bytes.
@@ -133,7 +133,7 @@ type Event struct {
 	ResourceID   string
 	CustomerID   string // "" if it concerns no customer
 	Chain        string // "" if it concerns no chain
-	Data         any    // one of the objects of package webhook
+	Data         any    // the struct of the feature that records it, such as a deposit.Deposit
 
 	// FoundAgain marks what a database restored from a backup finds again under the same resource
 	// id. The event's id then follows from the resource, the type and the number of earlier events
@@ -141,18 +141,40 @@ type Event struct {
 	FoundAgain bool
 }
 
+// Recorder records events. A feature has one and hands it its own structs, so it knows no object
+// that leaves the installation. It is safe for concurrent use.
+type Recorder struct {
+	// ObjectOf returns the object that an event of this type carries, made from the Data of the
+	// event. It is pure. An error says that no such object can be made, which is a bug. Package wire
+	// has the only one of the service.
+	ObjectOf func(t Type, data any) (object any, err error)
+}
+
+// freezeData returns the bytes of an event's data, which never change any more.
+func (r Recorder) freezeData(e Event) ([]byte, error) {
+	if !IsKnown(e.Type) {
+		return nil, fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
+	}
+	object, err := r.ObjectOf(e.Type, e.Data)
+	if err != nil {
+		return nil, fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	data, err := encodeJSON(object)
+	if err != nil {
+		return nil, fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+	}
+	return data, nil
+}
+
 // Record writes the event in the caller's transaction and returns its id.
 //
 // The caller holds the lock of the resource's row, or has just inserted it. That lock gives the
 // event its position among the events of its resource. Call Record once the change is complete,
 // with the object as it reads after the commit. Rule EVT-1.
-func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
-	if !IsKnown(e.Type) {
-		return "", fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
-	}
-	data, err := encodeJSON(e.Data)
+func (r Recorder) Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
+	data, err := r.freezeData(e)
 	if err != nil {
-		return "", fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		return "", err
 	}
 	eventID := id.New("evt", tx.Now)
 	if e.FoundAgain {
@@ -181,18 +203,15 @@ func Record(ctx context.Context, tx pg.Tx, e Event) (string, error) {
 // event each. now is the time of the transaction. An event gets the same position as Record would
 // give it. A resource that already has an event makes the batch fail. It returns an error for an
 // event that cannot be encoded or has an unknown type.
-func QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
+func (r Recorder) QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
 	n := len(events)
 	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
 		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		if !IsKnown(e.Type) {
-			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
-		}
 		var err error
-		if data[i], err = encodeJSON(e.Data); err != nil {
-			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		if data[i], err = r.freezeData(e); err != nil {
+			return err
 		}
 		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind,
 			e.ResourceID

@@ -19,6 +19,9 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
+// recorder records objects as they are.
+var recorder = Recorder{ObjectOf: func(_ Type, data any) (any, error) { return data, nil }}
+
 // seed creates organizations with a few customers, whose rows stand for the resources that a writer
 // locks.
 func seed(t *testing.T, db *pg.DB, orgs ...string) {
@@ -45,7 +48,7 @@ func record(ctx context.Context, db *pg.DB, org, resource string, data any) erro
 		); err != nil {
 			return err
 		}
-		_, err := Record(ctx, tx, Event{
+		_, err := recorder.Record(ctx, tx, Event{
 			OrgID: org, Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: resource,
 			CustomerID: "user_42", Chain: "ETHEREUM", Data: data,
 		})
@@ -190,7 +193,7 @@ func TestRecordRefusesATypeNobodyKnows(t *testing.T) {
 	db := pgtest.New(t)
 	seed(t, db, "org_1")
 	err := db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
-		_, err := Record(
+		_, err := recorder.Record(
 			ctx, tx, Event{OrgID: "org_1", Type: "CUSTOMER_DEPOSITS", ResourceID: "res_1", Data: webhook.Deposit{}},
 		)
 		return err
@@ -272,7 +275,7 @@ func TestAnEventThatIsCommittedLaterWithASmallerIDIsNumbered(t *testing.T) {
 	slow.Go(func() error {
 		return db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
 			tx.Now = tx.Now.Add(-time.Hour)
-			if _, err := Record(ctx, tx, Event{
+			if _, err := recorder.Record(ctx, tx, Event{
 				OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1",
 				Data: webhook.Deposit{},
 			}); err != nil {
@@ -314,7 +317,7 @@ func TestEventsOfAResourceAreNumberedInItsOrderWhateverTheirIDs(t *testing.T) {
 	for n := range 6 {
 		err := db.InOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
 			tx.Now = tx.Now.Add(-time.Duration(n) * time.Hour)
-			_, err := Record(ctx, tx, Event{
+			_, err := recorder.Record(ctx, tx, Event{
 				OrgID: "org_1", Type: CustomerDeposit, ResourceKind: "deposit", ResourceID: "res_1",
 				Data: map[string]int{"n": n},
 			})
@@ -400,7 +403,7 @@ func TestFeedPagesThroughEverythingInOrder(t *testing.T) {
 	for i := range 11 {
 		for _, org := range []string{"org_1", "org_2"} {
 			err := db.InOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
-				_, err := Record(ctx, tx, Event{
+				_, err := recorder.Record(ctx, tx, Event{
 					OrgID: org, Type: types[i%3], ResourceKind: "deposit", ResourceID: fmt.Sprint("res_", i),
 					Data: map[string]int{"n": i},
 				})

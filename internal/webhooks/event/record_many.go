@@ -15,7 +15,7 @@ import (
 
 // RecordMany writes many events of as many resources in two round trips, independent of their
 // number. A second event of one resource is an error.
-func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
+func (r Recorder) RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 	n := len(events)
 	if n == 0 {
 		return nil
@@ -24,12 +24,9 @@ func RecordMany(ctx context.Context, tx pg.Tx, events ...Event) error {
 		make([]string, n)
 	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
 	for i, e := range events {
-		if !IsKnown(e.Type) {
-			return fmt.Errorf("record an event of %s: type %q is unknown", e.ResourceID, e.Type)
-		}
 		var err error
-		if data[i], err = encodeJSON(e.Data); err != nil {
-			return fmt.Errorf("record %s of %s: %w", e.Type, e.ResourceID, err)
+		if data[i], err = r.freezeData(e); err != nil {
+			return err
 		}
 		orgs[i], types[i], kinds[i], resources[i] = e.OrgID, string(e.Type), e.ResourceKind, e.ResourceID
 		customers[i], chains[i] = e.CustomerID, e.Chain

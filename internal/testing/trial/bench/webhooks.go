@@ -16,13 +16,16 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -270,10 +273,10 @@ func benchWebhookLatency(ctx context.Context, w *benchEnv) error {
 				}
 				var id string
 				errs[lane] = w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) (err error) {
-					id, err = event.Record(ctx, tx, event.Event{
+					id, err = wire.NewRecorder().Record(ctx, tx, event.Event{
 						OrgID: h.org, Type: event.CustomerDeposit, ResourceKind: "deposit",
 						ResourceID: fmt.Sprint("dep_calm_", lane, "_", tx.Now.UnixMicro()),
-						Data:       webhook.Deposit{DepositID: "dep_calm", Amount: "5000000"},
+						Data:       deposit.Deposit{ID: "dep_calm", Amount: money.Units(5000000)},
 					})
 					return err
 				})

@@ -43,6 +43,7 @@ import (
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -322,7 +323,9 @@ func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, h.org, f, pagination.Page{})
-		items = found.Items
+		for _, d := range found.Items {
+			items = append(items, wire.Deposit(d))
+		}
 		return err
 	}))
 	return items

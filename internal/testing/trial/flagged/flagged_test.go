@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // Rules DEP-28, DEP-29 and RISK-3. A deposit from a risky sender stays where it is until a person
@@ -55,8 +56,9 @@ func TestARejectedTokenGoesBackWholeToWhoSentIt(t *testing.T) {
 	h := newTestEnv(t, nil)
 	bad := h.newStranger(risk.Severe)
 	id := h.flagDeposit(bad, usdc, "ann", 700*dollars)
-	d, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
+	rejecting, err := h.Deposits.Reject(h.ctx, id, h.organizationDecider(), "")
 	h.mustSucceed(err)
+	d := wire.Deposit(rejecting)
 	if d.Status != "REJECTING" {
 		t.Fatalf("got %s, want REJECTING", d.Status)
 	}

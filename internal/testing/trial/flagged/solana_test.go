@@ -34,6 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -264,7 +265,9 @@ func (s *solanaEnv) listDeposits(status string) (items []webhook.Deposit) {
 	s.Helper()
 	s.mustSucceed(s.db.ReadOrg(s.ctx, s.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, s.org, deposit.Filter{Status: status}, pagination.Page{})
-		items = found.Items
+		for _, d := range found.Items {
+			items = append(items, wire.Deposit(d))
+		}
 		return err
 	}))
 	return items

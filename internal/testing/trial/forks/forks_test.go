@@ -101,7 +101,7 @@ func TestAForkMayRemoveMoveOrReplaceADeposit(t *testing.T) {
 		} {
 			w.wantCredited(tx, want)
 		}
-		if is := w.depositsByTx(behind.Hash()); is[0].DepositID != was[0].DepositID ||
+		if is := w.depositsByTx(behind.Hash()); is[0].ID != was[0].ID ||
 			*is[0].LogIndex == *was[0].LogIndex {
 			t.Errorf("depth %d: got %+v, want %+v at another place of its block", depth, is[0], was[0])
 		}
@@ -116,12 +116,12 @@ func (w *forkEnv) wantCredited(tx *types.Transaction, units int64) {
 	receipt, err := w.node.WaitReceipt(w.ctx, tx.Hash())
 	w.mustSucceed(err)
 	got := w.depositsByTx(tx.Hash())
-	if len(got) != 1 || got[0].Status != "CREDITED" || got[0].Amount != fmt.Sprint(units) ||
-		*got[0].BlockNumber != receipt.BlockNumber.Int64() {
+	if len(got) != 1 || got[0].Status != "CREDITED" || got[0].Amount.String() != fmt.Sprint(units) ||
+		got[0].BlockNumber != receipt.BlockNumber.Uint64() {
 		w.Errorf("%s: got %+v, want %d CREDITED in block %v", tx.Hash(), got, units, receipt.BlockNumber)
 		return
 	}
-	if len(receipt.Logs) > 0 && *got[0].LogIndex != int64(receipt.Logs[0].Index) {
+	if len(receipt.Logs) > 0 && *got[0].LogIndex != uint64(receipt.Logs[0].Index) {
 		w.Errorf("%s: got log %d, want %d", tx.Hash(), *got[0].LogIndex, receipt.Logs[0].Index)
 	}
 	if n := w.queryNumber(`SELECT count(*) FROM deposits d JOIN finality_proofs p USING (proof_id) WHERE tx_hash = $1 AND p.hash = $2 AND d.block_hash = p.hash`,
@@ -226,7 +226,7 @@ func TestOfTwoVersionsOfAPaymentOneIsFinal(t *testing.T) {
 		var tx types.Transaction
 		w.mustSucceed(tx.UnmarshalBinary(versions[last]))
 		got := w.loadWithdrawal(id)
-		if got.Status != "COMPLETED" || *got.TxHash != tx.Hash().Hex() {
+		if got.Status != "COMPLETED" || string(*got.TxHash) != tx.Hash().Hex() {
 			t.Errorf("got %+v, want it COMPLETED by %s", got, tx.Hash())
 		}
 		w.checkOracle()

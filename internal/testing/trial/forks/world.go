@@ -46,7 +46,6 @@ import (
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -279,7 +278,7 @@ func (w *forkEnv) replaceBlocks(depth int, txs ...anvil.ReorgTx) {
 	w.mustSucceed(w.node.ReplaceBlocks(w.ctx, depth, txs...))
 }
 
-func (w *forkEnv) listDeposits() (found []webhook.Deposit) {
+func (w *forkEnv) listDeposits() (found []deposit.Deposit) {
 	w.Helper()
 	w.mustSucceed(w.db.ReadOrg(w.ctx, w.org, func(ctx context.Context, tx pg.Tx) error {
 		l, err := deposit.List(ctx, tx, w.org, deposit.Filter{CustomerID: "ann"},
@@ -291,10 +290,10 @@ func (w *forkEnv) listDeposits() (found []webhook.Deposit) {
 }
 
 // depositsByTx returns ann's deposits in a transaction.
-func (w *forkEnv) depositsByTx(hash common.Hash) (found []webhook.Deposit) {
+func (w *forkEnv) depositsByTx(hash common.Hash) (found []deposit.Deposit) {
 	w.Helper()
 	for _, d := range w.listDeposits() {
-		if d.TxHash == hash.Hex() {
+		if string(d.TxHash) == hash.Hex() {
 			found = append(found, d)
 		}
 	}
@@ -334,10 +333,10 @@ func (w *forkEnv) requestWithdrawal(units int64) (withdrawalID string, recipient
 		IdempotencyKey: &key, Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
-	return got.WithdrawalID, recipient
+	return got.ID, recipient
 }
 
-func (w *forkEnv) loadWithdrawal(id string) webhook.Withdrawal {
+func (w *forkEnv) loadWithdrawal(id string) withdrawal.Withdrawal {
 	w.Helper()
 	got, err := w.Withdrawals.ByID(w.ctx, w.org, id)
 	w.mustSucceed(err)
@@ -389,7 +388,7 @@ func (w *forkEnv) checkBooks() {
 		if d.Status != "CREDITED" {
 			continue
 		}
-		credit := fmt.Sprint(strings.ToLower(d.TxHash), " ", *d.BlockNumber, " ", d.Amount)
+		credit := fmt.Sprint(strings.ToLower(string(d.TxHash)), " ", d.BlockNumber, " ", d.Amount)
 		if want[credit]--; want[credit] < 0 {
 			w.Errorf("credited %s: the chain does not have it, or not so often", credit)
 		}

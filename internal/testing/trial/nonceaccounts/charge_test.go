@@ -68,7 +68,7 @@ func (w *testEnv) askFor(to chain.Address, units int64) string {
 		Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
-	return got.WithdrawalID
+	return got.ID
 }
 
 // closeTokenAccount lets a payee burn the unit in their token account, and close it for its rent.

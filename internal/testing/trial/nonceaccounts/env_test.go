@@ -240,7 +240,7 @@ func (w *testEnv) requestWithdrawal(mintID int, units int64) (withdrawalID strin
 		Actor: audit.APIKey(w.org),
 	})
 	w.mustSucceed(err)
-	return got.WithdrawalID, to
+	return got.ID, to
 }
 
 // chainBalance returns the present balance of an address in a mint, by the chain.

@@ -40,6 +40,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -153,6 +154,7 @@ func runWorkers(ctx context.Context, t task) (result, error) {
 		decided: map[string]string{},
 		pay: &withdrawal.Service{
 			DB: db, Chains: chain.Chains{ch.Name: ch}, Wallets: addresses{t.Treasury},
+			Events: wire.NewRecorder(),
 			Prices: price.Fixed{Prices: map[int]money.USD{token: money.MustParseUSD("1")}},
 		},
 	}
@@ -335,7 +337,7 @@ func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	p.requests.Add(1)
 	switch {
 	case err == nil:
-		p.checkSameID(p.accepted, key, made.WithdrawalID)
+		p.checkSameID(p.accepted, key, made.ID)
 	case fault.HasCode(err, fault.IdempotencyConflict):
 		p.conflicts.Add(1)
 		return true
@@ -346,23 +348,23 @@ func (p *process) askOnce(ctx context.Context, worker, round int) bool {
 	verdict := "approved"
 	if (worker+p.Process)%2 == 0 {
 		verdict = "removed"
-		_, err = p.pay.Remove(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"), "no")
+		_, err = p.pay.Remove(ctx, p.Org, made.ID, audit.User("usr_1"), "no")
 	} else {
-		_, err = p.pay.Approve(ctx, p.Org, made.WithdrawalID, audit.User("usr_1"))
+		_, err = p.pay.Approve(ctx, p.Org, made.ID, audit.User("usr_1"))
 	}
 	switch {
 	case err == nil:
 		p.decisions.Add(1)
 		p.mu.Lock()
-		if earlier, ok := p.decided[made.WithdrawalID]; ok {
-			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.WithdrawalID, earlier, verdict))
+		if earlier, ok := p.decided[made.ID]; ok {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s was %s and then %s", made.ID, earlier, verdict))
 		}
-		p.decided[made.WithdrawalID] = verdict
+		p.decided[made.ID] = verdict
 		p.mu.Unlock()
 	case fault.HasCode(err, fault.InvalidState):
 		p.decisionsLate.Add(1)
 	default:
-		p.addComplaint("decide on %s: %v", made.WithdrawalID, err)
+		p.addComplaint("decide on %s: %v", made.ID, err)
 		return false
 	}
 	return true

@@ -234,7 +234,7 @@ func (w *soakRun) sendRequest(r *request) {
 		made, repeated, err := drawFrom(w, w.processes).Withdrawals.Request(ctx, orgID, r.call)
 		replayed = repeated
 		if err == nil {
-			w.recordAccepted(r, made.WithdrawalID)
+			w.recordAccepted(r, made.ID)
 		}
 		return err
 	})

@@ -21,7 +21,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // externalServices answers what the service asks the outside world: the severity of an address,
@@ -192,7 +191,7 @@ var personOfFlags = deposit.Actor{Actor: audit.User("usr_1"), OrgID: orgID}
 func (w *soakRun) decideAbout(
 	ctx context.Context, process *serviceProcess, d flaggedDeposit, verb string, decider deposit.Actor,
 	recipient chain.Address,
-) (webhook.Deposit, error) {
+) (deposit.Deposit, error) {
 	switch verb {
 	case approve:
 		return process.Deposits.Approve(ctx, d.id, decider, "")

@@ -169,7 +169,7 @@ func (w *soakRun) requestUntilAnswered(r *request) {
 	made, _, err := w.processes[0].Withdrawals.Request(w.ctx, orgID, r.call)
 	switch {
 	case err == nil:
-		w.recordAccepted(r, made.WithdrawalID)
+		w.recordAccepted(r, made.ID)
 	case fault.Find(err) != nil:
 		w.recordRefused(r, fault.Find(err))
 	default:

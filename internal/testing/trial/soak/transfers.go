@@ -89,10 +89,10 @@ func (w *soakRun) sendTransfer(h *transferRequest) {
 func (w *soakRun) recordAnswer(h *transferRequest, made transfer.Outcome, err error) {
 	switch {
 	case err == nil:
-		if id := made.Transfer.TransferID; h.id != "" && h.id != id {
+		if id := made.Transfer.ID; h.id != "" && h.id != id {
 			w.failRun("transfer %d is %s and %s", h.n, h.id, id)
 		}
-		h.id, h.open = made.Transfer.TransferID, false
+		h.id, h.open = made.Transfer.ID, false
 	case fault.Find(err) == nil:
 		h.open = h.id == ""
 	case h.id != "":

@@ -34,6 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -253,7 +254,9 @@ func (h *testEnv) listDeposits(f deposit.Filter) (items []webhook.Deposit) {
 	h.Helper()
 	h.mustSucceed(h.db.ReadOrg(h.ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, h.org, f, pagination.Page{})
-		items = found.Items
+		for _, d := range found.Items {
+			items = append(items, wire.Deposit(d))
+		}
 		return err
 	}))
 	return items
@@ -363,7 +366,7 @@ func (h *testEnv) requestWithdrawal(
 	w, _, err := h.Withdrawals.Request(h.ctx, h.org, withdrawal.Request{
 		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: to.Hex(), Actor: audit.APIKey(h.org),
 	})
-	return w, err
+	return wire.Withdrawal(w), err
 }
 
 // mustWithdraw requests a withdrawal that is accepted.
@@ -378,7 +381,7 @@ func (h *testEnv) loadWithdrawal(id string) webhook.Withdrawal {
 	h.Helper()
 	w, err := h.Withdrawals.ByID(h.ctx, h.org, id)
 	h.mustSucceed(err)
-	return w
+	return wire.Withdrawal(w)
 }
 
 func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {

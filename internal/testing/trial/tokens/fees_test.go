@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -25,7 +26,7 @@ func (h *testEnv) requestDeducted(customerID, amount string, to common.Address, 
 		MaxNetworkFee: most, Actor: audit.APIKey(h.org),
 	})
 	h.mustSucceed(err)
-	return w
+	return wire.Withdrawal(w)
 }
 
 // organizationBalance returns the organization's own balance of the coin.

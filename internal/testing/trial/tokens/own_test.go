@@ -75,8 +75,8 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	all := withdrawal.OrganizationRequest{Product: "CHECKOUT", MintID: usdc, WhitelistedAddressID: vault, Max: true}
 	token, _, err := h.Withdrawals.RequestOrganization(h.ctx, ann, all)
 	h.mustSucceed(err)
-	h.waitWithdrawalEnd(token.WithdrawalID)
-	h.wantWithdrawal(token.WithdrawalID, "COMPLETED")
+	h.waitWithdrawalEnd(token.ID)
+	h.wantWithdrawal(token.ID, "COMPLETED")
 	h.wantChainBalance(usdc, shop, 700_000)
 	if got := h.productBalance("CHECKOUT", usdc); got != "0" {
 		t.Errorf("CHECKOUT has %s of the token, want nothing", got)
@@ -86,13 +86,13 @@ func TestAllOfAProductsBalanceIsPaidToTheListedAddress(t *testing.T) {
 	all.MintID = eth
 	coin, _, err := h.Withdrawals.RequestOrganization(h.ctx, ann, all)
 	h.mustSucceed(err)
-	fee, _ := new(big.Int).SetString(*coin.NetworkFee, 10)
+	fee := coin.NetworkFee.Big()
 	pays := new(big.Int).Sub(big.NewInt(params.Ether), fee)
-	if coin.Amount != pays.String() {
+	if coin.Amount.String() != pays.String() {
 		t.Errorf("the maximum is %s with a fee of %v, want %v", coin.Amount, fee, pays)
 	}
-	h.waitWithdrawalEnd(coin.WithdrawalID)
-	h.wantWithdrawal(coin.WithdrawalID, "COMPLETED")
+	h.waitWithdrawalEnd(coin.ID)
+	h.wantWithdrawal(coin.ID, "COMPLETED")
 	h.wantChainBalance(eth, shop, pays.Int64())
 	if got := h.productBalance("CHECKOUT", eth); got != "0" {
 		t.Errorf("CHECKOUT has %s of the coin, want nothing", got)

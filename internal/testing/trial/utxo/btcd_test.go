@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -199,8 +200,8 @@ func (n btcdEnv) onlyDeposit(states ...string) (d webhook.Deposit) {
 	n.mustSucceed(n.db.ReadOrg(n.ctx, n.org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := deposit.List(ctx, tx, n.org, deposit.Filter{CustomerID: "alice"}, pagination.Page{})
 		for _, is := range found.Items {
-			if slices.Contains(states, is.Status) {
-				d = is
+			if slices.Contains(states, string(is.Status)) {
+				d = wire.Deposit(is)
 			}
 		}
 		return err
@@ -232,7 +233,8 @@ func TestOnARealChainALargeDepositIsCreditedWhenItIsDeep(t *testing.T) {
 			if len(found.Items) != len(want) {
 				t.Errorf("with %d blocks: got %d deposits, want %d", blocks, len(found.Items), len(want))
 			}
-			for _, is := range found.Items {
+			for _, item := range found.Items {
+				is := wire.Deposit(item)
 				if got := [3]any{is.Status, is.Confirmations, is.ConfirmationsRequired}; got != want[is.Amount] {
 					t.Errorf("with %d blocks: got %s as %v, want %v", blocks, is.Amount, got, want[is.Amount])
 				}

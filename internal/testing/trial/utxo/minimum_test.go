@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -104,9 +105,9 @@ func TestOnARealChainWhatTheFeeLeavesHasToReachThePayee(t *testing.T) {
 	w, _, err := n.Harness.Withdrawals.Request(n.ctx, n.org, deductedRequest(n.testEnv, addUnits(t, fee, dust), to))
 	n.mustSucceed(err)
 	n.runAllSteps()
-	n.wantStatus(w.WithdrawalID, "BROADCAST")
+	n.wantStatus(w.ID, "BROADCAST")
 	n.finalizeAll()
-	n.wantStatus(w.WithdrawalID, "PAID")
+	n.wantStatus(w.ID, "PAID")
 	if got := n.finalBalance(to); got != money.Units(dust) {
 		t.Errorf("the payee has %v, want %d", got, dust)
 	}
@@ -126,8 +127,9 @@ func (h *testEnv) skipPrechecks() (again func()) {
 
 func (h *testEnv) wantWithdrawal(id, status string, reasons ...string) {
 	h.Helper()
-	w, err := h.Harness.Withdrawals.ByID(h.ctx, h.org, id)
+	found, err := h.Harness.Withdrawals.ByID(h.ctx, h.org, id)
 	h.mustSucceed(err)
+	w := wire.Withdrawal(found)
 	if got, want := w.Status+" "+strings.Join(w.ApprovalReasons, ","),
 		status+" "+strings.Join(reasons, ","); got != want {
 		h.Errorf("withdrawal %s: got %s, want %s", id, got, want)
@@ -148,7 +150,7 @@ func TestOnARealChainAPaymentOfDustGoesBackToPeople(t *testing.T) {
 	request := func(amount uint64) string {
 		w, _, err := n.Harness.Withdrawals.Request(n.ctx, n.org, fullAmountRequest(n.testEnv, amount, newPayee(t)))
 		n.mustSucceed(err)
-		return w.WithdrawalID
+		return w.ID
 	}
 	good = append(good, request(1_000_000))
 	bad := request(dust - 1)
@@ -193,19 +195,19 @@ func TestAnApprovalAsksWhetherTheAmountStillReachesThePayee(t *testing.T) {
 	h.mustSucceed(err)
 	h.net.SetBaseFee(21)
 	if _, err := h.Harness.Withdrawals.Approve(
-		h.ctx, h.org, w.WithdrawalID, audit.User("ann"),
+		h.ctx, h.org, w.ID, audit.User("ann"),
 	); !fault.HasCode(err, fault.ApprovalRefused) || !strings.Contains(err.Error(), "would receive 39 ") {
 		t.Errorf("with a fee of 21: got %v, want it refused, for 39 of 40 would arrive", err)
 	}
-	h.wantWithdrawal(w.WithdrawalID, "AWAITING_APPROVAL", "REQUIRE_APPROVAL")
+	h.wantWithdrawal(w.ID, "AWAITING_APPROVAL", "REQUIRE_APPROVAL")
 	h.net.SetBaseFee(20)
-	_, err = h.Harness.Withdrawals.Approve(h.ctx, h.org, w.WithdrawalID, audit.User("ann"))
+	_, err = h.Harness.Withdrawals.Approve(h.ctx, h.org, w.ID, audit.User("ann"))
 	h.mustSucceed(err)
 	h.net.SetBaseFee(30) // the approval has fixed what reaches the payee
 	h.runAllSteps()
-	h.wantStatus(w.WithdrawalID, "BROADCAST")
+	h.wantStatus(w.ID, "BROADCAST")
 	h.mineUntilFinal(4)
-	h.wantStatus(w.WithdrawalID, "PAID")
+	h.wantStatus(w.ID, "PAID")
 	if got := h.net.Received(sim.Address("payee"), ""); got != money.Units(40) {
 		t.Errorf("the payee has %v, want 40", got)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/rescue"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -86,13 +87,13 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 
 	conf := n.loseEverything()
 	safe := newPayee(t)
-	order := app.RescueOrder{
+	order := rescue.Order{
 		Org: n.org, Customers: []string{"alice", "bob"}, Chain: chain.Bitcoin, Destination: string(safe),
 	}
-	rescue := func(ctx context.Context, tell func(string)) (held money.Amount, err error) {
-		r, err := app.PrepareRescue(n.ctx, conf, order)
+	run := func(ctx context.Context, tell func(string)) (held money.Amount, err error) {
+		r, closeSigner, err := app.PrepareRescue(n.ctx, conf, order)
 		n.mustSucceed(err)
-		defer func() { n.mustSucceed(r.Close()) }()
+		defer func() { n.mustSucceed(closeSigner()) }()
 		for _, h := range r.Holdings {
 			held, err = held.Add(h.Amount)
 			n.mustSucceed(err)
@@ -102,7 +103,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	// The first run ends before any block has what it sent, and the second goes on.
 	short, cancel := context.WithTimeout(n.ctx, 3*time.Second)
 	defer cancel()
-	held, err := rescue(short, func(string) {})
+	held, err := run(short, func(string) {})
 	if held != lost || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v found and %v, want %v, and no end before a block is mined", held, err, lost)
 	}
@@ -133,7 +134,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 			empty = 0
 		}
 	})
-	_, err = rescue(n.ctx, func(line string) { told = append(told, line) })
+	_, err = run(n.ctx, func(line string) { told = append(told, line) })
 	close(done)
 	wg.Wait()
 	n.mustSucceed(err)
@@ -174,7 +175,7 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	if !strings.Contains(strings.Join(told, "\n"), "1 outputs are left that are not worth their fee") {
 		t.Errorf("got told %q, want what is left", told)
 	}
-	left, err := rescue(n.ctx, func(string) {})
+	left, err := run(n.ctx, func(string) {})
 	if left != money.Units(small) || err != nil {
 		t.Errorf("afterwards: got %v, %v, want nothing but what is not worth its fee", left, err)
 	}
@@ -193,9 +194,9 @@ func TestFromTheSeedAloneAllBitcoinsComeOut(t *testing.T) {
 	}
 	order.Customers = []string{"alice"}
 	order.Destination = ""
-	r, err := app.PrepareRescue(n.ctx, conf, order)
+	r, closeSigner, err := app.PrepareRescue(n.ctx, conf, order)
 	n.mustSucceed(err)
-	defer r.Close()
+	defer closeSigner()
 	if len(r.Holdings) != 2 || r.Holdings[0].Wallet.Subject != "900" || r.Holdings[0].Amount != money.Units(1_000_000) {
 		t.Errorf("got %+v, want number 900 beside what is left", r.Holdings)
 	}

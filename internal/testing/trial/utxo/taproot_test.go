@@ -92,7 +92,7 @@ func TestTaprootAndSegWitOutputsPayTogether(t *testing.T) {
 		Actor: audit.APIKey(n.org),
 	})
 	n.mustSucceed(err)
-	id := asked.WithdrawalID
+	id := asked.ID
 	n.runAllSteps()
 	n.wantStatus(id, "BROADCAST")
 	if taproot, segwit := n.countForms(id); taproot != 1 || segwit == 0 {

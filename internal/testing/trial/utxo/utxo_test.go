@@ -242,7 +242,7 @@ func (h *testEnv) requestWithdrawalTo(units uint64, to chain.Address) string {
 		Actor: audit.APIKey(h.org),
 	})
 	h.mustSucceed(err)
-	return got.WithdrawalID
+	return got.ID
 }
 
 // latestPayee returns the payee of the latest withdrawal.

@@ -1,4 +1,4 @@
-package app
+package rescue
 
 import (
 	"context"
@@ -33,9 +33,6 @@ const (
 	// changeLookahead is how far the search goes past the last change wallet that the chain has
 	// seen. A signer issues change wallets at most half of that past those in use.
 	changeLookahead = 1000
-	// rescueWalkSuffix is appended to the name of the rescue's journal, for the file with the
-	// progress and the outputs of the walk.
-	rescueWalkSuffix = ".walk"
 	// walkSaveInterval is how often the progress is saved and reported.
 	walkSaveInterval = 10 * time.Second
 
@@ -71,17 +68,14 @@ type walkProgress struct {
 }
 
 // prepareUTXO walks the chain and asks which outputs are unspent.
-func (r *Rescue) prepareUTXO(
-	ctx context.Context, conf Config, order RescueOrder, seed keys.Seed, journal string,
-) error {
+func (r *Rescue) prepareUTXO(ctx context.Context, parts Parts, order Order) error {
 	h := &utxoRescue{
-		org: order.Org, network: conf.Network, costMax: conf.Chains[order.Chain].costMax(order.Chain), seed: seed,
-		path: journal + rescueWalkSuffix,
+		org: order.Org, network: parts.Network, costMax: parts.CostMax, seed: parts.Seed, path: parts.WalkFile,
 	}
 	r.utxo = h
 	startBlock := order.StartBlock
 	if startBlock == 0 {
-		startBlock = conf.Chains[order.Chain].StartHeight
+		startBlock = parts.StartBlock
 	}
 	if startBlock == 0 {
 		return fmt.Errorf(

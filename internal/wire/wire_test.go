@@ -1,0 +1,170 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Each type of event accepts the struct of one feature, and its object is of the type that
+// integrators are shown by its sample. No feature records swaps yet.
+func TestEveryEventHasAnEncoder(t *testing.T) {
+	t.Parallel()
+	for _, eventType := range event.AllTypes() {
+		sample, ok := webhook.Sample(eventType)
+		if !ok {
+			t.Errorf("%s: got no sample, want one", eventType)
+		}
+		var objects []any
+		for _, data := range []any{deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}} {
+			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
+				objects = append(objects, object)
+			}
+		}
+		switch {
+		case eventType == event.CustomerSwapFailed:
+			if len(objects) != 0 {
+				t.Errorf("%s: got %v, want no encoder: compare the object with the sample here", eventType, objects)
+			}
+		case len(objects) != 1:
+			t.Errorf("%s: got %d structs that it accepts, want one", eventType, len(objects))
+		case reflect.TypeOf(objects[0]) != reflect.TypeOf(sample):
+			t.Errorf("%s: got %T, want %T", eventType, objects[0], sample)
+		}
+		if _, err := wire.NewRecorder().ObjectOf(eventType, sample); err == nil {
+			t.Errorf("%s: accepts %T, want a refusal of what is no struct of a feature", eventType, sample)
+		}
+	}
+}
+
+// A struct with a value in each field gives an object with a value in each member, except for those
+// that no feature fills.
+func TestEveryFieldReachesItsObject(t *testing.T) {
+	t.Parallel()
+	var d deposit.Deposit
+	var w, own withdrawal.Withdrawal
+	var tr transfer.Transfer
+	for _, v := range []any{&d, &w, &own, &tr} {
+		fill(t, reflect.ValueOf(v).Elem())
+	}
+	w.Owner, own.Owner = ledger.CustomerOwner("ann"), ledger.ProductOwner("CUSTODIAL")
+	for name, c := range map[string]struct {
+		object any
+		empty  []string
+	}{
+		"deposit":    {wire.Deposit(d), []string{"Swap", "DepositSwapID"}},
+		"customer's": {wire.Withdrawal(w), []string{"Product", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
+		"own":        {wire.Withdrawal(own), []string{"CustomerID", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
+		"transfer":   {wire.Transfer(tr), nil},
+	} {
+		var empty []string
+		listEmpty(reflect.ValueOf(c.object), "", &empty)
+		if !slices.Equal(empty, c.empty) {
+			t.Errorf("%s: got %q empty, want %q", name, empty, c.empty)
+		}
+	}
+}
+
+// fill sets every field to a value that is not zero.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch value := v.Addr().Interface().(type) {
+	case *money.Amount:
+		*value = money.Units(7)
+		return
+	case *money.USD:
+		*value = money.MustParseUSD("1.5")
+		return
+	case *time.Time:
+		*value = time.Date(2026, time.January, 31, 12, 0, 0, 123456789, time.UTC)
+		return
+	case *json.RawMessage:
+		*value = json.RawMessage("{}")
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Uint64:
+		v.SetUint(3)
+	default:
+		t.Fatalf("cannot fill %v", v.Type())
+	}
+}
+
+// listEmpty adds the paths of zero members of an object.
+func listEmpty(v reflect.Value, path string, empty *[]string) {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	switch {
+	case v.IsZero():
+		*empty = append(*empty, path)
+	case v.Type() == reflect.TypeFor[webhook.Time]():
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if path != "" {
+				name = path + "." + name
+			}
+			listEmpty(v.Field(i), name, empty)
+		}
+	}
+}
+
+// What is missing is null or absent, and an empty list is [].
+func TestWhatIsMissingIsPrintedAsTheInterfaceSays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		object any
+		want   string
+	}{
+		"transfer": {
+			wire.Transfer(transfer.Transfer{}),
+			`{"transferId":"","idempotencyKey":"","mintId":0,"mint":{"id":0,"symbol":"","name":"","chain":"",` +
+				`"decimals":0,"contractAddress":null},"amount":"0","amountDecimal":"0","from":{},"to":{},` +
+				`"reference":null,"metadata":{},"createdAt":"0001-01-01T00:00:00.000Z"}`,
+		},
+		"charge": {
+			wire.CustomerCharge(&withdrawal.CustomerCharge{}),
+			`{"costs":"","mintId":0,"rentMax":"0","failureMax":null,"charged":null}`,
+		},
+		"no charge": {wire.CustomerCharge(nil), `null`},
+		"flag": {
+			wire.Deposit(deposit.Deposit{FlagReason: &deposit.FlagReason{}}).FlagReason,
+			`{"code":"","score":null,"severity":null,"entity":null,"categories":[],"provider":null}`,
+		},
+	} {
+		got, err := json.Marshal(c.object)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: got %s %v, want %s", name, got, err, c.want)
+		}
+	}
+}
