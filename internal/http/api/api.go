@@ -87,17 +87,22 @@ func Describe() *kernel.Surface { return (&api{}).surface() }
 
 func (a *api) surface() *kernel.Surface {
 	return &kernel.Surface{
-		Title: "Coffer", Description: aboutOrganizations, Page: "Coffer: guide and API reference", Guide: docs.Integrate,
+		Title: "Coffer", Description: aboutOrganizations, Page: "Coffer: guide and API reference",
+		Guide:     docs.Integrate,
 		Pages:     []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes:    slices.Concat(a.routes(), a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
-		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves money: " +
-			"keep it on your servers. The service does not read it from the query, and refuses a request that has the " +
+		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
+			"money: " +
+			"keep it on your servers. The service does not read it from the query, and refuses a request that has " +
+			"the " +
 			"header twice.",
 		ForeignKeyPrefix: identity.OperatorKey,
-		ForeignKeyText: "This is an operator's key, and organizations' calls do not accept it. Send an organization's " +
-			"key in x-api-key. To use this key, send it in x-operator-key to the operator's interface, which has another " +
+		ForeignKeyText: "This is an operator's key, and organizations' calls do not accept it. Send an " +
+			"organization's " +
+			"key in x-api-key. To use this key, send it in x-operator-key to the operator's interface, which has " +
+			"another " +
 			"address.",
 		HasScopes:    true,
 		Admits:       func(p identity.Permission) bool { return p.Key != "" },

@@ -107,7 +107,8 @@ type FreezeRequest struct {
 
 func (a *api) freezeCustomer(c *call, body FreezeRequest) (Customer, error) {
 	return a.answerCustomer(c, func(ctx context.Context, tx pg.Tx) (customer.Customer, error) {
-		return customer.Freeze(ctx, tx, c.Caller.OrgID, c.PathParam("customerId"), c.Caller.Actor(), resource.TextOrEmpty(body.Reason))
+		return customer.Freeze(ctx, tx, c.Caller.OrgID, c.PathParam("customerId"), c.Caller.Actor(),
+			resource.TextOrEmpty(body.Reason))
 	})
 }
 
@@ -122,7 +123,9 @@ func (a *api) unfreezeCustomer(c *call, _ UnfreezeRequest) (Customer, error) {
 }
 
 // answerCustomer answers with a customer after the transaction.
-func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (Customer, error) {
+func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (customer.Customer, error)) (Customer,
+	error,
+) {
 	var updated customer.Customer
 	err := a.conf.DB.InOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		updated, err = change(ctx, tx)

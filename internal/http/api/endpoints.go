@@ -156,7 +156,9 @@ func (a *api) changeEndpoint(c *call, body EndpointChange) (Endpoint, error) {
 	}
 	var changed delivery.Endpoint
 	err := a.conf.DB.InOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		changed, err = a.conf.Endpoints.Update(ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"), change)
+		changed, err = a.conf.Endpoints.Update(
+			ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"), change,
+		)
 		return err
 	})
 	if err != nil {
@@ -170,7 +172,8 @@ func (a *api) rotateSecret(c *call) (RotatedSecret, error) {
 	var secret seal.Secret
 	var formerUntil time.Time
 	err := a.conf.DB.InOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		e, secret, formerUntil, err = a.conf.Endpoints.Rotate(ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"))
+		e, secret, formerUntil,
+			err = a.conf.Endpoints.Rotate(ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"))
 		return err
 	})
 	if err != nil {
@@ -271,8 +274,9 @@ func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
 // testEndpoint answers 200 with the receiver's answer, and not 202: the caller wants to see whether
 // the receiver accepts the sample.
 func (a *api) testEndpoint(c *call, body TestRequest) (DeliveryAttempt, error) {
-	made, err := a.conf.Endpoints.Test(c.Context(), a.conf.DB, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"),
-		event.Type(body.Type))
+	made, err := a.conf.Endpoints.Test(
+		c.Context(), a.conf.DB, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"), event.Type(body.Type),
+	)
 	if err != nil {
 		return DeliveryAttempt{}, err
 	}
@@ -378,7 +382,8 @@ func (a *api) recoverEndpoint(c *call, body RecoverRequest) (WebhookJob, error) 
 	}
 	onlyFailed := body.OnlyFailed == nil || *body.OnlyFailed
 	return a.runWebhookJob(c, func(ctx context.Context, tx pg.Tx) (delivery.Job, error) {
-		return a.conf.Endpoints.Recover(ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"), start, end,
+		return a.conf.Endpoints.Recover(ctx, tx, c.Caller.OrgID, c.Caller.Actor(), c.PathParam("endpointId"), start,
+			end,
 			onlyFailed)
 	})
 }

@@ -18,20 +18,22 @@ import (
 
 // webhooks returns the events that the document describes.
 func webhooks() []kernel.Webhook {
-	var all []kernel.Webhook
+	var events []kernel.Webhook
 	for _, t := range event.AllTypes() {
 		text := "The service sends this event to each endpoint that names no events, and to each that names this one."
 		if event.IsExtension(t) {
 			text = "An extension: the service sends this event only to endpoints that name it."
 		}
-		all = append(all, kernel.Webhook{
+		events = append(events, kernel.Webhook{
 			Type: string(t), Data: eventDataType(t),
-			Text: text + " Answer 2xx within 15 seconds. The service repeats the delivery after any other answer, and " +
-				"410 disables the endpoint. The same event can arrive more than once, always with the same webhook-id " +
+			Text: text + " Answer 2xx within 15 seconds. The service repeats the delivery after any other answer, " +
+				"and " +
+				"410 disables the endpoint. The same event can arrive more than once, always with the same " +
+				"webhook-id " +
 				"and body.",
 		})
 	}
-	return all
+	return events
 }
 
 // eventDataType returns the type of an event's data.
@@ -135,12 +137,15 @@ func (a *api) getWebhookKeys(c *call) (WebhookKeys, error) {
 
 // webhookHeaders are the headers of an event.
 var webhookHeaders = []kernel.Header{
-	{Name: "webhook-id", Text: "The id of the event, which is the same in all attempts. A receiver ignores an event that it has " +
+	{Name: "webhook-id", Text: "The id of the event, which is the same in all attempts. A receiver ignores an event " +
+		"that it has " +
 		"processed."},
-	{Name: "webhook-timestamp", Text: "When this attempt was made, in seconds since 1970. A receiver refuses old messages."},
+	{Name: "webhook-timestamp", Text: "When this attempt was made, in seconds since 1970. A receiver refuses old " +
+		"messages."},
 	{
 		Name: "webhook-signature",
-		Text: "v1 with HMAC-SHA256 and v1a with ed25519, over webhook-id, webhook-timestamp and the raw body, joined by " +
+		Text: "v1 with HMAC-SHA256 and v1a with ed25519, over webhook-id, webhook-timestamp and the raw body, " +
+			"joined by " +
 			"points. While a secret or key is being replaced, the header also has a signature of each kind by the " +
 			"former one: one valid signature is enough.",
 	},

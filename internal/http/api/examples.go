@@ -15,8 +15,9 @@ var (
 	}
 
 	exampleAddress = DepositAddress{
-		CustomerID: "user_42", Chain: "ETHEREUM", Address: resource.ExampleHolder, MintID: 1, MinDepositAmount: "1000000",
-		PaymentURI: "ethereum:" + resource.ExampleContract + "@1/transfer?address=" + resource.ExampleHolder,
+		CustomerID: "user_42", Chain: "ETHEREUM", Address: resource.ExampleHolder, MintID: 1,
+		MinDepositAmount: "1000000",
+		PaymentURI:       "ethereum:" + resource.ExampleContract + "@1/transfer?address=" + resource.ExampleHolder,
 	}
 
 	exampleProductAddress = ProductAddress{
@@ -58,7 +59,8 @@ var (
 	}
 
 	exampleTransfer = webhook.Transfer{
-		TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: resource.ExampleEmbeddedMint,
+		TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1,
+		Mint:   resource.ExampleEmbeddedMint,
 		Amount: "5000000", AmountDecimal: "5", From: webhook.Party{CustomerID: new("user_42")},
 		To:        webhook.Party{Product: new("CUSTODIAL")},
 		Reference: new("order-77"), CreatedAt: resource.ExampleAt,

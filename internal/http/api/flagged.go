@@ -63,9 +63,11 @@ func (a *api) flaggedRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/deposits/{depositId}/approve", Name: "approveDeposit",
 			Action: identity.DecideFlaggedDeposit, Group: "Deposits",
 			Summary: "Approve a flagged deposit",
-			Text: "Credits the flagged deposit to your customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It sends " +
+			Text: "Credits the flagged deposit to your customer at once and sends CUSTOMER_DEPOSIT_APPROVED. It " +
+				"sends " +
 				"no second CUSTOMER_DEPOSIT. The call is available once the operator of this service switches " +
-				"flaggedDepositApiEnabled on for your organization." + resource.DecidedOnceText + " The body may be left out.",
+				"flaggedDepositApiEnabled on for your organization." + resource.DecidedOnceText + " The body may be " +
+				"left out.",
 			Optional: true, Retryable: true,
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The deposit, now CREDITED."}},
 			Faults:  append([]fault.Code{fault.FeatureDisabled}, resource.ApprovalFaults...),
@@ -81,13 +83,17 @@ func (a *api) flaggedRoutes() []kernel.Route {
 			Summary: "Reject a flagged deposit",
 			Text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
 				"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
-				"address. The deposit is REJECTING until the transfer is final. Then it is REJECTED, resolution has the " +
-				"hash, and the service sends CUSTOMER_DEPOSIT_REJECTED. If an attempt fails before anything can reach " +
-				"the chain, the deposit is FLAGGED again and resolutionAttempts has the attempt. After that point only " +
+				"address. The deposit is REJECTING until the transfer is final. Then it is REJECTED, resolution has " +
+				"the " +
+				"hash, and the service sends CUSTOMER_DEPOSIT_REJECTED. If an attempt fails before anything can " +
+				"reach " +
+				"the chain, the deposit is FLAGGED again and resolutionAttempts has the attempt. After that point " +
+				"only " +
 				"the operator can complete it. Look at returnAddressRisk and flagReason first. The call is available " +
 				"once the operator of this service switches flaggedDepositApiEnabled on for your " +
 				"organization." + resource.DecidedOnceText + " " +
-				"The body may be left out. Only the operator can redirect a deposit: POST /deposits/{depositId}/redirect " +
+				"The body may be left out. Only the operator can redirect a deposit: POST " +
+				"/deposits/{depositId}/redirect " +
 				"answers 403 OPERATOR_ONLY.",
 			Optional: true, Retryable: true,
 			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The deposit, now REJECTING."}},

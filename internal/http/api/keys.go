@@ -65,7 +65,8 @@ func (a *api) createKey(c *call, body ScopedKeyRequest) (ScopedKeyWithValue, err
 }
 
 func (a *api) rollAPIKey(c *call, body KeyRoll) (ScopedKeyWithValue, error) {
-	rolled, value, err := apikey.Roll(c.Context(), a.conf.DB, c.Caller.Caller, c.PathParam("apiKeyId"), body.OverlapSeconds)
+	rolled, value,
+		err := apikey.Roll(c.Context(), a.conf.DB, c.Caller.Caller, c.PathParam("apiKeyId"), body.OverlapSeconds)
 	if err != nil {
 		return ScopedKeyWithValue{}, err
 	}
@@ -86,7 +87,8 @@ func (a *api) deleteKey(c *call) error {
 func (a *api) keyRoutes() []kernel.Route {
 	return []kernel.Route{
 		{
-			Method: http.MethodGet, Path: "/api-keys", Name: "listApiKeys", Action: identity.ManageKeys, Group: "API keys",
+			Method: http.MethodGet, Path: "/api-keys", Name: "listApiKeys", Action: identity.ManageKeys,
+			Group:   "API keys",
 			Summary: "List API keys",
 			Text:    "The main key and every additional key that is not deleted, without the values.",
 			Query:   []kernel.Parameter{kernel.OrderParameter, kernel.LimitParameter, kernel.CursorParameter},
@@ -100,8 +102,10 @@ func (a *api) keyRoutes() []kernel.Route {
 			Summary: "Make an additional API key",
 			Text: "Makes a key in addition to the main key. Only this answer shows its value. The call is available " +
 				"once the operator of this service switches additionalApiKeys on for your organization. A READ key " +
-				"reads; a NO_MONEY_OUT key also makes changes that send no money out; a FULL key makes every call except " +
-				"those about API keys. An organization can have 20 keys that have not expired. If the answer is lost, " +
+				"reads; a NO_MONEY_OUT key also makes changes that send no money out; a FULL key makes every call " +
+				"except " +
+				"those about API keys. An organization can have 20 keys that have not expired. If the answer is " +
+				"lost, " +
 				"GET /api-keys shows the key: delete or roll it.",
 			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The key."}},
 			Faults:  []fault.Code{fault.FeatureDisabled, fault.InvalidState},
@@ -115,10 +119,14 @@ func (a *api) keyRoutes() []kernel.Route {
 			Group:   "API keys",
 			Summary: "Replace an API key",
 			Text: "Makes a new value of the key. Only this answer shows it. Every request that starts after this " +
-				"answer refuses the former value, unless overlapSeconds gives it more time. An overlap of the main key " +
-				"needs additionalApiKeys, and so does every roll of another key. Of two simultaneous rolls one succeeds " +
-				"and the other is refused with 409. If the answer is lost, roll again; with the main key you can do that " +
-				"with the former value during its overlap. Without an overlap, ask the operator of this service to roll " +
+				"answer refuses the former value, unless overlapSeconds gives it more time. An overlap of the main " +
+				"key " +
+				"needs additionalApiKeys, and so does every roll of another key. Of two simultaneous rolls one " +
+				"succeeds " +
+				"and the other is refused with 409. If the answer is lost, roll again; with the main key you can do " +
+				"that " +
+				"with the former value during its overlap. Without an overlap, ask the operator of this service to " +
+				"roll " +
 				"the main key. The body may be left out.",
 			Optional: true,
 			Answers:  []kernel.Success{{Status: http.StatusCreated, Text: "The key with its new value."}},

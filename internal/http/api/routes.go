@@ -26,26 +26,30 @@ var (
 		Text: "true when the key was known: the call did nothing and returns the withdrawal as it is now.",
 	}
 	replayedTransferHeader = kernel.Header{
-		Name: "Idempotent-Replayed", Text: "true when the key was known: the call did nothing and returns the transfer.",
+		Name: "Idempotent-Replayed", Text: "true when the key was known: the call did nothing and returns the " +
+			"transfer.",
 	}
 	warningHeader = kernel.Header{
 		Name: "Warning", Text: "customerEmail ignored: another e-mail is known for this customer and stays.",
 	}
 	etagHeader  = kernel.Header{Name: "ETag", Text: "The version of the catalogue. Send it back as If-None-Match."}
-	ifNoneMatch = kernel.Header{Name: "If-None-Match", Text: "The ETag of an earlier answer. If it is still valid, the answer is 304."}
+	ifNoneMatch = kernel.Header{Name: "If-None-Match", Text: "The ETag of an earlier answer. If it is still valid, " +
+		"the answer is 304."}
 )
 
 func (a *api) routes() []kernel.Route {
 	return []kernel.Route{
 		{
-			Method: http.MethodGet, Path: "/mints", Name: "listMints", Action: identity.ReadOrganization, Group: "Mints",
+			Method: http.MethodGet, Path: "/mints", Name: "listMints", Action: identity.ReadOrganization,
+			Group:   "Mints",
 			Summary: "List mints",
 			Text: "The tokens of this installation, by id. Without limit the whole catalogue is one page. Read " +
 				"decimals before you convert an amount, and swappable before you offer a swap.",
 			Query: []kernel.Parameter{
 				resource.ChainFilter,
 				{Name: "symbol", Kind: kernel.TextParameter, Max: 32, Text: "Only mints with exactly this symbol."},
-				{Name: "swappable", Kind: kernel.FlagParameter, Text: "true: only mints that can be swapped. false: only those " +
+				{Name: "swappable", Kind: kernel.FlagParameter, Text: "true: only mints that can be swapped. false: " +
+					"only those " +
 					"that cannot."},
 				{
 					Name: "depositEnabled", Kind: kernel.FlagParameter,
@@ -71,15 +75,20 @@ func (a *api) routes() []kernel.Route {
 			Handler: kernel.Handle(a.getMint, exampleMint),
 		},
 		{
-			Method: http.MethodPost, Path: "/deposit", Name: "createDepositAddress", Action: identity.CreateDepositAddress,
+			Method: http.MethodPost, Path: "/deposit", Name: "createDepositAddress",
+			Action:  identity.CreateDepositAddress,
 			Group:   "Deposits",
 			Summary: "Get a deposit address",
 			Text: "The address for a customer on the mint's chain. Every call returns the same address, for every " +
-				"mint of that chain. The first call creates the customer. The service credits a deposit when its block " +
+				"mint of that chain. The first call creates the customer. The service credits a deposit when its " +
+				"block " +
 				"is final, and sends CUSTOMER_DEPOSIT.",
 			Retryable: true,
-			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The address.", Headers: []kernel.Header{warningHeader}}},
-			Faults:    []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
+			Answers: []kernel.Success{{
+				Status: http.StatusOK, Text: "The address.",
+				Headers: []kernel.Header{warningHeader},
+			}},
+			Faults: []fault.Code{fault.MintNotFound, fault.DepositsSuspended},
 			Handler: kernel.HandleBody(a.createDepositAddress,
 				DepositRequest{MintID: 1, CustomerID: "user_42"},
 				exampleAddress,
@@ -90,7 +99,8 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.CreateDepositAddress, Group: "Deposits",
 			Summary: "Get a deposit address of your own",
 			Text: "The address of one of your products on the mint's chain. Every call returns the same address, for " +
-				"every mint of that chain. Deposits to it belong to your organization. The service credits them to the " +
+				"every mint of that chain. Deposits to it belong to your organization. The service credits them to " +
+				"the " +
 				"product when their block is final, under the same guards as a customer's deposit, and sends " +
 				"ORGANIZATION_DEPOSIT to endpoints that name it.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The address."}},
@@ -108,10 +118,14 @@ func (a *api) routes() []kernel.Route {
 				"final yet. A deposit has either customerId or product." + csvText,
 			Query: kernel.ListParameters(resource.CustomerFilter,
 				kernel.Parameter{
-					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products, Text: "Only deposits to this product " +
+					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products, Text: "Only deposits to " +
+						"this product " +
 						"of yours.",
 				},
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: resource.DepositStatuses, Text: "Only in this status."},
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: resource.DepositStatuses,
+					Text: "Only in this status.",
+				},
 				resource.FlaggedFilter,
 				resource.MintFilter, resource.ChainFilter, resource.TxHashFilter, resource.AddressFilter),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of deposits."}},
@@ -120,7 +134,8 @@ func (a *api) routes() []kernel.Route {
 			Table:   kernel.ExportTable("deposits", depositColumns, a.exportDeposits),
 		},
 		{
-			Method: http.MethodGet, Path: "/deposits/{depositId}", Name: "getDeposit", Action: identity.ReadOrganization,
+			Method: http.MethodGet, Path: "/deposits/{depositId}", Name: "getDeposit",
+			Action:  identity.ReadOrganization,
 			Group:   "Deposits",
 			Summary: "Read a deposit", Text: "One deposit.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The deposit."}},
@@ -132,15 +147,20 @@ func (a *api) routes() []kernel.Route {
 			Group:   "Withdrawals",
 			Summary: "Withdraw from a customer's balance",
 			Text: "Holds the amount and pays it to an address, or waits for an approval. Send an idempotencyKey " +
-				"for each payment: the same key with the same parameters returns the same withdrawal and pays nothing " +
+				"for each payment: the same key with the same parameters returns the same withdrawal and pays " +
+				"nothing " +
 				"more. A key never expires. Every field except metadata is a parameter, including reference: another " +
-				"value under a known key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request held " +
-				"nothing and sent nothing. A 451 means that risk screening refuses the destination: no amount is held, " +
-				"the service records the withdrawal as BLOCKED, and the same key always gets this answer. After a 5xx or " +
+				"value under a known key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request " +
+				"held " +
+				"nothing and sent nothing. A 451 means that risk screening refuses the destination: no amount is " +
+				"held, " +
+				"the service records the withdrawal as BLOCKED, and the same key always gets this answer. After a " +
+				"5xx or " +
 				"no answer, repeat with the same key.",
 			LimitsItself: true,
 			Headers:      []kernel.Header{idempotencyKeyHeader},
-			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The withdrawal: PROCESSING, or AWAITING_APPROVAL with the reasons. For a known key, the withdrawal as " +
+			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The withdrawal: PROCESSING, or " +
+				"AWAITING_APPROVAL with the reasons. For a known key, the withdrawal as " +
 				"it is now.", Headers: []kernel.Header{replayedHeader}}},
 			Faults: []fault.Code{
 				fault.InvalidAmount, fault.AmountBelowMinimum, fault.InvalidAddress, fault.MintNotFound,
@@ -164,10 +184,17 @@ func (a *api) routes() []kernel.Route {
 			Text: "The withdrawals of customers and of the organization itself, unless type selects one of them. " +
 				"idempotencyKey selects the withdrawal with this key." + csvText,
 			Query: kernel.ListParameters(resource.CustomerFilter, resource.TypeFilter,
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: resource.WithdrawalStatuses, Text: "Only in this status."},
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: resource.WithdrawalStatuses,
+					Text: "Only in this status.",
+				},
 				resource.MintFilter, resource.ChainFilter, resource.TxHashFilter, resource.AddressFilter,
-				kernel.Parameter{Name: "reference", Kind: kernel.TextParameter, Max: 255, Text: "Only with this reference of yours."},
-				kernel.Parameter{Name: "idempotencyKey", Kind: kernel.TextParameter, Max: 255, Text: "Only the one with this key."}),
+				kernel.Parameter{Name: "reference", Kind: kernel.TextParameter, Max: 255, Text: "Only with this " +
+					"reference of yours."},
+				kernel.Parameter{
+					Name: "idempotencyKey", Kind: kernel.TextParameter, Max: 255,
+					Text: "Only the one with this key.",
+				}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of withdrawals."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listWithdrawals, kernel.ExamplePage(resource.ExampleWithdrawal)),
@@ -186,8 +213,10 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.QuoteWithdrawal, Group: "Withdrawals",
 			Summary: "Ask what a withdrawal would cost",
 			Text: "Returns the highest fee that the network would take now, and how much the customer could " +
-				"withdraw. It takes the body of POST /withdraw, of which only mintId is required. customerId, amount, " +
-				"toAddress and feeMode make the answer more precise; the call ignores the other fields. It holds nothing " +
+				"withdraw. It takes the body of POST /withdraw, of which only mintId is required. customerId, " +
+				"amount, " +
+				"toAddress and feeMode make the answer more precise; the call ignores the other fields. It holds " +
+				"nothing " +
 				"and promises nothing: ask again after expiresAt.",
 			CountsAsQuote: true,
 			Retryable:     true,
@@ -201,15 +230,20 @@ func (a *api) routes() []kernel.Route {
 			),
 		},
 		{
-			Method: http.MethodPost, Path: "/withdraw/preview", Name: "previewWithdrawal", Action: identity.QuoteWithdrawal,
+			Method: http.MethodPost, Path: "/withdraw/preview", Name: "previewWithdrawal",
+			Action:  identity.QuoteWithdrawal,
 			Group:   "Withdrawals",
 			Summary: "Ask what a withdrawal request would do",
 			Text: "Takes the body of POST /withdraw, evaluates the same rules on the same facts and moves " +
-				"nothing. The answer is what POST /withdraw would do now. A request that POST /withdraw would refuse is " +
+				"nothing. The answer is what POST /withdraw would do now. A request that POST /withdraw would " +
+				"refuse is " +
 				"refused here with the same status and code; details.gates has the rules up to the one that refused. " +
-				"Where POST /withdraw would answer 451, this call answers 200, wouldBe is BLOCKED and the rule RISK says " +
-				"BLOCK. The rule RISK is NOT_CONFIGURED, and passes, while this installation has no risk provider and " +
-				"your organization has no threshold. With a known idempotencyKey no withdrawal would be made: wouldBe is " +
+				"Where POST /withdraw would answer 451, this call answers 200, wouldBe is BLOCKED and the rule RISK " +
+				"says " +
+				"BLOCK. The rule RISK is NOT_CONFIGURED, and passes, while this installation has no risk provider " +
+				"and " +
+				"your organization has no threshold. With a known idempotencyKey no withdrawal would be made: " +
+				"wouldBe is " +
 				"the status of the withdrawal that has the key.",
 			Retryable:     true,
 			CountsAsQuote: true,
@@ -234,11 +268,14 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.CancelWithdrawal, Group: "Withdrawals",
 			Summary: "Cancel a withdrawal",
 			Text: "Ends a withdrawal that is AWAITING_APPROVAL, or that is PROCESSING and waits before the signer " +
-				"signs anything of it. The withdrawal becomes CANCELLED, its amount is available again, and the service " +
+				"signs anything of it. The withdrawal becomes CANCELLED, its amount is available again, and the " +
+				"service " +
 				"sends CUSTOMER_WITHDRAW_CANCELLED, or ORGANIZATION_WITHDRAW_CANCELLED for a withdrawal of your " +
 				"organization's own. If the withdrawal was released for payment, the signer first voids it. If the " +
-				"signer does not answer, the call answers 503: the withdrawal will never be paid, and its amount stays " +
-				"held until it becomes CANCELLED, without another call. When a cancel, an approval and a removal race, " +
+				"signer does not answer, the call answers 503: the withdrawal will never be paid, and its amount " +
+				"stays " +
+				"held until it becomes CANCELLED, without another call. When a cancel, an approval and a removal " +
+				"race, " +
 				"one wins; the others are refused with 409 and currentStatus. So is a repeated cancel: currentStatus " +
 				"CANCELLED says that the withdrawal is cancelled.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The withdrawal, now CANCELLED."}},
@@ -250,7 +287,8 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.ReadOrganization, Group: "Withdrawals",
 			Summary: "Read the decisions about a withdrawal",
 			Text: "Every decision, oldest first: the request with all its rules and the facts that they used, " +
-				"approvals, removal, cancellation, and what the signer or the chain sent back. The service wrote each " +
+				"approvals, removal, cancellation, and what the signer or the chain sent back. The service wrote " +
+				"each " +
 				"decision together with its effect, and decisions cannot be changed.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The decisions."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
@@ -261,14 +299,20 @@ func (a *api) routes() []kernel.Route {
 			Group:   "Transfers",
 			Summary: "Move money between balances",
 			Text: "Moves an amount between a customer and a product of yours, two customers or two products: at " +
-				"once, without a chain. It creates an unknown customer who receives. The idempotencyKey is required: the " +
+				"once, without a chain. It creates an unknown customer who receives. The idempotencyKey is " +
+				"required: the " +
 				"same key with the same parameters returns the same transfer and moves nothing more. A key never " +
-				"expires. Every field except metadata is a parameter, including reference: another value under a known " +
-				"key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a 5xx " +
+				"expires. Every field except metadata is a parameter, including reference: another value under a " +
+				"known " +
+				"key is refused with 409 IDEMPOTENCY_CONFLICT. A 4xx means that this request moved nothing. After a " +
+				"5xx " +
 				"or no answer, repeat with the same key.",
 			LimitsItself: true,
 			Headers:      []kernel.Header{idempotencyKeyHeader},
-			Answers:      []kernel.Success{{Status: http.StatusCreated, Text: "The transfer, which is complete.", Headers: []kernel.Header{replayedTransferHeader}}},
+			Answers: []kernel.Success{{
+				Status: http.StatusCreated, Text: "The transfer, which is complete.",
+				Headers: []kernel.Header{replayedTransferHeader},
+			}},
 			Faults: []fault.Code{
 				fault.InvalidAmount, fault.MintNotFound, fault.SameAccount, fault.IdempotencyKeyMismatch,
 				fault.CustomerFrozen, fault.OrganizationFrozen, fault.IdempotencyConflict,
@@ -294,18 +338,24 @@ func (a *api) routes() []kernel.Route {
 					Text: "Only from or to this customer, compared byte for byte.",
 				},
 				kernel.Parameter{
-					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products, Text: "Only from or to this product.",
+					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products, Text: "Only from or to " +
+						"this product.",
 				},
 				resource.MintFilter, resource.ChainFilter,
-				kernel.Parameter{Name: "reference", Kind: kernel.TextParameter, Max: 255, Text: "Only with this reference of yours."},
-				kernel.Parameter{Name: "idempotencyKey", Kind: kernel.TextParameter, Max: 255, Text: "Only the one with this key."}),
+				kernel.Parameter{Name: "reference", Kind: kernel.TextParameter, Max: 255, Text: "Only with this " +
+					"reference of yours."},
+				kernel.Parameter{
+					Name: "idempotencyKey", Kind: kernel.TextParameter, Max: 255,
+					Text: "Only the one with this key.",
+				}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of transfers."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listTransfers, kernel.ExamplePage(exampleTransfer)),
 			Table:   kernel.ExportTable("transfers", transferColumns, a.exportTransfers),
 		},
 		{
-			Method: http.MethodGet, Path: "/transfers/{transferId}", Name: "getTransfer", Action: identity.ReadOrganization,
+			Method: http.MethodGet, Path: "/transfers/{transferId}", Name: "getTransfer",
+			Action:  identity.ReadOrganization,
 			Group:   "Transfers",
 			Summary: "Read a transfer", Text: "One transfer.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The transfer."}},
@@ -319,17 +369,23 @@ func (a *api) routes() []kernel.Route {
 			Text: "One row for each product and mint that had a movement. Customers' balances are not yours: " +
 				"CUSTODIAL shows them as owedToCustomers, and no total includes them. total is available + pending.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The balances."}},
-			Handler: kernel.Handle(a.listProductBalances, ProductBalances{Data: []ProductBalance{exampleProductBalance}}),
+			Handler: kernel.Handle(a.listProductBalances,
+				ProductBalances{Data: []ProductBalance{exampleProductBalance}}),
 		},
 		{
-			Method: http.MethodGet, Path: "/ledger/entries", Name: "listLedgerEntries", Action: identity.ReadOrganization,
+			Method: http.MethodGet, Path: "/ledger/entries", Name: "listLedgerEntries",
+			Action:  identity.ReadOrganization,
 			Group:   "Transfers",
 			Summary: "Read the movements of balances",
 			Text: "A statement: every movement of a customer's or product's balance, with the resource that caused " +
-				"it. A transfer between two balances is two entries. A withdrawal first moves its amount from AVAILABLE " +
+				"it. A transfer between two balances is two entries. A withdrawal first moves its amount from " +
+				"AVAILABLE " +
 				"to PENDING_WITHDRAW, and then out." + csvText,
 			Query: kernel.ListParameters(resource.CustomerFilter,
-				kernel.Parameter{Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products, Text: "Only of this product."},
+				kernel.Parameter{
+					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products,
+					Text: "Only of this product.",
+				},
 				resource.MintFilter, resource.ChainFilter),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of entries."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
@@ -340,17 +396,22 @@ func (a *api) routes() []kernel.Route {
 			Method: http.MethodGet, Path: "/customers", Name: "listCustomers", Action: identity.ReadOrganization,
 			Group:   "Customers",
 			Summary: "List customers",
-			Text: "The organization's customers. The first POST /deposit for a customer creates it, or a transfer to it." +
+			Text: "The organization's customers. The first POST /deposit for a customer creates it, or a transfer " +
+				"to it." +
 				csvText,
 			Query: kernel.ListParameters(resource.CustomerFilter,
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: customer.Statuses, Text: "Only in this status."}),
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: customer.Statuses,
+					Text: "Only in this status.",
+				}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of customers."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listCustomers, kernel.ExamplePage(exampleCustomer)),
 			Table:   kernel.ExportTable("customers", customerColumns, a.exportCustomers),
 		},
 		{
-			Method: http.MethodGet, Path: "/customers/{customerId}", Name: "getCustomer", Action: identity.ReadOrganization,
+			Method: http.MethodGet, Path: "/customers/{customerId}", Name: "getCustomer",
+			Action:  identity.ReadOrganization,
 			Group:   "Customers",
 			Summary: "Read a customer", Text: "One customer, by your own id, escaped for a URL.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The customer."}},
@@ -377,7 +438,8 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.FreezeCustomer, Group: "Customers",
 			Summary: "Freeze a customer",
 			Text: "Stops payments from the customer's balances: withdrawals and transfers out are refused with 403 " +
-				"CUSTOMER_FROZEN, and a payment that is not sent yet waits. The service still credits deposits and sends " +
+				"CUSTOMER_FROZEN, and a payment that is not sent yet waits. The service still credits deposits and " +
+				"sends " +
 				"their events. A repeated call changes nothing. The body may be left out.",
 			Optional: true, Retryable: true,
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The customer, now FROZEN."}},
@@ -392,8 +454,10 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.UnfreezeCustomer, Group: "Customers",
 			Summary: "Lift your freeze of a customer",
 			Text: "Lifts the freeze that your organization put on the customer. A freeze by the operator, or by the " +
-				"service after a finality break, is another freeze and stays: the customer is then still FROZEN. If your " +
-				"organization has no freeze on the customer, the call is refused with 403 OPERATOR_ONLY. A repeated call " +
+				"service after a finality break, is another freeze and stays: the customer is then still FROZEN. If " +
+				"your " +
+				"organization has no freeze on the customer, the call is refused with 403 OPERATOR_ONLY. A repeated " +
+				"call " +
 				"changes nothing. The body may be left out.",
 			Optional: true, Retryable: true,
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The customer."}},
@@ -407,7 +471,8 @@ func (a *api) routes() []kernel.Route {
 			Method: http.MethodGet, Path: "/customers/{customerId}/balances", Name: "listCustomerBalances",
 			Action: identity.ReadOrganization, Group: "Customers",
 			Summary: "Read a customer's balances",
-			Text: "One row for each mint of which the customer had a movement. total is available + pendingWithdraw + " +
+			Text: "One row for each mint of which the customer had a movement. total is available + pendingWithdraw " +
+				"+ " +
 				"inSwap; it does not include pendingDeposit and held.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The balances."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
@@ -419,7 +484,8 @@ func (a *api) routes() []kernel.Route {
 			Summary: "Register a webhook endpoint",
 			Text: "The service sends events to this URL from now on, signed with a secret that only this answer " +
 				"shows. Without events, the endpoint receives the seven events of the interface; it receives an " +
-				"extension event only if it names it. With filters, it receives only events of that customer or of that " +
+				"extension event only if it names it. With filters, it receives only events of that customer or of " +
+				"that " +
 				"chain. An organization can have 10 endpoints.",
 			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The endpoint with its secret."}},
 			Faults:  []fault.Code{fault.InvalidState},
@@ -431,7 +497,8 @@ func (a *api) routes() []kernel.Route {
 		{
 			Method: http.MethodGet, Path: "/webhook-endpoints", Name: "listWebhookEndpoints",
 			Action: identity.ReadOrganization, Group: "Webhooks",
-			Summary: "List webhook endpoints", Text: "The webhook endpoints of this organization, without their secrets.",
+			Summary: "List webhook endpoints", Text: "The webhook endpoints of this organization, without their " +
+				"secrets.",
 			Query:   []kernel.Parameter{kernel.OrderParameter, kernel.LimitParameter, kernel.CursorParameter},
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of endpoints."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
@@ -450,9 +517,12 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.ManageWebhooks, Group: "Webhooks",
 			Summary: "Change a webhook endpoint",
 			Text: "Changes the fields that the body has. filters are replaced as a whole, and {} removes them. While " +
-				"the endpoint is PAUSED, its deliveries wait. With ENABLED, which also enables a disabled endpoint, and " +
-				"with another url, all waiting deliveries are due at once, in the order of each resource and with the " +
-				"whole schedule. New events and filters apply to changes from now on; waiting deliveries are still sent. " +
+				"the endpoint is PAUSED, its deliveries wait. With ENABLED, which also enables a disabled endpoint, " +
+				"and " +
+				"with another url, all waiting deliveries are due at once, in the order of each resource and with " +
+				"the " +
+				"whole schedule. New events and filters apply to changes from now on; waiting deliveries are still " +
+				"sent. " +
 				"The service queued nothing for the endpoint while it was disabled: ask for those events with recover.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The endpoint."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
@@ -465,8 +535,10 @@ func (a *api) routes() []kernel.Route {
 			Method: http.MethodPost, Path: "/webhook-endpoints/{endpointId}/rotate-secret", Name: "rotateWebhookSecret",
 			Action: identity.ReplaceWebhookSecret, Group: "Webhooks",
 			Summary: "Give a webhook endpoint a new secret",
-			Text: "Only this answer shows the new secret. From now on every message has a v1 signature by it and, for " +
-				"24 hours, one by the former secret: replace the secret at your receiver in this time. If the answer is " +
+			Text: "Only this answer shows the new secret. From now on every message has a v1 signature by it and, " +
+				"for " +
+				"24 hours, one by the former secret: replace the secret at your receiver in this time. If the " +
+				"answer is " +
 				"lost, call again: each secret signs for 24 hours after its own replacement, at most 4 at once.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The endpoint with its new secret."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -477,12 +549,15 @@ func (a *api) routes() []kernel.Route {
 			Action: identity.ManageWebhooks, Group: "Webhooks",
 			ResultAt: "/webhook-endpoints/{endpointId}/deliveries",
 			Summary:  "Send a sample to a webhook endpoint",
-			Text: "Posts a realistic sample of that type to this endpoint alone, even while it is paused or disabled, " +
-				"and returns the answer if it comes within 15 seconds. The sample has environment TEST and no sequence, " +
+			Text: "Posts a realistic sample of that type to this endpoint alone, even while it is paused or " +
+				"disabled, " +
+				"and returns the answer if it comes within 15 seconds. The sample has environment TEST and no " +
+				"sequence, " +
 				"and describes nothing that happened. The service does not repeat it and does not count it for or " +
 				"against the endpoint; the log of attempts has it.",
-			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The attempt. Look at status: DELIVERED, or FAILED with the error."}},
-			Faults:  []fault.Code{fault.CodeNotFound},
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The attempt. Look at status: DELIVERED, or " +
+				"FAILED with the error."}},
+			Faults: []fault.Code{fault.CodeNotFound},
 			Handler: kernel.HandleBody(a.testEndpoint,
 				TestRequest{Type: "CUSTOMER_DEPOSIT"},
 				exampleAttempt,
@@ -500,7 +575,8 @@ func (a *api) routes() []kernel.Route {
 					Text: "Only attempts with this outcome.",
 				},
 				{Name: "eventId", Kind: kernel.TextParameter, Max: 64, Text: "Only attempts to send this event."},
-				{Name: "type", Kind: kernel.WordParameter, Enum: resource.EventTypes, Text: "Only attempts to send events of this type."},
+				{Name: "type", Kind: kernel.WordParameter, Enum: resource.EventTypes, Text: "Only attempts to send " +
+					"events of this type."},
 				{Name: "since", Kind: kernel.TimeParameter, Text: "Only attempts of this time or later."},
 				kernel.OrderParameter, kernel.LimitParameter, kernel.CursorParameter,
 			},
@@ -514,9 +590,11 @@ func (a *api) routes() []kernel.Route {
 			ResultAt: "/webhook-endpoints/{endpointId}/deliveries",
 			Summary:  "Send a webhook endpoint the events that it missed",
 			Text: "Queues the events since that time again, in their order. With onlyFailed, the default, it queues " +
-				"only events that were never delivered to the endpoint, also because it was disabled or did not exist; " +
+				"only events that were never delivered to the endpoint, also because it was disabled or did not " +
+				"exist; " +
 				"otherwise it queues all events again. The present events and filters of the endpoint decide which " +
-				"events it receives. The job runs after the answer. The same request within ten minutes returns the same " +
+				"events it receives. The job runs after the answer. The same request within ten minutes returns the " +
+				"same " +
 				"job, and an endpoint has one running recovery at a time.",
 			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The job."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -526,12 +604,14 @@ func (a *api) routes() []kernel.Route {
 			),
 		},
 		{
-			Method: http.MethodPost, Path: "/events/{eventId}/resend", Name: "resendEvent", Action: identity.ManageWebhooks,
+			Method: http.MethodPost, Path: "/events/{eventId}/resend", Name: "resendEvent",
+			Action:   identity.ManageWebhooks,
 			Group:    "Webhooks",
 			ResultAt: "/webhook-endpoints/{endpointId}/deliveries",
 			Summary:  "Send an event again",
 			Text: "Sends the same bytes under the same webhook-id again: to the named endpoint, or to every endpoint " +
-				"that receives the event. The same request within five seconds returns the same job, and an event that " +
+				"that receives the event. The same request within five seconds returns the same job, and an event " +
+				"that " +
 				"is already queued is not sent twice.",
 			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The job."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -541,7 +621,8 @@ func (a *api) routes() []kernel.Route {
 			),
 		},
 		{
-			Method: http.MethodGet, Path: "/webhook-jobs/{jobId}", Name: "getWebhookJob", Action: identity.ReadOrganization,
+			Method: http.MethodGet, Path: "/webhook-jobs/{jobId}", Name: "getWebhookJob",
+			Action:  identity.ReadOrganization,
 			Group:   "Webhooks",
 			Summary: "Read the progress of a resend or recovery",
 			Text: "The job is COMPLETED when it has queued everything; pending, delivered and failed count the " +
@@ -565,8 +646,10 @@ func (a *api) routes() []kernel.Route {
 			Group:   "Webhooks",
 			Summary: "Read the event feed",
 			Text: "The bodies of webhooks, byte for byte, in the order of sequence, from after on, for 90 days. " +
-				"Without types the feed has every event and the sequences have no gap, so a consumer can prove that it " +
-				"missed nothing. A first sequence above after + 1 means that older events have left the feed. Continue " +
+				"Without types the feed has every event and the sequences have no gap, so a consumer can prove that " +
+				"it " +
+				"missed nothing. A first sequence above after + 1 means that older events have left the feed. " +
+				"Continue " +
 				"with the last sequence that you have seen.",
 			Query: []kernel.Parameter{
 				{
@@ -593,7 +676,8 @@ func (a *api) routes() []kernel.Route {
 			Text:       "The public keys of the v1a signatures, newest first. A signature by any of them is valid.",
 			NeedsNoKey: true,
 			Answers:    []kernel.Success{{Status: http.StatusOK, Text: "The keys."}},
-			Handler:    kernel.Handle(a.getWebhookKeys, WebhookKeys{Keys: []string{"whpk_MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}),
+			Handler: kernel.Handle(a.getWebhookKeys,
+				WebhookKeys{Keys: []string{"whpk_MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="}}),
 		},
 		kernel.DocumentRoute,
 	}

@@ -95,7 +95,8 @@ func transferFilter(c *call) transfer.Filter {
 func (a *api) exportTransfers(c *call) (kernel.Rows[webhook.Transfer], error) {
 	return func(ctx context.Context, desc bool, row func(webhook.Transfer) error) error {
 		return a.conf.Transfers.ForEach(
-			ctx, c.Caller.OrgID, transferFilter(c), desc, func(t transfer.Transfer) error { return row(wire.Transfer(t)) },
+			ctx, c.Caller.OrgID, transferFilter(c), desc,
+			func(t transfer.Transfer) error { return row(wire.Transfer(t)) },
 		)
 	}, nil
 }

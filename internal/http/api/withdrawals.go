@@ -216,8 +216,9 @@ func (a *api) estimateWithdrawal(c *call, body EstimateRequest) (Estimate, error
 		return Estimate{}, err
 	}
 	shown := Estimate{
-		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID, CustomerCharge: wire.CustomerCharge(e.CustomerCharge),
-		ExpiresAt: webhook.At(e.ExpiresAt),
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID,
+		CustomerCharge: wire.CustomerCharge(e.CustomerCharge),
+		ExpiresAt:      webhook.At(e.ExpiresAt),
 	}
 	if e.NetworkFeeUSD != nil {
 		shown.NetworkFeeUSD = new(e.NetworkFeeUSD.String())
@@ -303,7 +304,10 @@ var withdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 	{Name: "reference", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Reference) }},
 	{Name: "customerId", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.CustomerID) }},
 	{Name: "product", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Product) }},
-	{Name: "whitelistedAddressId", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.WhitelistedAddressID) }},
+	{
+		Name: "whitelistedAddressId",
+		Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.WhitelistedAddressID) },
+	},
 	{Name: "mintId", Cell: func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
 	{Name: "symbol", Cell: func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
 	{Name: "chain", Cell: func(w webhook.Withdrawal) string { return w.Mint.Chain }},
@@ -316,7 +320,10 @@ var withdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 	{Name: "feeMode", Cell: func(w webhook.Withdrawal) string { return w.FeeMode }},
 	{Name: "status", Cell: func(w webhook.Withdrawal) string { return w.Status }},
 	{Name: "chainStatus", Cell: func(w webhook.Withdrawal) string { return w.ChainStatus }},
-	{Name: "requiresApproval", Cell: func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) }},
+	{
+		Name: "requiresApproval",
+		Cell: func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) },
+	},
 	{Name: "approvalReasons", Cell: func(w webhook.Withdrawal) string { return strings.Join(w.ApprovalReasons, " ") }},
 	{Name: "txHash", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.TxHash) }},
 	{Name: "failureReason", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.FailureReason) }},

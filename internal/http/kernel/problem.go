@@ -106,7 +106,8 @@ func (s *server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 			"Repeat this one after the seconds in Retry-After; repeat a payment with the same idempotencyKey.")
 	}
 	if f == nil {
-		if f = newInternalFault(r.Method, err, s.surface.retryAdvice(servedRoute(r))); s.surface.DescribeOutage(err) != "" {
+		if f = newInternalFault(r.Method, err,
+			s.surface.retryAdvice(servedRoute(r))); s.surface.DescribeOutage(err) != "" {
 			f = newUnavailable(r.Method, s.surface.DescribeOutage(err), s.surface.retryAdvice(servedRoute(r)))
 		}
 		s.log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("requestId", RequestID(r)),

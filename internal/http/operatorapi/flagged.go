@@ -44,7 +44,8 @@ func (a *api) rescreenDeposit(c *call) (OwnedDeposit, error) {
 func (a *api) redirectDeposit(c *call, body Redirection) (OwnedDeposit, error) {
 	return a.answerOwnedDeposit(c, func() (deposit.Deposit, error) {
 		return a.conf.Deposits.Redirect(c.Context(), c.PathParam("depositId"), c.Caller.decider(), deposit.Redirection{
-			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference, Note: resource.TextOrEmpty(body.Note),
+			ToAddress: body.ToAddress, Reason: body.Reason, Reference: body.Reference,
+			Note: resource.TextOrEmpty(body.Note),
 		})
 	})
 }
@@ -93,7 +94,8 @@ func (a *api) operatorFlaggedRoutes() []kernel.Route {
 			Text: "Sends the flagged deposit back to the address that it came from. The network fee comes out of a " +
 				"native coin; of SOL the whole amount goes back, except what the network requires to stay on the " +
 				"address. The organization receives CUSTOMER_DEPOSIT_REJECTED once the transfer is final. With " +
-				"sanctioned_reject = \"BLOCK\" in the configuration, a deposit from an address on a sanctions list is " +
+				"sanctioned_reject = \"BLOCK\" in the configuration, a deposit from an address on a sanctions list " +
+				"is " +
 				"refused with 409 REJECT_BLOCKED_SANCTIONS. A deposit without a single sender is refused with 409 " +
 				"INVALID_STATE: redirect it." + resource.DecidedOnceText + " The body may be left out.",
 			Optional: true, Retryable: true,
@@ -109,7 +111,8 @@ func (a *api) operatorFlaggedRoutes() []kernel.Route {
 			Action: identity.RedirectFlaggedDeposit, Group: "Money",
 			Summary: "Redirect a flagged deposit",
 			Text: "Sends the flagged deposit to another address, for a compliance hold or by order of law " +
-				"enforcement, with the reference of the case. The deposit is REDIRECTING until the transfer is final. " +
+				"enforcement, with the reference of the case. The deposit is REDIRECTING until the transfer is " +
+				"final. " +
 				"Then it is REDIRECTED, resolution has the hash, and the organization receives " +
 				"CUSTOMER_DEPOSIT_REDIRECTED." + resource.DecidedOnceText,
 			Retryable: true,
@@ -126,10 +129,12 @@ func (a *api) operatorFlaggedRoutes() []kernel.Route {
 			Summary: "Complete a stuck resolution",
 			Text: "Sends the transfer again, to the same address, after the chain has proven that the previous one " +
 				"failed. While an earlier transaction can still become final, the call is refused with 409 " +
-				"RESOLUTION_IN_PROGRESS, so that nothing is sent twice. For a completed resolution the call returns the " +
+				"RESOLUTION_IN_PROGRESS, so that nothing is sent twice. For a completed resolution the call returns " +
+				"the " +
 				"deposit as it is. The body may be left out.",
 			Optional: true, Retryable: true,
-			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The deposit: REJECTING or REDIRECTING again, or resolved."}},
+			Answers: []kernel.Success{{Status: http.StatusAccepted, Text: "The deposit: REJECTING or REDIRECTING " +
+				"again, or resolved."}},
 			Faults: []fault.Code{
 				fault.CodeNotFound, fault.DepositNotFlagged, fault.InvalidState, fault.ResolutionInProgress,
 			},
@@ -148,7 +153,8 @@ func (a *api) operatorFlaggedRoutes() []kernel.Route {
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The deposit, still FLAGGED."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.DepositNotFlagged, fault.CodeUnavailable},
-			Handler:   kernel.Handle(a.rescreenDeposit, OwnedDeposit{resource.ExampleOrganizationID, exampleRescreened}),
+			Handler: kernel.Handle(a.rescreenDeposit,
+				OwnedDeposit{resource.ExampleOrganizationID, exampleRescreened}),
 		},
 	}
 }
@@ -179,7 +185,8 @@ var (
 var operatorFlaggedFieldDocs = map[string]kernel.FieldDoc{
 	"Redirection.": {Text: "Where a flagged deposit goes, and why."},
 	"Redirection.toAddress": {
-		Text: "An address on the deposit's chain that does not belong to this service.", Example: resource.ExampleHolder,
+		Text:    "An address on the deposit's chain that does not belong to this service.",
+		Example: resource.ExampleHolder,
 	},
 	"Redirection.reason": {Text: "The reason for the redirection.", Enum: redirectReasons},
 	"Redirection.reference": {

@@ -67,10 +67,12 @@ func (a *api) operatorKeyRoutes() []kernel.Route {
 			Method: http.MethodDelete, Path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
 			Name: "revokeOrganizationApiKey", Action: identity.ReplaceOrganizationKey, Group: "Organizations",
 			Summary: "Revoke an organization's API key",
-			Text: "Every request that starts after this answer refuses each value of the key, and the key never works " +
+			Text: "Every request that starts after this answer refuses each value of the key, and the key never " +
+				"works " +
 				"again. Without its main key, key_main, an organization can make no calls until POST " +
 				"/organizations/{organizationId}/api-key/roll makes a new value of it.",
-			Answers: []kernel.Success{{Status: http.StatusNoContent, Text: "The key is revoked: the service refuses it from now " +
+			Answers: []kernel.Success{{Status: http.StatusNoContent, Text: "The key is revoked: the service refuses " +
+				"it from now " +
 				"on."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleEmpty(a.revokeKey),

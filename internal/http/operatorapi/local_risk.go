@@ -127,7 +127,8 @@ func (a *api) localRiskRoutes() []kernel.Route {
 			Summary: "Set what screening answers for an address",
 			Text: "Adds an address to the local list, or replaces its entry: a severity with its details, or an " +
 				"outage alone. From the next screening on, the list answers with this entry on every chain that has " +
-				"addresses of this form. An installation that does not use the list answers 403 FEATURE_DISABLED; a main " +
+				"addresses of this form. An installation that does not use the list answers 403 FEATURE_DISABLED; a " +
+				"main " +
 				"network never uses it. An address that no configured chain can parse is refused with 400 " +
 				"INVALID_ADDRESS.",
 			Retryable: true,
@@ -152,7 +153,8 @@ func (a *api) localRiskRoutes() []kernel.Route {
 			Handler: kernel.Handle(a.listLocalRisk, kernel.ExamplePage(exampleLocalRisk)),
 		},
 		{
-			Method: http.MethodGet, Path: "/local-risk/{address}", Name: "getLocalRisk", Action: identity.ReadInstallation,
+			Method: http.MethodGet, Path: "/local-risk/{address}", Name: "getLocalRisk",
+			Action:  identity.ReadInstallation,
 			Group:   "Screening",
 			Summary: "Read an entry of the local list",
 			Text:    "One entry. For an address without an entry the call answers 404, and screening answers LOW.",

@@ -130,8 +130,8 @@ const pathShownMax = 300
 
 // recordCall records an operator's call in the audit log, whatever its result. A change that the
 // call makes has a row of its own, in the transaction of the change. Rule OP-3.
-func (a *api) recordCall(r *http.Request, by kernel.Caller, rt kernel.Route) error {
-	key, path := by.(caller), r.URL.EscapedPath()
+func (a *api) recordCall(r *http.Request, presented kernel.Caller, rt kernel.Route) error {
+	key, path := presented.(caller), r.URL.EscapedPath()
 	err := a.conf.DB.InSystem(r.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
 			Actor: key.Actor(), Action: "operator.called", ResourceKind: "CALL",
@@ -294,7 +294,8 @@ func (a *api) listAllDeposits(c *call) (kernel.Page[OwnedDeposit], error) {
 	if err != nil {
 		return kernel.Page[OwnedDeposit]{}, err
 	}
-	return kernel.NewPage(c.Request, list, found, func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} }), nil
+	return kernel.NewPage(c.Request, list, found,
+		func(o deposit.OrgDeposit) OwnedDeposit { return OwnedDeposit{o.OrgID, wire.Deposit(o.Deposit)} }), nil
 }
 
 // OwnedWithdrawal is a withdrawal with its organization.

@@ -19,16 +19,20 @@ func (a *api) surface() *kernel.Surface {
 		Title: "Coffer, for its operators", Description: aboutOperators, Page: "Coffer: the operator's interface",
 		Guide: docs.Operator,
 		Routes: slices.Concat(
-			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(), a.whitelistRoutes(),
+			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
+			a.whitelistRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
 		CredentialText: "A key of an operator, made with the command coffer operator key create. It reads every " +
-			"organization and decides what each may do: give it only to the people and programs that run the service. " +
+			"organization and decides what each may do: give it only to the people and programs that run the " +
+			"service. " +
 			"Organizations' calls do not accept it, and these calls do not accept an organization's key.",
 		ForeignKeyPrefix: identity.APIKey,
-		ForeignKeyText: "This is an organization's key, and operators' calls do not accept it. Send an operator's key " +
-			"in x-operator-key. To use this key, send it in x-api-key to the organizations' interface, which has another " +
+		ForeignKeyText: "This is an organization's key, and operators' calls do not accept it. Send an operator's " +
+			"key " +
+			"in x-operator-key. To use this key, send it in x-api-key to the organizations' interface, which has " +
+			"another " +
 			"address.",
 		Admits:       func(p identity.Permission) bool { return p.Operator },
 		CheckAddress: a.checkAddress, Authenticate: a.authenticate, BeforeRead: a.recordCall,
@@ -59,17 +63,21 @@ var problems = map[fault.Code]kernel.ProblemDoc{
 	},
 	fault.IPNotAllowed: {
 		Kind: fault.Forbidden, Text: "the operator's interface accepts no calls from this address",
-		Example: "The operator's interface accepts no calls from this address. Nothing was done. Call from an address in " +
+		Example: "The operator's interface accepts no calls from this address. Nothing was done. Call from an " +
+			"address in " +
 			"operator.allow of the service's configuration.",
 	},
 	fault.CodeNotFound: {
 		Kind: fault.NotFound, Text: "the resource does not exist",
-		Example: "This organization does not exist. Nothing was changed and no money moved. GET /organizations lists the " +
+		Example: "This organization does not exist. Nothing was changed and no money moved. GET /organizations " +
+			"lists the " +
 			"organizations.",
 	},
 	fault.ApprovalRefused: {
-		Kind: fault.Conflict, Text: "an operator cannot approve their own change request, and only they can withdraw it",
-		Example: "The operator who requests a change cannot approve it: another operator has to. Nothing was changed. You " +
+		Kind: fault.Conflict, Text: "an operator cannot approve their own change request, and only they can " +
+			"withdraw it",
+		Example: "The operator who requests a change cannot approve it: another operator has to. Nothing was " +
+			"changed. You " +
 			"can withdraw your request.",
 	},
 	fault.InvalidState: {
@@ -78,18 +86,22 @@ var problems = map[fault.Code]kernel.ProblemDoc{
 	},
 	fault.RateLimited: {
 		Kind: fault.Limited, Text: "more requests than this key may send, or too many wrong keys",
-		Example: "Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 seconds " +
+		Example: "Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 " +
+			"seconds " +
 			"and repeat the request.",
 	},
 	fault.Internal: {
 		Kind: kernel.KindInternal, Text: "an internal error; look the result up before you repeat a write",
-		Example: "An internal error stopped this call. It is not known whether this call took effect. Look up with a GET " +
+		Example: "An internal error stopped this call. It is not known whether this call took effect. Look up with " +
+			"a GET " +
 			"whether it took effect before you repeat it.",
 	},
 	fault.CodeUnavailable: {
-		Kind: fault.Unavailable, Text: "a part of the service is down, and the sentence says which; look the result up " +
+		Kind: fault.Unavailable, Text: "a part of the service is down, and the sentence says which; look the result " +
+			"up " +
 			"before you repeat a write",
-		Example: "The database accepts no writes now, so this call was not finished. Look up with a GET whether it took " +
+		Example: "The database accepts no writes now, so this call was not finished. Look up with a GET whether it " +
+			"took " +
 			"effect before you repeat it.",
 	},
 }
@@ -112,12 +124,14 @@ var operatorGroups = []kernel.Group{
 	{Name: "Freezes", Text: "What is frozen, by whom and why."},
 	{
 		Name: "Four eyes",
-		Text: "Changes that loosen a control and wait for a second operator, if operator.four_eyes in the configuration is " +
+		Text: "Changes that loosen a control and wait for a second operator, if operator.four_eyes in the " +
+			"configuration is " +
 			"on and two operators have keys. A change that tightens a control takes effect at once.",
 	},
 	{
 		Name: "Whitelist",
-		Text: "The addresses that organizations may pay their own money to: an operator adds them, the signer endorses " +
+		Text: "The addresses that organizations may pay their own money to: an operator adds them, the signer " +
+			"endorses " +
 			"them, and they are usable after a cooling-off.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
@@ -134,7 +148,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/organizations", Name: "createOrganization",
 			Action: identity.CreateOrganization, Group: "Organizations",
 			Summary: "Create an organization",
-			Text: "Makes an organization with its first API key, which only this answer shows. The command coffer org " +
+			Text: "Makes an organization with its first API key, which only this answer shows. The command coffer " +
+				"org " +
 				"create --owner adds its people. Until it has a person, its withdrawals that need an approval stay " +
 				"waiting.",
 			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The organization with its key."}},
@@ -144,11 +159,13 @@ func (a *api) operatorRoutes() []kernel.Route {
 			),
 		},
 		{
-			Method: http.MethodGet, Path: "/organizations", Name: "listOrganizations", Action: identity.ReadInstallation,
+			Method: http.MethodGet, Path: "/organizations", Name: "listOrganizations",
+			Action:  identity.ReadInstallation,
 			Group:   "Organizations",
 			Summary: "List organizations", Text: "The organizations that use this service.",
 			Query: kernel.ListParameters(
-				kernel.Parameter{Name: "name", Kind: kernel.TextParameter, Max: 200, Text: "Only the organization with exactly this " +
+				kernel.Parameter{Name: "name", Kind: kernel.TextParameter, Max: 200, Text: "Only the organization " +
+					"with exactly this " +
 					"name."},
 			),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of organizations."}},
@@ -169,7 +186,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			ResultAt: "/organizations/{organizationId}/api-keys",
 			Summary:  "Roll an organization's API key",
 			Text: "Makes a new main API key, which only this answer shows. Every request that starts after this " +
-				"answer refuses the old key, and also an earlier one that still worked in its overlap. If the answer is " +
+				"answer refuses the old key, and also an earlier one that still worked in its overlap. If the " +
+				"answer is " +
 				"lost, roll again.",
 			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The new key."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -190,7 +208,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Action: identity.ChangeSettings, Group: "Organizations",
 			Summary: "Change an organization's settings",
 			Text: "Changes the settings that the body names, all or none, and returns the settings in force. Every " +
-				"request that is decided after this answer follows them. The service stores a setting that unavailable " +
+				"request that is decided after this answer follows them. The service stores a setting that " +
+				"unavailable " +
 				"names and does not apply it yet. If the installation requires four eyes, a change that loosens a " +
 				"control is not in force yet: changeRequests has it, and it waits for a second operator.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The settings."}},
@@ -202,7 +221,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			),
 		},
 		{
-			Method: http.MethodGet, Path: "/organizations/{organizationId}/settings/history", Name: "listSettingsHistory",
+			Method: http.MethodGet, Path: "/organizations/{organizationId}/settings/history",
+			Name:   "listSettingsHistory",
 			Action: identity.ReadInstallation, Group: "Organizations",
 			Summary: "List changes of an organization's settings",
 			Text: "Every change of a setting: the old value, the new value, who changed it and when. The call reads " +
@@ -213,12 +233,17 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Handler: kernel.Handle(a.settingsHistory, kernel.ExamplePage(exampleSettingChange)),
 		},
 		{
-			Method: http.MethodGet, Path: "/change-requests", Name: "listChangeRequests", Action: identity.ReadInstallation,
+			Method: http.MethodGet, Path: "/change-requests", Name: "listChangeRequests",
+			Action:  identity.ReadInstallation,
 			Group:   "Four eyes",
-			Summary: "List change requests", Text: "Change requests that wait for a second operator, and those that have " +
+			Summary: "List change requests", Text: "Change requests that wait for a second operator, and those that " +
+				"have " +
 				"ended.",
 			Query: kernel.ListParameters(organizationFilter,
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: changerequest.Statuses, Text: "Only in this status."}),
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: changerequest.Statuses,
+					Text: "Only in this status.",
+				}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of change requests."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listChanges, kernel.ExamplePage(exampleChange)),
@@ -236,10 +261,12 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Action: identity.ApproveChange, Group: "Four eyes",
 			Summary: "Approve a change request",
 			Text: "Makes the change that another operator requested. The requesting operator cannot approve it, " +
-				"with any key. The call is refused with 409 INVALID_STATE after a decision, after the deadline, and when " +
+				"with any key. The call is refused with 409 INVALID_STATE after a decision, after the deadline, and " +
+				"when " +
 				"the resource has changed since the request.",
 			Retryable: true,
-			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The change request, now APPROVED: the change is in " +
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The change request, now APPROVED: the change " +
+				"is in " +
 				"force."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused, fault.InvalidRequest},
 			Handler: kernel.Handle(a.approveChange, exampleApproved),
@@ -260,18 +287,23 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/deposits", Name: "listDeposits", Action: identity.ReadInstallation,
 			Group:   "Money",
 			Summary: "List deposits of all organizations",
-			Text:    "Deposits to the addresses of customers and organizations, including those that are not final yet.",
+			Text: "Deposits to the addresses of customers and organizations, including those that are not final " +
+				"yet.",
 			Query: kernel.ListParameters(organizationFilter, resource.CustomerFilter,
 				kernel.Parameter{
 					Name: "product", Kind: kernel.WordParameter, Enum: transfer.Products,
 					Text: "Only of this product of an organization.",
 				},
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: resource.DepositStatuses, Text: "Only in this status."},
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: resource.DepositStatuses,
+					Text: "Only in this status.",
+				},
 				resource.FlaggedFilter,
 				resource.MintFilter, resource.ChainFilter, resource.TxHashFilter, resource.AddressFilter),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of deposits."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
-			Handler: kernel.Handle(a.listAllDeposits, kernel.ExamplePage(OwnedDeposit{resource.ExampleOrganizationID, resource.ExampleDeposit})),
+			Handler: kernel.Handle(a.listAllDeposits,
+				kernel.ExamplePage(OwnedDeposit{resource.ExampleOrganizationID, resource.ExampleDeposit})),
 		},
 		{
 			Method: http.MethodGet, Path: "/withdrawals", Name: "listWithdrawals", Action: identity.ReadInstallation,
@@ -279,7 +311,10 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Summary: "List withdrawals of all organizations",
 			Text:    "Withdrawals of customers and of organizations' own balances, finished and unfinished.",
 			Query: kernel.ListParameters(organizationFilter, resource.CustomerFilter, resource.TypeFilter,
-				kernel.Parameter{Name: "status", Kind: kernel.WordParameter, Enum: resource.WithdrawalStatuses, Text: "Only in this status."},
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: resource.WithdrawalStatuses,
+					Text: "Only in this status.",
+				},
 				resource.MintFilter, resource.ChainFilter, resource.TxHashFilter, resource.AddressFilter,
 				kernel.Parameter{
 					Name: "reference", Kind: kernel.TextParameter, Max: 255,
@@ -287,7 +322,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 				}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of withdrawals."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
-			Handler: kernel.Handle(a.listAllWithdrawals, kernel.ExamplePage(OwnedWithdrawal{resource.ExampleOrganizationID, resource.ExampleWithdrawal})),
+			Handler: kernel.Handle(a.listAllWithdrawals,
+				kernel.ExamplePage(OwnedWithdrawal{resource.ExampleOrganizationID, resource.ExampleWithdrawal})),
 		},
 		{
 			Method: http.MethodGet, Path: "/reserves", Name: "getReserves", Action: identity.ReadInstallation,
@@ -295,7 +331,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Summary: "Read reserves and liabilities",
 			Text: "For each mint: what the service's addresses hold by the final blocks that it has read, what it " +
 				"owes to whom, and what of both is in transactions that are not final. All numbers come from one " +
-				"snapshot of the books. The verifier compares this snapshot with the chain at the same block. While it " +
+				"snapshot of the books. The verifier compares this snapshot with the chain at the same block. While " +
+				"it " +
 				"finds a difference, a freeze of scope ALL by VERIFY is in force.",
 			Query:   []kernel.Parameter{organizationFilter},
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The reserves."}},
@@ -306,7 +343,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/freezes", Name: "createFreeze", Action: identity.FreezePayments,
 			Group:   "Freezes",
 			Summary: "Freeze a customer, an organization, a chain or everything",
-			Text: "Stops payments: the service accepts, signs and sends no withdrawal and makes no transfer. It still " +
+			Text: "Stops payments: the service accepts, signs and sends no withdrawal and makes no transfer. It " +
+				"still " +
 				"credits deposits. Transactions that were sent to the network before stay there. If a freeze by an " +
 				"operator with the same scope is in force, the call returns it with its first reason.",
 			Retryable: true,
@@ -329,10 +367,17 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Summary: "List freezes", Text: "Freezes in force and freezes that were lifted.",
 			Query: kernel.ListParameters(
 				kernel.Parameter{
-					Name: "standing", Kind: kernel.FlagParameter, Text: "true: only freezes in force. false: only lifted freezes.",
+					Name: "standing", Kind: kernel.FlagParameter, Text: "true: only freezes in force. false: only " +
+						"lifted freezes.",
 				},
-				kernel.Parameter{Name: "scope", Kind: kernel.WordParameter, Enum: freezeScopes, Text: "Only of this scope."},
-				kernel.Parameter{Name: "source", Kind: kernel.WordParameter, Enum: freezeSources, Text: "Only by this source."},
+				kernel.Parameter{
+					Name: "scope", Kind: kernel.WordParameter, Enum: freezeScopes,
+					Text: "Only of this scope.",
+				},
+				kernel.Parameter{
+					Name: "source", Kind: kernel.WordParameter, Enum: freezeSources,
+					Text: "Only by this source.",
+				},
 				organizationFilter, resource.ChainFilter),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of freezes."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
@@ -342,7 +387,8 @@ func (a *api) operatorRoutes() []kernel.Route {
 			Method: http.MethodDelete, Path: "/freezes/{freezeId}", Name: "liftFreeze", Action: identity.LiftFreeze,
 			Group:   "Freezes",
 			Summary: "Lift a freeze",
-			Text: "Ends one freeze. Other freezes of the same scope stay in force. Only the organization can lift its " +
+			Text: "Ends one freeze. Other freezes of the same scope stay in force. Only the organization can lift " +
+				"its " +
 				"own freeze. A freeze after a finality break can be lifted once the break is settled: until then 409 " +
 				"says what is open.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The freeze, now lifted."}},
@@ -364,13 +410,19 @@ var (
 		ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true,
 		CustomerFeeDayUSD: new("50"), ChargeCustomerCosts: "NONE",
-		Unavailable: kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{}, UpdatedAt: resource.ExampleAt,
+		Unavailable: kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		UpdatedAt: resource.ExampleAt,
 	}
 	exampleChange = ChangeRequest{
-		ChangeRequestID: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: resource.ExampleOrganizationID, Kind: "SETTINGS",
+		ChangeRequestID: "chg_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: resource.ExampleOrganizationID,
+		Kind:   "SETTINGS",
 		Status: "PENDING",
 		Changes: []ChangedValue{
-			{"customerWithdrawUsdThreshold", kernel.AnyValue{RawMessage: []byte(`"10000"`)}, kernel.AnyValue{RawMessage: []byte(`"20000"`)}},
+			{
+				"customerWithdrawUsdThreshold",
+				kernel.AnyValue{RawMessage: []byte(`"10000"`)},
+				kernel.AnyValue{RawMessage: []byte(`"20000"`)},
+			},
 		},
 		RequestedBy: ActingOperator{"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", new("ann")}, CreatedAt: resource.ExampleAt,
 		ExpiresAt: resource.ExampleAt,
@@ -387,13 +439,15 @@ var (
 		return r
 	}()
 	exampleSettingChange = SettingChange{
-		Setting: "customerWithdrawUsdThreshold", From: kernel.AnyValue{RawMessage: []byte(`null`)}, To: kernel.AnyValue{RawMessage: []byte(`"10000"`)},
+		Setting: "customerWithdrawUsdThreshold", From: kernel.AnyValue{RawMessage: []byte(`null`)},
+		To:        kernel.AnyValue{RawMessage: []byte(`"10000"`)},
 		ChangedBy: Changer{"OPERATOR", "opk_01J9ZW3M8Q4S5T6V7W8X9YZABC", new("ann")}, ChangedAt: resource.ExampleAt,
 	}
 	exampleFreeze = Freeze{
-		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER", OrganizationID: new(resource.ExampleOrganizationID),
-		CustomerID: new("user_42"),
-		Source:     "OPERATOR", Reason: "Asked for by the police, case 77.", CreatedAt: resource.ExampleAt,
+		FreezeID: "frz_01J9ZW3M8Q4S5T6V7W8X9YZABC", Scope: "CUSTOMER",
+		OrganizationID: new(resource.ExampleOrganizationID),
+		CustomerID:     new("user_42"),
+		Source:         "OPERATOR", Reason: "Asked for by the police, case 77.", CreatedAt: resource.ExampleAt,
 	}
 	exampleLifted = func() Freeze {
 		f := exampleFreeze
@@ -449,7 +503,8 @@ var operatorFieldDocs = map[string]kernel.FieldDoc{
 			"screening.", Enum: resource.Severities,
 	},
 	"screeningUsdThreshold": {
-		Text: "The service screens deposits above this many dollars; null for no screening.", Pattern: resource.DecimalPattern,
+		Text:    "The service screens deposits above this many dollars; null for no screening.",
+		Pattern: resource.DecimalPattern,
 	},
 	"customerWithdrawUsdThreshold": {
 		Text: "Customers' withdrawals strictly above this many dollars wait for an approval; null: no withdrawal " +

@@ -56,8 +56,9 @@ func showWhitelisted(address whitelist.Entry, current time.Time) WhitelistedAddr
 		WhitelistedAddressID: &address.ID, OrganizationID: address.OrgID, Chain: string(address.Chain),
 		Address: string(address.Address), Label: address.Label,
 		Status: string(address.Status(current)), UsableFrom: new(webhook.At(address.UsableFrom)),
-		RefusedBecause: resource.OptionalText(address.Refusal), ChangeRequestID: resource.OptionalText(address.ChangeID),
-		CreatedAt: webhook.At(address.CreatedAt), CreatedBy: address.CreatedBy,
+		RefusedBecause:  resource.OptionalText(address.Refusal),
+		ChangeRequestID: resource.OptionalText(address.ChangeID),
+		CreatedAt:       webhook.At(address.CreatedAt), CreatedBy: address.CreatedBy,
 		RemovedAt: webhook.AtOrNil(address.RemovedAt), RemovedBy: resource.OptionalText(address.RemovedBy),
 	}
 }
@@ -186,12 +187,16 @@ func (a *api) whitelistRoutes() []kernel.Route {
 			Name: "addWhitelistedAddress", Action: identity.AddWhitelistEntry, Group: "Whitelist",
 			Summary: "Add an address to an organization's whitelist",
 			Text: "Adds an address that the organization may pay its own money to. The entry is COOLING_OFF until " +
-				"usableFrom; the signer endorses it and does not pay it earlier. An address that a withdrawal could not " +
-				"pay is refused. If the installation requires four eyes, the answer is AWAITING_APPROVAL without an id: " +
-				"nothing is added until another operator approves changeRequestId, and the cooling-off starts then. If " +
+				"usableFrom; the signer endorses it and does not pay it earlier. An address that a withdrawal could " +
+				"not " +
+				"pay is refused. If the installation requires four eyes, the answer is AWAITING_APPROVAL without an " +
+				"id: " +
+				"nothing is added until another operator approves changeRequestId, and the cooling-off starts then. " +
+				"If " +
 				"the answer is lost, call again: an address that has an entry is refused with 409 INVALID_STATE, and " +
 				"details has its id.",
-			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The entry, or the change request that waits for a second operator."}},
+			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The entry, or the change request that " +
+				"waits for a second operator."}},
 			Faults: []fault.Code{
 				fault.CodeNotFound, fault.InvalidAddress, fault.DestinationNotAllowed, fault.InvalidState,
 				fault.ApprovalRefused,
@@ -209,7 +214,8 @@ func (a *api) whitelistRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/organizations/{organizationId}/whitelisted-addresses",
 			Name: "listWhitelistedAddresses", Action: identity.ReadInstallation, Group: "Whitelist",
 			Summary: "List an organization's whitelist",
-			Text: "Every entry, including removed ones. An entry is REFUSED when its row differs from what the signer " +
+			Text: "Every entry, including removed ones. An entry is REFUSED when its row differs from what the " +
+				"signer " +
 				"endorsed, or when the signer does not know it any more: look at the log at once.",
 			Query:   []kernel.Parameter{kernel.OrderParameter, kernel.LimitParameter, kernel.CursorParameter},
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of addresses."}},
@@ -217,10 +223,12 @@ func (a *api) whitelistRoutes() []kernel.Route {
 			Handler: kernel.Handle(a.listWhitelisted, kernel.ExamplePage(exampleWhitelisted)),
 		},
 		{
-			Method: http.MethodDelete, Path: "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}",
-			Name: "removeWhitelistedAddress", Action: identity.RemoveWhitelistEntry, Group: "Whitelist",
+			Method: http.MethodDelete,
+			Path:   "/organizations/{organizationId}/whitelisted-addresses/{whitelistedAddressId}",
+			Name:   "removeWhitelistedAddress", Action: identity.RemoveWhitelistEntry, Group: "Whitelist",
 			Summary: "Remove an address from an organization's whitelist",
-			Text: "From this answer on no withdrawal can choose the address, and the signer does not pay it, not even " +
+			Text: "From this answer on no withdrawal can choose the address, and the signer does not pay it, not " +
+				"even " +
 				"for a withdrawal that was accepted before and is not signed yet. No second operator is needed. A " +
 				"repeated call changes nothing. To use the address later, add it again.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The entry, now REMOVED."}},

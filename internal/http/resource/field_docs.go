@@ -626,124 +626,128 @@ const nothingHeld = " Nothing was held and nothing was sent."
 
 var Problems = map[fault.Code]kernel.ProblemDoc{
 	fault.InvalidJSON: {
-		Kind: fault.Invalid, Text: "the body is not one JSON document in UTF-8, or has the same name twice", Param: "",
-		Example: "The body is not one JSON document in UTF-8: there is an error at byte 12." + NothingWritten + " Correct it.",
-		Extra:   nil,
+		Kind: fault.Invalid, Text: "the body is not one JSON document in UTF-8, or has the same name twice",
+		Example: "The body is not one JSON document in UTF-8: there is an error at byte 12." + NothingWritten +
+			" Correct it.",
+		Extra: nil,
 	},
 	fault.InvalidRequest: {
 		Kind: fault.Invalid, Text: "a field or parameter is missing or has an impossible value", Param: "mintId",
-		Example: "The field mintId is missing." + NothingWritten + " Add it.", Extra: nil,
+		Example: "The field mintId is missing." + NothingWritten + " Add it.",
 	},
 	fault.UnknownField: {
 		Kind: fault.Invalid, Text: "a field or query parameter is not known here", Param: "requireAproval",
-		Example: "The field \"requireAproval\" is not known here." + NothingWritten + " Did you mean requireApproval?", Extra: nil,
+		Example: "The field \"requireAproval\" is not known here." + NothingWritten + " Did you mean " +
+			"requireApproval?",
 	},
 	fault.InvalidAmount: {
-		Kind: fault.Invalid, Text: "the amount is not in canonical form, is zero, or has too many decimals", Param: "amount",
-		Example: "Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic units, or set " +
+		Kind: fault.Invalid, Text: "the amount is not in canonical form, is zero, or has too many decimals",
+		Param: "amount",
+		Example: "Without useDecimal the amount is a whole number of atomic units and has no point. Send atomic " +
+			"units, or set " +
 			"useDecimal to true." + nothingHeld,
-		Extra: nil,
 	},
 	fault.AmountBelowMinimum: {
 		Kind: fault.Invalid, Text: "the amount is below the mint's minimum", Param: "amount",
 		Example: "The smallest withdrawal of USDC is 1000000 atomic units (1 USDC)." + nothingHeld +
 			" Ask for at least this amount.",
-		Extra: nil,
 	},
 	fault.InvalidAddress: {
 		Kind: fault.Invalid, Text: "the destination is not an address on the mint's chain", Param: "toAddress",
 		Example: "This is not an address on ETHEREUM: its checksum is " +
 			"wrong." + nothingHeld + " Check toAddress with your customer.",
-		Extra: nil,
 	},
 	fault.MintNotFound: {
 		Kind: fault.Invalid, Text: "the mint does not exist", Param: "mintId",
-		Example: "Mint 99 does not exist." + nothingHeld + " GET /mints lists the mints.", Extra: nil,
+		Example: "Mint 99 does not exist." + nothingHeld + " GET /mints lists the mints.",
 	},
 	fault.InvalidCursor: {
-		Kind: fault.Invalid, Text: "the cursor belongs to another list, order or filter, or was changed", Param: "cursor",
-		Example: "This cursor does not belong to this list: start again without a cursor.", Extra: nil,
+		Kind: fault.Invalid, Text: "the cursor belongs to another list, order or filter, or was changed",
+		Param:   "cursor",
+		Example: "This cursor does not belong to this list: start again without a cursor.",
 	},
 	fault.IdempotencyKeyMismatch: {
 		Kind: fault.Invalid, Text: "the body and the header give different keys", Param: "idempotencyKey",
-		Example: "The request gives two different idempotency keys." + NothingWritten + " Send one.", Extra: nil,
+		Example: "The request gives two different idempotency keys." + NothingWritten + " Send one.",
 	},
 	fault.SameAccount: {
 		Kind: fault.Invalid, Text: "both sides of the transfer are the same balance", Param: "to",
-		Example: "The transfer goes from a balance to itself." + NothingWritten + " Give two different ones.", Extra: nil,
+		Example: "The transfer goes from a balance to itself." + NothingWritten + " Give two different ones.",
 	},
 	fault.CodeUnauthorized: {
 		Kind: fault.Unauthorized,
-		Text: "the key is missing, malformed, unknown, rolled, expired or deleted; the answer says nothing about earlier " +
-			"attempts", Param: "",
-		Example: "The x-api-key header does not carry a valid key. This request did nothing; the answer says nothing about " +
+		Text: "the key is missing, malformed, unknown, rolled, expired or deleted; the answer says nothing about " +
+			"earlier " +
+			"attempts",
+		Example: "The x-api-key header does not carry a valid key. This request did nothing; the answer says " +
+			"nothing about " +
 			"earlier attempts.",
-		Extra: nil,
 	},
 	fault.IPNotAllowed: {
 		Kind: fault.Forbidden,
-		Text: "the organization has an IP list, and the request came from another address; the answer says nothing about " +
+		Text: "the organization has an IP list, and the request came from another address; the answer says nothing " +
+			"about " +
 			"earlier attempts",
-		Param: "",
-		Example: "The organization does not allow this key from the address of the request. This request did nothing, and " +
+		Example: "The organization does not allow this key from the address of the request. This request did " +
+			"nothing, and " +
 			"this answer says nothing about any other request. Call from an address on your organization's list.",
-		Extra: nil,
 	},
 	fault.ScopeMissing: {
 		Kind: fault.Forbidden,
-		Text: "the API key does not have the scope that the call needs, or the person does not have the role; the answer " +
+		Text: "the API key does not have the scope that the call needs, or the person does not have the role; the " +
+			"answer " +
 			"says nothing about earlier attempts",
-		Param: "",
-		Example: "This API key has the scope READ, and this call needs FULL. This request did nothing, and no money moved. " +
+		Example: "This API key has the scope READ, and this call needs FULL. This request did nothing, and no money " +
+			"moved. " +
 			"Call with a key that has the scope.",
-		Extra: nil,
 	},
 	fault.CustomerFrozen: {
 		Kind: fault.Forbidden, Text: "the customer is frozen", Param: "customerId",
 		Example: "This customer is frozen, so no money can leave the balance." + nothingHeld +
 			" The party that froze the customer has to lift the freeze first.",
-		Extra: nil,
 	},
 	fault.OperatorOnly: {
-		Kind: fault.Forbidden, Text: "only the operator of this service may do this", Param: "",
+		Kind: fault.Forbidden, Text: "only the operator of this service may do this",
 		Example: "Your organization did not freeze this customer, so your organization cannot lift the " +
 			"freeze." + NothingWritten +
 			" Ask the operator of this service.",
-		Extra: nil,
 	},
 	fault.OrganizationFrozen: {
-		Kind: fault.Forbidden, Text: "the organization is frozen", Param: "",
+		Kind: fault.Forbidden, Text: "the organization is frozen",
 		Example: "Your organization is frozen, so no money can leave its balances." + nothingHeld +
 			" Ask the operator of this service.",
-		Extra: nil,
 	},
 	fault.CodeNotFound: {
-		Kind: fault.NotFound, Text: "your organization does not have this resource", Param: "",
-		Example: "Your organization has nothing with this id. No money was moved.", Extra: nil,
+		Kind: fault.NotFound, Text: "your organization does not have this resource",
+		Example: "Your organization has nothing with this id. No money was moved.",
 	},
 	fault.NotAcceptable: {
-		Kind: fault.Invalid, Text: "the request asks for text/csv, and this call answers in JSON only", Param: "",
-		Example: "This call returns JSON only, not a table. The call only reads, so nothing was changed. Leave the header " +
+		Kind: fault.Invalid, Text: "the request asks for text/csv, and this call answers in JSON only",
+		Example: "This call returns JSON only, not a table. The call only reads, so nothing was changed. Leave the " +
+			"header " +
 			"Accept out, or send Accept: application/json.",
-		Extra: nil,
 	},
 	fault.BodyTooLarge: {
-		Kind: fault.Invalid, Text: "the body is larger than 64 KB", Param: "",
-		Example: "The body is larger than 65536 bytes." + NothingWritten + " Send a smaller body.", Extra: nil,
+		Kind: fault.Invalid, Text: "the body is larger than 64 KB",
+		Example: "The body is larger than 65536 bytes." + NothingWritten + " Send a smaller body.",
 	},
 	fault.UnsupportedMediaType: {
-		Kind: fault.Invalid, Text: "the body is not sent as application/json", Param: "",
-		Example: "The body has to be JSON, sent with Content-Type: application/json." + NothingWritten + " Send it in this " +
-			"form.", Extra: nil,
+		Kind: fault.Invalid, Text: "the body is not sent as application/json",
+		Example: "The body has to be JSON, sent with Content-Type: application/json." + NothingWritten +
+			" Send it in this " +
+			"form.",
 	},
 	fault.IdempotencyConflict: {
 		Kind: fault.Conflict, Text: "the key belongs to a request with other parameters", Param: "idempotencyKey",
-		Example: "This idempotencyKey belongs to another withdrawal." + nothingHeld + " Use a new key for a new payment.",
-		Extra:   map[string]any{"existingId": exampleWithdrawalID},
+		Example: "This idempotencyKey belongs to another withdrawal." + nothingHeld + " Use a new key for a new " +
+			"payment.",
+		Extra: map[string]any{"existingId": exampleWithdrawalID},
 	},
 	fault.InvalidState: {
-		Kind: fault.Conflict, Text: "the resource is in a state that does not allow the call; the sentence says in which", Param: "",
-		Example: "Only a withdrawal that is AWAITING_APPROVAL can be cancelled, and this one is PROCESSING. This call changed " +
+		Kind: fault.Conflict, Text: "the resource is in a state that does not allow the call; the sentence says in " +
+			"which",
+		Example: "Only a withdrawal that is AWAITING_APPROVAL can be cancelled, and this one is PROCESSING. This " +
+			"call changed " +
 			"nothing and moved no money.",
 		Extra: map[string]any{"currentStatus": "PROCESSING"},
 	},
@@ -752,7 +756,6 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"known", Param: "amount",
 		Example: "The customer's available balance is smaller than the amount." + nothingHeld +
 			" Ask for less, or wait for a deposit.",
-		Extra: nil,
 	},
 	fault.DestinationNotAllowed: {
 		Kind:  fault.Unprocessable,
@@ -761,15 +764,15 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Withdrawals to this address are not allowed: its key has no holder, so the money would be " +
 			"lost." + nothingHeld +
 			" Give an address of your customer's own.",
-		Extra: nil,
 	},
 	fault.DepositsSuspended: {
-		Kind:  fault.Unprocessable,
-		Text:  "the mint or its chain is stopped now: the service gives out no addresses and decides no flagged deposit",
+		Kind: fault.Unprocessable,
+		Text: "the mint or its chain is stopped now: the service gives out no addresses and decides no flagged " +
+			"deposit",
 		Param: "mintId",
-		Example: "Deposits of this mint are switched off. No address was given out and no money moved. Ask the operator of " +
+		Example: "Deposits of this mint are switched off. No address was given out and no money moved. Ask the " +
+			"operator of " +
 			"this service.",
-		Extra: nil,
 	},
 	fault.WithdrawalsSuspended: {
 		Kind: fault.Unprocessable, Text: "withdrawals of this mint are stopped now", Param: "mintId",
@@ -777,44 +780,50 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Extra:   nil,
 	},
 	fault.DepositNotFlagged: {
-		Kind: fault.Conflict, Text: "the deposit is not flagged, or not any more; currentStatus has its status", Param: "",
+		Kind: fault.Conflict, Text: "the deposit is not flagged, or not any more; currentStatus has its status",
 		Example: "This deposit is resolved: it is CREDITED. Nothing was changed.",
 		Extra:   map[string]any{"currentStatus": "CREDITED"},
 	},
 	fault.ResolutionInProgress: {
-		Kind: fault.Conflict, Text: "another decision was first, and the service may still be carrying it out", Param: "",
-		Example: "The service is carrying out another decision about this deposit: it is REJECTING. This decision changed " +
+		Kind: fault.Conflict, Text: "another decision was first, and the service may still be carrying it out",
+		Example: "The service is carrying out another decision about this deposit: it is REJECTING. This decision " +
+			"changed " +
 			"nothing.",
 		Extra: map[string]any{"currentStatus": "REJECTING"},
 	},
 	fault.ResolutionStuckCode: {
-		Kind: fault.Conflict, Text: "the deposit was decided, and its transfer failed; the operator completes it", Param: "",
-		Example: "This deposit was decided, and its transfer failed. The operator of this service can complete it. Nothing " +
+		Kind: fault.Conflict, Text: "the deposit was decided, and its transfer failed; the operator completes it",
+		Example: "This deposit was decided, and its transfer failed. The operator of this service can complete it. " +
+			"Nothing " +
 			"was changed.",
 		Extra: map[string]any{"currentStatus": "RESOLUTION_STUCK"},
 	},
 	fault.RejectBlockedSanctions: {
-		Kind: fault.Conflict, Text: "the sender is on a sanctions list, and the installation sends nothing back to it", Param: "",
-		Example: "The sender is on a sanctions list, and this installation sends nothing back to it. Nothing was decided, and " +
+		Kind: fault.Conflict, Text: "the sender is on a sanctions list, and the installation sends nothing back to " +
+			"it",
+		Example: "The sender is on a sanctions list, and this installation sends nothing back to it. Nothing was " +
+			"decided, and " +
 			"the deposit is still flagged. The operator of this service can redirect it.",
 		Extra: map[string]any{"currentStatus": "FLAGGED"},
 	},
 	fault.InsufficientGas: {
-		Kind: fault.Unprocessable, Text: "the deposit is smaller than the network fee for sending it; the service records the " +
-			"attempt", Param: "",
-		Example: "This deposit is smaller than the network fee for sending it, 21000000000000 units. The attempt is recorded, " +
+		Kind: fault.Unprocessable, Text: "the deposit is smaller than the network fee for sending it; the service " +
+			"records the " +
+			"attempt",
+		Example: "This deposit is smaller than the network fee for sending it, 21000000000000 units. The attempt is " +
+			"recorded, " +
 			"no money moved, and the deposit is still flagged.",
-		Extra: nil,
 	},
 	fault.FeatureDisabled: {
-		Kind: fault.Forbidden, Text: "the feature is switched off here", Param: "",
-		Example: "This installation does not use the local list, so an entry would have no effect. Nothing was changed and no " +
+		Kind: fault.Forbidden, Text: "the feature is switched off here",
+		Example: "This installation does not use the local list, so an entry would have no effect. Nothing was " +
+			"changed and no " +
 			"money moved.",
-		Extra: nil,
 	},
 	fault.WithdrawalRiskBlocked: {
-		Kind: fault.Blocked, Text: "risk screening refuses the destination: no amount is held, and withdrawalId names the " +
-			"record", Param: "",
+		Kind: fault.Blocked, Text: "risk screening refuses the destination: no amount is held, and withdrawalId " +
+			"names the " +
+			"record",
 		Example: "Withdrawal blocked by risk screening." + nothingHeld +
 			" A repeated request with this destination gets the same answer: ask your customer for another address, " +
 			"or ask the operator of this service.",
@@ -827,26 +836,26 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Kind: fault.Limited,
 		Text: "more requests than this organization may send, or too many wrong keys; the answer says nothing about " +
 			"earlier attempts",
-		Param: "",
-		Example: "Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 seconds and " +
+		Example: "Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 " +
+			"seconds and " +
 			"repeat the request; repeat a withdrawal with the same idempotencyKey.",
-		Extra: nil,
 	},
 	fault.Internal: {
-		Kind: kernel.KindInternal, Text: "an internal error; a GET changed nothing, and error says how to find out whether a write took " +
-			"effect", Param: "",
-		Example: "An internal error stopped this call. It is not known whether this call took effect. Repeat the request " +
+		Kind: kernel.KindInternal, Text: "an internal error; a GET changed nothing, and error says how to find out " +
+			"whether a write took " +
+			"effect",
+		Example: "An internal error stopped this call. It is not known whether this call took effect. Repeat the " +
+			"request " +
 			"with the " +
 			"same idempotencyKey: it takes effect at most once, and the answer shows the result.",
-		Extra: nil,
 	},
 	fault.CodeUnavailable: {
 		Kind: fault.Unavailable,
-		Text: "a part of the service is down, and the sentence says which; a GET changed nothing, and error says how to " +
+		Text: "a part of the service is down, and the sentence says which; a GET changed nothing, and error says " +
+			"how to " +
 			"find out whether a write took effect",
-		Param: "",
-		Example: "The database has no space left on its disk, so this call was not finished. Repeat the request with the same " +
+		Example: "The database has no space left on its disk, so this call was not finished. Repeat the request " +
+			"with the same " +
 			"idempotencyKey: it takes effect at most once, and the answer shows the result.",
-		Extra: nil,
 	},
 }

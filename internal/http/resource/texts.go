@@ -25,16 +25,16 @@ var SchemaNames = map[reflect.Type]string{reflect.TypeFor[webhook.Mint](): "Embe
 
 // WithFieldDocs joins the texts of a surface with those that all surfaces share. A surface's own
 // text takes precedence.
-func WithFieldDocs(own ...map[string]kernel.FieldDoc) map[string]kernel.FieldDoc {
-	all := maps.Clone(FieldDocs)
-	maps.Copy(all, kernel.MergeMaps(own...))
-	return all
+func WithFieldDocs(texts ...map[string]kernel.FieldDoc) map[string]kernel.FieldDoc {
+	joined := maps.Clone(FieldDocs)
+	maps.Copy(joined, kernel.MergeMaps(texts...))
+	return joined
 }
 
 // WithProblems joins the texts of a surface about refusals with those that all surfaces share. A
 // surface's own text takes precedence.
-func WithProblems(own map[fault.Code]kernel.ProblemDoc) map[fault.Code]kernel.ProblemDoc {
-	all := maps.Clone(Problems)
-	maps.Copy(all, own)
-	return all
+func WithProblems(texts map[fault.Code]kernel.ProblemDoc) map[fault.Code]kernel.ProblemDoc {
+	joined := maps.Clone(Problems)
+	maps.Copy(joined, texts)
+	return joined
 }

@@ -1,3 +1,6 @@
+// Package resource has what several surfaces show and take: bodies of requests and answers, filters,
+// examples, and the texts of their documents and refusals. A body that only one surface has is in
+// that surface. It decides nothing and writes nothing.
 package resource
 
 import (
@@ -71,16 +74,25 @@ func OptionalText(s string) *string {
 
 var (
 	CustomerFilter = kernel.Parameter{
-		Name: "customerId", Kind: kernel.TextParameter, Max: 128, Text: "Only of this customer, compared byte for byte.",
+		Name: "customerId", Kind: kernel.TextParameter, Max: 128, Text: "Only of this customer, compared byte for " +
+			"byte.",
 	}
 
-	MintFilter = kernel.Parameter{Name: "mintId", Kind: kernel.NumberParameter, Max: math.MaxInt32, Text: "Only of this mint."}
+	MintFilter = kernel.Parameter{
+		Name: "mintId", Kind: kernel.NumberParameter, Max: math.MaxInt32,
+		Text: "Only of this mint.",
+	}
 
-	ChainFilter = kernel.Parameter{Name: "chain", Kind: kernel.WordParameter, Enum: ChainNames, Text: "Only on this chain."}
+	ChainFilter = kernel.Parameter{
+		Name: "chain", Kind: kernel.WordParameter, Enum: ChainNames,
+		Text: "Only on this chain.",
+	}
 
-	TxHashFilter = kernel.Parameter{Name: "txHash", Kind: kernel.TextParameter, Max: 128, Text: "Only of this transaction."}
+	TxHashFilter = kernel.Parameter{Name: "txHash", Kind: kernel.TextParameter, Max: 128, Text: "Only of this " +
+		"transaction."}
 
-	AddressFilter = kernel.Parameter{Name: "address", Kind: kernel.TextParameter, Max: 128, Text: "Only of this address."}
+	AddressFilter = kernel.Parameter{Name: "address", Kind: kernel.TextParameter, Max: 128, Text: "Only of this " +
+		"address."}
 
 	TypeFilter = kernel.Parameter{
 		Name: "type", Kind: kernel.WordParameter, Enum: withdrawalTypes,

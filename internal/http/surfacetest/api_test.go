@@ -539,7 +539,9 @@ func TestABrowserIsLedToThePages(t *testing.T) {
 		if got := s.raw(tenant{}, "GET", "/", "Accept", "*/*"); got.status != 404 || got.text("code") != "NOT_FOUND" {
 			t.Errorf("a program: got %d %s, want 404", got.status, got.raw)
 		}
-		for _, path := range []string{"/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + kernel.Renderer} {
+		for _, path := range []string{
+			"/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + kernel.Renderer,
+		} {
 			if got := s.raw(tenant{}, "HEAD", path); got.status != 200 || got.header.Get("Content-Type") == "" ||
 				len(got.raw) > 0 {
 				t.Errorf("HEAD %s: got %d %v, want 200 and no body", path, got.status, got.header)

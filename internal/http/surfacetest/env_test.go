@@ -309,7 +309,8 @@ func (h *testEnv) call(who tenant, method, path string, body any, headers ...str
 			h.t.Fatal(err)
 		}
 	}
-	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+kernel.PathPrefix+path, bytes.NewReader(raw))
+	url := h.server.URL + kernel.PathPrefix + path
+	r, err := http.NewRequestWithContext(h.t.Context(), method, url, bytes.NewReader(raw))
 	if err != nil {
 		h.t.Fatal(err)
 	}

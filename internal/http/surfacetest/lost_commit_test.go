@@ -374,7 +374,8 @@ func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, "/v1/says", nil)
 	answering(p.db, io.Discard, kernel.Route{
 		Method: http.MethodPost, Path: "/says", Handler: kernel.Handle(
-			func(*kernel.Call[kernel.Caller]) (webhook.Withdrawal, error) { return wire.Withdrawal(w), err }, webhook.Withdrawal{},
+			func(*kernel.Call[kernel.Caller]) (webhook.Withdrawal, error) { return wire.Withdrawal(w), err },
+			webhook.Withdrawal{},
 		),
 	}).ServeHTTP(recorder, r)
 	out := reply{status: recorder.Code, raw: recorder.Body.Bytes()}

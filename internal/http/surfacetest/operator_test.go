@@ -157,7 +157,9 @@ func TestOperatorsAreTakenFromTheirListAlone(t *testing.T) {
 	}
 	behind.wantRefusal("without a forwarded address", behind.call(o.ann, "GET", "/organizations", nil), 403, "IP_NOT_ALLOWED",
 		"")
-	pages := []string{"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + kernel.Renderer}
+	pages := []string{
+		"/openapi.json", "/docs", "/docs/", "/docs/openapi.json", "/docs/start.js", "/docs/" + kernel.Renderer,
+	}
 	// An IPv4 address in the form of IPv6 is the same address.
 	handler := operatorapi.New(
 		operatorapi.Config{DB: o.db, AllowedPrefixes: here, CursorKey: []byte("k"), Log: newLogger(o.logs)},

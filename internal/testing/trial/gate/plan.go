@@ -102,7 +102,8 @@ const processReason = "The service runs in processes of their own, as it is ship
 
 // longFirst are the folders of the packages whose tests take longest. They begin first.
 var longFirst = []string{
-	"internal/cli", "internal/http/surfacetest", "internal/verify", "internal/localworld", "internal/testing/trial/crashes",
+	"internal/cli", "internal/http/surfacetest", "internal/verify", "internal/localworld",
+	"internal/testing/trial/crashes",
 	"internal/deposit", "internal/service", "internal/app", "internal/testing/trial/flagged",
 	"internal/testing/trial/integrate",
 	"internal/testing/trial/nonceaccounts",
