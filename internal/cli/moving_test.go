@@ -64,7 +64,7 @@ func TestEveryCommandThatMovesMoneyIsPlayedWithALostCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	played, err := os.ReadFile("../api/lost_commit_test.go")
+	played, err := os.ReadFile("../http/surfacetest/lost_commit_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}

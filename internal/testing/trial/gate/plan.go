@@ -38,11 +38,6 @@ type selection struct {
 // the tests that start goroutines are.
 var selections = []selection{
 	{
-		dir: "internal/http/surfacetest",
-		reason: "It starts no goroutine and guards limits and caches by locks. A test that makes one call after " +
-			"the other leaves the guards nothing to guard; those that make calls at once are raced.",
-	},
-	{
 		dir: "internal/cli",
 		reason: "One command starts a goroutine, which writes the terminal's lines; its test does too and is raced. " +
 			"The service that the other tests run is raced in internal/app and in the packages of its parts.",
