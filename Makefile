@@ -75,13 +75,13 @@ generate: ## write generated files anew (the local chain's contracts, the first 
 	@scripts/setup --generate
 	@node localchain/compile.js
 	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./migrations
-	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/verify ./internal/api
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/verify ./internal/http/surfacetest
 	@$(TOOL) gofumpt -w .
 
 .PHONY: approve
 approve: ## take the API documents as they are now for those that clients are made for, breaking changes included
-	@COFFER_APPROVE=1 go test -count=1 -run '^TestNoClientIsBroken$$' ./internal/api
-	@git diff --stat -- 'internal/api/*.released.json'
+	@COFFER_APPROVE=1 go test -count=1 -run '^TestNoClientIsBroken$$' ./internal/http/surfacetest
+	@git diff --stat -- 'internal/http/*/*.released.json'
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

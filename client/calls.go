@@ -1,4 +1,4 @@
-// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.
+// Code generated from internal/http/api/openapi.json by make generate. DO NOT EDIT.
 
 package client
 

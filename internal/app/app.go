@@ -19,9 +19,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/http/api"
+	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -392,7 +393,7 @@ func (a *App) wireAPI() error {
 		if err != nil {
 			return fmt.Errorf("operator.trusted_proxies: %w", err)
 		}
-		a.operatorHandler = api.NewOperator(api.OperatorConfig{
+		a.operatorHandler = operatorapi.New(operatorapi.Config{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist,
 			DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,

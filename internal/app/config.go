@@ -18,12 +18,12 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/chain/solana"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
+	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -104,14 +104,14 @@ type Limits struct {
 
 // apiLimits returns the limits on a network: the configured ones, or the defaults.
 // Rules LIM-1 and LIM-4.
-func (l Limits) apiLimits(network chain.Network) api.Limits {
-	rates := api.UsualLimits
+func (l Limits) apiLimits(network chain.Network) kernel.Limits {
+	rates := kernel.UsualLimits
 	if network == chain.Local {
-		rates = api.Limits{} // a development network has no limits by default
+		rates = kernel.Limits{} // a development network has no limits by default
 	}
 	for _, class := range []struct {
 		set  *Rate
-		into *api.Rate
+		into *kernel.Rate
 	}{
 		{l.Reads, &rates.Reads},
 		{l.Writes, &rates.Writes},
@@ -120,7 +120,7 @@ func (l Limits) apiLimits(network chain.Network) api.Limits {
 		{l.Failures, &rates.Failures},
 	} {
 		if class.set != nil {
-			*class.into = api.Rate{
+			*class.into = kernel.Rate{
 				Count: class.set.Count, Period: time.Duration(class.set.Period), Burst: class.set.Burst,
 			}
 		}
@@ -131,8 +131,8 @@ func (l Limits) apiLimits(network chain.Network) api.Limits {
 // UsualLimits returns the default rates of a network other than LOCAL, as a configuration sets
 // them.
 func UsualLimits() Limits {
-	set := func(r api.Rate) *Rate { return &Rate{Count: r.Count, Period: Duration(r.Period), Burst: r.Burst} }
-	u := api.UsualLimits
+	set := func(r kernel.Rate) *Rate { return &Rate{Count: r.Count, Period: Duration(r.Period), Burst: r.Burst} }
+	u := kernel.UsualLimits
 	return Limits{
 		Reads: set(u.Reads), Writes: set(u.Writes), Quotes: set(u.Quotes), Exports: set(u.Exports),
 		Failures: set(u.Failures),
@@ -150,8 +150,8 @@ func (l Limits) checkLimits(errs *configErrors) {
 }
 
 // parseProxies parses the networks of trusted_proxies. Error: the first invalid one.
-func parseProxies(names []string) (api.Proxies, error) {
-	var prefixes api.Proxies
+func parseProxies(names []string) (kernel.Proxies, error) {
+	var prefixes kernel.Proxies
 	for _, text := range names {
 		p, err := org.ParsePrefix(text)
 		switch {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price/chainlink"
 )
@@ -767,15 +767,15 @@ exports = {count = 0}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.UsualLimits
-	want.Reads, want.Exports = api.Rate{Count: 7, Period: time.Minute, Burst: 9}, api.Rate{}
+	want := kernel.UsualLimits
+	want.Reads, want.Exports = kernel.Rate{Count: 7, Period: time.Minute, Burst: 9}, kernel.Rate{}
 	if got := conf.API.Limits.apiLimits(chain.Mainnet); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := conf.API.Limits.apiLimits(chain.Local); got != (api.Limits{Reads: want.Reads}) {
+	if got := conf.API.Limits.apiLimits(chain.Local); got != (kernel.Limits{Reads: want.Reads}) {
 		t.Errorf("local: got %+v, want what was set and no more", got)
 	}
-	if got := (Limits{}).apiLimits(chain.Local); got != (api.Limits{}) {
+	if got := (Limits{}).apiLimits(chain.Local); got != (kernel.Limits{}) {
 		t.Errorf("local, nothing set: got %+v, want no limits", got)
 	}
 	if got, err := parseProxies(conf.API.TrustedProxies); err != nil || len(got) != 2 ||

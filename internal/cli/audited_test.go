@@ -131,7 +131,7 @@ var deeds = []deed{
 	{name: "dispatch cancel", args: "OUT", rows: []string{"cli order.replaced order OUT"}},
 
 	{name: "chain repoint", file: "chain_test.go", action: "chain.repointed"},
-	{name: "deposits complete", file: "../api/audited_test.go", action: "operator completeDeposit"},
+	{name: "deposits complete", file: "../http/surfacetest/audited_test.go", action: "operator completeDeposit"},
 	{name: "dispatch resolve", file: "../dispatch/operator_test.go", action: "order.resolved"},
 	{name: "signer import", file: "../service/restore_test.go", action: "journal.imported"},
 

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// moving are the commands that move money or let it move, with where internal/api plays their calls
+// moving are the commands that move money or let it move, with where internal/http/surfacetest plays their calls
 // while the answer of a COMMIT is lost.
 var moving = map[string]string{
 	"withdrawals approve":      "commands withdrawals approve",
@@ -64,7 +64,7 @@ func TestEveryCommandThatMovesMoneyIsPlayedWithALostCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	played, err := os.ReadFile("../api/lost_commit_test.go")
+	played, err := os.ReadFile("../http/surfacetest/lost_commit_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEveryCommandThatMovesMoneyIsPlayedWithALostCommit(t *testing.T) {
 		}
 		listed = slices.Delete(listed, at, at+1)
 		if verb, moves := moving[name]; moves && !strings.Contains(string(played), `"`+verb+`":`) {
-			t.Errorf("coffer %s: internal/api plays no %q", name, verb)
+			t.Errorf("coffer %s: internal/http/surfacetest plays no %q", name, verb)
 		}
 	}
 	if len(listed) > 0 {

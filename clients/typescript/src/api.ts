@@ -1,4 +1,4 @@
-// Drawn from internal/api/openapi.json by make generate. Do not edit.
+// Drawn from internal/http/api/openapi.json by make generate. Do not edit.
 
 import { type CallOptions, Connection, type Options, each, segment } from "./http.js";
 

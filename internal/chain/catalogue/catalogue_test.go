@@ -222,7 +222,7 @@ func checkMint(t *testing.T, n Network, i int, m Mint) {
 // The document of the API names the chains; the catalogue has no other.
 func TestEveryChainIsOneOfTheAPI(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../api/openapi.json")
+	document, err := os.ReadFile("../../http/api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

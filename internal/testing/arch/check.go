@@ -122,7 +122,8 @@ func (h tree) explainForbidden(importer, target pkg, test bool) string {
 		if target.layer == adapters && importer.layer != wiring {
 			return "it is an adapter, which only app plugs in"
 		}
-		if target.dir == "webhook" && core <= importer.layer && importer.layer <= reporting {
+		if target.dir == "webhook" && importer.layer != transport &&
+			core <= importer.layer && importer.layer <= reporting {
 			return "return a struct of your own: wire turns it into the object that leaves the installation"
 		}
 	}

@@ -105,7 +105,7 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 			tree.checkFaultTexts, "name the step",
 		},
 		{
-			"a call in the words of a surface", "internal/api/a.go",
+			"a call in the words of a surface", "internal/http/api/a.go",
 			"package api\nvar x = f().WithAdvice(\"GET /deposits lists them.\")", tree.checkFaultTexts, "",
 		},
 		{

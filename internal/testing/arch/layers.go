@@ -9,11 +9,13 @@ const (
 	words                    // values and vocabulary, pure
 	foundations              // I/O that is independent of deposits and payments
 	core                     // used by every feature
+	transport                // http/kernel: what every HTTP surface needs; it knows no feature and no surface
 	gates                    // the only ways in and out
 	features                 // the features of the business
 	reporting                // above the features, reading only; wire turns what they return into objects
 	assembly                 // service: builds the features and their loops from parts, so it knows no adapter
 	adapters                 // implementations of a port in the parent package
+	resources                // http/resource: bodies and texts that several surfaces have
 	surfaces                 // translate and decide nothing
 	wiring                   // app: gives service its parts
 	world                    // the local world, which runs app
@@ -23,8 +25,8 @@ const (
 )
 
 var layerNames = [...]string{
-	"public", "words", "foundations", "core", "gates", "features", "reporting", "assembly", "adapters",
-	"surfaces", "wiring", "world", "commands", "program", "watch",
+	"public", "words", "foundations", "core", "transport", "gates", "features", "reporting", "assembly", "adapters",
+	"resources", "surfaces", "wiring", "world", "commands", "program", "watch",
 }
 
 func (f layer) String() string { return layerNames[f] }
@@ -179,7 +181,11 @@ var packages = []pkg{
 	{"internal/price/oneclick", adapters, 0},
 	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
-	{"internal/api", surfaces, 0},
+	{"internal/http/kernel", transport, mayHTTP},
+	{"internal/http/resource", resources, 0},
+	{"internal/http/api", surfaces, 0},
+	{"internal/http/operatorapi", surfaces, 0},
+	{"internal/http/surfacetest", watch, testOnly},
 	{"internal/ops", surfaces, mayFloat},
 
 	{"internal/app", wiring, mayFloat},

@@ -34,7 +34,7 @@ func without(list any, name string) []any {
 // a change that breaks no client.
 func TestBreakingChangesAreNamed(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../api/openapi.json")
+	raw, err := os.ReadFile("../../http/api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestBreakingChangesAreNamed(t *testing.T) {
 // document has to be added here and to the comparison.
 func TestNothingOfTheDocumentIsPassedOver(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../api/openapi.json")
+	raw, err := os.ReadFile("../../http/api/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

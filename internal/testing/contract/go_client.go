@@ -12,7 +12,8 @@ import (
 // webhook, which the client uses as well.
 func GenerateGo(d *Document, shared map[string]bool) ([]byte, error) {
 	g := &goGenerator{Document: d, shared: shared}
-	g.writeLine("// Code generated from internal/api/openapi.json by make generate. DO NOT EDIT.\n\npackage client\n")
+	g.writeLine("// Code generated from internal/http/api/openapi.json by make generate. DO NOT EDIT.\n\n" +
+		"package client\n")
 	g.writeLine(
 		"import (\n\"context\"\n\"encoding/json\"\n\"errors\"\n\"io\"\n\"iter\"\n\"net/http\"\n\"net/url\"\n\"strconv\"\n\"time\"\n\n\"github.com/cofferpay/coffer/webhook\"\n)\n",
 	)

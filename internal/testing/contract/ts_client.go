@@ -11,7 +11,7 @@ import (
 // class with a method for every call.
 func GenerateTypeScript(d *Document) []byte {
 	g := &tsGenerator{Document: d}
-	g.writeLine("// Drawn from internal/api/openapi.json by make generate. Do not edit.\n")
+	g.writeLine("// Drawn from internal/http/api/openapi.json by make generate. Do not edit.\n")
 	g.writeLine("import { type CallOptions, Connection, type Options, each, segment } from \"./http.js\";\n")
 	g.writeCodes()
 	for _, name := range sortedKeys(d.Components.Schemas) {

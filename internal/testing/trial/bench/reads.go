@@ -20,9 +20,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/api"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/http/api"
+	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -256,7 +257,7 @@ func (w *benchEnv) readAll(
 			DB: db, Chains: parts.Chains, Withdrawals: parts.Withdrawals, Transfers: parts.Transfers,
 			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
-		{"operator: ", "x-operator-key", operatorKey.Reveal(), api.NewOperator(api.OperatorConfig{
+		{"operator: ", "x-operator-key", operatorKey.Reveal(), operatorapi.New(operatorapi.Config{
 			DB: db, Chains: parts.Chains, Withdrawals: parts.Withdrawals, Whitelist: parts.Whitelist,
 			AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			CursorKey:       []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", LocalRisk: true,

@@ -237,7 +237,7 @@ var unplayed = []struct{ name, why string }{
 	{"K06", "an endpoint's secret cannot be rotated yet"},
 	{
 		"F09",
-		"the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/api has every credential try it, trial/flagged the code below",
+		"the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/http/surfacetest has every credential try it, trial/flagged the code below",
 	},
 	{"X01-X10", "there are no swaps yet"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},

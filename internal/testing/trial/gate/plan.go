@@ -38,11 +38,6 @@ type selection struct {
 // the tests that start goroutines are.
 var selections = []selection{
 	{
-		dir: "internal/api",
-		reason: "It starts no goroutine and guards limits and caches by locks. A test that makes one call after " +
-			"the other leaves the guards nothing to guard; those that make calls at once are raced.",
-	},
-	{
 		dir: "internal/cli",
 		reason: "One command starts a goroutine, which writes the terminal's lines; its test does too and is raced. " +
 			"The service that the other tests run is raced in internal/app and in the packages of its parts.",
@@ -102,7 +97,8 @@ const processReason = "The service runs in processes of their own, as it is ship
 
 // longFirst are the folders of the packages whose tests take longest. They begin first.
 var longFirst = []string{
-	"internal/cli", "internal/api", "internal/verify", "internal/localworld", "internal/testing/trial/crashes",
+	"internal/cli", "internal/http/surfacetest", "internal/verify", "internal/localworld",
+	"internal/testing/trial/crashes",
 	"internal/deposit", "internal/service", "internal/app", "internal/testing/trial/flagged",
 	"internal/testing/trial/integrate",
 	"internal/testing/trial/nonceaccounts",
@@ -116,10 +112,10 @@ var longFirst = []string{
 // longTests are left out of a short run beside those that need a chain and those of trials: each takes
 // more than ten seconds on a busy machine.
 var longTests = []struct{ dir, name string }{
-	{"internal/api", "TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened"},
-	{"internal/api", "TestAKeyMakesTheCallsOfItsScopeAndNoOthers"},
-	{"internal/api", "TestCustomersWithIdsAlikeShareNothing"},
-	{"internal/api", "TestNoReadGrowsWithTheNumberOfCustomers"},
+	{"internal/http/surfacetest", "TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened"},
+	{"internal/http/surfacetest", "TestAKeyMakesTheCallsOfItsScopeAndNoOthers"},
+	{"internal/http/surfacetest", "TestCustomersWithIdsAlikeShareNothing"},
+	{"internal/http/surfacetest", "TestNoReadGrowsWithTheNumberOfCustomers"},
 	{"internal/service", "TestABackupFromBeforeAPaymentWasTakenBackPaysItNever"},
 	{"internal/service", "TestARestoredBackupPaysNothingTwice"},
 	{"internal/service", "TestTwoLostPaymentsThatTogetherExceedTheRestoredBalanceAreBothHeld"},

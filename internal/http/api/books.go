@@ -1,0 +1,194 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// ProductBalance is an organization's balance of one mint in one product.
+type ProductBalance struct {
+	Product         string  `json:"product"`
+	MintID          int     `json:"mintId"`
+	Symbol          string  `json:"symbol"`
+	Chain           string  `json:"chain"`
+	Available       string  `json:"available"`
+	Pending         string  `json:"pending"`
+	PendingDeposit  string  `json:"pendingDeposit"`
+	Total           string  `json:"total"`
+	USDValue        *string `json:"usdValue"`
+	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
+}
+
+// ProductBalances are an organization's own balances.
+type ProductBalances struct {
+	Data []ProductBalance `json:"data"`
+}
+
+func (a *api) listProductBalances(c *call) (ProductBalances, error) {
+	var found []report.ProductBalance
+	err := a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = report.LoadProductBalances(ctx, tx, c.Caller.OrgID)
+		return err
+	})
+	if err != nil {
+		return ProductBalances{}, err
+	}
+	body := ProductBalances{Data: make([]ProductBalance, 0, len(found))}
+	for _, b := range found {
+		row := ProductBalance{
+			Product: b.Product, MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
+			Available: b.Available.String(), Pending: b.Pending.String(), PendingDeposit: b.PendingDeposit.String(),
+			Total: b.Total.String(),
+		}
+		if b.Product == "CUSTODIAL" {
+			row.OwedToCustomers = new(b.Owed.String())
+		}
+		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
+			row.USDValue = resource.OptionalText(v.Cents())
+		}
+		body.Data = append(body.Data, row)
+	}
+	return body, nil
+}
+
+// Entry is one movement of a balance.
+type Entry struct {
+	EntryID       string        `json:"entryId"`
+	Account       webhook.Party `json:"account"`
+	Balance       string        `json:"balance"`
+	MintID        int           `json:"mintId"`
+	Symbol        string        `json:"symbol"`
+	Chain         string        `json:"chain"`
+	Direction     string        `json:"direction"`
+	Amount        string        `json:"amount"`
+	AmountDecimal string        `json:"amountDecimal"`
+	Cause         string        `json:"cause"`
+	ResourceID    string        `json:"resourceId"`
+	CreatedAt     webhook.Time  `json:"createdAt"`
+}
+
+// balanceNames maps the kinds of accounts that an organization is shown to their names.
+var balanceNames = map[ledger.Kind]string{
+	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
+	ledger.ProductWithdrawing: "PENDING_WITHDRAW",
+}
+
+func entryFilter(c *call) (ledger.Filter, error) {
+	f := ledger.Filter{
+		Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing},
+	}
+	customerID, ofCustomer := c.Query["customerId"]
+	product, ofProduct := c.Query["product"]
+	switch {
+	case ofCustomer && ofProduct:
+		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A balance belongs to a customer or to a product, not to both.").
+			WithAdvice("Give customerId or product, or neither for all balances.").WithParam("product")
+	case ofCustomer:
+		f.Kinds, f.Subject = f.Kinds[:2], customerID
+	case ofProduct:
+		f.Kinds, f.Subject = f.Kinds[2:], product
+	}
+	if n := c.Query.NumberValue("mintId"); n != nil {
+		f.MintID = *n
+	}
+	f.PostedAfter = c.Query.TimeOrZero("createdAfter")
+	f.PostedBefore = c.Query.TimeOrZero("createdBefore")
+	f.Chain = c.Query["chain"]
+	return f, nil
+}
+
+func (a *api) listLedgerEntries(c *call) (kernel.Page[Entry], error) {
+	f, err := entryFilter(c)
+	if err != nil {
+		return kernel.Page[Entry]{}, err
+	}
+	p, err := c.ReadPage("ledger entries")
+	if err != nil {
+		return kernel.Page[Entry]{}, err
+	}
+	found, mints, err := a.loadEntries(c, f, p)
+	if err != nil {
+		return kernel.Page[Entry]{}, err
+	}
+	return kernel.NewPage(c.Request, "ledger entries", found, showEntry(mints)), nil
+}
+
+func (a *api) loadEntries(
+	c *call, f ledger.Filter, p pagination.Page,
+) (found pagination.Result[ledger.Entry], mints mint.Catalogue, err error) {
+	err = a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
+			return err
+		}
+		found, err = ledger.ListEntries(ctx, tx, c.Caller.OrgID, f, p)
+		return err
+	})
+	return found, mints, err
+}
+
+func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
+	return func(e ledger.Entry) Entry {
+		m, _ := mints.ByID(e.Account.MintID)
+		// A restored payment is posted in parts, which differ in the suffix of its id.
+		resource, _, _ := strings.Cut(e.Cause.ID, "/")
+		shown := Entry{
+			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID,
+			Symbol: m.Symbol, Chain: string(m.Chain),
+			Direction: "DEBIT", Amount: e.Amount.String(), AmountDecimal: e.Amount.Decimal(m.Decimals),
+			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.PostedAt),
+		}
+		if e.Credit {
+			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
+		}
+		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
+			shown.Account.Product = &e.Account.Subject
+		} else {
+			shown.Account.CustomerID = &e.Account.Subject
+		}
+		return shown
+	}
+}
+
+var entryColumns = []kernel.Column[Entry]{
+	{Name: "entryId", Cell: func(e Entry) string { return e.EntryID }},
+	{Name: "createdAt", Cell: func(e Entry) string { return e.CreatedAt.String() }},
+	{Name: "customerId", Cell: func(e Entry) string { return resource.TextOrEmpty(e.Account.CustomerID) }},
+	{Name: "product", Cell: func(e Entry) string { return resource.TextOrEmpty(e.Account.Product) }},
+	{Name: "balance", Cell: func(e Entry) string { return e.Balance }},
+	{Name: "mintId", Cell: func(e Entry) string { return strconv.Itoa(e.MintID) }},
+	{Name: "symbol", Cell: func(e Entry) string { return e.Symbol }},
+	{Name: "chain", Cell: func(e Entry) string { return e.Chain }},
+	{Name: "direction", Cell: func(e Entry) string { return e.Direction }},
+	{Name: "amount", Cell: func(e Entry) string { return e.Amount }},
+	{Name: "amountDecimal", Cell: func(e Entry) string { return e.AmountDecimal }},
+	{Name: "cause", Cell: func(e Entry) string { return e.Cause }},
+	{Name: "resourceId", Cell: func(e Entry) string { return e.ResourceID }},
+}
+
+func (a *api) exportEntries(c *call) (kernel.Rows[Entry], error) {
+	f, err := entryFilter(c)
+	if err != nil {
+		return nil, err
+	}
+	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Entry) error) error {
+		mints, err := mint.LoadCatalogue(ctx, tx)
+		if err != nil {
+			return err
+		}
+		show := showEntry(mints)
+		return ledger.ForEachEntry(ctx, tx, c.Caller.OrgID, f, desc, func(e ledger.Entry) error { return row(show(e)) })
+	}), nil
+}

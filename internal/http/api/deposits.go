@@ -1,0 +1,194 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// DepositRequest is the body of POST /deposit.
+type DepositRequest struct {
+	MintID        int     `json:"mintId"`
+	CustomerID    string  `json:"customerId"`
+	CustomerEmail *string `json:"customerEmail,omitempty"`
+}
+
+// DepositAddress is a customer's deposit address.
+type DepositAddress struct {
+	CustomerID       string  `json:"customerId"`
+	Chain            string  `json:"chain"`
+	Address          string  `json:"address"`
+	MintID           int     `json:"mintId"`
+	Memo             *string `json:"memo"`
+	MinDepositAmount string  `json:"minDepositAmount"`
+	PaymentURI       string  `json:"paymentUri"`
+}
+
+// ProductDepositRequest is the body of POST /organization-deposit.
+type ProductDepositRequest struct {
+	MintID  int    `json:"mintId"`
+	Product string `json:"product"`
+}
+
+// ProductAddress is the deposit address of a product of an organization.
+type ProductAddress struct {
+	Product          string  `json:"product"`
+	Chain            string  `json:"chain"`
+	Address          string  `json:"address"`
+	MintID           int     `json:"mintId"`
+	Memo             *string `json:"memo"`
+	MinDepositAmount string  `json:"minDepositAmount"`
+	PaymentURI       string  `json:"paymentUri"`
+}
+
+func (a *api) createOrganizationDepositAddress(c *call, body ProductDepositRequest) (ProductAddress, error) {
+	if err := checkMintID(body.MintID); err != nil {
+		return ProductAddress{}, err
+	}
+	counter := &deposit.AddressService{DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets}
+	assigned, err := counter.IssueForProduct(c.Context(), c.Caller.OrgID, body.MintID, body.Product)
+	if err != nil {
+		return ProductAddress{}, err
+	}
+	return ProductAddress{
+		Product: body.Product, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
+		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
+	}, nil
+}
+
+func (a *api) createDepositAddress(c *call, body DepositRequest) (DepositAddress, error) {
+	if err := checkMintID(body.MintID); err != nil {
+		return DepositAddress{}, err
+	}
+	email := ""
+	if body.CustomerEmail != nil {
+		// An empty text does not mean that there is no e-mail; null does.
+		if email = *body.CustomerEmail; email == "" {
+			return DepositAddress{}, customer.CheckEmail(email)
+		}
+	}
+	counter := &deposit.AddressService{
+		DB: a.conf.DB, Chains: a.conf.Chains, Wallets: a.conf.Wallets, Actor: c.Caller.Actor(),
+		// An e-mail decides whose withdrawals need no approval. A key that may not change an e-mail
+		// can therefore set only an untrusted one.
+		UntrustedEmail: !c.Caller.IsAllowed(identity.SetCustomerEmail),
+	}
+	assigned, err := counter.IssueForCustomer(c.Context(), c.Caller.OrgID, body.MintID, body.CustomerID, email)
+	if err != nil {
+		return DepositAddress{}, err
+	}
+	if assigned.EmailIgnored {
+		c.AnswerHeader.Set("Warning", "customerEmail ignored")
+	}
+	return DepositAddress{
+		CustomerID: assigned.Customer.ID, Chain: string(assigned.Mint.Chain), Address: string(assigned.Address),
+		MintID:           assigned.Mint.ID,
+		MinDepositAmount: assigned.Mint.MinDeposit.String(), PaymentURI: assigned.PaymentURI,
+	}, nil
+}
+
+func checkMintID(n int) error {
+	if n < 1 {
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The field mintId has to be a whole number above zero.").
+			WithStep(fault.ListMints).WithParam("mintId")
+	}
+	return nil
+}
+
+var depositColumns = []kernel.Column[webhook.Deposit]{
+	{Name: "depositId", Cell: func(d webhook.Deposit) string { return d.DepositID }},
+	{Name: "createdAt", Cell: func(d webhook.Deposit) string { return d.CreatedAt.String() }},
+	{Name: "customerId", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.CustomerID) }},
+	{Name: "product", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.Product) }},
+	{Name: "customerEmail", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.CustomerEmail) }},
+	{Name: "mintId", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.MintID) }},
+	{Name: "symbol", Cell: func(d webhook.Deposit) string {
+		if d.Mint == nil {
+			return ""
+		}
+		return d.Mint.Symbol
+	}},
+	{Name: "chain", Cell: func(d webhook.Deposit) string { return d.Chain }},
+	{Name: "amount", Cell: func(d webhook.Deposit) string { return d.Amount }},
+	{Name: "amountDecimal", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.AmountDecimal) }},
+	{Name: "usdValue", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.USDValue) }},
+	{Name: "status", Cell: func(d webhook.Deposit) string { return d.Status }},
+	{Name: "chainStatus", Cell: func(d webhook.Deposit) string { return d.ChainStatus }},
+	{Name: "source", Cell: func(d webhook.Deposit) string { return d.Source }},
+	{Name: "address", Cell: func(d webhook.Deposit) string { return d.Address }},
+	{Name: "fromAddresses", Cell: func(d webhook.Deposit) string { return strings.Join(d.FromAddresses, " ") }},
+	{Name: "txHash", Cell: func(d webhook.Deposit) string { return d.TxHash }},
+	{Name: "logIndex", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.LogIndex) }},
+	{Name: "blockNumber", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.BlockNumber) }},
+	{Name: "isFlagged", Cell: func(d webhook.Deposit) string { return strconv.FormatBool(d.IsFlagged) }},
+	{Name: "riskOfFunds", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.RiskOfFunds) }},
+	{Name: "sweepTxHash", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.SweepTxHash) }},
+	{Name: "confirmedAt", Cell: func(d webhook.Deposit) string { return timeOrEmpty(d.ConfirmedAt) }},
+	{Name: "creditedAt", Cell: func(d webhook.Deposit) string { return timeOrEmpty(d.CreditedAt) }},
+	{Name: "outputIndex", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.OutputIndex) }},
+	{Name: "memo", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.Memo) }},
+}
+
+func (a *api) depositFilter(c *call) deposit.Filter {
+	f := deposit.Filter{
+		CustomerID: c.Query["customerId"], Product: c.Query["product"], Status: c.Query["status"],
+		Chain:        c.Query["chain"],
+		CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
+		TxHash: canonicalHash(c.Query["txHash"]), Address: a.canonicalAddress(c.Query["address"]),
+		IsFlagged: c.Query.FlagValue("isFlagged"),
+	}
+	if n := c.Query.NumberValue("mintId"); n != nil {
+		f.MintID = *n
+	}
+	return f
+}
+
+func (a *api) exportDeposits(c *call) (kernel.Rows[webhook.Deposit], error) {
+	f := a.depositFilter(c)
+	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(webhook.Deposit) error) error {
+		return deposit.ForEach(
+			ctx, tx, c.Caller.OrgID, f, desc, func(d deposit.Deposit) error { return row(wire.Deposit(d)) },
+		)
+	}), nil
+}
+
+func (a *api) listDeposits(c *call) (kernel.Page[webhook.Deposit], error) {
+	p, err := c.ReadPage("deposits")
+	if err != nil {
+		return kernel.Page[webhook.Deposit]{}, err
+	}
+	var found pagination.Result[deposit.Deposit]
+	err = a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = deposit.List(ctx, tx, c.Caller.OrgID, a.depositFilter(c), p)
+		return err
+	})
+	if err != nil {
+		return kernel.Page[webhook.Deposit]{}, err
+	}
+	return kernel.NewPage(c.Request, "deposits", found, wire.Deposit), nil
+}
+
+func (a *api) getDeposit(c *call) (webhook.Deposit, error) {
+	var found deposit.Deposit
+	err := a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = deposit.Load(ctx, tx, c.Caller.OrgID, c.PathParam("depositId"))
+		return err
+	})
+	if err != nil {
+		return webhook.Deposit{}, err
+	}
+	return wire.Deposit(found), nil
+}

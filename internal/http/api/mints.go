@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// Mint is a token on a chain.
+type Mint struct {
+	ID                    int           `json:"id"`
+	Decimals              int           `json:"decimals"`
+	Swappable             bool          `json:"swappable"`
+	Symbol                string        `json:"symbol"`
+	Name                  string        `json:"name"`
+	Chain                 string        `json:"chain"`
+	CAIP2                 *string       `json:"caip2"`
+	ContractAddress       *string       `json:"contractAddress"`
+	Kind                  string        `json:"kind"`
+	Network               string        `json:"network"`
+	LogoURL               *string       `json:"logoUrl"`
+	DepositEnabled        bool          `json:"depositEnabled"`
+	WithdrawEnabled       bool          `json:"withdrawEnabled"`
+	MinDepositAmount      string        `json:"minDepositAmount"`
+	MinWithdrawAmount     string        `json:"minWithdrawAmount"`
+	ConfirmationsRequired int           `json:"confirmationsRequired"`
+	Finality              string        `json:"finality"`
+	MemoRequired          bool          `json:"memoRequired"`
+	USDPrice              *string       `json:"usdPrice"`
+	USDPriceAt            *webhook.Time `json:"usdPriceAt"`
+}
+
+func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
+	shown := Mint{
+		ID: m.ID, Decimals: m.Decimals, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
+		ContractAddress: resource.OptionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network),
+		LogoURL:          resource.OptionalText(m.LogoURL),
+		DepositEnabled:   m.DepositEnabled && !m.Quarantined,
+		WithdrawEnabled:  m.WithdrawEnabled && !m.Quarantined,
+		MinDepositAmount: m.MinDeposit.String(), MinWithdrawAmount: m.MinWithdraw.String(),
+		ConfirmationsRequired: m.ConfirmationsRequired, Finality: m.Finality,
+	}
+	if c, ok := a.conf.Chains[m.Chain]; ok {
+		shown.CAIP2 = resource.OptionalText(c.CAIP2)
+	}
+	if a.conf.Prices == nil {
+		return shown
+	}
+	if q, err := a.conf.Prices.USD(ctx, m.ID); err == nil {
+		text, priceAt := q.Price.String(), webhook.At(q.QuotedAt)
+		shown.USDPrice, shown.USDPriceAt = &text, &priceAt
+	}
+	return shown
+}
+
+func (a *api) loadMints(ctx context.Context, org string) (mints mint.Catalogue, err error) {
+	err = a.conf.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		mints, err = mint.LoadCatalogue(ctx, tx)
+		return err
+	})
+	return mints, err
+}
+
+// mintsCache lets clients cache the catalogue, which is small and often read.
+const mintsCache = "private, max-age=60"
+
+func (a *api) listMints(c *call) (kernel.Page[Mint], error) {
+	p, err := c.ReadPage("mints")
+	if err != nil {
+		return kernel.Page[Mint]{}, err
+	}
+	mints, err := a.loadMints(c.Context(), c.Caller.OrgID)
+	if err != nil {
+		return kernel.Page[Mint]{}, err
+	}
+	filtered := mints.List(mint.Filter{
+		Chain: chain.Name(c.Query["chain"]), Symbol: c.Query["symbol"],
+		Swappable: c.Query.FlagValue("swappable"), DepositEnabled: c.Query.FlagValue("depositEnabled"),
+	})
+	if p.Cursor != nil {
+		afterID, err := strconv.Atoi(p.Cursor.ID)
+		if err != nil {
+			return kernel.Page[Mint]{}, fmt.Errorf("a cursor that we signed names no mint: %w", err)
+		}
+		filtered = slices.DeleteFunc(filtered, func(m mint.Mint) bool { return m.ID <= afterID })
+	}
+	found := pagination.Result[mint.Mint]{Items: filtered}
+	if p.Limit != 0 {
+		found = pagination.CutPage(p, filtered, func(m mint.Mint) pagination.Cursor {
+			return pagination.Cursor{ID: strconv.Itoa(m.ID)}
+		})
+	}
+	body := kernel.NewPage(c.Request, "mints", found, func(m mint.Mint) Mint { return a.showMint(c.Context(), m) })
+	tag := mintsTag(body)
+	c.AnswerHeader.Set("ETag", tag)
+	c.AnswerHeader.Set("Cache-Control", mintsCache)
+	if matchesETag(c.Header.Values("If-None-Match"), tag) {
+		c.AnswerWith(http.StatusNotModified)
+	}
+	return body, nil
+}
+
+// mintsTag returns a weak tag. It ignores the time of a price, because a price that was fetched
+// again and did not change does not change the catalogue.
+func mintsTag(p kernel.Page[Mint]) string {
+	timeless := p
+	timeless.Data = slices.Clone(p.Data)
+	for i := range timeless.Data {
+		timeless.Data[i].USDPriceAt = nil
+	}
+	raw, err := json.Marshal(timeless)
+	if err != nil {
+		panic("api: cannot encode the mints: " + err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`
+}
+
+func matchesETag(values []string, tag string) bool {
+	weak := strings.TrimPrefix(tag, "W/")
+	for _, value := range values {
+		for candidate := range strings.SplitSeq(value, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == weak {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (a *api) getMint(c *call) (Mint, error) {
+	mints, err := a.loadMints(c.Context(), c.Caller.OrgID)
+	if err != nil {
+		return Mint{}, err
+	}
+	text := c.PathParam("mintId")
+	n, err := strconv.Atoi(text)
+	if err == nil && strconv.Itoa(n) == text {
+		if m, ok := mints.ByID(n); ok {
+			c.AnswerHeader.Set("Cache-Control", mintsCache)
+			return a.showMint(c.Context(), m), nil
+		}
+	}
+	return Mint{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,
+		"This mint does not exist.").
+		WithStep(fault.ListMints)
+}

@@ -1,0 +1,372 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/platform/trace"
+	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// WithdrawRequest is the body of POST /withdraw. The booleans take no null: a null where true was
+// meant must not count as false.
+type WithdrawRequest struct {
+	MintID          int                `json:"mintId"`
+	CustomerID      string             `json:"customerId"`
+	Amount          string             `json:"amount"`
+	ToAddress       string             `json:"toAddress"`
+	UseDecimal      bool               `json:"useDecimal,omitempty"`
+	RequireApproval bool               `json:"requireApproval,omitempty"`
+	IdempotencyKey  *string            `json:"idempotencyKey,omitempty"`
+	Memo            *string            `json:"memo,omitempty"`
+	FeeMode         *string            `json:"feeMode,omitempty"`
+	MaxNetworkFee   *string            `json:"maxNetworkFee,omitempty"`
+	Reference       *string            `json:"reference,omitempty"`
+	Metadata        *map[string]string `json:"metadata,omitempty"`
+	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
+}
+
+// EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw, of which only
+// the mint is required.
+type EstimateRequest struct {
+	MintID          int                `json:"mintId"`
+	CustomerID      *string            `json:"customerId,omitempty"`
+	Amount          *string            `json:"amount,omitempty"`
+	ToAddress       *string            `json:"toAddress,omitempty"`
+	UseDecimal      bool               `json:"useDecimal,omitempty"`
+	RequireApproval bool               `json:"requireApproval,omitempty"`
+	IdempotencyKey  *string            `json:"idempotencyKey,omitempty"`
+	Memo            *string            `json:"memo,omitempty"`
+	FeeMode         *string            `json:"feeMode,omitempty"`
+	MaxNetworkFee   *string            `json:"maxNetworkFee,omitempty"`
+	Reference       *string            `json:"reference,omitempty"`
+	Metadata        *map[string]string `json:"metadata,omitempty"`
+	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
+}
+
+// Estimate is the estimated cost of a withdrawal.
+type Estimate struct {
+	NetworkFee       string  `json:"networkFee"`
+	NetworkFeeMintID *int    `json:"networkFeeMintId"`
+	NetworkFeeUSD    *string `json:"networkFeeUsd"`
+	MaxAmount        *string `json:"maxAmount"`
+
+	CustomerCharge *webhook.CustomerCharge `json:"customerCharge,omitempty"`
+
+	ExpiresAt webhook.Time `json:"expiresAt"`
+}
+
+// GateResult is the result of one rule, with the values that it checked.
+type GateResult struct {
+	Gate   string `json:"gate"`
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+
+	Severity        string `json:"severity,omitempty"`
+	Provider        string `json:"provider,omitempty"`
+	USDValue        string `json:"usdValue,omitempty"`
+	Threshold       string `json:"threshold,omitempty"`
+	Price           string `json:"price,omitempty"`
+	PriceAt         string `json:"priceAt,omitempty"`
+	PriceAgeSeconds string `json:"priceAgeSeconds,omitempty"`
+	PriceSource     string `json:"priceSource,omitempty"`
+	Minimum         string `json:"minimum,omitempty"`
+	Available       string `json:"available,omitempty"`
+	Liquid          string `json:"liquid,omitempty"`
+	NetworkFee      string `json:"networkFee,omitempty"`
+	MaxNetworkFee   string `json:"maxNetworkFee,omitempty"`
+	CostsUSD        string `json:"costsUsd,omitempty"`
+	RentMax         string `json:"rentMax,omitempty"`
+	FailureMax      string `json:"failureMax,omitempty"`
+	Resembles       string `json:"resembles,omitempty"`
+	FailedID        string `json:"failedWithdrawalId,omitempty"`
+	Freeze          string `json:"freeze,omitempty"`
+	Scope           string `json:"scope,omitempty"`
+	Code            string `json:"code,omitempty"`
+	Explanation     string `json:"why,omitempty"`
+}
+
+// Preview is the outcome that a withdrawal would have.
+type Preview struct {
+	WouldBe          string                   `json:"wouldBe"`
+	ApprovalReasons  webhook.List[string]     `json:"approvalReasons"`
+	Gates            webhook.List[GateResult] `json:"gates"`
+	NetworkFee       *string                  `json:"networkFee"`
+	NetworkFeeMintID *int                     `json:"networkFeeMintId"`
+	CustomerCharge   *webhook.CustomerCharge  `json:"customerCharge,omitempty"`
+	ExistingID       *string                  `json:"existingId,omitempty"`
+}
+
+// Decision is one decision about a withdrawal.
+type Decision struct {
+	DecidedAt       webhook.Time             `json:"at"`
+	Act             string                   `json:"act"`
+	Actor           *webhook.Actor           `json:"actor"`
+	Status          string                   `json:"status"`
+	ApprovalReasons webhook.List[string]     `json:"approvalReasons"`
+	Gates           webhook.List[GateResult] `json:"gates"`
+	Note            *string                  `json:"note"`
+}
+
+// Decisions lists all decisions about a withdrawal.
+type Decisions struct {
+	Data []Decision `json:"data"`
+}
+
+// readWithdrawal translates the body of a withdrawal, for a request or a preview.
+func (a *api) readWithdrawal(c *call, body WithdrawRequest) (withdrawal.Request, error) {
+	var empty withdrawal.Request
+	if err := checkMintID(body.MintID); err != nil {
+		return empty, err
+	}
+	key, err := idempotencyKey(c.Header, body.IdempotencyKey)
+	if err != nil {
+		return empty, err
+	}
+	r := withdrawal.Request{
+		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
+		ToAddress: body.ToAddress, RequireApproval: body.RequireApproval, IdempotencyKey: key,
+		Memo: body.Memo, MaxNetworkFee: body.MaxNetworkFee, Reference: body.Reference, Actor: c.Caller.Actor(),
+		Limit: func() error { return c.CheckScopeAndRate() },
+	}
+	if r.FeeMode, err = readFeeMode(body.FeeMode); err != nil {
+		return empty, err
+	}
+	if body.Metadata != nil {
+		r.Metadata = *body.Metadata
+	}
+	if body.TravelRule != nil {
+		r.TravelRule = *body.TravelRule
+	}
+	return r, nil
+}
+
+// readFeeMode reads who pays the fee. An empty text is refused.
+func readFeeMode(text *string) (string, error) {
+	if text == nil {
+		return "", nil
+	}
+	if *text == "" {
+		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"feeMode has to be ORGANIZATION or DEDUCTED.").
+			WithAdvice("Leave feeMode out or send one of them.").WithParam("feeMode")
+	}
+	return *text, nil
+}
+
+// Rule WD-1.
+func (a *api) createWithdrawal(c *call, body WithdrawRequest) (webhook.Withdrawal, error) {
+	r, err := a.readWithdrawal(c, body)
+	if err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	w, isReplay, err := a.conf.Withdrawals.Request(c.Context(), c.Caller.OrgID, r)
+	if err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	trace.LinkTo(c.Context(), w.ID)
+	if isReplay {
+		c.AnswerHeader.Set("Idempotent-Replayed", "true")
+	}
+	return wire.Withdrawal(w), nil
+}
+
+func (a *api) previewWithdrawal(c *call, body WithdrawRequest) (Preview, error) {
+	r, err := a.readWithdrawal(c, body)
+	if err != nil {
+		return Preview{}, err
+	}
+	p, err := a.conf.Withdrawals.Preview(c.Context(), c.Caller.OrgID, r)
+	if err != nil {
+		return Preview{}, err
+	}
+	shown := Preview{
+		WouldBe: string(p.WouldBe), ApprovalReasons: reasonTexts(p.Reasons), Gates: showGates(p.Gates),
+		NetworkFeeMintID: p.NetworkFeeMintID,
+		ExistingID:       resource.OptionalText(p.ExistingID), CustomerCharge: wire.CustomerCharge(p.CustomerCharge),
+	}
+	if p.NetworkFee != nil {
+		shown.NetworkFee = new(p.NetworkFee.String())
+	}
+	return shown, nil
+}
+
+func (a *api) estimateWithdrawal(c *call, body EstimateRequest) (Estimate, error) {
+	if err := checkMintID(body.MintID); err != nil {
+		return Estimate{}, err
+	}
+	mode, err := readFeeMode(body.FeeMode)
+	if err != nil {
+		return Estimate{}, err
+	}
+	e, err := a.conf.Withdrawals.Estimate(c.Context(), c.Caller.OrgID, withdrawal.EstimateRequest{
+		MintID: body.MintID, CustomerID: body.CustomerID, Amount: body.Amount, UseDecimal: body.UseDecimal,
+		ToAddress: body.ToAddress, FeeMode: mode,
+	})
+	if err != nil {
+		return Estimate{}, err
+	}
+	shown := Estimate{
+		NetworkFee: e.NetworkFee.String(), NetworkFeeMintID: e.NetworkFeeMintID,
+		CustomerCharge: wire.CustomerCharge(e.CustomerCharge),
+		ExpiresAt:      webhook.At(e.ExpiresAt),
+	}
+	if e.NetworkFeeUSD != nil {
+		shown.NetworkFeeUSD = new(e.NetworkFeeUSD.String())
+	}
+	if e.MaxAmount != nil {
+		shown.MaxAmount = new(e.MaxAmount.String())
+	}
+	return shown, nil
+}
+
+func reasonTexts(reasons []withdrawal.Reason) (texts webhook.List[string]) {
+	for _, r := range reasons {
+		texts = append(texts, string(r))
+	}
+	return texts
+}
+
+// showGates converts the results of the rules. It panics on a member that GateResult does not have,
+// which is a bug.
+func showGates(steps []withdrawal.Step) (results webhook.List[GateResult]) {
+	raw, err := json.Marshal(withdrawal.FlattenSteps(steps))
+	if err == nil {
+		read := json.NewDecoder(bytes.NewReader(raw))
+		read.DisallowUnknownFields()
+		err = read.Decode(&results)
+	}
+	if err != nil {
+		panic("api: cannot show the facts of a rule: " + err.Error())
+	}
+	return results
+}
+
+func (a *api) cancelWithdrawal(c *call) (webhook.Withdrawal, error) {
+	w, err := a.conf.Withdrawals.Cancel(c.Context(), c.Caller.OrgID, c.PathParam("withdrawalId"), c.Caller.Actor())
+	if err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	return wire.Withdrawal(w), nil
+}
+
+func (a *api) listDecisions(c *call) (Decisions, error) {
+	found, err := a.conf.Withdrawals.ListDecisions(c.Context(), c.Caller.OrgID, c.PathParam("withdrawalId"))
+	if err != nil {
+		return Decisions{}, err
+	}
+	body := Decisions{Data: make([]Decision, 0, len(found))}
+	for _, d := range found {
+		show := Decision{
+			DecidedAt: webhook.At(d.DecidedAt), Act: string(d.Act), Status: string(d.Status),
+			ApprovalReasons: reasonTexts(d.Reasons), Gates: showGates(d.Gates), Note: resource.OptionalText(d.Note),
+		}
+		if d.Actor.Kind != "" {
+			show.Actor = &webhook.Actor{Type: d.Actor.Kind, ID: d.Actor.ID}
+		}
+		body.Data = append(body.Data, show)
+	}
+	return body, nil
+}
+
+// idempotencyKey reads the key from the body and from its header. Rule IDEM-5.
+func idempotencyKey(h http.Header, inBody *string) (*string, error) {
+	values := h["Idempotency-Key"]
+	if len(values) == 0 {
+		return inBody, nil
+	}
+	for _, v := range values {
+		if v != values[0] || inBody != nil && v != *inBody {
+			return nil, fault.New(fault.Invalid, fault.IdempotencyKeyMismatch, fault.NothingWritten,
+				"The request gives two different idempotency keys, in its body and in the header "+
+					"Idempotency-Key.").
+				WithAdvice("Give one.").
+				WithParam("idempotencyKey")
+		}
+	}
+	return &values[0], nil
+}
+
+var withdrawalColumns = []kernel.Column[webhook.Withdrawal]{
+	{Name: "withdrawalId", Cell: func(w webhook.Withdrawal) string { return w.WithdrawalID }},
+	{Name: "createdAt", Cell: func(w webhook.Withdrawal) string { return w.CreatedAt.String() }},
+	{Name: "type", Cell: func(w webhook.Withdrawal) string { return w.Type }},
+	{Name: "idempotencyKey", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.IdempotencyKey) }},
+	{Name: "reference", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Reference) }},
+	{Name: "customerId", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.CustomerID) }},
+	{Name: "product", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Product) }},
+	{
+		Name: "whitelistedAddressId",
+		Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.WhitelistedAddressID) },
+	},
+	{Name: "mintId", Cell: func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
+	{Name: "symbol", Cell: func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
+	{Name: "chain", Cell: func(w webhook.Withdrawal) string { return w.Mint.Chain }},
+	{Name: "amount", Cell: func(w webhook.Withdrawal) string { return w.Amount }},
+	{Name: "amountDecimal", Cell: func(w webhook.Withdrawal) string { return w.AmountDecimal }},
+	{Name: "usdValue", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.USDValue) }},
+	{Name: "toAddress", Cell: func(w webhook.Withdrawal) string { return w.ToAddress }},
+	{Name: "networkFee", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.NetworkFee) }},
+	{Name: "networkFeeMintId", Cell: func(w webhook.Withdrawal) string { return numberOrEmpty(w.NetworkFeeMintID) }},
+	{Name: "feeMode", Cell: func(w webhook.Withdrawal) string { return w.FeeMode }},
+	{Name: "status", Cell: func(w webhook.Withdrawal) string { return w.Status }},
+	{Name: "chainStatus", Cell: func(w webhook.Withdrawal) string { return w.ChainStatus }},
+	{
+		Name: "requiresApproval",
+		Cell: func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) },
+	},
+	{Name: "approvalReasons", Cell: func(w webhook.Withdrawal) string { return strings.Join(w.ApprovalReasons, " ") }},
+	{Name: "txHash", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.TxHash) }},
+	{Name: "failureReason", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.FailureReason) }},
+	{Name: "rejectedReason", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.RejectedReason) }},
+	{Name: "approvedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.ApprovedAt) }},
+	{Name: "broadcastAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.BroadcastAt) }},
+	{Name: "completedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.CompletedAt) }},
+	{Name: "metadata", Cell: func(w webhook.Withdrawal) string { return metadataJSON(w.Metadata) }},
+}
+
+func withdrawalFilter(c *call) withdrawal.Filter {
+	return withdrawal.Filter{
+		Type: c.Query["type"], CustomerID: c.Query["customerId"], Status: c.Query["status"],
+		MintID: c.Query.NumberValue("mintId"), Chain: c.Query["chain"],
+		CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
+		TxHash: canonicalHash(c.Query["txHash"]), Address: c.Query["address"], Reference: c.Query["reference"],
+		IdempotencyKey: c.Query["idempotencyKey"],
+	}
+}
+
+func (a *api) exportWithdrawals(c *call) (kernel.Rows[webhook.Withdrawal], error) {
+	return func(ctx context.Context, desc bool, row func(webhook.Withdrawal) error) error {
+		return a.conf.Withdrawals.ForEach(ctx, c.Caller.OrgID, withdrawalFilter(c), desc,
+			func(w withdrawal.Withdrawal) error { return row(wire.Withdrawal(w)) })
+	}, nil
+}
+
+func (a *api) listWithdrawals(c *call) (kernel.Page[webhook.Withdrawal], error) {
+	p, err := c.ReadPage("withdrawals")
+	if err != nil {
+		return kernel.Page[webhook.Withdrawal]{}, err
+	}
+	found, err := a.conf.Withdrawals.List(c.Context(), c.Caller.OrgID, withdrawalFilter(c), p)
+	if err != nil {
+		return kernel.Page[webhook.Withdrawal]{}, err
+	}
+	return kernel.NewPage(c.Request, "withdrawals", found, wire.Withdrawal), nil
+}
+
+func (a *api) getWithdrawal(c *call) (webhook.Withdrawal, error) {
+	w, err := a.conf.Withdrawals.ByID(c.Context(), c.Caller.OrgID, c.PathParam("withdrawalId"))
+	if err != nil {
+		return webhook.Withdrawal{}, err
+	}
+	return wire.Withdrawal(w), nil
+}

@@ -1,0 +1,179 @@
+package kernel
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cofferpay/coffer/internal/fault"
+)
+
+// The limits of tables. Each table holds a database connection and a snapshot for as long as its
+// reader takes.
+const (
+	exportTimeout   = 15 * time.Minute // for the whole table
+	exportStallMax  = 30 * time.Second // in which the reader takes nothing
+	tablesMax       = 6                // at a time, in one process
+	tablesPerOrgMax = 2                // at a time, of one organization
+)
+
+// Column is a column of a table. Its name is that of the JSON field that it shows.
+type Column[T any] struct {
+	Name string
+	Cell func(T) string
+}
+
+// Rows passes the rows of a table, as of one moment, to row until that fails.
+type Rows[T any] func(ctx context.Context, desc bool, row func(T) error) error
+
+// ExportTable makes a route's Table: all rows that pass the filters of the call, which find reads.
+// Rules LIST-2 and BAL-3.
+func ExportTable[C Caller, T any](
+	name string, columns []Column[T], find func(*Call[C]) (Rows[T], error),
+) func(*Request) (answer, error) {
+	return func(r *Request) (answer, error) {
+		eachRow, err := find(callOf[C](r))
+		if err != nil {
+			return answer{}, err
+		}
+		return exportCSV(r, name, columns, eachRow)
+	}
+}
+
+func exportCSV[T any](c *Request, name string, columns []Column[T], eachRow Rows[T]) (answer, error) {
+	for _, paging := range []string{"limit", "cursor"} {
+		if _, present := c.Query[paging]; present {
+			return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+				"A table has everything that the filters select, without pages.").
+				WithAdvice("Leave %s out, or ask for JSON.", paging).WithParam(paging)
+		}
+	}
+	// In HTTP/1.0 the end of the connection is the end of the answer, so a truncated table would
+	// look complete.
+	if !c.ProtoAtLeast(1, 1) {
+		return answer{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A table needs HTTP/1.1 or later, so that the client notices when it breaks off.").
+			WithAdvice("Use it in the client, and in the proxy in front of this service.")
+	}
+	release, err := c.server.tables.acquireSlot(c.caller.Tenant())
+	if err != nil {
+		return answer{}, err
+	}
+	c.AnswerHeader.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+	return answer{stream: func(w io.Writer) error {
+		defer release()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), exportTimeout)
+		defer cancel()
+		writer := csv.NewWriter(w)
+		line := make([]string, len(columns))
+		head := func() error {
+			for i, col := range columns {
+				line[i] = col.Name
+			}
+			return writer.Write(line)
+		}
+		headed := false
+		err := eachRow(ctx, c.Query["order"] != "asc", func(item T) error {
+			if !headed {
+				headed = true
+				if err := head(); err != nil {
+					return err
+				}
+			}
+			for i, col := range columns {
+				line[i] = escapeFormula(col.Cell(item))
+			}
+			return writer.Write(line)
+		})
+		if err != nil {
+			return err
+		}
+		if !headed {
+			if err := head(); err != nil {
+				return err
+			}
+		}
+		writer.Flush()
+		return writer.Error()
+	}}, nil
+}
+
+// exportSlots counts the tables that are being written.
+type exportSlots struct {
+	mu     sync.Mutex
+	total  int
+	perOrg map[string]int
+}
+
+// acquireSlot takes a slot for an organization's table; release gives it back.
+func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.perOrg[org] >= tablesPerOrgMax || t.total >= tablesMax {
+		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.ReadOnly,
+			"The service is writing as many tables as it can at a time.").
+			WithAdvice("Ask again when one of your tables is complete, or after the seconds in Retry-After.")
+	}
+	if t.perOrg == nil {
+		t.perOrg = map[string]int{}
+	}
+	t.total++
+	t.perOrg[org]++
+	var releaseOnce sync.Once
+	return func() {
+		releaseOnce.Do(func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.total--
+			if t.perOrg[org]--; t.perOrg[org] == 0 {
+				delete(t.perOrg, org)
+			}
+		})
+	}, nil
+}
+
+// streaming is the writer of a body of unknown length. It gives up on a reader that stalls;
+// exportTimeout bounds the total time.
+type streaming struct {
+	http.ResponseWriter
+	status int
+	begun  bool
+}
+
+func (s *streaming) Write(b []byte) (int, error) {
+	if !s.begun {
+		s.begun = true
+		s.WriteHeader(s.status)
+	}
+	// A writer without deadlines belongs to a test, or to a proxy with deadlines of its own.
+	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(exportStallMax))
+	return s.ResponseWriter.Write(b)
+}
+
+// wantsCSV reports whether a caller asks for a table instead of JSON. Only exactly text/csv counts:
+// a browser that accepts any type gets JSON.
+func wantsCSV(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Accept"))
+	return err == nil && kind == "text/csv"
+}
+
+// escapeFormula keeps a spreadsheet from reading a cell as a formula. Some spreadsheets skip
+// leading spaces, and some accept the full-width forms of the signs, so it handles both.
+// Rules LIST-2 and BAL-3.
+func escapeFormula(cell string) string {
+	if cell == "" {
+		return cell
+	}
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(cell, unicode.IsSpace))
+	if strings.ContainsRune("\t\r\n", rune(cell[0])) || strings.ContainsRune("=+-@＝＋－＠", first) {
+		return "'" + cell
+	}
+	return cell
+}

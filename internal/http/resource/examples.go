@@ -1,0 +1,112 @@
+package resource
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+const (
+	exampleWithdrawalID = "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+
+	ExampleHash = "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"
+
+	ExampleHolder = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
+
+	ExampleDestination = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+)
+
+var (
+	ExampleAt = webhook.At(time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC))
+
+	ExampleContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+
+	ExampleEmbeddedMint = webhook.Mint{
+		ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: "ETHEREUM", Decimals: 6, ContractAddress: &ExampleContract,
+	}
+
+	ExampleDeposit = webhook.Deposit{
+		DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", CustomerID: new("user_42"),
+		CustomerEmail: new("a@example.com"),
+		MintID:        new(1), Mint: &ExampleEmbeddedMint, Chain: "ETHEREUM", Amount: "5000000",
+		AmountDecimal: new("5"), USDValue: new("5.00"),
+		Address: ExampleHolder, FromAddresses: webhook.List[string]{ExampleDestination}, TxHash: ExampleHash,
+		LogIndex:    new(int64(3)),
+		BlockNumber: new(int64(24356789)), Confirmations: 66, ConfirmationsRequired: 64, Source: "EXTERNAL",
+		Status: "CREDITED", ChainStatus: "FINALIZED", Screening: webhook.Screening{Status: "NOT_CONFIGURED"},
+		DetectedAt: &ExampleAt, ConfirmedAt: &ExampleAt, CreditedAt: &ExampleAt, CreatedAt: ExampleAt,
+	}
+
+	ExampleWithdrawal = webhook.Withdrawal{
+		WithdrawalID: exampleWithdrawalID, Type: webhook.OfCustomer, IdempotencyKey: new("payout-991"),
+		CustomerID: new("user_42"), MintID: 1, Mint: ExampleEmbeddedMint,
+		Amount: "5000000", AmountDecimal: "5", USDValue: new("5.00"), ToAddress: ExampleDestination,
+		NetworkFeeMintID: new(7),
+		FeeMode:          "ORGANIZATION", Status: "AWAITING_APPROVAL", ChainStatus: "NONE", RequiresApproval: true,
+		ApprovalReasons: webhook.List[string]{"USD_THRESHOLD"}, Approvals: webhook.Approvals{Required: 1},
+		Screening: webhook.WithdrawalScreening{Status: "NOT_CONFIGURED"}, Reference: new("order-77"),
+		CreatedAt: ExampleAt,
+	}
+)
+
+func MustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("api: cannot encode an example: " + err.Error())
+	}
+	return raw
+}
+
+var (
+	ExampleFlagged = func() webhook.Deposit {
+		d := ExampleDeposit
+		d.Status, d.IsFlagged, d.RiskOfFunds, d.CreditedAt, d.ReturnAddressRisk = "FLAGGED", true, new("SEVERE"),
+			nil, new("NONE")
+		d.Screening = webhook.Screening{
+			Status: "FLAGGED", Provider: new("TRM"), Severity: new("SEVERE"), Score: new(98),
+			ScreenedAt: &ExampleAt,
+		}
+		d.FlagReason = &webhook.FlagReason{
+			Code: "SEVERITY_ABOVE_THRESHOLD", Score: new(98), Severity: new("SEVERE"),
+			Entity:     new("a mixer"),
+			Categories: webhook.List[string]{"MIXING"}, Provider: new("TRM"),
+		}
+		return d
+	}()
+
+	ExampleApprovedDeposit = func() webhook.Deposit {
+		d := ExampleFlagged
+		d.Status, d.CreditedAt = "CREDITED", &ExampleAt
+		d.Resolution = &webhook.Resolution{
+			Decision: "APPROVED", Note: new("The source of funds is known."), DecidedAt: ExampleAt,
+			DecidedBy: webhook.Actor{Type: "API_KEY", ID: ExampleOrganizationID},
+		}
+		return d
+	}()
+
+	ExampleRejecting = func() webhook.Deposit {
+		d := ExampleFlagged
+		d.Status = "REJECTING"
+		d.Resolution = &webhook.Resolution{
+			Decision: "REJECTED", DecidedAt: ExampleAt,
+			DecidedBy: webhook.Actor{Type: "API_KEY", ID: ExampleOrganizationID},
+			ToAddress: new(ExampleDestination), Amount: new("5000000"),
+		}
+		return d
+	}()
+)
+
+const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+
+var ExampleScopedKey = ScopedKey{
+	APIKeyID: exampleKeyID, Name: "reporting", Scope: string(identity.ScopeRead), Status: string(apikey.Active),
+	LastUsedAt: &ExampleAt, CreatedAt: ExampleAt,
+}
+
+const (
+	ExampleOrganizationID = "org_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	ExampleKey            = "ck_a3Jl8sPq0TzVbN5mXyW2cR7uKd1EoG4hFi6LjM9nQv0"
+)

@@ -1,0 +1,43 @@
+package resource
+
+import (
+	"context"
+
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+)
+
+// DecisionNote is the optional body of a decision about a flagged deposit.
+type DecisionNote struct {
+	Note *string `json:"note,omitempty"`
+}
+
+// ResolveFunc is a decision about a flagged deposit that takes a note.
+type ResolveFunc func(s *deposit.Service, ctx context.Context, depositID string, decider deposit.Actor,
+	note string) (
+	deposit.Deposit, error,
+)
+
+var (
+	ApprovalFaults = []fault.Code{
+		fault.CodeNotFound, fault.InvalidState, fault.DepositNotFlagged, fault.ResolutionInProgress,
+		fault.ResolutionStuckCode, fault.DepositsSuspended,
+	}
+
+	ReturnFaults = append(
+		[]fault.Code{fault.RejectBlockedSanctions, fault.InsufficientGas, fault.DestinationNotAllowed},
+		ApprovalFaults...,
+	)
+)
+
+const DecidedOnceText = " The first decision about a deposit wins. Repeating it returns the same answer; every other " +
+	"decision is refused with 409 and currentStatus."
+
+var FlaggedFieldDocs = map[string]kernel.FieldDoc{
+	"DecisionNote.": {Text: "What the service records with a decision."},
+	"DecisionNote.note": {
+		Text:   "The reason, in a sentence or two, for the record. resolution shows it.",
+		Bounds: map[string]any{"maxLength": deposit.NoteRunesMax},
+	},
+}

@@ -1,0 +1,117 @@
+// Package resource has what several surfaces show and take: bodies of requests and answers, filters,
+// examples, and the texts of their documents and refusals. A body that only one surface has is in
+// that surface. It decides nothing and writes nothing.
+package resource
+
+import (
+	"math"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+var ledgerCauses = []string{
+	string(ledger.Deposit), string(ledger.DepositReversal), string(ledger.WithdrawalHold),
+	string(ledger.WithdrawalEnd), string(ledger.WithdrawalFee),
+	string(ledger.WithdrawalCharge), string(ledger.WithdrawalChargeReturn),
+	string(ledger.Transfer), string(ledger.Restore),
+}
+
+func TextOrEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+var EventTypes = func() []string {
+	var names []string
+	for _, t := range event.AllTypes() {
+		names = append(names, string(t))
+	}
+	return names
+}()
+
+// EndpointEvents are the types that an endpoint may name.
+var EndpointEvents = append([]string{string(event.EveryType)}, EventTypes...)
+
+var ChainNames = []string{
+	string(chain.Ethereum), string(chain.Base), string(chain.Arbitrum), string(chain.Optimism), string(chain.Polygon),
+	string(chain.BSC), string(chain.Avalanche), string(chain.Solana), string(chain.Bitcoin), string(chain.Tron),
+}
+
+var DepositStatuses = []string{
+	"DETECTED", "CONFIRMING", "SCREENING", "CREDITED", "FLAGGED", "APPROVING", "REJECTING", "REDIRECTING",
+	"RESOLUTION_STUCK", "REJECTED", "REDIRECTED", "ORPHANED", "UNSUPPORTED", "BELOW_MINIMUM",
+	"REVERSED",
+}
+
+var FlaggedFilter = kernel.Parameter{
+	Name: "isFlagged", Kind: kernel.FlagParameter,
+	Text: "true: only deposits that screening flagged, resolved or not. false: only deposits that it did not flag. " +
+		"With status CREDITED, REJECTED or REDIRECTED, true lists the resolved ones.",
+}
+
+var scopeNames = func() (words []string) {
+	for _, s := range identity.Scopes {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+func OptionalText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+var (
+	CustomerFilter = kernel.Parameter{
+		Name: "customerId", Kind: kernel.TextParameter, Max: 128, Text: "Only of this customer, compared byte for " +
+			"byte.",
+	}
+
+	MintFilter = kernel.Parameter{
+		Name: "mintId", Kind: kernel.NumberParameter, Max: math.MaxInt32,
+		Text: "Only of this mint.",
+	}
+
+	ChainFilter = kernel.Parameter{
+		Name: "chain", Kind: kernel.WordParameter, Enum: ChainNames,
+		Text: "Only on this chain.",
+	}
+
+	TxHashFilter = kernel.Parameter{Name: "txHash", Kind: kernel.TextParameter, Max: 128, Text: "Only of this " +
+		"transaction."}
+
+	AddressFilter = kernel.Parameter{Name: "address", Kind: kernel.TextParameter, Max: 128, Text: "Only of this " +
+		"address."}
+
+	TypeFilter = kernel.Parameter{
+		Name: "type", Kind: kernel.WordParameter, Enum: withdrawalTypes,
+		Text: "Only customers' withdrawals, or only the organization's own.",
+	}
+)
+
+// Severities are the values of a risk threshold.
+var Severities = func() (words []string) {
+	for _, s := range org.Severities {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+var WithdrawalStatuses = []string{
+	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
+	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),
+	string(withdrawal.Blocked),
+}
+
+var withdrawalTypes = []string{webhook.OfCustomer, webhook.OfOrganization}
