@@ -20,8 +20,6 @@ import (
 // BodyBytesMax bounds a request body.
 const BodyBytesMax = 64 << 10
 
-const NothingWritten = " Nothing was changed and no money moved."
-
 // readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
 // an empty one counts as an object without members. Rule REQ-7.
 func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {

@@ -32,6 +32,7 @@ var codeStatuses = map[fault.Code]int{
 	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
 }
 
+// HTTPStatus returns the status of a refusal.
 func HTTPStatus(f *fault.Fault) int {
 	if status, ok := codeStatuses[f.Code]; ok {
 		return status

@@ -57,6 +57,7 @@ const (
 // Query holds the parameters that were given and are well-formed.
 type Query map[string]string
 
+// SortedKeys returns the keys of a map in order.
 func SortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // Rule REQ-5.
@@ -159,6 +160,7 @@ func (p Parameter) minNumber() int64 {
 	return 1
 }
 
+// NumberValue returns a number, and nil if it was not given.
 func (q Query) NumberValue(name string) *int {
 	v, present := q[name]
 	if !present {
@@ -171,6 +173,7 @@ func (q Query) NumberValue(name string) *int {
 	return &n
 }
 
+// FlagValue returns a flag, and nil if it was not given.
 func (q Query) FlagValue(name string) *bool {
 	v, present := q[name]
 	if !present {
@@ -180,6 +183,7 @@ func (q Query) FlagValue(name string) *bool {
 	return &set
 }
 
+// TimeValue returns a time, and nil if it was not given.
 func (q Query) TimeValue(name string) *time.Time {
 	v, present := q[name]
 	if !present {

@@ -9,6 +9,8 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
+// Examples of the published documents. They are values of the types of the answers, so an example
+// cannot have a field that an answer does not have.
 const (
 	exampleWithdrawalID = "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
@@ -52,6 +54,7 @@ var (
 	}
 )
 
+// MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -101,6 +104,7 @@ var (
 
 const exampleKeyID = "key_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
+// ExampleScopedKey is an API key.
 var ExampleScopedKey = ScopedKey{
 	APIKeyID: exampleKeyID, Name: "reporting", Scope: string(identity.ScopeRead), Status: string(apikey.Active),
 	LastUsedAt: &ExampleAt, CreatedAt: ExampleAt,

@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/transfer"
 )
 
+// FieldDocs are the texts about fields, by type and name, or by name alone for every type.
 var FieldDocs = map[string]kernel.FieldDoc{
 	"Mint.":         {Text: "A token on a chain."},
 	"EmbeddedMint.": {Text: "A token on a chain, as other objects show it."},
@@ -624,6 +625,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 
 const nothingHeld = " Nothing was held and nothing was sent."
 
+// Problems are the texts about refusals.
 var Problems = map[fault.Code]kernel.ProblemDoc{
 	fault.InvalidJSON: {
 		Kind: fault.Invalid, Text: "the body is not one JSON document in UTF-8, or has the same name twice",

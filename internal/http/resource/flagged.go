@@ -19,6 +19,7 @@ type ResolveFunc func(s *deposit.Service, ctx context.Context, depositID string,
 	deposit.Deposit, error,
 )
 
+// The refusals of decisions about a flagged deposit.
 var (
 	ApprovalFaults = []fault.Code{
 		fault.CodeNotFound, fault.InvalidState, fault.DepositNotFlagged, fault.ResolutionInProgress,
@@ -31,9 +32,11 @@ var (
 	)
 )
 
+// DecidedOnceText says that the first decision about a deposit counts.
 const DecidedOnceText = " The first decision about a deposit wins. Repeating it returns the same answer; every other " +
 	"decision is refused with 409 and currentStatus."
 
+// FlaggedFieldDocs are the texts about decisions.
 var FlaggedFieldDocs = map[string]kernel.FieldDoc{
 	"DecisionNote.": {Text: "What the service records with a decision."},
 	"DecisionNote.note": {

@@ -21,6 +21,7 @@ type ScopedKey struct {
 	CreatedAt           webhook.Time  `json:"createdAt"`
 }
 
+// ShowKey returns an API key as an answer shows it.
 func ShowKey(k apikey.Key) ScopedKey {
 	return ScopedKey{
 		APIKeyID: k.ID, Name: k.Name, Scope: string(k.Scope), IsMain: k.IsMain(), Status: string(k.Status),
@@ -31,6 +32,7 @@ func ShowKey(k apikey.Key) ScopedKey {
 	}
 }
 
+// KeyFieldDocs are the texts about API keys.
 var KeyFieldDocs = map[string]kernel.FieldDoc{
 	"ScopedKey.":     {Text: "An API key of the organization, without its value."},
 	"ScopedKeyPage.": {Text: "A page of API keys."},

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
+// NothingWritten is a sentence of the examples of refusals.
 const NothingWritten = " Nothing was changed and no money moved."
 
 const (
@@ -16,6 +17,7 @@ const (
 	DecimalPattern = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
 )
 
+// AmountDoc returns the text about an amount.
 func AmountDoc(text string) kernel.FieldDoc {
 	return kernel.FieldDoc{Text: text, Pattern: amountPattern, Example: "5000000"}
 }

@@ -23,6 +23,7 @@ var ledgerCauses = []string{
 	string(ledger.Transfer), string(ledger.Restore),
 }
 
+// TextOrEmpty returns a text, and "" for nil.
 func TextOrEmpty(s *string) string {
 	if s == nil {
 		return ""
@@ -30,6 +31,7 @@ func TextOrEmpty(s *string) string {
 	return *s
 }
 
+// EventTypes are the types of events.
 var EventTypes = func() []string {
 	var names []string
 	for _, t := range event.AllTypes() {
@@ -41,17 +43,20 @@ var EventTypes = func() []string {
 // EndpointEvents are the types that an endpoint may name.
 var EndpointEvents = append([]string{string(event.EveryType)}, EventTypes...)
 
+// ChainNames are the chains that the documents name.
 var ChainNames = []string{
 	string(chain.Ethereum), string(chain.Base), string(chain.Arbitrum), string(chain.Optimism), string(chain.Polygon),
 	string(chain.BSC), string(chain.Avalanche), string(chain.Solana), string(chain.Bitcoin), string(chain.Tron),
 }
 
+// DepositStatuses are the statuses of a deposit.
 var DepositStatuses = []string{
 	"DETECTED", "CONFIRMING", "SCREENING", "CREDITED", "FLAGGED", "APPROVING", "REJECTING", "REDIRECTING",
 	"RESOLUTION_STUCK", "REJECTED", "REDIRECTED", "ORPHANED", "UNSUPPORTED", "BELOW_MINIMUM",
 	"REVERSED",
 }
 
+// FlaggedFilter selects deposits that screening flagged.
 var FlaggedFilter = kernel.Parameter{
 	Name: "isFlagged", Kind: kernel.FlagParameter,
 	Text: "true: only deposits that screening flagged, resolved or not. false: only deposits that it did not flag. " +
@@ -65,6 +70,7 @@ var scopeNames = func() (words []string) {
 	return words
 }()
 
+// OptionalText returns nil for "".
 func OptionalText(s string) *string {
 	if s == "" {
 		return nil
@@ -108,6 +114,7 @@ var Severities = func() (words []string) {
 	return words
 }()
 
+// WithdrawalStatuses are the statuses of a withdrawal.
 var WithdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
 	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),

@@ -12,13 +12,17 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 )
+
+// keyed is a body with an idempotency key, such as that of a payment.
+type keyed struct {
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+}
 
 // Rules REQ-4 and REQ-14.
 func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
@@ -84,8 +88,7 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil)
 		answering(db, l, kernel.Route{
 			Method: c.method, Path: "/withdraw", Optional: true, Handler: kernel.HandleBody(
-				func(*kernel.Call[kernel.Caller], api.WithdrawRequest) (struct{}, error) { return struct{}{}, c.err },
-				api.WithdrawRequest{}, struct{}{},
+				func(*kernel.Call[kernel.Caller], keyed) (struct{}, error) { return struct{}{}, c.err }, keyed{}, struct{}{},
 			),
 		}).ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) ||
