@@ -5,9 +5,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
-	"github.com/cofferpay/coffer/internal/journal"
 )
 
 // DescribeOutage returns why an error will pass, by itself or after the operator's intervention, as

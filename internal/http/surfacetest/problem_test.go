@@ -88,7 +88,8 @@ func TestErrorsOfOursSayWhatIsKnown(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), c.method, "/v1/withdraw", nil)
 		answering(db, l, kernel.Route{
 			Method: c.method, Path: "/withdraw", Optional: true, Handler: kernel.HandleBody(
-				func(*kernel.Call[kernel.Caller], keyed) (struct{}, error) { return struct{}{}, c.err }, keyed{}, struct{}{},
+				func(*kernel.Call[kernel.Caller], keyed) (struct{}, error) { return struct{}{}, c.err },
+				keyed{}, struct{}{},
 			),
 		}).ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"`+c.code+`"`) ||
