@@ -3613,7 +3613,8 @@ END $$;
 CREATE TRIGGER dispatch_slots_orders_keep BEFORE UPDATE ON dispatch_slots
     FOR EACH ROW EXECUTE FUNCTION dispatch_slots_orders_keep();
 
--- A slot is of an order that may be signed, and the counter has passed it.
+-- A slot is of an order that may be signed, and the counter has passed it. All of a consolidation
+-- comes back to the change wallet that the order names.
 CREATE FUNCTION dispatch_slots_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
@@ -3622,20 +3623,20 @@ BEGIN
         RAISE EXCEPTION 'slot % of wallet % is of an order without one, or not counted', NEW.nonce, NEW.wallet_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_counted';
     END IF;
+    IF EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.order_id AND purpose = 'MERGE' AND to_address <> split_part(NEW.slot_key, ' ', -1)) THEN
+        RAISE EXCEPTION 'consolidation % does not come back to the wallet that it names', NEW.order_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_consolidated';
+    END IF;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER dispatch_slots_counted AFTER INSERT ON dispatch_slots DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION dispatch_slots_follow();
 
--- On a UTXO chain the change comes back to a change wallet of the organization: all of a
--- consolidation, to the wallet that it names.
+-- On a UTXO chain the change comes back to a change wallet of the organization.
 CREATE FUNCTION dispatch_slots_change() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
-DECLARE
-    change text := split_part(NEW.slot_key, ' ', -1);
 BEGIN
-    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = change
-        AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE')
-        OR EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = NEW.order_id AND o.purpose = 'MERGE' AND o.to_address <> change) THEN
+    IF NOT EXISTS (SELECT FROM wallets w WHERE w.family = 'BITCOIN' AND w.address = split_part(NEW.slot_key, ' ', -1)
+        AND w.org_id = NEW.org_id AND w.purpose = 'CHANGE') THEN
         RAISE EXCEPTION 'the change of order % comes back to no wallet of its organization for change', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_slots_change';
     END IF;

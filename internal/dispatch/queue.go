@@ -68,14 +68,25 @@ func (d *Worker) admitQueued(
 		busy = busy || slots > 0
 		limit -= slots
 		if err != nil && !errors.Is(err, errLostRace) {
-			// The round ends here, so the next one begins with the orders behind these.
-			noteErr := d.leaveAllWaiting(ctx, group, WaitError, err.Error())
 			return busy, fmt.Errorf(
-				"admit order %s: %w", strings.Join(orderIDs(group), ", "), errors.Join(err, noteErr),
+				"admit order %s: %w", strings.Join(orderIDs(group), ", "), errors.Join(err, d.noteFailed(ctx, group, err)),
 			)
 		}
 	}
 	return busy, nil
+}
+
+// noteFailed leaves orders waiting whose admission failed for an unexpected reason. The round ends with
+// the error, so the next one begins with the orders behind these. An error of the database says nothing
+// about the orders, which stay as they are.
+func (d *Worker) noteFailed(ctx context.Context, group []Order, cause error) error {
+	if pg.UnavailableReason(cause) != "" || errors.Is(cause, pg.ErrCommitUnknown) || ctx.Err() != nil {
+		return nil
+	}
+	for _, o := range group {
+		d.raiseAlarm(ctx, o.ID, "an order cannot be admitted for an unexpected reason", "order", o.ID, "why", cause)
+	}
+	return d.leaveAllWaiting(ctx, group, WaitError, cause.Error())
 }
 
 // loadDue returns the queued orders of a wallet that are due, the one whose last look is longest

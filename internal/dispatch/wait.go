@@ -200,6 +200,7 @@ var waitCauses = []WaitCause{
 	},
 	{
 		Reason: WaitError, Concerns: ConcernsOrder, EndedBy: EndsAtTurn, Queued: true, IsAlone: true,
+		RetryMax: 2 * time.Minute, // the cause may need a person
 		Sentence: "another attempt after an error",
 	},
 	{Reason: WaitBlock, Concerns: ConcernsOrder, EndedBy: EndsWithBlock, Ended: true, HoldsUpLater: true},
@@ -250,6 +251,12 @@ func ReasonsOf(r Remedy) []WaitReason {
 // ReasonsStopped returns the wait reasons of the orders that people or checks of the service stopped.
 func ReasonsStopped() []WaitReason {
 	return selectReasons(func(c WaitCause) bool { return c.StoppedByPeople })
+}
+
+// ReasonsNotOnTheirWay returns the wait reasons of the orders whose amounts no other order may count
+// on: the chain would let them fail, or they fail for a reason of their own.
+func ReasonsNotOnTheirWay() []WaitReason {
+	return selectReasons(func(c WaitCause) bool { return c.WouldRevert || c.IsAlone })
 }
 
 // ReasonsReverting returns the wait reasons of the orders that the chain would let fail.

@@ -362,13 +362,14 @@ func (s stoppableSigner) AdmitIntent(ctx context.Context, i signer.Intent) (sign
 type brokenSender struct {
 	chain.Sender
 	payee chain.Address
+	err   error
 }
 
 func (s brokenSender) Build(
 	from chain.Address, slot chain.Slot, fees chain.Fees, ps ...chain.Payment,
 ) ([]byte, error) {
 	if slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.To == s.payee }) {
-		return nil, errors.New("no such payee")
+		return nil, s.err
 	}
 	return s.Sender.Build(from, slot, fees, ps...)
 }
@@ -505,15 +506,17 @@ func waitScenarios() map[dispatch.WaitReason]waitScenario {
 			&signer.Refusal{Code: signer.FeeLimit, Message: "feeDayMax"}, sweepOther,
 		),
 		dispatch.WaitError: {
-			begin: func(b *testEnv) { b.breakPayee(waitingPayee) }, end: restart, other: payOther,
+			begin: func(b *testEnv) { b.breakPayee(waitingPayee, errors.New("no such payee")) }, end: restart, other: payOther,
 		},
 	}
 }
 
-// breakPayee makes a Worker whose chain cannot build a transaction that pays an address.
-func (b *testEnv) breakPayee(payee chain.Address) {
+// breakPayee makes a Worker whose chain cannot build a transaction that pays an address. nil mends it.
+func (b *testEnv) breakPayee(payee chain.Address, err error) {
 	ch := b.chain.ToChain()
-	ch.Sender = brokenSender{ch.Sender, payee}
+	if err != nil {
+		ch.Sender = brokenSender{ch.Sender, payee, err}
+	}
 	b.worker = dispatch.New(
 		b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
@@ -621,7 +624,7 @@ func TestEveryWaitEndsAsTheTableSays(t *testing.T) {
 func TestAnOrderThatFailsForAnUnknownReasonHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
-	b.breakPayee(payeeAddress("wd_2"))
+	b.breakPayee(payeeAddress("wd_2"), errors.New("no such payee"))
 	b.submitThree()
 	for range 3 {
 		b.look()
@@ -631,6 +634,23 @@ func TestAnOrderThatFailsForAnUnknownReasonHoldsUpNoOther(t *testing.T) {
 	b.wantWait("wd_2", dispatch.WaitError)
 	if said := b.lastError("wd_2"); !strings.Contains(said, "no such payee") {
 		t.Errorf("it says %q, want the error", said)
+	}
+}
+
+// An error of the database says nothing about the orders, so they still share one transaction and its
+// fee afterwards.
+func TestAnErrorOfTheDatabaseKeepsOrdersTogether(t *testing.T) {
+	t.Parallel()
+	b := newGroupEnv(t)
+	b.breakPayee(payeeAddress("wd_2"), fmt.Errorf("commit: %w", pg.ErrCommitUnknown))
+	b.submitThree()
+	b.look()
+	b.wantWait("wd_2", dispatch.WaitNone)
+	b.breakPayee("", nil)
+	b.look()
+	b.wantStatus("wd_2", dispatch.Broadcast)
+	if n := b.queryCount(`SELECT count(*) FROM dispatch_slots WHERE orders = 3`); n != 1 {
+		t.Errorf("got %d slots of all three orders, want 1", n)
 	}
 }
 

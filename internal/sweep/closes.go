@@ -162,7 +162,7 @@ func (s *Sweeper) recallCloses(ctx context.Context) error {
 				AND (o.waiting_for = ANY ($4) AND c.created_at <= $2
 					OR EXISTS (SELECT FROM deposits d WHERE d.wallet_id = c.wallet_id AND d.mint_id = c.mint_id AND d.created_at >= c.created_at))
 			ORDER BY c.close_id LIMIT $3`,
-			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsReverting())
+			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsNotOnTheirWay())
 		if err != nil {
 			return err
 		}

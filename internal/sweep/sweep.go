@@ -158,8 +158,8 @@ func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 	return made, err
 }
 
-// recallReverting recalls the sweeps that have no slot and would revert at present, for example
-// because the token blocks the address. Their reserved amounts are not on their way, and no payment
+// recallReverting recalls the sweeps that have no slot and cannot get one at present, for example
+// because the token blocks the address and they would revert. Their reserved amounts are not on their way, and no payment
 // may count on them. They are tried again after a pause.
 func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 	var sweepIDs []string
@@ -168,7 +168,7 @@ func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 			SELECT s.sweep_id FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 			WHERE s.chain = $1 AND s.status = 'OPEN' AND o.status = 'QUEUED' AND o.waiting_for = ANY ($4) AND s.created_at <= $2
 			ORDER BY s.sweep_id LIMIT $3`,
-			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsReverting())
+			s.chain.Name, tx.Now.Add(-s.conf.RetryAfterFail), s.conf.PlanMax, dispatch.ReasonsNotOnTheirWay())
 		if err != nil {
 			return err
 		}
@@ -281,13 +281,13 @@ func (s *Sweeper) planOnDemand(ctx context.Context) (made int, err error) {
 		}
 		for k := range missing { // amounts on their way count already
 			var incoming money.Amount
-			// … but not those that the chain would revert, as from an address that the token has
-			// blocked: a payment would wait for them without end.
+			// … but not those that get no slot, as from an address that the token has blocked: a payment
+			// would wait for them without end.
 			if err := tx.QueryRow(ctx, `
 				SELECT coalesce(sum(s.amount), 0) FROM sweeps s JOIN dispatch_orders o ON o.order_id = s.sweep_id
 				WHERE s.org_id = $1 AND s.mint_id = $2 AND s.status = 'OPEN'
 				  AND o.status <> 'STUCK' AND coalesce(o.waiting_for, '') <> ALL ($3)`,
-				k.org, k.mint, dispatch.ReasonsReverting()).Scan(&incoming); err != nil {
+				k.org, k.mint, dispatch.ReasonsNotOnTheirWay()).Scan(&incoming); err != nil {
 				return fmt.Errorf("read the open transfers to %s: %w", k.org, err)
 			}
 			missing[k] = money.SubOrZero(missing[k], incoming)

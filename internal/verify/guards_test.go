@@ -363,7 +363,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			SELECT wallet_id, chain, 1, 'tx_dep_sats:0:100:0xwe_btre 0xwe_bnext', org_id, order_id, 0, created_at FROM dispatch_orders WHERE order_id = 'mg_open';
 			UPDATE dispatch_accounts SET next_nonce = 2 WHERE wallet_id = 'we_btre';
 			UPDATE utxos SET status = 'RESERVED', order_id = 'mg_open' WHERE outpoint = 'tx_dep_sats:0';
-			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_slots_change"},
+			UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'mg_open'`, "dispatch_slots_consolidated"},
 		"a merge into an address of a customer": {
 			copied("mg_open", `"to_wallet_id": "we_bdep", "to_address": "0xwe_bdep", "trigger": "RESTORED"`),
 			"dispatch_orders_to_role",
