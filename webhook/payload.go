@@ -81,15 +81,20 @@ const (
 
 // Envelope is the body of every webhook.
 type Envelope struct {
-	ID             string `json:"id"` // evt_…; the same over all attempts: a receiver drops what it has seen
-	Type           Type   `json:"type"`
-	Timestamp      Time   `json:"timestamp"`      // when the change happened, not when it was sent
-	APIVersion     string `json:"apiVersion"`     // the date of the version that Data follows
-	Environment    string `json:"environment"`    // LIVE or TEST
-	OrganizationID string `json:"organizationId"` // org_…
+	// evt_…; the same over all attempts: a receiver drops what it has seen
+	ID   string `json:"id" doc:"The id of the event, which is the same in all attempts." example:"evt_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Type Type   `json:"type" doc:"The type of the event. Types may be added without notice." example:"CUSTOMER_DEPOSIT"`
+	// when the change happened, not when it was sent
+	Timestamp Time `json:"timestamp" doc:"When the change happened."`
+	// the date of the version that Data follows
+	APIVersion  string `json:"apiVersion"`
+	Environment string `json:"environment" doc:"LIVE, or TEST for everything that moves no money of a main network." enum:"LIVE,TEST"`
+	// org_…
+	OrganizationID string `json:"organizationId"`
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
-	Sequence int64           `json:"sequence,omitempty"`
-	Data     json.RawMessage `json:"data"` // decode by Type
+	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
+	// decode by Type
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer or a failed swap."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -101,12 +106,13 @@ const (
 
 // Mint is a token on a chain, as it is embedded in other objects.
 type Mint struct {
-	ID              int     `json:"id"`
-	Symbol          string  `json:"symbol"`
-	Name            string  `json:"name"`
-	Chain           string  `json:"chain"`
-	Decimals        int     `json:"decimals"`
-	ContractAddress *string `json:"contractAddress"` // null for a chain's native coin
+	ID       int    `json:"id"`
+	Symbol   string `json:"symbol"`
+	Name     string `json:"name" doc:"The name, for people." example:"USD Coin"`
+	Chain    string `json:"chain"`
+	Decimals int    `json:"decimals"`
+	// null for a chain's native coin
+	ContractAddress *string `json:"contractAddress"`
 }
 
 // Deposit is a transfer to one of the organization's deposit addresses: of a customer, or of a
@@ -128,61 +134,66 @@ type Mint struct {
 // of the interface does.
 type Deposit struct {
 	// DepositID is always the same for the same transfer, and so is the id of its event.
-	DepositID     string  `json:"depositId"`
-	CustomerID    *string `json:"customerId"`        // null for the organization's own, which has a Product
-	Product       *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
-	CustomerEmail *string `json:"customerEmail"`
-	MintID        *int    `json:"mintId"` // null when the token is not in the catalogue
-	Mint          *Mint   `json:"mint"`   // likewise
-	Chain         string  `json:"chain"`
-	Amount        string  `json:"amount"`        // atomic units
-	AmountDecimal *string `json:"amountDecimal"` // whole tokens; null when the decimals are not known
-	USDValue      *string `json:"usdValue"`      // for display
-	Address       string  `json:"address"`
+	DepositID  string  `json:"depositId"`
+	CustomerID *string `json:"customerId" doc:"The customer whose address received the deposit; null for a deposit of your own, which has a product." example:"user_42"`
+	// CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
+	Product       *string `json:"product,omitempty" doc:"The product of your own whose address received the deposit. Only a deposit of your own has it."`
+	CustomerEmail *string `json:"customerEmail" doc:"The customer's e-mail, where one is known."`
+	MintID        *int    `json:"mintId" doc:"The mint; null for a token that the catalogue does not list." example:"1"`
+	// null when the token is not in the catalogue
+	Mint  *Mint  `json:"mint"`
+	Chain string `json:"chain"`
+	// atomic units
+	Amount string `json:"amount"`
+	// whole tokens; null when the decimals are not known
+	AmountDecimal *string `json:"amountDecimal"`
+	// for display
+	USDValue *string `json:"usdValue"`
+	Address  string  `json:"address"`
 	// Memo is the text that the payer wrote into the transaction, so do not trust it. It is null if
 	// there is none or it was not read yet.
-	Memo *string `json:"memo"`
+	Memo *string `json:"memo" doc:"The memo that the payer wrote into the transaction; null without a memo, before the service has read it, and on every chain but SOLANA. It is text of a stranger and proves nothing about the payer: escape it where you show it, and credit no customer by it. Several memos of a transaction are separated by line breaks. The service replaces control characters by U+FFFD."`
 
-	FromAddresses List[string] `json:"fromAddresses"`
-	TxHash        string       `json:"txHash"`
-	LogIndex      *int64       `json:"logIndex"` // null for a transfer of the native coin
+	FromAddresses List[string] `json:"fromAddresses" doc:"The senders. Empty when one of the senders is not known, or when there are more than 20."`
+	TxHash        string       `json:"txHash" doc:"The hash of the transaction."`
+	LogIndex      *int64       `json:"logIndex" doc:"The index of the token's log in its block; null for a transfer of the native coin. A reorganization can change it."`
 	// OutputIndex is the position among the transaction's outputs; null on chains without outputs.
-	OutputIndex           *int64 `json:"outputIndex"`
-	BlockNumber           *int64 `json:"blockNumber"`
-	Confirmations         int64  `json:"confirmations"`
+	OutputIndex           *int64 `json:"outputIndex" doc:"The index of the output in the transaction, from 0. Only BITCOIN has it, where two outputs to one customer are two deposits; null on every other chain."`
+	BlockNumber           *int64 `json:"blockNumber" doc:"The number of the block. A reorganization can change it."`
+	Confirmations         int64  `json:"confirmations" doc:"The number of confirmations."`
 	ConfirmationsRequired int64  `json:"confirmationsRequired"`
 
-	Source      string `json:"source"`      // EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL, CHECKOUT
-	Status      string `json:"status"`      // what the books say
-	ChainStatus string `json:"chainStatus"` // what the chain says: PENDING, INCLUDED, FINALIZED, REORGED
+	Source      string `json:"source" doc:"EXTERNAL, CUSTOMER_SWAP, DEPOSIT_SWAP, INTERNAL or CHECKOUT. Sources may be added without notice." example:"EXTERNAL"`
+	Status      string `json:"status" doc:"The status in the service's books."`
+	ChainStatus string `json:"chainStatus" doc:"The status on the chain." enum:"PENDING,INCLUDED,FINALIZED,REORGED"`
 
-	IsFlagged   bool      `json:"isFlagged"`
-	RiskOfFunds *string   `json:"riskOfFunds"` // the severity that flagged it
+	IsFlagged   bool      `json:"isFlagged" doc:"Whether risk screening flagged the deposit. It stays true after an approval: status says whether the deposit is credited."`
+	RiskOfFunds *string   `json:"riskOfFunds" doc:"The severity that flagged the deposit." example:"SEVERE"`
 	Screening   Screening `json:"screening"`
 	// FreshScreening is null unless the deposit is flagged and its sender was screened again. It
 	// decides nothing.
-	FreshScreening     *FreshScreening         `json:"freshScreening"`
-	FlagReason         *FlagReason             `json:"flagReason"`
-	Resolution         *Resolution             `json:"resolution"`
-	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts"`
+	FreshScreening     *FreshScreening         `json:"freshScreening" doc:"The latest answer of screening about the sender between the flag and the decision; null if screening was not asked again. It decides nothing, and no decision waits for it."`
+	FlagReason         *FlagReason             `json:"flagReason" doc:"Why the deposit is flagged; null unless it is."`
+	Resolution         *Resolution             `json:"resolution" doc:"How it was resolved; null until it is."`
+	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts" doc:"Attempts that failed before anything reached the chain."`
 	// Present only for what is flagged: how safe it is to send it back to its sender.
 	// NONE, MULTIPLE_INPUTS, CONTRACT, KNOWN_EXCHANGE, SWAP_SOLVER.
-	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty"`
+	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty" doc:"Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS there is no single sender, and only the operator can reject the deposit. The other values are for the person who decides." enum:"NONE,MULTIPLE_INPUTS,CONTRACT,KNOWN_EXCHANGE,SWAP_SOLVER"`
 
-	Swap          *SwapSummary `json:"swap"` // the customer swap that this credit completes
-	DepositSwapID *string      `json:"depositSwapId"`
-	SweepTxHash   *string      `json:"sweepTxHash"`
+	Swap          *SwapSummary `json:"swap" doc:"The customer swap that this credit completes, or null."`
+	DepositSwapID *string      `json:"depositSwapId" doc:"The deposit swap that this credit completes, or null."`
+	SweepTxHash   *string      `json:"sweepTxHash" doc:"The hash of the sweep to the treasury; null until the sweep."`
 
 	// These two are present only for a token that is not in the catalogue.
 	ContractAddress   *string `json:"contractAddress,omitempty"`
-	UnsupportedReason *string `json:"unsupportedReason,omitempty"`
+	UnsupportedReason *string `json:"unsupportedReason,omitempty" doc:"Why the deposit is not credited. Only an UNSUPPORTED deposit has it. If very many transfers use tokens that the catalogue does not list, the service records only the first ones."`
 
 	// Present only for what is REVERSED.
-	Reversal *Reversal `json:"reversal,omitempty"`
+	Reversal *Reversal `json:"reversal,omitempty" doc:"How the service reversed the credit. Only a REVERSED deposit has it: the chain replaced final blocks and does not have the transfer any more."`
 
-	DetectedAt  *Time `json:"detectedAt"`
-	ConfirmedAt *Time `json:"confirmedAt"`
-	CreditedAt  *Time `json:"creditedAt"`
+	DetectedAt  *Time `json:"detectedAt" doc:"When the service first saw it."`
+	ConfirmedAt *Time `json:"confirmedAt" doc:"When its block became final."`
+	CreditedAt  *Time `json:"creditedAt" doc:"When it was credited."`
 	CreatedAt   Time  `json:"createdAt"`
 }
 
@@ -190,14 +201,14 @@ type Deposit struct {
 // broke and the transfer is not on it any more. TakenBack and Loss are the
 // deposit's amount together.
 type Reversal struct {
-	ReversedAt Time   `json:"reversedAt"`
-	TakenBack  string `json:"takenBack"` // atomic units, taken from the balance that was credited
-	Loss       string `json:"loss"`      // atomic units that were not there any more
+	ReversedAt Time   `json:"reversedAt" doc:"When the credit was reversed."`
+	TakenBack  string `json:"takenBack" doc:"The amount that was taken from the customer's balance, in atomic units." form:"amount"`
+	Loss       string `json:"loss" doc:"The amount that was not in the customer's balance any more, in atomic units. Together with takenBack it is the amount of the deposit." form:"amount"`
 }
 
 // Screening is what risk screening said about where a deposit came from.
 type Screening struct {
-	Status     string  `json:"status"` // NOT_CONFIGURED, PENDING, PASSED, …
+	Status     string  `json:"status" doc:"NOT_CONFIGURED, PENDING or PASSED, for example." example:"PASSED"`
 	Provider   *string `json:"provider"`
 	Severity   *string `json:"severity"`
 	Score      *int    `json:"score"`
@@ -219,7 +230,7 @@ type FreshScreening struct {
 
 // FlagReason is why a deposit is held.
 type FlagReason struct {
-	Code       string       `json:"code"`
+	Code       string       `json:"code" doc:"A code for programs."`
 	Score      *int         `json:"score"`
 	Severity   *string      `json:"severity"`
 	Entity     *string      `json:"entity"`
@@ -227,15 +238,15 @@ type FlagReason struct {
 	Provider   *string      `json:"provider"`
 	// Sanctioned says that the sender itself, and not a party that it dealt with, is on a
 	// sanctions list. To return blocked property may itself be forbidden.
-	Sanctioned bool `json:"sanctioned,omitempty"`
+	Sanctioned bool `json:"sanctioned,omitempty" doc:"Present and true when the sender itself is on a sanctions list. The law may forbid you to send blocked property back: ask before you reject."`
 }
 
 // Resolution is how a held deposit was decided, and the transfer that carried it out.
 type Resolution struct {
-	Decision   string  `json:"decision"` // APPROVED, REJECTED, REDIRECTED
+	Decision   string  `json:"decision" doc:"APPROVED, REJECTED or REDIRECTED."`
 	Reason     *string `json:"reason"`
 	Reference  *string `json:"reference"`
-	Note       *string `json:"note"`
+	Note       *string `json:"note" doc:"The note of the person who decided."`
 	DecidedAt  Time    `json:"decidedAt"`
 	DecidedBy  Actor   `json:"decidedBy"`
 	ToAddress  *string `json:"toAddress"`
@@ -246,17 +257,18 @@ type Resolution struct {
 
 // Actor is who decided.
 type Actor struct {
-	Type string  `json:"type"` // USER, API_KEY, OPERATOR, SYSTEM
-	ID   string  `json:"id"`
-	Name *string `json:"name"`
+	// USER, API_KEY, OPERATOR, SYSTEM
+	Type string  `json:"type"`
+	ID   string  `json:"id" doc:"The id of the actor: of the key for an additional API key, of the organization for the main key."`
+	Name *string `json:"name" doc:"The name of the actor."`
 }
 
 // ResolutionAttempt is an attempt that failed before anything reached the chain.
 type ResolutionAttempt struct {
 	At      Time   `json:"at"`
-	Action  string `json:"action"`
+	Action  string `json:"action" doc:"The decision that was attempted."`
 	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Message string `json:"message" doc:"A sentence for a person."`
 }
 
 // The types of withdrawals.
@@ -269,11 +281,13 @@ const (
 // organization's own to an address on its list. It has one of CustomerID and Product,
 // and Type says which.
 type Withdrawal struct {
-	WithdrawalID   string  `json:"withdrawalId"`
-	Type           string  `json:"type"` // CUSTOMER, ORGANIZATION
+	WithdrawalID string `json:"withdrawalId"`
+	// CUSTOMER, ORGANIZATION
+	Type           string  `json:"type" doc:"Whose balance pays: a customer's, or the organization's own by request of one of its people."`
 	IdempotencyKey *string `json:"idempotencyKey"`
-	CustomerID     *string `json:"customerId"`        // null for the organization's own, which has a Product
-	Product        *string `json:"product,omitempty"` // CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
+	CustomerID     *string `json:"customerId" doc:"Your own id of the customer; null for your organization's own withdrawal, which has a product." bounds:"minLength=1,maxLength=128" example:"user_42"`
+	// CUSTODIAL, CHECKOUT, BATCH_PAYOUT; absent from a customer's
+	Product *string `json:"product,omitempty" doc:"The product whose balance pays. A customer's withdrawal does not have it."`
 	// WhitelistedAddressID is the entry of the organization's list that is paid; absent
 	// from a customer's.
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
@@ -282,38 +296,41 @@ type Withdrawal struct {
 	Mint   Mint `json:"mint"`
 	// Amount is in atomic units. The customer pays it, and the destination receives it unless
 	// FeeMode is DEDUCTED. For the organization's own money, the destination receives it.
-	Amount        string  `json:"amount"`
-	AmountDecimal string  `json:"amountDecimal"`
-	USDValue      *string `json:"usdValue"` // for display
-	ToAddress     string  `json:"toAddress"`
-	Memo          *string `json:"memo"`
+	Amount        string `json:"amount"`
+	AmountDecimal string `json:"amountDecimal"`
+	// for display
+	USDValue  *string `json:"usdValue"`
+	ToAddress string  `json:"toAddress"`
+	Memo      *string `json:"memo"`
 
 	// NetworkFee is in atomic units of NetworkFeeMintID. It is null until it is final, or decided
 	// with DEDUCTED. For the organization's own native coin, it is taken from the same balance in
 	// addition to Amount, and decided at the request.
-	NetworkFee       *string `json:"networkFee"`
-	NetworkFeeMintID *int    `json:"networkFeeMintId"` // the chain's native coin
+	NetworkFee *string `json:"networkFee"`
+	// the chain's native coin
+	NetworkFeeMintID *int `json:"networkFeeMintId"`
 	// FeeMode is ORGANIZATION or DEDUCTED. With DEDUCTED the destination receives Amount less
 	// NetworkFee.
-	FeeMode       string  `json:"feeMode"`
-	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"` // what the caller allowed the network to take
+	FeeMode string `json:"feeMode"`
+	// what the caller allowed the network to take
+	MaxNetworkFee *string `json:"maxNetworkFee,omitempty"`
 	// CustomerCharge is what the customer pays of what the payment costs, beside Amount.
 	// Absent where the organization charged nothing when it was requested.
 	CustomerCharge *CustomerCharge `json:"customerCharge,omitempty"`
 
-	Status           string              `json:"status"`      // what the books say
-	ChainStatus      string              `json:"chainStatus"` // what the chain says
-	RequiresApproval bool                `json:"requiresApproval"`
+	Status           string              `json:"status" doc:"The status in the service's books."`
+	ChainStatus      string              `json:"chainStatus" doc:"The status on the chain." enum:"NONE,PENDING,INCLUDED,FINALIZED,REVERTED,DROPPED,REPLACED"`
+	RequiresApproval bool                `json:"requiresApproval" doc:"Whether a person has to approve it, or had to."`
 	ApprovalReasons  List[string]        `json:"approvalReasons"`
-	Approvals        Approvals           `json:"approvals"`
+	Approvals        Approvals           `json:"approvals" doc:"How many of the needed approvals it has."`
 	Screening        WithdrawalScreening `json:"screening"`
 
 	TxHash *string `json:"txHash"`
 	// ReplacedTxHashes are earlier versions in the same slot: at most one of all versions pays.
-	ReplacedTxHashes List[string] `json:"replacedTxHashes"`
-	ExplorerURL      *string      `json:"explorerUrl"`
-	FailureReason    *string      `json:"failureReason"`
-	RejectedReason   *string      `json:"rejectedReason"`
+	ReplacedTxHashes List[string] `json:"replacedTxHashes" doc:"Earlier transactions for the same payment. At most one of all of them pays."`
+	ExplorerURL      *string      `json:"explorerUrl" doc:"A page that shows the transaction, if an explorer is configured."`
+	FailureReason    *string      `json:"failureReason" doc:"Why it failed: REVERTED, CANCELLED, or POLICY_LIMIT (the signer's limits were lowered below it). The money is back in the balance." example:"REVERTED"`
+	RejectedReason   *string      `json:"rejectedReason" doc:"The note of the person who removed it."`
 
 	// What the caller gave along, to find its own record before it has stored our id.
 	Reference *string  `json:"reference"`
@@ -322,35 +339,35 @@ type Withdrawal struct {
 	TravelRule json.RawMessage `json:"travelRule,omitempty"`
 
 	CreatedAt   Time  `json:"createdAt"`
-	ApprovedAt  *Time `json:"approvedAt"`
-	BroadcastAt *Time `json:"broadcastAt"`
-	CompletedAt *Time `json:"completedAt"`
+	ApprovedAt  *Time `json:"approvedAt" doc:"When it was approved."`
+	BroadcastAt *Time `json:"broadcastAt" doc:"When it was first sent to the network."`
+	CompletedAt *Time `json:"completedAt" doc:"When its outcome became final."`
 }
 
 // CustomerCharge is what a customer pays of what a withdrawal costs the organization, by the
 // setting and the prices of its request. Amounts are atomic units of MintID.
 type CustomerCharge struct {
-	Costs  string `json:"costs"`  // RENT, RENT_AND_FAILURES
-	MintID int    `json:"mintId"` // the mint that is withdrawn
+	Costs  string `json:"costs" doc:"Which costs: the rent of an account that is created for the payee, or the rent and the network fee of a payment that failed because of its payee." enum:"RENT,RENT_AND_FAILURES"`
+	MintID int    `json:"mintId" doc:"The mint of these amounts, which is the withdrawn one."`
 	// RentMax is held in addition to the amount for an account of the payee. The unused part is
 	// given back.
-	RentMax string `json:"rentMax"`
+	RentMax string `json:"rentMax" doc:"What is held in addition to the amount for an account of the payee. The customer gets back what the payment did not cost." form:"amount"`
 	// FailureMax is the most that is taken out of the hold if the payment fails because of its
 	// payee; null: nothing.
-	FailureMax *string `json:"failureMax"`
-	Charged    *string `json:"charged"` // what was taken; null while the payment has not ended
+	FailureMax *string `json:"failureMax" doc:"The most that the service takes out of the held amount when the payment fails because of its payee; null when it takes nothing." form:"amount"`
+	Charged    *string `json:"charged" doc:"What was taken from the customer; null without a charge, and until the payment has ended." form:"amount"`
 }
 
 // Approvals is how far the approval of a withdrawal has come.
 type Approvals struct {
-	Required  int   `json:"required"`
-	Received  int   `json:"received"`
+	Required  int   `json:"required" doc:"How many approvals it needs."`
+	Received  int   `json:"received" doc:"How many it has."`
 	ExpiresAt *Time `json:"expiresAt"`
 }
 
 // WithdrawalScreening is what risk screening said about a destination.
 type WithdrawalScreening struct {
-	Status   string  `json:"status"`
+	Status   string  `json:"status" doc:"PASSED, BLOCKED, UNAVAILABLE when too few providers answered, or NOT_CONFIGURED when no provider is configured." example:"NOT_CONFIGURED"`
 	Severity *string `json:"severity"`
 	Provider *string `json:"provider"`
 }
@@ -383,23 +400,23 @@ type Party struct {
 // SwapSummary is a customer swap as events carry it. It has neither a status nor a
 // failure reason, in contrast to the object of the API: the event's type says both.
 type SwapSummary struct {
-	CustomerSwapID     string  `json:"customerSwapId"`
+	CustomerSwapID     string  `json:"customerSwapId" doc:"The customer swap."`
 	IdempotencyKey     string  `json:"idempotencyKey"`
-	FromMint           Mint    `json:"fromMint"`
-	ToMint             Mint    `json:"toMint"`
-	AmountIn           string  `json:"amountIn"`
-	EstimatedAmountOut string  `json:"estimatedAmountOut"`
-	AmountOut          *string `json:"amountOut"`
-	OriginTxHash       *string `json:"originTxHash"`
-	DestinationTxHash  *string `json:"destinationTxHash"`
+	FromMint           Mint    `json:"fromMint" doc:"The amount and mint that the customer gave."`
+	ToMint             Mint    `json:"toMint" doc:"The amount and mint that the customer received."`
+	AmountIn           string  `json:"amountIn" doc:"The amount in atomic units of the mint that was given." form:"amount"`
+	EstimatedAmountOut string  `json:"estimatedAmountOut" doc:"The estimate, in atomic units of the mint that was received." form:"amount"`
+	AmountOut          *string `json:"amountOut" doc:"The amount that arrived; null until it has." form:"amount"`
+	OriginTxHash       *string `json:"originTxHash" doc:"The hash of the transaction that paid the swap provider."`
+	DestinationTxHash  *string `json:"destinationTxHash" doc:"The hash of the transaction that delivered."`
 	CreatedAt          Time    `json:"createdAt"`
 }
 
 // SwapFailed is the data of CUSTOMER_SWAP_FAILED.
 type SwapFailed struct {
 	CustomerID     string      `json:"customerId"`
-	Swap           SwapSummary `json:"swap"`
-	RefundedAmount *string     `json:"refundedAmount"` // null when nothing had come back yet
+	Swap           SwapSummary `json:"swap" doc:"The swap."`
+	RefundedAmount *string     `json:"refundedAmount" doc:"The amount that had come back when the event was sent, in atomic units of the mint that was given; null when nothing had." form:"amount"`
 }
 
 // List is a slice that prints as [] and never as null.

@@ -109,7 +109,8 @@ func (a *api) surface() *kernel.Surface {
 		Authenticate: a.authenticate,
 		Words:        resource.Words, DescribeOutage: resource.DescribeOutage,
 		Problems:    resource.Problems,
-		FieldDocs:   resource.WithFieldDocs(webhookFieldDocs, resource.FlaggedFieldDocs, resource.KeyFieldDocs),
+		FieldDocs:   resource.FieldDocs,
+		TypeDocs:    resource.WithOwn(resource.TypeDocs, typeDocs),
 		SchemaNames: resource.SchemaNames,
 	}
 }

@@ -23,12 +23,12 @@ type ProductBalance struct {
 	MintID          int     `json:"mintId"`
 	Symbol          string  `json:"symbol"`
 	Chain           string  `json:"chain"`
-	Available       string  `json:"available"`
-	Pending         string  `json:"pending"`
+	Available       string  `json:"available" doc:"The amount that can be moved." form:"amount"`
+	Pending         string  `json:"pending" doc:"Held for unfinished payments of the product." form:"amount"`
 	PendingDeposit  string  `json:"pendingDeposit"`
-	Total           string  `json:"total"`
+	Total           string  `json:"total" doc:"available + pending." form:"amount"`
 	USDValue        *string `json:"usdValue"`
-	OwedToCustomers *string `json:"owedToCustomers,omitempty"`
+	OwedToCustomers *string `json:"owedToCustomers,omitempty" doc:"What your customers have of the mint, including what they are withdrawing. Only CUSTODIAL has it. It belongs to the customers, and the total does not include it." form:"amount"`
 }
 
 // ProductBalances are an organization's own balances.
@@ -65,17 +65,17 @@ func (a *api) listProductBalances(c *call) (ProductBalances, error) {
 
 // Entry is one movement of a balance.
 type Entry struct {
-	EntryID       string        `json:"entryId"`
-	Account       webhook.Party `json:"account"`
-	Balance       string        `json:"balance"`
+	EntryID       string        `json:"entryId" doc:"The movement." example:"le_4711_c"`
+	Account       webhook.Party `json:"account" doc:"Whose balance moved."`
+	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's withdrawals." enum:"AVAILABLE,PENDING_WITHDRAW"`
 	MintID        int           `json:"mintId"`
 	Symbol        string        `json:"symbol"`
 	Chain         string        `json:"chain"`
-	Direction     string        `json:"direction"`
+	Direction     string        `json:"direction" doc:"CREDIT increased the balance, DEBIT decreased it." enum:"CREDIT,DEBIT"`
 	Amount        string        `json:"amount"`
 	AmountDecimal string        `json:"amountDecimal"`
 	Cause         string        `json:"cause"`
-	ResourceID    string        `json:"resourceId"`
+	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal or transfer that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	CreatedAt     webhook.Time  `json:"createdAt"`
 }
 

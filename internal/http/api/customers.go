@@ -15,8 +15,8 @@ import (
 // Customer is one of the organization's customers.
 type Customer struct {
 	CustomerID    string           `json:"customerId"`
-	CustomerEmail *string          `json:"customerEmail"`
-	Status        string           `json:"status"`
+	CustomerEmail *string          `json:"customerEmail" doc:"The customer's e-mail. This field sets it while none is known, and never changes it." bounds:"maxLength=254" example:"a@example.com"`
+	Status        string           `json:"status" doc:"FROZEN: deposits are credited as usual, and no money leaves." enum:"ACTIVE,FROZEN"`
 	Metadata      webhook.Metadata `json:"metadata"`
 	CreatedAt     webhook.Time     `json:"createdAt"`
 	UpdatedAt     webhook.Time     `json:"updatedAt"`
@@ -85,8 +85,8 @@ func (a *api) getCustomer(c *call) (Customer, error) {
 // CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an e-mail can be
 // changed, but not removed.
 type CustomerChange struct {
-	CustomerEmail string            `json:"customerEmail,omitempty"`
-	Metadata      map[string]string `json:"metadata,omitempty"`
+	CustomerEmail string            `json:"customerEmail,omitempty" doc:"The customer's new e-mail. If it differs from the known one, no allowlist counts it for 24 hours." bounds:"minLength=3,maxLength=254" example:"b@example.com"`
+	Metadata      map[string]string `json:"metadata,omitempty" doc:"Your own keys and values. They replace all earlier ones: at most 20 keys of up to 40 characters, values of up to 500." bounds:"maxProperties=20"`
 }
 
 func (a *api) editCustomer(c *call, body CustomerChange) (Customer, error) {
@@ -102,7 +102,7 @@ func (a *api) editCustomer(c *call, body CustomerChange) (Customer, error) {
 // FreezeRequest is the body of POST /customers/{customerId}/freeze, which may be
 // left out.
 type FreezeRequest struct {
-	Reason *string `json:"reason,omitempty"`
+	Reason *string `json:"reason,omitempty" doc:"For your own records: the audit log shows who froze the customer and why." bounds:"maxLength=500"`
 }
 
 func (a *api) freezeCustomer(c *call, body FreezeRequest) (Customer, error) {
@@ -142,12 +142,12 @@ type Balance struct {
 	MintID          int     `json:"mintId"`
 	Symbol          string  `json:"symbol"`
 	Chain           string  `json:"chain"`
-	Available       string  `json:"available"`
+	Available       string  `json:"available" doc:"The amount that can be spent." form:"amount"`
 	PendingDeposit  string  `json:"pendingDeposit"`
-	PendingWithdraw string  `json:"pendingWithdraw"`
-	InSwap          string  `json:"inSwap"`
-	Held            string  `json:"held"`
-	Total           string  `json:"total"`
+	PendingWithdraw string  `json:"pendingWithdraw" doc:"Held for withdrawals that have not ended." form:"amount"`
+	InSwap          string  `json:"inSwap" doc:"Held for swaps that have not ended." form:"amount"`
+	Held            string  `json:"held" doc:"Deposits that risk screening flagged. The total does not include them." form:"amount"`
+	Total           string  `json:"total" doc:"available + pendingWithdraw + inSwap." form:"amount"`
 	USDValue        *string `json:"usdValue"`
 }
 

@@ -19,9 +19,9 @@ import (
 
 // DepositRequest is the body of POST /deposit.
 type DepositRequest struct {
-	MintID        int     `json:"mintId"`
+	MintID        int     `json:"mintId" bounds:"minimum=1"`
 	CustomerID    string  `json:"customerId"`
-	CustomerEmail *string `json:"customerEmail,omitempty"`
+	CustomerEmail *string `json:"customerEmail,omitempty" doc:"The customer's e-mail. This call sets it while none is known, and never changes it." bounds:"minLength=3,maxLength=254" example:"a@example.com"`
 }
 
 // DepositAddress is a customer's deposit address.

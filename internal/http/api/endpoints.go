@@ -17,42 +17,42 @@ import (
 
 // EndpointRequest is the body of POST /webhook-endpoints.
 type EndpointRequest struct {
-	URL         string           `json:"url"`
-	Events      *[]string        `json:"events,omitempty"`
-	Description *string          `json:"description,omitempty"`
+	URL         string           `json:"url" doc:"The URL to which events are posted: HTTPS, and no address inside a private network." bounds:"minLength=1,maxLength=2048" example:"https://example.com/hooks/coffer"`
+	Events      *[]string        `json:"events,omitempty" doc:"The events that the endpoint shall receive. Empty or left out: the seven events of the interface and no extension. * alone: all events, including later ones."`
+	Description *string          `json:"description,omitempty" bounds:"maxLength=500"`
 	Filters     *EndpointFilters `json:"filters,omitempty"`
 }
 
 // EndpointChange is the body of PATCH /webhook-endpoints/{endpointId}.
 type EndpointChange struct {
-	URL         *string          `json:"url,omitempty"`
-	Events      *[]string        `json:"events,omitempty"`
-	Description *string          `json:"description,omitempty"`
+	URL         *string          `json:"url,omitempty" doc:"The new URL to which events are posted: HTTPS, and no address inside a private network." bounds:"minLength=1,maxLength=2048" example:"https://example.com/hooks/coffer"`
+	Events      *[]string        `json:"events,omitempty" doc:"The events that the endpoint shall receive. Empty: the seven events of the interface and no extension. * alone: all events, including later ones."`
+	Description *string          `json:"description,omitempty" bounds:"maxLength=500"`
 	Filters     *EndpointFilters `json:"filters,omitempty"`
-	Status      *string          `json:"status,omitempty"`
+	Status      *string          `json:"status,omitempty" doc:"ENABLED or PAUSED." enum:"ENABLED,PAUSED"`
 }
 
 // EndpointFilters are an endpoint's filters in a request.
 type EndpointFilters struct {
-	CustomerID *string `json:"customerId,omitempty"`
-	Chain      *string `json:"chain,omitempty"`
+	CustomerID *string `json:"customerId,omitempty" doc:"Only events that concern this customer, compared byte for byte; of transfers, those that the customer pays." bounds:"minLength=1,maxLength=128" example:"user_42"`
+	Chain      *string `json:"chain,omitempty" doc:"Only events of this chain." example:"ETHEREUM"`
 }
 
 // Filters are an endpoint's filters in an answer; they exclude events.
 type Filters struct {
-	CustomerID *string `json:"customerId"`
-	Chain      *string `json:"chain"`
+	CustomerID *string `json:"customerId" doc:"Only events that concern this customer; of transfers, those that the customer pays; null: all." example:"user_42"`
+	Chain      *string `json:"chain" doc:"Only events of this chain; null: all." example:"ETHEREUM"`
 }
 
 // Endpoint is a URL to which events are sent.
 type Endpoint struct {
 	EndpointID   string        `json:"endpointId"`
-	URL          string        `json:"url"`
-	Events       []string      `json:"events"`
+	URL          string        `json:"url" doc:"The URL to which events are posted: HTTPS, and no address inside a private network." format:"uri" example:"https://example.com/hooks/coffer"`
+	Events       []string      `json:"events" doc:"The events that the endpoint receives. Empty means the seven events of the interface and no extension. * alone means all events, including later ones."`
 	Description  string        `json:"description"`
 	Filters      Filters       `json:"filters"`
-	Status       string        `json:"status"`
-	FailingSince *webhook.Time `json:"failingSince"`
+	Status       string        `json:"status" doc:"ENABLED, PAUSED, DISABLED_GONE or DISABLED_BY_FAILURE." enum:"ENABLED,PAUSED,DISABLED_GONE,DISABLED_BY_FAILURE"`
+	FailingSince *webhook.Time `json:"failingSince" doc:"The first failed attempt since the last success; null when the last attempt succeeded. After five days of failures the endpoint is DISABLED_BY_FAILURE."`
 	APIVersion   string        `json:"apiVersion"`
 	CreatedAt    webhook.Time  `json:"createdAt"`
 	UpdatedAt    webhook.Time  `json:"updatedAt"`
@@ -68,7 +68,7 @@ type EndpointWithSecret struct {
 type RotatedSecret struct {
 	Endpoint
 	Secret            string       `json:"secret"`
-	FormerSecretUntil webhook.Time `json:"formerSecretUntil"`
+	FormerSecretUntil webhook.Time `json:"formerSecretUntil" doc:"Until when the former secret signs besides the new one."`
 }
 
 func showEndpoint(e delivery.Endpoint) Endpoint {
@@ -219,36 +219,36 @@ func (a *api) deleteEndpoint(c *call) error {
 
 // TestRequest is the body of POST /webhook-endpoints/{endpointId}/test.
 type TestRequest struct {
-	Type string `json:"type"`
+	Type string `json:"type" doc:"The type of the event."`
 }
 
 // DeliveryAttempt is one post to an endpoint.
 type DeliveryAttempt struct {
 	EventID        string            `json:"eventId"`
-	Type           string            `json:"type"`
-	Test           bool              `json:"test"`
-	Attempt        int               `json:"attempt"`
-	Status         string            `json:"status"`
-	DeliveryStatus string            `json:"deliveryStatus"`
-	NextAttemptAt  *webhook.Time     `json:"nextAttemptAt"`
-	Request        DeliveryRequest   `json:"request"`
-	Response       *DeliveryResponse `json:"response"`
-	Error          *string           `json:"error"`
-	DurationMs     int64             `json:"durationMs"`
-	CreatedAt      webhook.Time      `json:"createdAt"`
+	Type           string            `json:"type" doc:"The type of the event." example:"CUSTOMER_DEPOSIT"`
+	Test           bool              `json:"test" doc:"Whether the event is a sample that was requested."`
+	Attempt        int               `json:"attempt" doc:"1, 2, …: the number of attempts to deliver this event to this endpoint."`
+	Status         string            `json:"status" doc:"DELIVERED, or FAILED with the error." enum:"DELIVERED,FAILED"`
+	DeliveryStatus string            `json:"deliveryStatus" doc:"The status of the delivery to this endpoint: PENDING while the service tries, DELIVERED, FAILED after the whole schedule, or CANCELLED with its endpoint." enum:"PENDING,DELIVERED,FAILED,CANCELLED"`
+	NextAttemptAt  *webhook.Time     `json:"nextAttemptAt" doc:"The earliest time of the next attempt; null when there is none, or when there was a later attempt."`
+	Request        DeliveryRequest   `json:"request" doc:"The request."`
+	Response       *DeliveryResponse `json:"response" doc:"The answer; null without an answer."`
+	Error          *string           `json:"error" doc:"Why the attempt failed, in plain words; null when the event was delivered."`
+	DurationMs     int64             `json:"durationMs" doc:"How long the attempt took, in milliseconds."`
+	CreatedAt      webhook.Time      `json:"createdAt" doc:"When the attempt was made."`
 }
 
 // DeliveryRequest is the request of an attempt.
 type DeliveryRequest struct {
-	URL     string            `json:"url"`
-	Headers map[string]string `json:"headers"`
-	Body    *string           `json:"body"`
+	URL     string            `json:"url" doc:"The URL of the request." format:"uri"`
+	Headers map[string]string `json:"headers" doc:"The headers, without webhook-signature."`
+	Body    *string           `json:"body" doc:"The body, byte for byte; null once the event is older than 90 days."`
 }
 
 // DeliveryResponse is the receiver's answer to an attempt.
 type DeliveryResponse struct {
-	StatusCode int    `json:"statusCode"`
-	Body       string `json:"body"`
+	StatusCode int    `json:"statusCode" doc:"The HTTP status." example:"502"`
+	Body       string `json:"body" doc:"The first 1024 bytes, as text."`
 }
 
 func showAttempt(attempt delivery.Attempt) DeliveryAttempt {
@@ -307,33 +307,33 @@ func (a *api) listAttempts(c *call) (kernel.Page[DeliveryAttempt], error) {
 
 // ResendRequest is the body of POST /events/{eventId}/resend.
 type ResendRequest struct {
-	EndpointID *string `json:"endpointId,omitempty"`
+	EndpointID *string `json:"endpointId,omitempty" doc:"Only this endpoint. Leave it out for every endpoint that receives this event." bounds:"minLength=1" example:"we_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 }
 
 // RecoverRequest is the body of POST /webhook-endpoints/{endpointId}/recover.
 type RecoverRequest struct {
-	Since      string  `json:"since"`
-	Until      *string `json:"until,omitempty"`
-	OnlyFailed *bool   `json:"onlyFailed,omitempty"`
+	Since      string  `json:"since" doc:"Only events of this time and later, by the time of the change." format:"date-time" example:"2026-01-31T12:00:00.000Z"`
+	Until      *string `json:"until,omitempty" doc:"Only events before this time; left out: up to now." format:"date-time"`
+	OnlyFailed *bool   `json:"onlyFailed,omitempty" doc:"true, the default: only events that were never delivered to the endpoint. false: all events again."`
 }
 
 // WebhookJob is a request to send events again, with its progress.
 type WebhookJob struct {
 	JobID       string        `json:"jobId"`
-	Kind        string        `json:"kind"`
-	Status      string        `json:"status"`
-	EndpointID  *string       `json:"endpointId"`
-	EventID     *string       `json:"eventId"`
-	Since       *webhook.Time `json:"since"`
-	Until       *webhook.Time `json:"until"`
-	OnlyFailed  bool          `json:"onlyFailed"`
-	Examined    int64         `json:"examined"`
-	Queued      int64         `json:"queued"`
-	Pending     int64         `json:"pending"`
-	Delivered   int64         `json:"delivered"`
-	Failed      int64         `json:"failed"`
+	Kind        string        `json:"kind" doc:"RESEND or RECOVER." enum:"RESEND,RECOVER"`
+	Status      string        `json:"status" doc:"COMPLETED when the job has queued everything." enum:"RUNNING,COMPLETED"`
+	EndpointID  *string       `json:"endpointId" doc:"The endpoint; null for every endpoint that receives the event."`
+	EventID     *string       `json:"eventId" doc:"The event of a RESEND."`
+	Since       *webhook.Time `json:"since" doc:"The start of a RECOVER: events of this time and later."`
+	Until       *webhook.Time `json:"until" doc:"The end of a RECOVER: events before this time; null without an end."`
+	OnlyFailed  bool          `json:"onlyFailed" doc:"Whether the job sends only events that were never delivered."`
+	Examined    int64         `json:"examined" doc:"The number of events that the job looked at and that the endpoint receives."`
+	Queued      int64         `json:"queued" doc:"The number of them that the job queued. The others were already queued, or were delivered."`
+	Pending     int64         `json:"pending" doc:"The number of queued events that have not ended yet. An event that a later job queued again counts for that job."`
+	Delivered   int64         `json:"delivered" doc:"The number of queued events that were delivered since."`
+	Failed      int64         `json:"failed" doc:"The number of queued events that failed after the whole schedule, or that were cancelled with their endpoint."`
 	CreatedAt   webhook.Time  `json:"createdAt"`
-	CompletedAt *webhook.Time `json:"completedAt"`
+	CompletedAt *webhook.Time `json:"completedAt" doc:"When the job had queued everything."`
 }
 
 func showJob(j delivery.Job) WebhookJob {

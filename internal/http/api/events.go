@@ -123,7 +123,7 @@ func (a *api) listEvents(c *call) (feed, error) {
 
 // WebhookKeys are the public keys that sign webhooks.
 type WebhookKeys struct {
-	Keys []string `json:"keys"`
+	Keys []string `json:"keys" doc:"The keys, newest first."`
 }
 
 func (a *api) getWebhookKeys(c *call) (WebhookKeys, error) {

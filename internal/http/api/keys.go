@@ -15,20 +15,20 @@ import (
 
 // ScopedKeyRequest is the body of POST /api-keys.
 type ScopedKeyRequest struct {
-	Name      string  `json:"name"`
-	Scope     string  `json:"scope"`
-	ExpiresAt *string `json:"expiresAt,omitempty"`
+	Name      string  `json:"name" doc:"For people: which program uses the key. 1 to 200 bytes without control characters or space around it." bounds:"minLength=1,maxLength=200" example:"reporting"`
+	Scope     string  `json:"scope" doc:"What the key may do. Give each program only the scope that it needs."`
+	ExpiresAt *string `json:"expiresAt,omitempty" doc:"When the key expires; null or left out: never." format:"date-time"`
 }
 
 // KeyRoll is the optional body of POST /api-keys/{apiKeyId}/roll.
 type KeyRoll struct {
-	OverlapSeconds int `json:"overlapSeconds,omitempty"`
+	OverlapSeconds int `json:"overlapSeconds,omitempty" doc:"How long the former value works. 0, the default, ends it at once, together with every earlier value. While an earlier value still works, only 0 is allowed."`
 }
 
 // ScopedKeyWithValue is a key that was created or rolled. Its value is shown only here.
 type ScopedKeyWithValue struct {
 	resource.ScopedKey
-	APIKey string `json:"apiKey"`
+	APIKey string `json:"apiKey" doc:"The value, for the header x-api-key. The service does not show it again."`
 }
 
 func (a *api) listKeys(c *call) (kernel.Page[resource.ScopedKey], error) {

@@ -25,24 +25,24 @@ import (
 type Mint struct {
 	ID                    int           `json:"id"`
 	Decimals              int           `json:"decimals"`
-	Swappable             bool          `json:"swappable"`
+	Swappable             bool          `json:"swappable" doc:"Whether customer swaps of this organization may use the mint."`
 	Symbol                string        `json:"symbol"`
-	Name                  string        `json:"name"`
+	Name                  string        `json:"name" doc:"The name, for people." example:"USD Coin"`
 	Chain                 string        `json:"chain"`
-	CAIP2                 *string       `json:"caip2"`
+	CAIP2                 *string       `json:"caip2" doc:"The network by its CAIP-2 name; null for a chain that does not run here." example:"eip155:1"`
 	ContractAddress       *string       `json:"contractAddress"`
-	Kind                  string        `json:"kind"`
-	Network               string        `json:"network"`
-	LogoURL               *string       `json:"logoUrl"`
-	DepositEnabled        bool          `json:"depositEnabled"`
-	WithdrawEnabled       bool          `json:"withdrawEnabled"`
+	Kind                  string        `json:"kind" doc:"NATIVE is the native coin of the chain." enum:"NATIVE,TOKEN"`
+	Network               string        `json:"network" doc:"The network of the chain that this installation uses." enum:"MAINNET,TESTNET,LOCAL"`
+	LogoURL               *string       `json:"logoUrl" doc:"The address of a picture, or null." format:"uri"`
+	DepositEnabled        bool          `json:"depositEnabled" doc:"Whether deposit addresses are available."`
+	WithdrawEnabled       bool          `json:"withdrawEnabled" doc:"Whether withdrawals are accepted."`
 	MinDepositAmount      string        `json:"minDepositAmount"`
-	MinWithdrawAmount     string        `json:"minWithdrawAmount"`
+	MinWithdrawAmount     string        `json:"minWithdrawAmount" doc:"The smallest withdrawal, in atomic units." form:"amount"`
 	ConfirmationsRequired int           `json:"confirmationsRequired"`
-	Finality              string        `json:"finality"`
-	MemoRequired          bool          `json:"memoRequired"`
-	USDPrice              *string       `json:"usdPrice"`
-	USDPriceAt            *webhook.Time `json:"usdPriceAt"`
+	Finality              string        `json:"finality" doc:"What makes a block final on this chain." example:"FINALIZED"`
+	MemoRequired          bool          `json:"memoRequired" doc:"Whether a deposit needs a memo besides the address."`
+	USDPrice              *string       `json:"usdPrice" doc:"The dollar price of one whole token, for display; null when it is not known." form:"decimal" example:"0.9998"`
+	USDPriceAt            *webhook.Time `json:"usdPriceAt" doc:"The time of the price."`
 }
 
 func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {

@@ -16,14 +16,14 @@ import (
 // TransferRequest is the body of POST /transfers. The key is required, in the
 // body or in its header.
 type TransferRequest struct {
-	IdempotencyKey *string            `json:"idempotencyKey,omitempty"`
-	MintID         int                `json:"mintId"`
-	Amount         string             `json:"amount"`
+	IdempotencyKey *string            `json:"idempotencyKey,omitempty" doc:"Your name for this transfer: 1 to 255 printable ASCII characters without a space. It never expires. Required, here or in the header Idempotency-Key." pattern:"^[!-~]{1,255}$" example:"charge-991"`
+	MintID         int                `json:"mintId" bounds:"minimum=1"`
+	Amount         string             `json:"amount" doc:"Whole atomic units, or whole tokens with useDecimal: then at most as many digits after the point as the mint has decimals. ASCII digits without sign, exponent and leading zero." bounds:"minLength=1" example:"5000000"`
 	UseDecimal     bool               `json:"useDecimal,omitempty"`
 	From           TransferParty      `json:"from"`
 	To             TransferParty      `json:"to"`
-	Reference      *string            `json:"reference,omitempty"`
-	Metadata       *map[string]string `json:"metadata,omitempty"`
+	Reference      *string            `json:"reference,omitempty" bounds:"minLength=1,maxLength=255"`
+	Metadata       *map[string]string `json:"metadata,omitempty" bounds:"maxProperties=20"`
 }
 
 // TransferParty is one side of a requested transfer.

@@ -20,27 +20,27 @@ import (
 // WithdrawRequest is the body of POST /withdraw. The booleans take no null: a null where true was
 // meant must not count as false.
 type WithdrawRequest struct {
-	MintID          int                `json:"mintId"`
+	MintID          int                `json:"mintId" bounds:"minimum=1"`
 	CustomerID      string             `json:"customerId"`
-	Amount          string             `json:"amount"`
-	ToAddress       string             `json:"toAddress"`
+	Amount          string             `json:"amount" doc:"Whole atomic units, or whole tokens with useDecimal: then at most as many digits after the point as the mint has decimals. ASCII digits without sign, exponent and leading zero." bounds:"minLength=1" example:"5000000"`
+	ToAddress       string             `json:"toAddress" doc:"Where the money goes. An EVM address with mixed case has to carry its EIP-55 checksum." bounds:"minLength=1,maxLength=128" example:"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`
 	UseDecimal      bool               `json:"useDecimal,omitempty"`
 	RequireApproval bool               `json:"requireApproval,omitempty"`
 	IdempotencyKey  *string            `json:"idempotencyKey,omitempty"`
-	Memo            *string            `json:"memo,omitempty"`
+	Memo            *string            `json:"memo,omitempty" doc:"Leave it out: no chain of this installation has memos." bounds:"maxLength=128"`
 	FeeMode         *string            `json:"feeMode,omitempty"`
 	MaxNetworkFee   *string            `json:"maxNetworkFee,omitempty"`
-	Reference       *string            `json:"reference,omitempty"`
-	Metadata        *map[string]string `json:"metadata,omitempty"`
+	Reference       *string            `json:"reference,omitempty" bounds:"minLength=1,maxLength=255"`
+	Metadata        *map[string]string `json:"metadata,omitempty" bounds:"maxProperties=20"`
 	TravelRule      *json.RawMessage   `json:"travelRule,omitempty"`
 }
 
 // EstimateRequest is the body of POST /withdraw/estimate: the body of POST /withdraw, of which only
 // the mint is required.
 type EstimateRequest struct {
-	MintID          int                `json:"mintId"`
+	MintID          int                `json:"mintId" bounds:"minimum=1"`
 	CustomerID      *string            `json:"customerId,omitempty"`
-	Amount          *string            `json:"amount,omitempty"`
+	Amount          *string            `json:"amount,omitempty" doc:"As in POST /withdraw." bounds:"minLength=1" example:"5000000"`
 	ToAddress       *string            `json:"toAddress,omitempty"`
 	UseDecimal      bool               `json:"useDecimal,omitempty"`
 	RequireApproval bool               `json:"requireApproval,omitempty"`
@@ -55,66 +55,66 @@ type EstimateRequest struct {
 
 // Estimate is the estimated cost of a withdrawal.
 type Estimate struct {
-	NetworkFee       string  `json:"networkFee"`
+	NetworkFee       string  `json:"networkFee" doc:"The highest network fee, in atomic units of the native coin." form:"amount"`
 	NetworkFeeMintID *int    `json:"networkFeeMintId"`
-	NetworkFeeUSD    *string `json:"networkFeeUsd"`
-	MaxAmount        *string `json:"maxAmount"`
+	NetworkFeeUSD    *string `json:"networkFeeUsd" doc:"The same in dollars, exactly; null without a recent price of the coin." form:"decimal" example:"0.0125"`
+	MaxAmount        *string `json:"maxAmount" doc:"How much the customer can withdraw now; null when no customer was named. In either feeMode no fee is added to it. It does not count what customerCharge holds." form:"amount"`
 
 	CustomerCharge *webhook.CustomerCharge `json:"customerCharge,omitempty"`
 
-	ExpiresAt webhook.Time `json:"expiresAt"`
+	ExpiresAt webhook.Time `json:"expiresAt" doc:"The end of the estimate's validity: ask again after it."`
 }
 
 // GateResult is the result of one rule, with the values that it checked.
 type GateResult struct {
-	Gate   string `json:"gate"`
-	Result string `json:"result"`
-	Reason string `json:"reason,omitempty"`
+	Gate   string `json:"gate" doc:"The rule: FREEZE, IDEMPOTENCY_KEY, MINIMUM, SUSPENDED, ADDRESS, BALANCE, RISK, REQUIRE_APPROVAL, USD_THRESHOLD, DESTINATION_ADDRESS, LIQUIDITY, NETWORK_FEE, CUSTOMER_COSTS, CUSTOMER_CHARGE or SIGNER. Rules may be added without notice." example:"USD_THRESHOLD"`
+	Result string `json:"result" doc:"PASS, HOLD, REFUSE, BLOCK (the call answers 451), SKIPPED (the rule would hold, and the approval allowlist has the customer), or NOT_CONFIGURED when the rule has nothing to check. Results may be added without notice." example:"HOLD"`
+	Reason string `json:"reason,omitempty" doc:"The approvalReason that the rule gave."`
 
-	Severity        string `json:"severity,omitempty"`
-	Provider        string `json:"provider,omitempty"`
-	USDValue        string `json:"usdValue,omitempty"`
-	Threshold       string `json:"threshold,omitempty"`
-	Price           string `json:"price,omitempty"`
-	PriceAt         string `json:"priceAt,omitempty"`
-	PriceAgeSeconds string `json:"priceAgeSeconds,omitempty"`
-	PriceSource     string `json:"priceSource,omitempty"`
-	Minimum         string `json:"minimum,omitempty"`
-	Available       string `json:"available,omitempty"`
-	Liquid          string `json:"liquid,omitempty"`
-	NetworkFee      string `json:"networkFee,omitempty"`
-	MaxNetworkFee   string `json:"maxNetworkFee,omitempty"`
-	CostsUSD        string `json:"costsUsd,omitempty"`
-	RentMax         string `json:"rentMax,omitempty"`
-	FailureMax      string `json:"failureMax,omitempty"`
-	Resembles       string `json:"resembles,omitempty"`
-	FailedID        string `json:"failedWithdrawalId,omitempty"`
-	Freeze          string `json:"freeze,omitempty"`
-	Scope           string `json:"scope,omitempty"`
-	Code            string `json:"code,omitempty"`
-	Explanation     string `json:"why,omitempty"`
+	Severity        string `json:"severity,omitempty" doc:"The result of risk screening."`
+	Provider        string `json:"provider,omitempty" doc:"The provider."`
+	USDValue        string `json:"usdValue,omitempty" doc:"The value of the amount."`
+	Threshold       string `json:"threshold,omitempty" doc:"The limit that the value was compared with."`
+	Price           string `json:"price,omitempty" doc:"The dollar price of one whole token."`
+	PriceAt         string `json:"priceAt,omitempty" doc:"The time of the price, by its source."`
+	PriceAgeSeconds string `json:"priceAgeSeconds,omitempty" doc:"The age of the price when the rule used it."`
+	PriceSource     string `json:"priceSource,omitempty" doc:"The source of the price."`
+	Minimum         string `json:"minimum,omitempty" doc:"The smallest amount that can be requested: the minimum of the mint, or the least amount that still reaches the destination when the fee comes out of it."`
+	Available       string `json:"available,omitempty" doc:"What the customer could spend."`
+	Liquid          string `json:"liquid,omitempty" doc:"What your addresses could pay, as far as the rule counted."`
+	NetworkFee      string `json:"networkFee,omitempty" doc:"The highest network fee at the time."`
+	MaxNetworkFee   string `json:"maxNetworkFee,omitempty" doc:"The highest network fee that the request accepted."`
+	CostsUSD        string `json:"costsUsd,omitempty" doc:"The network fees of the customer's other withdrawals in the last 24 hours, in dollars: what they cost, or can cost at most."`
+	RentMax         string `json:"rentMax,omitempty" doc:"What would be held in addition to the amount for an account of the payee." form:"amount"`
+	FailureMax      string `json:"failureMax,omitempty" doc:"The most that the service charges for a payment that fails because of its payee." form:"amount"`
+	Resembles       string `json:"resembles,omitempty" doc:"The known address that looks like the destination."`
+	FailedID        string `json:"failedWithdrawalId,omitempty" doc:"The withdrawal to the same destination that the chain reverted. No approved withdrawal was paid to it since." example:"wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Freeze          string `json:"freeze,omitempty" doc:"What is stopped."`
+	Scope           string `json:"scope,omitempty" doc:"How far it reaches."`
+	Code            string `json:"code,omitempty" doc:"The error of the signer or of the chain."`
+	Explanation     string `json:"why,omitempty" doc:"A sentence for a person."`
 }
 
 // Preview is the outcome that a withdrawal would have.
 type Preview struct {
-	WouldBe          string                   `json:"wouldBe"`
+	WouldBe          string                   `json:"wouldBe" doc:"The status that the withdrawal would have: PROCESSING or AWAITING_APPROVAL. With a known idempotencyKey, the status of the withdrawal that has the key."`
 	ApprovalReasons  webhook.List[string]     `json:"approvalReasons"`
 	Gates            webhook.List[GateResult] `json:"gates"`
-	NetworkFee       *string                  `json:"networkFee"`
+	NetworkFee       *string                  `json:"networkFee" doc:"The highest network fee, in atomic units of the native coin; null when the chain does not say. With feeMode DEDUCTED it comes out of the amount." form:"amount"`
 	NetworkFeeMintID *int                     `json:"networkFeeMintId"`
 	CustomerCharge   *webhook.CustomerCharge  `json:"customerCharge,omitempty"`
-	ExistingID       *string                  `json:"existingId,omitempty"`
+	ExistingID       *string                  `json:"existingId,omitempty" doc:"The withdrawal that already has the idempotencyKey. Present only then."`
 }
 
 // Decision is one decision about a withdrawal.
 type Decision struct {
 	DecidedAt       webhook.Time             `json:"at"`
-	Act             string                   `json:"act"`
-	Actor           *webhook.Actor           `json:"actor"`
-	Status          string                   `json:"status"`
-	ApprovalReasons webhook.List[string]     `json:"approvalReasons"`
+	Act             string                   `json:"act" doc:"REQUESTED, APPROVED, APPROVAL_ADDED (a person approved, and more approvals are needed), APPROVAL_REFUSED (the rules refused it when they were evaluated again), RETURNED (the signer or the chain sent it back), REMOVED or CANCELLED. Values may be added without notice." example:"REQUESTED"`
+	Actor           *webhook.Actor           `json:"actor" doc:"Who decided; null for a request from before the service recorded it."`
+	Status          string                   `json:"status" doc:"The status of the withdrawal after the decision."`
+	ApprovalReasons webhook.List[string]     `json:"approvalReasons" doc:"Why the withdrawal waits for a person after this decision."`
 	Gates           webhook.List[GateResult] `json:"gates"`
-	Note            *string                  `json:"note"`
+	Note            *string                  `json:"note" doc:"The note of the person, or the error of the signer; null without one."`
 }
 
 // Decisions lists all decisions about a withdrawal.

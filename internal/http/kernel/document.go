@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,8 +20,8 @@ import (
 type AnyValue struct{ json.RawMessage }
 
 // DrawDocument draws the published description from the table of routes and from the types that are
-// read and answered, so that the two cannot differ. Only the texts come from field_docs.go. The document
-// is the same bytes for every caller. Rule REQ-6.
+// read and answered, so that the two cannot differ. The text about a field comes from its tag. The
+// document is the same bytes for every caller. Rule REQ-6.
 func (s *Surface) DrawDocument(baseURL string) []byte {
 	d := &drawing{surface: s, schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)}
 	doc := &huma.OpenAPI{
@@ -99,7 +100,7 @@ func (d *drawing) drawOperation(r Route) *huma.Operation {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
 			op.Parameters = append(op.Parameters, &huma.Param{
-				Name: name, In: "path", Required: true, Description: d.surface.findFieldDoc(nil, name).Text,
+				Name: name, In: "path", Required: true, Description: d.surface.FieldDocs[name].Text,
 				Schema: &huma.Schema{Type: "string"},
 			})
 		}
@@ -391,8 +392,7 @@ func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 		return ref
 	}
 	s := &huma.Schema{
-		Type: "object", Description: d.surface.findFieldDoc([]string{name}, "").Text,
-		Properties: map[string]*huma.Schema{},
+		Type: "object", Description: d.surface.TypeDocs[t], Properties: map[string]*huma.Schema{},
 	}
 	if closed {
 		s.AdditionalProperties = false
@@ -413,7 +413,7 @@ func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, cl
 		}
 		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := d.schemaOf(f.Type, closed)
-		d.surface.findFieldDoc(names, member).applyTo(p)
+		d.surface.describeField(names, member, f).applyTo(p)
 		s.Properties[member] = p
 		if options != "omitempty" {
 			s.Required = append(s.Required, member)
@@ -425,7 +425,8 @@ const (
 	exampleRequestID = "req_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 )
 
-// FieldDoc is the document's text about a field.
+// FieldDoc is the document's text about a field. The tags doc, pattern, format, enum, bounds and
+// example hold it beside the field.
 type FieldDoc struct {
 	Text    string
 	Pattern string
@@ -433,6 +434,86 @@ type FieldDoc struct {
 	Enum    []string // closed: another value would be a breaking change
 	Bounds  map[string]any
 	Example any
+}
+
+// forms are what fields of the same form share. The tag form names one.
+var forms = map[string]FieldDoc{
+	"amount":  {Pattern: `^(0|[1-9][0-9]{0,77})$`, Example: "5000000"},
+	"decimal": {Pattern: DecimalPattern},
+}
+
+// DecimalPattern matches a decimal number without sign and exponent.
+const DecimalPattern = `^(0|[1-9][0-9]*)(\.[0-9]+)?$`
+
+// AmountDoc returns the text about an amount.
+func AmountDoc(text string) FieldDoc {
+	n := forms["amount"]
+	n.Text = text
+	return n
+}
+
+// describeField returns the text about a field of a type. typeNames has the type and the types that
+// embed it, the outermost first. The text of an outer type wins over the field's tag, and the tag
+// over the text that the name has in every type.
+func (s *Surface) describeField(typeNames []string, name string, f reflect.StructField) FieldDoc {
+	n := s.FieldDocs[name].refine(readTag(f))
+	for _, typeName := range slices.Backward(typeNames) {
+		n = n.refine(s.FieldDocs[typeName+"."+name])
+	}
+	return n
+}
+
+// refine returns n with a more precise text. One with a sentence replaces n; one without adds to it.
+func (n FieldDoc) refine(precise FieldDoc) FieldDoc {
+	if precise.Text != "" {
+		return precise
+	}
+	n.Pattern, n.Format = cmp.Or(precise.Pattern, n.Pattern), cmp.Or(precise.Format, n.Format)
+	n.Example = cmp.Or(precise.Example, n.Example)
+	if precise.Enum != nil {
+		n.Enum = precise.Enum
+	}
+	if precise.Bounds != nil {
+		n.Bounds = precise.Bounds
+	}
+	return n
+}
+
+// readTag reads the tags of a field.
+func readTag(f reflect.StructField) FieldDoc {
+	n := FieldDoc{Text: f.Tag.Get("doc"), Pattern: f.Tag.Get("pattern"), Format: f.Tag.Get("format")}
+	if form, ok := f.Tag.Lookup("form"); ok {
+		shared, ok := forms[form]
+		if !ok {
+			panic(fmt.Sprintf("kernel: field %s has the unknown form %q", f.Name, form))
+		}
+		n.Pattern, n.Example = shared.Pattern, shared.Example
+	}
+	if words, ok := f.Tag.Lookup("enum"); ok {
+		n.Enum = strings.Split(words, ",")
+	}
+	if bounds, ok := f.Tag.Lookup("bounds"); ok {
+		n.Bounds = map[string]any{}
+		for bound := range strings.SplitSeq(bounds, ",") {
+			name, value, _ := strings.Cut(bound, "=")
+			n.Bounds[name] = readNumber(f, value)
+		}
+	}
+	if example, ok := f.Tag.Lookup("example"); ok {
+		n.Example = example
+		if t := f.Type; t.Kind() == reflect.Int || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Int {
+			n.Example = readNumber(f, example)
+		}
+	}
+	return n
+}
+
+func readNumber(f reflect.StructField, text string) int {
+	number, err := strconv.Atoi(text)
+	if err != nil {
+		panic(fmt.Sprintf("kernel: the tag of field %s: %v", f.Name, err))
+	}
+	return number
 }
 
 func (n FieldDoc) applyTo(s *huma.Schema) {

@@ -49,8 +49,8 @@ func (c *Request) cursorScope(list string) []string {
 // Page is the body of a list.
 type Page[T any] struct {
 	Data       []T     `json:"data"`
-	HasMore    bool    `json:"hasMore"`
-	NextCursor *string `json:"nextCursor"`
+	HasMore    bool    `json:"hasMore" doc:"Whether there are more items."`
+	NextCursor *string `json:"nextCursor" doc:"The cursor of the next page; null on the last page."`
 }
 
 // NewPage makes the body of a list from what a feature has found.

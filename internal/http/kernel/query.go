@@ -16,20 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 )
 
-// MergeMaps joins several maps; a key in two of them is a mistake.
-func MergeMaps[V any](maps ...map[string]V) map[string]V {
-	merged := map[string]V{}
-	for _, m := range maps {
-		for k, v := range m {
-			if _, twice := merged[k]; twice {
-				panic("kernel: two texts for the same name: " + k)
-			}
-			merged[k] = v
-		}
-	}
-	return merged
-}
-
 // queryBytesMax bounds the query of a request.
 const queryBytesMax = 4096
 

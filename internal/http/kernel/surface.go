@@ -52,7 +52,10 @@ type Surface struct {
 	DescribeOutage func(error) string
 
 	// The texts of the document.
-	Problems  map[fault.Code]ProblemDoc
+	Problems map[fault.Code]ProblemDoc
+	TypeDocs map[reflect.Type]string
+	// FieldDocs are the texts about fields of the same name in several types, by that name, and what a
+	// tag cannot hold, by type and name.
 	FieldDocs map[string]FieldDoc
 	// SchemaNames are the names of types in the document that differ from their names in Go.
 	SchemaNames map[reflect.Type]string
@@ -65,22 +68,6 @@ type Group struct{ Name, Text string }
 type Webhook struct {
 	Type, Text string
 	Data       reflect.Type
-}
-
-// findFieldDoc returns the text for a field of a type. typeNames has the type and the types
-// embedded in it, the outermost first. It takes the text of the type, or else the text that the
-// field has in every type. Without a field, it returns the text for the type.
-func (s *Surface) findFieldDoc(typeNames []string, field string) FieldDoc {
-	for _, name := range append(typeNames, "") {
-		key := field
-		if name != "" {
-			key = name + "." + field
-		}
-		if n, ok := s.FieldDocs[key]; ok {
-			return n
-		}
-	}
-	return FieldDoc{}
 }
 
 // retryAdvice says how a caller finds out whether a call took effect that ended in an internal

@@ -25,18 +25,18 @@ type ChangedValue struct {
 
 // ActingOperator is the operator who requested or decided a change.
 type ActingOperator struct {
-	ID   string  `json:"id"`
-	Name *string `json:"name"`
+	ID   string  `json:"id" doc:"The key: opk_…" example:"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Name *string `json:"name" doc:"The holder of the key. After a roll the holder is the same."`
 }
 
 // ChangeRequest is a change that needs, or had, the approval of a second operator.
 type ChangeRequest struct {
 	ChangeRequestID string          `json:"changeRequestId"`
-	OrganizationID  string          `json:"organizationId"`
-	Kind            string          `json:"kind"`
-	Status          string          `json:"status"`
-	Changes         []ChangedValue  `json:"changes"`
-	RequestedBy     ActingOperator  `json:"requestedBy"`
+	OrganizationID  string          `json:"organizationId" doc:"The organization whose control changes."`
+	Kind            string          `json:"kind" doc:"The subject of the change."`
+	Status          string          `json:"status" doc:"PENDING: it waits for another operator. EXPIRED: it was not approved in time."`
+	Changes         []ChangedValue  `json:"changes" doc:"The changes."`
+	RequestedBy     ActingOperator  `json:"requestedBy" doc:"The operator who requested it."`
 	CreatedAt       webhook.Time    `json:"createdAt"`
 	ExpiresAt       webhook.Time    `json:"expiresAt"`
 	DecidedBy       *ActingOperator `json:"decidedBy"`
@@ -72,16 +72,16 @@ type SettingChange struct {
 	Setting         string          `json:"setting"`
 	From            kernel.AnyValue `json:"from"`
 	To              kernel.AnyValue `json:"to"`
-	ChangedBy       Changer         `json:"changedBy"`
-	ChangedAt       webhook.Time    `json:"changedAt"`
+	ChangedBy       Changer         `json:"changedBy" doc:"Who changed it."`
+	ChangedAt       webhook.Time    `json:"changedAt" doc:"When."`
 	ChangeRequestID *string         `json:"changeRequestId"`
 }
 
 // Changer is the author of a change.
 type Changer struct {
 	Type string  `json:"type"`
-	ID   string  `json:"id"`
-	Name *string `json:"name"`
+	ID   string  `json:"id" doc:"The id of the actor: an additional key, the organization for the main key, a person, or a part of the program."`
+	Name *string `json:"name" doc:"The holder of an operator's key; null for every other actor."`
 }
 
 var changerTypes = []string{"API_KEY", "USER", "OPERATOR", "SYSTEM"}

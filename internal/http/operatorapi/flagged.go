@@ -16,10 +16,10 @@ import (
 
 // Redirection is the body of POST /deposits/{depositId}/redirect.
 type Redirection struct {
-	ToAddress string  `json:"toAddress"`
-	Reason    string  `json:"reason"`
-	Reference string  `json:"reference"`
-	Note      *string `json:"note,omitempty"`
+	ToAddress string  `json:"toAddress" doc:"An address on the deposit's chain that does not belong to this service."`
+	Reason    string  `json:"reason" doc:"The reason for the redirection."`
+	Reference string  `json:"reference" doc:"The reference of the case or of the order." example:"case 77"`
+	Note      *string `json:"note,omitempty" doc:"A note for the record."`
 }
 
 var redirectReasons = []string{deposit.ComplianceHold, deposit.LawEnforcement}
@@ -181,17 +181,3 @@ var (
 		return d
 	}()
 )
-
-var operatorFlaggedFieldDocs = map[string]kernel.FieldDoc{
-	"Redirection.": {Text: "Where a flagged deposit goes, and why."},
-	"Redirection.toAddress": {
-		Text:    "An address on the deposit's chain that does not belong to this service.",
-		Example: resource.ExampleHolder,
-	},
-	"Redirection.reason": {Text: "The reason for the redirection.", Enum: redirectReasons},
-	"Redirection.reference": {
-		Text:   "The reference of the case or of the order.",
-		Bounds: map[string]any{"minLength": 1, "maxLength": deposit.NoteRunesMax}, Example: "case 77",
-	},
-	"Redirection.note": {Text: "A note for the record.", Bounds: map[string]any{"maxLength": deposit.NoteRunesMax}},
-}

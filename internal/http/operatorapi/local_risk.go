@@ -16,23 +16,23 @@ import (
 
 // LocalRiskOrder is the body of PUT /local-risk/{address}.
 type LocalRiskOrder struct {
-	Severity   *string  `json:"severity,omitempty"`
-	Score      *int     `json:"score,omitempty"`
-	Entity     *string  `json:"entity,omitempty"`
-	Categories []string `json:"categories,omitempty"`
-	Outage     *bool    `json:"outage,omitempty"`
+	Severity   *string  `json:"severity,omitempty" doc:"What screening shall answer. UNKNOWN: the provider does not know the address."`
+	Score      *int     `json:"score,omitempty" doc:"From 0 to 100." bounds:"minimum=0,maximum=100"`
+	Entity     *string  `json:"entity,omitempty" doc:"The owner of the address, 1 to 200 bytes of printable text." bounds:"minLength=1,maxLength=200"`
+	Categories []string `json:"categories,omitempty" doc:"What the address is known for: at most 20 categories, each 1 to 100 bytes of printable text." bounds:"maxItems=20"`
+	Outage     *bool    `json:"outage,omitempty" doc:"Whether screening shall have no answer for the address; then the entry has no other field."`
 }
 
 // LocalRisk is an entry of the local list for an address.
 type LocalRisk struct {
-	Address    string       `json:"address"`
-	Outage     bool         `json:"outage"`
-	Severity   *string      `json:"severity"`
-	Score      *int         `json:"score"`
-	Entity     *string      `json:"entity"`
-	Categories []string     `json:"categories"`
-	CreatedAt  webhook.Time `json:"createdAt"`
-	UpdatedAt  webhook.Time `json:"updatedAt"`
+	Address    string       `json:"address" doc:"The address, as the caller wrote it."`
+	Outage     bool         `json:"outage" doc:"Whether screening has no answer for the address, as when a provider is down."`
+	Severity   *string      `json:"severity" doc:"What screening answers; null with an outage. UNKNOWN: the provider does not know the address."`
+	Score      *int         `json:"score" doc:"From 0 to 100; null without a score." bounds:"minimum=0,maximum=100"`
+	Entity     *string      `json:"entity" doc:"The owner of the address; null when no owner is named."`
+	Categories []string     `json:"categories" doc:"What the address is known for."`
+	CreatedAt  webhook.Time `json:"createdAt" doc:"When the entry was made."`
+	UpdatedAt  webhook.Time `json:"updatedAt" doc:"When the entry last changed."`
 }
 
 // localSeverities are the severities that the local list accepts: those that a provider can return.
@@ -177,41 +177,4 @@ var exampleLocalRisk = LocalRisk{
 	Address: "0x098B716B8Aaf21512996dC57EB0615e2383E2f96", Severity: new("SEVERE"), Score: new(98),
 	Entity:     new("OFAC SDN: Lazarus Group"),
 	Categories: []string{"SANCTIONS"}, CreatedAt: resource.ExampleAt, UpdatedAt: resource.ExampleAt,
-}
-
-// localRiskFieldDocs are the document's texts about the local list.
-var localRiskFieldDocs = map[string]kernel.FieldDoc{
-	"LocalRisk.":     {Text: "An entry of the local list."},
-	"LocalRiskPage.": {Text: "A page of the local list."},
-	"LocalRiskOrder.": {
-		Text: "An entry for the local list: a severity with its details, or an outage alone.",
-	},
-	"LocalRisk.address": {Text: "The address, as the caller wrote it.", Example: exampleLocalRisk.Address},
-	"LocalRisk.outage":  {Text: "Whether screening has no answer for the address, as when a provider is down."},
-	"LocalRiskOrder.outage": {Text: "Whether screening shall have no answer for the address; then the entry has no " +
-		"other field."},
-	"LocalRisk.severity": {
-		Text: "What screening answers; null with an outage. UNKNOWN: the provider does not know the address.",
-		Enum: localSeverities,
-	},
-	"LocalRiskOrder.severity": {
-		Text: "What screening shall answer. UNKNOWN: the provider does not know the address.",
-		Enum: localSeverities,
-	},
-	"LocalRisk.score": {
-		Text: "From 0 to 100; null without a score.", Bounds: map[string]any{"minimum": 0, "maximum": 100},
-	},
-	"LocalRiskOrder.score": {Text: "From 0 to 100.", Bounds: map[string]any{"minimum": 0, "maximum": 100}},
-	"LocalRisk.entity":     {Text: "The owner of the address; null when no owner is named."},
-	"LocalRiskOrder.entity": {
-		Text:   "The owner of the address, 1 to 200 bytes of printable text.",
-		Bounds: map[string]any{"minLength": 1, "maxLength": 200},
-	},
-	"LocalRisk.categories": {Text: "What the address is known for."},
-	"LocalRiskOrder.categories": {
-		Text:   "What the address is known for: at most 20 categories, each 1 to 100 bytes of printable text.",
-		Bounds: map[string]any{"maxItems": 20},
-	},
-	"LocalRisk.createdAt": {Text: "When the entry was made."},
-	"LocalRisk.updatedAt": {Text: "When the entry last changed."},
 }

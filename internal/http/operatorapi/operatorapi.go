@@ -152,15 +152,15 @@ func (a *api) recordCall(r *http.Request, presented kernel.Caller, rt kernel.Rou
 
 // OrganizationRequest is the body of POST /organizations.
 type OrganizationRequest struct {
-	Name string `json:"name"`
+	Name string `json:"name" doc:"For people, 1 to 200 bytes without control characters." bounds:"minLength=1,maxLength=200" example:"Example Marketplace"`
 }
 
 // Organization is a tenant of this service.
 type Organization struct {
-	OrganizationID  string        `json:"organizationId"`
-	Name            string        `json:"name"`
-	Status          string        `json:"status"`
-	APIKeyCreatedAt *webhook.Time `json:"apiKeyCreatedAt"`
+	OrganizationID  string        `json:"organizationId" doc:"The organization."`
+	Name            string        `json:"name" doc:"The name, for people."`
+	Status          string        `json:"status" doc:"FROZEN: no money leaves the organization." enum:"ACTIVE,FROZEN"`
+	APIKeyCreatedAt *webhook.Time `json:"apiKeyCreatedAt" doc:"When its live main API key was made; null when it has none, as after a restore."`
 	CreatedAt       webhook.Time  `json:"createdAt"`
 }
 
@@ -266,7 +266,7 @@ func (a *api) rollKey(c *call) (APIKey, error) {
 
 // OwnedDeposit is a deposit with its organization.
 type OwnedDeposit struct {
-	OrganizationID string `json:"organizationId"`
+	OrganizationID string `json:"organizationId" doc:"The organization."`
 	webhook.Deposit
 }
 
@@ -300,7 +300,7 @@ func (a *api) listAllDeposits(c *call) (kernel.Page[OwnedDeposit], error) {
 
 // OwnedWithdrawal is a withdrawal with its organization.
 type OwnedWithdrawal struct {
-	OrganizationID string `json:"organizationId"`
+	OrganizationID string `json:"organizationId" doc:"The organization."`
 	webhook.Withdrawal
 }
 
@@ -329,26 +329,26 @@ func (a *api) listAllWithdrawals(c *call) (kernel.Page[OwnedWithdrawal], error) 
 
 // FreezeOrder is the body of POST /freezes.
 type FreezeOrder struct {
-	Scope          string  `json:"scope"`
-	OrganizationID *string `json:"organizationId,omitempty"`
-	CustomerID     *string `json:"customerId,omitempty"`
-	Chain          *string `json:"chain,omitempty"`
-	Reason         *string `json:"reason,omitempty"`
+	Scope          string  `json:"scope" doc:"How much to stop: a CUSTOMER of an organization, an ORGANIZATION, a CHAIN, or ALL."`
+	OrganizationID *string `json:"organizationId,omitempty" doc:"The organization. Give it with ORGANIZATION and CUSTOMER only."`
+	CustomerID     *string `json:"customerId,omitempty" doc:"The customer, which the organization has. Give it with CUSTOMER only." bounds:"minLength=1,maxLength=128"`
+	Chain          *string `json:"chain,omitempty" doc:"The chain, which runs here. Give it with CHAIN only."`
+	Reason         *string `json:"reason,omitempty" doc:"The reason, in a sentence, for the person who decides about lifting the freeze."`
 }
 
 // Freeze is a stop of outgoing payments.
 type Freeze struct {
 	FreezeID       string        `json:"freezeId"`
-	Scope          string        `json:"scope"`
-	OrganizationID *string       `json:"organizationId"`
-	CustomerID     *string       `json:"customerId"`
-	Chain          *string       `json:"chain"`
-	WalletID       *string       `json:"walletId"`
-	Source         string        `json:"source"`
-	Reason         string        `json:"reason"`
+	Scope          string        `json:"scope" doc:"How much it stops. WALLET is one wallet on one chain; only the program creates such a freeze."`
+	OrganizationID *string       `json:"organizationId" doc:"The organization; null for a scope without an organization."`
+	CustomerID     *string       `json:"customerId" doc:"The customer of a freeze of scope CUSTOMER."`
+	Chain          *string       `json:"chain" doc:"The chain of a freeze of scope CHAIN or WALLET."`
+	WalletID       *string       `json:"walletId" doc:"The wallet of a freeze of scope WALLET."`
+	Source         string        `json:"source" doc:"Who froze it. An ORGANIZATION lifts its own freezes, an operator all others."`
+	Reason         string        `json:"reason" doc:"The reason, in a sentence."`
 	CreatedAt      webhook.Time  `json:"createdAt"`
-	LiftedAt       *webhook.Time `json:"liftedAt"`
-	LiftedBy       *string       `json:"liftedBy"`
+	LiftedAt       *webhook.Time `json:"liftedAt" doc:"When it was lifted; null while it is in force."`
+	LiftedBy       *string       `json:"liftedBy" doc:"Who lifted it: the kind of actor and the id."`
 }
 
 func showFreeze(f freeze.Freeze) Freeze {
@@ -513,7 +513,7 @@ func (a *api) liftFreeze(c *call) (Freeze, error) {
 
 // Reserves compares the holdings with the liabilities.
 type Reserves struct {
-	AsOf webhook.Time `json:"asOf"`
+	AsOf webhook.Time `json:"asOf" doc:"The time of the snapshot."`
 	Data []Reserve    `json:"data"`
 }
 
@@ -523,43 +523,43 @@ type Reserve struct {
 	Symbol      string             `json:"symbol"`
 	Chain       string             `json:"chain"`
 	Decimals    int                `json:"decimals"`
-	Block       *ReserveBlock      `json:"block"`
-	Holdings    ReserveHoldings    `json:"holdings"`
-	Liabilities ReserveLiabilities `json:"liabilities"`
-	InTransit   ReserveInTransit   `json:"inTransit"`
-	Difference  string             `json:"difference"`
-	Quarantined bool               `json:"quarantined"`
+	Block       *ReserveBlock      `json:"block" doc:"The last final block that the service has read; null before the first."`
+	Holdings    ReserveHoldings    `json:"holdings" doc:"What the service's addresses hold."`
+	Liabilities ReserveLiabilities `json:"liabilities" doc:"What the service owes, by kind of owner."`
+	InTransit   ReserveInTransit   `json:"inTransit" doc:"What is in transactions that are not final."`
+	Difference  string             `json:"difference" doc:"holdings.total less liabilities.total, with a sign. It is 0 unless a chain replaced final blocks after their amounts were spent." pattern:"^-?(0|[1-9][0-9]{0,77})$" example:"0"`
+	Quarantined bool               `json:"quarantined" doc:"Whether the mint is quarantined: its balances contradict its transfers."`
 }
 
 // ReserveBlock is a block of the mint's chain.
 type ReserveBlock struct {
-	Height int64  `json:"height"`
-	Hash   string `json:"hash"`
+	Height int64  `json:"height" doc:"Its height."`
+	Hash   string `json:"hash" doc:"Its hash."`
 }
 
 // ReserveHoldings are the amounts on our addresses.
 type ReserveHoldings struct {
-	DepositAddresses string `json:"depositAddresses"`
-	Treasuries       string `json:"treasuries"`
-	Total            string `json:"total"`
+	DepositAddresses string `json:"depositAddresses" doc:"On deposit addresses." form:"amount"`
+	Treasuries       string `json:"treasuries" doc:"On treasuries, from which withdrawals are paid." form:"amount"`
+	Total            string `json:"total" doc:"depositAddresses + treasuries." form:"amount"`
 }
 
 // ReserveLiabilities are the amounts owed, by kind.
 type ReserveLiabilities struct {
-	CustomersAvailable   string `json:"customersAvailable"`
-	CustomersWithdrawing string `json:"customersWithdrawing"`
-	Products             string `json:"products"`
-	Gas                  string `json:"gas"`
-	Suspense             string `json:"suspense"`
-	PendingDeposits      string `json:"pendingDeposits"`
-	BelowMinimum         string `json:"belowMinimum"`
-	Total                string `json:"total"`
+	CustomersAvailable   string `json:"customersAvailable" doc:"What customers can spend." form:"amount"`
+	CustomersWithdrawing string `json:"customersWithdrawing" doc:"What is held for customers' withdrawals." form:"amount"`
+	Products             string `json:"products" doc:"The organizations' own balances." form:"amount"`
+	Gas                  string `json:"gas" doc:"Paid in for network fees." form:"amount"`
+	Suspense             string `json:"suspense" doc:"On suspense accounts: arrived or restored, with an owner that is not decided yet." form:"amount"`
+	PendingDeposits      string `json:"pendingDeposits" doc:"Final and not credited yet." form:"amount"`
+	BelowMinimum         string `json:"belowMinimum" doc:"Below the minimum of the mint, and in no balance." form:"amount"`
+	Total                string `json:"total" doc:"The sum of all of them." form:"amount"`
 }
 
 // ReserveInTransit are the amounts that transactions move that are not final.
 type ReserveInTransit struct {
-	Leaving string `json:"leaving"`
-	Moving  string `json:"moving"`
+	Leaving string `json:"leaving" doc:"Payments to external addresses." form:"amount"`
+	Moving  string `json:"moving" doc:"Transfers between the service's own addresses." form:"amount"`
 }
 
 func showReserve(r report.Reserve) (Reserve, error) {

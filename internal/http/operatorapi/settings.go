@@ -21,7 +21,7 @@ import (
 // OrganizationSettings are an organization's settings in force. Unavailable names those that are
 // stored but have no effect in this version.
 type OrganizationSettings struct {
-	OrganizationID string `json:"organizationId"`
+	OrganizationID string `json:"organizationId" doc:"The organization."`
 
 	ScreeningSeverityThreshold   *string           `json:"screeningSeverityThreshold"`
 	ScreeningUSDThreshold        *string           `json:"screeningUsdThreshold"`
@@ -42,16 +42,16 @@ type OrganizationSettings struct {
 	ChargeCustomerCosts          string            `json:"chargeCustomerCosts"`
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys"`
 
-	Unavailable    []string        `json:"unavailable"`
-	ChangeRequests []ChangeRequest `json:"changeRequests"`
-	UpdatedAt      webhook.Time    `json:"updatedAt"`
+	Unavailable    []string        `json:"unavailable" doc:"Settings that the service stores and does not apply yet: they belong to features that this version does not have."`
+	ChangeRequests []ChangeRequest `json:"changeRequests" doc:"Changes that loosen a control of this organization and wait for a second operator. They are not in force yet."`
+	UpdatedAt      webhook.Time    `json:"updatedAt" doc:"When one of the settings last changed."`
 }
 
 // ApprovalAllowed is an entry of the approval allowlist.
 type ApprovalAllowed struct {
-	Email      string  `json:"email"`
+	Email      string  `json:"email" doc:"The e-mail. The service stores and compares it in lower case and Unicode NFKC."`
 	CustomerID *string `json:"customerId,omitempty"`
-	Active     *bool   `json:"active,omitempty"`
+	Active     *bool   `json:"active,omitempty" doc:"Whether the entry counts; true when it is left out."`
 }
 
 // SettingsChange is the body of PATCH /organizations/{organizationId}/settings. Settings that it

@@ -24,26 +24,26 @@ const signerTimeout = 5 * time.Second
 // WhitelistedAddressRequest is the body of POST
 // /organizations/{organizationId}/whitelisted-addresses.
 type WhitelistedAddressRequest struct {
-	Chain   string `json:"chain"`
-	Address string `json:"address"`
-	Label   string `json:"label"`
+	Chain   string `json:"chain" doc:"The chain of the address. It has to run here."`
+	Address string `json:"address" doc:"The address. Compare it with its owner over another channel than the one by which you received it." bounds:"minLength=1,maxLength=128" example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
+	Label   string `json:"label" doc:"The owner of the address, for people: 1 to 100 printable characters." example:"Treasury account at the exchange"`
 }
 
 // WhitelistedAddress is an address to which an organization's own money may be paid out.
 type WhitelistedAddress struct {
-	WhitelistedAddressID *string       `json:"whitelistedAddressId"`
-	OrganizationID       string        `json:"organizationId"`
-	Chain                string        `json:"chain"`
-	Address              string        `json:"address"`
-	Label                string        `json:"label"`
-	Status               string        `json:"status"`
-	UsableFrom           *webhook.Time `json:"usableFrom"`
-	RefusedBecause       *string       `json:"refusedBecause"`
+	WhitelistedAddressID *string       `json:"whitelistedAddressId" doc:"The address; null while it waits for a second operator." example:"wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	OrganizationID       string        `json:"organizationId" doc:"The organization."`
+	Chain                string        `json:"chain" doc:"The chain of the address."`
+	Address              string        `json:"address" doc:"The address in the chain's canonical form." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
+	Label                string        `json:"label" doc:"The owner of the address, for people."`
+	Status               string        `json:"status" doc:"AWAITING_APPROVAL: another operator has to approve. WAITING: the signer has not endorsed it yet, and the service asks again. COOLING_OFF: not usable before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED."`
+	UsableFrom           *webhook.Time `json:"usableFrom" doc:"From when it is usable; null while it waits for a second operator."`
+	RefusedBecause       *string       `json:"refusedBecause" doc:"Why the signer or this program refuses it; null where neither does."`
 	ChangeRequestID      *string       `json:"changeRequestId"`
-	CreatedAt            webhook.Time  `json:"createdAt"`
-	CreatedBy            string        `json:"createdBy"`
-	RemovedAt            *webhook.Time `json:"removedAt"`
-	RemovedBy            *string       `json:"removedBy"`
+	CreatedAt            webhook.Time  `json:"createdAt" doc:"When it was added, or requested while it waits for a second operator."`
+	CreatedBy            string        `json:"createdBy" doc:"The operator's key that added or approved it."`
+	RemovedAt            *webhook.Time `json:"removedAt" doc:"When it was removed; null while it is on the whitelist."`
+	RemovedBy            *string       `json:"removedBy" doc:"The operator's key that removed it; null while it is on the whitelist."`
 }
 
 // awaitingApproval is the status of an address that needs the approval of a second operator.
@@ -252,54 +252,3 @@ var (
 		return a
 	}()
 )
-
-// whitelistFieldDocs are the document's texts about the whitelist.
-var whitelistFieldDocs = map[string]kernel.FieldDoc{
-	"WhitelistedAddress.": {
-		Text: "A whitelist entry: an address that an organization may pay its own money to.",
-	},
-	"WhitelistedAddressPage.":    {Text: "A page of whitelisted addresses."},
-	"WhitelistedAddressRequest.": {Text: "A whitelist entry to add."},
-	"whitelistedAddressId":       {Text: "The id of the entry: wla_…", Example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
-	"WhitelistedAddress.whitelistedAddressId": {
-		Text: "The address; null while it waits for a second operator.", Example: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC",
-	},
-	"WhitelistedAddress.organizationId": {Text: "The organization."},
-	"WhitelistedAddress.chain":          {Text: "The chain of the address.", Enum: resource.ChainNames},
-	"WhitelistedAddressRequest.chain": {
-		Text: "The chain of the address. It has to run here.", Enum: resource.ChainNames,
-	},
-	"WhitelistedAddress.address": {
-		Text: "The address in the chain's canonical form.", Example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
-	},
-	"WhitelistedAddressRequest.address": {
-		Text:   "The address. Compare it with its owner over another channel than the one by which you received it.",
-		Bounds: map[string]any{"minLength": 1, "maxLength": 128}, Example: "0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
-	},
-	"WhitelistedAddress.label": {Text: "The owner of the address, for people."},
-	"WhitelistedAddressRequest.label": {
-		Text:    "The owner of the address, for people: 1 to 100 printable characters.",
-		Bounds:  map[string]any{"minLength": 1, "maxLength": whitelist.LabelRunesMax},
-		Example: "Treasury account at the exchange",
-	},
-	"WhitelistedAddress.status": {
-		Text: "AWAITING_APPROVAL: another operator has to approve. WAITING: the signer has not endorsed it yet, and " +
-			"the service asks again. COOLING_OFF: not usable before usableFrom. USABLE. REFUSED: see refusedBecause. " +
-			"REMOVED.",
-		Enum: whitelistStatuses,
-	},
-	"usableFrom": {
-		Text: "From when it is usable; null while it waits for a second operator.",
-	},
-	"refusedBecause": {
-		Text: "Why the signer or this program refuses it; null where neither does.",
-	},
-	"WhitelistedAddress.createdAt": {
-		Text: "When it was added, or requested while it waits for a second operator.",
-	},
-	"WhitelistedAddress.createdBy": {Text: "The operator's key that added or approved it."},
-	"removedAt":                    {Text: "When it was removed; null while it is on the whitelist."},
-	"removedBy": {
-		Text: "The operator's key that removed it; null while it is on the whitelist.",
-	},
-}

@@ -5,12 +5,11 @@ import (
 
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/http/kernel"
 )
 
 // DecisionNote is the optional body of a decision about a flagged deposit.
 type DecisionNote struct {
-	Note *string `json:"note,omitempty"`
+	Note *string `json:"note,omitempty" doc:"The reason, in a sentence or two, for the record. resolution shows it."`
 }
 
 // ResolveFunc is a decision about a flagged deposit that takes a note.
@@ -35,12 +34,3 @@ var (
 // DecidedOnceText says that the first decision about a deposit counts.
 const DecidedOnceText = " The first decision about a deposit wins. Repeating it returns the same answer; every other " +
 	"decision is refused with 409 and currentStatus."
-
-// FlaggedFieldDocs are the texts about decisions.
-var FlaggedFieldDocs = map[string]kernel.FieldDoc{
-	"DecisionNote.": {Text: "What the service records with a decision."},
-	"DecisionNote.note": {
-		Text:   "The reason, in a sentence or two, for the record. resolution shows it.",
-		Bounds: map[string]any{"maxLength": deposit.NoteRunesMax},
-	},
-}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -91,6 +92,30 @@ func saysWhatEverythingIs(t *testing.T, doc *openapi3.T) {
 			}
 			if op.Summary == "" || op.Description == "" || op.OperationID == "" {
 				t.Errorf("%s %s: got no words", method, path)
+			}
+		}
+	}
+}
+
+// A text by type and name changes nothing if no type of this name has the field.
+func TestDocumentUsesEveryText(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for face, read := range published {
+		doc, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", face.Title, err)
+		}
+		for name, schema := range doc.Components.Schemas {
+			for field := range schema.Value.Properties {
+				used[name+"."+field] = true
+			}
+		}
+	}
+	for face := range published {
+		for key := range face.FieldDocs {
+			if strings.Contains(key, ".") && !used[key] {
+				t.Errorf("%s: got a text for %s, which no type has", face.Title, key)
 			}
 		}
 	}

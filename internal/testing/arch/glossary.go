@@ -80,7 +80,6 @@ var allowedWords = []allowedWord{
 	{"lease", "internal/webhooks/delivery", "", "the time for which a dispatcher has a delivery"},
 	{"lease", "internal/deposit", "", "the time for which a process rescreens a deposit"},
 	{"lease", "internal/testing/trial/crashes", "", "the lease of a delivery"},
-	{"merge", "internal/http/kernel", "MergeMaps", "two maps become one"},
 	{"merge", "internal/chain/evm", "mergeWith", "the answers of two nodes become one"},
 	{"merge", "internal/app", "", "the settings merge_from and merge_rate"},
 	{"place", "internal/webhooks/delivery", "place", "a position in a list"},

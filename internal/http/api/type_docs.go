@@ -1,0 +1,64 @@
+package api
+
+import (
+	"reflect"
+
+	"github.com/cofferpay/coffer/internal/http/kernel"
+)
+
+// typeDocs are the texts about the types of this package.
+var typeDocs = map[reflect.Type]string{
+	reflect.TypeFor[Mint]():            "A token on a chain.",
+	reflect.TypeFor[Customer]():        "One of your customers.",
+	reflect.TypeFor[Balance]():         "A customer's balance of one mint.",
+	reflect.TypeFor[Balances]():        "A customer's balances, by mint.",
+	reflect.TypeFor[CustomerChange]():  "Changes a customer. Fields that are left out stay as they are.",
+	reflect.TypeFor[FreezeRequest]():   "Says why the customer is frozen.",
+	reflect.TypeFor[UnfreezeRequest](): "Has no fields.",
+	reflect.TypeFor[DepositRequest]():  "Asks for a deposit address.",
+	reflect.TypeFor[DepositAddress](): "Where a customer pays in. The address belongs to the " +
+		"customer and the chain.",
+	reflect.TypeFor[ProductDepositRequest](): "Asks for a deposit address of your own.",
+	reflect.TypeFor[ProductAddress](): "Where your organization pays in for one of its products. The address belongs " +
+		"to the product and the chain.",
+	reflect.TypeFor[WithdrawRequest]():       "Asks for a payment from a customer's balance.",
+	reflect.TypeFor[TransferRequest]():       "Asks for a transfer between two balances.",
+	reflect.TypeFor[TransferParty]():         "One side of a transfer: either a customer or a product.",
+	reflect.TypeFor[ProductBalance]():        "Your organization's balance of one mint in one product.",
+	reflect.TypeFor[ProductBalances]():       "Your organization's own balances, by mint and product.",
+	reflect.TypeFor[Entry]():                 "One movement of a balance, with its cause.",
+	reflect.TypeFor[kernel.Page[Entry]]():    "A page of movements.",
+	reflect.TypeFor[EndpointRequest]():       "Registers a webhook endpoint.",
+	reflect.TypeFor[Endpoint]():              "A webhook endpoint.",
+	reflect.TypeFor[EndpointWithSecret]():    "A new endpoint with its secret, which only this answer shows.",
+	reflect.TypeFor[WebhookKeys]():           "The public keys that sign webhooks.",
+	reflect.TypeFor[kernel.Page[Mint]]():     "A page of mints.",
+	reflect.TypeFor[kernel.Page[Customer]](): "A page of customers.",
+	reflect.TypeFor[kernel.Page[Endpoint]](): "A page of webhook endpoints.",
+	reflect.TypeFor[EstimateRequest](): "Asks what a withdrawal would cost. It has the body of POST /withdraw, of " +
+		"which only mintId is required.",
+	reflect.TypeFor[Estimate](): "What a withdrawal would cost, and how much the customer can withdraw.",
+	reflect.TypeFor[Preview]():  "What POST /withdraw would do now.",
+	reflect.TypeFor[GateResult](): "The result of one rule, with the facts that it used. Amounts are in atomic " +
+		"units, values in dollars.",
+	reflect.TypeFor[Decision]():  "One decision about a withdrawal. It cannot be changed.",
+	reflect.TypeFor[Decisions](): "All decisions about a withdrawal, oldest first.",
+	reflect.TypeFor[ScopedKeyWithValue](): "An API key with its value for the header x-api-key, which only this " +
+		"answer shows.",
+	reflect.TypeFor[ScopedKeyRequest](): "Makes an additional API key.",
+	reflect.TypeFor[KeyRoll]():          "Says how long the former value of a key works after a roll.",
+	reflect.TypeFor[EndpointChange](): "Changes a webhook endpoint. Fields that are left out " +
+		"stay as they are.",
+	reflect.TypeFor[EndpointFilters](): "Limits the events of an endpoint. A filter that is left " +
+		"out limits nothing.",
+	reflect.TypeFor[Filters]():                      "Limits which events the endpoint receives.",
+	reflect.TypeFor[TestRequest]():                  "Asks for a sample event.",
+	reflect.TypeFor[DeliveryAttempt]():              "One attempt to deliver an event to an endpoint.",
+	reflect.TypeFor[kernel.Page[DeliveryAttempt]](): "A page of attempts.",
+	reflect.TypeFor[DeliveryRequest]():              "The request of the attempt.",
+	reflect.TypeFor[DeliveryResponse]():             "The answer of the receiver.",
+	reflect.TypeFor[ResendRequest]():                "Asks the service to send an event again.",
+	reflect.TypeFor[RecoverRequest]():               "Asks the service to send the events that an endpoint missed.",
+	reflect.TypeFor[WebhookJob]():                   "A job that sends events again, and its progress.",
+	reflect.TypeFor[RotatedSecret]():                "An endpoint with a new secret, which only this answer shows.",
+}
