@@ -1,7 +1,5 @@
 package signer
 
-import "slices"
-
 // Kind is what the signer allows the intents of one purpose, and what it counts and checks for
 // them. The table is the signer's own: dispatch has another one for its decisions, and neither is
 // read for the other's.
@@ -109,9 +107,6 @@ var kinds = []Kind{
 		ClosesTokenAccount: true,
 	},
 }
-
-// Kinds returns the kinds of intents, one for each purpose.
-func Kinds() []Kind { return slices.Clone(kinds) }
 
 // Kind returns the kind of an intent. An unknown purpose, which no signer admits, has the zero Kind.
 func (intent Intent) Kind() Kind {

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -96,6 +97,9 @@ const (
 	CreateNonceAccount Purpose = "PLACE"
 )
 
+// Kinds returns the kinds of intents, one for each purpose.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
 // Intent is a payment as the caller wants it, before it has a slot.
 type Intent struct {
 	ID      string     `json:"id"` // the withdrawal's, sweep's or top-up's own id; it has one slot permanently
@@ -106,8 +110,8 @@ type Intent struct {
 	// organization, on chains with a separate fee payer.
 	Payer *WalletRef    `json:"payer,omitempty"`
 	To    chain.Address `json:"to"`
-	// ToWallet names the wallet of To, for Sweep, GasTopUp, CloseTokenAccount and Consolidate. The
-	// signer derives its address and compares it with To.
+	// ToWallet names the wallet of To, for a payee that has one. The signer derives its address and
+	// compares it with To.
 	ToWallet *WalletRef    `json:"toWallet,omitempty"`
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
 	Amount   money.Amount  `json:"amount"`             // zero for Consolidate, and only there

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,12 +21,16 @@ type tree struct {
 	sources    []source
 }
 
+// findPackage returns the line of a folder: its own one, or the one of all folders beside it.
 func (h tree) findPackage(dir string) (pkg, bool) {
-	i := slices.IndexFunc(h.packages, func(p pkg) bool { return p.dir == dir })
-	if i < 0 {
-		return pkg{}, false
+	for _, line := range []string{dir, path.Join(path.Dir(dir), anyName)} {
+		if i := slices.IndexFunc(h.packages, func(p pkg) bool { return p.dir == line }); i >= 0 {
+			found := h.packages[i]
+			found.dir = dir
+			return found, true
+		}
 	}
-	return h.packages[i], true
+	return pkg{}, false
 }
 
 // violations collects what a check found, each item once.
@@ -45,7 +50,10 @@ func (h tree) checkListed() []string {
 			c.addf("%s: stands twice in layers.go", p.dir)
 		}
 		listed[p.dir] = true
-		exists, planned := slices.Contains(existing, p.dir), slices.Contains(h.planned, p.dir)
+		exists := slices.ContainsFunc(existing, func(dir string) bool {
+			return dir == p.dir || path.Join(path.Dir(dir), anyName) == p.dir
+		})
+		planned := slices.Contains(h.planned, p.dir)
 		if !exists && !planned {
 			c.addf("%s: stands in layers.go and holds no Go code: take the line out", p.dir)
 		}
@@ -54,7 +62,7 @@ func (h tree) checkListed() []string {
 		}
 	}
 	for _, dir := range existing {
-		if !listed[dir] {
+		if _, ok := h.findPackage(dir); !ok {
 			c.addf("%s: is not in layers.go: add a line that names its layer", dir)
 		}
 	}

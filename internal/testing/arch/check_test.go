@@ -27,6 +27,8 @@ func newSmallTree(t *testing.T, files map[string]string) tree {
 			{"internal/deposit", features, 0},
 			{"internal/sweep", features, 0},
 			{"internal/chain/evm", adapters, 0},
+			{"internal/price/" + anyName, adapters, 0},
+			{"internal/price/pricetest", adapters, testOnly},
 			{"internal/signer", core, mayKeys},
 			{"internal/wire", reporting, 0},
 			{"internal/app", wiring, 0},
@@ -55,6 +57,18 @@ func TestChecksFindWhatIsPlanted(t *testing.T) {
 		want             string // empty: no complaint
 	}{
 		{"unlisted", "internal/other/a.go", "package other", tree.checkListed, "is not in layers.go"},
+		{"unlisted beside others", "internal/price/a.go", "package price", tree.checkListed, "is not in layers.go"},
+		{"unlisted below others", "internal/price/a/b/a.go", "package b", tree.checkListed, "is not in layers.go"},
+		{"one of many", "internal/price/a/a.go", "package a", tree.checkListed, ""},
+		{
+			"one of many in code", "internal/deposit/a.go", imports("deposit", module+"/internal/price/a"),
+			tree.checkImports, "only app",
+		},
+		{"one of many in app", "internal/app/a.go", imports("app", module+"/internal/price/a"), tree.checkImports, ""},
+		{
+			"its own line first", "internal/app/a.go", imports("app", module+"/internal/price/pricetest"),
+			tree.checkImports, "tests only",
+		},
 		{"up", "internal/money/a.go", imports("money", module+"/internal/deposit"), tree.checkImports, "imports point down"},
 		{"up from a test", "internal/money/a_test.go", imports("money", module+"/internal/deposit"), tree.checkImports, "imports point down"},
 		{"down", "internal/deposit/a.go", imports("deposit", module+"/internal/money"), tree.checkImports, ""},
