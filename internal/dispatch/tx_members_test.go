@@ -110,10 +110,13 @@ func TestOrdersShareASlotAndEndTogether(t *testing.T) {
 }
 
 // Of several payments that are due, one transaction makes those that the wallet has the amounts for.
-// The others wait for funds, which a sweep brings.
+// The others wait for funds, which a sweep brings. What the chain has and the books have not, as a
+// deposit that is not credited, pays nothing.
 func TestOneThatTheWalletLacksHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)
+	b.chain.Mint(b.treasury.Address, b.token, money.Units(500))
+	b.mineAndProve(1)
 	for i, units := range []uint64{400, 300, 350} {
 		id := fmt.Sprintf("wd_%d", i+1)
 		b.submitOrder(b.newOrder(id, payeeAddress(id), units))
@@ -134,7 +137,6 @@ func TestOneThatTheWalletLacksHoldsUpNoOther(t *testing.T) {
 	b.mineAndProve(6)
 	b.runRounds()
 	b.wantAll(dispatch.Paid)
-	b.checkBooks(b.treasury)
 }
 
 func TestOneThatWouldRevertHoldsUpNoOther(t *testing.T) {
