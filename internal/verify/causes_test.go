@@ -268,7 +268,8 @@ func TestTheStatesOfAWithdrawalAndItsOrderThatBelongTogether(t *testing.T) {
 	}
 	for status, orders := range together {
 		for _, order := range []string{
-			none, "QUEUED", "SLOTTED", "SIGNED", "BROADCAST", "PAID", "FAILED", "REFUSED", "WITHDRAWN", decided, "STUCK",
+			none, "QUEUED", "SLOTTED", "SIGNED", "BROADCAST", "STUCK", "PAID", "FAILED", "REFUSED", "WITHDRAWN",
+			decided,
 		} {
 			var end *string
 			orderStatus, isDecided := strings.CutSuffix(order, " as decided")
