@@ -34,12 +34,12 @@ func TestAnOrderSaysWhatItsCauseSays(t *testing.T) {
 		"of the whole, with its fee": {
 			"wd_new", `{"amount": 50, "fee_deducted": 0}`, "dispatch_orders_as_accepted",
 		},
-		"to another address":      {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
-		"of another customer":     {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
-		"of no customer":          {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
-		"with another limit":      {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
-		"without its limit":       {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
-		"with another kept fee":   {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
+		"to another address":    {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
+		"of another customer":   {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
+		"of no customer":        {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
+		"with another limit":    {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
+		"without its limit":     {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
+		"with another kept fee": {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
 		"with the same words in other places": {
 			"wd_new", `{"customer_id": null, "product": "ann", "whitelisted_address_id": "5", "amount": 38,
 				"fee_deducted": 12, "fee_max": null}`, "dispatch_orders_as_accepted",
