@@ -109,6 +109,36 @@ func TestOrdersShareASlotAndEndTogether(t *testing.T) {
 	}
 }
 
+// Of several payments that are due, one transaction makes those that the wallet has the amounts for.
+// The others wait for funds, which a sweep brings. What the chain has and the books have not, as a
+// deposit that is not credited, pays nothing.
+func TestOneThatTheWalletLacksHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	b := newGroupEnv(t)
+	b.chain.Mint(b.treasury.Address, b.token, money.Units(500))
+	b.mineAndProve(1)
+	for i, units := range []uint64{400, 300, 350} {
+		id := fmt.Sprintf("wd_%d", i+1)
+		b.submitOrder(b.newOrder(id, payeeAddress(id), units))
+	}
+	for range 2 {
+		b.runRounds()
+		b.clock.advance(time.Minute)
+	}
+	b.wantStatus("wd_1", dispatch.Broadcast)
+	b.wantStatus("wd_2", dispatch.Broadcast)
+	b.wantWait("wd_3", dispatch.WaitFunds)
+	if n := b.queryCount(`SELECT missing_amount FROM dispatch_orders WHERE order_id = 'wd_3'`); n != 50 {
+		t.Errorf("wd_3 lacks %d, want 50", n)
+	}
+	b.fundWallet(b.treasury, 0, 50)
+	b.clock.advance(time.Minute)
+	b.runRounds()
+	b.mineAndProve(6)
+	b.runRounds()
+	b.wantAll(dispatch.Paid)
+}
+
 func TestOneThatWouldRevertHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	b := newGroupEnv(t)

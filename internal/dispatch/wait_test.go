@@ -677,6 +677,45 @@ func TestARefusalForOnePayeeStopsNoOtherPayment(t *testing.T) {
 	b.wantStatus("wd_3", dispatch.Broadcast)
 }
 
+// Rule WD-17. The last sweep of an address says whether its funds can be moved, whatever became of
+// those before it.
+func TestTheLastSweepSaysWhatCannotBeMoved(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, openPolicy())
+	from := b.depositWallet("eve", coin, 100)
+	refuse := func(reason string) {
+		b.chain.RefuseTransfers(b.token, b.treasury.Address, reason)
+		b.chain.Mine(1)
+	}
+	sweep := func(id string) {
+		b.clock.advance(time.Minute)
+		b.submitInternal(b.newSweep(id, from, 50))
+		b.look()
+	}
+	wantImmovable := func(when string, want int) {
+		t.Helper()
+		b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+			immovable, err := dispatch.ListImmovableFunds(ctx, tx, b.org, usdc)
+			if len(immovable) != want {
+				t.Errorf("%s: got %+v, want %d", when, immovable, want)
+			}
+			return err
+		})
+	}
+	refuse("blocked")
+	sweep("sw_1")
+	b.wantWait("sw_1", dispatch.WaitSimulation)
+	wantImmovable("while it would revert", 1)
+	if ok, err := b.worker.CancelOrder(b.ctx, "sw_1", operatorActor); err != nil || !ok {
+		t.Fatalf("end it: got %v %v, want true", ok, err)
+	}
+	wantImmovable("after a person ended it", 1)
+	refuse("")
+	sweep("sw_2")
+	b.wantStatus("sw_2", dispatch.Broadcast)
+	wantImmovable("once another is out", 0)
+}
+
 var refusalCode = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+(?:Refused|Taken|Failed|Limit|Held)) += "(\w+)"$`)
 
 // The codes of refusals that the service gives are each in the table.

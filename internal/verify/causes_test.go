@@ -34,12 +34,16 @@ func TestAnOrderSaysWhatItsCauseSays(t *testing.T) {
 		"of the whole, with its fee": {
 			"wd_new", `{"amount": 50, "fee_deducted": 0}`, "dispatch_orders_as_accepted",
 		},
-		"to another address":      {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
-		"of another customer":     {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
-		"of no customer":          {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
-		"with another limit":      {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
-		"without its limit":       {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
-		"with another kept fee":   {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
+		"to another address":    {"wd_new", `{"to_address": "0xmallory"}`, "dispatch_orders_as_accepted"},
+		"of another customer":   {"wd_new", `{"customer_id": "bob"}`, "dispatch_orders_as_accepted"},
+		"of no customer":        {"wd_new", `{"customer_id": null}`, "dispatch_orders_as_accepted"},
+		"with another limit":    {"wd_new", `{"fee_max": 13}`, "dispatch_orders_as_accepted"},
+		"without its limit":     {"wd_new", `{"fee_max": null}`, "dispatch_orders_as_accepted"},
+		"with another kept fee": {"wd_new", `{"amount": 44, "fee_deducted": 6}`, "dispatch_orders_as_accepted"},
+		"with the same words in other places": {
+			"wd_new", `{"customer_id": null, "product": "ann", "whitelisted_address_id": "5", "amount": 38,
+				"fee_deducted": 12, "fee_max": null}`, "dispatch_orders_as_accepted",
+		},
 		"a product's as accepted": {"wd_prod", `{}`, ""},
 		"of another product":      {"wd_prod", `{"product": "CHECKOUT"}`, "dispatch_orders_as_accepted"},
 		"to another entry":        {"wd_prod", `{"whitelisted_address_id": "wla_2"}`, "dispatch_orders_as_accepted"},
@@ -242,6 +246,44 @@ func TestAnOrderAndItsCauseAreInStep(t *testing.T) {
 			err := exec(strings.ReplaceAll(c.sql, "written_columns", columns))
 			if !pg.ViolatesConstraint(err, c.constraint) {
 				t.Errorf("%s, by %s: got %v, want a violation of %s", name, writer, err, c.constraint)
+			}
+		}
+	}
+}
+
+// Each state of a withdrawal with each state of its order, or without one.
+func TestTheStatesOfAWithdrawalAndItsOrderThatBelongTogether(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	const none, decided = "none", "WITHDRAWN as decided"
+	together := map[string][]string{
+		"AWAITING_APPROVAL": {none, "REFUSED", "WITHDRAWN", decided},
+		"PROCESSING":        {"QUEUED", "SLOTTED", "SIGNED", "BROADCAST", "STUCK", decided},
+		"BROADCAST":         {"BROADCAST", "STUCK"},
+		"COMPLETED":         {none, "PAID"},
+		"FAILED":            {"FAILED"},
+		"REJECTED":          {none, "WITHDRAWN", decided},
+		"CANCELLED":         {none, "WITHDRAWN", decided},
+		"BLOCKED":           {none},
+	}
+	for status, orders := range together {
+		for _, order := range []string{
+			none, "QUEUED", "SLOTTED", "SIGNED", "BROADCAST", "STUCK", "PAID", "FAILED", "REFUSED", "WITHDRAWN",
+			decided,
+		} {
+			var end *string
+			orderStatus, isDecided := strings.CutSuffix(order, " as decided")
+			if isDecided {
+				end = &status
+			}
+			var got bool
+			if err := h.owner.QueryRow(
+				t.Context(), `SELECT withdrawal_in_step($1, $2, nullif($3, 'none')) IS TRUE`, status, end, orderStatus,
+			).Scan(&got); err != nil {
+				t.Fatal(err)
+			}
+			if want := slices.Contains(orders, order); got != want {
+				t.Errorf("%s with an order %s: got %v, want %v", status, order, got, want)
 			}
 		}
 	}

@@ -306,6 +306,12 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 		"an order that has no slot": {
 			`UPDATE dispatch_orders SET status = 'SLOTTED' WHERE order_id = 'wd_queued'`, "dispatch_orders_slotted",
 		},
+		"a failure that took no slot": {
+			`UPDATE dispatch_orders SET status = 'FAILED', tx_hash = 'x', fee = 0,
+				proof_id = (SELECT max(proof_id) FROM finality_live WHERE chain = 'ETHEREUM')
+			WHERE order_id = 'wd_queued'`,
+			"dispatch_orders_slotted",
+		},
 		"a payment that is called off": {
 			`UPDATE dispatch_orders SET status = 'WITHDRAWN' WHERE order_id = 'wd_queued'`, "dispatch_orders_in_step",
 		},

@@ -2,8 +2,13 @@ package kernel
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/cofferpay/coffer/internal/fault"
 )
@@ -78,4 +83,21 @@ func FuzzDecodeEndpoint(f *testing.F) {
 			t.Fatalf("got %v, want a refusal", err)
 		}
 	})
+}
+
+// A body that the network lost is refused also where it may be left out: what it would have said is
+// not known.
+func TestABodyThatDidNotArriveIsNoMissingBody(t *testing.T) {
+	t.Parallel()
+	for _, optional := range []bool{false, true} {
+		for _, arrived := range []string{"", `{"note":`} {
+			lost := io.MultiReader(strings.NewReader(arrived), iotest.ErrReader(io.ErrUnexpectedEOF))
+			r := httptest.NewRequest(http.MethodPost, "/", lost)
+			r.Header.Set("Content-Type", "application/json")
+			body, err := readBody(httptest.NewRecorder(), r, optional)
+			if !fault.HasCode(err, fault.InvalidJSON) {
+				t.Errorf("%q of an optional (%v) body: got %q and %v, want it refused", arrived, optional, body, err)
+			}
+		}
+	}
 }

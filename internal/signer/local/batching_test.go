@@ -3,9 +3,11 @@ package local_test
 import (
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // both returns a transaction with the moves of two requests in the slot of the first.
@@ -122,4 +124,24 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		}
 		v.open()
 	}
+}
+
+// H-78. The present policy is asked about each of several payments, whichever leads.
+func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
+	t.Parallel()
+	v := newSolanaEnv(t)
+	small, alike, large := v.payment("wd_1", ""), v.payment("wd_2", ""), v.payment("wd_3", "")
+	large.Amount = money.Units(5_000_001)
+	for _, i := range []signer.Intent{small, alike, large} {
+		v.admit(i)
+	}
+	p := v.conf.Policy.Chains[chain.Solana]
+	p.Unlimited, p.Assets = false, map[chain.Address]signpolicy.Limit{"": {
+		PaymentMax: small.Amount, OrganizationMax: money.Units(50_000_000), OverallMax: money.Units(50_000_000),
+	}}
+	v.restart(p)
+	request := func(i signer.Intent) signer.SignRequest { return v.request(i, 0, nonceA, nil) }
+	v.refuses("led by the large one", v.both(request(large), request(small), []string{"wd_1"}, nil), signer.PolicyLimit)
+	v.refuses("with the large one", v.both(request(small), request(large), []string{"wd_3"}, nil), signer.PolicyLimit)
+	v.signs(v.both(request(small), request(alike), []string{"wd_2"}, nil))
 }

@@ -180,6 +180,19 @@ func TestOnlyWhatAnOperatorAskedForIsEndorsed(t *testing.T) {
 	}
 }
 
+// forge returns a copy with another text in its entries, whose hashes fit.
+func forge(copied []signer.Entry, old, replacement string) []signer.Entry {
+	forged := slices.Clone(copied)
+	prev := signer.Head{}
+	for n, e := range forged {
+		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), old, replacement))
+		e.Prev = prev.Hash
+		e.Hash = e.ComputeHash()
+		forged[n], prev = e, e.Head()
+	}
+	return forged
+}
+
 // A lost journal that is rebuilt from its copy takes over what this seed endorsed, and nothing that
 // was written into the copy. Every entry cools off again: the copy may lack the removal of an
 // address.
@@ -212,15 +225,7 @@ func TestAnAdoptedJournalHasOnlyEndorsementsOfItsSeed(t *testing.T) {
 		to.conf.Policy.WhitelistCoolingOff = "2h"
 		return to, local.AdoptJournal(to.conf, in.seed, copied, nil)
 	}
-	forged := slices.Clone(copied)
-	prev := signer.Head{}
-	for n, e := range forged {
-		e.Body = json.RawMessage(strings.ReplaceAll(string(e.Body), string(signertest.Stranger),
-			string(signertest.Token)))
-		e.Prev = prev.Hash
-		e.Hash = e.ComputeHash()
-		forged[n], prev = e, e.Head()
-	}
+	forged := forge(copied, string(signertest.Stranger), string(signertest.Token))
 	if _, err := adopt(forged); err == nil || !strings.Contains(err.Error(), signer.ErrEndorsement.Error()) {
 		t.Errorf("another address: got %v, want %v", err, signer.ErrEndorsement)
 	}

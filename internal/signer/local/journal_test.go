@@ -759,3 +759,43 @@ func TestNoSignatureLeavesWithoutItsEntryOnDisk(t *testing.T) {
 		}
 	}
 }
+
+// What was admitted and never signed is checked by the rules alone: no transaction contradicts it.
+func TestAnAdoptedJournalHasNoAdmissionThatTheRulesForbid(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t, t.TempDir())
+	s := in.open(t)
+	treasury := signertest.IssueAddress(t, s, signertest.Treasury(org))
+	sweep := sweepOf(t, s, "sw_1", "alice")
+	deposit := signertest.Deposit(org, "alice")
+	gas := signer.Intent{
+		ID: "gas_1", Purpose: signer.GasTopUp, Chain: signertest.Chain, From: signertest.Treasury(org),
+		To: signertest.IssueAddress(t, s, deposit), ToWallet: &deposit, Amount: money.Units(500),
+	}
+	for _, i := range []signer.Intent{payment("wd_1", 100), sweep, gas} {
+		if _, err := s.AdmitIntent(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied, err := s.EntriesAfter(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeSigner(t, s)
+	in.policy(func(p *signpolicy.Chain) { p.GasMax = money.Units(499) })
+	in.conf.Journal += ".adopted"
+	payee := func(a chain.Address) string { return `"to":"` + string(a) + `"` }
+	for name, forged := range map[string][]signer.Entry{
+		"a payment to an address of ours": forge(copied, payee(signertest.Stranger), payee(treasury)),
+		"a sweep to an address of others": forge(copied, payee(treasury), payee(signertest.Stranger)),
+	} {
+		err := local.AdoptJournal(in.conf, in.seed, forged, nil)
+		var no *signer.Refusal
+		if !errors.As(err, &no) || no.Code != signer.RefusedDestination {
+			t.Errorf("%s: got %v, want a refusal with %s", name, err, signer.RefusedDestination)
+		}
+	}
+	if err := local.AdoptJournal(in.conf, in.seed, copied, nil); err != nil {
+		t.Errorf("what was admitted, with a lower limit: got %v", err)
+	}
+}

@@ -268,6 +268,41 @@ func TestTheTreasuryPaysTheFeeOfASolanaSweep(t *testing.T) {
 	}), signer.RefusedPayload)
 }
 
+// A fee counts to the limit of the treasury that pays it, and not to that of the address swept.
+func TestTheFeesOfSweepsAreLimitedAtTheTreasury(t *testing.T) {
+	t.Parallel()
+	v := newSolanaEnv(t)
+	first, second, third := v.sweep("sw_1"), v.sweep("sw_2"), v.sweep("sw_3")
+	pays := v.request(first, 0, nonceA, nil)
+	tx, err := solanatx.Decode(pays.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := v.conf.Policy.Chains[chain.Solana]
+	p.Unlimited, p.FeeMax, p.FeeDayMax = false, tx.MaxCost(), tx.MaxCost()
+	v.restart(p)
+	v.admit(first)
+	v.admit(second)
+	v.signs(pays)
+	for range 2 {
+		v.refuses("another sweep", v.request(second, 1, nonceB, nil), signer.FeeLimit)
+		if _, err := v.s.AdmitIntent(t.Context(), third); refusal(err) != signer.FeeLimit {
+			t.Errorf("admit a third: got %v, want %s", err, signer.FeeLimit)
+		}
+		v.restart(p)
+	}
+}
+
+// restart opens the journal again with a policy.
+func (v *solanaEnv) restart(p signpolicy.Chain) {
+	v.t.Helper()
+	if err := v.s.Close(); err != nil {
+		v.t.Fatal(err)
+	}
+	v.conf.Policy.Chains[chain.Solana] = p
+	v.open()
+}
+
 // Rule DEP-31 and invariant I-26 together: the organization's treasury pays the fee of a return
 // from a deposit address. No other wallet of the organization signs for it.
 func TestTheTreasuryPaysTheFeeOfASolanaReturn(t *testing.T) {
@@ -443,15 +478,7 @@ func TestEveryTransactionOfANonceAccountCountsToTheFeesOfTheDay(t *testing.T) {
 	p := v.conf.Policy.Chains[chain.Solana]
 	const whole = solanatx.NonceRent + solanatx.SignatureFee
 	p.Unlimited, p.FeeMax, p.FeeDayMax = false, money.Units(whole), money.Units(whole+solanatx.SignatureFee)
-	v.conf.Policy.Chains[chain.Solana] = p
-	restart := func() {
-		t.Helper()
-		if err := v.s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		v.open()
-	}
-	restart()
+	v.restart(p)
 	i := v.place("place_0", 0)
 	v.admit(i)
 	request := func(recent string) signer.SignRequest {
@@ -459,12 +486,11 @@ func TestEveryTransactionOfANonceAccountCountsToTheFeesOfTheDay(t *testing.T) {
 	}
 	v.signs(request(nonceA))
 	v.signs(request(nonceB))
-	restart()
+	v.restart(p)
 	v.refuses("a third", request(solUSDCValue), signer.FeeLimit)
 	v.signs(request(nonceB))
 	p.FeeMax = money.Units(whole - 1)
-	v.conf.Policy.Chains[chain.Solana] = p
-	restart()
+	v.restart(p)
 	if _, err := v.s.AdmitIntent(t.Context(), v.place("place_1", 1)); refusal(err) != signer.PolicyLimit {
 		t.Errorf("dearer than the policy's feeMax: got %v, want it refused before it has a slot", err)
 	}
