@@ -293,15 +293,15 @@ func newGauge(name, help, query string, labels ...string) gauge {
 	}
 }
 
-// openOrders are the orders of open withdrawals, sweeps, top-ups, nonce accounts and
-// consolidations. Each part reads an index of what is open: those of orders are of queued orders
+// openOrders are the open orders of every kind; those of payments are found by their withdrawals. Each
+// part reads an index of what is open: those of orders are of queued orders
 // and orders with a slot, and of orders in transactions.
 const openOrders = `
 	(SELECT withdrawal_id AS order_id FROM withdrawals WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')
 	 UNION ALL SELECT order_id FROM dispatch_orders
-		WHERE purpose IN ('SWEEP', 'GAS', 'PLACE', 'MERGE') AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
+		WHERE purpose <> 'PAYMENT' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
 	 UNION ALL SELECT order_id FROM dispatch_orders
-		WHERE purpose IN ('SWEEP', 'GAS', 'PLACE', 'MERGE') AND status = 'STUCK') AS open
+		WHERE purpose <> 'PAYMENT' AND status = 'STUCK') AS open
 	JOIN dispatch_orders AS o USING (order_id)
 	WHERE o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')
 	GROUP BY o.chain, o.purpose, o.status, coalesce(o.waiting_for, '')`
@@ -358,7 +358,7 @@ var gauges = []gauge{
 		SELECT chain, count(*)::float8 FROM transaction_memos WHERE status = 'ABANDONED' AND ended_at > now() - interval '1 day' GROUP BY chain`,
 		"chain"),
 	newGauge("coffer_orders_open",
-		"Payments, sweeps and top-ups that have not ended, by status and wait reason.", `
+		"Orders of every kind that have not ended, by status and wait reason.", `
 		SELECT o.chain, lower(o.purpose), o.status, coalesce(o.waiting_for, ''), count(*)::float8 FROM `+openOrders,
 		"chain", "purpose", "status", "waiting_for"),
 	newGauge("coffer_orders_open_oldest_seconds", "Age of the oldest of them.", `
