@@ -64,7 +64,7 @@ func TestOnARealChainATransactionWithALongTraceDelaysNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	longest, longer := r.installContract(t, "longest", 250), r.installContract(t, "longer", 30)
+	longest, longer := r.installContract(t, "longest", 175), r.installContract(t, "longer", 30)
 	hash := r.callContract(t, longest, 700)
 	r.sendTx(t, r.to, 1000, nil)
 	r.transferToken(t, usdc, 5_000_000)

@@ -19,8 +19,8 @@ import (
 // ChangedValue is one value that a change request changes.
 type ChangedValue struct {
 	Setting string          `json:"setting"`
-	From    kernel.AnyValue `json:"from"`
-	To      kernel.AnyValue `json:"to"`
+	From    kernel.AnyValue `json:"from" doc:"The old value, in the form in which it is set."`
+	To      kernel.AnyValue `json:"to" doc:"The new value, in the form in which it is set."`
 }
 
 // ActingOperator is the operator who requested or decided a change.
@@ -38,9 +38,9 @@ type ChangeRequest struct {
 	Changes         []ChangedValue  `json:"changes" doc:"The changes."`
 	RequestedBy     ActingOperator  `json:"requestedBy" doc:"The operator who requested it."`
 	CreatedAt       webhook.Time    `json:"createdAt"`
-	ExpiresAt       webhook.Time    `json:"expiresAt"`
-	DecidedBy       *ActingOperator `json:"decidedBy"`
-	DecidedAt       *webhook.Time   `json:"decidedAt"`
+	ExpiresAt       webhook.Time    `json:"expiresAt" doc:"The deadline of the approval."`
+	DecidedBy       *ActingOperator `json:"decidedBy" doc:"The operator who approved or withdrew it; null while it waits, and after it expired."`
+	DecidedAt       *webhook.Time   `json:"decidedAt" doc:"When it ended; null while it waits."`
 }
 
 func showChange(r changerequest.Request) ChangeRequest {
@@ -70,8 +70,8 @@ func valueOrNull(v json.RawMessage) kernel.AnyValue {
 // SettingChange is a completed change of a setting.
 type SettingChange struct {
 	Setting         string          `json:"setting"`
-	From            kernel.AnyValue `json:"from"`
-	To              kernel.AnyValue `json:"to"`
+	From            kernel.AnyValue `json:"from" doc:"The old value, in the form in which it is set."`
+	To              kernel.AnyValue `json:"to" doc:"The new value, in the form in which it is set."`
 	ChangedBy       Changer         `json:"changedBy" doc:"Who changed it."`
 	ChangedAt       webhook.Time    `json:"changedAt" doc:"When."`
 	ChangeRequestID *string         `json:"changeRequestId"`
