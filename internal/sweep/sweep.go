@@ -159,8 +159,8 @@ func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 }
 
 // recallReverting recalls the sweeps that have no slot and cannot get one at present, for example
-// because the token blocks the address and they would revert. Their reserved amounts are not on their way, and no payment
-// may count on them. They are tried again after a pause.
+// because the token blocks the address and they would revert. Their reserved amounts are not on their
+// way, and no payment may count on them. They are tried again after a pause.
 func (s *Sweeper) recallReverting(ctx context.Context) (int, error) {
 	var sweepIDs []string
 	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
