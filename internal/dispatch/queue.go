@@ -68,9 +68,8 @@ func (d *Worker) admitQueued(
 		busy = busy || slots > 0
 		limit -= slots
 		if err != nil && !errors.Is(err, errLostRace) {
-			return busy, fmt.Errorf(
-				"admit order %s: %w", strings.Join(orderIDs(group), ", "), errors.Join(err, d.noteFailed(ctx, group, err)),
-			)
+			err = errors.Join(err, d.noteFailed(ctx, group, err))
+			return busy, fmt.Errorf("admit order %s: %w", strings.Join(orderIDs(group), ", "), err)
 		}
 	}
 	return busy, nil

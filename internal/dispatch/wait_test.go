@@ -506,7 +506,8 @@ func waitScenarios() map[dispatch.WaitReason]waitScenario {
 			&signer.Refusal{Code: signer.FeeLimit, Message: "feeDayMax"}, sweepOther,
 		),
 		dispatch.WaitError: {
-			begin: func(b *testEnv) { b.breakPayee(waitingPayee, errors.New("no such payee")) }, end: restart, other: payOther,
+			begin: func(b *testEnv) { b.breakPayee(waitingPayee, errors.New("no such payee")) },
+			end:   restart, other: payOther,
 		},
 	}
 }

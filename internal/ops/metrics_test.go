@@ -74,11 +74,14 @@ INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amo
 INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, waiting_for, missing_amount, attempt_after, created_at, ended_at, tx_hash, fee, proof_id, trigger)
 	VALUES ('wd_1', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'QUEUED', 'GAS', 5, $T, $T, NULL, NULL, NULL, NULL, NULL),
 	       ('wd_2', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'STUCK', NULL, NULL, $T, $T, NULL, NULL, NULL, NULL, NULL),
-	       ('dr_1', 'org_1', 'RETURN', 'ETHEREUM', 'adr_2', NULL, '0x3', 1, '', 1, 'STUCK', NULL, NULL, $T, $T, NULL, NULL, NULL, NULL, NULL),
 	       ('wd_3', 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', NULL, '0x3', 1, '', 1, 'PAID', NULL, NULL, $T, $T, $T, '0x9', 100, 1, NULL),
 	       ('gas_1', 'org_1', 'GAS', 'ETHEREUM', 'adr_1', 'adr_2', '0x4', 1, '', 1000, 'PAID', NULL, NULL, $T, $T, $T, '0x8', 100, 1, 'DEMAND');
-INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id, to_address, mint_id, contract, amount, status, waiting_for, attempt_after, created_at, trigger)
-	VALUES ('cl_1', 'org_1', 'CLOSE', 'SOLANA', 'adr_1', 'adr_2', 'adr_1', '0x1', 2, 'x', 1, 'QUEUED', 'ERROR', $T, $T, 'VALUE');
+INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_wallet_id, to_wallet_id,
+	to_address, mint_id, contract, amount, status, waiting_for, attempt_after, created_at, trigger)
+	VALUES ('cl_1', 'org_1', 'CLOSE', 'SOLANA', 'adr_1', 'adr_2', 'adr_1',
+		'0x1', 2, 'x', 1, 'QUEUED', 'ERROR', $T, $T, 'VALUE'),
+	('dr_1', 'org_1', 'RETURN', 'ETHEREUM', 'adr_2', NULL, NULL,
+		'0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL);
 INSERT INTO unknown_token_counts (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at) VALUES ('adr_2', 'ETHEREUM', 20, 5, 100, 100, $T);
 INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
