@@ -42,7 +42,7 @@ func usedNames(t *testing.T) map[string]bool {
 	used := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-			strings.HasPrefix(path, filepath.Join("..", "trial")) {
+			strings.HasPrefix(path, filepath.Join("..", "testing")) {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
