@@ -19,7 +19,7 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 		t.Errorf("one too many: got %+v, want a wait of half a second", v)
 	}
 	if v := l.countRequest("b"); !v.allowed {
-		t.Error("another address: got a refusal, want it taken")
+		t.Error("another caller: got a refusal, want it taken")
 	}
 	now = now.Add(500 * time.Millisecond)
 	if v := l.countRequest("a"); !v.allowed || v.remaining != 0 {
@@ -34,7 +34,7 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 	now = now.Add(-time.Minute)
 	if v := l.countRequest("c"); !v.allowed {
-		t.Error("a clock that went back: got a refusal of a new address")
+		t.Error("a clock that went back: got a refusal of a new caller")
 	}
 }
 
