@@ -72,7 +72,7 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{node.URL},
 		Quorum: 1,
 		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
-		Timeout: time.Minute, // a long trace occupies the node, and other tests the machine
+		Timeout: 5 * time.Minute, // a long trace occupies the node, and other tests the machine
 	})
 	if err != nil {
 		t.Fatal(err)
