@@ -27,7 +27,7 @@ const (
 var Faults = []Fault{Kill, Signer, Postgres, Cut, Stop}
 
 const (
-	reachMax         = time.Minute
+	reachMax         = 5 * time.Minute
 	muteMax          = 10 * time.Second
 	muteMore         = 100 * time.Millisecond // after the first lost answer, for the other connections
 	secondServiceMax = 6 * time.Second        // how long the second service has for the work of the first

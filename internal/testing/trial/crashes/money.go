@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
@@ -248,7 +247,7 @@ func (s *cellRun) checkEverything(ctx context.Context) error {
 		}
 	}
 	var breaches []verify.Breach
-	err = waitUntil(ctx, "the chain agrees with the books", 10*time.Second, func(ctx context.Context) (bool, error) {
+	err = waitUntil(ctx, "the chain agrees with the books", drainMax, func(ctx context.Context) (bool, error) {
 		chains, err := verify.CompareWithChains(ctx, s.tools.DB(), s.tools.Chains)
 		breaches = chains.Breaches
 		return err == nil, err

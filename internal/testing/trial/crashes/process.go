@@ -16,8 +16,8 @@ import (
 
 const (
 	tailBytesMax    = 64 << 10
-	stopMax         = 30 * time.Second // for a process that was asked to end
-	dieMax          = 20 * time.Second // for a process that has to die at its point
+	stopMax         = 2 * time.Minute // for a process that was asked to end
+	dieMax          = 2 * time.Minute // for a process that has to die at its point
 	pollIntervalMin = 5 * time.Millisecond
 )
 

@@ -30,7 +30,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-const cellMax = 4 * time.Minute
+// cellMax bounds one cell. Each wait inside has a bound of its own that a busy machine does not reach:
+// a cell fails by what it finds, not by how long it takes.
+const cellMax = 20 * time.Minute
 
 // Options say what is played.
 type Options struct {

@@ -34,11 +34,11 @@ import (
 )
 
 const (
-	callMax         = 20 * time.Second // one call of the API
+	callMax         = time.Minute // one call of the API
 	farPollInterval = 300 * time.Millisecond
-	answerMax       = 60 * time.Second // until the API has answered, restarts included
-	drainMax        = 60 * time.Second // until nothing is open any more
-	serviceStartMax = 30 * time.Second // for a process to answer
+	answerMax       = 5 * time.Minute // until the API has answered, restarts included
+	drainMax        = 5 * time.Minute // until nothing is open any more
+	serviceStartMax = 5 * time.Minute // for a process to answer
 	hookPath        = "/hooks"
 	richCustomer    = "user_rich" // the customer whose money the payments are
 )

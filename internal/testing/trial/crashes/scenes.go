@@ -18,7 +18,7 @@ import (
 const (
 	smallUnits = 1_000_000     // too little for a sweep
 	largeUnits = 5_000_000_000 // enough for a sweep
-	sceneMax   = 30 * time.Second
+	sceneMax   = 5 * time.Minute
 )
 
 // playPayment plays a payment through the point.
