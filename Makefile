@@ -71,11 +71,10 @@ lint: setup ## the slow checks: staticcheck on everything
 	@$(TOOL) staticcheck ./...
 
 .PHONY: generate
-generate: ## write generated files anew (the local chain's contracts, the first migration, the drawings of states, the checker's list of the schema, the API document and its clients)
+generate: ## write generated files anew (the local chain's contracts, the drawings of states, the checker's list of the schema, the API document and its clients)
 	@scripts/setup --generate
 	@node localchain/compile.js
-	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./migrations
-	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/verify ./internal/http/surfacetest
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/identity ./internal/verify ./internal/http/surfacetest
 	@$(TOOL) gofumpt -w .
 
 .PHONY: approve

@@ -1,9 +1,9 @@
 // Package migrations has the history of the schema: numbered steps in one line, which only grows.
 // They are embedded in the program that needs them.
 //
-// Step 1 makes the whole schema of a new database: make generate writes it from the files of
-// schema/. Step 2 adds the tables of River. A later step has the number FirstLater or a higher one,
-// changes a live database, and makes the same change in schema/.
+// Step 1 makes the whole schema of a new database, as it was in schema/ at the baseline. Step 2 adds
+// the tables of River. A later step has the number FirstLater or a higher one and changes a live
+// database. The same change is made in schema/, which describes what all steps together make.
 //
 // No step is edited once it has left a developer's machine, none goes backward, and none deletes
 // what a running older program still reads. A crash leaves the last complete step: each SQL file is

@@ -105,6 +105,9 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	if err := a.openWebhookKeys(); err != nil {
 		return a, err
 	}
+	if err := a.openMail(); err != nil {
+		return a, err
+	}
 	if err := a.openCore(ctx, sign, attest); err != nil {
 		return a, err
 	}
@@ -357,6 +360,18 @@ func (a *App) openWebhookKeys() (err error) {
 	for _, k := range a.parts.WebhookKeys {
 		a.webhookKeys = append(a.webhookKeys, k.Public())
 	}
+	return nil
+}
+
+// openMail builds the transport of mails, in a process that sends them.
+func (a *App) openMail() (err error) {
+	if !a.conf.Mail.IsEnabled() || !a.conf.hasRole(RoleWorkers) {
+		return nil
+	}
+	if a.parts.MailAddress, err = a.conf.Mail.SenderAddress(); err != nil {
+		return fmt.Errorf("mail.from: %w", err)
+	}
+	a.parts.Mail = a.conf.Mail.NewTransport()
 	return nil
 }
 

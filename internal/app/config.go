@@ -29,6 +29,8 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/config"
 	"github.com/cofferpay/coffer/internal/platform/inbound"
+	"github.com/cofferpay/coffer/internal/platform/mail"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/signer/remote"
 )
 
@@ -48,6 +50,7 @@ type Config struct {
 	Prices    Prices               `toml:"prices"`
 	Risk      Risk                 `toml:"risk,omitempty"`
 	Webhooks  Webhooks             `toml:"webhooks"`
+	Mail      mail.Config          `toml:"mail,omitempty"`
 	Intervals Intervals            `toml:"paces"`
 	Log       Log                  `toml:"log"`
 	Trace     Trace                `toml:"trace,omitempty"`
@@ -503,6 +506,7 @@ func (c *Config) makePathsAbsolute(dir string) {
 		&c.Keys.Approvals,
 		&c.Signer.Socket, &c.Signer.Seed, &c.Signer.Wrap, &c.Signer.Journal, &c.Signer.Policy,
 		&c.Signer.TLS.Certificate, &c.Signer.TLS.Key, &c.Signer.TLS.CA,
+		&c.Mail.Files,
 		&c.Signer.Serve.Socket, &c.Signer.Serve.Certificate, &c.Signer.Serve.Key, &c.Signer.Serve.CA,
 	} {
 		if *p != "" && !filepath.IsAbs(*p) {
@@ -557,6 +561,9 @@ func (c *Config) resolveFiles(dir string) error {
 	}
 	c.Risk.readKeys(secret)
 	c.Prices.readKeys(secret)
+	if text := content("mail.password_file", c.Mail.PasswordFile, false, c.hasRole(RoleWorkers)); text != "" {
+		c.Mail.Password = seal.NewSecret(text)
+	}
 	for name, ch := range c.Chains {
 		if text := content(
 			"chains."+string(name)+".endpoints_file", ch.EndpointsFile, len(ch.Endpoints) > 0, c.asksChains(),
@@ -669,6 +676,7 @@ func (c Config) Check() error {
 	c.checkMints(&errs)
 	c.checkPrices(&errs)
 	c.checkRisk(&errs)
+	c.Mail.Check(errs.addProblem, c.Network != chain.Mainnet)
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL only: it allows webhooks to this machine")
 	}

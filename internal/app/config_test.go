@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price/chainlink"
+	"github.com/cofferpay/coffer/internal/service"
+	"github.com/cofferpay/coffer/internal/signer/keys"
 )
 
 // newSoundConfig returns a valid configuration.
@@ -87,6 +91,7 @@ var mistakes = []mistake{
 	{"operator.url", "https", func(c *Config) {
 		c.Operator = Operator{Listen: "10.0.0.1:8081", Allow: []string{"10.0.0.0/8"}}
 	}},
+	{"mail.from", "Coffer <no-reply@pay.example.com>", func(c *Config) { c.Mail.Sender, c.Mail.Host = "x", "smtp" }},
 	{"keys.seal", "coffer keys create", func(c *Config) { c.Keys.Seal = "" }},
 	{"keys.attest", "coffer keys create", func(c *Config) { c.Keys.Attest = "" }},
 	{"keys.webhook", "coffer keys create", func(c *Config) { c.Keys.Webhook = "" }},
@@ -185,6 +190,16 @@ var mistakes = []mistake{
 
 // alone are mistakes that each need their own section.
 var alone = []mistake{
+	mailMistake("mail.host", "mail.files", func(c *mail.Config) { c.Host = "" }),
+	mailMistake("mail.host", "mail.port", func(c *mail.Config) { c.Host = "smtp.example.com:587" }),
+	mailMistake("mail.host", "mail.port", func(c *mail.Config) { c.Host = "smtp://smtp.example.com" }),
+	mailMistake("mail.port", "465", func(c *mail.Config) { c.Port = 65536 }),
+	mailMistake("mail.password_file", "mail.user", func(c *mail.Config) { c.User = "coffer" }),
+	mailMistake("mail.user", "mail.password_file", func(c *mail.Config) { c.PasswordFile = "secrets/smtp" }),
+	mailMistake("mail.files", "remove one", func(c *mail.Config) { c.Files = "mail" }),
+	mailMistake("mail.files", "MAINNET", func(c *mail.Config) { c.Host, c.Files = "", "mail" }),
+	mailMistake("mail.from", "no-reply@", func(c *mail.Config) { c.Sender = "a@example.com, b@example.com" }),
+	mailMistake("mail.from", "no-reply@", func(c *mail.Config) { c.Sender = "Coffer <a@example.com>\nX: y" }),
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "0.0.0.0:8082" }},
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = ":8082" }},
 	{"ops.listen", "ops.public", func(c *Config) { c.Ops.Listen = "[::]:8082" }},
@@ -227,6 +242,81 @@ var alone = []mistake{
 	{"operator.allow", "is not an address", func(c *Config) {
 		c.Operator = Operator{Listen: "127.0.0.1:8081", Allow: []string{"office"}}
 	}},
+}
+
+// mailMistake is a change of a valid section for mails.
+func mailMistake(setting, fix string, change func(*mail.Config)) mistake {
+	return mistake{setting, fix, func(c *Config) {
+		c.Mail = mail.Config{Sender: "Coffer <no-reply@pay.example.com>", Host: "smtp.example.com"}
+		change(&c.Mail)
+	}}
+}
+
+// Only the workers send mails, and only where the section is there. The password is in its own file.
+// Rule MAIL-4.
+func TestMailsAreSentWhereTheSectionSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := newSoundConfig()
+	c.Keys, c.Signer = KeyFiles(filepath.Join(dir, "keys"))
+	if err := CreateKeys(c.Keys, c.Signer); err != nil {
+		t.Fatal(err)
+	}
+	c.Mail = mail.Config{
+		Sender: "Coffer <no-reply@pay.example.com>", Host: "smtp.example.com", User: "coffer", PasswordFile: "smtp",
+	}
+	file := filepath.Join(dir, "coffer.toml")
+	if err := WriteConfig(file, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadConfig(file); !strings.Contains(problemText(err, "mail.password_file"), "does not exist") {
+		t.Errorf("got %v, want the missing password told", err)
+	}
+	if _, err := ReadConfig(file, RoleAPI); problemText(err, "mail.password_file") != "" {
+		t.Errorf("a process that sends none: got %v, want it to need no password", err)
+	}
+	write(t, filepath.Join(dir, "smtp"), "hunter2\n")
+	c, err := ReadConfig(file)
+	if err != nil || c.Mail.Password.Reveal() != "hunter2" {
+		t.Fatalf("got %v, want the password of the file", err)
+	}
+	sends := func(change func(*Config)) bool {
+		t.Helper()
+		conf := c
+		change(&conf)
+		a := newApp(conf, slog.New(slog.DiscardHandler), func() error { return nil })
+		attest, err := keys.ReadAttestKey(conf.Keys.Attest)
+		if err := errors.Join(err, a.openWebhookKeys(), a.openMail()); err != nil {
+			t.Fatal(err)
+		}
+		a.parts.AttestKey = attest
+		a.Service = service.New(service.Config{NoRescreening: true}, a.parts)
+		found := a.Service.MailSender != nil
+		loop := slices.ContainsFunc(a.WorkerLoops(), func(l service.Loop) bool { return l.Name == "mail" })
+		if found != loop {
+			t.Errorf("got a sender %v and its loop %v, want both or none", found, loop)
+		}
+		return found
+	}
+	for name, m := range map[string]struct {
+		change func(*Config)
+		want   bool
+	}{
+		"a server":        {func(*Config) {}, true},
+		"files":           {func(c *Config) { c.Mail = mail.Config{Sender: c.Mail.Sender, Files: dir} }, true},
+		"no section":      {func(c *Config) { c.Mail = mail.Config{} }, false},
+		"the role api":    {func(c *Config) { c.Roles = []Role{RoleAPI} }, false},
+		"the role worker": {func(c *Config) { c.Roles = []Role{RoleWorkers} }, true},
+	} {
+		if got := sends(m.change); got != m.want {
+			t.Errorf("%s: got %v, want %v", name, got, m.want)
+		}
+	}
+	local := c
+	local.Network, local.Mail = chain.Local, mail.Config{Sender: "a@example.com", Files: "mail"}
+	if err := local.Check(); problemText(err, "mail.files") != "" {
+		t.Errorf("files on a local network: got %v, want them", err)
+	}
 }
 
 // feed adds a valid feed and changes it.

@@ -1,5 +1,7 @@
 package identity
 
+import "slices"
+
 // Scope says what an API key may do.
 type Scope string
 
@@ -27,10 +29,33 @@ const (
 	Viewer    Role = "VIEWER"
 )
 
+// Roles are the roles of members, in the order in which pages show them.
+var Roles = []Role{Owner, Admin, Approver, Finance, Developer, Viewer}
+
+// OperatorRole is the role of a person who operates the installation.
+type OperatorRole string
+
+// The roles of operators. An auditor reads and changes nothing. Rule ROLE-5.
+const (
+	FullOperator OperatorRole = "OPERATOR"
+	Auditor      OperatorRole = "AUDITOR"
+)
+
+// StepUp says which second factor a person gives for an action, in addition to being signed in.
+// Rule ROLE-2.
+type StepUp string
+
+// The factors. A later one is stricter.
+const (
+	NoFactor   StepUp = ""
+	SudoFactor StepUp = "SUDO" // one within the last ten minutes
+	ActFactor  StepUp = "ACT"  // one with the act itself, for that act alone
+)
+
 // Action is something that a caller does and that not every caller may do.
 type Action string
 
-// What an organization does with its API keys, and its members at the terminal.
+// What an organization does with its API keys, and its members.
 const (
 	ReadOrganization     Action = "organization.read"
 	CreateDepositAddress Action = "deposit_address.create"
@@ -47,6 +72,17 @@ const (
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
+)
+
+// What only the members of an organization do.
+const (
+	ChangeControls    Action = "settings.change_controls" // thresholds, approval allowlist, quorum
+	ResendEvents      Action = "webhook.resend"
+	InviteMember      Action = "member.invite"
+	ChangeMemberRoles Action = "member.change_roles"
+	EndMemberAccess   Action = "member.end_access" // and end the member's sessions
+	ExportRecords     Action = "records.export"
+	ReadAuditLog      Action = "audit.read"
 )
 
 // What organizations and operators decide about flagged deposits.
@@ -92,6 +128,11 @@ type Permission struct {
 	Operator bool   // an operator who presents a key, at the operators' interface or at the terminal
 	Terminal bool   // the terminal of the installation, which has no key
 
+	OwnRoles         []Role // of a member, for what concerns the member's own acts alone
+	MemberAtTerminal bool   // a command takes it for a member
+	Auditor          bool   // an operator who only reads may take it
+	StepUp           StepUp // of a member or an operator who is signed in
+
 	// SecondOperator says that dual control applies to it: what loosens a control waits for another
 	// operator. Rule OP-7.
 	SecondOperator bool
@@ -100,54 +141,118 @@ type Permission struct {
 
 // AtTerminal reports whether a command may offer the action: to the terminal itself, to an operator
 // who names a key file, or to a member.
-func (p Permission) AtTerminal() bool { return p.Terminal || p.Operator || len(p.Roles) > 0 }
+func (p Permission) AtTerminal() bool { return p.Terminal || p.Operator || p.MemberAtTerminal }
+
+// AllowsOperator reports whether an operator with that role may take the action. Rule ROLE-5.
+func (p Permission) AllowsOperator(role OperatorRole) bool {
+	return p.Operator && (role == FullOperator || role == Auditor && p.Auditor)
+}
+
+// CanManageMember reports whether a member with some roles may change another one from its roles to
+// others. No roles before mean an invitation, none afterwards mean the end of the access. An OWNER
+// manages every member; an ADMIN manages no OWNER and no ADMIN, and makes none. The caller checks
+// that no member manages itself. Rule ROLE-3.
+func CanManageMember(manager, before, after []Role) bool {
+	if slices.Contains(manager, Owner) {
+		return true
+	}
+	isSenior := func(r Role) bool { return r == Owner || r == Admin }
+	return slices.Contains(manager, Admin) && !slices.ContainsFunc(before, isSenior) &&
+		!slices.ContainsFunc(after, isSenior)
+}
 
 // deciders are the roles that decide about payments and deposits that wait for a person.
 var deciders = []Role{Owner, Admin, Approver}
 
-// permissions is the whole table. The scope, the role or the operator's key is only the first
+// managers are the roles that manage the organization. Rule ROLE-4.
+var managers = []Role{Owner, Admin}
+
+// permissions is the whole table. Rule ROLE-1. The scope, the role or the operator's key is only the first
 // condition: settings, approvals and the state of the thing decide further.
 var permissions = map[Action]Permission{
-	ReadOrganization:     {Key: ScopeRead, Rules: []string{"KEY-2", "AUTH-2"}},
+	ReadOrganization:     {Key: ScopeRead, Roles: Roles, Rules: []string{"KEY-2", "AUTH-2", "ROLE-1"}},
 	CreateDepositAddress: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	QuoteWithdrawal:      {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	RequestWithdrawal:    {Key: ScopeFull, Rules: []string{"KEY-2"}},
 	CancelWithdrawal:     {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2", "WD-56"}},
-	DecideWithdrawal:     {Roles: deciders, Rules: []string{"WD-56", "OW-7"}},
-	WithdrawOwnMoney:     {Roles: []Role{Owner, Admin, Finance}, Rules: []string{"OW-1", "OW-7"}},
-	Transfer:             {Key: ScopeFull, Rules: []string{"KEY-2"}},
-	UpdateCustomer:       {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
-	SetCustomerEmail:     {Key: ScopeFull, Rules: []string{"KEY-2", "KEY-10"}},
-	FreezeCustomer:       {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2", "CUS-6"}},
-	UnfreezeCustomer:     {Key: ScopeFull, Rules: []string{"KEY-2", "CUS-6", "OP-5"}},
-	ManageWebhooks:       {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
-	ReplaceWebhookSecret: {Key: ScopeFull, Rules: []string{"KEY-2"}},
-	ManageKeys:           {Key: ScopeMainKey, Rules: []string{"KEY-2", "KEY-3"}},
+	DecideWithdrawal: {
+		Roles: deciders, MemberAtTerminal: true, StepUp: ActFactor, Rules: []string{"WD-56", "OW-7", "ROLE-2"},
+	},
+	WithdrawOwnMoney: {
+		Roles: []Role{Owner, Admin, Finance}, MemberAtTerminal: true, StepUp: ActFactor,
+		Rules: []string{"OW-1", "OW-7", "ROLE-2"},
+	},
+	Transfer: {
+		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"KEY-2", "ROLE-2"},
+	},
+	UpdateCustomer: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
+	SetCustomerEmail: {
+		Key: ScopeFull, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-10", "ROLE-2"},
+	},
+	FreezeCustomer: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Approver, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "CUS-6", "ROLE-2"},
+	},
+	UnfreezeCustomer: {
+		Key: ScopeFull, Roles: deciders, StepUp: ActFactor, Rules: []string{"KEY-2", "CUS-6", "OP-5", "ROLE-2"},
+	},
+	ManageWebhooks: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
+		Rules: []string{"KEY-2", "ROLE-2"},
+	},
+	ReplaceWebhookSecret: {
+		Key: ScopeFull, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor, Rules: []string{"KEY-2", "ROLE-2"},
+	},
+	ManageKeys: {
+		Key: ScopeMainKey, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-3", "ROLE-2"},
+	},
+
+	ChangeControls:    {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
+	ResendEvents:      {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
+	InviteMember:      {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
+	ChangeMemberRoles: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
+	EndMemberAccess:   {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
+	ExportRecords: {
+		Roles: []Role{Owner, Admin, Approver, Finance}, OwnRoles: []Role{Developer}, Rules: []string{"ROLE-1"},
+	},
+	ReadAuditLog: {
+		Roles: managers, OwnRoles: []Role{Approver, Finance, Developer, Viewer}, Rules: []string{"ROLE-1"},
+	},
 
 	DecideFlaggedDeposit: {
-		Key: ScopeFull, Roles: deciders, Operator: true, Terminal: true,
-		Rules: []string{"KEY-2", "DEP-33", "DEP-55"},
+		Key: ScopeFull, Roles: deciders, MemberAtTerminal: true, Operator: true, Terminal: true, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "DEP-33", "DEP-55", "ROLE-2"},
 	},
-	RedirectFlaggedDeposit: {Operator: true, Terminal: true, Rules: []string{"DEP-33", "DEP-55"}},
-	CompleteResolution:     {Operator: true, Terminal: true, Rules: []string{"DEP-55"}},
-	RescreenSender:         {Operator: true, Terminal: true, Rules: []string{"DEP-55"}},
+	RedirectFlaggedDeposit: {
+		Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"DEP-33", "DEP-55", "ROLE-2"},
+	},
+	CompleteResolution: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"DEP-55", "ROLE-2"}},
+	RescreenSender:     {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"DEP-55", "ROLE-2"}},
 
-	ReadInstallation:       {Operator: true, Terminal: true, Rules: []string{"OP-1", "OP-6"}},
-	CreateOrganization:     {Operator: true, Terminal: true, Rules: []string{"OP-1"}},
-	ReplaceOrganizationKey: {Operator: true, Terminal: true, Rules: []string{"KEY-5", "KEY-6"}},
+	ReadInstallation: {
+		Operator: true, Terminal: true, Auditor: true, Rules: []string{"OP-1", "OP-6", "ROLE-5"},
+	},
+	CreateOrganization: {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"OP-1", "ROLE-2"}},
+	ReplaceOrganizationKey: {
+		Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"KEY-5", "KEY-6", "ROLE-2"},
+	},
 	ChangeSettings: {
-		Operator: true, Terminal: true, SecondOperator: true, Rules: []string{"OP-4", "OP-7", "OP-10"},
+		Operator: true, Terminal: true, SecondOperator: true, StepUp: SudoFactor,
+		Rules: []string{"OP-4", "OP-7", "OP-10", "ROLE-2"},
 	},
 	AddWhitelistEntry: {
-		Operator: true, Terminal: true, SecondOperator: true, Rules: []string{"OP-7", "OP-8", "OP-11"},
+		Operator: true, Terminal: true, SecondOperator: true, StepUp: SudoFactor,
+		Rules: []string{"OP-7", "OP-8", "OP-11", "ROLE-2"},
 	},
-	RemoveWhitelistEntry: {Operator: true, Terminal: true, Rules: []string{"OP-8", "OP-11"}},
-	RequestChange:        {Operator: true, Rules: []string{"OP-9"}},
-	ApproveChange:        {Operator: true, Rules: []string{"OP-9"}},
-	RetractChange:        {Operator: true, Rules: []string{"OP-9"}},
-	FreezePayments:       {Operator: true, Terminal: true, Rules: []string{"OP-5"}},
-	LiftFreeze:           {Operator: true, Terminal: true, Rules: []string{"OP-5"}},
-	EditLocalRisk:        {Operator: true, Terminal: true, Rules: []string{"RISK-10"}},
+	RemoveWhitelistEntry: {
+		Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"OP-8", "OP-11", "ROLE-2"},
+	},
+	RequestChange:  {Operator: true, StepUp: SudoFactor, Rules: []string{"OP-9", "ROLE-2"}},
+	ApproveChange:  {Operator: true, StepUp: SudoFactor, Rules: []string{"OP-9", "ROLE-2"}},
+	RetractChange:  {Operator: true, StepUp: SudoFactor, Rules: []string{"OP-9", "ROLE-2"}},
+	FreezePayments: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
+	LiftFreeze:     {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
+	EditLocalRisk:  {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"RISK-10", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

@@ -332,6 +332,17 @@ var gauges = []gauge{
 		"failing"),
 	newGauge("coffer_webhook_endpoints", "Endpoints, by their status.", `
 		SELECT status, count(*)::float8 FROM webhook_endpoints WHERE deleted_at IS NULL GROUP BY status`, "status"),
+	newGauge("coffer_mails_queued", "Mails that wait to be sent, by whether an attempt has failed.", `
+		SELECT CASE WHEN last_error IS NOT NULL THEN 'yes' ELSE 'no' END, count(*)::float8
+		FROM mails WHERE status = 'QUEUED' GROUP BY 1`, "failing"),
+	newGauge("coffer_mails_queued_oldest_seconds", "Age of the oldest of them; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM mails WHERE status = 'QUEUED'`),
+	newGauge("coffer_mails_unsent",
+		"Mails of the last day that ended without being sent, by kind: given up, or suppressed because the address "+
+			"got too many.", `
+		SELECT kind, lower(status), count(*)::float8 FROM mails
+		WHERE status IN ('GIVEN_UP', 'SUPPRESSED') AND ended_at > now() - interval '24 hours' GROUP BY 1, 2`,
+		"kind", "status"),
 	newGauge("coffer_scan_cursor_age_seconds", "Time since the final scan applied a block.", `
 		SELECT chain, extract(epoch FROM now() - updated_at)::float8 FROM scan_cursors`, "chain"),
 	newGauge("coffer_scan_block_age_seconds", "Age of the newest block that the final scan has applied.", `

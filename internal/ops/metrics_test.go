@@ -84,6 +84,12 @@ INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_w
 		'0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL);
 INSERT INTO unknown_token_counts (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at) VALUES ('adr_2', 'ETHEREUM', 20, 5, 100, 100, $T);
 INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
+INSERT INTO mails (mail_id, kind, to_address, sealed, status, attempts, created_at, first_attempt_at, attempt_after,
+	last_error, ended_at)
+	VALUES ('mail_1', 'INVITATION', 'ann@example.com', 'x', 'QUEUED', 1, $T, $T, $T, 'SMTP 451', NULL),
+	       ('mail_2', 'INVITATION', 'ann@example.com', NULL, 'GIVEN_UP', 11, $T, $T, $T, 'x', $T),
+	       ('mail_3', 'INVITATION', 'ann@example.com', NULL, 'SUPPRESSED', 0, $T, NULL, $T, 'x', $T),
+	       ('mail_4', 'INVITATION', 'ann@example.com', NULL, 'SENT', 1, $T, $T, $T, NULL, $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
 `
@@ -95,7 +101,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	calm := scrape(t, m)
 	for name, want := range map[string]float64{
 		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0,
-		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0,
+		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0, "coffer_mails_queued_oldest_seconds": 0,
 		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
 		"coffer_db_commits_unknown_total": 0,
 	} {
@@ -157,11 +163,15 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_withdrawals_open{status="AWAITING_APPROVAL"}`:                                                     1,
 		`coffer_withdrawals_open_oldest_seconds{status="AWAITING_APPROVAL"}`:                                      age,
 		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
-		"coffer_verify_breached":                          1,
-		"coffer_verify_age_seconds":                       age,
-		"coffer_mints_quarantined":                        1,
-		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`: 1,
-		`coffer_jobs_given_up{kind="mail"}`:               1,
+		"coffer_verify_breached":                                                             1,
+		"coffer_verify_age_seconds":                                                          age,
+		"coffer_mints_quarantined":                                                           1,
+		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`:                                    1,
+		`coffer_jobs_given_up{kind="mail"}`:                                                  1,
+		`coffer_mails_queued{failing="yes"}`:                                                 1,
+		"coffer_mails_queued_oldest_seconds":                                                 age,
+		`coffer_mails_unsent{kind="INVITATION",status="given_up"}`:                           1,
+		`coffer_mails_unsent{kind="INVITATION",status="suppressed"}`:                         1,
 		`coffer_http_request_seconds_count{method="POST",route="/v1/withdraw",status="503"}`: 1,
 		`coffer_http_request_seconds_count{method="any",route="none",status="404"}`:          1,
 		`coffer_scan_errors_total{chain="ETHEREUM",kind="disagreement",walk="final"}`:        1,

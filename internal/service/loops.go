@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/platform/jobs"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -81,6 +82,9 @@ func (s *Service) WorkerLoops() []Loop {
 	if !s.conf.NoRescreening {
 		loops = append(loops, Loop{"rescreening", "", s.NewRescreener().Run})
 	}
+	if s.MailSender != nil {
+		loops = append(loops, Loop{"mail", "", s.MailSender.Run})
+	}
 	return loops
 }
 
@@ -123,6 +127,12 @@ type pruneWebhooksJob struct{}
 // Kind returns the job's permanent name.
 func (pruneWebhooksJob) Kind() string { return "retire_webhooks" }
 
+// pruneMailsJob deletes the rows of mails that ended long ago.
+type pruneMailsJob struct{}
+
+// Kind returns the job's permanent name.
+func (pruneMailsJob) Kind() string { return "retire_mails" }
+
 // newJobs builds the runner of the periodic jobs.
 func (s *Service) newJobs() *jobs.Runner {
 	parts := s.parts
@@ -144,5 +154,10 @@ func (s *Service) newJobs() *jobs.Runner {
 	jobs.HandlePeriodic(runner, pruneInterval, pruneWebhooksJob{}, func(ctx context.Context) error {
 		return delivery.Prune(ctx, parts.DB, parts.Log)
 	})
+	if s.MailSender != nil {
+		jobs.HandlePeriodic(runner, pruneInterval, pruneMailsJob{}, func(ctx context.Context) error {
+			return mail.Prune(ctx, parts.DB)
+		})
+	}
 	return runner
 }

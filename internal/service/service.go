@@ -11,12 +11,14 @@ import (
 	"context"
 	"crypto/ed25519"
 	"log/slog"
+	netmail "net/mail"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
@@ -78,6 +80,11 @@ type Parts struct {
 	Seal        *seal.Keyset
 	WebhookKeys []webhook.Key
 
+	// Mail sends mails to people; nil in a process that sends none. It needs Seal. MailAddress is
+	// their sender.
+	Mail        mail.Transport
+	MailAddress netmail.Address
+
 	// OnScanError and OnWebhook count; they may be nil. See scan.Config and delivery.Dispatcher.
 	OnScanError func(name chain.Name, walk string, err error)
 	OnWebhook   func(result string)
@@ -95,6 +102,8 @@ type Service struct {
 	Sequencer   *event.Sequencer
 	Endpoints   *delivery.Endpoints
 	Dispatcher  *delivery.Dispatcher // nil without WebhookKeys
+	Outbox      *mail.Outbox         // nil without Seal
+	MailSender  *mail.Sender         // nil without Mail
 
 	conf            Config
 	parts           Parts
@@ -133,6 +142,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Voider.Listeners = s.voidListeners()
 	s.buildEvents()
+	s.buildMail()
 	for name, ch := range s.Chains {
 		s.buildChain(name, ch)
 	}
@@ -153,6 +163,20 @@ func (s *Service) buildEvents() {
 	}
 	s.Endpoints = &delivery.Endpoints{
 		Seal: s.parts.Seal, Development: s.conf.DevelopmentWebhooks, Posts: s.Dispatcher,
+	}
+}
+
+// buildMail builds what queues mails and sends them.
+func (s *Service) buildMail() {
+	if s.parts.Seal == nil {
+		return
+	}
+	s.Outbox = &mail.Outbox{Seal: s.parts.Seal}
+	if s.parts.Mail != nil {
+		s.MailSender = &mail.Sender{
+			DB: s.parts.DB, Seal: s.parts.Seal, Transport: s.parts.Mail, Address: s.parts.MailAddress,
+			Log: s.parts.Log,
+		}
 	}
 }
 

@@ -79,6 +79,7 @@ var allowedWords = []allowedWord{
 	// The word has its plain meaning.
 	{"lease", "internal/webhooks/delivery", "", "the time for which a dispatcher has a delivery"},
 	{"lease", "internal/deposit", "", "the time for which a process rescreens a deposit"},
+	{"lease", "internal/platform/mail", "", "the time for which a process has a mail"},
 	{"lease", "internal/testing/trial/crashes", "", "the lease of a delivery"},
 	{"merge", "internal/chain/evm", "mergeWith", "the answers of two nodes become one"},
 	{"merge", "internal/app", "", "the settings merge_from and merge_rate"},

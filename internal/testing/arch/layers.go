@@ -100,6 +100,7 @@ var packages = []pkg{
 	{"internal/platform/groupcommit", foundations, 0},
 	{"internal/platform/trace", foundations, 0},
 	{"internal/platform/inbound", foundations, 0},
+	{"internal/platform/mail", foundations, mayRand},
 	{"internal/platform/httpjson", foundations, mayHTTP},
 	{"internal/chain/endpoint", foundations, mayHTTP},
 	{"internal/chain/endpoint/fakerpc", foundations, testOnly | mayHTTP},

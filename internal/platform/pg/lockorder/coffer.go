@@ -83,6 +83,10 @@ var Coffer = mustIndex(&Order{
 			{Name: "sender_watch", Strong: true},
 			{Name: "sender_verdicts", Fresh: "its id is new"},
 		}},
+		{"mails", []Lock{
+			{Name: "coffer/mail/claim"},
+			{Name: "mails", Fresh: "its id is new", Strong: true},
+		}},
 		{"single rows", []Lock{
 			{Name: "people"},
 			{Name: "operator_keys"},

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/cofferpay/coffer/schema"
 )
@@ -174,7 +173,7 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := redraw(root, files); err != nil {
+	if err := d.plantMigrations(root, files); err != nil {
 		return "", fmt.Errorf("%s: %w", d.name, err)
 	}
 	replace := map[string]string{}
@@ -196,48 +195,52 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	return file, os.WriteFile(file, overlay, 0o644)
 }
 
-// redraw adds the first migration to the files of a defect that edits the schema, from which that
-// migration is generated. Then a database has the defect, and the tests of the generator find
-// nothing.
-func redraw(root string, files map[string]string) error {
-	edited := false
-	all := fstest.MapFS{}
-	for name, text := range files {
-		if dir, base := path.Split(name); dir == "schema/" {
-			edited = true
-			all[base] = &fstest.MapFile{Data: []byte(text)}
-		}
-	}
-	if !edited {
-		return nil
-	}
-	migrations, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
+// plantMigrations makes the edits of the schema in the migrations, too, from which a database gets
+// it. The lines stand in the newest migration that has them: a later step has the whole text of what
+// it replaces. A defect whose lines stand in none has to be written anew in the words of the step.
+func (d defect) plantMigrations(root string, files map[string]string) error {
+	names, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
 	if err != nil {
 		return err
 	}
-	if len(migrations) != 1 {
-		return fmt.Errorf(
-			"got %d migrations: the first one is no longer generated, so plant the defect in a migration",
-			len(migrations),
-		)
-	}
-	names, err := filepath.Glob(filepath.Join(root, "schema", "*.sql"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		base := filepath.Base(name)
-		if all[base] != nil {
+	slices.Sort(names)
+	slices.Reverse(names)
+	for _, e := range d.edits {
+		dir, base := path.Split(e.file)
+		if dir != "schema/" {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+		planted := false
+		for _, name := range names {
+			name = "migrations/" + filepath.Base(name)
+			text, edited := files[name]
+			if !edited {
+				b, err := os.ReadFile(filepath.Join(root, name))
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			}
+			before, section, after := "", text, ""
+			if name == schema.InitialFile {
+				before, section, after = schema.CutInitial(text, base)
+			}
+			n := countOccurrences("\n"+section, "\n"+e.old)
+			if n == 0 {
+				continue
+			}
+			if n > 1 {
+				return fmt.Errorf("these lines stand %d times in %s, and should once:\n%s", n, name, e.old)
+			}
+			files[name] = before + strings.Replace("\n"+section, "\n"+e.old, "\n"+e.new, 1)[1:] + after
+			planted = true
+			break
 		}
-		all[base] = &fstest.MapFile{Data: text}
+		if !planted {
+			return fmt.Errorf("these lines of %s stand in no migration:\n%s", e.file, e.old)
+		}
 	}
-	files[schema.InitialFile], err = schema.Initial(all)
-	return err
+	return nil
 }
 
 // listPackages returns the folders that the defect edits, as patterns of the go command. The schema

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -129,6 +131,34 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 		if c.fits && files["a.go"] != "one\nthree\ntwo\n" {
 			t.Errorf("%s: got %q", c.name, files["a.go"])
 		}
+	}
+}
+
+// The lines of a defect of the schema stand in the newest migration that has them, also where an older
+// one has them in the section of another file.
+func TestADefectOfTheSchemaIsPlantedInItsMigration(t *testing.T) {
+	t.Parallel()
+	const later = "migrations/0100_mail.sql"
+	found, err := parseDefects("== it\nbreaks: a promise\nfirst: ./x\n@@ schema/23_mail.sql\n" +
+		"-    WHEN (OLD.status = 'QUEUED')\n+    WHEN (OLD.status = 'SENT')\n" +
+		"     EXECUTE FUNCTION refuse_row_change();\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := found[0].applyEdits(root)
+	if err == nil {
+		err = found[0].plantMigrations(root, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 2 || !strings.Contains(files[later], "WHEN (OLD.status = 'SENT')") ||
+		strings.Contains(files[later], "WHEN (OLD.status = 'QUEUED')") {
+		t.Errorf("got the files %v, want the schema and %s with the defect", slices.Sorted(maps.Keys(files)), later)
+	}
+	found[0].edits[0].old = "no such line\n"
+	if err := found[0].plantMigrations(root, map[string]string{}); err == nil {
+		t.Error("lines that no migration has: got no error")
 	}
 }
 
