@@ -309,17 +309,15 @@ CREATE TABLE passkey_challenges (
     hash       bytea PRIMARY KEY, -- SHA-256 of the challenge
     side       text NOT NULL,
     purpose    text NOT NULL,
-    session_id text,
+    session_id text,  -- compared, and no foreign key: the row lives five minutes
     act        bytea, -- SHA-256 of the act, of the purpose ACT
     expires_at timestamptz NOT NULL,
     CONSTRAINT passkey_challenges_sha256 CHECK (length(hash) = 32 AND length(act) = 32),
-    CONSTRAINT passkey_challenges_session FOREIGN KEY (session_id) REFERENCES sessions ON DELETE CASCADE,
     CONSTRAINT passkey_challenges_purpose_known CHECK (
         side IN ('MEMBER', 'OPERATOR') AND purpose IN ('SIGN_IN', 'ENROL', 'STEP_UP', 'ACT')
         AND (purpose = 'SIGN_IN') = (session_id IS NULL) AND (purpose = 'ACT') = (act IS NOT NULL))
 );
 CREATE INDEX passkey_challenges_expire ON passkey_challenges (expires_at);
-CREATE INDEX passkey_challenges_of_session ON passkey_challenges (session_id);
 SELECT coffer_shared('passkey_challenges', '', 'SELECT, INSERT, DELETE');
 SELECT coffer_hide('passkey_challenges', 'side, purpose, session_id, expires_at');
 
@@ -339,7 +337,7 @@ CREATE TABLE known_devices (
 );
 CREATE INDEX known_devices_of_account ON known_devices (account_id);
 CREATE INDEX known_devices_used ON known_devices (last_used_at);
-SELECT coffer_shared('known_devices', '', 'SELECT, INSERT, DELETE, UPDATE (last_used_at, window_at, failures)');
+SELECT coffer_shared('known_devices', '', 'SELECT, INSERT, DELETE, UPDATE (hash, last_used_at, window_at, failures)');
 SELECT coffer_hide('known_devices', 'account_id, created_at, last_used_at, failures');
 
 -- A mailed link that makes a device known.

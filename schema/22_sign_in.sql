@@ -325,7 +325,7 @@ CREATE TABLE known_devices (
 );
 CREATE INDEX known_devices_of_account ON known_devices (account_id);
 CREATE INDEX known_devices_used ON known_devices (last_used_at);
-SELECT coffer_shared('known_devices', '', 'SELECT, INSERT, DELETE, UPDATE (last_used_at, window_at, failures)');
+SELECT coffer_shared('known_devices', '', 'SELECT, INSERT, DELETE, UPDATE (hash, last_used_at, window_at, failures)');
 SELECT coffer_hide('known_devices', 'account_id, created_at, last_used_at, failures');
 
 -- A mailed link that makes a device known.

@@ -157,6 +157,22 @@ func loadStored(ctx context.Context, tx pg.Tx, sql string, args ...any) (a Store
 	return a, true, nil
 }
 
+// LockUnchanged locks an account against a change of its password and factors until the transaction
+// ends, and returns it as it is now. isSame is false if the password changed since.
+func LockUnchanged(ctx context.Context, tx pg.Tx, a Stored) (locked Stored, isSame bool, err error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM accounts WHERE account_id = $1 FOR NO KEY UPDATE`, a.ID); err != nil {
+		return Stored{}, false, fmt.Errorf("lock account %s: %w", a.ID, err)
+	}
+	locked, err = LoadByID(ctx, tx, a.ID)
+	return locked, locked.PasswordHash == a.PasswordHash, err
+}
+
+// LockByID locks an account like LockUnchanged, and returns it.
+func LockByID(ctx context.Context, tx pg.Tx, accountID string) (Stored, error) {
+	locked, _, err := LockUnchanged(ctx, tx, Stored{Account: Account{ID: accountID}})
+	return locked, err
+}
+
 // SetPassword replaces the password hash, unless it changed meanwhile: isSet is then false.
 func SetPassword(ctx context.Context, tx pg.Tx, a Stored, hash string) (isSet bool, err error) {
 	tag, err := tx.Exec(ctx, `UPDATE accounts SET password_hash = $3 WHERE account_id = $1 AND password_hash = $2`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -70,6 +71,25 @@ func End(ctx context.Context, tx pg.Tx, i Invitation, reason string) (hasEnded b
 		return false, fmt.Errorf("end an invitation: %w", err)
 	}
 	return tag.RowsAffected() > 0, nil
+}
+
+// ListOpen returns until when the persons of an organization have open invitations, by member id.
+func ListOpen(ctx context.Context, tx pg.Tx, org string) (map[string]time.Time, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT member_id, expires_at FROM invitations WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2`, org, tx.Now)
+	if err != nil {
+		return nil, fmt.Errorf("list the invitations of %s: %w", org, err)
+	}
+	open := map[string]time.Time{}
+	var memberID string
+	var expiresAt time.Time
+	if _, err := pgx.ForEachRow(rows, []any{&memberID, &expiresAt}, func() error {
+		open[memberID] = expiresAt
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("list the invitations of %s: %w", org, err)
+	}
+	return open, nil
 }
 
 // Find returns the open invitation of a token on one side and changes nothing. Error: NOT_FOUND, the

@@ -46,6 +46,23 @@ func ByID(ctx context.Context, tx pg.Tx, org, memberID string) (Member, error) {
 	return p, nil
 }
 
+// FindByOrgEmail finds a member of an organization by folded e-mail, also one whose access ended, and
+// locks the row.
+func FindByOrgEmail(ctx context.Context, tx pg.Tx, org, email string) (p Member, exists bool, err error) {
+	rows, err := tx.Query(ctx, selectMember+` WHERE org_id = $1 AND email = $2 FOR NO KEY UPDATE`, org, email)
+	if err != nil {
+		return Member{}, false, fmt.Errorf("look for a person of %s: %w", org, err)
+	}
+	p, err = pgx.CollectExactlyOneRow(rows, scanPerson)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Member{}, false, nil
+	}
+	if err != nil {
+		return Member{}, false, fmt.Errorf("look for a person of %s: %w", org, err)
+	}
+	return p, true, nil
+}
+
 // ListByAccount returns the members with access of an account, by organization.
 func ListByAccount(ctx context.Context, tx pg.Tx, accountID string) ([]Member, error) {
 	rows, err := tx.Query(ctx, selectMember+` WHERE account_id = $1 AND ended_at IS NULL ORDER BY org_id`, accountID)

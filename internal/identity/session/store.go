@@ -54,6 +54,12 @@ func Refusal() error {
 		"The session has ended.").WithAdvice("Sign in.")
 }
 
+// IsRefusal reports whether an error is Refusal.
+func IsRefusal(err error) bool {
+	f := fault.Find(err)
+	return f != nil && f.Kind == fault.Unauthorized
+}
+
 // Create makes a session of an account. A state other than OPEN has no factor yet.
 func Create(
 	ctx context.Context, tx pg.Tx, a account.Account, state State, factor account.FactorKind, b Browser,
