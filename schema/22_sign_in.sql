@@ -222,7 +222,7 @@ CREATE TABLE sessions (
     CONSTRAINT sessions_state_known CHECK (state IN ('AWAITING_FACTOR', 'MUST_ENROL', 'OPEN', 'ENDED')),
     CONSTRAINT sessions_factor_known CHECK (
         (factor IS NULL) = (factor_at IS NULL) AND factor IN ('TOTP', 'PASSKEY', 'RECOVERY_CODE')),
-    -- Nobody sees anything without a second factor. Rule SIGN-2.
+    -- Nothing is visible without a second factor. Rule SIGN-2.
     CONSTRAINT sessions_open_with_factor CHECK (state <> 'OPEN' OR factor IS NOT NULL),
     CONSTRAINT sessions_member_when_open CHECK (member_id IS NULL OR state IN ('OPEN', 'ENDED')),
     CONSTRAINT sessions_ended CHECK (

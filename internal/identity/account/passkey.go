@@ -119,7 +119,8 @@ func (r *RelyingParty) StartAssertion(ctx context.Context, tx pg.Tx, c Ceremony,
 			return nil, err
 		}
 		if len(user.credentials) == 0 {
-			return nil, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "The account has no passkey.")
+			return nil, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"The account has no passkey.")
 		}
 		options, data, err = r.party.BeginLogin(user)
 	}
@@ -141,7 +142,8 @@ func (r *RelyingParty) storeChallenge(
 		sessionID = &c.SessionID
 	}
 	if _, err := tx.Exec(ctx, `
-		INSERT INTO passkey_challenges (hash, side, purpose, session_id, act, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		INSERT INTO passkey_challenges (hash, side, purpose, session_id, act, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
 		hash, r.side, c.Purpose, sessionID, c.act(), tx.Now.Add(challengeLasts)); err != nil {
 		return nil, fmt.Errorf("store a challenge: %w", err)
 	}
@@ -318,7 +320,8 @@ func cleanPasskeyName(name string) (string, error) {
 	cleaned, err := CleanName(name)
 	if err != nil || len([]rune(cleaned)) > passkeyNameMax {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
-			"The name of a passkey has 1 to %d characters, without control characters.", passkeyNameMax).WithParam("name")
+			"The name of a passkey has 1 to %d characters, without control characters.",
+			passkeyNameMax).WithParam("name")
 	}
 	return cleaned, nil
 }

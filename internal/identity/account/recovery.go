@@ -66,7 +66,8 @@ func UseRecoveryCode(ctx context.Context, tx pg.Tx, accountID string, code seal.
 func hashRecoveryCode(code seal.Secret) []byte {
 	text := code.Reveal()
 	text = strings.ToLower(text[:min(len(text), 100)])
-	text = strings.NewReplacer("-", "", " ", "", "\t", "", "\n", "", "\r", "", "o", "0", "i", "1", "l", "1").Replace(text)
+	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "-", "")), "")
+	text = strings.NewReplacer("o", "0", "i", "1", "l", "1").Replace(text)
 	sum := sha256.Sum256([]byte(text))
 	return sum[:]
 }

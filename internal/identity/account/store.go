@@ -48,7 +48,8 @@ func FoldEmail(email string) (string, error) {
 	email = strings.TrimSpace(email)
 	folded := customer.FoldEmail(email)
 	atSign := strings.IndexByte(folded, '@')
-	if !utf8.ValidString(email) || !customer.PlainEmail(email) || atSign < 1 || atSign == len(folded)-1 || len(folded) > 254 ||
+	if !utf8.ValidString(email) || !customer.PlainEmail(email) || atSign < 1 || atSign == len(folded)-1 ||
+		len(folded) > 254 ||
 		strings.ContainsFunc(folded, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"%+q is not an e-mail address in plain letters.", email).WithParam("email")
@@ -60,7 +61,9 @@ func FoldEmail(email string) (string, error) {
 func CleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if name == "" || utf8.RuneCountInString(name) > nameCharsMax || !utf8.ValidString(name) ||
-		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control) }) {
+		strings.ContainsFunc(name, func(r rune) bool {
+			return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control)
+		}) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"A name has 1 to %d characters, without control characters.", nameCharsMax).WithParam("name")
 	}
@@ -120,8 +123,8 @@ type Stored struct {
 
 func scanStored(row pgx.CollectableRow) (a Stored, err error) {
 	var restricted *time.Time
-	err = row.Scan(&a.ID, &a.Side, &a.Email, &a.Name, &a.TimeZone, &a.CreatedAt, &restricted, &a.PasswordHash, &a.handle,
-		&a.HasSecondFactor)
+	err = row.Scan(&a.ID, &a.Side, &a.Email, &a.Name, &a.TimeZone, &a.CreatedAt, &restricted, &a.PasswordHash,
+		&a.handle, &a.HasSecondFactor)
 	if restricted != nil {
 		a.RestrictedUntil = *restricted
 	}

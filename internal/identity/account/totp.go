@@ -109,7 +109,8 @@ func UseTOTP(
 	if err != nil || step == 0 {
 		return false, err
 	}
-	tag, err := tx.Exec(ctx, `UPDATE account_totps SET last_step = $2 WHERE totp_id = $1 AND last_step < $2`, live.id, step)
+	tag, err := tx.Exec(ctx, `UPDATE account_totps SET last_step = $2 WHERE totp_id = $1 AND last_step < $2`,
+		live.id, step)
 	if err != nil {
 		return false, fmt.Errorf("use up a code of %s: %w", accountID, err)
 	}

@@ -76,7 +76,8 @@ func End(ctx context.Context, tx pg.Tx, i Invitation, reason string) (hasEnded b
 // ListOpen returns until when the persons of an organization have open invitations, by member id.
 func ListOpen(ctx context.Context, tx pg.Tx, org string) (map[string]time.Time, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT member_id, expires_at FROM invitations WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2`, org, tx.Now)
+		SELECT member_id, expires_at FROM invitations WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2`,
+		org, tx.Now)
 	if err != nil {
 		return nil, fmt.Errorf("list the invitations of %s: %w", org, err)
 	}
@@ -106,7 +107,8 @@ func Find(ctx context.Context, tx pg.Tx, side account.Side, token seal.Secret) (
 		LEFT JOIN people p ON p.user_id = i.member_id
 		LEFT JOIN organizations g ON g.org_id = i.org_id
 		LEFT JOIN operators o ON o.operator_id = i.operator_id
-		WHERE i.hash = $1 AND i.ended_at IS NULL AND i.expires_at > $3 AND (i.operator_id IS NOT NULL) = ($2 = 'OPERATOR')`,
+		WHERE i.hash = $1 AND i.ended_at IS NULL AND i.expires_at > $3
+			AND (i.operator_id IS NOT NULL) = ($2 = 'OPERATOR')`,
 		account.HashToken(token), side, tx.Now).
 		Scan(&i.ID, &i.Email, &i.Name, &i.OrgID, &i.OrgName, &i.MemberID, &i.OperatorID, &roles, &i.CreatedAt,
 			&i.ExpiresAt, &i.HasAccount)

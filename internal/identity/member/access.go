@@ -149,7 +149,8 @@ func RestoreAccess(
 	}
 	if _, err := tx.Exec(ctx, `
 		UPDATE people SET ended_at = NULL, account_id = NULL, name = $3, roles = $4
-		WHERE org_id = $1 AND user_id = $2 AND ended_at IS NOT NULL`, p.OrgID, p.ID, name, roleTexts(roles)); err != nil {
+		WHERE org_id = $1 AND user_id = $2 AND ended_at IS NOT NULL`,
+		p.OrgID, p.ID, name, roleTexts(roles)); err != nil {
 		return Member{}, fmt.Errorf("restore the access of %s: %w", p.ID, err)
 	}
 	restored := Member{ID: p.ID, OrgID: p.OrgID, Email: p.Email, Name: name, Roles: roles, CreatedAt: p.CreatedAt}
@@ -189,7 +190,8 @@ func checkLastOwner(ctx context.Context, tx pg.Tx, p Member) error {
 	}
 	if len(owners) == 1 && owners[0] == p.ID {
 		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"%s is the organization's only owner who can sign in.", p.Email).WithAdvice("Make another person an owner first.")
+			"%s is the organization's only owner who can sign in.", p.Email).
+			WithAdvice("Make another person an owner first.")
 	}
 	return nil
 }
@@ -198,7 +200,8 @@ func checkRoles(roles []identity.Role) error {
 	allRoles := []identity.Role{
 		identity.Owner, identity.Admin, identity.Approver, identity.Finance, identity.Developer, identity.Viewer,
 	}
-	if len(roles) == 0 || slices.ContainsFunc(roles, func(r identity.Role) bool { return !slices.Contains(allRoles, r) }) {
+	isUnknown := func(r identity.Role) bool { return !slices.Contains(allRoles, r) }
+	if len(roles) == 0 || slices.ContainsFunc(roles, isUnknown) {
 		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"Give at least one role of OWNER, ADMIN, APPROVER, FINANCE, DEVELOPER and VIEWER.").WithParam("roles")
 	}

@@ -37,7 +37,8 @@ type Member struct {
 // may do nothing. Rules WD-56 and OW-7.
 func (p Member) IsAllowed(action identity.Action) bool {
 	allowed := identity.PermissionOf(action).Roles
-	return p.EndedAt.IsZero() && slices.ContainsFunc(p.Roles, func(r identity.Role) bool { return slices.Contains(allowed, r) })
+	return p.EndedAt.IsZero() && slices.ContainsFunc(p.Roles,
+		func(r identity.Role) bool { return slices.Contains(allowed, r) })
 }
 
 // Actor returns the member as an actor of the audit log.

@@ -46,7 +46,8 @@ func AddPerson(ctx context.Context, tx pg.Tx, actor audit.Actor, email, name str
 	action := "operator.added"
 	err = tx.QueryRow(ctx, `
 		INSERT INTO operators AS o (operator_id, email, name, roles, created_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (email) DO UPDATE SET ended_at = NULL, account_id = NULL, name = EXCLUDED.name, roles = EXCLUDED.roles
+		ON CONFLICT (email) DO UPDATE SET
+			ended_at = NULL, account_id = NULL, name = EXCLUDED.name, roles = EXCLUDED.roles
 			WHERE o.ended_at IS NOT NULL
 		RETURNING operator_id, created_at`, p.ID, p.Email, p.Name, texts, p.CreatedAt).Scan(&p.ID, &p.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -79,7 +80,8 @@ func onePerson(ctx context.Context, tx pg.Tx, name, sql string, args ...any) (Pe
 	}
 	p, err := pgx.CollectExactlyOneRow(rows, scanPerson)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Person{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no operator %s.", name)
+		return Person{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"There is no operator %s.", name)
 	}
 	if err != nil {
 		return Person{}, fmt.Errorf("look for operator %s: %w", name, err)

@@ -71,7 +71,8 @@ func TestAHashVerifiesOnePassword(t *testing.T) {
 		t.Errorf("an unknown account: got %v %v and %d hashes, want false and one hash", got, err, h.Count()-before)
 	}
 	for _, damaged := range []string{
-		"x", hash[:20], hash + "x", strings.Replace(hash, "m=8", "m=99999999", 1), strings.Replace(hash, "t=1", "t=9999", 1),
+		"x", hash[:20], hash + "x", strings.Replace(hash, "m=8", "m=99999999", 1), strings.Replace(hash, "t=1",
+			"t=9999", 1),
 		strings.Replace(hash, "p=1", "p=0", 1), strings.Replace(hash, "argon2id", "argon2i", 1),
 	} {
 		if got, err := h.Verify(ctx, damaged, seal.NewSecret("p\u00e4ssword of ann")); err == nil || got {

@@ -74,8 +74,8 @@ func Create(
 		factorText, factorAt = &text, &tx.Now
 	}
 	if _, err := tx.Exec(ctx, `
-		INSERT INTO sessions (session_id, account_id, hash, state, device, address, created_at, last_seen_at, expires_at,
-			factor, factor_at)
+		INSERT INTO sessions (session_id, account_id, hash, state, device, address, created_at, last_seen_at,
+			expires_at, factor, factor_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10)`,
 		sessionID, a.ID, hash, state, cutDevice(b.UserAgent), b.Addr.String(), tx.Now, tx.Now.Add(absolute),
 		factorText, factorAt); err != nil {
@@ -150,7 +150,8 @@ func scanSession(row pgx.CollectableRow) (Session, error) {
 	}
 	if s.State == Open && operatorID != nil {
 		s.Operator = operator.Person{
-			ID: *operatorID, AccountID: s.Account.ID, Email: s.Account.Email, Name: *operatorName, CreatedAt: *operatorSince,
+			ID: *operatorID, AccountID: s.Account.ID, Email: s.Account.Email, Name: *operatorName,
+			CreatedAt: *operatorSince,
 		}
 		for _, r := range operatorRoles {
 			s.Operator.Roles = append(s.Operator.Roles, operator.Role(r))
@@ -365,7 +366,8 @@ func Prune(ctx context.Context, tx pg.Tx) error {
 	b := &pgx.Batch{}
 	b.Queue(`
 		UPDATE sessions SET state = 'ENDED', ended_at = $1, end_reason = CASE
-			WHEN last_seen_at <= $2 AND last_seen_at + ($1 - $2::timestamptz) < expires_at THEN 'IDLE' ELSE 'TOO_OLD' END
+			WHEN last_seen_at <= $2 AND last_seen_at + ($1 - $2::timestamptz) < expires_at THEN 'IDLE'
+			ELSE 'TOO_OLD' END
 		WHERE session_id IN (
 			SELECT session_id FROM sessions WHERE state <> 'ENDED' AND (expires_at <= $1 OR last_seen_at <= $2)
 			ORDER BY session_id FOR NO KEY UPDATE) AND state <> 'ENDED'`, tx.Now, tx.Now.Add(-idle))

@@ -163,7 +163,7 @@ func client(network int) signin.Client {
 	}
 }
 
-// person is somebody with an account and an authenticator app.
+// person has an account and an authenticator app.
 type person struct {
 	e      *env
 	email  string

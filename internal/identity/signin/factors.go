@@ -78,7 +78,8 @@ func (s *Service) ConfirmTOTP(ctx context.Context, c Client, sess session.Sessio
 		isRight, err := account.ConfirmTOTP(ctx, tx, s.conf.Keys, sess.Account.ID, code)
 		return account.TOTPFactor, isRight, err
 	}, func(ctx context.Context, tx pg.Tx, factor account.FactorKind) (err error) {
-		made, err = s.factorAdded(ctx, tx, c, sess, factor, "totp.enrolled", "The authenticator app of your account was set.")
+		made, err = s.factorAdded(ctx, tx, c, sess, factor, "totp.enrolled",
+			"The authenticator app of your account was set.")
 		return err
 	})
 	if err != nil {

@@ -254,7 +254,9 @@ func (s *Service) onlyMember(ctx context.Context, tx pg.Tx, a account.Account) (
 
 // UseRecoveryCode is the second step with a recovery code. It ends all other sessions of the account,
 // mails the person and restricts the account for Config.Restriction. Rule SIGN-6.
-func (s *Service) UseRecoveryCode(ctx context.Context, c Client, sess session.Session, code seal.Secret) (Result, error) {
+func (s *Service) UseRecoveryCode(
+	ctx context.Context, c Client, sess session.Session, code seal.Secret,
+) (Result, error) {
 	if sess.State != session.AwaitingFactor {
 		return Result{}, session.Refusal()
 	}
@@ -277,9 +279,9 @@ func (s *Service) UseRecoveryCode(ctx context.Context, c Client, sess session.Se
 			return err
 		}
 		if err := s.mail(ctx, tx, sess.Account.Email, "A recovery code was used", fmt.Sprintf(
-			"A recovery code of your account was used to sign in. Your other sessions have ended, and acts of money and "+
-				"security are refused until %s.\n\nIf it was not you, ask an owner of your organization, or your operator, "+
-				"to end your access at once.\n\nBrowser: %s\nAddress: %s\n",
+			"A recovery code of your account was used to sign in. Your other sessions have ended, and acts of "+
+				"money and security are refused until %s.\n\nIf it was not you, ask an owner of your organization, "+
+				"or your operator, to end your access at once.\n\nBrowser: %s\nAddress: %s\n",
 			tx.Now.Add(s.conf.Restriction).Format(time.RFC1123), sess.Device, c.Addr)); err != nil {
 			return err
 		}
@@ -323,7 +325,8 @@ func (s *Service) FinishPasskey(ctx context.Context, c Client, assertion []byte)
 			return err
 		}
 		var sessionID string
-		sessionID, made.Token, err = session.Create(ctx, tx, a.Account, session.Open, account.PasskeyFactor, c.browser())
+		sessionID, made.Token, err = session.Create(ctx, tx, a.Account, session.Open, account.PasskeyFactor,
+			c.browser())
 		if err != nil {
 			return err
 		}
@@ -369,7 +372,8 @@ func (s *Service) ListOrganizations(ctx context.Context, sess session.Session) (
 		}
 		for _, p := range people {
 			m := Membership{Member: p}
-			if err := tx.QueryRow(ctx, `SELECT name FROM organizations WHERE org_id = $1`, p.OrgID).Scan(&m.OrgName); err != nil {
+			if err := tx.QueryRow(ctx, `SELECT name FROM organizations WHERE org_id = $1`,
+				p.OrgID).Scan(&m.OrgName); err != nil {
 				return fmt.Errorf("read the name of %s: %w", p.OrgID, err)
 			}
 			all = append(all, m)
@@ -381,7 +385,9 @@ func (s *Service) ListOrganizations(ctx context.Context, sess session.Session) (
 
 // ChooseOrganization makes the session act in an organization of the account, with a new token. A
 // session with only one has chosen it when it opens. Error: NOT_FOUND.
-func (s *Service) ChooseOrganization(ctx context.Context, _ Client, sess session.Session, orgID string) (Result, error) {
+func (s *Service) ChooseOrganization(
+	ctx context.Context, _ Client, sess session.Session, orgID string,
+) (Result, error) {
 	var made Result
 	err := s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if err := session.CheckLive(ctx, tx, sess); err != nil {
@@ -425,7 +431,9 @@ func ceremonyOf(sess session.Session, act Act) account.Ceremony {
 
 // StepUpOptions makes the options with which a passkey confirms: a sign-in's second step, sudo (a
 // zero Act), or one act.
-func (s *Service) StepUpOptions(ctx context.Context, sess session.Session, act Act) (options PasskeyOptions, err error) {
+func (s *Service) StepUpOptions(
+	ctx context.Context, sess session.Session, act Act,
+) (options PasskeyOptions, err error) {
 	if sess.State != session.Open && (sess.State != session.AwaitingFactor || act.Action != "") {
 		return nil, session.Refusal()
 	}
@@ -524,7 +532,8 @@ func (s *Service) EndSession(ctx context.Context, sess session.Session, sessionI
 }
 
 func noSession(sessionID string) error {
-	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no live session %s.", sessionID)
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no live session %s.",
+		sessionID)
 }
 
 // EndOtherSessions ends all sessions of the account except this one, and returns how many.

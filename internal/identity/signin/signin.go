@@ -148,8 +148,8 @@ func checkOrigin(origin, site string) error {
 		return fmt.Errorf("the origin %s is not https, so its cookies and passkeys do not work: use https", origin)
 	}
 	if host != site && !strings.HasSuffix(host, "."+site) || site == "" || !isLocal && !strings.Contains(site, ".") {
-		return fmt.Errorf("the site %q is neither the host of the origin %s nor a parent domain of it: use %q", site, origin,
-			host)
+		return fmt.Errorf("the site %q is neither the host of the origin %s nor a parent domain of it: use %q",
+			site, origin, host)
 	}
 	return nil
 }

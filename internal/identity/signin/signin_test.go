@@ -88,7 +88,8 @@ func TestTheDatabaseOpensNoSessionWithoutASecondFactor(t *testing.T) {
 	e.add(e.org.ID, "ann@example.com", identity.Owner)
 	made := e.accept(e.org.ID, "ann@example.com", client(1))
 	err := e.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE sessions SET state = 'OPEN', hash = sha256('x') WHERE session_id = $1`, made.Session.ID)
+		_, err := tx.Exec(ctx, `UPDATE sessions SET state = 'OPEN', hash = sha256('x') WHERE session_id = $1`,
+			made.Session.ID)
 		return err
 	})
 	if !pg.ViolatesConstraint(err, "sessions_open_with_factor") {
@@ -144,7 +145,8 @@ func TestACodeCountsOnceAlsoForTwoProcesses(t *testing.T) {
 		t.Errorf("a code of two steps ago: got %v, want a refusal", err)
 	}
 	e.clock.advance(-90 * time.Second)
-	if _, err := e.StepUp(ctx, p.client, p.open, signin.Proof{Code: seal.NewSecret(code.Reveal()[:3] + " " + code.Reveal()[3:])}); err != nil {
+	if _, err := e.StepUp(ctx, p.client, p.open, signin.Proof{Code: seal.NewSecret(code.Reveal()[:3] + " " +
+		code.Reveal()[3:])}); err != nil {
 		t.Errorf("a code of the next step, with a space: got %v", err)
 	}
 }
@@ -175,8 +177,8 @@ func TestAFailedSignInSaysNothing(t *testing.T) {
 	var first *fault.Fault
 	for i, attempt := range []struct{ email, pass string }{
 		{"ann@example.com", "wrong wrong wrong"},
-		{"nobody@example.com", goodPass},
-		{"nobody@example.com", ""},
+		{"unknown@example.com", goodPass},
+		{"unknown@example.com", ""},
 		{"no e-mail", goodPass},
 		{"", ""},
 		{"ann@example.com", goodPass + "x"},
@@ -203,12 +205,14 @@ func TestAFailedSignInSaysNothing(t *testing.T) {
 	if got := e.query(`SELECT count(*)::text FROM audit_log WHERE action = 'sign_in.failed'`); got != "9" {
 		t.Errorf("got %v failures in the audit log, want 9", got)
 	}
-	if got := e.query(`SELECT count(*)::text FROM audit_log WHERE detail::text LIKE '%nobody%' OR detail::text LIKE '%horse%'`); got != "0" {
+	if got := e.query(`
+		SELECT count(*)::text FROM audit_log
+		WHERE detail::text LIKE '%unknown@%' OR detail::text LIKE '%horse%'`); got != "0" {
 		t.Errorf("got %v rows with what was typed, want none", got)
 	}
 }
 
-// Rules SIGN-8 and SIGN-9: ten thousand wrong passwords from elsewhere lock nobody out and cost few
+// Rules SIGN-8 and SIGN-9: ten thousand wrong passwords from elsewhere keep no owner out and cost few
 // hashes.
 func TestTenThousandWrongPasswordsLockNoOwnerOut(t *testing.T) {
 	t.Parallel()
@@ -220,7 +224,8 @@ func TestTenThousandWrongPasswordsLockNoOwnerOut(t *testing.T) {
 	for worker := range 4 {
 		wg.Go(func() {
 			for i := worker; i < 10_000; i += 4 {
-				_, err := e.StartWithPassword(ctx, client(1000+i%250), p.email, seal.NewSecret(fmt.Sprint("guess number ", i)))
+				_, err := e.StartWithPassword(ctx, client(1000+i%250), p.email,
+					seal.NewSecret(fmt.Sprint("guess number ", i)))
 				switch {
 				case signin.NeedsLink(err):
 					links.Add(1)
@@ -277,7 +282,8 @@ func TestAKnownDeviceHasABudgetOfItsOwn(t *testing.T) {
 	e, ctx := newEnv(t), t.Context()
 	p := e.person("ann@example.com", 1, identity.Owner)
 	for i := range 10 {
-		if _, err := e.StartWithPassword(ctx, p.client, p.email, seal.NewSecret("wrong wrong wrong")); !signin.IsRefused(err) {
+		if _, err := e.StartWithPassword(ctx, p.client, p.email,
+			seal.NewSecret("wrong wrong wrong")); !signin.IsRefused(err) {
 			t.Fatalf("attempt %d: got %v, want a refusal", i, err)
 		}
 	}
@@ -319,7 +325,7 @@ func TestLinksAreRareAndSayNothing(t *testing.T) {
 	p := e.person("ann@example.com", 1, identity.Owner)
 	before := e.mails.count()
 	for range 3 {
-		for _, email := range []string{p.email, "nobody@example.com", "no e-mail"} {
+		for _, email := range []string{p.email, "unknown@example.com", "no e-mail"} {
 			if err := e.SendDeviceLink(ctx, client(5), email); err != nil {
 				t.Fatalf("%s: got %v, want the same answer for all", email, err)
 			}
@@ -335,7 +341,7 @@ func TestLinksAreRareAndSayNothing(t *testing.T) {
 	}
 	var limited error
 	for range 30 {
-		if limited = e.SendDeviceLink(ctx, client(5), "nobody@example.com"); limited != nil {
+		if limited = e.SendDeviceLink(ctx, client(5), "unknown@example.com"); limited != nil {
 			break
 		}
 	}
@@ -392,7 +398,7 @@ func TestAPasskeyIsSufficientAlone(t *testing.T) {
 	stranger.id, stranger.handle = key.id, key.handle
 	refused("another key", stranger.get(t, start()))
 	handle := key.handle
-	key.handle = []byte("someone else")
+	key.handle = []byte("another account")
 	refused("another user", key.get(t, start()))
 	key.handle = handle
 	counter := key.counter
@@ -406,7 +412,8 @@ func TestAPasskeyIsSufficientAlone(t *testing.T) {
 	if _, err := e.operators.FinishPasskey(ctx, client(7), key.get(t, opts)); !signin.IsRefused(err) {
 		t.Errorf("on the operators' side: got %v, want a refusal", err)
 	}
-	refused("a challenge of the other side", key.get(t, must[signin.PasskeyOptions](t)(e.operators.StartPasskey(ctx, client(7)))))
+	refused("a challenge of the other side", key.get(t, must[signin.PasskeyOptions](t)(e.operators.StartPasskey(ctx,
+		client(7)))))
 	if in, err := e.FinishPasskey(ctx, client(7), key.get(t, start())); err != nil || !in.Session.IsOpen() {
 		t.Errorf("after all of these: got %v, want an open session", err)
 	}
@@ -427,7 +434,8 @@ func TestAnAssertionConfirmsTheActThatWasSeen(t *testing.T) {
 		"another action":   {Action: "freeze.lift", Resource: act.Resource, Digest: act.Digest},
 	} {
 		signed := key.get(t, must[signin.PasskeyOptions](t)(e.StepUpOptions(ctx, p.open, act)))
-		if _, err := e.ConfirmAct(ctx, p.client, p.open, other, signin.Proof{Assertion: signed}); !signin.IsRefused(err) {
+		if _, err := e.ConfirmAct(ctx, p.client, p.open, other,
+			signin.Proof{Assertion: signed}); !signin.IsRefused(err) {
 			t.Errorf("%s: got %v, want a refusal", name, err)
 		}
 		if _, err := e.ConfirmAct(ctx, p.client, p.open, act, signin.Proof{Assertion: signed}); !signin.IsRefused(err) {
@@ -448,7 +456,8 @@ func TestAnAssertionConfirmsTheActThatWasSeen(t *testing.T) {
 	// Another person's passkey confirms nothing in this session.
 	bob := e.person("bob@example.com", 2, identity.Owner)
 	opts := must[signin.PasskeyOptions](t)(e.StepUpOptions(ctx, p.open, act))
-	if _, err := e.ConfirmAct(ctx, bob.client, bob.open, act, signin.Proof{Assertion: key.get(t, opts)}); !signin.IsRefused(err) {
+	if _, err := e.ConfirmAct(ctx, bob.client, bob.open, act, signin.Proof{Assertion: key.get(t,
+		opts)}); !signin.IsRefused(err) {
 		t.Errorf("in another session: got %v, want a refusal", err)
 	}
 }
@@ -494,7 +503,8 @@ func TestARecoveryCodeOpensOnceAndRestricts(t *testing.T) {
 	if !signin.IsRestricted(err) {
 		t.Errorf("an act of money: got %v, want a restriction", err)
 	}
-	if _, err := e.InviteMember(ctx, sess, "eve@example.com", "Eve", []identity.Role{identity.Admin}); !signin.IsRestricted(err) {
+	if _, err := e.InviteMember(ctx, sess, "eve@example.com", "Eve",
+		[]identity.Role{identity.Admin}); !signin.IsRestricted(err) {
 		t.Errorf("the team: got %v, want a restriction", err)
 	}
 	if _, err := e.RemoveTOTP(ctx, client(3), sess); !signin.IsRestricted(err) {
@@ -572,10 +582,12 @@ func TestAChangeOfRolesEndsThePersonsSessions(t *testing.T) {
 		t.Errorf("before the invitation is accepted: got %v, want %v", err, fault.CodeNotFound)
 	}
 	link := e.mails.link(t, origin+"/invitation/")
-	if _, err := e.AcceptInvitation(ctx, client(8), link, "Bob", "", seal.NewSecret(goodPass)); !fault.HasCode(err, fault.InvalidState) {
+	if _, err := e.AcceptInvitation(ctx, client(8), link, "Bob", "", seal.NewSecret(goodPass)); !fault.HasCode(err,
+		fault.InvalidState) {
 		t.Errorf("with a new password: got %v, want %v: the owner of the account signs in", err, fault.InvalidState)
 	}
-	if err := e.JoinInvitation(ctx, owner.open, link); fault.Find(err) == nil || fault.Find(err).Kind != fault.Forbidden {
+	if err := e.JoinInvitation(ctx, owner.open,
+		link); fault.Find(err) == nil || fault.Find(err).Kind != fault.Forbidden {
 		t.Errorf("another person's account: got %v, want Forbidden", err)
 	}
 	if err := e.JoinInvitation(ctx, in.Session, link); err != nil {
@@ -621,10 +633,12 @@ func TestAChangeOfPasswordOrFactorsEndsTheOtherSessions(t *testing.T) {
 	}
 	p.take(must[signin.Result](t)(e.StepUp(ctx, p.client, p.open, signin.Proof{Code: p.code()})))
 	newPass := seal.NewSecret("another long password")
-	if _, err := e.ChangePassword(ctx, p.client, p.open, seal.NewSecret("wrong wrong wrong"), newPass); !signin.IsRefused(err) {
+	if _, err := e.ChangePassword(ctx, p.client, p.open, seal.NewSecret("wrong wrong wrong"),
+		newPass); !signin.IsRefused(err) {
 		t.Errorf("wrong present password: got %v, want a refusal", err)
 	}
-	if _, err := e.ChangePassword(ctx, p.client, p.open, seal.NewSecret(goodPass), seal.NewSecret("short")); !fault.HasCode(err, fault.InvalidRequest) {
+	if _, err := e.ChangePassword(ctx, p.client, p.open, seal.NewSecret(goodPass),
+		seal.NewSecret("short")); !fault.HasCode(err, fault.InvalidRequest) {
 		t.Errorf("a short password: got %v, want %v", err, fault.InvalidRequest)
 	}
 	former := p.token
@@ -655,7 +669,8 @@ func TestAChangeOfPasswordOrFactorsEndsTheOtherSessions(t *testing.T) {
 	if factors.HasTOTP || len(factors.Passkeys) != 1 || factors.Passkeys[0].Name != "Key" {
 		t.Errorf("got %+v, want one passkey", factors)
 	}
-	if _, err := e.RemovePasskey(ctx, p.client, p.open, factors.Passkeys[0].ID); !fault.HasCode(err, fault.InvalidState) {
+	if _, err := e.RemovePasskey(ctx, p.client, p.open, factors.Passkeys[0].ID); !fault.HasCode(err,
+		fault.InvalidState) {
 		t.Errorf("the last factor: got %v, want %v", err, fault.InvalidState)
 	}
 	e.clock.advance(11 * time.Minute)
@@ -665,7 +680,7 @@ func TestAChangeOfPasswordOrFactorsEndsTheOtherSessions(t *testing.T) {
 	}
 }
 
-// Rule SIGN-2: somebody who knows the password and began before the owner enrolled replaces no factor.
+// Rule SIGN-2: an attacker who knows the password and began before the owner enrolled replaces no factor.
 func TestASessionThatMustEnrolReplacesNoFactor(t *testing.T) {
 	t.Parallel()
 	e, ctx := newEnv(t), t.Context()
@@ -707,9 +722,11 @@ func TestASessionEndsWhenIdleOrTooOld(t *testing.T) {
 				_, secret, _ := e.operator("op@example.com", operator.RoleOperator)
 				open = func() seal.Secret {
 					e.clock.advance(time.Minute)
-					started := must[signin.Result](t)(service.StartWithPassword(ctx, client(9), "op@example.com", seal.NewSecret(goodPass)))
+					started := must[signin.Result](t)(service.StartWithPassword(ctx, client(9), "op@example.com",
+						seal.NewSecret(goodPass)))
 					return must[signin.Result](t)(
-						service.ConfirmFactor(ctx, client(9), started.Session, signin.Proof{Code: e.code(secret)})).Token
+						service.ConfirmFactor(ctx, client(9), started.Session,
+							signin.Proof{Code: e.code(secret)})).Token
 				}
 			}
 			token := open()
@@ -736,7 +753,9 @@ func TestASessionEndsWhenIdleOrTooOld(t *testing.T) {
 			if err := service.Prune(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if got := e.query(`SELECT string_agg(DISTINCT end_reason, ' ' ORDER BY end_reason) FROM sessions WHERE state = 'ENDED'`); got != "IDLE TOO_OLD" {
+			if got := e.query(`
+				SELECT string_agg(DISTINCT end_reason, ' ' ORDER BY end_reason) FROM sessions
+				WHERE state = 'ENDED'`); got != "IDLE TOO_OLD" {
 				t.Errorf("got the reasons %q, want IDLE and TOO_OLD", got)
 			}
 			e.clock.advance(91 * 24 * time.Hour)
@@ -805,7 +824,8 @@ func TestEveryIncreaseOfRightsHasANewToken(t *testing.T) {
 		t.Errorf("after sign-out: got %v, want a refusal", err)
 	}
 	err := e.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE sessions SET state = 'OPEN', ended_at = NULL, end_reason = NULL WHERE session_id = $1`, sess.ID)
+		_, err := tx.Exec(ctx,
+			`UPDATE sessions SET state = 'OPEN', ended_at = NULL, end_reason = NULL WHERE session_id = $1`, sess.ID)
 		return err
 	})
 	if !pg.ViolatesConstraint(err, "sessions_fixed") {
@@ -821,11 +841,13 @@ func TestWrongCodesEndTheSessionAndNotTheAccount(t *testing.T) {
 	started := must[signin.Result](t)(e.StartWithPassword(ctx, client(5), p.email, seal.NewSecret(goodPass)))
 	before := e.mails.count()
 	for range 5 {
-		if _, err := e.ConfirmFactor(ctx, client(5), started.Session, signin.Proof{Code: seal.NewSecret("123")}); !signin.IsRefused(err) {
+		if _, err := e.ConfirmFactor(ctx, client(5), started.Session,
+			signin.Proof{Code: seal.NewSecret("123")}); !signin.IsRefused(err) {
 			t.Errorf("got %v, want a refusal", err)
 		}
 	}
-	if _, err := e.ConfirmFactor(ctx, client(5), started.Session, signin.Proof{Code: p.code()}); !session.IsRefusal(err) {
+	if _, err := e.ConfirmFactor(ctx, client(5), started.Session,
+		signin.Proof{Code: p.code()}); !session.IsRefusal(err) {
 		t.Errorf("the right code afterwards: got %v, want a refusal", err)
 	}
 	if e.mails.count() != before+1 || e.mails.last(t).Subject != "Coffer: Wrong codes" {
@@ -849,7 +871,8 @@ func TestAnotherOrganizationsPeopleAreInvisible(t *testing.T) {
 	theirs := e.accept(other.ID, "bob@example.com", client(2))
 	owner.take(must[signin.Result](t)(e.StepUp(ctx, owner.client, owner.open, signin.Proof{Code: owner.code()})))
 	team := must[[]signin.TeamMember](t)(e.ListTeam(ctx, owner.open))
-	if len(team) != 1 || team[0].Member.ID != owner.member.ID || !team[0].Factors.HasTOTP || len(team[0].Sessions) != 1 {
+	if len(team) != 1 || team[0].Member.ID != owner.member.ID || !team[0].Factors.HasTOTP ||
+		len(team[0].Sessions) != 1 {
 		t.Errorf("got %+v, want the owner alone", team)
 	}
 	for name, err := range map[string]error{
@@ -866,7 +889,8 @@ func TestAnotherOrganizationsPeopleAreInvisible(t *testing.T) {
 	}
 	// No transaction of an organization sees a row of sign-in.
 	for _, table := range []string{
-		"accounts", "account_totps", "account_recovery_codes", "account_passkeys", "operators", "invitations", "sessions",
+		"accounts", "account_totps", "account_recovery_codes", "account_passkeys", "operators", "invitations",
+		"sessions",
 		"passkey_challenges", "known_devices", "device_links", "sign_in_failures",
 	} {
 		err := e.db.ReadOrg(ctx, e.org.ID, func(ctx context.Context, tx pg.Tx) error {
@@ -924,7 +948,8 @@ func TestWhoGivesWhichRoles(t *testing.T) {
 		{identity.Viewer, identity.Viewer, false},
 	} {
 		n++
-		_, err := e.InviteMember(ctx, people[c.by].open, fmt.Sprintf("new%d@example.com", n), "New", []identity.Role{c.gives})
+		_, err := e.InviteMember(ctx, people[c.by].open, fmt.Sprintf("new%d@example.com", n), "New",
+			[]identity.Role{c.gives})
 		if c.may && err != nil || !c.may && !isForbidden(err) {
 			t.Errorf("%s invites %s: got %v, want allowed %v", c.by, c.gives, err, c.may)
 		}
@@ -938,7 +963,8 @@ func TestWhoGivesWhichRoles(t *testing.T) {
 	if err := e.EndSessionOf(ctx, people[identity.Admin].open, people[identity.Viewer].open.ID); err != nil {
 		t.Errorf("an administrator ends a viewer's session: got %v", err)
 	}
-	if err := e.EndAccess(ctx, people[identity.Owner].open, people[identity.Owner].member.ID); !fault.HasCode(err, fault.InvalidState) {
+	if err := e.EndAccess(ctx, people[identity.Owner].open, people[identity.Owner].member.ID); !fault.HasCode(err,
+		fault.InvalidState) {
 		t.Errorf("the last owner: got %v, want %v", err, fault.InvalidState)
 	}
 	e.clock.advance(11 * time.Minute)
@@ -980,7 +1006,8 @@ func TestOperatorsHaveAccountsOfTheirOwn(t *testing.T) {
 	if err := e.operators.SignOut(ctx, second); err != nil {
 		t.Error(err)
 	}
-	started := must[signin.Result](t)(e.operators.StartWithPassword(ctx, client(9), "op@example.com", seal.NewSecret(goodPass)))
+	started := must[signin.Result](t)(e.operators.StartWithPassword(ctx, client(9), "op@example.com",
+		seal.NewSecret(goodPass)))
 	if started.Session.Operator.ID != "" {
 		t.Error("a session without a factor has no operator")
 	}
@@ -1002,7 +1029,8 @@ func TestALostCommitBetweenStepsLosesNothing(t *testing.T) {
 			d := pgtest.DatabaseOf(t, e.db)
 			d.URL = proxy.Start(t, d.URL)
 			through, err := signin.NewService(signin.Config{
-				DB: pgtest.Open(t, d, e.clock.Now), Keys: e.keys, Hasher: e.hasher, Mailer: e.mails, Side: account.MemberSide,
+				DB: pgtest.Open(t, d, e.clock.Now), Keys: e.keys, Hasher: e.hasher, Mailer: e.mails,
+				Side: account.MemberSide,
 				Site: site, Origin: origin, Issuer: "Coffer", InvitationURL: origin + "/i/", DeviceURL: origin + "/d/",
 			})
 			if err != nil {
@@ -1034,10 +1062,12 @@ func TestALostCommitBetweenStepsLosesNothing(t *testing.T) {
 				t.Errorf("got %v accounts, want 1", got)
 			}
 			// The session that was lost is not needed: the password makes another one.
-			sess := must[signin.Result](t)(e.StartWithPassword(ctx, client(1), "ann@example.com", seal.NewSecret(goodPass))).Session
+			sess := must[signin.Result](t)(e.StartWithPassword(ctx, client(1), "ann@example.com",
+				seal.NewSecret(goodPass))).Session
 			secret := must[signin.TOTPEnrolment](t)(e.StartTOTP(ctx, sess)).Secret
 			lose(1, func() error { _, err := through.ConfirmTOTP(ctx, client(1), sess, e.code(secret)); return err })
-			again := must[signin.Result](t)(e.StartWithPassword(ctx, client(1), "ann@example.com", seal.NewSecret(goodPass)))
+			again := must[signin.Result](t)(e.StartWithPassword(ctx, client(1), "ann@example.com",
+				seal.NewSecret(goodPass)))
 			if isDone != (again.Session.State == session.AwaitingFactor) {
 				t.Errorf("got %v, want the factor enrolled: %v", again.Session.State, isDone)
 			}
@@ -1051,7 +1081,8 @@ func TestALostCommitBetweenStepsLosesNothing(t *testing.T) {
 				return err
 			})
 			// The code was used up, and the session that opened has a token that was never shown.
-			if _, err := e.ConfirmFactor(ctx, client(1), again.Session, signin.Proof{Code: code}); !session.IsRefusal(err) {
+			if _, err := e.ConfirmFactor(ctx, client(1), again.Session,
+				signin.Proof{Code: code}); !session.IsRefusal(err) {
 				t.Errorf("got %v, want a refusal", err)
 			}
 			if _, err := e.Authenticate(ctx, again.Token); !session.IsRefusal(err) {

@@ -188,8 +188,8 @@ func (s *Service) requireTeamRight(sess session.Session, roles ...identity.Role)
 		return err
 	}
 	if sess.Member.ID == "" || !sess.Member.MayGrant(roles...) {
-		return roleMissing("An owner gives and takes every role, an administrator all but OWNER and ADMIN, and no other " +
-			"person any.")
+		return roleMissing("An owner gives and takes every role, an administrator all but OWNER and ADMIN, " +
+			"and no other person any.")
 	}
 	return nil
 }
@@ -245,7 +245,8 @@ func (s *Service) mailInvitation(ctx context.Context, tx pg.Tx, sess session.Ses
 		return err
 	}
 	if err := s.mail(ctx, tx, p.Email, "Invitation to "+sess.OrgName, s.invitationText(
-		fmt.Sprintf("%s (%s) invites you to %s.", sess.Member.Name, sess.Account.Email, sess.OrgName), token)); err != nil {
+		fmt.Sprintf("%s (%s) invites you to %s.", sess.Member.Name, sess.Account.Email, sess.OrgName), token,
+	)); err != nil {
 		return err
 	}
 	return recordInvited(ctx, tx, actorOf(sess), i)

@@ -156,8 +156,10 @@ func chargeBudgets(ctx context.Context, tx pg.Tx, all []budget) error {
 		WITH charged AS (SELECT * FROM unnest($1::bytea[], $2::timestamptz[]) AS c (key, start) ORDER BY key)
 		INSERT INTO sign_in_failures AS f (key, window_at, failures) SELECT key, $3, 1 FROM charged ORDER BY key
 		ON CONFLICT ON CONSTRAINT sign_in_failures_pkey DO UPDATE SET
-			failures = CASE WHEN f.window_at <= (SELECT start FROM charged c WHERE c.key = f.key) THEN 1 ELSE f.failures + 1 END,
-			window_at = CASE WHEN f.window_at <= (SELECT start FROM charged c WHERE c.key = f.key) THEN $3 ELSE f.window_at END
+			failures = CASE WHEN f.window_at <= (SELECT start FROM charged c WHERE c.key = f.key)
+				THEN 1 ELSE f.failures + 1 END,
+			window_at = CASE WHEN f.window_at <= (SELECT start FROM charged c WHERE c.key = f.key)
+				THEN $3 ELSE f.window_at END
 		RETURNING key, failures`, keys, starts, tx.Now)
 	if err != nil {
 		return fmt.Errorf("count an attempt: %w", err)
@@ -270,8 +272,10 @@ func (s *Service) SendDeviceLink(ctx context.Context, c Client, email string) er
 		}
 		if err := s.mail(ctx, tx, a.Email, "Confirm a device", fmt.Sprintf(
 			"A sign-in with your e-mail needs to be confirmed, because too many have failed before it.\n\n"+
-				"If it was you, open this link within 30 minutes, on the device with which you want to sign in:\n\n%s\n\n"+
-				"If it was not you, do nothing. Your account is not locked.\n", s.conf.DeviceURL+token.Reveal())); err != nil {
+				"If it was you, open this link within 30 minutes, on the device with which you want to sign in:"+
+				"\n\n%s\n\n"+
+				"If it was not you, do nothing. Your account is not locked.\n",
+			s.conf.DeviceURL+token.Reveal())); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, a.Account, "device_link.sent", nil)
@@ -324,7 +328,10 @@ func (s *Service) record(ctx context.Context, tx pg.Tx, a account.Account, actio
 }
 
 func (s *Service) mail(ctx context.Context, tx pg.Tx, to, subject, text string) error {
-	if err := s.conf.Mailer.Queue(ctx, tx, Message{To: to, Subject: s.conf.Issuer + ": " + subject, Text: text}); err != nil {
+	if err := s.conf.Mailer.Queue(ctx, tx, Message{
+		To: to, Subject: s.conf.Issuer + ": " + subject,
+		Text: text,
+	}); err != nil {
 		return fmt.Errorf("queue the mail %q: %w", subject, err)
 	}
 	return nil
