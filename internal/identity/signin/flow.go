@@ -13,7 +13,6 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/session"
-	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -75,7 +74,6 @@ func (s *Service) StartWithPassword(ctx context.Context, c Client, email string,
 	if made.Token.IsEmpty() {
 		return Result{}, refusal()
 	}
-	failpoint.Hit("L01")
 	return made, nil
 }
 
@@ -196,7 +194,6 @@ func (s *Service) ConfirmFactor(ctx context.Context, c Client, sess session.Sess
 	if err != nil {
 		return Result{}, err
 	}
-	failpoint.Hit("L02")
 	return made, nil
 }
 
@@ -496,7 +493,6 @@ func (s *Service) ConfirmAct(
 	if err != nil {
 		return Confirmation{}, err
 	}
-	failpoint.Hit("L03")
 	return made, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
-	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -85,7 +84,6 @@ func (s *Service) AcceptInvitation(
 	if err != nil {
 		return Result{}, err
 	}
-	failpoint.Hit("L04")
 	return made, nil
 }
 

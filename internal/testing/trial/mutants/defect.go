@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing/fstest"
 
 	"github.com/cofferpay/coffer/schema"
 )
@@ -174,7 +173,7 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := redraw(root, files); err != nil {
+	if err := d.plantInMigrations(root, files); err != nil {
 		return "", fmt.Errorf("%s: %w", d.name, err)
 	}
 	replace := map[string]string{}
@@ -196,48 +195,60 @@ func (d defect) plantFiles(root, dir string) (string, error) {
 	return file, os.WriteFile(file, overlay, 0o644)
 }
 
-// redraw adds the first migration to the files of a defect that edits the schema, from which that
-// migration is generated. Then a database has the defect, and the tests of the generator find
-// nothing.
-func redraw(root string, files map[string]string) error {
-	edited := false
-	all := fstest.MapFS{}
-	for name, text := range files {
-		if dir, base := path.Split(name); dir == "schema/" {
-			edited = true
-			all[base] = &fstest.MapFile{Data: []byte(text)}
-		}
-	}
-	if !edited {
-		return nil
-	}
-	migrations, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
+// plantInMigrations adds the migrations to the files of a defect that edits the schema: a database is
+// made by them. The lines stand in the part of the first migration that was drawn from the same file,
+// or in a later one, which is then the last that states them.
+func (d defect) plantInMigrations(root string, files map[string]string) error {
+	paths, err := filepath.Glob(filepath.Join(root, "migrations", "*.sql"))
 	if err != nil {
 		return err
 	}
-	if len(migrations) != 1 {
-		return fmt.Errorf(
-			"got %d migrations: the first one is no longer generated, so plant the defect in a migration",
-			len(migrations),
-		)
-	}
-	names, err := filepath.Glob(filepath.Join(root, "schema", "*.sql"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		base := filepath.Base(name)
-		if all[base] != nil {
+	for _, e := range d.edits {
+		dir, base := path.Split(e.file)
+		if dir != "schema/" {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+		isPlanted := false
+		for _, file := range slices.Backward(paths) {
+			name := "migrations/" + filepath.Base(file)
+			text, edited := files[name]
+			if !edited {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			}
+			start, end := 0, len(text)
+			if name == schema.InitialFile {
+				start, end = findSection(text, base)
+			}
+			if countOccurrences("\n"+text[start:end], "\n"+e.old) != 1 {
+				continue
+			}
+			files[name] = text[:start] + strings.Replace("\n"+text[start:end], "\n"+e.old, "\n"+e.new, 1)[1:] + text[end:]
+			isPlanted = true
+			break
 		}
-		all[base] = &fstest.MapFile{Data: text}
+		if !isPlanted {
+			return fmt.Errorf("no migration has these lines of %s once:\n%s", e.file, e.old)
+		}
 	}
-	files[schema.InitialFile], err = schema.Initial(all)
-	return err
+	return nil
+}
+
+// findSection returns where the first migration has the text of a file of schema/.
+func findSection(text, base string) (start, end int) {
+	head := "\n---- " + base + "\n\n"
+	start = strings.Index(text, head)
+	if start < 0 {
+		return len(text), len(text)
+	}
+	start += len(head)
+	if next := strings.Index(text[start:], "\n---- "); next >= 0 {
+		return start, start + next + 1
+	}
+	return start, len(text)
 }
 
 // listPackages returns the folders that the defect edits, as patterns of the go command. The schema

@@ -132,35 +132,59 @@ func TestADefectThatTheCodeHasLeftBehindIsAnError(t *testing.T) {
 	}
 }
 
-func TestADefectOfTheSchemaIsPlantedInTheFirstMigration(t *testing.T) {
+func TestADefectOfTheSchemaIsPlantedInTheMigrationThatMadeIt(t *testing.T) {
 	t.Parallel()
-	const lines = "CREATE TRIGGER transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transfers\n"
-	found, err := parseDefects(
-		"== it\nbreaks: a promise\nfirst: ./x\n@@ schema/19_transfers.sql\n-" + lines + "+" + strings.Replace(
-			lines, "UPDATE OR ", "", 1,
-		),
-	)
+	for file, c := range map[string]struct{ lines, planted, migration string }{
+		"schema/19_transfers.sql": {
+			"CREATE TRIGGER transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON transfers\n",
+			"CREATE TRIGGER transfers_append_only BEFORE DELETE OR TRUNCATE ON transfers\n", schema.InitialFile,
+		},
+		"schema/22_sign_in.sql": {
+			"       OR NEW.last_step <= OLD.last_step THEN\n", "       THEN\n", "migrations/0110_sign_in.sql",
+		},
+	} {
+		found, err := parseDefects(
+			"== it\nbreaks: a promise\nfirst: ./x\n@@ " + file + "\n-" + c.lines + "+" + c.planted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if _, err := found[0].plantFiles(root, dir); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(root, c.migration))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(filepath.Join(dir, "planted", c.migration))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(after) != strings.Replace(string(before), c.lines, c.planted, 1) || string(after) == string(before) {
+			t.Errorf("got a planted %s with other changes than the defect's", c.migration)
+		}
+		if got := found[0].listPackages(); len(got) != 1 || got[0] != "./migrations" {
+			t.Errorf("got %v, want the package that embeds the migration", got)
+		}
+	}
+}
+
+// Every defect of the schema reaches a database, whichever migration made the lines.
+func TestEveryDefectOfTheSchemaReachesADatabase(t *testing.T) {
+	t.Parallel()
+	all, err := loadDefects()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if _, err := found[0].plantFiles(root, dir); err != nil {
-		t.Fatal(err)
-	}
-	was, err := os.ReadFile(filepath.Join(root, schema.InitialFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	is, err := os.ReadFile(filepath.Join(dir, "planted", schema.InitialFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(is) != strings.Replace(string(was), lines, strings.Replace(lines, "UPDATE OR ", "", 1), 1) ||
-		string(is) == string(was) {
-		t.Errorf("got a planted %s with other changes than the defect's", schema.InitialFile)
-	}
-	if got := found[0].listPackages(); len(got) != 1 || got[0] != "./migrations" {
-		t.Errorf("got %v, want the package that embeds the migration", got)
+	for _, d := range all {
+		files, err := d.applyEdits(root)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := d.plantInMigrations(root, files); err != nil {
+			t.Errorf("%s: %v", d.name, err)
+		}
 	}
 }
 
