@@ -48,6 +48,7 @@ var forms = map[string]map[string]string{
 		"waiting": "confirmed_at = NULL, last_step = 0", "confirmed": "confirmed_at = now(), last_step = 1",
 	},
 	"account_recovery_codes": {"unused": "used_at = NULL", "used": "used_at = now()"},
+	"operators":              {"invited": "account_id = NULL, ended_at = NULL"},
 	"invitations": {
 		"open": "ended_at = NULL, end_reason = NULL", "ended": "ended_at = now(), end_reason = 'ACCEPTED'",
 	},

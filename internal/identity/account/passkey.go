@@ -60,10 +60,10 @@ type RelyingParty struct {
 	party *webauthn.WebAuthn
 }
 
-// NewRelyingParty makes one for a site and the only origin whose pages may use its passkeys.
-func NewRelyingParty(side Side, site, origin, name string) (*RelyingParty, error) {
+// NewRelyingParty makes one for an RP id and the only origin whose pages may use its passkeys.
+func NewRelyingParty(side Side, rpID, origin, name string) (*RelyingParty, error) {
 	party, err := webauthn.New(&webauthn.Config{
-		RPID: site, RPDisplayName: name, RPOrigins: []string{origin},
+		RPID: rpID, RPDisplayName: name, RPOrigins: []string{origin},
 		AttestationPreference: protocol.PreferNoAttestation,
 		AuthenticatorSelection: protocol.AuthenticatorSelection{
 			ResidentKey: protocol.ResidentKeyRequirementRequired, RequireResidentKey: protocol.ResidentKeyRequired(),
@@ -71,7 +71,7 @@ func NewRelyingParty(side Side, site, origin, name string) (*RelyingParty, error
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("use passkeys of %s: %w", site, err)
+		return nil, fmt.Errorf("use passkeys of %s: %w", rpID, err)
 	}
 	return &RelyingParty{side, party}, nil
 }
@@ -161,6 +161,14 @@ func hashChallenge(challenge string) (hash []byte, isValid bool) {
 	}
 	sum := sha256.Sum256(raw)
 	return sum[:], true
+}
+
+// PruneChallenges deletes the challenges that are too old.
+func PruneChallenges(ctx context.Context, tx pg.Tx) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM passkey_challenges WHERE expires_at <= $1`, tx.Now); err != nil {
+		return fmt.Errorf("prune challenges: %w", err)
+	}
+	return nil
 }
 
 // takeChallenge deletes the challenge of an answer, and reports whether it was for this ceremony and

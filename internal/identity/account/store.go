@@ -196,10 +196,10 @@ func SetProfile(ctx context.Context, tx pg.Tx, accountID, name, timeZone string)
 }
 
 // Restrict refuses acts of money and security until a time. It never shortens a restriction.
-func Restrict(ctx context.Context, tx pg.Tx, accountID string, until time.Time) error {
+func Restrict(ctx context.Context, tx pg.Tx, accountID string, endsAt time.Time) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE accounts SET restricted_until = greatest(restricted_until, $2) WHERE account_id = $1`,
-		accountID, until); err != nil {
+		accountID, endsAt); err != nil {
 		return fmt.Errorf("restrict %s: %w", accountID, err)
 	}
 	return nil
@@ -207,8 +207,8 @@ func Restrict(ctx context.Context, tx pg.Tx, accountID string, until time.Time) 
 
 // LoadFactors returns which factors an account has.
 func LoadFactors(ctx context.Context, tx pg.Tx, accountID string) (Factors, error) {
-	all, err := LoadFactorsOf(ctx, tx, []string{accountID})
-	return all[accountID], err
+	byAccount, err := LoadFactorsOf(ctx, tx, []string{accountID})
+	return byAccount[accountID], err
 }
 
 // LoadFactorsOf returns which factors accounts have, by the account's id.
@@ -224,12 +224,12 @@ func LoadFactorsOf(ctx context.Context, tx pg.Tx, accountIDs []string) (map[stri
 		return nil, fmt.Errorf("read the factors of %d accounts: %w", len(accountIDs), err)
 	}
 	var accountID string
-	var since *time.Time
+	var confirmedAt *time.Time
 	var left int
-	if _, err := pgx.ForEachRow(rows, []any{&accountID, &since, &left}, func() error {
-		f := Factors{HasTOTP: since != nil, RecoveryCodesLeft: left}
-		if since != nil {
-			f.TOTPSince = *since
+	if _, err := pgx.ForEachRow(rows, []any{&accountID, &confirmedAt, &left}, func() error {
+		f := Factors{HasTOTP: confirmedAt != nil, RecoveryCodesLeft: left}
+		if confirmedAt != nil {
+			f.TOTPSince = *confirmedAt
 		}
 		found[accountID] = f
 		return nil

@@ -160,11 +160,11 @@ func checkLastOperator(ctx context.Context, tx pg.Tx, p Person) error {
 	if err != nil {
 		return fmt.Errorf("look for the operators: %w", err)
 	}
-	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	operators, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return fmt.Errorf("look for the operators: %w", err)
 	}
-	if len(all) == 1 && all[0] == p.ID {
+	if len(operators) == 1 && operators[0] == p.ID {
 		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"%s is the only operator who can sign in.", p.Email).WithAdvice("Invite another operator first.")
 	}

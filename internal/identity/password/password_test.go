@@ -105,11 +105,11 @@ func TestFewHashesAreComputedAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		wg.Go(func() {
-			if _, err := h.Hash(t.Context(), seal.NewSecret("waits a second")); err != nil {
+			if _, err := h.Hash(t.Context(), seal.NewSecret("waits for its turn")); err != nil {
 				t.Errorf("got %v, want its turn", err)
 			}
 		})
-		time.Sleep(time.Second)
+		synctest.Wait() // until it waits for its turn
 		<-h.slots
 		wg.Wait()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -346,12 +346,12 @@ func ListLive(ctx context.Context, tx pg.Tx, accountIDs ...string) ([]Session, e
 	if err != nil {
 		return nil, fmt.Errorf("list the sessions of %d accounts: %w", len(accountIDs), err)
 	}
-	all, err := pgx.CollectRows(rows, scanSession)
+	found, err := pgx.CollectRows(rows, scanSession)
 	if err != nil {
 		return nil, fmt.Errorf("list the sessions of %d accounts: %w", len(accountIDs), err)
 	}
 	var live []Session
-	for _, s := range all {
+	for _, s := range found {
 		if !s.isOver(tx.Now) {
 			s.tokenHash = nil
 			live = append(live, s)

@@ -238,11 +238,11 @@ func (s *Service) onlyMember(ctx context.Context, tx pg.Tx, a account.Account) (
 	if s.conf.Side != account.MemberSide {
 		return "", nil
 	}
-	all, err := member.ListByAccount(ctx, tx, a.ID)
-	if err != nil || len(all) != 1 {
+	people, err := member.ListByAccount(ctx, tx, a.ID)
+	if err != nil || len(people) != 1 {
 		return "", err
 	}
-	p, err := member.LockChosen(ctx, tx, a.ID, all[0].OrgID)
+	p, err := member.LockChosen(ctx, tx, a.ID, people[0].OrgID)
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return "", nil // the access ended a moment ago
 	}
@@ -357,12 +357,12 @@ type Membership struct {
 }
 
 // ListOrganizations returns the account's persons with access, by name of the organization.
-func (s *Service) ListOrganizations(ctx context.Context, sess session.Session) (all []Membership, err error) {
+func (s *Service) ListOrganizations(ctx context.Context, sess session.Session) (memberships []Membership, err error) {
 	if !sess.IsOpen() {
 		return nil, session.Refusal()
 	}
 	err = s.conf.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		all = nil
+		memberships = nil
 		people, err := member.ListByAccount(ctx, tx, sess.Account.ID)
 		if err != nil {
 			return err
@@ -373,11 +373,11 @@ func (s *Service) ListOrganizations(ctx context.Context, sess session.Session) (
 				p.OrgID).Scan(&m.OrgName); err != nil {
 				return fmt.Errorf("read the name of %s: %w", p.OrgID, err)
 			}
-			all = append(all, m)
+			memberships = append(memberships, m)
 		}
 		return nil
 	})
-	return all, err
+	return memberships, err
 }
 
 // ChooseOrganization makes the session act in an organization of the account, with a new token. A
@@ -497,15 +497,15 @@ func (s *Service) ConfirmAct(
 }
 
 // ListSessions returns the live sessions of the account, latest first.
-func (s *Service) ListSessions(ctx context.Context, sess session.Session) (all []session.Session, err error) {
+func (s *Service) ListSessions(ctx context.Context, sess session.Session) (live []session.Session, err error) {
 	if !sess.IsOpen() {
 		return nil, session.Refusal()
 	}
 	err = s.conf.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = session.ListLive(ctx, tx, sess.Account.ID)
+		live, err = session.ListLive(ctx, tx, sess.Account.ID)
 		return err
 	})
-	return all, err
+	return live, err
 }
 
 // EndSession ends one session of the account. Error: NOT_FOUND.
@@ -550,10 +550,10 @@ func (s *Service) EndOtherSessions(ctx context.Context, sess session.Session) (e
 }
 
 // ListOperators returns all operators, those whose access has ended included.
-func (s *Service) ListOperators(ctx context.Context) (all []operator.Person, err error) {
+func (s *Service) ListOperators(ctx context.Context) (people []operator.Person, err error) {
 	err = s.conf.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		all, err = operator.ListPeople(ctx, tx)
+		people, err = operator.ListPeople(ctx, tx)
 		return err
 	})
-	return all, err
+	return people, err
 }

@@ -173,13 +173,15 @@ func (s *Service) Prune(ctx context.Context) error {
 			time time.Time
 		}{
 			{`DELETE FROM device_links WHERE expires_at <= $1`, tx.Now},
-			{`DELETE FROM passkey_challenges WHERE expires_at <= $1`, tx.Now},
 			{`DELETE FROM known_devices WHERE last_used_at <= $1`, tx.Now.Add(-DeviceLasts)},
 			{`DELETE FROM sign_in_failures WHERE window_at <= $1`, tx.Now.Add(-accountWindow)},
 		} {
 			if _, err := tx.Exec(ctx, row.sql, row.time); err != nil {
 				return fmt.Errorf("prune sign-in: %w", err)
 			}
+		}
+		if err := account.PruneChallenges(ctx, tx); err != nil {
+			return err
 		}
 		return session.Prune(ctx, tx)
 	})
@@ -224,10 +226,10 @@ func sudoNeeded() error {
 		WithDetail(detailKey, "SUDO")
 }
 
-func restricted(until time.Time) error {
+func restricted(endsAt time.Time) error {
 	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten,
 		"A recovery code was used. Acts of money and security are possible again at %s.",
-		until.Format(time.RFC3339)).WithDetail(detailKey, "RESTRICTED")
+		endsAt.Format(time.RFC3339)).WithDetail(detailKey, "RESTRICTED")
 }
 
 func roleMissing(reason string, args ...any) error {

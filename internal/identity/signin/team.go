@@ -162,15 +162,15 @@ func (s *Service) ListTeam(ctx context.Context, sess session.Session) (team []Te
 		}
 		for _, p := range people {
 			m := TeamMember{Member: p, Factors: factors[p.AccountID], InvitedUntil: invited[p.ID]}
-			for _, own := range sessions {
-				if own.Member.ID != p.ID {
+			for _, live := range sessions {
+				if live.Member.ID != p.ID {
 					continue // of another organization, about which this one knows nothing
 				}
-				if own.LastSeenAt.After(m.LastSeenAt) {
-					m.LastSeenAt = own.LastSeenAt
+				if live.LastSeenAt.After(m.LastSeenAt) {
+					m.LastSeenAt = live.LastSeenAt
 				}
 				if sess.Member.MayGrant() {
-					m.Sessions = append(m.Sessions, own)
+					m.Sessions = append(m.Sessions, live)
 				}
 			}
 			team = append(team, m)

@@ -86,13 +86,13 @@ func (s *Service) budgetOf(kind string, limit int, window time.Duration, parts .
 // has an account or not.
 func (s *Service) budgets(c Client, email string) []budget {
 	l, network := s.conf.Limits, networkOf(c.Addr).String()
-	all := []budget{
+	charged := []budget{
 		s.budgetOf("account and network", l.AccountNetwork, l.Window, email, network),
 		s.budgetOf("network", l.Network, l.Window, network),
 		s.budgetOf("account", l.Account, accountWindow, email),
 	}
-	slices.SortFunc(all, func(a, b budget) int { return bytes.Compare(a.key, b.key) })
-	return all
+	slices.SortFunc(charged, func(a, b budget) int { return bytes.Compare(a.key, b.key) })
+	return charged
 }
 
 var errOverBudget = errors.New("the budget of failures is used up")
@@ -121,11 +121,11 @@ func (s *Service) chargeWrongCode(ctx context.Context, tx pg.Tx, c Client, email
 	if err != nil || isCharged {
 		return err
 	}
-	all := s.budgets(c, email)
-	for i := range all {
-		all[i].limit = unlimited
+	charged := s.budgets(c, email)
+	for i := range charged {
+		charged[i].limit = unlimited
 	}
-	return chargeBudgets(ctx, tx, all)
+	return chargeBudgets(ctx, tx, charged)
 }
 
 func (s *Service) chargeDevice(ctx context.Context, tx pg.Tx, c Client, email string, limit int) (bool, error) {
@@ -146,10 +146,10 @@ func (s *Service) chargeDevice(ctx context.Context, tx pg.Tx, c Client, email st
 }
 
 // chargeBudgets counts one failure in each budget, or in none if one of them is used up.
-func chargeBudgets(ctx context.Context, tx pg.Tx, all []budget) error {
-	keys, starts := make([][]byte, len(all)), make([]time.Time, len(all))
+func chargeBudgets(ctx context.Context, tx pg.Tx, budgets []budget) error {
+	keys, starts := make([][]byte, len(budgets)), make([]time.Time, len(budgets))
 	limits := map[string]int{}
-	for i, b := range all {
+	for i, b := range budgets {
 		keys[i], starts[i], limits[string(b.key)] = b.key, tx.Now.Add(-b.window), b.limit
 	}
 	rows, err := tx.Query(ctx, `
@@ -327,9 +327,9 @@ func (s *Service) record(ctx context.Context, tx pg.Tx, a account.Account, actio
 	})
 }
 
-func (s *Service) mail(ctx context.Context, tx pg.Tx, to, subject, text string) error {
+func (s *Service) mail(ctx context.Context, tx pg.Tx, recipient, subject, text string) error {
 	if err := s.conf.Mailer.Queue(ctx, tx, Message{
-		To: to, Subject: s.conf.Issuer + ": " + subject,
+		To: recipient, Subject: s.conf.Issuer + ": " + subject,
 		Text: text,
 	}); err != nil {
 		return fmt.Errorf("queue the mail %q: %w", subject, err)

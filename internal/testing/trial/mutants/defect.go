@@ -226,7 +226,8 @@ func (d defect) plantInMigrations(root string, files map[string]string) error {
 			if countOccurrences("\n"+text[start:end], "\n"+e.old) != 1 {
 				continue
 			}
-			files[name] = text[:start] + strings.Replace("\n"+text[start:end], "\n"+e.old, "\n"+e.new, 1)[1:] + text[end:]
+			section := strings.Replace("\n"+text[start:end], "\n"+e.old, "\n"+e.new, 1)[1:]
+			files[name] = text[:start] + section + text[end:]
 			isPlanted = true
 			break
 		}
@@ -245,8 +246,8 @@ func findSection(text, base string) (start, end int) {
 		return len(text), len(text)
 	}
 	start += len(head)
-	if next := strings.Index(text[start:], "\n---- "); next >= 0 {
-		return start, start + next + 1
+	if length := strings.Index(text[start:], "\n---- "); length >= 0 {
+		return start, start + length + 1
 	}
 	return start, len(text)
 }
