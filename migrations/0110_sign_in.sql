@@ -178,8 +178,7 @@ ALTER TABLE people VALIDATE CONSTRAINT people_account;
 CREATE TABLE invitations (
     invitation_id text COLLATE "C" PRIMARY KEY,
     hash          bytea NOT NULL,
-    org_id        text, -- with member_id: of a member
-    member_id     text,
+    member_id     text, -- of one organization, by its row
     operator_id   text,
     created_at    timestamptz NOT NULL,
     expires_at    timestamptz NOT NULL,
@@ -187,11 +186,9 @@ CREATE TABLE invitations (
     end_reason    text,
     CONSTRAINT invitations_hash_unique UNIQUE (hash),
     CONSTRAINT invitations_sha256 CHECK (length(hash) = 32),
-    CONSTRAINT invitations_org FOREIGN KEY (org_id) REFERENCES organizations,
     CONSTRAINT invitations_member FOREIGN KEY (member_id) REFERENCES people,
     CONSTRAINT invitations_operator FOREIGN KEY (operator_id) REFERENCES operators,
-    CONSTRAINT invitations_of_one CHECK (
-        num_nonnulls(member_id, operator_id) = 1 AND (member_id IS NULL) = (org_id IS NULL)),
+    CONSTRAINT invitations_of_one CHECK (num_nonnulls(member_id, operator_id) = 1),
     CONSTRAINT invitations_expire CHECK (expires_at > created_at),
     CONSTRAINT invitations_ended CHECK (
         (ended_at IS NULL) = (end_reason IS NULL) AND end_reason IN ('ACCEPTED', 'REPLACED', 'REVOKED')
@@ -201,13 +198,13 @@ CREATE UNIQUE INDEX invitations_one_of_member ON invitations (member_id) WHERE e
 CREATE UNIQUE INDEX invitations_one_of_operator ON invitations (operator_id) WHERE ended_at IS NULL;
 SELECT coffer_shared('invitations', '', 'SELECT, INSERT, UPDATE (ended_at, end_reason)');
 SELECT coffer_hide('invitations',
-    'invitation_id, org_id, member_id, operator_id, created_at, expires_at, ended_at, end_reason');
+    'invitation_id, member_id, operator_id, created_at, expires_at, ended_at, end_reason');
 -- An invitation is accepted, replaced or revoked once. Rule SIGN-7.
 CREATE TRIGGER invitations_written_once BEFORE UPDATE ON invitations FOR EACH ROW
     WHEN (OLD.ended_at IS NOT NULL
-        OR (NEW.invitation_id, NEW.hash, NEW.org_id, NEW.member_id, NEW.operator_id, NEW.created_at, NEW.expires_at)
+        OR (NEW.invitation_id, NEW.hash, NEW.member_id, NEW.operator_id, NEW.created_at, NEW.expires_at)
             IS DISTINCT FROM
-            (OLD.invitation_id, OLD.hash, OLD.org_id, OLD.member_id, OLD.operator_id, OLD.created_at, OLD.expires_at))
+            (OLD.invitation_id, OLD.hash, OLD.member_id, OLD.operator_id, OLD.created_at, OLD.expires_at))
     EXECUTE FUNCTION refuse_row_change();
 
 -- A session of a browser. The table has the SHA-256 of the token in its cookie.

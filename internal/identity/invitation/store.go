@@ -52,9 +52,9 @@ func create(ctx context.Context, tx pg.Tx, i Invitation) (Invitation, seal.Secre
 		return Invitation{}, seal.Secret{}, err
 	}
 	if _, err := tx.Exec(ctx, `
-		INSERT INTO invitations (invitation_id, hash, org_id, member_id, operator_id, created_at, expires_at)
-		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), nullif($5, ''), $6, $7)`,
-		i.ID, hash, i.OrgID, i.MemberID, i.OperatorID, i.CreatedAt, i.ExpiresAt); err != nil {
+		INSERT INTO invitations (invitation_id, hash, member_id, operator_id, created_at, expires_at)
+		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), $5, $6)`,
+		i.ID, hash, i.MemberID, i.OperatorID, i.CreatedAt, i.ExpiresAt); err != nil {
 		return Invitation{}, seal.Secret{}, fmt.Errorf("make an invitation: %w", err)
 	}
 	return i, token, nil
@@ -76,7 +76,8 @@ func End(ctx context.Context, tx pg.Tx, i Invitation, reason string) (hasEnded b
 // ListOpen returns until when the persons of an organization have open invitations, by member id.
 func ListOpen(ctx context.Context, tx pg.Tx, org string) (map[string]time.Time, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT member_id, expires_at FROM invitations WHERE org_id = $1 AND ended_at IS NULL AND expires_at > $2`,
+		SELECT i.member_id, i.expires_at FROM invitations i JOIN people p ON p.user_id = i.member_id
+		WHERE p.org_id = $1 AND i.ended_at IS NULL AND i.expires_at > $2`,
 		org, tx.Now)
 	if err != nil {
 		return nil, fmt.Errorf("list the invitations of %s: %w", org, err)
@@ -99,13 +100,13 @@ func Find(ctx context.Context, tx pg.Tx, side account.Side, token seal.Secret) (
 	var i Invitation
 	var roles []string
 	err := tx.QueryRow(ctx, `
-		SELECT i.invitation_id, coalesce(p.email, o.email), coalesce(p.name, o.name), coalesce(i.org_id, ''),
+		SELECT i.invitation_id, coalesce(p.email, o.email), coalesce(p.name, o.name), coalesce(p.org_id, ''),
 			coalesce(g.name, ''), coalesce(i.member_id, ''), coalesce(i.operator_id, ''), coalesce(p.roles, o.roles),
 			i.created_at, i.expires_at,
 			EXISTS (SELECT FROM accounts a WHERE a.side = $2 AND a.email = coalesce(p.email, o.email))
 		FROM invitations i
 		LEFT JOIN people p ON p.user_id = i.member_id
-		LEFT JOIN organizations g ON g.org_id = i.org_id
+		LEFT JOIN organizations g ON g.org_id = p.org_id
 		LEFT JOIN operators o ON o.operator_id = i.operator_id
 		WHERE i.hash = $1 AND i.ended_at IS NULL AND i.expires_at > $3
 			AND (i.operator_id IS NOT NULL) = ($2 = 'OPERATOR')`,

@@ -167,6 +167,9 @@ func (s *Service) Authenticate(ctx context.Context, token seal.Secret) (session.
 // Prune deletes rows that nothing needs any more: failures, challenges and links that are over, and
 // sessions that ended 90 days ago. A loop calls it every hour.
 func (s *Service) Prune(ctx context.Context) error {
+	if err := s.conf.DB.InSystem(ctx, account.PruneChallenges); err != nil {
+		return err
+	}
 	return s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		for _, row := range []struct {
 			sql  string
@@ -179,9 +182,6 @@ func (s *Service) Prune(ctx context.Context) error {
 			if _, err := tx.Exec(ctx, row.sql, row.time); err != nil {
 				return fmt.Errorf("prune sign-in: %w", err)
 			}
-		}
-		if err := account.PruneChallenges(ctx, tx); err != nil {
-			return err
 		}
 		return session.Prune(ctx, tx)
 	})
