@@ -90,6 +90,7 @@ var allowedWords = []allowedWord{
 	{"rest", "", "rest", "the remainder of a text or a list"},
 	{"rest", "internal/testing/trial/soak", "restartAtRest", "a restart while the service is idle"},
 	{"site", "internal/testing/trial/crashes", "", "a chain on which a failpoint is played"},
+	{"site", "internal/identity/signin", "", "the RP id of WebAuthn, a registrable domain"},
 	{"want", "", "want", "what a check compares with, beside got"},
 	{"want", "internal/chain/chaintest", "wantRefused", "a helper of tests"},
 	{"want", "internal/signer/signertest", "wantRefusal", "a helper of tests"},
