@@ -34,6 +34,7 @@ var unaudited = map[string]string{
 		"it",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
+	"mails.status":                  "a mail tells of a change that the log has; no right hangs on its arrival",
 	"sessions.state":                "told by session.opened; a right that ends by itself within 12 hours",
 	"organization_settings":         "I-40-settings",
 	"dispatch_slots.released_at":    "its order, by I-06-gas",

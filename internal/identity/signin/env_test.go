@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -63,10 +64,10 @@ func (c *clock) advance(d time.Duration) {
 // mailbox is a Mailer. A transaction that runs twice leaves its mails twice, so tests look at the last.
 type mailbox struct {
 	mu   sync.Mutex
-	sent []signin.Message
+	sent []mail.Message
 }
 
-func (m *mailbox) Queue(_ context.Context, _ pg.Tx, message signin.Message) error {
+func (m *mailbox) Queue(_ context.Context, _ pg.Tx, message mail.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sent = append(m.sent, message)
@@ -79,7 +80,7 @@ func (m *mailbox) count() int {
 	return len(m.sent)
 }
 
-func (m *mailbox) last(t *testing.T) signin.Message {
+func (m *mailbox) last(t *testing.T) mail.Message {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()

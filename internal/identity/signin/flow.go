@@ -163,7 +163,7 @@ func (s *Service) withFactor(
 			return err
 		}
 		if hasEnded {
-			if err := s.mail(ctx, tx, sess.Account.Email, "Wrong codes", fmt.Sprintf(
+			if err := s.mail(ctx, tx, "WRONG_CODES", sess.Account.Email, "Wrong codes", fmt.Sprintf(
 				"A browser has shown the right password or session of your account and %d wrong codes after it. "+
 					"Its session has ended.\n\nIf it was not you, change your password.\n\nBrowser: %s\nAddress: %s\n",
 				s.conf.Limits.Codes, sess.Device, c.Addr)); err != nil {
@@ -275,7 +275,7 @@ func (s *Service) UseRecoveryCode(
 		if err != nil {
 			return err
 		}
-		if err := s.mail(ctx, tx, sess.Account.Email, "A recovery code was used", fmt.Sprintf(
+		if err := s.mail(ctx, tx, "RECOVERY_CODE_USED", sess.Account.Email, "A recovery code was used", fmt.Sprintf(
 			"A recovery code of your account was used to sign in. Your other sessions have ended, and acts of "+
 				"money and security are refused until %s.\n\nIf it was not you, ask an owner of your organization, "+
 				"or your operator, to end your access at once.\n\nBrowser: %s\nAddress: %s\n",

@@ -21,16 +21,14 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
-// Message is a mail that the outbox sends.
-type Message struct{ To, Subject, Text string }
-
 // Mailer puts a mail into the outbox, in the transaction of the change that it tells about.
 type Mailer interface {
-	Queue(ctx context.Context, tx pg.Tx, m Message) error
+	Queue(ctx context.Context, tx pg.Tx, m mail.Message) error
 }
 
 // Config is what a Service is built from. There is one Service for each side: the two have separate

@@ -242,7 +242,7 @@ func (s *Service) mailInvitation(ctx context.Context, tx pg.Tx, sess session.Ses
 	if err != nil {
 		return err
 	}
-	if err := s.mail(ctx, tx, p.Email, "Invitation to "+sess.OrgName, s.invitationText(
+	if err := s.mail(ctx, tx, "INVITATION", p.Email, "Invitation", s.invitationText(
 		fmt.Sprintf("%s (%s) invites you to %s.", sess.Member.Name, sess.Account.Email, sess.OrgName), token,
 	)); err != nil {
 		return err
@@ -425,7 +425,7 @@ func (s *Service) InviteOperator(
 			return err
 		}
 		if mailed {
-			if err := s.mail(ctx, tx, p.Email, "Invitation", s.invitationText(
+			if err := s.mail(ctx, tx, "INVITATION", p.Email, "Invitation", s.invitationText(
 				"You are invited as an operator of this installation.", token)); err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/account"
+	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -270,7 +271,7 @@ func (s *Service) SendDeviceLink(ctx context.Context, c Client, email string) er
 		if err := chargeBudgets(ctx, tx, []budget{links}); err != nil || !exists || tag.RowsAffected() == 0 {
 			return err
 		}
-		if err := s.mail(ctx, tx, a.Email, "Confirm a device", fmt.Sprintf(
+		if err := s.mail(ctx, tx, "DEVICE_LINK", a.Email, "Confirm a device", fmt.Sprintf(
 			"A sign-in with your e-mail needs to be confirmed, because too many have failed before it.\n\n"+
 				"If it was you, open this link within 30 minutes, on the device with which you want to sign in:"+
 				"\n\n%s\n\n"+
@@ -327,10 +328,9 @@ func (s *Service) record(ctx context.Context, tx pg.Tx, a account.Account, actio
 	})
 }
 
-func (s *Service) mail(ctx context.Context, tx pg.Tx, recipient, subject, text string) error {
-	if err := s.conf.Mailer.Queue(ctx, tx, Message{
-		To: recipient, Subject: s.conf.Issuer + ": " + subject,
-		Text: text,
+func (s *Service) mail(ctx context.Context, tx pg.Tx, kind, recipient, subject, text string) error {
+	if err := s.conf.Mailer.Queue(ctx, tx, mail.Message{
+		Kind: kind, To: recipient, Subject: s.conf.Issuer + ": " + subject, Text: text,
 	}); err != nil {
 		return fmt.Errorf("queue the mail %q: %w", subject, err)
 	}
