@@ -37,7 +37,7 @@ func TestEveryTableHasAPlaceInTheLockOrder(t *testing.T) {
 }
 
 // Functions that only migrations call build statements from texts.
-var calledByMigrations = []string{"coffer_tenant", "coffer_shared"}
+var calledByMigrations = []string{"coffer_tenant", "coffer_shared", "coffer_hide"}
 
 func TestEveryFunctionOfTheSchemaIsUnderstood(t *testing.T) {
 	t.Parallel()
