@@ -102,13 +102,16 @@ type Permission struct {
 // who names a key file, or to a member.
 func (p Permission) AtTerminal() bool { return p.Terminal || p.Operator || len(p.Roles) > 0 }
 
+// everyone is every role: each person of an organization sees its balances and payments.
+var everyone = []Role{Owner, Admin, Approver, Finance, Developer, Viewer}
+
 // deciders are the roles that decide about payments and deposits that wait for a person.
 var deciders = []Role{Owner, Admin, Approver}
 
 // permissions is the whole table. The scope, the role or the operator's key is only the first
 // condition: settings, approvals and the state of the thing decide further.
 var permissions = map[Action]Permission{
-	ReadOrganization:     {Key: ScopeRead, Rules: []string{"KEY-2", "AUTH-2"}},
+	ReadOrganization:     {Key: ScopeRead, Roles: everyone, Rules: []string{"KEY-2", "AUTH-2"}},
 	CreateDepositAddress: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	QuoteWithdrawal:      {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	RequestWithdrawal:    {Key: ScopeFull, Rules: []string{"KEY-2"}},

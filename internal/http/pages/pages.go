@@ -30,8 +30,9 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
-	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // requestTimeout is how long a request may take. A user who leaves does not stop it.
@@ -46,9 +47,9 @@ type Access int
 
 // Who may open a page.
 const (
-	Members  Access = iota // a signed-in person whose roles allow the action of the page
-	SignedIn               // every signed-in person
-	Everyone               // also a visitor without a session
+	Members  Access = iota // a person whose roles allow the action of the page
+	SignedIn               // every person with an open session
+	Everyone               // also a visitor without a session, or one whose sign-in is not complete
 )
 
 // Page is one line of the table of pages.
@@ -99,13 +100,6 @@ type Field struct {
 	Missing  string
 }
 
-// Visitor is a signed-in person with the session.
-type Visitor struct {
-	member.Member
-	OrgName   string
-	SessionID string
-}
-
 // Surface is a set of pages under one prefix.
 type Surface struct {
 	Name   string // that users see
@@ -115,11 +109,15 @@ type Surface struct {
 	// Paths of pages that the kit links.
 	SignInPath, SecurityPath, SignOutPath string
 
-	// FindVisitor finds the person of a session token; nil if the session is unknown or has ended.
-	FindVisitor func(ctx context.Context, token string, r *http.Request) (*Visitor, error)
-	// VerifyFactor checks the second factor of an act and uses it up. Error: a fault for a factor that
-	// does not count.
-	VerifyFactor func(r *Request, code string) error
+	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for an open
+	// session.
+	ContinuePath func(session.Session) string
+	// FindSession finds the session of a token. Error: the fault UNAUTHORIZED for a session that is unknown
+	// or has ended.
+	FindSession func(ctx context.Context, token seal.Secret) (session.Session, error)
+	// ConfirmAct checks the second factor of an act and uses it up. Error: the fault UNAUTHORIZED for a
+	// factor that does not count.
+	ConfirmAct func(r *Request, act Act, code seal.Secret) error
 }
 
 // Config is what the handler of a surface depends on. Every field is required unless its comment says
@@ -200,20 +198,20 @@ func (s *server) routePath(p Page) string {
 	return strings.TrimSuffix(s.surface.Prefix+p.Path, "/")
 }
 
-// isAllowed reports whether a visitor may take an action.
-func isAllowed(v *Visitor, action identity.Action) bool {
-	return action == "" || v != nil && v.IsAllowed(action)
+// isAllowed reports whether the person of a session may take an action.
+func isAllowed(found *session.Session, action identity.Action) bool {
+	return action == "" || found != nil && found.IsOpen() && found.Member.IsAllowed(action)
 }
 
-// menuFor returns the menu of a visitor: the pages that the visitor may open.
-func (s *server) menuFor(v *Visitor, current Page) (menu []ui.MenuGroup) {
-	if v == nil {
+// menuFor returns the menu of a session: the pages that its person may open.
+func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGroup) {
+	if found == nil || !found.IsOpen() {
 		return nil
 	}
 	for _, name := range s.surface.Groups {
 		group := ui.MenuGroup{Name: name}
 		for _, p := range s.surface.Pages {
-			if p.Group != name || p.Icon == "" || p.Access == Members && !isAllowed(v, p.Action) {
+			if p.Group != name || p.Icon == "" || p.Access == Members && !isAllowed(found, p.Action) {
 				continue
 			}
 			group.Entries = append(group.Entries, ui.MenuEntry{

@@ -12,13 +12,14 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 )
 
 // Request is a request for a page or an act that passed the checks of the kit.
 type Request struct {
 	*http.Request
-	Visitor *Visitor // nil only where everyone has access
+	Session *session.Session // nil without one; only where everyone has access
 	Query   kernel.Query
 	Values  map[string]string // the fields of an act, without the second factor
 	Form    ui.Form           // the state of a refused form
@@ -53,7 +54,7 @@ func (r *Request) Path(parts ...string) string {
 func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientAddr(r.Request) }
 
 // IsAllowed reports whether the visitor may take an action.
-func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Visitor, action) }
+func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Session, action) }
 
 // Moment returns a time for a component.
 func (r *Request) Moment(at time.Time) ui.Moment { return ui.Moment{At: at, Now: r.Now} }
@@ -81,7 +82,7 @@ func (r *Request) ReadPage() (pagination.Page, error) {
 }
 
 func (r *Request) cursorScope() []string {
-	scope := []string{r.Visitor.OrgID, "page " + r.page.Path}
+	scope := []string{r.Session.OrgID, "page " + r.page.Path}
 	for _, name := range kernel.SortedKeys(r.Query) {
 		if name != CursorParameter.Name {
 			scope = append(scope, name, r.Query[name])

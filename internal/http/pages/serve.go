@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // csvSuffix makes the path of a page that of its table.
@@ -103,20 +104,26 @@ func (s *server) newRequest(w http.ResponseWriter, r *http.Request, p Page) *Req
 // fails.
 func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 	req := s.newRequest(w, r, p)
-	if p.Access != Everyone {
-		if token := readCookie(r, SessionCookie); token != "" {
-			found, err := s.surface.FindVisitor(r.Context(), token, r)
-			if err != nil {
-				s.refuse(w, req, err)
-				return nil
-			}
-			req.Visitor = found
-		}
-		if req.Visitor == nil {
-			s.leadToSignIn(w, req)
+	if token := readCookie(r, SessionCookie); token != "" {
+		found, err := s.surface.FindSession(r.Context(), seal.NewSecret(token))
+		if err != nil && !fault.HasCode(err, fault.CodeUnauthorized) {
+			s.refuse(w, req, err)
 			return nil
 		}
-		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.Visitor.OrgID, turnMax))
+		if err == nil {
+			req.Session = &found
+		}
+	}
+	if p.Access != Everyone {
+		switch {
+		case req.Session == nil:
+			s.leadToSignIn(w, req, s.surface.SignInPath)
+			return nil
+		case !req.Session.IsOpen():
+			s.leadToSignIn(w, req, s.surface.ContinuePath(*req.Session))
+			return nil
+		}
+		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.Session.OrgID, turnMax))
 	}
 	if p.Access == Members && !req.IsAllowed(p.Action) {
 		s.refuse(w, req, newRoleMissing(p.Action))
@@ -140,15 +147,12 @@ func newRoleMissing(action identity.Action) *fault.Fault {
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
 // form is shown again, and its form is not sent.
-func (s *server) leadToSignIn(w http.ResponseWriter, r *Request) {
-	if readCookie(r.Request, SessionCookie) != "" {
-		r.ClearCookie(SessionCookie)
-	}
+func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, to string) {
 	path := r.URL.RequestURI()
 	if !isRead(r.Method) {
 		path = path[:strings.LastIndexByte(path, '/')]
 	}
-	http.Redirect(w, r.Request, s.surface.SignInPath+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
+	http.Redirect(w, r.Request, to+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
 		http.StatusSeeOther)
 }
 
@@ -187,11 +191,12 @@ func RedirectTo(path string) templ.Component { return redirection(path) }
 func (s *server) render(w http.ResponseWriter, r *Request, status int, title string, main templ.Component) {
 	frame := ui.Frame{
 		Product: s.surface.Name, Title: title, Prefix: s.surface.Prefix, Assets: s.assets.paths,
-		Menu: s.menuFor(r.Visitor, r.page), Main: main,
+		Menu: s.menuFor(r.Session, r.page), Main: main,
 	}
-	if v := r.Visitor; v != nil {
+	if found := r.Session; found != nil && found.IsOpen() && r.page.Access != Everyone {
 		frame.Person = &ui.Person{
-			Name: v.Name, Email: v.Email, OrgName: v.OrgName, Roles: RoleNames(v.Roles),
+			Name: found.Member.Name, Email: found.Member.Email, OrgName: found.OrgName,
+			Roles:        RoleNames(found.Member.Roles),
 			SecurityPath: s.surface.SecurityPath, SignOutPath: s.surface.SignOutPath,
 		}
 	}
@@ -214,7 +219,7 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 		if req == nil {
 			return
 		}
-		release, err := s.tables.Acquire(req.Visitor.OrgID)
+		release, err := s.tables.Acquire(req.Session.OrgID)
 		if err != nil {
 			s.refuse(w, req, err)
 			return
@@ -263,8 +268,8 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			s.refuse(w, req, err)
 			return
 		}
-		if req.Visitor != nil {
-			defer s.queues.enter(req.Visitor.SessionID)()
+		if req.Session != nil {
+			defer s.queues.enter(req.Session.ID)()
 		}
 		path, err := s.runAct(req, act, code)
 		if err == nil {
@@ -300,7 +305,7 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 		return "", errFields
 	}
 	if act.StepUp == ActStepUp {
-		if err := s.surface.VerifyFactor(r, code); err != nil {
+		if err := s.surface.ConfirmAct(r, act, seal.NewSecret(code)); err != nil {
 			return "", err
 		}
 	}

@@ -44,7 +44,7 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Look at the present state"
 	case r.page.Access == Everyone && r.page.Load != nil:
 		refusal.LinkPath, refusal.LinkText = s.surface.SignInPath, "Go to sign-in"
-	case isRead(r.Method) && status >= http.StatusBadRequest && r.Visitor != nil:
+	case isRead(r.Method) && status >= http.StatusBadRequest && r.Session != nil:
 		refusal.LinkPath, refusal.LinkText = s.surface.Prefix, "Go to the first page"
 	case !isRead(r.Method):
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Back to the page"
