@@ -66,9 +66,12 @@ func (d *dashboard) surface() pages.Surface {
 	return pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Account"},
 		SignInPath: Prefix + "/sign-in", SecurityPath: Prefix + "/security", SignOutPath: Prefix + "/security/sign-out",
-		FindSession: d.conf.SignIn.Authenticate, ConfirmAct: d.confirmAct,
+		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, ConfirmAct: d.confirmAct,
 		Pages: []pages.Page{
-			d.approvalsPage(), d.reviewPage(),
+			d.homePage(),
+			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.securityPage(), d.recoveryCodesPage(),
+			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(), d.invitationPage(),
 		},
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -174,7 +176,7 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 	view.About = aboutWithdrawal(r, review, decisions, names)
 	for _, decision := range slices.Backward(decisions) {
 		if len(decision.Gates) > 0 {
-			view.Gates = newGateRows(decision.Gates)
+			view.Gates = newGateRows(w.Mint, decision.Gates)
 			break
 		}
 	}
@@ -351,21 +353,36 @@ func aboutWithdrawal(
 	return facts
 }
 
-func newGateRows(steps []withdrawal.Step) (rows []gateRow) {
+func newGateRows(m mint.Mint, steps []withdrawal.Step) (rows []gateRow) {
 	for _, step := range steps {
 		row := gateRow{Name: gateText(step.Gate), Result: resultChip(step.Result)}
 		for _, name := range kernel.SortedKeys(step.Inputs) {
-			row.Inputs = append(row.Inputs, ui.Fact{Name: inputName(name), Value: ui.Foreign(step.Inputs[name])})
+			row.Inputs = append(row.Inputs, ui.Fact{
+				Name: inputName(name), Value: inputValue(m, name, step.Inputs[name]),
+			})
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
+// tokenInputs are the inputs of rules that are amounts of the token.
+var tokenInputs = []string{"available", "liquid", "minimum", "rentMax", "failureMax"}
+
+// inputValue shows an input of a rule. An amount of the token has its unit.
+func inputValue(m mint.Mint, name, text string) templ.Component {
+	if slices.Contains(tokenInputs, name) {
+		if amount, err := money.Parse(text); err == nil {
+			return ui.Amount(amount.Decimal(m.Decimals), m.Symbol)
+		}
+	}
+	return ui.Foreign(text)
+}
+
 // client describes the browser of a request.
 func client(r *pages.Request) signin.Client {
 	return signin.Client{
-		Addr: r.ClientAddr(), UserAgent: r.UserAgent(),
+		Addr: r.ClientAddr(), UserAgent: r.UserAgent(), Device: seal.NewSecret(r.ReadCookie(deviceCookie)),
 	}
 }
 

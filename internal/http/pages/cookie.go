@@ -39,5 +39,6 @@ func readCookie(r *http.Request, name string) string {
 	return found[0].Value
 }
 
-// ClearBrowser has the browser forget everything that it stored of the pages.
-func (r *Request) ClearBrowser() { r.answer.Set("Clear-Site-Data", `"cache", "cookies", "storage"`) }
+// ClearBrowser has the browser forget what it stored of the pages, except cookies: the one that makes it a
+// known device stays.
+func (r *Request) ClearBrowser() { r.answer.Set("Clear-Site-Data", `"cache", "storage"`) }

@@ -54,6 +54,8 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code stri
 	for _, f := range fields {
 		given := values[f.Name]
 		switch {
+		case len(given) == 0 && f.Checkbox:
+			given = []string{""} // A browser sends a box only if it is ticked.
 		case len(given) == 0:
 			return "", newStrangeForm("It lacks the field %q.", f.Name)
 		case len(given) > 1:

@@ -87,7 +87,8 @@ type Act struct {
 	// FindDone returns the path of the page that shows what was decided, and "" while nothing is. It is
 	// asked before the second factor and after a refusal. It may be nil.
 	FindDone func(*Request) (path string, err error)
-	// Do carries out the act and returns the path of the page that shows the result.
+	// Do carries out the act and returns the path of the page that shows the result. An act whose result
+	// is shown once calls Request.ShowOnce in place of that.
 	Do func(*Request) (path string, err error)
 }
 
@@ -97,6 +98,7 @@ type Field struct {
 	BytesMax int
 	Optional bool // it may be empty
 	Secret   bool // it never comes back to the browser
+	Checkbox bool // a browser leaves it out while it is not ticked
 	Missing  string
 }
 
@@ -109,8 +111,8 @@ type Surface struct {
 	// Paths of pages that the kit links.
 	SignInPath, SecurityPath, SignOutPath string
 
-	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for an open
-	// session.
+	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session
+	// that is.
 	ContinuePath func(session.Session) string
 	// FindSession finds the session of a token. Error: the fault UNAUTHORIZED for a session that is unknown
 	// or has ended.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/go-chi/chi/v5"
 
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -30,7 +31,15 @@ type Request struct {
 	server *server
 	page   Page
 	answer http.Header
+	shown  templ.Component // the answer of an act that is shown once
 }
+
+// ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can
+// show them again.
+func (r *Request) ShowOnce(main templ.Component) { r.shown = main }
+
+// Title returns the title of the page.
+func (r *Request) Title() string { return r.page.Title }
 
 // PathParam returns a parameter of the path, or "" if it cannot be unescaped.
 func (r *Request) PathParam(name string) string {

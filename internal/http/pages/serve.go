@@ -119,7 +119,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		case req.Session == nil:
 			s.leadToSignIn(w, req, s.surface.SignInPath)
 			return nil
-		case !req.Session.IsOpen():
+		case s.surface.ContinuePath(*req.Session) != "":
 			s.leadToSignIn(w, req, s.surface.ContinuePath(*req.Session))
 			return nil
 		}
@@ -272,7 +272,11 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			defer s.queues.enter(req.Session.ID)()
 		}
 		path, err := s.runAct(req, act, code)
-		if err == nil {
+		switch {
+		case err == nil && req.shown != nil:
+			s.render(w, req, http.StatusOK, p.Title, req.shown)
+			return
+		case err == nil:
 			http.Redirect(w, r, path, http.StatusSeeOther)
 			return
 		}
@@ -316,6 +320,9 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 func (s *server) returnForm(w http.ResponseWriter, r *Request, act Act, err error) {
 	refusal, status := s.describe(r, err)
 	r.Form.Act = act.Name
+	if refusal.LinkPath == s.lookPath(r) && status < http.StatusInternalServerError {
+		refusal.LinkPath = "" // The page is shown below.
+	}
 	if status < http.StatusInternalServerError {
 		if f := fault.Find(err); f != nil && hasField(act, f.Param) {
 			r.Form.Errors[f.Param] = fieldError(f)

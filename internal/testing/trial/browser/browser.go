@@ -7,7 +7,11 @@
 package browser
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	_ "embed"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -171,6 +175,73 @@ func (p *Page) SaveScreenshot(file string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// SaveWholePage writes the page in its whole length into a file.
+func (p *Page) SaveWholePage(file string) {
+	p.t.Helper()
+	const losslessQuality = 100
+	raw, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(losslessQuality))
+	if err == nil {
+		err = os.WriteFile(file, raw, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// SetCookie stores a cookie for a URL, as a sign-in would.
+func (p *Page) SetCookie(url, name, value string) {
+	p.t.Helper()
+	isSecure := true
+	p.runActions(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{
+			Name: name, Value: value, URL: url, Path: "/", Secure: &isSecure, HTTPOnly: &isSecure,
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// Type types a text into the field that a CSS selector finds, in place of what it has.
+func (p *Page) Type(selector, text string) {
+	p.t.Helper()
+	p.runActions(
+		chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.SetValue(chromedp.CSS(selector), ""),
+		chromedp.SendKeys(chromedp.CSS(selector), text),
+	)
+}
+
+// Click clicks on what a CSS selector finds, and waits until the page that follows is complete.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	Evaluate[bool](p, "window.cofferLeft = false, true")
+	p.runActions(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+	p.WaitUntil("window.cofferLeft === undefined && document.readyState === 'complete'")
+}
+
+// Axe is the accessibility checker axe-core, which runs in the page. NOTICE names its origin.
+//
+//go:embed axe-4.14.1.min.js.gz
+var axe []byte
+
+// ListAccessibilityProblems runs axe-core in the page and lists what it finds.
+func (p *Page) ListAccessibilityProblems() []string {
+	p.t.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	source, err := io.ReadAll(reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	Evaluate[bool](p, string(source)+"; true")
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.flatMap(
+		(v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("check the accessibility of the page: %v", err)
+	}
+	return found
 }
 
 // ListRequests lists the URLs that the page has requested so far.
