@@ -8,12 +8,14 @@ CREATE TABLE people (
     name       text NOT NULL,
     roles      text[] NOT NULL,
     created_at timestamptz NOT NULL,
+    account_id text,        -- in accounts (22_sign_in.sql); NULL until the invitation is accepted
+    ended_at   timestamptz, -- when the person's access ended; the row stays, because approvals name it
     CONSTRAINT people_email_unique UNIQUE (org_id, email),
     CONSTRAINT people_roles_known CHECK (
         roles <@ ARRAY['OWNER','ADMIN','APPROVER','FINANCE','DEVELOPER','VIEWER'] AND cardinality(roles) > 0)
 );
-SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT');
-CREATE TRIGGER people_as_inserted BEFORE UPDATE OF user_id, org_id, created_at ON people
+SELECT coffer_tenant('people', 'SELECT', 'SELECT, INSERT, UPDATE (name, roles, account_id, ended_at)');
+CREATE TRIGGER people_as_inserted BEFORE UPDATE OF user_id, org_id, email, created_at ON people
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Keys of the operator's API. The table keeps the SHA-256 of a key. A roll gives the name to

@@ -86,7 +86,7 @@ func approvalsList(view approvalsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table><caption hidden>Withdrawals that wait for approval</caption> <thead><tr><th scope=\"col\">Why it waits</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\">Approvals</th><th scope=\"col\"><span hidden>Review</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table><caption hidden>Withdrawals that wait for approval</caption> <thead><tr><th scope=\"col\">Why it waits</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\">Approvals</th><th scope=\"col\"><span class=\"unseen\">Review</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -190,7 +190,7 @@ func approvalLine(row approvalRow) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</span></span></td><td data-label=\"From\"><span>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</span></span></td><td class=\"wide\" data-label=\"From\"><span>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

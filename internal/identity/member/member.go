@@ -29,12 +29,15 @@ type Member struct {
 	Name      string
 	Roles     []identity.Role
 	CreatedAt time.Time
+	AccountID string    // "" until the invitation is accepted
+	EndedAt   time.Time // zero while the member has access
 }
 
-// IsAllowed reports whether one of the member's roles allows the action. Rules WD-56 and OW-7.
+// IsAllowed reports whether one of the member's roles allows the action. A member whose access ended
+// may do nothing. Rules WD-56 and OW-7.
 func (p Member) IsAllowed(action identity.Action) bool {
 	allowed := identity.PermissionOf(action).Roles
-	return slices.ContainsFunc(p.Roles, func(r identity.Role) bool { return slices.Contains(allowed, r) })
+	return p.EndedAt.IsZero() && slices.ContainsFunc(p.Roles, func(r identity.Role) bool { return slices.Contains(allowed, r) })
 }
 
 // Actor returns the member as an actor of the audit log.
@@ -86,7 +89,7 @@ func Add(
 	})
 }
 
-// ByEmail finds a member of the transaction's organization. A transaction of the system sees
+// ByEmail finds a member with access of the transaction's organization. A transaction of the system sees
 // several organizations, and finding two members is an error. Error: NOT_FOUND.
 func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
 	notFound := fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
@@ -95,7 +98,8 @@ func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
 		return Member{}, notFound
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE email = $1`, customer.FoldEmail(email))
+		SELECT user_id, org_id, email, name, roles, created_at, account_id, ended_at FROM people
+		WHERE email = $1 AND ended_at IS NULL`, customer.FoldEmail(email))
 	if err != nil {
 		return Member{}, fmt.Errorf("look for a person by e-mail: %w", err)
 	}
@@ -109,19 +113,31 @@ func ByEmail(ctx context.Context, tx pg.Tx, email string) (Member, error) {
 	return p, nil
 }
 
+const selectMember = `
+	SELECT user_id, org_id, email, name, roles, created_at, account_id, ended_at FROM people`
+
 func scanPerson(row pgx.CollectableRow) (p Member, err error) {
 	var roles []string
-	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt)
+	var accountID *string
+	var endedAt *time.Time
+	err = row.Scan(&p.ID, &p.OrgID, &p.Email, &p.Name, &roles, &p.CreatedAt, &accountID, &endedAt)
+	if accountID != nil {
+		p.AccountID = *accountID
+	}
+	if endedAt != nil {
+		p.EndedAt = *endedAt
+	}
 	for _, r := range roles {
 		p.Roles = append(p.Roles, identity.Role(r))
 	}
 	return p, err
 }
 
-// ListByOrg returns the members of an organization, ordered by e-mail.
+// ListByOrg returns the members of an organization, ordered by e-mail. Members whose access ended
+// have their row.
 func ListByOrg(ctx context.Context, tx pg.Tx, org string) ([]Member, error) {
 	rows, err := tx.Query(
-		ctx, `SELECT user_id, org_id, email, name, roles, created_at FROM people WHERE org_id = $1 ORDER BY email`, org,
+		ctx, selectMember+` WHERE org_id = $1 ORDER BY email`, org,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list the people of %s: %w", org, err)

@@ -10,9 +10,14 @@ package signin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
@@ -51,7 +56,8 @@ type Config struct {
 
 // Service signs people of one side in. It is safe for concurrent use.
 type Service struct {
-	conf Config
+	conf  Config
+	party *account.RelyingParty
 }
 
 // Client is the browser that makes a request.
@@ -60,6 +66,8 @@ type Client struct {
 	UserAgent string
 	Device    seal.Secret // the value of the device cookie, or empty
 }
+
+func (c Client) browser() session.Browser { return session.Browser{UserAgent: c.UserAgent, Addr: c.Addr} }
 
 // Result is what a step of the sign-in gives.
 type Result struct {
@@ -91,4 +99,160 @@ type Confirmation struct {
 	Act         Act
 	Factor      account.FactorKind
 	ConfirmedAt time.Time
+}
+
+// PasskeyOptions are the options that a page passes to navigator.credentials, as JSON:
+// {"publicKey": {…}}. They hold for five minutes and for one answer.
+type PasskeyOptions []byte
+
+// NewService checks the configuration: an origin that is an IP address, a site that does not fit its
+// origin, and http on a host other than localhost are errors that say the fix.
+func NewService(conf Config) (*Service, error) {
+	if conf.DB == nil || conf.Keys == nil || conf.Hasher == nil || conf.Mailer == nil {
+		return nil, errors.New("sign-in needs a database, a key file, a hasher and a mailer")
+	}
+	if conf.Side != account.MemberSide && conf.Side != account.OperatorSide {
+		return nil, fmt.Errorf("sign-in has no side %q", conf.Side)
+	}
+	if err := checkOrigin(conf.Origin, conf.Site); err != nil {
+		return nil, err
+	}
+	for _, link := range []string{conf.InvitationURL, conf.DeviceURL} {
+		if !strings.HasPrefix(link, conf.Origin+"/") {
+			return nil, fmt.Errorf("the mailed link %q does not begin with the origin %s", link, conf.Origin)
+		}
+	}
+	party, err := account.NewRelyingParty(conf.Side, conf.Site, conf.Origin, conf.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	conf.Limits = conf.Limits.withDefaults()
+	return &Service{conf: conf, party: party}, nil
+}
+
+// checkOrigin refuses what a browser would refuse a passkey for, with the fix.
+func checkOrigin(origin, site string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+		return fmt.Errorf("the origin %q is not of the form https://host or https://host:port", origin)
+	}
+	host := u.Hostname()
+	if _, err := netip.ParseAddr(host); err == nil {
+		return fmt.Errorf("the origin %s is an IP address, for which no browser makes a passkey: "+
+			"give it a host name, or use http://localhost", origin)
+	}
+	isLocal := host == "localhost" || strings.HasSuffix(host, ".localhost")
+	if u.Scheme != "https" && (u.Scheme != "http" || !isLocal) {
+		return fmt.Errorf("the origin %s is not https, so its cookies and passkeys do not work: use https", origin)
+	}
+	if host != site && !strings.HasSuffix(host, "."+site) || site == "" || !isLocal && !strings.Contains(site, ".") {
+		return fmt.Errorf("the site %q is neither the host of the origin %s nor a parent domain of it: use %q", site, origin,
+			host)
+	}
+	return nil
+}
+
+// now returns the time of the clock that transactions take theirs from.
+func (s *Service) now() time.Time { return s.conf.DB.Clock()().UTC() }
+
+// Authenticate finds the session of a token and moves its idle limit, at most once a minute. The
+// session may be in any state but ENDED; member and operator are set only when it is OPEN. Error:
+// UNAUTHORIZED, also for a session that is idle or too old.
+func (s *Service) Authenticate(ctx context.Context, token seal.Secret) (session.Session, error) {
+	return session.Find(ctx, s.conf.DB, s.conf.Side, token)
+}
+
+// Prune deletes rows that nothing needs any more: failures, challenges and links that are over, and
+// sessions that ended 90 days ago. A loop calls it every hour.
+func (s *Service) Prune(ctx context.Context) error {
+	return s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		for _, row := range []struct {
+			sql  string
+			time time.Time
+		}{
+			{`DELETE FROM passkey_challenges WHERE expires_at <= $1`, tx.Now},
+			{`DELETE FROM device_links WHERE expires_at <= $1`, tx.Now},
+			{`DELETE FROM known_devices WHERE last_used_at <= $1`, tx.Now.Add(-DeviceLasts)},
+			{`DELETE FROM sign_in_failures WHERE window_at <= $1`, tx.Now.Add(-accountWindow)},
+		} {
+			if _, err := tx.Exec(ctx, row.sql, row.time); err != nil {
+				return fmt.Errorf("prune sign-in: %w", err)
+			}
+		}
+		return session.Prune(ctx, tx)
+	})
+}
+
+// The member of a fault's details that says what a page has to show.
+const detailKey = "signIn"
+
+func hasDetail(err error, value string) bool {
+	f := fault.Find(err)
+	return f != nil && f.Details[detailKey] == value
+}
+
+// IsRefused reports whether an error is the one answer to a failed sign-in, or to a wrong factor.
+func IsRefused(err error) bool { return hasDetail(err, "REFUSED") }
+
+// NeedsLink reports whether a mailed link is required from this device (SendDeviceLink).
+func NeedsLink(err error) bool { return hasDetail(err, "LINK") }
+
+// NeedsSudo reports whether the call needs StepUp first.
+func NeedsSudo(err error) bool { return hasDetail(err, "SUDO") }
+
+// IsRestricted reports whether the call is refused because a recovery code was used recently.
+func IsRestricted(err error) bool { return hasDetail(err, "RESTRICTED") }
+
+// refusal is the one answer to a failed sign-in. Rule SIGN-1.
+func refusal() error {
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
+		"The e-mail, the password or the code is wrong.").WithAdvice("Try again.").WithDetail(detailKey, "REFUSED")
+}
+
+func linkNeeded() error {
+	return fault.New(fault.Limited, fault.RateLimited, fault.NothingWritten,
+		"Too many sign-ins have failed from this network or for this e-mail.").
+		WithAdvice("Ask for a link by mail, which makes this device known, or use a passkey.").
+		WithDetail(detailKey, "LINK")
+}
+
+func sudoNeeded() error {
+	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten,
+		"A second factor of the last ten minutes is missing.").WithAdvice("Show a factor again.").
+		WithDetail(detailKey, "SUDO")
+}
+
+func restricted(until time.Time) error {
+	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten,
+		"A recovery code was used. Acts of money and security are possible again at %s.",
+		until.Format(time.RFC3339)).WithDetail(detailKey, "RESTRICTED")
+}
+
+func roleMissing(reason string, args ...any) error {
+	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten, reason, args...).
+		WithDetail(detailKey, "ROLE")
+}
+
+// requireFresh refuses a session that may not change the person's own factors.
+func (s *Service) requireFresh(sess session.Session) error {
+	switch {
+	case sess.State == session.AwaitingFactor || sess.State == session.Ended:
+		return session.Refusal()
+	case sess.State == session.Open && !sess.HasFreshFactor(s.now()):
+		return sudoNeeded()
+	}
+	return nil
+}
+
+// requireSudo refuses a session that may not change team, keys, secrets and settings. Rule SIGN-10.
+func (s *Service) requireSudo(sess session.Session) error {
+	switch now := s.now(); {
+	case !sess.IsOpen():
+		return session.Refusal()
+	case sess.IsRestricted(now):
+		return restricted(sess.Account.RestrictedUntil)
+	case !sess.IsSudo(now):
+		return sudoNeeded()
+	}
+	return nil
 }
