@@ -17,6 +17,7 @@ const InfoFile = ".coffer/local.json"
 // which are worth nothing anywhere else.
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
+	DashboardURL   string              `json:"dashboardUrl"` // on localhost: a browser keeps no cookie of the pages for an IP address
 	OpenAPIURL     string              `json:"openapiUrl"`
 	OperatorURL    string              `json:"operatorUrl"` // without /v1
 	OpsURL         string              `json:"opsUrl"`
@@ -38,8 +39,10 @@ type Operator struct {
 
 // User is a person of the organization.
 type User struct {
-	Email string   `json:"email"`
-	Roles []string `json:"roles"`
+	Email      string   `json:"email"`
+	Password   string   `json:"password"`
+	TOTPSecret string   `json:"totpSecret"` // base32, for an authenticator app
+	Roles      []string `json:"roles"`
 }
 
 // Endpoint is a chain's own RPC, and an account with plenty of every coin and token.

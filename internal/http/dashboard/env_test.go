@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +24,12 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
@@ -61,8 +66,15 @@ type testEnv struct {
 	server      *httptest.Server
 	one, two    tenant
 	logs        *logs
+	reports     atomic.Int64
+
+	people  *signin.Service
+	mails   *mails
+	// realFactors has sign-in check the codes of acts.
+	realFactors bool
 
 	mu       sync.Mutex
+	ahead    time.Duration // of the real time: codes of an authenticator app count once
 	sessions map[string]session.Session
 	used     map[string]bool // codes that an act used up
 }
@@ -97,8 +109,9 @@ var roles = []identity.Role{
 func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	h := &testEnv{
-		t: t, db: pgtest.New(t), logs: &logs{}, sessions: map[string]session.Session{}, used: map[string]bool{},
+		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
 	}
+	h.db = pgtest.NewWithClock(t, h.now)
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: contract, Symbol: "USDC",
 		Name: "USD Coin", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5),
@@ -126,12 +139,14 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
+	h.people = h.newSignIn(origin.String())
 	conf := Config{
-		DB: h.db, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
+		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		Deposits: &deposit.Service{
 			Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
 		},
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
+		CountReport: func() { h.reports.Add(1) },
 	}
 	surface := (&dashboard{conf}).surface()
 	surface.FindSession, surface.ConfirmAct = h.findSession, h.confirmAct
@@ -139,6 +154,54 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.server.Start()
 	t.Cleanup(h.server.Close)
 	return h
+}
+
+// now is the clock of the database and of sign-in.
+func (h *testEnv) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.ahead)
+}
+
+// pass lets time pass.
+func (h *testEnv) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead += d
+}
+
+// mails keeps the mails of sign-in.
+type mails struct {
+	mu   sync.Mutex
+	sent []signin.Message
+}
+
+func (m *mails) Queue(_ context.Context, _ pg.Tx, message signin.Message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent = append(m.sent, message)
+	return nil
+}
+
+func (h *testEnv) newSignIn(origin string) *signin.Service {
+	h.t.Helper()
+	file := filepath.Join(h.t.TempDir(), "seal")
+	if err := seal.CreateKeyset(file); err != nil {
+		h.t.Fatal(err)
+	}
+	keys, err := seal.OpenKeyset(file)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	made, err := signin.NewService(signin.Config{
+		DB: h.db, Keys: keys, Hasher: password.NewHasher(password.Params{MemoryKiB: 64, Passes: 1}), Mailer: h.mails,
+		Side: account.MemberSide, Site: "localhost", Origin: origin, Issuer: "Coffer",
+		InvitationURL: origin + InvitationPath, DeviceURL: origin + DevicePath,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return made
 }
 
 func (h *testEnv) newTenant(name string) tenant {
@@ -177,18 +240,22 @@ func (h *testEnv) signIn(who tenant, role identity.Role) string {
 	return token
 }
 
-func (h *testEnv) findSession(_ context.Context, token seal.Secret) (session.Session, error) {
+func (h *testEnv) findSession(ctx context.Context, token seal.Secret) (session.Session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	found, ok := h.sessions[token.Reveal()]
-	if !ok {
-		return found, fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.Unprocessed, "The session has ended.")
+	if found, ok := h.sessions[token.Reveal()]; ok {
+		return found, nil
 	}
-	return found, nil
+	h.mu.Unlock()
+	defer h.mu.Lock()
+	return h.people.Authenticate(ctx, token)
 }
 
 // confirmAct takes each code that begins with rightCode once.
-func (h *testEnv) confirmAct(_ *pages.Request, _ pages.Act, code seal.Secret) error {
+func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
+	if h.realFactors {
+		return (&dashboard{Config{SignIn: h.people}}).confirmAct(r, act, code)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if text := code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {

@@ -18,6 +18,12 @@ import (
 // deviceCookie makes a browser a known device, which has a budget of failures of its own.
 const deviceCookie = "__Host-coffer_device"
 
+// The pages of mailed links. The token is appended.
+const (
+	InvitationPath = Prefix + "/invitation?token="
+	DevicePath     = signInPath + "/device?token="
+)
+
 // The pages of a sign-in.
 const (
 	signInPath        = Prefix + "/sign-in"

@@ -193,7 +193,7 @@ var words = fault.Words{
 		fault.CodeUnauthorized:       "Check what you typed and try again.",
 		fault.IPNotAllowed:           "Ask the operator of this service to add it.",
 		fault.ScopeMissing:            "Ask a person of your organization who has the role.",
-		fault.CustomerFrozen:         "Whoever froze the customer has to lift the freeze first.",
+		fault.CustomerFrozen:         "The party that froze the customer has to lift the freeze first.",
 		fault.OrganizationFrozen:     "Ask the operator of this service.",
 		fault.FeatureDisabled:        "Ask the operator of this service to switch it on.",
 		fault.OperatorOnly:           "Ask the operator of this service.",

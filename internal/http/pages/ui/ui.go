@@ -48,7 +48,7 @@ type Person struct {
 	SignOutPath          string
 }
 
-// Form is the state of a form that was refused. The zero value is a form that nobody has sent.
+// Form is the state of a form that was refused. The zero value is a form that was not sent.
 type Form struct {
 	Act    string            // the name of the refused act
 	Typed  map[string]string // what the user typed, by field; it has no secret
