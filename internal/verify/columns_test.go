@@ -44,8 +44,20 @@ var forms = map[string]map[string]string{
 		"rolled":  "deleted_at = NULL, rolls = 1, rolled_at = now(), former_hash = '\\x02', former_ends_at = now() + interval '1 hour'",
 	},
 	"operator_keys": {"live": "revoked_at = NULL", "revoked": "revoked_at = now()"},
-	"freezes":       {"set": "lifted_at = NULL, lifted_by = NULL", "lifted": "lifted_at = now(), lifted_by = 'ann'"},
-	"utxos":         {"HELD": "order_id = NULL", "FREE": "order_id = NULL"},
+	"account_totps": {
+		"waiting": "confirmed_at = NULL, last_step = 0", "confirmed": "confirmed_at = now(), last_step = 1",
+	},
+	"account_recovery_codes": {"unused": "used_at = NULL", "used": "used_at = now()"},
+	"invitations": {
+		"open": "ended_at = NULL, end_reason = NULL", "ended": "ended_at = now(), end_reason = 'ACCEPTED'",
+	},
+	"sessions": {
+		"waiting": "state = 'AWAITING_FACTOR', member_id = NULL, ended_at = NULL, end_reason = NULL",
+		"open":    "state = 'OPEN', member_id = NULL, ended_at = NULL, end_reason = NULL",
+		"ended":   "state = 'ENDED', ended_at = now(), end_reason = 'IDLE'",
+	},
+	"freezes": {"set": "lifted_at = NULL, lifted_by = NULL", "lifted": "lifted_at = now(), lifted_by = 'ann'"},
+	"utxos":   {"HELD": "order_id = NULL", "FREE": "order_id = NULL"},
 	"whitelisted_addresses": {
 		"asked":   notRemoved + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
 		"listed":  notRemoved,

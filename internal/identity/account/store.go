@@ -48,7 +48,7 @@ func FoldEmail(email string) (string, error) {
 	email = strings.TrimSpace(email)
 	folded := customer.FoldEmail(email)
 	atSign := strings.IndexByte(folded, '@')
-	if !customer.PlainEmail(email) || atSign < 1 || atSign == len(folded)-1 || len(folded) > 254 ||
+	if !utf8.ValidString(email) || !customer.PlainEmail(email) || atSign < 1 || atSign == len(folded)-1 || len(folded) > 254 ||
 		strings.ContainsFunc(folded, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"%+q is not an e-mail address in plain letters.", email).WithParam("email")

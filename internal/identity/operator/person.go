@@ -32,7 +32,7 @@ type Person struct {
 func (p Person) Actor() audit.Actor { return audit.Operator(p.ID) }
 
 // IsAllowed reports whether one of the person's roles allows the action. An auditor only reads.
-// Rule SIGN-12.
+// Rule SIGN-15.
 func (p Person) IsAllowed(action identity.Action) bool {
 	if p.ID == "" || !p.EndedAt.IsZero() || !identity.PermissionOf(action).Operator {
 		return false

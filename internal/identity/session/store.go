@@ -295,7 +295,7 @@ func CountWrongCode(ctx context.Context, tx pg.Tx, s Session, maxCodes int) (has
 	err = tx.QueryRow(ctx, `
 		UPDATE sessions SET wrong_codes = wrong_codes + 1,
 			state = CASE WHEN wrong_codes + 1 >= $3 THEN 'ENDED' ELSE state END,
-			ended_at = CASE WHEN wrong_codes + 1 >= $3 THEN $4 END,
+			ended_at = CASE WHEN wrong_codes + 1 >= $3 THEN $4::timestamptz END,
 			end_reason = CASE WHEN wrong_codes + 1 >= $3 THEN 'TOO_MANY_CODES' END
 		WHERE session_id = $1 AND hash = $2 AND state <> 'ENDED' RETURNING state`,
 		s.ID, s.tokenHash, maxCodes, tx.Now).Scan(&state)
@@ -364,7 +364,8 @@ func Prune(ctx context.Context, tx pg.Tx) error {
 	idle, _ := limits(account.MemberSide)
 	b := &pgx.Batch{}
 	b.Queue(`
-		UPDATE sessions SET state = 'ENDED', ended_at = $1, end_reason = CASE WHEN expires_at <= $1 THEN 'TOO_OLD' ELSE 'IDLE' END
+		UPDATE sessions SET state = 'ENDED', ended_at = $1, end_reason = CASE
+			WHEN last_seen_at <= $2 AND last_seen_at + ($1 - $2::timestamptz) < expires_at THEN 'IDLE' ELSE 'TOO_OLD' END
 		WHERE session_id IN (
 			SELECT session_id FROM sessions WHERE state <> 'ENDED' AND (expires_at <= $1 OR last_seen_at <= $2)
 			ORDER BY session_id FOR NO KEY UPDATE) AND state <> 'ENDED'`, tx.Now, tx.Now.Add(-idle))

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -25,7 +24,7 @@ func foldTyped(email string) string {
 	if folded, err := account.FoldEmail(email); err == nil {
 		return folded
 	}
-	return "no e-mail: " + strings.ToValidUTF8(email[:min(len(email), 300)], "")
+	return fmt.Sprintf("no e-mail: %x", sha256.Sum256([]byte(email)))
 }
 
 // StartWithPassword is the first step with e-mail and password. The session is then AWAITING_FACTOR,
@@ -210,10 +209,7 @@ func (s *Service) openSession(
 	if err != nil {
 		return Result{}, err
 	}
-	if err := s.refundAttempt(ctx, tx, c, sess.Account.Email); err != nil {
-		return Result{}, err
-	}
-	if made.Device, err = s.keepDevice(ctx, tx, c, sess.Account.ID); err != nil {
+	if made.Device, err = s.completeAttempt(ctx, tx, c, sess.Account); err != nil {
 		return Result{}, err
 	}
 	if made.Token, err = session.Rotate(ctx, tx, sess, factor); err != nil {
@@ -323,7 +319,7 @@ func (s *Service) FinishPasskey(ctx context.Context, c Client, assertion []byte)
 		if err != nil {
 			return err
 		}
-		if made.Device, err = s.keepDevice(ctx, tx, c, a.ID); err != nil {
+		if made.Device, _, err = s.keepDevice(ctx, tx, c, a.ID, 0); err != nil {
 			return err
 		}
 		var sessionID string

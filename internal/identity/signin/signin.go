@@ -67,7 +67,9 @@ type Client struct {
 	Device    seal.Secret // the value of the device cookie, or empty
 }
 
-func (c Client) browser() session.Browser { return session.Browser{UserAgent: c.UserAgent, Addr: c.Addr} }
+func (c Client) browser() session.Browser {
+	return session.Browser{UserAgent: c.UserAgent, Addr: c.Addr}
+}
 
 // Result is what a step of the sign-in gives.
 type Result struct {
@@ -170,8 +172,8 @@ func (s *Service) Prune(ctx context.Context) error {
 			sql  string
 			time time.Time
 		}{
-			{`DELETE FROM passkey_challenges WHERE expires_at <= $1`, tx.Now},
 			{`DELETE FROM device_links WHERE expires_at <= $1`, tx.Now},
+			{`DELETE FROM passkey_challenges WHERE expires_at <= $1`, tx.Now},
 			{`DELETE FROM known_devices WHERE last_used_at <= $1`, tx.Now.Add(-DeviceLasts)},
 			{`DELETE FROM sign_in_failures WHERE window_at <= $1`, tx.Now.Add(-accountWindow)},
 		} {

@@ -177,7 +177,7 @@ func chargeBudgets(ctx context.Context, tx pg.Tx, all []budget) error {
 	return nil
 }
 
-// refundAttempt takes an attempt back that ended in an open session, or that was not looked at.
+// refundAttempt takes an attempt back whose password was not looked at.
 func (s *Service) refundAttempt(ctx context.Context, tx pg.Tx, c Client, email string) error {
 	if !c.Device.IsEmpty() {
 		tag, err := tx.Exec(ctx, `
@@ -191,6 +191,10 @@ func (s *Service) refundAttempt(ctx context.Context, tx pg.Tx, c Client, email s
 			return nil
 		}
 	}
+	return s.refundBudgets(ctx, tx, c, email)
+}
+
+func (s *Service) refundBudgets(ctx context.Context, tx pg.Tx, c Client, email string) error {
 	var keys [][]byte
 	for _, b := range s.budgets(c, email) {
 		keys = append(keys, b.key)
@@ -203,23 +207,43 @@ func (s *Service) refundAttempt(ctx context.Context, tx pg.Tx, c Client, email s
 	return nil
 }
 
-// keepDevice makes the browser a known device of the account, under a new token. The other accounts of
-// the browser move to that token. A value that was planted in a cookie is worth nothing afterwards.
-func (s *Service) keepDevice(ctx context.Context, tx pg.Tx, c Client, accountID string) (seal.Secret, error) {
+// completeAttempt takes an attempt back that ended in an open session, and keeps the device.
+func (s *Service) completeAttempt(ctx context.Context, tx pg.Tx, c Client, a account.Account) (seal.Secret, error) {
+	token, wasCharged, err := s.keepDevice(ctx, tx, c, a.ID, 1)
+	if err == nil && !wasCharged {
+		err = s.refundBudgets(ctx, tx, c, a.Email)
+	}
+	return token, err
+}
+
+// keepDevice makes the browser a known device of the account, under a new token, and takes attempts of
+// the device back. The other accounts of the browser move to that token. A value that was planted in a
+// cookie is worth nothing afterwards. wasKnown says that the account knew the device.
+func (s *Service) keepDevice(
+	ctx context.Context, tx pg.Tx, c Client, accountID string, refund int,
+) (token seal.Secret, wasKnown bool, err error) {
 	token, hash := account.NewToken()
 	if !c.Device.IsEmpty() {
-		if _, err := tx.Exec(ctx, `UPDATE known_devices SET hash = $2 WHERE hash = $1`,
-			account.HashToken(c.Device), hash); err != nil {
-			return seal.Secret{}, fmt.Errorf("move a known device: %w", err)
+		rows, err := tx.Query(ctx, `
+			UPDATE known_devices SET hash = $2,
+				failures = CASE WHEN account_id = $3 THEN greatest(failures - $4, 0) ELSE failures END
+			WHERE hash = $1 RETURNING account_id`, account.HashToken(c.Device), hash, accountID, refund)
+		if err != nil {
+			return seal.Secret{}, false, fmt.Errorf("move a device: %w", err)
 		}
+		moved, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return seal.Secret{}, false, fmt.Errorf("move a device: %w", err)
+		}
+		wasKnown = slices.Contains(moved, accountID)
 	}
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO known_devices (hash, account_id, created_at, last_used_at, window_at) VALUES ($1, $2, $3, $3, $3)
 		ON CONFLICT ON CONSTRAINT known_devices_pkey DO UPDATE SET last_used_at = EXCLUDED.last_used_at`,
 		hash, accountID, tx.Now); err != nil {
-		return seal.Secret{}, fmt.Errorf("remember a device of %s: %w", accountID, err)
+		return seal.Secret{}, false, fmt.Errorf("remember a device of %s: %w", accountID, err)
 	}
-	return token, nil
+	return token, wasKnown, nil
 }
 
 // SendDeviceLink mails a link that makes the browser which opens it a known device. It answers the
@@ -277,7 +301,7 @@ func (s *Service) ConfirmDevice(ctx context.Context, c Client, link seal.Secret)
 		if err != nil {
 			return fmt.Errorf("use up a link: %w", err)
 		}
-		if made.Device, err = s.keepDevice(ctx, tx, c, accountID); err != nil {
+		if made.Device, _, err = s.keepDevice(ctx, tx, c, accountID, s.conf.Limits.Device); err != nil {
 			return err
 		}
 		a, err := account.LoadByID(ctx, tx, accountID)

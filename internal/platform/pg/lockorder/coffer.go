@@ -83,8 +83,21 @@ var Coffer = mustIndex(&Order{
 			{Name: "sender_watch", Strong: true},
 			{Name: "sender_verdicts", Fresh: "its id is new"},
 		}},
-		{"single rows", []Lock{
+		{"sign-in", []Lock{
+			{Name: "device_links", Fresh: "its token is random", Strong: true},
+			{Name: "accounts"},
+			{Name: "passkey_challenges", Fresh: "its challenge is random", Strong: true},
+			{Name: "account_totps", Strong: true},
+			{Name: "account_recovery_codes", Fresh: "its codes are random", Strong: true},
+			{Name: "account_passkeys", Strong: true},
+			{Name: "operators"},
 			{Name: "people"},
+			{Name: "invitations"},
+			{Name: "known_devices", Strong: true},
+			{Name: "sign_in_failures", Strong: true},
+			{Name: "sessions", Fresh: "its token is random", Strong: true},
+		}},
+		{"single rows", []Lock{
 			{Name: "operator_keys"},
 			{Name: "local_risk", Strong: true},
 			{Name: "sanctions_lists"},
