@@ -145,7 +145,7 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 	if body := p.post(codesPath+"/make", "next", "").want(t, http.StatusOK).body; strings.Count(body, "<li>") < 10 {
 		t.Error("got no ten recovery codes")
 	}
-	p.get(Prefix+"/approvals").want(t, http.StatusOK, "No withdrawal waits", "Ada Lovelace")
+	p.get(Prefix+"/approvals").want(t, http.StatusOK, "No withdrawal waits", "Approver Person")
 
 	out := p.post(Prefix + "/security/sign-out").want(t, http.StatusSeeOther)
 	if out.header.Get("Clear-Site-Data") == "" {

@@ -214,9 +214,22 @@ func (p *Page) Type(selector, text string) {
 // Click clicks on what a CSS selector finds, and waits until the page that follows is complete.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
-	Evaluate[bool](p, "window.cofferLeft = false, true")
-	p.runActions(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
-	p.WaitUntil("window.cofferLeft === undefined && document.readyState === 'complete'")
+	p.leaveBy(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// DoubleClick is Click, twice in quick succession.
+func (p *Page) DoubleClick(selector string) {
+	p.t.Helper()
+	p.leaveBy(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.DoubleClick(chromedp.CSS(selector)))
+}
+
+// leaveBy runs actions that lead to another page and waits until that is complete. A mark in the present
+// page shows that it was left.
+func (p *Page) leaveBy(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	Evaluate[bool](p, "window.cofferStays = true")
+	p.runActions(steps...)
+	p.WaitUntil("window.cofferStays === undefined && document.readyState === 'complete'")
 }
 
 // Axe is the accessibility checker axe-core, which runs in the page. NOTICE names its origin.
