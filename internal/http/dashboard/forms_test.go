@@ -9,7 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
-// A form that no page wrote is refused in plain words, and nothing is written.
+// A form that no page wrote is refused in plain words, and nothing is written. Rules PAGE-1 and PAGE-2.
 func TestAStrangeFormWritesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -72,7 +72,7 @@ func TestAStrangeFormWritesNothing(t *testing.T) {
 	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 0)
 }
 
-// Every page has the headers that keep it out of frames and other origins.
+// Every page has the headers that keep it out of frames and other origins. Rule PAGE-5.
 func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -124,7 +124,7 @@ func TestAPageOnAnAddressLeadsToLocalhost(t *testing.T) {
 	}
 }
 
-// After a session has ended, a form does nothing, and sign-in leads back to its page.
+// After a session has ended, a form does nothing, and sign-in leads back to its page. Rule PAGE-7.
 func TestAFormWithoutASessionDoesNothing(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

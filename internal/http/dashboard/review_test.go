@@ -36,6 +36,7 @@ func (h *testEnv) wantWithdrawal(who tenant, id string, status withdrawal.Status
 }
 
 // A page of a decision shows everything whole, and nothing of a stranger's text is markup or hidden.
+// Rule PAGE-4.
 func TestTheReviewShowsAllOfThePaymentAndNothingHidden(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -62,6 +63,7 @@ func TestTheReviewShowsAllOfThePaymentAndNothingHidden(t *testing.T) {
 	h.get(token, Prefix+"/approvals").want(t, http.StatusOK, "Your backend asked for an approval", ui.EscapeForeign(customer[:8]))
 }
 
+// Rule PAGE-3.
 func TestTwoPeopleApproveAndADoubleClickCountsOnce(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -125,6 +127,7 @@ func TestTheApprovalOfOtherTermsIsRefused(t *testing.T) {
 	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 0)
 }
 
+// Rule PAGE-6.
 func TestAPageShowsNothingOfAnotherOrganization(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -141,7 +144,7 @@ func TestAPageShowsNothingOfAnotherOrganization(t *testing.T) {
 	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 0)
 }
 
-// Every role sees, and only those that decide get a form. A form by hand gets 403 with the roles.
+// Every role sees, and only those that decide get a form. A form by hand gets 403 with the roles. Rule PAGE-6.
 func TestOnlyRolesThatDecideAreOfferedADecision(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -37,7 +37,7 @@ func hasField(act Act, name string) bool {
 
 // readForm reads the form of an act: exactly its fields, each once. The error refuses a form that no
 // page of this version wrote. A field that is empty or too long is in r.Form.Errors. It returns the
-// second factor.
+// second factor. Rule PAGE-2.
 func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code string, err error) {
 	values, err := parseForm(w, r.Request)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // policy lets a page load and run only what this origin serves. Scripts may write no markup from text,
-// except by the one named policy.
+// except by the one named policy. Rule PAGE-5.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
 	"trusted-types coffer"

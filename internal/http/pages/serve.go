@@ -28,7 +28,7 @@ const csvSuffix = ".csv"
 var NextParameter = kernel.Parameter{Name: "next", Kind: kernel.TextParameter, Max: 1024}
 
 // middleware wraps every request: its id, its deadline, the headers of every answer, the recovery from
-// panics, and the refusal of forms from other origins.
+// panics, and the refusal of forms from other origins. Rule PAGE-1.
 func (s *server) middleware(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// An act is completed even if its user has left: the page shows what it did.
@@ -139,6 +139,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 }
 
 // newRoleMissing refuses a person whose roles do not allow an action. It names the roles that do.
+// Rule PAGE-6.
 func newRoleMissing(action identity.Action) *fault.Fault {
 	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
 		"This needs the role %s, and you do not have it.", roleNames(action)).
@@ -146,7 +147,7 @@ func newRoleMissing(action identity.Action) *fault.Fault {
 }
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
-// form is shown again, and its form is not sent.
+// form is shown again, and its form is not sent. Rule PAGE-7.
 func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, to string) {
 	path := r.URL.RequestURI()
 	if !isRead(r.Method) {
@@ -288,6 +289,7 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 	}
 }
 
+// findDone returns the page that shows the decision that stands already, and "" without one. Rule PAGE-3.
 func (s *server) findDone(r *Request, act Act) string {
 	if act.FindDone == nil {
 		return ""

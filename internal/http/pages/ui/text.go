@@ -12,7 +12,7 @@ const narrowSpace = "\u202f"
 
 // EscapeForeign writes a text that a stranger chose for a page of a decision: everything except
 // printable ASCII becomes \u{…}. So no character is hidden, turns the direction of the line or looks like
-// another. The backslash is escaped, too, so an escape cannot be written by hand.
+// another. The backslash is escaped, too, so an escape cannot be written by hand. Rule PAGE-4.
 func EscapeForeign(text string) string {
 	var out strings.Builder
 	for _, r := range text {
