@@ -24,23 +24,23 @@ import (
 // origin there are none.
 type Dashboard struct {
 	Origin string `toml:"origin,omitempty" comment:"scheme and host at which browsers reach the pages, such as https://pay.example.com; empty: no pages"`
-	Site   string `toml:"site,omitempty" comment:"domain of passkeys: the host of origin or a parent domain of it; default: the host"`
+	Domain string `toml:"site,omitempty" comment:"domain of passkeys: the host of origin or a parent domain of it; default: the host"`
 }
 
-// site returns the domain of passkeys.
-func (d Dashboard) site() string {
+// domain returns the domain of passkeys.
+func (d Dashboard) domain() string {
 	if u, err := url.Parse(d.Origin); err == nil {
-		return cmp.Or(d.Site, u.Hostname())
+		return cmp.Or(d.Domain, u.Hostname())
 	}
-	return d.Site
+	return d.Domain
 }
 
 func (d Dashboard) checkDashboard(errs *configErrors) {
 	switch {
-	case d.Origin == "" && d.Site != "":
+	case d.Origin == "" && d.Domain != "":
 		errs.addProblem("dashboard.origin", "is missing although dashboard.site is there; set it, or remove the site")
 	case d.Origin != "":
-		if err := signin.CheckOrigin(d.Origin, d.site()); err != nil {
+		if err := signin.CheckOrigin(d.Origin, d.domain()); err != nil {
 			errs.addProblem("dashboard.origin", "%v", err)
 		}
 	}
@@ -65,7 +65,7 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 	}
 	conf := signin.Config{
 		DB: a.parts.DB, Keys: a.parts.Seal, Hasher: password.NewHasher(password.Params{}), Mailer: noMailer{a.log},
-		Side: account.MemberSide, Site: a.conf.Dashboard.site(), Origin: a.conf.Dashboard.Origin, Issuer: issuer,
+		Side: account.MemberSide, Site: a.conf.Dashboard.domain(), Origin: a.conf.Dashboard.Origin, Issuer: issuer,
 		InvitationURL: a.conf.Dashboard.Origin + dashboard.InvitationPath,
 		DeviceURL:     a.conf.Dashboard.Origin + dashboard.DevicePath, Restriction: restriction,
 	}

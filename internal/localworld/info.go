@@ -17,7 +17,7 @@ const InfoFile = ".coffer/local.json"
 // which are worth nothing anywhere else.
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
-	DashboardURL   string              `json:"dashboardUrl"` // on localhost: a browser keeps no cookie of the pages for an IP address
+	DashboardURL   string              `json:"dashboardUrl"` // on localhost, where a browser keeps cookies
 	OpenAPIURL     string              `json:"openapiUrl"`
 	OperatorURL    string              `json:"operatorUrl"` // without /v1
 	OpsURL         string              `json:"opsUrl"`

@@ -85,7 +85,8 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 	for _, r := range roles {
 		roleGauge.WithLabelValues(r).Set(1)
 	}
-	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, m.reports, (*databaseCollector)(
+	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, m.reports,
+		(*databaseCollector)(
 		m,
 	), poolCollector{db},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

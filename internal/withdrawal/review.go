@@ -94,7 +94,8 @@ func (r *Review) compareWithOthers(ctx context.Context, tx pg.Tx, org string, ro
 			WHERE org_id = $1 AND mint_id = $6 AND created_at > $7
 			ORDER BY created_at DESC, withdrawal_id DESC LIMIT $8
 		) o WHERE o.withdrawal_id <> $4`,
-		org, row.toAddress, row.chain, row.id, row.amount, row.mintID, tx.Now.AddDate(0, 0, -comparedDays), comparedMax).
+		org, row.toAddress, row.chain, row.id, row.amount, row.mintID, tx.Now.AddDate(0, 0, -comparedDays),
+		comparedMax).
 		Scan(&r.IsFirstPayment, &r.Compared, &r.IsLargest)
 	if err != nil {
 		return fmt.Errorf("compare %s with other withdrawals: %w", row.id, err)

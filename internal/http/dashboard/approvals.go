@@ -131,7 +131,10 @@ var approvalColumns = []kernel.Column[withdrawal.Withdrawal]{
 	}},
 	{Name: "toAddress", Cell: func(w withdrawal.Withdrawal) string { return string(w.ToAddress) }},
 	{Name: "approvals", Cell: func(w withdrawal.Withdrawal) string { return strconv.Itoa(w.Approvals.Received) }},
-	{Name: "approvalsRequired", Cell: func(w withdrawal.Withdrawal) string { return strconv.Itoa(w.Approvals.Required) }},
+	{
+		Name: "approvalsRequired",
+		Cell: func(w withdrawal.Withdrawal) string { return strconv.Itoa(w.Approvals.Required) },
+	},
 }
 
 func (d *dashboard) writeApprovals(r *pages.Request, w *kernel.StreamWriter) error {

@@ -71,7 +71,8 @@ func (d *dashboard) surface() pages.Surface {
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
 			d.securityPage(), d.recoveryCodesPage(),
-			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(), d.invitationPage(),
+			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
+			d.invitationPage(),
 		},
 	}
 }

@@ -316,7 +316,8 @@ func (h *testEnv) request(who tenant, customerID string, mintID int, amount stri
 func (h *testEnv) setQuorum(who tenant, quorum string) {
 	h.t.Helper()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := org.ChangeSettings(ctx, tx, audit.System("test"), who.id, org.Changes{"approvalQuorum": []byte(quorum)})
+		changes := org.Changes{"approvalQuorum": []byte(quorum)}
+		_, err := org.ChangeSettings(ctx, tx, audit.System("test"), who.id, changes)
 		return err
 	})
 	if err != nil {

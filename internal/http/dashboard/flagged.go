@@ -213,17 +213,20 @@ const rejectAct = "reject"
 func (d *dashboard) flaggedReviewPage() pages.Page {
 	note := pages.Field{Name: "note", BytesMax: noteBytesMax, Optional: true}
 	return pages.Page{
-		Path: "/approvals/deposits/{depositId}", Title: "Review of a flagged deposit", Action: identity.ReadOrganization,
-		Load: d.loadFlaggedReview,
+		Path: "/approvals/deposits/{depositId}", Title: "Review of a flagged deposit",
+		Action: identity.ReadOrganization, Load: d.loadFlaggedReview,
 		Acts: []pages.Act{
 			{
-				Name: approveAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp, Fields: []pages.Field{note},
-				FindDone: d.findResolution, Do: d.resolveDeposit((*deposit.Service).Approve),
+				Name: approveAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
+				Fields:   []pages.Field{note},
+				FindDone: d.findResolution, Run: d.resolveDeposit((*deposit.Service).Approve),
 			},
 			{
 				Name: rejectAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
-				Fields:   []pages.Field{note, {Name: "returnRisk", BytesMax: nameBytesMax, Optional: true, Checkbox: true}},
-				FindDone: d.findResolution, Do: d.rejectDeposit,
+				Fields: []pages.Field{
+					note, {Name: "returnRisk", BytesMax: nameBytesMax, Optional: true, Checkbox: true},
+				},
+				FindDone: d.findResolution, Run: d.rejectDeposit,
 			},
 		},
 	}
@@ -294,7 +297,7 @@ type flaggedView struct {
 	ListPath, Path          string
 	Figure, Symbol, Dollars string
 	Chip                    ui.Chip
-	Why, About              []ui.Fact
+	FlagFacts, DepositFacts   []ui.Fact
 	Attempts                []stepRow
 	Form                    ui.Form
 	CanDecide               bool
@@ -321,7 +324,7 @@ func (d *dashboard) loadFlaggedReview(r *pages.Request) (templ.Component, error)
 		Dollars: row.Dollars, Chip: row.Chip, Form: r.Form,
 		CanDecide:  item.Status == deposit.Flagged && r.IsAllowed(identity.DecideFlaggedDeposit),
 		ReturnRisk: item.ReturnAddressRisk, RiskText: returnRiskText(item.ReturnAddressRisk),
-		Why: whyFlagged(r, item), About: aboutDeposit(r, item, row),
+		FlagFacts: whyFlagged(r, item), DepositFacts: aboutDeposit(r, item, row),
 	}
 	if row.Decision != "" {
 		view.DecidedText = row.Decision + " by " + row.DecidedBy + ", " + ui.FormatAge(row.Decided) + "."
@@ -329,7 +332,7 @@ func (d *dashboard) loadFlaggedReview(r *pages.Request) (templ.Component, error)
 	for _, attempt := range item.ResolutionAttempts {
 		view.Attempts = append(view.Attempts, stepRow{
 			Title: "An attempt that failed before anything was sent", Name: decisionText(attempt.Action),
-			Note: attempt.Message, At: r.Moment(attempt.EndedAt),
+			Note: attempt.Message, Moment: r.Moment(attempt.EndedAt),
 		})
 	}
 	return reviewOfDeposit(view), nil

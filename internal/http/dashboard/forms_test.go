@@ -147,11 +147,13 @@ func TestATableIsAsSafeAsThatOfTheInterface(t *testing.T) {
 	h := newTestEnv(t)
 	h.fund(h.one, "=HYPERLINK(1)", usdc, 50_000_000)
 	w := h.request(h.one, "=HYPERLINK(1)", usdc, "1000000")
-	got := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/approvals.csv").want(t, http.StatusOK, w.ID, "'=HYPERLINK(1)")
+	got := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/approvals.csv").
+		want(t, http.StatusOK, w.ID, "'=HYPERLINK(1)")
 	if kind := got.header.Get("Content-Type"); kind != "text/csv; charset=utf-8" {
 		t.Errorf("got %q, want CSV", kind)
 	}
-	if body := h.get(h.signIn(h.two, identity.Owner), Prefix+"/approvals.csv").want(t, http.StatusOK).body; strings.Contains(body, w.ID) {
+	other := h.get(h.signIn(h.two, identity.Owner), Prefix+"/approvals.csv").want(t, http.StatusOK)
+	if strings.Contains(other.body, w.ID) {
 		t.Error("the table of another organization has the withdrawal")
 	}
 }
@@ -164,7 +166,8 @@ func TestAssetsAreImmutable(t *testing.T) {
 	at := strings.Index(body, Prefix+"/assets/app.")
 	path := body[at : at+strings.IndexByte(body[at:], '"')]
 	got := h.send("", http.MethodGet, path, nil, "Accept-Encoding", "gzip").want(t, http.StatusOK)
-	if got.header.Get("Cache-Control") != "public, max-age=31536000, immutable" || got.header.Get("Content-Encoding") != "gzip" {
+	if got.header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+		got.header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("got the headers %v, want an immutable, compressed asset", got.header)
 	}
 	h.get("", Prefix+"/assets/app.0000000000000000.css").want(t, http.StatusNotFound)

@@ -54,7 +54,8 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	var flagged pagination.Result[deposit.Deposit]
 	var balances []report.ProductBalance
 	err = d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		flagged, err = deposit.List(ctx, tx, r.Session.OrgID, flaggedFilter, pagination.Page{Limit: waitingMax, Desc: true})
+		p := pagination.Page{Limit: waitingMax, Desc: true}
+		flagged, err = deposit.List(ctx, tx, r.Session.OrgID, flaggedFilter, p)
 		if err != nil {
 			return err
 		}

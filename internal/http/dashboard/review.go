@@ -36,18 +36,18 @@ const (
 // reviewPage shows one withdrawal and takes the decision about it.
 func (d *dashboard) reviewPage() pages.Page {
 	return pages.Page{
-		Path: "/approvals/withdrawals/{withdrawalId}", Title: "Review of a withdrawal", Action: identity.ReadOrganization,
-		Load: d.loadReview,
+		Path: "/approvals/withdrawals/{withdrawalId}", Title: "Review of a withdrawal",
+		Action: identity.ReadOrganization, Load: d.loadReview,
 		Acts: []pages.Act{
 			{
 				Name: approveAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."}},
-				FindDone: d.findDecision, Do: d.approveWithdrawal,
+				FindDone: d.findDecision, Run: d.approveWithdrawal,
 			},
 			{
 				Name: removeAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "reason", BytesMax: noteBytesMax, Optional: true}},
-				FindDone: d.findDecision, Do: d.removeWithdrawal,
+				FindDone: d.findDecision, Run: d.removeWithdrawal,
 			},
 		},
 	}
@@ -124,7 +124,7 @@ type reviewView struct {
 	Chip                      ui.Chip
 	Unusual                   []string
 	Words                     []ui.Fact
-	About                     []ui.Fact
+	OtherFacts                []ui.Fact
 	Gates                     []gateRow
 	Steps                     []stepRow
 	Digest, Fingerprint       string
@@ -146,7 +146,7 @@ type gateRow struct {
 // stepRow is a decision in the history of a withdrawal.
 type stepRow struct {
 	Title, Name, Note string
-	At                ui.Moment
+	Moment            ui.Moment
 }
 
 func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
@@ -173,7 +173,7 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 	if w.USDValue != nil {
 		view.Dollars = w.USDValue.Cents()
 	}
-	view.About = aboutWithdrawal(r, review, decisions, names)
+	view.OtherFacts = aboutWithdrawal(r, review, decisions, names)
 	for _, decision := range slices.Backward(decisions) {
 		if len(decision.Gates) > 0 {
 			view.Gates = newGateRows(w.Mint, decision.Gates)
@@ -183,7 +183,7 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 	for _, decision := range decisions {
 		view.Steps = append(view.Steps, stepRow{
 			Title: actText(decision.Act), Name: names.nameOf(decision.Actor, r.Session), Note: decision.Note,
-			At: r.Moment(decision.DecidedAt),
+			Moment: r.Moment(decision.DecidedAt),
 		})
 	}
 	view.explainState(r, review, decisions, names)

@@ -18,7 +18,7 @@ func (d *dashboard) securityPage() pages.Page {
 		Acts: []pages.Act{
 			{
 				Name: "sign-out",
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if err := d.conf.SignIn.SignOut(r.Context(), *r.Session); err != nil {
 						return "", err
 					}
@@ -30,13 +30,13 @@ func (d *dashboard) securityPage() pages.Page {
 			{
 				Name:   "end-session",
 				Fields: []pages.Field{{Name: "session", BytesMax: tokenBytesMax, Missing: "Choose a session."}},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					return securityPath, d.conf.SignIn.EndSession(r.Context(), *r.Session, r.Values["session"])
 				},
 			},
 			{
 				Name: "end-others",
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					_, err := d.conf.SignIn.EndOtherSessions(r.Context(), *r.Session)
 					return securityPath, err
 				},
@@ -58,7 +58,7 @@ type securityView struct {
 // sessionRow is one of the person's sessions.
 type sessionRow struct {
 	ID, Device, Address string
-	Started, Seen       ui.Moment
+	Started, LastUsed   ui.Moment
 	IsThis              bool
 }
 
@@ -77,7 +77,8 @@ func (d *dashboard) loadSecurity(r *pages.Request) (templ.Component, error) {
 	}
 	for _, s := range found {
 		row := sessionRow{
-			ID: s.ID, Device: describeDevice(s.Device), Started: r.Moment(s.CreatedAt), Seen: r.Moment(s.LastSeenAt),
+			ID: s.ID, Device: describeDevice(s.Device), Started: r.Moment(s.CreatedAt),
+			LastUsed: r.Moment(s.LastSeenAt),
 			IsThis: s.ID == r.Session.ID,
 		}
 		if s.Addr.IsValid() {

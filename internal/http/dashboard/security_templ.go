@@ -184,7 +184,7 @@ func securityOverview(view securityView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = ui.When(row.Seen).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.When(row.LastUsed).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

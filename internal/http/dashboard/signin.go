@@ -59,7 +59,7 @@ func continuePath(s session.Session) string {
 }
 
 // keepResult stores the tokens of a step in the browser and returns the page that comes next.
-func keepResult(r *pages.Request, result signin.Result, next string) string {
+func keepResult(r *pages.Request, result signin.Result, nextPath string) string {
 	if !result.Token.IsEmpty() {
 		r.SetCookie(pages.SessionCookie, result.Token, 0)
 	}
@@ -67,19 +67,19 @@ func keepResult(r *pages.Request, result signin.Result, next string) string {
 		r.SetCookie(deviceCookie, result.Device, signin.DeviceLasts)
 	}
 	if path := continuePath(result.Session); path != "" {
-		return withNext(path, r.ReturnPath(next))
+		return withNext(path, r.ReturnPath(nextPath))
 	}
-	return r.ReturnPath(next)
+	return r.ReturnPath(nextPath)
 }
 
-func withNext(path, next string) string {
-	return path + "?" + url.Values{pages.NextParameter.Name: {next}}.Encode()
+func withNext(path, nextPath string) string {
+	return path + "?" + url.Values{pages.NextParameter.Name: {nextPath}}.Encode()
 }
 
 // nextOf returns where a sign-in leads back to: as the user's form or the link says.
 func nextOf(r *pages.Request) string {
-	if next := r.Values[pages.NextParameter.Name]; next != "" {
-		return next
+	if typed := r.Values[pages.NextParameter.Name]; typed != "" {
+		return typed
 	}
 	return r.Query[pages.NextParameter.Name]
 }
@@ -107,7 +107,7 @@ func (d *dashboard) signInPage() pages.Page {
 				{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Enter your password."},
 				nextField,
 			},
-			Do: func(r *pages.Request) (string, error) {
+			Run: func(r *pages.Request) (string, error) {
 				result, err := d.conf.SignIn.StartWithPassword(
 					r.Context(), client(r), r.Values["email"], seal.NewSecret(r.Values["password"]),
 				)
@@ -138,10 +138,13 @@ func (d *dashboard) factorPage() pages.Page {
 			{
 				Name: "confirm",
 				Fields: []pages.Field{
-					{Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true, Missing: "Enter the code that your app shows now."},
+					{
+						Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true,
+						Missing: "Enter the code that your app shows now.",
+					},
 					nextField,
 				},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return withNext(signInPath, r.ReturnPath(nextOf(r))), nil
 					}
@@ -157,10 +160,13 @@ func (d *dashboard) factorPage() pages.Page {
 			{
 				Name: "recover",
 				Fields: []pages.Field{
-					{Name: "recoveryCode", BytesMax: codeBytesMax, Secret: true, Missing: "Enter one of your recovery codes."},
+					{
+						Name: "recoveryCode", BytesMax: codeBytesMax, Secret: true,
+						Missing: "Enter one of your recovery codes.",
+					},
 					nextField,
 				},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return withNext(signInPath, r.ReturnPath(nextOf(r))), nil
 					}
@@ -197,16 +203,19 @@ func (d *dashboard) devicePage() pages.Page {
 			{
 				Name:   "send",
 				Fields: []pages.Field{{Name: "email", BytesMax: emailBytesMax, Missing: "Enter your e-mail address."}},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					err := d.conf.SignIn.SendDeviceLink(r.Context(), client(r), r.Values["email"])
 					return signInPath + "/device?sent=true", err
 				},
 			},
 			{
-				Name:   "confirm",
-				Fields: []pages.Field{{Name: "token", BytesMax: tokenBytesMax, Missing: "Open the link of the mail again."}},
-				Do: func(r *pages.Request) (string, error) {
-					result, err := d.conf.SignIn.ConfirmDevice(r.Context(), client(r), seal.NewSecret(r.Values["token"]))
+				Name: "confirm",
+				Fields: []pages.Field{
+					{Name: "token", BytesMax: tokenBytesMax, Missing: "Open the link of the mail again."},
+				},
+				Run: func(r *pages.Request) (string, error) {
+					link := seal.NewSecret(r.Values["token"])
+					result, err := d.conf.SignIn.ConfirmDevice(r.Context(), client(r), link)
 					if err != nil {
 						return "", err
 					}
@@ -232,7 +241,7 @@ func (d *dashboard) authenticatorPage() pages.Page {
 		Acts: []pages.Act{
 			{
 				Name: "start", Fields: []pages.Field{nextField},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return signInPath, nil
 					}
@@ -244,17 +253,22 @@ func (d *dashboard) authenticatorPage() pages.Page {
 					if err != nil {
 						return "", err
 					}
-					r.ShowOnce(authenticatorSecret(r.Form, nextOf(r), enrolment.Secret.Reveal(), drawQR(code), qrSide(code)))
+					r.ShowOnce(authenticatorSecret(
+						r.Form, nextOf(r), enrolment.Secret.Reveal(), drawQR(code), qrSide(code),
+					))
 					return "", nil
 				},
 			},
 			{
 				Name: "confirm",
 				Fields: []pages.Field{
-					{Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true, Missing: "Enter the code that your app shows now."},
+					{
+						Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true,
+						Missing: "Enter the code that your app shows now.",
+					},
 					nextField,
 				},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return signInPath, nil
 					}
@@ -286,7 +300,7 @@ func (d *dashboard) recoveryCodesPage() pages.Page {
 		},
 		Acts: []pages.Act{{
 			Name: "make", Fields: []pages.Field{nextField},
-			Do: func(r *pages.Request) (string, error) {
+			Run: func(r *pages.Request) (string, error) {
 				secrets, err := d.conf.SignIn.MakeRecoveryCodes(r.Context(), *r.Session)
 				if err != nil {
 					return "", err
@@ -322,7 +336,7 @@ func (d *dashboard) organizationPage() pages.Page {
 			Fields: []pages.Field{
 				{Name: "organization", BytesMax: tokenBytesMax, Missing: "Choose an organization."}, nextField,
 			},
-			Do: func(r *pages.Request) (string, error) {
+			Run: func(r *pages.Request) (string, error) {
 				if r.Session == nil {
 					return signInPath, nil
 				}
@@ -366,7 +380,7 @@ func (d *dashboard) invitationPage() pages.Page {
 					{Name: "name", BytesMax: nameBytesMax, Missing: "Enter your name."},
 					{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Choose a password."},
 				},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					result, err := d.conf.SignIn.AcceptInvitation(
 						r.Context(), client(r), token(r), r.Values["name"], "", seal.NewSecret(r.Values["password"]),
 					)
@@ -378,7 +392,7 @@ func (d *dashboard) invitationPage() pages.Page {
 			},
 			{
 				Name: "join", Fields: []pages.Field{tokenField},
-				Do: func(r *pages.Request) (string, error) {
+				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return signInPath, nil
 					}

@@ -104,7 +104,8 @@ func (h *testEnv) join(who tenant, role identity.Role) *person {
 // enrol sets the authenticator app up.
 func (p *person) enrol() {
 	p.h.t.Helper()
-	found := secretText.FindStringSubmatch(p.post(authenticatorPath+"/start", "next", "").want(p.h.t, http.StatusOK).body)
+	shown := p.post(authenticatorPath+"/start", "next", "").want(p.h.t, http.StatusOK)
+	found := secretText.FindStringSubmatch(shown.body)
 	if found == nil {
 		p.h.t.Fatal("got no secret")
 	}
@@ -136,7 +137,8 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 		t.Errorf("got a redirect to %q, want the page of the authenticator app", to)
 	}
 	// Without a second factor a person sees nothing.
-	if to := p.get(Prefix+"/approvals").want(t, http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(to, authenticatorPath) {
+	blocked := p.get(Prefix+"/approvals").want(t, http.StatusSeeOther)
+	if to := blocked.header.Get("Location"); !strings.HasPrefix(to, authenticatorPath) {
 		t.Errorf("got a redirect to %q, want the page of the authenticator app", to)
 	}
 	// A link works once.
@@ -157,8 +159,8 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 	}
 	p.post(signInPath+"/password", "email", "approver@example.test", "password", "wrong password", "next", "").
 		want(t, http.StatusUnauthorized, `value="approver@example.test"`)
-	p.post(signInPath+"/password", "email", "Approver@Example.test", "password", goodPassword, "next", "/dashboard/approvals").
-		want(t, http.StatusSeeOther)
+	p.post(signInPath+"/password", "email", "Approver@Example.test", "password", goodPassword,
+		"next", "/dashboard/approvals").want(t, http.StatusSeeOther)
 	used := p.code()
 	if to := p.post(factorPath+"/confirm", "code", used, "next", "/dashboard/approvals").
 		want(t, http.StatusSeeOther).header.Get("Location"); to != "/dashboard/approvals" {
@@ -172,7 +174,8 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 		want(t, http.StatusSeeOther)
 	other.post(factorPath+"/confirm", "code", used, "next", "").want(t, http.StatusUnauthorized, `aria-invalid="true"`)
 	other.secret = p.secret
-	other.post(factorPath+"/confirm", "code", other.code(), "next", "https://evil.example/").want(t, http.StatusSeeOther)
+	other.post(factorPath+"/confirm", "code", other.code(), "next", "https://evil.example/").
+		want(t, http.StatusSeeOther)
 	other.get(Prefix+"/security").want(t, http.StatusOK, "End all other sessions")
 	other.post(Prefix+"/security/end-others").want(t, http.StatusSeeOther)
 	p.get(Prefix + "/security").want(t, http.StatusSeeOther)
@@ -206,7 +209,8 @@ func TestAnActNeedsACodeOfItsOwn(t *testing.T) {
 	p := h.join(h.one, identity.Approver)
 	path := Prefix + "/approvals/withdrawals/" + w.ID
 	found := digestInput.FindStringSubmatch(p.get(path).want(t, http.StatusOK).body)
-	p.post(path+"/approve", "digest", found[1], "code", "000000").want(t, http.StatusUnauthorized, `aria-invalid="true"`)
+	p.post(path+"/approve", "digest", found[1], "code", "000000").
+		want(t, http.StatusUnauthorized, `aria-invalid="true"`)
 	code := p.code()
 	p.post(path+"/approve", "digest", found[1], "code", code).want(t, http.StatusSeeOther)
 	second := h.request(h.one, "alice", usdc, "1000000")

@@ -54,8 +54,9 @@ func TestTwoPeopleDecideInABrowser(t *testing.T) {
 	if !browser.Evaluate[bool](tab, "document.activeElement.hasAttribute('data-focus')") {
 		t.Error("the summary of what was wrong does not have the focus")
 	}
-	if got := browser.Evaluate[string](tab, "document.querySelector('#password-email').value"); got != "approver@example.test" {
-		t.Errorf("got the e-mail %q, want what the user typed", got)
+	typed := browser.Evaluate[string](tab, "document.querySelector('#password-email').value")
+	if typed != "approver@example.test" {
+		t.Errorf("got the e-mail %q, want what the user typed", typed)
 	}
 	tab.Type("#password-password", goodPassword)
 	tab.Click("main button.primary")

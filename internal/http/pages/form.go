@@ -52,18 +52,18 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code stri
 	r.Values = map[string]string{}
 	r.Form = ui.Form{Typed: map[string]string{}, Errors: map[string]string{}}
 	for _, f := range fields {
-		given := values[f.Name]
+		entries := values[f.Name]
 		switch {
-		case len(given) == 0 && f.Checkbox:
-			given = []string{""} // A browser sends a box only if it is ticked.
-		case len(given) == 0:
+		case len(entries) == 0 && f.Checkbox:
+			entries = []string{""} // A browser sends a box only if it is ticked.
+		case len(entries) == 0:
 			return "", newStrangeForm("It lacks the field %q.", f.Name)
-		case len(given) > 1:
+		case len(entries) > 1:
 			return "", newStrangeForm("It has the field %q twice.", f.Name)
-		case !utf8.ValidString(given[0]):
+		case !utf8.ValidString(entries[0]):
 			return "", newStrangeForm("The field %q is not text.", f.Name)
 		}
-		value := given[0]
+		value := entries[0]
 		if !f.Secret || f.Name == ui.CodeName {
 			value = strings.TrimSpace(value)
 		}

@@ -87,9 +87,9 @@ type Act struct {
 	// FindDone returns the path of the page that shows what was decided, and "" while nothing is. It is
 	// asked before the second factor and after a refusal. It may be nil.
 	FindDone func(*Request) (path string, err error)
-	// Do carries out the act and returns the path of the page that shows the result. An act whose result
+	// Run carries out the act and returns the path of the page that shows the result. An act whose result
 	// is shown once calls Request.ShowOnce in place of that.
-	Do func(*Request) (path string, err error)
+	Run func(*Request) (path string, err error)
 }
 
 // Field is a field of a form.

@@ -20,19 +20,19 @@ func (q *sessionQueues) enter(session string) (leave func()) {
 	if q.queues == nil {
 		q.queues = map[string]*sessionQueue{}
 	}
-	own := q.queues[session]
-	if own == nil {
-		own = &sessionQueue{}
-		q.queues[session] = own
+	queue := q.queues[session]
+	if queue == nil {
+		queue = &sessionQueue{}
+		q.queues[session] = queue
 	}
-	own.waiting++
+	queue.waiting++
 	q.mu.Unlock()
-	own.mu.Lock()
+	queue.mu.Lock()
 	return func() {
-		own.mu.Unlock()
+		queue.mu.Unlock()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if own.waiting--; own.waiting == 0 {
+		if queue.waiting--; queue.waiting == 0 {
 			delete(q.queues, session)
 		}
 	}

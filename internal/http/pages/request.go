@@ -66,7 +66,7 @@ func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientA
 func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Session, action) }
 
 // Moment returns a time for a component.
-func (r *Request) Moment(at time.Time) ui.Moment { return ui.Moment{At: at, Now: r.Now} }
+func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now} }
 
 // pageSize is the number of rows of a list.
 const pageSize = 50
@@ -101,7 +101,7 @@ func (r *Request) cursorScope() []string {
 }
 
 // PagePaths returns the paths of the first and of the next page of a list, and "" where there is none.
-func (r *Request) PagePaths(next *pagination.Cursor) (first, following string) {
+func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following string) {
 	query := url.Values{}
 	for name, value := range r.Query {
 		if name != CursorParameter.Name {
@@ -112,8 +112,9 @@ func (r *Request) PagePaths(next *pagination.Cursor) (first, following string) {
 	if _, present := r.Query[CursorParameter.Name]; present {
 		first = joinQuery(base, query)
 	}
-	if next != nil {
-		query.Set(CursorParameter.Name, pagination.EncodeCursor(*next, r.server.conf.CursorKey, r.cursorScope()...))
+	if nextCursor != nil {
+		text := pagination.EncodeCursor(*nextCursor, r.server.conf.CursorKey, r.cursorScope()...)
+		query.Set(CursorParameter.Name, text)
 		following = joinQuery(base, query)
 	}
 	return first, following

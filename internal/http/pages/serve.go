@@ -62,7 +62,8 @@ func (s *server) middleware(inner http.Handler) http.Handler {
 			return
 		}
 		if err := s.origins.Check(r); err != nil {
-			s.refuse(w, s.newRequest(w, r, Page{}), fault.New(fault.Forbidden, fault.InvalidRequest, fault.NothingWritten,
+			s.refuse(w, s.newRequest(w, r, Page{}), fault.New(
+				fault.Forbidden, fault.InvalidRequest, fault.NothingWritten,
 				"Another page tried to send a form here in your name."))
 			return
 		}
@@ -148,12 +149,12 @@ func newRoleMissing(action identity.Action) *fault.Fault {
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
 // form is shown again, and its form is not sent. Rule PAGE-7.
-func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, to string) {
+func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, target string) {
 	path := r.URL.RequestURI()
 	if !isRead(r.Method) {
 		path = path[:strings.LastIndexByte(path, '/')]
 	}
-	http.Redirect(w, r.Request, to+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
+	http.Redirect(w, r.Request, target+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
 		http.StatusSeeOther)
 }
 
@@ -315,7 +316,7 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 			return "", err
 		}
 	}
-	return act.Do(r)
+	return act.Run(r)
 }
 
 // returnForm shows the page again with what the user typed and with what was wrong.

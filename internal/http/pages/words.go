@@ -36,7 +36,7 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 	}
 	refusal := ui.Refusal{
 		Heading: headings[f.Code], Money: words.Effects[f.Effect], Reason: f.Reason,
-		Next: nextStep(f), RequestID: r.ID,
+		NextStep: nextStep(f), RequestID: r.ID,
 	}
 	status := kernel.HTTPStatus(f)
 	switch {
@@ -217,7 +217,7 @@ var words = fault.Words{
 		fault.WithdrawalsSuspended:   "Try again later, or ask the operator of this service.",
 		fault.WithdrawalRiskBlocked:  "Ask the customer for another address.",
 		fault.RateLimited:            "Wait a moment and try again.",
-		fault.Internal:               "If it happens again, give the id of the request to the operator of this service.",
+		fault.Internal:               "If it happens again, give the operator of this service the id of the request.",
 		fault.CodeUnavailable:        "Try again in a moment.",
 	},
 }

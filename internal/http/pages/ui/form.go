@@ -12,16 +12,16 @@ const CodeName = "code"
 // codeLength is the length of a recovery code with its hyphens, which the field also takes.
 const codeLength = 24
 
-func fieldID(in Input) string { return in.Act + "-" + in.Name }
+func fieldID(input Input) string { return input.Act + "-" + input.Name }
 
 // describedBy names the hint and the error of a field for screen readers.
-func describedBy(f Form, in Input) string {
+func describedBy(f Form, input Input) string {
 	var ids []string
-	if in.Hint != "" {
-		ids = append(ids, fieldID(in)+"-hint")
+	if input.Hint != "" {
+		ids = append(ids, fieldID(input)+"-hint")
 	}
-	if f.Error(in.Act, in.Name) != "" {
-		ids = append(ids, fieldID(in)+"-error")
+	if f.Error(input.Act, input.Name) != "" {
+		ids = append(ids, fieldID(input)+"-error")
 	}
 	return strings.Join(ids, " ")
 }

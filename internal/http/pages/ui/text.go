@@ -59,9 +59,9 @@ const (
 // joined are the address.
 func SplitAddress(address string) []AddressGroup {
 	var groups []AddressGroup
-	if rest, ok := strings.CutPrefix(address, "0x"); ok {
+	if digits, ok := strings.CutPrefix(address, "0x"); ok {
 		groups = append(groups, AddressGroup{Text: "0x"})
-		address = rest
+		address = digits
 	}
 	count := (len(address) + lettersInGroup - 1) / lettersInGroup
 	for i := range count {
@@ -90,7 +90,7 @@ func FormatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 U
 // FormatAge says how long before now a time was. The script of the kit continues it in the browser with
 // the same words.
 func FormatAge(m Moment) string {
-	seconds := int64(m.Now.Sub(m.At) / time.Second)
+	seconds := int64(m.Now.Sub(m.Time) / time.Second)
 	if seconds < 0 {
 		return "in " + formatSpan(-seconds)
 	}

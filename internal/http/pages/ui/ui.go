@@ -83,7 +83,7 @@ type Refusal struct {
 	Heading   string
 	Money     string // what happened to the money
 	Reason    string
-	Next      string // what to do
+	NextStep  string // what to do
 	RequestID string
 	LinkPath  string // "" without a link
 	LinkText  string
@@ -121,7 +121,7 @@ type Input struct {
 }
 
 // Moment is a time with the time at which the page was written.
-type Moment struct{ At, Now time.Time }
+type Moment struct{ Time, Now time.Time }
 
 // Tab leads to a part of a page.
 type Tab struct {
