@@ -51,15 +51,15 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	tab := browser.Open(t)
 	tab.SetCookie(base, pages.SessionCookie, token)
 	for name, path := range map[string]string{
-		"home":              "",
-		"approvals":         "/approvals",
-		"flagged":           "/approvals/flagged",
-		"history":           "/approvals/history",
-		"sign-in":           "/sign-in",
-		"device":            "/sign-in/device",
-		"review":            "/approvals/withdrawals/" + second.ID,
-		"review-own-vote":   "/approvals/withdrawals/" + first.ID,
-		"not-found":         "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		"home":            "",
+		"approvals":       "/approvals",
+		"flagged":         "/approvals/flagged",
+		"history":         "/approvals/history",
+		"sign-in":         "/sign-in",
+		"device":          "/sign-in/device",
+		"review":          "/approvals/withdrawals/" + second.ID,
+		"review-own-vote": "/approvals/withdrawals/" + first.ID,
+		"not-found":       "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	} {
 		for _, l := range chosen {
 			tab.OpenURL(base+Prefix+path, l.look)

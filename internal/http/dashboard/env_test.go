@@ -68,8 +68,8 @@ type testEnv struct {
 	logs        *logs
 	reports     atomic.Int64
 
-	people  *signin.Service
-	mails   *mails
+	people *signin.Service
+	mails  *mails
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
 

@@ -297,7 +297,7 @@ type flaggedView struct {
 	ListPath, Path          string
 	Figure, Symbol, Dollars string
 	Chip                    ui.Chip
-	FlagFacts, DepositFacts   []ui.Fact
+	FlagFacts, DepositFacts []ui.Fact
 	Attempts                []stepRow
 	Form                    ui.Form
 	CanDecide               bool

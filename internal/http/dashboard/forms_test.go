@@ -187,4 +187,3 @@ func TestReportsOfThePolicyAreBounded(t *testing.T) {
 		t.Errorf("got %d reports counted, want 1", got)
 	}
 }
-

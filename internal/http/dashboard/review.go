@@ -385,4 +385,3 @@ func client(r *pages.Request) signin.Client {
 		Addr: r.ClientAddr(), UserAgent: r.UserAgent(), Device: seal.NewSecret(r.ReadCookie(deviceCookie)),
 	}
 }
-

@@ -79,7 +79,7 @@ func (d *dashboard) loadSecurity(r *pages.Request) (templ.Component, error) {
 		row := sessionRow{
 			ID: s.ID, Device: describeDevice(s.Device), Started: r.Moment(s.CreatedAt),
 			LastUsed: r.Moment(s.LastSeenAt),
-			IsThis: s.ID == r.Session.ID,
+			IsThis:   s.ID == r.Session.ID,
 		}
 		if s.Addr.IsValid() {
 			row.Address = s.Addr.String()

@@ -149,7 +149,7 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 	}
 	p.get(Prefix+"/approvals").want(t, http.StatusOK, "No withdrawal waits", "Approver Person")
 
-	out := p.post(Prefix + "/security/sign-out").want(t, http.StatusSeeOther)
+	out := p.post(Prefix+"/security/sign-out").want(t, http.StatusSeeOther)
 	if out.header.Get("Clear-Site-Data") == "" {
 		t.Error("got no Clear-Site-Data at sign-out")
 	}
@@ -178,7 +178,7 @@ func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 		want(t, http.StatusSeeOther)
 	other.get(Prefix+"/security").want(t, http.StatusOK, "End all other sessions")
 	other.post(Prefix+"/security/end-others").want(t, http.StatusSeeOther)
-	p.get(Prefix + "/security").want(t, http.StatusSeeOther)
+	p.get(Prefix+"/security").want(t, http.StatusSeeOther)
 }
 
 // Sign-in leads back to a page of the dashboard and nowhere else.

@@ -11,13 +11,13 @@ import (
 func TestForeignTextIsPrintableASCIIAndUnambiguous(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"alice":             "alice",
-		"Аlice":             `\u{410}lice`,
-		"a\u202eb":          `a\u{202e}b`,
-		`\u{202e}`:          `\u{5c}u{202e}`,
-		"line\nbreak\x00":   `line\u{a}break\u{0}`,
-		"😀":                 `\u{1f600}`,
-		"<script>&\"'":      "<script>&\"'",
+		"alice":               "alice",
+		"Аlice":               `\u{410}lice`,
+		"a\u202eb":            `a\u{202e}b`,
+		`\u{202e}`:            `\u{5c}u{202e}`,
+		"line\nbreak\x00":     `line\u{a}break\u{0}`,
+		"😀":                   `\u{1f600}`,
+		"<script>&\"'":        "<script>&\"'",
 		"no\u00a0break\u200b": `no\u{a0}break\u{200b}`,
 	} {
 		if got := EscapeForeign(text); got != want {

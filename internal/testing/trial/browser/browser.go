@@ -11,10 +11,12 @@ import (
 	"compress/gzip"
 	"context"
 	_ "embed"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -148,9 +150,12 @@ func (p *Page) OpenURL(url string, look Appearance) {
 // WaitUntil waits until an expression of the page is true.
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(
-		p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)),
-	); err != nil {
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	// A page that is being replaced has no context to evaluate anything in.
+	for err != nil && p.ctx.Err() == nil && strings.Contains(err.Error(), "context with specified id") {
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	}
+	if err != nil {
 		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.ListComplaints())
 	}
 }
@@ -205,10 +210,9 @@ func (p *Page) SetCookie(url, name, value string) {
 // Type types a text into the field that a CSS selector finds, in place of what it has.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
-	p.runActions(
-		chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.SetValue(chromedp.CSS(selector), ""),
-		chromedp.SendKeys(chromedp.CSS(selector), text),
-	)
+	p.WaitUntil(fmt.Sprintf("document.querySelector(%q) !== null", selector))
+	Evaluate[string](p, fmt.Sprintf("document.querySelector(%q).value = ''", selector))
+	p.runActions(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
 // Click clicks on what a CSS selector finds, and waits until the page that follows is complete.
