@@ -151,8 +151,7 @@ func (p *Page) OpenURL(url string, look Appearance) {
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
 	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
-	// A page that is being replaced has no context to evaluate anything in.
-	for err != nil && p.ctx.Err() == nil && strings.Contains(err.Error(), "context with specified id") {
+	for p.isReplaced(err) {
 		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
 	}
 	if err != nil {
@@ -160,10 +159,20 @@ func (p *Page) WaitUntil(expression string) {
 	}
 }
 
+// isReplaced reports whether an error says that the page is being replaced by the next one, in which the
+// caller can try again.
+func (p *Page) isReplaced(err error) bool {
+	return err != nil && p.ctx.Err() == nil && (strings.Contains(err.Error(), "context with specified id") ||
+		strings.Contains(err.Error(), "navigated or closed"))
+}
+
 // Evaluate evaluates an expression in the page.
 func Evaluate[T any](p *Page, expression string) T {
 	p.t.Helper()
 	got, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	for p.isReplaced(err) {
+		got, err = chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	}
 	if err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}
