@@ -71,11 +71,18 @@ lint: setup ## the slow checks: staticcheck on everything
 	@$(TOOL) staticcheck ./...
 
 .PHONY: generate
-generate: ## write generated files anew (the local chain's contracts, the drawings of states, the checker's list of the schema, the API document and its clients)
+generate: ## write generated files anew (the local chain's contracts, the pages, the drawings of states, the checker's list of the schema, the API document and its clients)
 	@scripts/setup --generate
 	@node localchain/compile.js
+	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./internal/http/pages
 	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/identity ./internal/verify ./internal/http/surfacetest
 	@$(TOOL) gofumpt -w .
+
+.PHONY: screens
+screens: setup-test ## write pictures of every page, in both themes, desktop and phone, into .coffer/screens
+	@mkdir -p .coffer/screens
+	@COFFER_SCREENS='$(CURDIR)/.coffer/screens' go test -count=1 -run '^TestPagesInABrowser' ./internal/http/dashboard
+	@echo '.coffer/screens'
 
 .PHONY: approve
 approve: ## take the API documents as they are now for those that clients are made for, breaking changes included

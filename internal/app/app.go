@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -64,6 +65,8 @@ var privateConnections = inbound.Limits{Connections: privateConns, BodyWait: bod
 // App is the service with its listeners.
 type App struct {
 	*service.Service
+	// SignIn signs the people of organizations in; nil without pages.
+	SignIn  *signin.Service
 	conf    Config
 	log     *slog.Logger
 	parts   service.Parts
@@ -399,6 +402,9 @@ func (a *App) wireAPI() error {
 		Endpoints: a.Endpoints,
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
 	})
+	if err := a.wireDashboard(cursor, trusted); err != nil {
+		return err
+	}
 	if a.conf.Operator.Listen != "" {
 		allowed, err := a.conf.Operator.allowedPrefixes()
 		if err != nil {

@@ -41,6 +41,7 @@ type Config struct {
 	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; default: all"`
 	Database  Database             `toml:"database"`
 	API       API                  `toml:"api"`
+	Dashboard Dashboard            `toml:"dashboard,omitempty"`
 	Operator  Operator             `toml:"operator,omitempty"`
 	Ops       Ops                  `toml:"ops"`
 	Keys      Keys                 `toml:"keys"`
@@ -655,6 +656,7 @@ func (c Config) Check() error {
 				c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
 		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
+		c.Dashboard.checkDashboard(&errs)
 	}
 	if c.hasRole(RoleAPI, RoleWorkers) {
 		need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")

@@ -131,8 +131,13 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
          -H 'content-type: application/json' -d '{"mintId":1,"customerId":"user_42"}'
     bin/coffer local faucet --mint 1 --to ADDRESS --amount 250
 
+  Sign in at %s as %s
+  with the password "%s" and a code of the TOTP secret
+  %s. The file has the other people. Mails are files in %s.
+
   Ctrl-C ends it.
-`, localworld.InfoFile, info.BaseURL, info.APIKey)
+`, localworld.InfoFile, info.BaseURL, info.APIKey, info.DashboardURL, info.Users[0].Email, info.Users[0].Password,
+		info.Users[0].TOTPSecret, localworld.MailFolder)
 }
 
 type localTour struct{}

@@ -13,10 +13,15 @@ import (
 // it was started.
 const InfoFile = ".coffer/local.json"
 
+// MailFolder is the folder of the mails of a running world, one file each, relative to the folder in
+// which it was started.
+const MailFolder = ".coffer/mail"
+
 // Info has what a client needs to know about a running world. It includes the world's secrets,
 // which are worth nothing anywhere else.
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
+	DashboardURL   string              `json:"dashboardUrl"` // on localhost, where a browser keeps cookies
 	OpenAPIURL     string              `json:"openapiUrl"`
 	OperatorURL    string              `json:"operatorUrl"` // without /v1
 	OpsURL         string              `json:"opsUrl"`
@@ -38,8 +43,10 @@ type Operator struct {
 
 // User is a person of the organization.
 type User struct {
-	Email string   `json:"email"`
-	Roles []string `json:"roles"`
+	Email      string   `json:"email"`
+	Password   string   `json:"password"`
+	TOTPSecret string   `json:"totpSecret"` // base32, for an authenticator app
+	Roles      []string `json:"roles"`
 }
 
 // Endpoint is a chain's own RPC, and an account with plenty of every coin and token.

@@ -16,6 +16,7 @@ type savedWorld struct {
 	OrganizationID string `json:"organizationId"`
 	APIKey         string `json:"apiKey"`
 	OperatorKey    string `json:"operatorKey"`
+	Users          []User `json:"users"`
 	Description    string `json:"description"` // path of InfoFile while the world runs
 }
 

@@ -27,8 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
-	"github.com/cofferpay/coffer/internal/identity"
-	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
@@ -93,7 +92,6 @@ const (
 	// calmPause is the pause between two polls for events with Options.Calm.
 	calmPause    = 300 * time.Millisecond
 	orgName      = "Example Marketplace"
-	ownerEmail   = "owner@example.test"
 	operatorName = "local operator"
 )
 
@@ -281,6 +279,13 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 		return conf, err
 	}
 	conf.API.URL = "http://" + conf.API.Listen
+	if _, port, err := net.SplitHostPort(conf.API.Listen); err == nil {
+		conf.Dashboard.Origin = "http://localhost:" + port
+	}
+	if conf.Mail.Files, err = filepath.Abs(filepath.Join(w.opts.Dir, MailFolder)); err != nil {
+		return conf, err
+	}
+	conf.Mail.Sender = "Coffer <no-reply@localhost>"
 	if conf.Operator.Listen, err = findListenAddress(w.opts.OperatorPort); err != nil {
 		return conf, err
 	}
@@ -387,11 +392,10 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 			return err
 		}
 		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
-		err = w.app.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-			_, err := member.Add(ctx, tx, actor, o.ID, ownerEmail, "Olivia Owner", identity.Owner)
-			return err
-		})
-		if err != nil {
+	}
+	if k.Users = w.Info.Users; len(k.Users) < len(people) {
+		var err error
+		if k.Users, err = w.makePeople(ctx, k.OrganizationID); err != nil {
 			return err
 		}
 	}
@@ -418,7 +422,10 @@ func (w *World) loadSavedWorld() error {
 		return err
 	}
 	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
-	w.Info.Users = []User{{Email: ownerEmail, Roles: []string{string(identity.Owner)}}}
+	w.Info.Users = k.Users
+	if len(k.Users) == 0 { // of an earlier version
+		w.Info.Users = []User{{Email: people[0].email, Roles: []string{string(people[0].role)}}}
+	}
 	return nil
 }
 
@@ -451,6 +458,7 @@ func (w *World) fundTreasury(ctx context.Context) error {
 func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	w.Info.BaseURL = conf.API.URL + "/v1"
 	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
+	w.Info.DashboardURL = conf.Dashboard.Origin + dashboard.Prefix
 	w.Info.OperatorURL = "http://" + conf.Operator.Listen
 	w.Info.OpsURL = "http://" + conf.Ops.Listen
 	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {

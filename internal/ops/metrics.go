@@ -43,6 +43,7 @@ type Metrics struct {
 	calls    *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	attempts *prometheus.CounterVec
+	reports  prometheus.Counter
 
 	mu      sync.Mutex
 	readAt  time.Time
@@ -73,6 +74,10 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 			Name: "coffer_webhook_attempts_total",
 			Help: "Webhook posts of this process, including samples, by outcome.",
 		}, []string{"result"}),
+		reports: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coffer_page_policy_reports_total",
+			Help: "Reports of browsers that a page did what its policy forbids. Anyone can send one.",
+		}),
 	}
 	roleGauge := prometheus.NewGaugeVec(
 		prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"},
@@ -80,9 +85,10 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 	for _, r := range roles {
 		roleGauge.WithLabelValues(r).Set(1)
 	}
-	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, (*databaseCollector)(
-		m,
-	), poolCollector{db},
+	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, m.reports,
+		(*databaseCollector)(
+			m,
+		), poolCollector{db},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -91,6 +97,9 @@ func (m *Metrics) newHandler() http.Handler {
 	return promhttp.HandlerFor(m.registry,
 		promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelWarn)})
 }
+
+// CountPolicyReport counts a report of a browser about the policy of the pages.
+func (m *Metrics) CountPolicyReport() { m.reports.Inc() }
 
 // CountRequest counts an answered request. route is its pattern, "" if there is none.
 func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {

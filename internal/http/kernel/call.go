@@ -107,8 +107,8 @@ func (s *server) serveRoute(rt Route) http.Handler {
 			s.writeError(w, r, err)
 		case result.stream != nil:
 			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-			streamed := &streaming{ResponseWriter: w, status: status}
-			if err := result.stream(streamed); err != nil && !streamed.begun {
+			streamed := &StreamWriter{ResponseWriter: w, Status: status}
+			if err := result.stream(streamed); err != nil && !streamed.Begun {
 				w.Header().Del("Content-Disposition")
 				s.writeError(w, r, err)
 			} else if err != nil {
@@ -154,7 +154,7 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 			"This call returns JSON only, not a table.").
 			WithAdvice("Leave the header Accept out, or send Accept: application/json.")
 	}
-	if c.Query, err = readQuery(c.Request, rt.Query); err != nil {
+	if c.Query, err = ReadQuery(c.Request, rt.Query); err != nil {
 		return result, err
 	}
 	if rt.Handler.request != nil && c.Body == nil {

@@ -62,58 +62,65 @@ func exportCSV[T any](c *Request, name string, columns []Column[T], eachRow Rows
 			"A table needs HTTP/1.1 or later, so that the client notices when it breaks off.").
 			WithAdvice("Use it in the client, and in the proxy in front of this service.")
 	}
-	release, err := c.server.tables.acquireSlot(c.caller.Tenant())
+	release, err := c.server.tables.Acquire(c.caller.Tenant())
 	if err != nil {
 		return answer{}, err
 	}
 	c.AnswerHeader.Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 	return answer{stream: func(w io.Writer) error {
 		defer release()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), exportTimeout)
-		defer cancel()
-		writer := csv.NewWriter(w)
-		line := make([]string, len(columns))
-		head := func() error {
-			for i, col := range columns {
-				line[i] = col.Name
-			}
-			return writer.Write(line)
+		return WriteTable(c.Context(), w, c.Query["order"] != "asc", columns, eachRow)
+	}}, nil
+}
+
+// WriteTable writes a table as CSV. An error before the first byte means that nothing was written.
+func WriteTable[T any](
+	ctx context.Context, w io.Writer, desc bool, columns []Column[T], eachRow Rows[T],
+) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTimeout)
+	defer cancel()
+	writer := csv.NewWriter(w)
+	line := make([]string, len(columns))
+	head := func() error {
+		for i, col := range columns {
+			line[i] = col.Name
 		}
-		headed := false
-		err := eachRow(ctx, c.Query["order"] != "asc", func(item T) error {
-			if !headed {
-				headed = true
-				if err := head(); err != nil {
-					return err
-				}
-			}
-			for i, col := range columns {
-				line[i] = escapeFormula(col.Cell(item))
-			}
-			return writer.Write(line)
-		})
-		if err != nil {
-			return err
-		}
+		return writer.Write(line)
+	}
+	headed := false
+	err := eachRow(ctx, desc, func(item T) error {
 		if !headed {
+			headed = true
 			if err := head(); err != nil {
 				return err
 			}
 		}
-		writer.Flush()
-		return writer.Error()
-	}}, nil
+		for i, col := range columns {
+			line[i] = escapeFormula(col.Cell(item))
+		}
+		return writer.Write(line)
+	})
+	if err != nil {
+		return err
+	}
+	if !headed {
+		if err := head(); err != nil {
+			return err
+		}
+	}
+	writer.Flush()
+	return writer.Error()
 }
 
-// exportSlots counts the tables that are being written.
-type exportSlots struct {
+// ExportSlots counts the tables that are being written. The zero value is ready for use.
+type ExportSlots struct {
 	mu     sync.Mutex
 	total  int
 	perOrg map[string]int
 }
 
-// acquireSlot takes a slot for an organization's table; release gives it back.
-func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
+// Acquire takes a slot for an organization's table; release gives it back.
+func (t *ExportSlots) Acquire(org string) (release func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.perOrg[org] >= tablesPerOrgMax || t.total >= tablesMax {
@@ -139,18 +146,19 @@ func (t *exportSlots) acquireSlot(org string) (release func(), err error) {
 	}, nil
 }
 
-// streaming is the writer of a body of unknown length. It gives up on a reader that stalls;
+// StreamWriter is the writer of a body of unknown length. It gives up on a reader that stalls;
 // exportTimeout bounds the total time.
-type streaming struct {
+type StreamWriter struct {
 	http.ResponseWriter
-	status int
-	begun  bool
+	Status int
+	Begun  bool // whether a byte was written
 }
 
-func (s *streaming) Write(b []byte) (int, error) {
-	if !s.begun {
-		s.begun = true
-		s.WriteHeader(s.status)
+// Write writes the status before the first bytes.
+func (s *StreamWriter) Write(b []byte) (int, error) {
+	if !s.Begun {
+		s.Begun = true
+		s.WriteHeader(s.Status)
 	}
 	// A writer without deadlines belongs to a test, or to a proxy with deadlines of its own.
 	_ = http.NewResponseController(s.ResponseWriter).SetWriteDeadline(time.Now().Add(exportStallMax))

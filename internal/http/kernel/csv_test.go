@@ -10,11 +10,11 @@ import (
 
 func TestTablesAtATimeAreBounded(t *testing.T) {
 	t.Parallel()
-	var all exportSlots
+	var all ExportSlots
 	var ends []func()
 	take := func(org string, want bool) {
 		t.Helper()
-		done, err := all.acquireSlot(org)
+		done, err := all.Acquire(org)
 		if (err == nil) != want || err != nil && !fault.HasCode(err, fault.CodeUnavailable) {
 			t.Fatalf("%s: got %v, want a place: %v", org, err, want)
 		}

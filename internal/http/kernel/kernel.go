@@ -78,7 +78,7 @@ type server struct {
 	document func() []byte // drawn on its first use
 
 	rates  limiterSet
-	tables exportSlots
+	tables ExportSlots
 }
 
 // New builds the handler of a surface: its routes under /v1, its document at /openapi.json, and its

@@ -46,8 +46,9 @@ type Query map[string]string
 // SortedKeys returns the keys of a map in order.
 func SortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// Rule REQ-5.
-func readQuery(r *http.Request, allowed []Parameter) (Query, error) {
+// ReadQuery reads the query of a request. It refuses a parameter that is unknown, repeated or
+// malformed. Rule REQ-5.
+func ReadQuery(r *http.Request, allowed []Parameter) (Query, error) {
 	if len(r.URL.RawQuery) > queryBytesMax {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.ReadOnly,
 			"The query is longer than %d bytes.", queryBytesMax).

@@ -17,15 +17,7 @@ import (
 // MayGrant reports whether the member may give and take roles: an owner all of them, an administrator
 // all but OWNER and ADMIN. Rule SIGN-14.
 func (p Member) MayGrant(roles ...identity.Role) bool {
-	switch {
-	case !p.EndedAt.IsZero():
-		return false
-	case slices.Contains(p.Roles, identity.Owner):
-		return true
-	case slices.Contains(p.Roles, identity.Admin):
-		return !slices.Contains(roles, identity.Owner) && !slices.Contains(roles, identity.Admin)
-	}
-	return false
+	return p.EndedAt.IsZero() && identity.CanManageMember(p.Roles, roles, nil)
 }
 
 // ByID finds a member of an organization, also one whose access ended, and locks the row. Error:

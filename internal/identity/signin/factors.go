@@ -323,8 +323,9 @@ func (s *Service) ChangePassword(
 		if err != nil {
 			return err
 		}
-		if err := s.mail(ctx, tx, "PASSWORD_CHANGED", sess.Account.Email, "Your password was changed", "The password of your account was changed. Your other sessions have ended.\n\nIf it was not you, ask an "+
-			"owner of your organization, or your operator, to end your access at once.\n"); err != nil {
+		if err := s.mail(ctx, tx, "PASSWORD_CHANGED", sess.Account.Email, "Your password was changed",
+			"The password of your account was changed. Your other sessions have ended.\n\nIf it was not you, ask an "+
+				"owner of your organization, or your operator, to end your access at once.\n"); err != nil {
 			return err
 		}
 		return s.record(ctx, tx, sess.Account, "password.changed", map[string]any{"sessionsEnded": ended})

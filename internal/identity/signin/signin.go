@@ -114,7 +114,7 @@ func NewService(conf Config) (*Service, error) {
 	if conf.Side != account.MemberSide && conf.Side != account.OperatorSide {
 		return nil, fmt.Errorf("sign-in has no side %q", conf.Side)
 	}
-	if err := checkOrigin(conf.Origin, conf.Site); err != nil {
+	if err := CheckOrigin(conf.Origin, conf.Site); err != nil {
 		return nil, err
 	}
 	for _, link := range []string{conf.InvitationURL, conf.DeviceURL} {
@@ -130,8 +130,8 @@ func NewService(conf Config) (*Service, error) {
 	return &Service{conf: conf, party: party}, nil
 }
 
-// checkOrigin refuses what a browser would refuse a passkey for, with the fix.
-func checkOrigin(origin, site string) error {
+// CheckOrigin refuses what a browser would refuse a passkey for, with the fix.
+func CheckOrigin(origin, site string) error {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin {
 		return fmt.Errorf("the origin %q is not of the form https://host or https://host:port", origin)

@@ -16,6 +16,7 @@ const (
 	assembly                 // service: builds the features and their loops from parts, so it knows no adapter
 	adapters                 // implementations of a port in the parent package
 	resources                // http/resource: bodies and texts that several surfaces have
+	kit                      // http/pages: what surfaces of pages share, with its components
 	surfaces                 // translate and decide nothing
 	wiring                   // app: gives service its parts
 	world                    // the local world, which runs app
@@ -26,7 +27,7 @@ const (
 
 var layerNames = [...]string{
 	"public", "words", "foundations", "core", "transport", "gates", "features", "reporting", "assembly", "adapters",
-	"resources", "surfaces", "wiring", "world", "commands", "program", "watch",
+	"resources", "kit", "surfaces", "wiring", "world", "commands", "program", "watch",
 }
 
 func (f layer) String() string { return layerNames[f] }
@@ -35,7 +36,7 @@ func (f layer) String() string { return layerNames[f] }
 // other layers every package must stay replaceable and readable by itself. Two features that need
 // each other meet through a one-method interface that app wires.
 var neighbourImports = map[layer]bool{
-	public: true, words: true, foundations: true, core: true, world: true, watch: true,
+	public: true, words: true, foundations: true, core: true, kit: true, world: true, watch: true,
 }
 
 // capability lets a package do what its layer may not.
@@ -50,7 +51,9 @@ const (
 )
 
 // httpLayers may import net/http without a capability: they communicate with the outside.
-var httpLayers = map[layer]bool{public: true, adapters: true, surfaces: true, wiring: true, world: true, commands: true}
+var httpLayers = map[layer]bool{
+	public: true, adapters: true, kit: true, surfaces: true, wiring: true, world: true, commands: true,
+}
 
 // anyName stands for the last name of a folder. Such a line is for every folder that has no line of
 // its own: a further provider needs none.
@@ -187,6 +190,9 @@ var packages = []pkg{
 
 	{"internal/http/kernel", transport, mayHTTP},
 	{"internal/http/resource", resources, 0},
+	{"internal/http/pages", kit, 0},
+	{"internal/http/pages/ui", kit, 0},
+	{"internal/http/dashboard", surfaces, 0},
 	{"internal/http/api", surfaces, 0},
 	{"internal/http/operatorapi", surfaces, 0},
 	{"internal/http/surfacetest", watch, testOnly},

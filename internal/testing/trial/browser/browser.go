@@ -7,10 +7,16 @@
 package browser
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	_ "embed"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,17 +150,29 @@ func (p *Page) OpenURL(url string, look Appearance) {
 // WaitUntil waits until an expression of the page is true.
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(
-		p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)),
-	); err != nil {
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	for p.isReplaced(err) {
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	}
+	if err != nil {
 		p.t.Fatalf("wait until %s: %v; the page complained: %q", expression, err, p.ListComplaints())
 	}
+}
+
+// isReplaced reports whether an error says that the page is being replaced by the next one, in which the
+// caller can try again.
+func (p *Page) isReplaced(err error) bool {
+	return err != nil && p.ctx.Err() == nil && (strings.Contains(err.Error(), "context with specified id") ||
+		strings.Contains(err.Error(), "navigated or closed"))
 }
 
 // Evaluate evaluates an expression in the page.
 func Evaluate[T any](p *Page, expression string) T {
 	p.t.Helper()
 	got, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	for p.isReplaced(err) {
+		got, err = chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	}
 	if err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}
@@ -171,6 +189,85 @@ func (p *Page) SaveScreenshot(file string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// SaveWholePage writes the page in its whole length into a file.
+func (p *Page) SaveWholePage(file string) {
+	p.t.Helper()
+	const losslessQuality = 100
+	raw, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(losslessQuality))
+	if err == nil {
+		err = os.WriteFile(file, raw, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// SetCookie stores a cookie for a URL, as a sign-in would.
+func (p *Page) SetCookie(url, name, value string) {
+	p.t.Helper()
+	isSecure := true
+	p.runActions(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, network.SetCookie, network.SetCookieParams{
+			Name: name, Value: value, URL: url, Path: "/", Secure: &isSecure, HTTPOnly: &isSecure,
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// Type types a text into the field that a CSS selector finds, in place of what it has.
+func (p *Page) Type(selector, text string) {
+	p.t.Helper()
+	p.WaitUntil(fmt.Sprintf("document.querySelector(%q) !== null", selector))
+	Evaluate[string](p, fmt.Sprintf("document.querySelector(%q).value = ''", selector))
+	p.runActions(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// Click clicks on what a CSS selector finds, and waits until the page that follows is complete.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	p.leaveBy(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)))
+}
+
+// DoubleClick is Click, twice in quick succession.
+func (p *Page) DoubleClick(selector string) {
+	p.t.Helper()
+	p.leaveBy(chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.DoubleClick(chromedp.CSS(selector)))
+}
+
+// leaveBy runs actions that lead to another page and waits until that is complete. A mark in the present
+// page shows that it was left.
+func (p *Page) leaveBy(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	Evaluate[bool](p, "window.cofferStays = true")
+	p.runActions(steps...)
+	p.WaitUntil("window.cofferStays === undefined && document.readyState === 'complete'")
+}
+
+// Axe is the accessibility checker axe-core, which runs in the page. NOTICE names its origin.
+//
+//go:embed axe-4.14.1.min.js.gz
+var axe []byte
+
+// ListAccessibilityProblems runs axe-core in the page and lists what it finds.
+func (p *Page) ListAccessibilityProblems() []string {
+	p.t.Helper()
+	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	source, err := io.ReadAll(reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	Evaluate[bool](p, string(source)+"; true")
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.flatMap(
+		(v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("check the accessibility of the page: %v", err)
+	}
+	return found
 }
 
 // ListRequests lists the URLs that the page has requested so far.

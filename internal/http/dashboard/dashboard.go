@@ -1,0 +1,118 @@
+// Package dashboard has the pages of an organization's people. Each page is one Go file and one templ
+// file: the Go file calls the reads and verbs of features and turns what they return into what the page
+// shows.
+//
+// The package has no SQL and decides nothing. It never shows data of an organization other than that of
+// the session: every call names the organization of the session and runs under row level security. A
+// crash leaves nothing behind.
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// Prefix begins the path of every page.
+const Prefix = "/dashboard"
+
+// Config holds what the pages depend on. Every field is required unless its comment says otherwise.
+type Config struct {
+	DB          *pg.DB
+	SignIn      *signin.Service // of the members' side
+	Withdrawals *withdrawal.Service
+	Deposits    *deposit.Service
+	Prices      price.Source // may be nil: then no balance has a value
+	// Origin is the scheme, host and port at which browsers reach the pages.
+	Origin    *url.URL
+	CursorKey []byte
+	Proxies   kernel.Proxies // may be empty
+	// CountReport counts a report of the browsers' policy; it may be nil.
+	CountReport func()
+	// Observe is called when a request begins; see kernel.Config. It may be nil.
+	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
+	Log     *slog.Logger // nil means the default
+}
+
+// dashboard has the functions of the pages.
+type dashboard struct{ conf Config }
+
+// New builds the handler of all paths under Prefix.
+func New(conf Config) http.Handler {
+	return pages.New((&dashboard{conf}).surface(), conf.kitConfig())
+}
+
+func (c Config) kitConfig() pages.Config {
+	return pages.Config{
+		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
+		Observe: c.Observe, Log: c.Log,
+	}
+}
+
+// surface is the table of the pages.
+func (d *dashboard) surface() pages.Surface {
+	return pages.Surface{
+		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Account"},
+		SignInPath: Prefix + "/sign-in", SecurityPath: Prefix + "/security", SignOutPath: Prefix + "/security/sign-out",
+		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, ConfirmAct: d.confirmAct,
+		Pages: []pages.Page{
+			d.homePage(),
+			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.securityPage(), d.recoveryCodesPage(),
+			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
+			d.invitationPage(),
+		},
+	}
+}
+
+// actor returns the person of a request as an actor of the audit log.
+func actor(r *pages.Request) audit.Actor { return r.Session.Member.Actor() }
+
+// people are the names of an organization's people by id.
+type people map[string]string
+
+// loadPeople returns the names of the people of the organization of a request.
+func (d *dashboard) loadPeople(r *pages.Request) (people, error) {
+	names := people{}
+	err := d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		found, err := member.ListByOrg(ctx, tx, r.Session.OrgID)
+		for _, m := range found {
+			names[m.ID] = m.Name
+		}
+		return err
+	})
+	return names, err
+}
+
+// nameOf writes an actor for people.
+func (p people) nameOf(a audit.Actor, self *session.Session) string {
+	switch a.Kind {
+	case "USER":
+		if self != nil && a.ID == self.Member.ID {
+			return "You"
+		}
+		if name := p[a.ID]; name != "" {
+			return name
+		}
+		return "A former member of your organization"
+	case "API_KEY":
+		return "Your backend, with an API key"
+	case "OPERATOR":
+		return "The operator of this service"
+	case "SYSTEM":
+		return "The service itself"
+	}
+	return "Not recorded"
+}

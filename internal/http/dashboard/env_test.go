@@ -1,0 +1,395 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/account"
+	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/identity/password"
+	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/journal"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/mail"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/platform/seal"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+const (
+	usdc      = 1
+	evil      = 2
+	contract  = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D")
+	recipient = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	rightCode = "123456"
+	// hostile is a text that a stranger chooses. On a page of a decision none of its characters is
+	// markup, hidden, or of another direction.
+	hostile = `<script>alert("x")</script>` + "\u202e" + `Аlice`
+)
+
+// testEnv is the pages on a real database, with two organizations whose people have every role. A test
+// makes the sessions itself.
+type testEnv struct {
+	t           testing.TB
+	db          *pg.DB
+	book        *wallet.Service
+	withdrawals *withdrawal.Service
+	server      *httptest.Server
+	one, two    tenant
+	logs        *logs
+	reports     atomic.Int64
+
+	people *signin.Service
+	mails  *mails
+	// realFactors has sign-in check the codes of acts.
+	realFactors bool
+
+	mu       sync.Mutex
+	ahead    time.Duration // of the real time: codes of an authenticator app count once
+	sessions map[string]session.Session
+	used     map[string]bool // codes that an act used up
+}
+
+// tenant is an organization with a person of each role.
+type tenant struct {
+	id     string
+	people map[identity.Role]member.Member
+}
+
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+var roles = []identity.Role{
+	identity.Owner, identity.Admin, identity.Approver, identity.Finance, identity.Developer, identity.Viewer,
+}
+
+func newTestEnv(t testing.TB) *testEnv {
+	t.Helper()
+	h := &testEnv{
+		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
+	}
+	h.db = pgtest.NewWithClock(t, h.now)
+	token := mint.Mint{
+		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: contract, Symbol: "USDC",
+		Name: "USD Coin", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5),
+		MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
+	}
+	strange := token
+	strange.ID, strange.Contract, strange.Symbol = evil, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "<b>U</b>"
+	if err := mint.Sync(t.Context(), h.db, []mint.Mint{token, strange}); err != nil {
+		t.Fatal(err)
+	}
+	h.one, h.two = h.newTenant("Example Marketplace"), h.newTenant("Another Company")
+	s, attest := signertest.New(t)
+	h.book = wallet.New(h.db, s, attest)
+	if err := journal.Import(t.Context(), h.db, s, h.book); err != nil {
+		t.Fatal(err)
+	}
+	chains := chain.Chains{chain.Ethereum: {
+		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337",
+		AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
+	}}
+	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
+	log := slog.New(slog.NewTextHandler(h.logs, nil))
+	h.withdrawals = &withdrawal.Service{
+		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
+	}
+	h.server = httptest.NewUnstartedServer(nil)
+	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
+	h.people = h.newSignIn(origin.String())
+	conf := Config{
+		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
+		Deposits: &deposit.Service{
+			Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
+		},
+		CursorKey: []byte("the key of the cursors of this test"), Log: log,
+		CountReport: func() { h.reports.Add(1) },
+	}
+	surface := (&dashboard{conf}).surface()
+	surface.FindSession, surface.ConfirmAct = h.findSession, h.confirmAct
+	h.server.Config.Handler = pages.New(surface, conf.kitConfig())
+	h.server.Start()
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+// now is the clock of the database and of sign-in.
+func (h *testEnv) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.ahead)
+}
+
+// pass lets time pass.
+func (h *testEnv) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead += d
+}
+
+// mails keeps the mails of sign-in.
+type mails struct {
+	mu   sync.Mutex
+	sent []mail.Message
+}
+
+func (m *mails) Queue(_ context.Context, _ pg.Tx, message mail.Message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sent = append(m.sent, message)
+	return nil
+}
+
+func (h *testEnv) newSignIn(origin string) *signin.Service {
+	h.t.Helper()
+	file := filepath.Join(h.t.TempDir(), "seal")
+	if err := seal.CreateKeyset(file); err != nil {
+		h.t.Fatal(err)
+	}
+	keys, err := seal.OpenKeyset(file)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	made, err := signin.NewService(signin.Config{
+		DB: h.db, Keys: keys, Hasher: password.NewHasher(password.Params{MemoryKiB: 64, Passes: 1}), Mailer: h.mails,
+		Side: account.MemberSide, Site: "localhost", Origin: origin, Issuer: "Coffer",
+		InvitationURL: origin + InvitationPath, DeviceURL: origin + DevicePath,
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return made
+}
+
+func (h *testEnv) newTenant(name string) tenant {
+	h.t.Helper()
+	made, _, err := org.Create(h.t.Context(), h.db, name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	found := tenant{id: made.ID, people: map[identity.Role]member.Member{}}
+	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		for _, role := range roles {
+			email := strings.ToLower(string(role)) + "@example.test"
+			m, err := member.Add(ctx, tx, audit.System("test"), made.ID, email, pages.RoleName(role)+" Person", role)
+			if err != nil {
+				return err
+			}
+			found.people[role] = m
+		}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return found
+}
+
+// signIn makes an open session and returns its token.
+func (h *testEnv) signIn(who tenant, role identity.Role) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	token := fmt.Sprintf("token-%d", len(h.sessions))
+	h.sessions[token] = session.Session{
+		ID: "ses_" + token, State: session.Open, OrgID: who.id, OrgName: "Example Marketplace",
+		Member: who.people[role],
+	}
+	return token
+}
+
+func (h *testEnv) findSession(ctx context.Context, token seal.Secret) (session.Session, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if found, ok := h.sessions[token.Reveal()]; ok {
+		return found, nil
+	}
+	h.mu.Unlock()
+	defer h.mu.Lock()
+	return h.people.Authenticate(ctx, token)
+}
+
+// confirmAct takes each code that begins with rightCode once.
+func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
+	if h.realFactors {
+		return (&dashboard{Config{SignIn: h.people}}).confirmAct(r, act, code)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if text := code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
+		h.used[text] = true
+		return nil
+	}
+	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
+		"This code is wrong or was used.").WithParam(ui.CodeName)
+}
+
+// fund gives a customer a balance.
+func (h *testEnv) fund(who tenant, customerID string, mintID int, n uint64) {
+	h.t.Helper()
+	counter := &deposit.AddressService{
+		DB: h.db, Chains: h.withdrawals.Chains, Wallets: h.book, Actor: audit.APIKey(who.id),
+	}
+	if _, err := counter.IssueForCustomer(h.t.Context(), who.id, mintID, customerID, ""); err != nil {
+		h.t.Fatal(err)
+	}
+	treasury, err := h.book.Treasury(h.t.Context(), who.id, chain.EVM)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		if err := wallet.MoveFunds(ctx, tx, wallet.Movement{
+			WalletID: treasury.ID, OrgID: who.id, MintID: mintID, Part: wallet.Credited, Plus: money.Units(n),
+		}); err != nil {
+			return err
+		}
+		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: fmt.Sprintf("dep_%s%x%d", who.id, customerID, mintID)},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: who.id, MintID: mintID, Kind: ledger.Custody},
+				Credit: ledger.Account{OrgID: who.id, MintID: mintID, Kind: ledger.Customer, Subject: customerID},
+				Amount: money.Units(n),
+			}},
+		})
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// request makes a withdrawal that waits for approval.
+func (h *testEnv) request(who tenant, customerID string, mintID int, amount string) withdrawal.Withdrawal {
+	h.t.Helper()
+	w, _, err := h.withdrawals.Request(h.t.Context(), who.id, withdrawal.Request{
+		MintID: mintID, CustomerID: customerID, Amount: amount, ToAddress: recipient, RequireApproval: true,
+		Actor: audit.APIKey(who.id), Limit: func() error { return nil },
+		Metadata: map[string]string{"order": hostile},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return w
+}
+
+func (h *testEnv) setQuorum(who tenant, quorum string) {
+	h.t.Helper()
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		changes := org.Changes{"approvalQuorum": []byte(quorum)}
+		_, err := org.ChangeSettings(ctx, tx, audit.System("test"), who.id, changes)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// reply is an answer that was read.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get requests a page.
+func (h *testEnv) get(token, path string) reply { return h.send(token, http.MethodGet, path, nil) }
+
+// post sends a form as a browser does.
+func (h *testEnv) post(token, path string, fields ...string) reply {
+	values := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		values.Add(fields[i], fields[i+1])
+	}
+	return h.send(token, http.MethodPost, path, strings.NewReader(values.Encode()))
+}
+
+func (h *testEnv) send(token, method, path string, body io.Reader, headers ...string) reply {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.URL+path, body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Host = "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]
+	if token != "" {
+		r.Header.Set("Cookie", pages.SessionCookie+"="+token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	client := &http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	got, err := client.Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	raw, err := io.ReadAll(got.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if got.StatusCode >= http.StatusInternalServerError {
+		h.t.Errorf("%s %s: got %d, want no error of ours; log: %s", method, path, got.StatusCode, h.logs)
+	}
+	return reply{got.StatusCode, got.Header, string(raw)}
+}
+
+func (r reply) want(t testing.TB, status int, texts ...string) reply {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("got %d %s, want %d", r.status, r.body, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(r.body, text) {
+			t.Errorf("got a page without %q:\n%s", text, r.body)
+		}
+	}
+	return r
+}

@@ -1,0 +1,199 @@
+package dashboard
+
+import (
+	"strings"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// withdrawalChip writes the status of a withdrawal for people.
+func withdrawalChip(status withdrawal.Status) ui.Chip {
+	switch status {
+	case withdrawal.AwaitingApproval:
+		return ui.Chip{Kind: ui.Wait, Word: "Waits for approval"}
+	case withdrawal.Processing:
+		return ui.Chip{Kind: ui.Info, Word: "Being paid"}
+	case withdrawal.Broadcast:
+		return ui.Chip{Kind: ui.Info, Word: "Sent, not final"}
+	case withdrawal.Completed:
+		return ui.Chip{Kind: ui.Good, Word: "Paid"}
+	case withdrawal.Failed:
+		return ui.Chip{Kind: ui.Bad, Word: "Failed"}
+	case withdrawal.Rejected:
+		return ui.Chip{Kind: ui.Quiet, Word: "Removed"}
+	case withdrawal.Cancelled:
+		return ui.Chip{Kind: ui.Quiet, Word: "Cancelled"}
+	case withdrawal.Blocked:
+		return ui.Chip{Kind: ui.Bad, Word: "Blocked"}
+	}
+	return ui.Chip{}
+}
+
+// depositChip writes the status of a deposit for people.
+func depositChip(status deposit.Status) ui.Chip {
+	switch status {
+	case deposit.Confirming:
+		return ui.Chip{Kind: ui.Info, Word: "Confirming"}
+	case deposit.Screening:
+		return ui.Chip{Kind: ui.Info, Word: "Being screened"}
+	case deposit.Credited:
+		return ui.Chip{Kind: ui.Good, Word: "Credited"}
+	case deposit.Reversed:
+		return ui.Chip{Kind: ui.Bad, Word: "Taken back"}
+	case deposit.Orphaned:
+		return ui.Chip{Kind: ui.Quiet, Word: "No longer on the chain"}
+	case deposit.Unsupported:
+		return ui.Chip{Kind: ui.Quiet, Word: "Unknown token"}
+	case deposit.BelowMinimum:
+		return ui.Chip{Kind: ui.Quiet, Word: "Below the minimum"}
+	case deposit.Flagged:
+		return ui.Chip{Kind: ui.Wait, Word: "Waits for a decision"}
+	case deposit.Rejecting:
+		return ui.Chip{Kind: ui.Info, Word: "Being returned"}
+	case deposit.Redirecting:
+		return ui.Chip{Kind: ui.Info, Word: "Being redirected"}
+	case deposit.ResolutionStuck:
+		return ui.Chip{Kind: ui.Bad, Word: "Return is stuck"}
+	case deposit.Rejected:
+		return ui.Chip{Kind: ui.Good, Word: "Returned"}
+	case deposit.Redirected:
+		return ui.Chip{Kind: ui.Good, Word: "Redirected"}
+	}
+	return ui.Chip{}
+}
+
+// reasonText says why a withdrawal waits for a person.
+func reasonText(reason withdrawal.Reason) string {
+	switch reason {
+	case withdrawal.ReasonRequireApproval:
+		return "Your backend asked for an approval"
+	case withdrawal.ReasonUSDThreshold:
+		return "Above your threshold in dollars"
+	case withdrawal.ReasonPriceUnavailable:
+		return "No recent price to compare with your threshold"
+	case withdrawal.ReasonRiskReview:
+		return "Screening gave no clear answer"
+	case withdrawal.ReasonDestinationAddress:
+		return "The address needs a look"
+	case withdrawal.ReasonLowLiquidity:
+		return "Your wallets cannot pay it now"
+	case withdrawal.ReasonPolicyLimit:
+		return "Above a limit of the signer or of the day"
+	case withdrawal.ReasonDuplicateKey:
+		return "Its key was used for another payment"
+	case withdrawal.ReasonNetworkFee:
+		return "The network fee is above the limit of the request"
+	case withdrawal.ReasonRestored:
+		return "Restored from the journal of the signer"
+	}
+	return ""
+}
+
+// gateText names a rule that looked at a withdrawal.
+func gateText(gate withdrawal.Gate) string {
+	switch gate {
+	case withdrawal.GateFreeze:
+		return "Freezes"
+	case withdrawal.GateIdempotencyKey:
+		return "Idempotency key"
+	case withdrawal.GateMinimum:
+		return "Smallest amount"
+	case withdrawal.GateSuspended:
+		return "Token and chain"
+	case withdrawal.GateWhitelist:
+		return "Whitelist"
+	case withdrawal.GateAddress:
+		return "Address"
+	case withdrawal.GateBalance:
+		return "Balance"
+	case withdrawal.GateRisk:
+		return "Risk screening"
+	case withdrawal.GateApproval:
+		return "Approval asked for"
+	case withdrawal.GateUSDThreshold:
+		return "Threshold in dollars"
+	case withdrawal.GateDestination:
+		return "Known destinations"
+	case withdrawal.GateLiquidity:
+		return "Liquidity"
+	case withdrawal.GateNetworkFee:
+		return "Network fee"
+	case withdrawal.GateCustomerCosts:
+		return "Costs of the customer today"
+	case withdrawal.GateCustomerCharge:
+		return "Charge to the customer"
+	case withdrawal.GateSigner:
+		return "Signer"
+	}
+	return ""
+}
+
+// resultChip writes the result of a rule for people.
+func resultChip(result withdrawal.Result) ui.Chip {
+	switch result {
+	case withdrawal.ResultPass:
+		return ui.Chip{Kind: ui.Good, Word: "Passed"}
+	case withdrawal.ResultHold:
+		return ui.Chip{Kind: ui.Wait, Word: "Holds it"}
+	case withdrawal.ResultRefuse:
+		return ui.Chip{Kind: ui.Bad, Word: "Refuses it"}
+	case withdrawal.ResultBlock:
+		return ui.Chip{Kind: ui.Bad, Word: "Blocks it"}
+	case withdrawal.ResultSkipped:
+		return ui.Chip{Kind: ui.Quiet, Word: "Skipped"}
+	case withdrawal.ResultNotConfigured:
+		return ui.Chip{Kind: ui.Quiet, Word: "Not set"}
+	}
+	return ui.Chip{}
+}
+
+// actText says what a decision about a withdrawal was.
+func actText(act withdrawal.Act) string {
+	switch act {
+	case withdrawal.ActRequested:
+		return "Requested"
+	case withdrawal.ActApprovalAdded:
+		return "Approved, and another approval is needed"
+	case withdrawal.ActApproved:
+		return "Approved and let go"
+	case withdrawal.ActApprovalRefused:
+		return "The approval was refused by a rule"
+	case withdrawal.ActReturned:
+		return "Sent back for approval"
+	case withdrawal.ActRemoved:
+		return "Removed"
+	case withdrawal.ActCancelled:
+		return "Cancelled"
+	}
+	return ""
+}
+
+// inputNames name the inputs of rules that have a name for people. The others are shown by their name of
+// the interface.
+var inputNames = map[string]string{
+	"usdValue": "Value", "threshold": "Threshold", "price": "Price", "priceSource": "Source of the price",
+	"priceAgeSeconds": "Age of the price in seconds", "severity": "Severity", "provider": "Provider",
+	"resembles": "Looks like", "failedWithdrawalId": "Failed before", "liquid": "Your wallets can pay",
+	"available": "Available", "minimum": "Minimum", "networkFee": "Network fee", "maxNetworkFee": "Limit of the fee",
+	"why": "Because", "freeze": "Freeze", "scope": "Scope", "costsUsd": "Costs in dollars", "code": "Code",
+}
+
+// inputName names an input of a rule.
+func inputName(name string) string {
+	if text := inputNames[name]; text != "" {
+		return text
+	}
+	return name
+}
+
+// networkName writes a chain for people.
+func networkName(name chain.Name) string {
+	if name == chain.BSC {
+		return "BNB Smart Chain"
+	}
+	text := strings.ToLower(string(name))
+	return strings.ToUpper(text[:1]) + text[1:]
+}

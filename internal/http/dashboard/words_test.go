@@ -1,0 +1,72 @@
+package dashboard
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/withdrawal"
+)
+
+// declared returns the constants of a type in the sources of a package.
+func declared(t *testing.T, folder, typeName string) (values []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == typeName && len(spec.Values) == 1 {
+				if text, ok := spec.Values[0].(*ast.BasicLit); ok {
+					values = append(values, strings.Trim(text.Value, `"`))
+				}
+			}
+			return true
+		})
+	}
+	if len(values) == 0 {
+		t.Fatalf("found no constant of %s.%s", folder, typeName)
+	}
+	return values
+}
+
+// Each state, reason, rule, result and act has words, and no two states have the same.
+func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, machine := range []struct {
+		folder, typeName string
+		word             func(string) string
+	}{
+		{"withdrawal", "Status", func(s string) string { return withdrawalChip(withdrawal.Status(s)).Word }},
+		{"deposit", "Status", func(s string) string { return depositChip(deposit.Status(s)).Word }},
+		{"withdrawal", "Reason", func(s string) string { return reasonText(withdrawal.Reason(s)) }},
+		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
+		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
+		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
+	} {
+		known := map[string]string{}
+		for _, value := range declared(t, machine.folder, machine.typeName) {
+			word := machine.word(value)
+			if word == "" {
+				t.Errorf("%s.%s %s has no words", machine.folder, machine.typeName, value)
+			}
+			if other := known[word]; other != "" {
+				t.Errorf("%s and %s have the same words %q", value, other, word)
+			}
+			known[word] = value
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package pages
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+)
+
+// errFields says that a form has fields that are empty or too long; Form.Errors names them.
+var errFields = errors.New("fields of the form are wrong")
+
+// codeField is the field of a second factor. The kit reads it and never sends it back.
+var codeField = Field{
+	Name: ui.CodeName, BytesMax: 64, Secret: true, Missing: "Enter the code that your authenticator app shows now.",
+}
+
+// fieldsOf returns the fields of an act, with the second factor if it needs one.
+func fieldsOf(act Act) []Field {
+	if act.StepUp == ActStepUp {
+		return append(slices.Clone(act.Fields), codeField)
+	}
+	return act.Fields
+}
+
+func hasField(act Act, name string) bool {
+	return name != "" && slices.ContainsFunc(fieldsOf(act), func(f Field) bool { return f.Name == name })
+}
+
+// readForm reads the form of an act: exactly its fields, each once. The error refuses a form that no
+// page of this version wrote. A field that is empty or too long is in r.Form.Errors. It returns the
+// second factor. Rule PAGE-2.
+func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code string, err error) {
+	values, err := parseForm(w, r.Request)
+	if err != nil {
+		return "", err
+	}
+	fields := fieldsOf(act)
+	for _, name := range kernel.SortedKeys(values) {
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			return "", newStrangeForm("It has the field %q, which this form does not have.", kernel.ClipText(name))
+		}
+	}
+	r.Values = map[string]string{}
+	r.Form = ui.Form{Typed: map[string]string{}, Errors: map[string]string{}}
+	for _, f := range fields {
+		entries := values[f.Name]
+		switch {
+		case len(entries) == 0 && f.Checkbox:
+			entries = []string{""} // A browser sends a box only if it is ticked.
+		case len(entries) == 0:
+			return "", newStrangeForm("It lacks the field %q.", f.Name)
+		case len(entries) > 1:
+			return "", newStrangeForm("It has the field %q twice.", f.Name)
+		case !utf8.ValidString(entries[0]):
+			return "", newStrangeForm("The field %q is not text.", f.Name)
+		}
+		value := entries[0]
+		if !f.Secret || f.Name == ui.CodeName {
+			value = strings.TrimSpace(value)
+		}
+		if value == "" && !f.Optional {
+			r.Form.Errors[f.Name] = f.Missing
+		} else if len(value) > f.BytesMax {
+			r.Form.Errors[f.Name] = "This is too long."
+		}
+		if !f.Secret {
+			r.Form.Typed[f.Name] = value
+		}
+		if f.Name == ui.CodeName && act.StepUp == ActStepUp {
+			code = value
+			continue
+		}
+		r.Values[f.Name] = value
+	}
+	return code, nil
+}
+
+// parseForm reads a body that a browser sent for a form.
+func parseForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	types := r.Header.Values("Content-Type")
+	kind := ""
+	if len(types) == 1 {
+		if parsed, _, err := mime.ParseMediaType(types[0]); err == nil {
+			kind = parsed
+		}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, kernel.BodyBytesMax))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, fault.NothingWritten,
+			"This form is larger than %d bytes.", kernel.BodyBytesMax)
+	case err != nil:
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"The form did not arrive completely.")
+	case kind == "" && len(body) == 0:
+		return url.Values{}, nil
+	case kind != "application/x-www-form-urlencoded":
+		return nil, newStrangeForm("It has another type than the forms of these pages.")
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, newStrangeForm("It cannot be read.")
+	}
+	return values, nil
+}
+
+// newStrangeForm refuses a form that a page of this version did not write.
+func newStrangeForm(reason string, args ...any) *fault.Fault {
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"This form is not one of this page. "+reason, args...)
+}
+
+// fieldError returns the message at a field.
+func fieldError(f *fault.Fault) string {
+	return strings.TrimSpace(f.Reason + " " + f.Advice)
+}

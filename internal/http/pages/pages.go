@@ -1,0 +1,257 @@
+// Package pages is the kit of the pages that people use in a browser: the table of pages, the checks of
+// a request, forms, sessions in cookies, headers, assets, sentences about refusals, and CSV. Package
+// kernel is the same for programs.
+//
+// A surface of pages is a Surface: a table of Page values and the way in which it finds the session of
+// a request. Menu, rights, titles, headers and CSV of a page follow from its line in the table.
+//
+// The package rules out:
+//   - a change by GET, or by a form of another origin
+//   - a field of a form that is ignored, and a value that a refused form loses
+//   - an act about money without its second factor
+//   - markup, script or style from a value
+//   - an error of ours whose text a user sees
+//
+// A crash leaves nothing behind; every effect belongs to a transaction of a feature.
+package pages
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
+)
+
+// requestTimeout is how long a request may take. A user who leaves does not stop it.
+const requestTimeout = 60 * time.Second
+
+// turnMax is how long a request waits while other requests of its organization use the organization's
+// share of the database's connections.
+const turnMax = 10 * time.Second
+
+// Access says who may open a page.
+type Access int
+
+// Who may open a page.
+const (
+	Members  Access = iota // a person whose roles allow the action of the page
+	SignedIn               // every person with an open session
+	Everyone               // also a visitor without a session, or one whose sign-in is not complete
+)
+
+// Page is one line of the table of pages.
+type Page struct {
+	Path   string // below the prefix of the surface, such as /approvals/{withdrawalId}
+	Title  string
+	Access Access
+	Action identity.Action // that opens the page; only for Members
+
+	// Group, Icon and Shortcut put the page into the menu. Without a group it is not there.
+	Group, Icon, Shortcut string
+
+	Query []kernel.Parameter
+	Load  func(*Request) (templ.Component, error)
+	// WriteCSV writes the rows of the page as a table; nil: the page has no table.
+	WriteCSV func(*Request, *kernel.StreamWriter) error
+	Acts     []Act
+}
+
+// StepUp says which proof of the person's presence an act needs.
+type StepUp int
+
+// Kinds of step-up.
+const (
+	NoStepUp  StepUp = iota
+	ActStepUp        // a second factor with the act itself, which counts for this act alone
+)
+
+// Act is a form of a page. It is sent to the path of the page and its name.
+type Act struct {
+	Name   string
+	Action identity.Action // in addition to that of the page; "" for none
+	StepUp StepUp
+	Fields []Field
+	// FindDone returns the path of the page that shows what was decided, and "" while nothing is. It is
+	// asked before the second factor and after a refusal. It may be nil.
+	FindDone func(*Request) (path string, err error)
+	// Run carries out the act and returns the path of the page that shows the result. An act whose result
+	// is shown once calls Request.ShowOnce in place of that.
+	Run func(*Request) (path string, err error)
+}
+
+// Field is a field of a form.
+type Field struct {
+	Name     string
+	BytesMax int
+	Optional bool // it may be empty
+	Secret   bool // it never comes back to the browser
+	Checkbox bool // a browser leaves it out while it is not ticked
+	Missing  string
+}
+
+// Surface is a set of pages under one prefix.
+type Surface struct {
+	Name   string // that users see
+	Prefix string // of all paths, such as /dashboard
+	Groups []string
+	Pages  []Page
+	// Paths of pages that the kit links.
+	SignInPath, SecurityPath, SignOutPath string
+
+	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session
+	// that is.
+	ContinuePath func(session.Session) string
+	// FindSession finds the session of a token. Error: the fault UNAUTHORIZED for a session that is unknown
+	// or has ended.
+	FindSession func(ctx context.Context, token seal.Secret) (session.Session, error)
+	// ConfirmAct checks the second factor of an act and uses it up. Error: the fault UNAUTHORIZED for a
+	// factor that does not count.
+	ConfirmAct func(r *Request, act Act, code seal.Secret) error
+}
+
+// Config is what the handler of a surface depends on. Every field is required unless its comment says
+// otherwise.
+type Config struct {
+	DB *pg.DB
+	// Origin is the scheme, host and port at which browsers reach the pages.
+	Origin *url.URL
+	// CursorKey signs the cursors of lists.
+	CursorKey []byte
+	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
+	// CountReport counts a report of the policy; it may be nil.
+	CountReport func()
+	// Observe is called when a request begins; see kernel.Config. It may be nil.
+	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
+	Log     *slog.Logger // nil means the default
+}
+
+type server struct {
+	surface Surface
+	conf    Config
+	log     *slog.Logger
+	assets  assets
+	queues  sessionQueues
+	tables  kernel.ExportSlots
+	origins *http.CrossOriginProtection
+}
+
+// New builds the handler of a surface.
+func New(surface Surface, conf Config) http.Handler {
+	s := &server{
+		surface: surface, conf: conf, log: conf.Log, assets: newAssets(surface.Prefix + assetsPath),
+		origins: http.NewCrossOriginProtection(),
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if err := s.origins.AddTrustedOrigin(conf.Origin.Scheme + "://" + conf.Origin.Host); err != nil {
+		panic("pages: the origin is checked at the start: " + err.Error())
+	}
+	mux := chi.NewRouter()
+	for _, p := range surface.Pages {
+		s.checkPage(p)
+		mux.Get(s.routePath(p), s.handlePage(p))
+		mux.Head(s.routePath(p), s.handlePage(p))
+		if p.WriteCSV != nil {
+			mux.Get(s.routePath(p)+csvSuffix, s.handleCSV(p))
+		}
+		for _, act := range p.Acts {
+			mux.Post(s.routePath(p)+"/"+act.Name, s.handleAct(p, act))
+		}
+	}
+	mux.Get(surface.Prefix+assetsPath+"{name}", s.assets.serve)
+	mux.Post(surface.Prefix+reportsPath, s.serveReport)
+	unrouted := s.handleUnrouted()
+	mux.NotFound(unrouted)
+	mux.MethodNotAllowed(unrouted)
+	return s.middleware(mux)
+}
+
+// checkPage ends the program if a line of the table is wrong, which is a bug.
+func (s *server) checkPage(p Page) {
+	if p.Access == Members && len(identity.PermissionOf(p.Action).Roles) == 0 {
+		panic("pages: no role opens the page " + p.Path)
+	}
+	for _, act := range p.Acts {
+		if act.Action != "" && len(identity.PermissionOf(act.Action).Roles) == 0 {
+			panic("pages: no role may do " + act.Name + " on the page " + p.Path)
+		}
+		if act.StepUp != NoStepUp && p.Access == Everyone {
+			panic("pages: an act without a session has no second factor: " + act.Name)
+		}
+	}
+}
+
+// routePath returns the path of a page. The first page has that of the surface.
+func (s *server) routePath(p Page) string {
+	return strings.TrimSuffix(s.surface.Prefix+p.Path, "/")
+}
+
+// isAllowed reports whether the person of a session may take an action.
+func isAllowed(found *session.Session, action identity.Action) bool {
+	return action == "" || found != nil && found.IsOpen() && found.Member.IsAllowed(action)
+}
+
+// menuFor returns the menu of a session: the pages that its person may open.
+func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGroup) {
+	if found == nil || !found.IsOpen() {
+		return nil
+	}
+	for _, name := range s.surface.Groups {
+		group := ui.MenuGroup{Name: name}
+		for _, p := range s.surface.Pages {
+			if p.Group != name || p.Icon == "" || p.Access == Members && !isAllowed(found, p.Action) {
+				continue
+			}
+			group.Entries = append(group.Entries, ui.MenuEntry{
+				Title: p.Title, Path: s.routePath(p), Icon: p.Icon, Shortcut: p.Shortcut,
+				Current: p.Path == current.Path || current.Icon == "" && strings.HasPrefix(current.Path, p.Path+"/"),
+			})
+		}
+		if len(group.Entries) > 0 {
+			menu = append(menu, group)
+		}
+	}
+	return menu
+}
+
+// roleNames returns the roles that allow an action, for a sentence.
+func roleNames(action identity.Action) string {
+	var names []string
+	for _, role := range identity.PermissionOf(action).Roles {
+		names = append(names, RoleName(role))
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// RoleName writes a role for people.
+func RoleName(role identity.Role) string {
+	text := string(role)
+	return text[:1] + strings.ToLower(text[1:])
+}
+
+// RoleNames writes the roles of a person.
+func RoleNames(roles []identity.Role) string {
+	names := make([]string, 0, len(roles))
+	for _, role := range roles {
+		names = append(names, RoleName(role))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

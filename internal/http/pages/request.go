@@ -1,0 +1,153 @@
+package pages
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+)
+
+// Request is a request for a page or an act that passed the checks of the kit.
+type Request struct {
+	*http.Request
+	Session *session.Session // nil without one; only where everyone has access
+	Query   kernel.Query
+	Values  map[string]string // the fields of an act, without the second factor
+	Form    ui.Form           // the state of a refused form
+	ID      string            // of the request, for the log
+	// Now is the time at which the page is written.
+	Now time.Time
+
+	server *server
+	page   Page
+	answer http.Header
+	shown  templ.Component // the answer of an act that is shown once
+}
+
+// ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can
+// show them again.
+func (r *Request) ShowOnce(main templ.Component) { r.shown = main }
+
+// Title returns the title of the page.
+func (r *Request) Title() string { return r.page.Title }
+
+// PathParam returns a parameter of the path, or "" if it cannot be unescaped.
+func (r *Request) PathParam(name string) string {
+	s, err := url.PathUnescape(chi.URLParam(r.Request, name))
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
+// Path returns the path of a page of the surface.
+func (r *Request) Path(parts ...string) string {
+	path := r.server.surface.Prefix
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// ClientAddr returns the address from which the request came.
+func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientAddr(r.Request) }
+
+// IsAllowed reports whether the visitor may take an action.
+func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Session, action) }
+
+// Moment returns a time for a component.
+func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now} }
+
+// pageSize is the number of rows of a list.
+const pageSize = 50
+
+// CursorParameter is the query parameter of a list.
+var CursorParameter = kernel.CursorParameter
+
+// ReadPage returns which rows of a list the request asks for. A cursor is bound to the organization, the
+// page and the filters.
+func (r *Request) ReadPage() (pagination.Page, error) {
+	p := pagination.Page{Desc: true, Limit: pageSize}
+	text, present := r.Query[CursorParameter.Name]
+	if !present {
+		return p, nil
+	}
+	cursor, err := pagination.DecodeCursor(text, r.server.conf.CursorKey, r.cursorScope()...)
+	if err != nil {
+		return p, err
+	}
+	p.Cursor = &cursor
+	return p, nil
+}
+
+func (r *Request) cursorScope() []string {
+	scope := []string{r.Session.OrgID, "page " + r.page.Path}
+	for _, name := range kernel.SortedKeys(r.Query) {
+		if name != CursorParameter.Name {
+			scope = append(scope, name, r.Query[name])
+		}
+	}
+	return scope
+}
+
+// PagePaths returns the paths of the first and of the next page of a list, and "" where there is none.
+func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following string) {
+	query := url.Values{}
+	for name, value := range r.Query {
+		if name != CursorParameter.Name {
+			query.Set(name, value)
+		}
+	}
+	base := r.URL.EscapedPath()
+	if _, present := r.Query[CursorParameter.Name]; present {
+		first = joinQuery(base, query)
+	}
+	if nextCursor != nil {
+		text := pagination.EncodeCursor(*nextCursor, r.server.conf.CursorKey, r.cursorScope()...)
+		query.Set(CursorParameter.Name, text)
+		following = joinQuery(base, query)
+	}
+	return first, following
+}
+
+// CSVPath returns the path of the page's table with the same filters.
+func (r *Request) CSVPath() string {
+	query := url.Values{}
+	for name, value := range r.Query {
+		if name != CursorParameter.Name {
+			query.Set(name, value)
+		}
+	}
+	return joinQuery(r.URL.EscapedPath()+csvSuffix, query)
+}
+
+func joinQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// returnPath returns the page to which sign-in leads back, if it is one of this surface.
+func (s *server) returnPath(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(text, `\`) ||
+		text != s.surface.Prefix && !strings.HasPrefix(text, s.surface.Prefix+"/") {
+		return s.surface.Prefix
+	}
+	return text
+}
+
+// ReturnPath returns the page to which sign-in leads back: the given path, if it is one of this surface,
+// else the first page.
+func (r *Request) ReturnPath(text string) string { return r.server.returnPath(text) }

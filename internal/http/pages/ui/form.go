@@ -1,0 +1,29 @@
+package ui
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// CodeName is the name of the field of a second factor.
+const CodeName = "code"
+
+// codeLength is the length of a recovery code with its hyphens, which the field also takes.
+const codeLength = 24
+
+func fieldID(input Input) string { return input.Act + "-" + input.Name }
+
+// describedBy names the hint and the error of a field for screen readers.
+func describedBy(f Form, input Input) string {
+	var ids []string
+	if input.Hint != "" {
+		ids = append(ids, fieldID(input)+"-hint")
+	}
+	if f.Error(input.Act, input.Name) != "" {
+		ids = append(ids, fieldID(input)+"-error")
+	}
+	return strings.Join(ids, " ")
+}
+
+func sortedFields(errors map[string]string) []string { return slices.Sorted(maps.Keys(errors)) }

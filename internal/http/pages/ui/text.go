@@ -1,0 +1,128 @@
+package ui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// narrowSpace is U+202F, a space at which no line breaks.
+const narrowSpace = "\u202f"
+
+// EscapeForeign writes a text that a stranger chose for a page of a decision: everything except
+// printable ASCII becomes \u{…}. So no character is hidden, turns the direction of the line or looks like
+// another. The backslash is escaped, too, so an escape cannot be written by hand. Rule PAGE-4.
+func EscapeForeign(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r < ' ' || r > '~' || r == '\\' {
+			fmt.Fprintf(&out, `\u{%x}`, r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// digitsInGroup is the length of a group of digits.
+const digitsInGroup = 3
+
+// GroupDigits groups the digits of a decimal figure before its point by U+202F.
+func GroupDigits(figure string) string {
+	whole, fraction, hasFraction := strings.Cut(figure, ".")
+	var out strings.Builder
+	for i, digit := range []byte(whole) {
+		if i > 0 && (len(whole)-i)%digitsInGroup == 0 {
+			out.WriteString(narrowSpace)
+		}
+		out.WriteByte(digit)
+	}
+	if hasFraction {
+		out.WriteString("." + fraction)
+	}
+	return out.String()
+}
+
+// AddressGroup is a part of an address. A strong one is among those that a person compares first.
+type AddressGroup struct {
+	Text     string
+	IsStrong bool
+}
+
+const (
+	lettersInGroup = 4
+	strongGroups   = 2 // at each end
+)
+
+// SplitAddress splits an address into groups of four. The prefix 0x is a group of its own. The groups
+// joined are the address.
+func SplitAddress(address string) []AddressGroup {
+	var groups []AddressGroup
+	if digits, ok := strings.CutPrefix(address, "0x"); ok {
+		groups = append(groups, AddressGroup{Text: "0x"})
+		address = digits
+	}
+	count := (len(address) + lettersInGroup - 1) / lettersInGroup
+	for i := range count {
+		end := min(len(address), (i+1)*lettersInGroup)
+		groups = append(groups, AddressGroup{
+			Text:     address[i*lettersInGroup : end],
+			IsStrong: i < strongGroups || i >= count-strongGroups,
+		})
+	}
+	return groups
+}
+
+// ShortenAddress returns the beginning and the end of an address, for lists. A page of a decision shows
+// the whole address.
+func ShortenAddress(address string) string {
+	const ends = 6
+	if len(address) <= 2*ends+1 {
+		return address
+	}
+	return address[:ends+2] + "…" + address[len(address)-ends:]
+}
+
+// FormatTime writes a time in UTC for people.
+func FormatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
+
+// FormatAge says how long before now a time was. The script of the kit continues it in the browser with
+// the same words.
+func FormatAge(m Moment) string {
+	seconds := int64(m.Now.Sub(m.Time) / time.Second)
+	if seconds < 0 {
+		return "in " + formatSpan(-seconds)
+	}
+	if seconds < nowSeconds {
+		return "just now"
+	}
+	return formatSpan(seconds) + " ago"
+}
+
+const (
+	nowSeconds    = 10
+	minuteSeconds = 60
+	hourSeconds   = 60 * minuteSeconds
+	daySeconds    = 24 * hourSeconds
+)
+
+func formatSpan(seconds int64) string {
+	switch {
+	case seconds < minuteSeconds:
+		return FormatCount(int(seconds), "second")
+	case seconds < hourSeconds:
+		return FormatCount(int(seconds/minuteSeconds), "minute")
+	case seconds < 2*daySeconds:
+		return FormatCount(int(seconds/hourSeconds), "hour")
+	}
+	return FormatCount(int(seconds/daySeconds), "day")
+}
+
+// FormatCount writes a number with its noun, in the plural unless it is one.
+func FormatCount(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

@@ -1,0 +1,139 @@
+// Package ui has the components of the pages: the frame around a page, tables, facts, forms, chips, and
+// the functions that write amounts, addresses, times and the texts of strangers.
+//
+// A component is pure: it reads its parameters and nothing else. It never writes a value as markup, as a
+// style or as a script; templ escapes each value by its position in the document. A crash leaves
+// nothing.
+package ui
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+)
+
+// Frame is what stands around the content of a page.
+type Frame struct {
+	Product string // the name of the surface, such as "Coffer"
+	Title   string
+	Prefix  string // of every path of the surface
+	Assets  Assets
+	Menu    []MenuGroup // empty on pages without a session
+	Person  *Person     // nil on pages without a session
+	Main    templ.Component
+}
+
+// Assets are the paths of the files of the kit, with their hashes.
+type Assets struct{ Style, Script, Icon string }
+
+// MenuGroup is a part of the menu.
+type MenuGroup struct {
+	Name    string
+	Entries []MenuEntry
+}
+
+// MenuEntry leads to a page.
+type MenuEntry struct {
+	Title, Path string
+	Icon        string
+	Shortcut    string // the letter after g
+	Current     bool
+}
+
+// Person is the user of a page.
+type Person struct {
+	Name, Email, OrgName string
+	Roles                string
+	SecurityPath         string
+	SignOutPath          string
+}
+
+// Form is the state of a form that was refused. The zero value is a form that was not sent.
+type Form struct {
+	Act    string            // the name of the refused act
+	Typed  map[string]string // what the user typed, by field; it has no secret
+	Errors map[string]string // what is wrong, by field
+	// Refusal is what is wrong with the whole; nil if only fields are wrong.
+	Refusal *Refusal
+}
+
+// IsRefused reports whether the act with this name was refused.
+func (f Form) IsRefused(act string) bool {
+	return f.Act == act && (len(f.Errors) > 0 || f.Refusal != nil)
+}
+
+// Value returns what the user typed into a field of an act.
+func (f Form) Value(act, field string) string {
+	if f.Act != act {
+		return ""
+	}
+	return f.Typed[field]
+}
+
+// Error returns what is wrong with a field of an act, and "" for a good one.
+func (f Form) Error(act, field string) string {
+	if f.Act != act {
+		return ""
+	}
+	return f.Errors[field]
+}
+
+// Refusal is the answer to a request that was not done. Money stands first: it is what a user asks first.
+type Refusal struct {
+	Heading   string
+	Money     string // what happened to the money
+	Reason    string
+	NextStep  string // what to do
+	RequestID string
+	LinkPath  string // "" without a link
+	LinkText  string
+}
+
+// Chip is a state as a user reads it. Its word says everything that its colour says.
+type Chip struct {
+	Kind ChipKind
+	Word string
+}
+
+// ChipKind selects the colour and the icon of a chip.
+type ChipKind string
+
+// Kinds of chips.
+const (
+	Good  ChipKind = "good"
+	Wait  ChipKind = "wait"
+	Bad   ChipKind = "bad"
+	Info  ChipKind = "info"
+	Quiet ChipKind = "quiet"
+)
+
+// Input is a field of a form with its label.
+type Input struct {
+	Act, Name, Label string
+	Type             string // text, email, password or hidden
+	Hint             string
+	Autocomplete     string
+	InputMode        string
+	Pattern          string
+	MaxLength        int
+	Optional         bool
+	Focus            bool
+}
+
+// Moment is a time with the time at which the page was written.
+type Moment struct{ Time, Now time.Time }
+
+// Tab leads to a part of a page.
+type Tab struct {
+	Title, Path string
+	Count       string // "" shows none
+	Current     bool
+}
+
+// Fact is a line of a list of facts.
+type Fact struct {
+	Name string
+	// Word is the name of the fact among the words of a payment; "" for other facts.
+	Word  string
+	Value templ.Component
+}
