@@ -264,26 +264,19 @@ func unusualFacts(review withdrawal.Review, decisions []withdrawal.DecisionRecor
 // are the terms over which the service makes the approval's MAC.
 func paymentWords(r *pages.Request, review withdrawal.Review) []ui.Fact {
 	w := review.Withdrawal
-	contract := string(w.Mint.Contract)
 	facts := []ui.Fact{
-		{Name: "Act", Word: "act", Value: ui.Text("Approve a payment")},
-		{Name: "Organization", Word: "organization", Value: ui.Code(r.Session.OrgID)},
-		{Name: "Withdrawal", Word: "withdrawal", Value: ui.Code(w.ID)},
-		{Name: "Network", Word: "network", Value: ui.Text(networkName(w.Mint.Chain))},
-		{Name: "Token", Word: "token", Value: tokenWord(w.Mint.Symbol, w.Mint.ID, w.Mint.Decimals)},
-	}
-	if contract != "" {
-		facts = append(facts, ui.Fact{Name: "Contract", Word: "contract", Value: ui.Address(contract)})
-	}
-	facts = append(
-		facts,
-		ui.Fact{Name: "To", Word: "to", Value: ui.Address(string(w.ToAddress))},
-		ui.Fact{
+		{
 			Name: "Amount", Word: "amount",
 			Value: amountWord(w.Amount.Decimal(w.Mint.Decimals), w.Mint.Symbol, w.Amount.String()),
 		},
-		ui.Fact{Name: "Network fee", Word: "feeMode", Value: ui.Text(feeModeText(w))},
-	)
+		{Name: "To", Word: "to", Value: ui.Address(string(w.ToAddress))},
+		{Name: "Network", Word: "network", Value: ui.Text(networkName(w.Mint.Chain))},
+		{Name: "Token", Word: "token", Value: tokenWord(w.Mint.Symbol, w.Mint.ID, w.Mint.Decimals)},
+	}
+	if contract := string(w.Mint.Contract); contract != "" {
+		facts = append(facts, ui.Fact{Name: "Contract", Word: "contract", Value: ui.Address(contract)})
+	}
+	facts = append(facts, ui.Fact{Name: "Network fee", Word: "feeMode", Value: ui.Text(feeModeText(w))})
 	if w.MaxNetworkFee != nil {
 		facts = append(facts, ui.Fact{
 			Name: "Limit of the fee", Word: "feeMax",
@@ -300,7 +293,11 @@ func paymentWords(r *pages.Request, review withdrawal.Review) []ui.Fact {
 			})
 		}
 	}
-	return facts
+	return append(facts,
+		ui.Fact{Name: "Act", Word: "act", Value: ui.Text("Approve a payment")},
+		ui.Fact{Name: "Organization", Word: "organization", Value: ui.Code(r.Session.OrgID)},
+		ui.Fact{Name: "Withdrawal", Word: "withdrawal", Value: ui.Code(w.ID)},
+	)
 }
 
 func feeModeText(w withdrawal.Withdrawal) string {

@@ -56,7 +56,7 @@ func TestTheReviewShowsAllOfThePaymentAndNothingHidden(t *testing.T) {
 	for _, m := range regexp.MustCompile(`data-word="(\w+)"`).FindAllStringSubmatch(body, -1) {
 		words = append(words, m[1])
 	}
-	const want = "act organization withdrawal network token contract to amount feeMode"
+	const want = "amount to network token contract feeMode act organization withdrawal"
 	if got := strings.Join(words, " "); got != want {
 		t.Errorf("got the words %q, want %q in this order", got, want)
 	}
