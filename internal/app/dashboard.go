@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/service"
 )
 
@@ -84,6 +85,14 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 	a.apiHandler = splitPaths(pages, a.apiHandler)
 	a.loops = append(a.loops, service.Loop{Name: "sign-in", Run: a.pruneSignIn})
 	return nil
+}
+
+// InvitationURL returns the link of an invitation, and "" in an installation without pages.
+func (a *App) InvitationURL(token seal.Secret) string {
+	if a.conf.Dashboard.Origin == "" {
+		return ""
+	}
+	return a.conf.Dashboard.Origin + dashboard.InvitationPath + token.Reveal()
 }
 
 // splitPaths gives the paths of the pages to the pages, and all others to the interface.

@@ -41,8 +41,8 @@ var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
 	"local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
-	"audit restart", "risk import", "org create", "key roll", "key revoke", "operator key create", "operator key roll",
-	"operator key revoke",
+	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
+	"operator key roll", "operator key revoke",
 }
 
 // reading are the commands that change nothing.

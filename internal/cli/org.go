@@ -2,24 +2,29 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 type orgCmd struct {
 	Create   orgCreate   `cmd:"" help:"Create an organization and show its API key, once."`
+	Invite   orgInvite   `cmd:"" help:"Invite a person of an organization to its pages, and show the link, once."`
 	List     orgList     `cmd:"" help:"Show the organizations."`
 	Show     orgShow     `cmd:"" help:"Show an organization: its keys, its people, its settings, its freezes."`
 	Freeze   orgFreeze   `cmd:"" help:"Freeze an organization: no payment leaves until the freeze is lifted."`
@@ -60,7 +65,71 @@ func (c orgCreate) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return fmt.Errorf("the organization exists, and has no people: %w", err)
 	}
+	for _, email := range c.Owner {
+		if err := printInvitation(ctx, std, tools, o.ID, email); err != nil {
+			return fmt.Errorf("the organization exists, with its people: coffer org invite %s %s: %w", email, o.ID, err)
+		}
+	}
 	return nil
+}
+
+// printInvitation invites a person and prints the link, in an installation with pages. Rule ROLE-6.
+func printInvitation(ctx context.Context, std streams, tools *app.App, orgID, email string) error {
+	if tools.InvitationURL(seal.Secret{}) == "" {
+		return nil
+	}
+	made, token, err := signin.InviteFromTerminal(ctx, tools.DB(), operator, orgID, email)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "\ninvitation    %s\n%s\n\nThe link works once, until %s. Give it to that person alone: who "+
+		"opens it chooses the\npassword.\n", made.Email, tools.InvitationURL(token),
+		made.ExpiresAt.UTC().Format(time.RFC3339))
+	return nil
+}
+
+type orgInvite struct {
+	configFlags
+	Email string   `arg:"" help:"The person's e-mail."`
+	Org   string   `arg:"" optional:"" help:"The organization, org_…; the one of the local world if left out."`
+	Role  []string `enum:"OWNER,ADMIN,APPROVER,FINANCE,DEVELOPER,VIEWER" help:"A role of a new person; repeat it for several."`
+}
+
+func (c orgInvite) Run(ctx context.Context, std streams) error {
+	id, tools, err := orgFlags{configFlags: c.configFlags, Org: c.Org}.openOrg(ctx)
+	if err != nil {
+		return err
+	}
+	defer tools.Close()
+	if tools.InvitationURL(seal.Secret{}) == "" {
+		return errors.New("this installation has no pages, and no invitation was made: set dashboard.origin")
+	}
+	err = tools.DB().InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if _, err := org.LoadView(ctx, tx, id); err != nil {
+			return err
+		}
+		p, exists, err := member.FindByOrgEmail(ctx, tx, id, customer.FoldEmail(c.Email))
+		switch {
+		case err != nil:
+			return err
+		case exists && len(c.Role) > 0:
+			return fmt.Errorf("%s has the roles %v already: no invitation was made; leave out --role",
+				p.Email, p.Roles)
+		case exists:
+			return nil
+		}
+		roles := make([]identity.Role, len(c.Role))
+		for i, r := range c.Role {
+			roles[i] = identity.Role(r)
+		}
+		name, _, _ := strings.Cut(c.Email, "@")
+		_, err = member.Add(ctx, tx, operator, id, c.Email, name, roles...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return printInvitation(ctx, std, tools, id, c.Email)
 }
 
 type orgList struct{ configFlags }

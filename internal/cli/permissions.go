@@ -25,6 +25,7 @@ var actionCommands = map[identity.Action][]string{
 	identity.CompleteResolution:     {"deposits complete"},
 	identity.RescreenSender:         {"deposits rescreen"},
 	identity.CreateOrganization:     {"org create"},
+	identity.InviteMember:           {"org invite"},
 	identity.ReplaceOrganizationKey: {"key roll", "key revoke"},
 	identity.ChangeSettings:         {"settings set"},
 	identity.AddWhitelistEntry:      {"whitelist add"},

@@ -207,9 +207,11 @@ var permissions = map[Action]Permission{
 		Key: ScopeMainKey, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-3", "ROLE-2"},
 	},
 
-	ChangeControls:    {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
-	ResendEvents:      {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
-	InviteMember:      {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
+	ChangeControls: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
+	ResendEvents:   {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
+	InviteMember: {
+		Roles: managers, Terminal: true, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3", "ROLE-6"},
+	},
 	ChangeMemberRoles: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
 	EndMemberAccess:   {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3"}},
 	ExportRecords: {

@@ -51,7 +51,7 @@ func (w *World) makePeople(ctx context.Context, org string) ([]User, error) {
 		if err != nil {
 			return nil, err
 		}
-		_, token, err := w.app.SignIn.InviteForTerminal(ctx, actor, org, p.email)
+		_, token, err := signin.InviteFromTerminal(ctx, w.app.DB(), actor, org, p.email)
 		if err != nil {
 			return nil, fmt.Errorf("invite %s: %w", p.email, err)
 		}

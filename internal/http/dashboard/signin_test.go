@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
@@ -89,7 +90,9 @@ var secretText = regexp.MustCompile(`<p class="secret" translate="no">([A-Z2-7]+
 // join invites a person and leads through the pages until the first one that shows anything.
 func (h *testEnv) join(who tenant, role identity.Role) *person {
 	h.t.Helper()
-	_, token, err := h.people.InviteForTerminal(h.t.Context(), audit.System("test"), who.id, who.people[role].Email)
+	_, token, err := signin.InviteFromTerminal(
+		h.t.Context(), h.db, audit.System("test"), who.id, who.people[role].Email,
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -116,7 +119,9 @@ func (p *person) enrol() {
 func TestAPersonIsInvitedAndSignsIn(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	_, token, err := h.people.InviteForTerminal(t.Context(), audit.System("test"), h.one.id, "approver@example.test")
+	_, token, err := signin.InviteFromTerminal(
+		t.Context(), h.db, audit.System("test"), h.one.id, "approver@example.test",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

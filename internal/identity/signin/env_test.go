@@ -200,7 +200,7 @@ func (e *env) add(orgID, email string, roles ...identity.Role) member.Member {
 // accept makes the account of a member, with a session that must enrol.
 func (e *env) accept(orgID, email string, c signin.Client) signin.Result {
 	e.t.Helper()
-	_, token, err := e.InviteForTerminal(e.t.Context(), terminal, orgID, email)
+	_, token, err := signin.InviteFromTerminal(e.t.Context(), e.db, terminal, orgID, email)
 	if err != nil {
 		e.t.Fatal(err)
 	}

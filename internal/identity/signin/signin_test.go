@@ -28,7 +28,7 @@ func TestAPersonIsInvitedAndEntersOnlyWithASecondFactor(t *testing.T) {
 	t.Parallel()
 	e, ctx := newEnv(t), t.Context()
 	p := e.add(e.org.ID, "Ann@Example.com", identity.Owner)
-	i, token, err := e.InviteForTerminal(ctx, terminal, e.org.ID, "ann@example.com")
+	i, token, err := signin.InviteFromTerminal(ctx, e.db, terminal, e.org.ID, "ann@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1046,7 +1046,7 @@ func TestALostCommitBetweenStepsLosesNothing(t *testing.T) {
 				proxy.Restore()
 			}
 			e.add(e.org.ID, "ann@example.com", identity.Owner)
-			_, link, err := e.InviteForTerminal(ctx, terminal, e.org.ID, "ann@example.com")
+			_, link, err := signin.InviteFromTerminal(ctx, e.db, terminal, e.org.ID, "ann@example.com")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -378,16 +378,16 @@ func (s *Service) EndSessionOf(ctx context.Context, sess session.Session, sessio
 	})
 }
 
-// InviteForTerminal makes an invitation of a person that member.Add has added, for a command of the
-// terminal: it is printed and not mailed.
-func (s *Service) InviteForTerminal(
-	ctx context.Context, actor audit.Actor, orgID, email string,
+// InviteFromTerminal makes an invitation of a person that member.Add has added, for a command of the
+// terminal: it is printed and not mailed. It replaces the person's invitation before. Error: NOT_FOUND.
+func InviteFromTerminal(
+	ctx context.Context, db *pg.DB, actor audit.Actor, orgID, email string,
 ) (made invitation.Invitation, token seal.Secret, err error) {
 	folded, err := account.FoldEmail(email)
 	if err != nil {
 		return invitation.Invitation{}, seal.Secret{}, err
 	}
-	err = s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		p, exists, err := member.FindByOrgEmail(ctx, tx, orgID, folded)
 		if err != nil {
 			return err
