@@ -47,7 +47,7 @@ func (d *dashboard) reviewPage() pages.Page {
 			{
 				Name: removeAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "reason", BytesMax: noteBytesMax, Optional: true}},
-				FindDone: d.findDecision, Run: d.removeWithdrawal,
+				FindDone: d.findEnd, Run: d.removeWithdrawal,
 			},
 		},
 	}
@@ -77,6 +77,16 @@ func resourceOf(r *pages.Request) string {
 		}
 	}
 	return ""
+}
+
+// findEnd returns the page of a withdrawal that waits for no person any more. A person who approved it
+// may still remove it.
+func (d *dashboard) findEnd(r *pages.Request) (string, error) {
+	review, err := d.conf.Withdrawals.LoadReview(r.Context(), r.Session.OrgID, r.PathParam("withdrawalId"))
+	if err != nil || review.Withdrawal.Status == withdrawal.AwaitingApproval {
+		return "", err
+	}
+	return r.Path("approvals", "withdrawals", review.Withdrawal.ID), nil
 }
 
 // findDecision returns the page of a withdrawal that does not wait for this person any more.
