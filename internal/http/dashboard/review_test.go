@@ -114,6 +114,23 @@ func TestARemovalReturnsTheAmountAndTellsTheReason(t *testing.T) {
 	h.get(token, path).want(t, http.StatusOK, "Removed", "Not our customer")
 }
 
+// A person whose approval does not suffice may think again.
+func TestAPersonWhoApprovedMayRemove(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.setQuorum(h.one, "2")
+	h.fund(h.one, "alice", usdc, 50_000_000_000)
+	w := h.request(h.one, "alice", usdc, "12500000000")
+	token := h.signIn(h.one, identity.Approver)
+	path, digest := h.open(token, w.ID)
+	h.post(token, path+"/approve", "digest", digest, "code", rightCode).want(t, http.StatusSeeOther)
+	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 1)
+	h.get(token, path).want(t, http.StatusOK, "You approved it", path+"/remove")
+	h.post(token, path+"/remove", "reason", "A second look", "code", rightCode+"b").want(t, http.StatusSeeOther)
+	h.wantWithdrawal(h.one, w.ID, withdrawal.Rejected, 1)
+	h.get(token, path).want(t, http.StatusOK, "Removed", "A second look")
+}
+
 // An approval is for the terms that were shown.
 func TestTheApprovalOfOtherTermsIsRefused(t *testing.T) {
 	t.Parallel()

@@ -3,10 +3,12 @@ package integrate
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,7 +165,7 @@ func (p *workspace) waitUntil(what string, holds func() bool) {
 // waitListening waits until a started program accepts connections.
 func (p *workspace) waitListening(address string) {
 	p.Helper()
-	p.waitUntil("somebody listens on "+address, func() bool {
+	p.waitUntil("a program listens on "+address, func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -310,6 +312,9 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		if b.language != "sh" {
 			continue
 		}
+		if received == nil && strings.Contains(b.text, "WEBHOOK_SECRET") {
+			p.waitUntil("the first deposit's event has its number", p.hasNumberedEvent)
+		}
 		said[b.text] = sh.runBlock(strings.ReplaceAll(shown[i], port, address))
 		if received == nil && strings.Contains(b.text, "WEBHOOK_SECRET") {
 			secret := strings.TrimSpace(sh.runBlock(`echo "$WEBHOOK_SECRET"`))
@@ -358,6 +363,26 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		}
 	}
 	p.runTypeScript(env)
+}
+
+// hasNumberedEvent reports whether the feed shows an event. An endpoint that is registered before an
+// event has its number receives that event.
+func (p *workspace) hasNumberedEvent() bool {
+	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.info.BaseURL+"/events?after=0", http.NoBody)
+	if err != nil {
+		p.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", p.info.APIKey)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var feed struct{ Data []json.RawMessage }
+	if err := json.NewDecoder(answer.Body).Decode(&feed); err != nil || answer.StatusCode != http.StatusOK {
+		p.Fatalf("GET /events: %s, %v", answer.Status, err)
+	}
+	return len(feed.Data) > 0
 }
 
 // buildProgram compiles a program of the page.
