@@ -229,7 +229,7 @@ func (t *scenario) configPath(name string) string { return filepath.Join(t.dir, 
 // its socket; the first service uses the proxies.
 func (t *scenario) writeConfigs() error {
 	t.conf.Intervals = app.Intervals{
-		Scan: 2 * tenth, Dispatch: 2 * tenth, Sweep: 4 * tenth, Verify: 50 * tenth,
+		Scan: 5 * tenth, Dispatch: 5 * tenth, Sweep: 8 * tenth, Verify: 100 * tenth,
 		Resend: 10 * tenth, Bump: 20 * tenth,
 		Anchor: 20 * tenth,
 	}
