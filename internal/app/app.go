@@ -65,6 +65,7 @@ var privateConnections = inbound.Limits{Connections: privateConns, BodyWait: bod
 // App is the service with its listeners.
 type App struct {
 	*service.Service
+	changes *audit.Follower // tells open pages what changed; nil without pages
 	// SignIn signs the people of organizations in; nil without pages.
 	SignIn  *signin.Service
 	conf    Config
@@ -472,6 +473,9 @@ func (a *App) Run(ctx context.Context) error {
 	var servers []*http.Server
 	serve := func(l net.Listener, h http.Handler, limits inbound.Limits) {
 		s := a.newServer(h)
+		if a.changes != nil {
+			s.RegisterOnShutdown(a.changes.End) // Streams end, so the server waits for none.
+		}
 		servers = append(servers, s)
 		g.Go(func() error {
 			if err := s.Serve(inbound.GuardListener(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {

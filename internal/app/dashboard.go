@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity/account"
@@ -77,13 +78,16 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 	if a.SignIn, err = signin.NewService(conf); err != nil {
 		return fmt.Errorf("dashboard: %w", err)
 	}
+	a.changes = audit.NewFollower(a.parts.DB, a.log)
 	pages := dashboard.New(dashboard.Config{
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits, Prices: a.parts.Prices,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
+		Changes: a.changes,
 		Observe: a.metrics.ObserveRequest, Log: a.log,
 	})
 	a.apiHandler = splitPaths(pages, a.apiHandler)
-	a.loops = append(a.loops, service.Loop{Name: "sign-in", Run: a.pruneSignIn})
+	a.loops = append(a.loops, service.Loop{Name: "sign-in", Run: a.pruneSignIn},
+		service.Loop{Name: "live updates", Run: a.changes.Run})
 	return nil
 }
 

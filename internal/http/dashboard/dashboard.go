@@ -39,6 +39,7 @@ type Config struct {
 	Origin    *url.URL
 	CursorKey []byte
 	Proxies   kernel.Proxies // may be empty
+	Changes   *audit.Follower // may be nil: then no page changes by itself
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()
 	// Observe is called when a request begins; see kernel.Config. It may be nil.
@@ -57,7 +58,7 @@ func New(conf Config) http.Handler {
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
-		Observe: c.Observe, Log: c.Log,
+		Changes: c.Changes, Observe: c.Observe, Log: c.Log,
 	}
 }
 
@@ -66,7 +67,8 @@ func (d *dashboard) surface() pages.Surface {
 	return pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Account"},
 		SignInPath: Prefix + "/sign-in", SecurityPath: Prefix + "/security", SignOutPath: Prefix + "/security/sign-out",
-		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, ConfirmAct: d.confirmAct,
+		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, LookAtSession: d.conf.SignIn.LookAt,
+		ConfirmAct: d.confirmAct,
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),

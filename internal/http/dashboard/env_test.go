@@ -65,6 +65,7 @@ type testEnv struct {
 	book        *wallet.Service
 	withdrawals *withdrawal.Service
 	server      *httptest.Server
+	changes     *audit.Follower
 	one, two    tenant
 	logs        *logs
 	reports     atomic.Int64
@@ -141,19 +142,21 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.people = h.newSignIn(origin.String())
+	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		Deposits: &deposit.Service{
 			Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
 		},
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
-		CountReport: func() { h.reports.Add(1) },
+		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
 	}
 	surface := (&dashboard{conf}).surface()
-	surface.FindSession, surface.ConfirmAct = h.findSession, h.confirmAct
+	surface.FindSession, surface.LookAtSession, surface.ConfirmAct = h.findSession, h.lookAtSession, h.confirmAct
 	h.server.Config.Handler = pages.New(surface, conf.kitConfig())
 	h.server.Start()
 	t.Cleanup(h.server.Close)
+	t.Cleanup(h.changes.End)
 	return h
 }
 
@@ -250,6 +253,16 @@ func (h *testEnv) findSession(ctx context.Context, token seal.Secret) (session.S
 	h.mu.Unlock()
 	defer h.mu.Lock()
 	return h.people.Authenticate(ctx, token)
+}
+
+func (h *testEnv) lookAtSession(ctx context.Context, token seal.Secret) (session.Session, error) {
+	h.mu.Lock()
+	found, ok := h.sessions[token.Reveal()]
+	h.mu.Unlock()
+	if ok {
+		return found, nil
+	}
+	return h.people.LookAt(ctx, token)
 }
 
 // confirmAct takes each code that begins with rightCode once.

@@ -18,6 +18,7 @@ import (
 func (d *dashboard) homePage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Home", Action: identity.ReadOrganization, Icon: "home", Shortcut: "h", Load: d.loadHome,
+		Live: []string{"WITHDRAWAL", "DEPOSIT", "TRANSFER"},
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/a-h/templ"
 	"github.com/go-chi/chi/v5"
 
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -61,6 +62,10 @@ type Page struct {
 
 	// Group, Icon and Shortcut put the page into the menu. Without a group it is not there.
 	Group, Icon, Shortcut string
+
+	// Live names the kinds of resources in the audit log whose changes the page shows by itself. A page of
+	// one resource follows that one alone.
+	Live []string
 
 	Query []kernel.Parameter
 	Load  func(*Request) (templ.Component, error)
@@ -117,6 +122,8 @@ type Surface struct {
 	// FindSession finds the session of a token. Error: the fault UNAUTHORIZED for a session that is unknown
 	// or has ended.
 	FindSession func(ctx context.Context, token seal.Secret) (session.Session, error)
+	// LookAtSession is FindSession without a sign of a person: it moves no limit of the session.
+	LookAtSession func(ctx context.Context, token seal.Secret) (session.Session, error)
 	// ConfirmAct checks the second factor of an act and uses it up. Error: the fault UNAUTHORIZED for a
 	// factor that does not count.
 	ConfirmAct func(r *Request, act Act, code seal.Secret) error
@@ -133,6 +140,8 @@ type Config struct {
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
 	// CountReport counts a report of the policy; it may be nil.
 	CountReport func()
+	// Changes tells open pages what changed. It may be nil: then no page changes by itself.
+	Changes *audit.Follower
 	// Observe is called when a request begins; see kernel.Config. It may be nil.
 	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
 	Log     *slog.Logger // nil means the default
@@ -144,6 +153,7 @@ type server struct {
 	log     *slog.Logger
 	assets  assets
 	queues  sessionQueues
+	streams streams
 	tables  kernel.ExportSlots
 	origins *http.CrossOriginProtection
 }

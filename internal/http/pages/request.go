@@ -31,6 +31,8 @@ type Request struct {
 	server *server
 	page   Page
 	answer http.Header
+	// position is how far the changes were known before the page was loaded.
+	position int64
 	shown  templ.Component // the answer of an act that is shown once
 }
 

@@ -31,6 +31,11 @@ var NextParameter = kernel.Parameter{Name: "next", Kind: kernel.TextParameter, M
 // panics, and the refusal of forms from other origins. Rule PAGE-1.
 func (s *server) middleware(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == s.surface.Prefix+livePath && r.Method == http.MethodGet {
+			s.setHeaders(w.Header())
+			s.serveLive(w, r) // It has no deadline, and ends when the browser leaves.
+			return
+		}
 		// An act is completed even if its user has left: the page shows what it did.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
 		defer cancel()
@@ -106,7 +111,11 @@ func (s *server) newRequest(w http.ResponseWriter, r *http.Request, p Page) *Req
 func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 	req := s.newRequest(w, r, p)
 	if token := readCookie(r, SessionCookie); token != "" {
-		found, err := s.surface.FindSession(r.Context(), seal.NewSecret(token))
+		find := s.surface.FindSession
+		if r.Header.Get(LiveHeader) != "" && isRead(r.Method) {
+			find = s.surface.LookAtSession
+		}
+		found, err := find(r.Context(), seal.NewSecret(token))
 		if err != nil && !fault.HasCode(err, fault.CodeUnauthorized) {
 			s.refuse(w, req, err)
 			return nil
@@ -168,6 +177,7 @@ func (s *server) handlePage(p Page) http.HandlerFunc {
 
 // loadPage loads a page and writes it.
 func (s *server) loadPage(w http.ResponseWriter, r *Request, status int) {
+	r.position = s.position(r.page)
 	main, err := r.page.Load(r)
 	if err != nil {
 		s.refuse(w, r, err)
@@ -193,7 +203,7 @@ func RedirectTo(path string) templ.Component { return redirection(path) }
 func (s *server) render(w http.ResponseWriter, r *Request, status int, title string, main templ.Component) {
 	frame := ui.Frame{
 		Product: s.surface.Name, Title: title, Prefix: s.surface.Prefix, Assets: s.assets.paths,
-		Menu: s.menuFor(r.Session, r.page), Main: main,
+		Menu: s.menuFor(r.Session, r.page), Main: main, LivePath: s.livePathOf(r, r.position),
 	}
 	if found := r.Session; found != nil && found.IsOpen() && r.page.Access != Everyone {
 		frame.Person = &ui.Person{

@@ -174,6 +174,29 @@ func (s Session) isOver(now time.Time) bool { return !now.Before(s.IdleAt) || !n
 // once a minute. Error: UNAUTHORIZED, the same for a token that is unknown and a session that ended.
 // Rules SIGN-11 and SIGN-13.
 func Find(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) (Session, error) {
+	s, err := Look(ctx, db, side, token)
+	now := db.Clock()().UTC()
+	if err != nil || now.Sub(s.LastSeenAt) < touchInterval {
+		return s, err
+	}
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE sessions SET last_seen_at = $2 WHERE session_id = $1 AND last_seen_at < $2 AND state <> 'ENDED'`,
+			s.ID, tx.Now)
+		return err
+	})
+	if err != nil {
+		return Session{}, fmt.Errorf("note the use of session %s: %w", s.ID, err)
+	}
+	idle := s.IdleAt.Sub(s.LastSeenAt)
+	s.LastSeenAt = now
+	s.IdleAt = now.Add(idle)
+	return s, nil
+}
+
+// Look returns the live session of a token as Find does, and does not count as a use: a page that loads
+// itself again says nothing about its person. Rules SIGN-11 and PAGE-8.
+func Look(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) (Session, error) {
 	hash := account.HashToken(token)
 	var found []Session
 	if err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
@@ -194,21 +217,6 @@ func Find(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) 
 	if s.IsOpen() && side == account.OperatorSide && s.Operator.ID == "" {
 		return Session{}, Refusal()
 	}
-	if now.Sub(s.LastSeenAt) < touchInterval {
-		return s, nil
-	}
-	err := db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
-			UPDATE sessions SET last_seen_at = $2 WHERE session_id = $1 AND last_seen_at < $2 AND state <> 'ENDED'`,
-			s.ID, tx.Now)
-		return err
-	})
-	if err != nil {
-		return Session{}, fmt.Errorf("note the use of session %s: %w", s.ID, err)
-	}
-	idle := s.IdleAt.Sub(s.LastSeenAt)
-	s.LastSeenAt = now
-	s.IdleAt = now.Add(idle)
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 // The script of the pages. It copies values, keeps ages of times up to date, disables a form that was
-// sent, moves the focus to what was wrong, and has shortcuts that lead to pages. It writes no markup and
-// sends no request, and no shortcut decides anything.
+// sent, moves the focus to what was wrong, has shortcuts that lead to pages, and loads a page again whose
+// things changed. It writes only markup that the server sent for this page, and no shortcut decides
+// anything.
 'use strict';
 
 (() => {
@@ -8,19 +9,20 @@
   const announce = (text) => { document.querySelector('.announcement').textContent = text; };
 
   // Copying.
-  each('[data-copy]', (button) => {
-    button.hidden = false;
-    button.addEventListener('click', async () => {
-      try {
-        await navigator.clipboard.writeText(button.dataset.copy);
-      } catch {
-        announce('Copying is not possible in this browser.');
-        return;
-      }
-      announce('Copied.');
-      button.classList.add('done');
-      setTimeout(() => button.classList.remove('done'), 1500);
-    });
+  const showCopyButtons = () => each('[data-copy]', (button) => { button.hidden = false; });
+  showCopyButtons();
+  addEventListener('click', async (event) => {
+    const button = event.target.closest('[data-copy]');
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+    } catch {
+      announce('Copying is not possible in this browser.');
+      return;
+    }
+    announce('Copied.');
+    button.classList.add('done');
+    setTimeout(() => button.classList.remove('done'), 1500);
   });
 
   // Ages of times, with the words of ui.FormatAge, and the time of the reader as a title.
@@ -47,7 +49,8 @@
   setInterval(refreshAges, 15000);
 
   // A form is sent once. The browser's back button enables it again.
-  each('form', (form) => form.addEventListener('submit', (event) => {
+  addEventListener('submit', (event) => {
+    const form = event.target;
     if (form.dataset.sent) {
       event.preventDefault();
       return;
@@ -55,7 +58,7 @@
     form.dataset.sent = 'yes';
     form.querySelectorAll('button[type=submit]').forEach((b) => b.setAttribute('aria-disabled', 'true'));
     announce('Sent. Waiting for the answer.');
-  }));
+  });
   addEventListener('pageshow', () => each('form', (form) => {
     delete form.dataset.sent;
     form.querySelectorAll('button[aria-disabled]').forEach((b) => b.removeAttribute('aria-disabled'));
@@ -81,4 +84,116 @@
       link.click();
     }
   });
+
+  // A page whose things changed is loaded again. Nothing moves while a person works on it.
+  const main = document.querySelector('main[data-live]');
+  if (!main) return;
+  const bar = document.querySelector('.outdated');
+  const createHTML = (text) => text;
+  const policy = window.trustedTypes ? trustedTypes.createPolicy('coffer', { createHTML }) : { createHTML };
+  let path = main.dataset.live;
+  let stream = null;
+  let loading = false;
+  let again = false;
+
+  const say = (text, linkText) => {
+    bar.querySelector('p').textContent = text;
+    const link = bar.querySelector('a');
+    link.href = location.href;
+    link.textContent = linkText;
+    bar.hidden = false;
+  };
+  const isEdited = (field) => (field.type === 'checkbox' || field.type === 'radio'
+    ? field.checked !== field.defaultChecked
+    : field.type !== 'hidden' && field.value !== field.defaultValue && field.tagName !== 'SELECT');
+  const isWorkedOn = () => main.contains(document.activeElement)
+      && document.activeElement.matches('input, textarea, select, button')
+    || [...main.querySelectorAll('input, textarea')].some(isEdited)
+    || main.querySelector('form[data-sent]') !== null
+    || !getSelection().isCollapsed && main.contains(getSelection().anchorNode);
+  // A row is what stands behind one link; ages of times do not count as changes.
+  const listRows = (root) => {
+    const rows = new Map();
+    root.querySelectorAll('tbody tr').forEach((row) => {
+      const copy = row.cloneNode(true);
+      copy.querySelectorAll('.age').forEach((age) => age.remove());
+      rows.set(row.querySelector('a')?.getAttribute('href') ?? copy.textContent, [row, copy.textContent]);
+    });
+    return rows;
+  };
+  const replace = (fresh) => {
+    const before = listRows(main);
+    const focused = main.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+    main.replaceChildren(...fresh.childNodes);
+    let changed = 0;
+    listRows(main).forEach(([row, text], key) => {
+      if (before.get(key)?.[1] === text) return;
+      row.classList.add('changed');
+      changed += 1;
+    });
+    if (focused) main.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    showCopyButtons();
+    refreshAges();
+    announce(changed > 1 ? `Updated. ${changed} rows are new or changed.`
+      : changed === 1 ? 'Updated. One row is new or changed.' : 'Updated.');
+  };
+  const load = async () => {
+    if (loading) {
+      again = true;
+      return;
+    }
+    loading = true;
+    try {
+      const answer = await fetch(location.href, { headers: { 'X-Coffer-Live': '1' }, redirect: 'manual' });
+      if (answer.type === 'opaqueredirect') {
+        stop();
+        say('Your session has ended. Nothing on this page is up to date.', 'Sign in');
+      } else if (!answer.ok) {
+        say('This page could not be brought up to date.', 'Load it again');
+      } else {
+        const text = await answer.text();
+        const fresh = new DOMParser().parseFromString(policy.createHTML(text), 'text/html').querySelector('main');
+        if (isWorkedOn()) say('Something on this page changed since you opened it.', 'Show the present state');
+        else replace(fresh);
+      }
+    } catch {
+      // The connection is lost; the stream connects anew and tells what was missed.
+    }
+    setTimeout(() => {
+      loading = false;
+      if (again) {
+        again = false;
+        load();
+      }
+    }, 1000);
+  };
+  const stop = () => {
+    stream?.close();
+    stream = null;
+  };
+  const start = () => {
+    if (stream || document.hidden) return;
+    const opened = new EventSource(path);
+    stream = opened;
+    opened.addEventListener('change', (event) => {
+      const query = new URLSearchParams(path.slice(path.indexOf('?')));
+      query.set('after', event.lastEventId);
+      path = `${path.slice(0, path.indexOf('?'))}?${query}`;
+      load();
+    });
+    opened.addEventListener('ended', load);
+    opened.addEventListener('error', () => {
+      if (opened.readyState !== EventSource.CLOSED) return;
+      stop();
+      setTimeout(start, 30000);
+    });
+  };
+  start();
+  addEventListener('visibilitychange', () => (document.hidden ? stop() : start()));
+  addEventListener('pagehide', stop);
+  addEventListener('pageshow', start);
+  // Confirmations are not in the log.
+  setInterval(() => {
+    if (!document.hidden && main.querySelector('[data-poll]')) load();
+  }, 3000);
 })();

@@ -21,6 +21,8 @@ type Frame struct {
 	Menu    []MenuGroup // empty on pages without a session
 	Person  *Person     // nil on pages without a session
 	Main    templ.Component
+	// LivePath is the stream that says when Main is out of date; "" for a page that does not change.
+	LivePath string
 }
 
 // Assets are the paths of the files of the kit, with their hashes.
