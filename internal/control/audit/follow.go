@@ -38,16 +38,16 @@ type Follower struct {
 	DB  *pg.DB
 	Log *slog.Logger // nil means the default
 
-	mu       sync.Mutex
-	wake     chan struct{} // closed when a sleeping follower has to begin
-	news     chan struct{} // closed and replaced when end moves
-	isAwake  bool
-	isOver   bool
-	usedAt   time.Time
-	watches  int
-	begin    int64 // changes after this position, up to end, are in memory
-	end      int64 // 0: nothing is known yet
-	recent   []Change
+	mu      sync.Mutex
+	wake    chan struct{} // closed when a sleeping follower has to begin
+	news    chan struct{} // closed and replaced when end moves
+	isAwake bool
+	isOver  bool
+	usedAt  time.Time
+	watches int
+	begin   int64 // changes after this position, up to end, are in memory
+	end     int64 // 0: nothing is known yet
+	recent  []Change
 }
 
 // NewFollower makes a follower that reads nothing until it is used.

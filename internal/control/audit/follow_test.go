@@ -62,16 +62,8 @@ func recordFor(t *testing.T, db *pg.DB, orgID string, resources ...string) {
 // waitKnown waits until the follower knows a position.
 func waitKnown(t *testing.T, f *audit.Follower) int64 {
 	t.Helper()
-	for {
-		if at := f.Position(); at > 0 {
-			return at
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the follower reads nothing")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	pgtest.Eventually(t, func() bool { return f.Position() > 0 }, "the follower reads")
+	return f.Position()
 }
 
 // waitResources collects the resources of a watch until it has as many as wanted.
@@ -124,9 +116,7 @@ func TestAWatchBeginsWhereThePageWasLoaded(t *testing.T) {
 	f := follow(t, db)
 	at := waitKnown(t, f)
 	recordFor(t, db, org1, "between")
-	for f.Position() == at {
-		time.Sleep(10 * time.Millisecond)
-	}
+	pgtest.Eventually(t, func() bool { return f.Position() > at }, "the change is known")
 	w := f.StartWatch(org1, at)
 	defer w.Close()
 	if got := waitResources(t, w, 1); got[0] != "between" {
@@ -157,9 +147,7 @@ func TestAWatchHearsOfAGap(t *testing.T) {
 		many = append(many, fmt.Sprint("r", i))
 	}
 	recordFor(t, db, org2, many...)
-	for f.Position() < at+9000 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	pgtest.Eventually(t, func() bool { return f.Position() >= at+9000 }, "all changes are known")
 	w := f.StartWatch(org1, at)
 	defer w.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

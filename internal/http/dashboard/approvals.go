@@ -18,7 +18,7 @@ import (
 func (d *dashboard) approvalsPage() pages.Page {
 	return pages.Page{
 		Path: "/approvals", Title: "Transactions to approve", Action: identity.ReadOrganization,
-		Live: []string{"WITHDRAWAL"},
+		Live:  []string{"WITHDRAWAL"},
 		Group: "", Icon: "approve", Shortcut: "a",
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadApprovals, WriteCSV: d.writeApprovals,

@@ -38,7 +38,7 @@ type Config struct {
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
-	Proxies   kernel.Proxies // may be empty
+	Proxies   kernel.Proxies  // may be empty
 	Changes   *audit.Follower // may be nil: then no page changes by itself
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()

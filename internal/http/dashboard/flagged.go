@@ -25,7 +25,7 @@ var flaggedFilter = deposit.Filter{Status: string(deposit.Flagged)}
 func (d *dashboard) flaggedPage() pages.Page {
 	return pages.Page{
 		Path: "/approvals/flagged", Title: "Flagged deposits", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT"},
+		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadFlagged, WriteCSV: d.writeDeposits(flaggedFilter),
 	}
@@ -35,7 +35,7 @@ func (d *dashboard) flaggedPage() pages.Page {
 func (d *dashboard) historyPage() pages.Page {
 	return pages.Page{
 		Path: "/approvals/history", Title: "Resolution history", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT"},
+		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadHistory, WriteCSV: d.writeDeposits(everFlaggedFilter),
 	}
@@ -216,7 +216,7 @@ func (d *dashboard) flaggedReviewPage() pages.Page {
 	note := pages.Field{Name: "note", BytesMax: noteBytesMax, Optional: true}
 	return pages.Page{
 		Path: "/approvals/deposits/{depositId}", Title: "Review of a flagged deposit",
-		Live: []string{"DEPOSIT"},
+		Live:   []string{"DEPOSIT"},
 		Action: identity.ReadOrganization, Load: d.loadFlaggedReview,
 		Acts: []pages.Act{
 			{

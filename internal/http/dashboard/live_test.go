@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -32,9 +33,7 @@ func (h *testEnv) startLive() {
 			}
 		}
 	})
-	for h.changes.Position() == 0 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	pgtest.Eventually(h.t, func() bool { return h.changes.Position() > 0 }, "the follower reads")
 }
 
 var liveAttribute = regexp.MustCompile(`data-live="([^"]+)"`)
@@ -52,7 +51,7 @@ func (h *testEnv) streamOf(token, path string) string {
 // stream opens a stream and returns its lines, until the test ends or it does.
 func (h *testEnv) stream(token, path string) (status int, lines <-chan string) {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+path, http.NoBody)
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.server.URL+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

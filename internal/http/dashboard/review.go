@@ -37,7 +37,7 @@ const (
 func (d *dashboard) reviewPage() pages.Page {
 	return pages.Page{
 		Path: "/approvals/withdrawals/{withdrawalId}", Title: "Review of a withdrawal",
-		Live: []string{"WITHDRAWAL"},
+		Live:   []string{"WITHDRAWAL"},
 		Action: identity.ReadOrganization, Load: d.loadReview,
 		Acts: []pages.Act{
 			{

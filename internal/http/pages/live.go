@@ -74,7 +74,8 @@ var liveQuery = []kernel.Parameter{
 }
 
 // livePathOf returns the stream of a page, and "" for a page that does not change by itself. A page with
-// one parameter in its path shows that resource.
+// one parameter in its path shows that resource. The script keeps a page still on which a person works.
+// Rule PAGE-9.
 func (s *server) livePathOf(r *Request, position int64) string {
 	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" {
 		return ""
@@ -101,7 +102,8 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 	token := seal.NewSecret(readCookie(r, SessionCookie))
 	found, err := s.surface.LookAtSession(r.Context(), token)
 	query, queryErr := kernel.ReadQuery(r, liveQuery)
-	if err != nil || queryErr != nil || !found.IsOpen() || s.conf.Changes == nil || s.surface.ContinuePath(found) != "" {
+	if err != nil || queryErr != nil || s.conf.Changes == nil || !found.IsOpen() ||
+		s.surface.ContinuePath(found) != "" {
 		w.WriteHeader(http.StatusNoContent) // a browser does not ask again
 		return
 	}

@@ -33,7 +33,7 @@ type Request struct {
 	answer http.Header
 	// position is how far the changes were known before the page was loaded.
 	position int64
-	shown  templ.Component // the answer of an act that is shown once
+	shown    templ.Component // the answer of an act that is shown once
 }
 
 // ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can

@@ -85,7 +85,7 @@
     }
   });
 
-  // A page whose things changed is loaded again. Nothing moves while a person works on it.
+  // A page whose things changed is loaded again. Nothing moves while a person works on it. Rule PAGE-9.
   const main = document.querySelector('main[data-live]');
   if (!main) return;
   const bar = document.querySelector('.outdated');
