@@ -223,7 +223,8 @@ func TestAPageInABrowserChangesByItself(t *testing.T) {
 	h.wantWithdrawal(h.one, first.ID, withdrawal.AwaitingApproval, 1)
 	review.WaitUntil(`!document.querySelector('.outdated').hidden`)
 	wantText(t, review, "Something on this page changed since you opened it.")
-	if typed := browser.Evaluate[string](review, "document.querySelector('#remove-reason').value"); typed != "Not a cust" {
+	typed := browser.Evaluate[string](review, "document.querySelector('#remove-reason').value")
+	if typed != "Not a cust" {
 		t.Errorf("got %q in the field, want what the person typed", typed)
 	}
 	for _, tab := range []*browser.Page{list, review} {
