@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -56,8 +57,24 @@ func (r *Request) Path(parts ...string) string {
 	for _, part := range parts {
 		path += "/" + url.PathEscape(part)
 	}
-	return path
+	return rootOr(path)
 }
+
+// ResourceID returns the id of the thing that the page is about: the last parameter of the path, and "" of
+// a path without one.
+func (r *Request) ResourceID() string {
+	params := chi.RouteContext(r.Context()).URLParams
+	if len(params.Keys) == 0 {
+		return ""
+	}
+	return r.PathParam(params.Keys[len(params.Keys)-1])
+}
+
+// operatorsTenant stands for an organization in what all operators share.
+const operatorsTenant = "operators"
+
+// tenant returns whose share of the service the request uses: its organization's, or that of operators.
+func (r *Request) tenant() string { return cmp.Or(r.Session.OrgID, operatorsTenant) }
 
 // ClientAddr returns the address from which the request came.
 func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientAddr(r.Request) }
@@ -91,7 +108,7 @@ func (r *Request) ReadPage() (pagination.Page, error) {
 }
 
 func (r *Request) cursorScope() []string {
-	scope := []string{r.Session.OrgID, "page " + r.page.Path}
+	scope := []string{r.tenant(), "page " + r.page.Path}
 	for _, name := range kernel.SortedKeys(r.Query) {
 		if name != CursorParameter.Name {
 			scope = append(scope, name, r.Query[name])
@@ -142,8 +159,8 @@ func joinQuery(path string, query url.Values) string {
 func (s *server) returnPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(text, `\`) ||
-		text != s.surface.Prefix && !strings.HasPrefix(text, s.surface.Prefix+"/") {
-		return s.surface.Prefix
+		text != s.homePath() && !strings.HasPrefix(text, s.surface.Prefix+"/") {
+		return s.homePath()
 	}
 	return text
 }

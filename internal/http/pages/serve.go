@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -105,7 +106,7 @@ func (s *server) newRequest(w http.ResponseWriter, r *http.Request, p Page) *Req
 // fails.
 func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 	req := s.newRequest(w, r, p)
-	if token := readCookie(r, SessionCookie); token != "" {
+	if token := readCookie(r, s.surface.SessionCookie); token != "" {
 		found, err := s.surface.FindSession(r.Context(), seal.NewSecret(token))
 		if err != nil && !fault.HasCode(err, fault.CodeUnauthorized) {
 			s.refuse(w, req, err)
@@ -124,10 +125,10 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 			s.leadToSignIn(w, req, s.surface.ContinuePath(*req.Session))
 			return nil
 		}
-		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.Session.OrgID, turnMax))
+		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.tenant(), turnMax))
 	}
 	if p.Access == Members && !req.IsAllowed(p.Action) {
-		s.refuse(w, req, newRoleMissing(p.Action))
+		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
 	query, err := kernel.ReadQuery(req.Request, p.Query)
@@ -141,10 +142,13 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 
 // newRoleMissing refuses a person whose roles do not allow an action. It names the roles that do.
 // Rule PAGE-6.
-func newRoleMissing(action identity.Action) *fault.Fault {
+func newRoleMissing(found *session.Session, action identity.Action) *fault.Fault {
+	advice := "Ask a person of your organization who has it."
+	if found != nil && found.Operator.ID != "" {
+		advice = "Ask an operator who has it."
+	}
 	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
-		"This needs the role %s, and you do not have it.", roleNames(action)).
-		WithAdvice("Ask a person of your organization who has it.")
+		"This needs the role %s, and you do not have it.", roleNames(found, action)).WithAdvice(advice)
 }
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
@@ -152,7 +156,7 @@ func newRoleMissing(action identity.Action) *fault.Fault {
 func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, target string) {
 	path := r.URL.RequestURI()
 	if !isRead(r.Method) {
-		path = path[:strings.LastIndexByte(path, '/')]
+		path = rootOr(path[:strings.LastIndexByte(path, '/')])
 	}
 	http.Redirect(w, r.Request, target+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
 		http.StatusSeeOther)
@@ -192,7 +196,7 @@ func RedirectTo(path string) templ.Component { return redirection(path) }
 // render writes a page within its frame.
 func (s *server) render(w http.ResponseWriter, r *Request, status int, title string, main templ.Component) {
 	frame := ui.Frame{
-		Product: s.surface.Name, Title: title, Prefix: s.surface.Prefix, Assets: s.assets.paths,
+		Product: s.surface.Name, Title: title, Prefix: s.homePath(), Assets: s.assets.paths,
 		Menu: s.menuFor(r.Session, r.page), Main: main,
 	}
 	if found := r.Session; found != nil && found.IsOpen() && r.page.Access != Everyone {
@@ -200,6 +204,10 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 			Name: found.Member.Name, Email: found.Member.Email, OrgName: found.OrgName,
 			Roles:        RoleNames(found.Member.Roles),
 			SecurityPath: s.surface.SecurityPath, SignOutPath: s.surface.SignOutPath,
+		}
+		if person := found.Operator; person.ID != "" {
+			frame.Person.Name, frame.Person.Email = person.Name, person.Email
+			frame.Person.OrgName, frame.Person.Roles = "All organizations", RoleNames(person.Roles)
 		}
 	}
 	var body bytes.Buffer
@@ -221,7 +229,7 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 		if req == nil {
 			return
 		}
-		release, err := s.tables.Acquire(req.Session.OrgID)
+		release, err := s.tables.Acquire(req.tenant())
 		if err != nil {
 			s.refuse(w, req, err)
 			return
@@ -262,7 +270,7 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			return
 		}
 		if !req.IsAllowed(act.Action) {
-			s.refuse(w, req, newRoleMissing(act.Action))
+			s.refuse(w, req, newRoleMissing(req.Session, act.Action))
 			return
 		}
 		code, err := s.readForm(w, req, act)
@@ -311,10 +319,14 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 	if len(r.Form.Errors) > 0 {
 		return "", errFields
 	}
-	if act.StepUp == ActStepUp {
+	switch {
+	case act.StepUp == ActStepUp:
 		if err := s.surface.ConfirmAct(r, act, seal.NewSecret(code)); err != nil {
 			return "", err
 		}
+	case act.StepUp == SudoStepUp && !r.Session.IsSudo(r.Now):
+		return "", fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten,
+			"This needs a second factor of the last ten minutes.").WithAdvice("Sign in again, and repeat it.")
 	}
 	return act.Run(r)
 }

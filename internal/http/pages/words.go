@@ -45,7 +45,7 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 	case r.page.Access == Everyone && r.page.Load != nil:
 		refusal.LinkPath, refusal.LinkText = s.surface.SignInPath, "Go to sign-in"
 	case isRead(r.Method) && status >= http.StatusBadRequest && r.Session != nil:
-		refusal.LinkPath, refusal.LinkText = s.surface.Prefix, "Go to the first page"
+		refusal.LinkPath, refusal.LinkText = s.homePath(), "Go to the first page"
 	case !isRead(r.Method):
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Back to the page"
 	}
@@ -58,7 +58,7 @@ func (s *server) lookPath(r *Request) string {
 	if isRead(r.Method) {
 		return path
 	}
-	return path[:strings.LastIndexByte(path, '/')]
+	return rootOr(path[:strings.LastIndexByte(path, '/')])
 }
 
 // nextStep says what to do, in the words of the pages.

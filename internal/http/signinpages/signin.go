@@ -1,4 +1,4 @@
-package dashboard
+package signinpages
 
 import (
 	"net/url"
@@ -6,31 +6,14 @@ import (
 	"github.com/a-h/templ"
 	"rsc.io/qr"
 
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity/account"
+	"github.com/cofferpay/coffer/internal/identity/invitation"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/seal"
-)
-
-// deviceCookie makes a browser a known device, which has a budget of failures of its own.
-const deviceCookie = "__Host-coffer_device"
-
-// The pages of mailed links. The token is appended.
-const (
-	InvitationPath = Prefix + "/invitation?token="
-	DevicePath     = signInPath + "/device?token="
-)
-
-// The pages of a sign-in.
-const (
-	signInPath        = Prefix + "/sign-in"
-	factorPath        = signInPath + "/factor"
-	authenticatorPath = signInPath + "/authenticator"
-	organizationPath  = signInPath + "/organization"
-	codesPath         = Prefix + "/security/recovery-codes"
 )
 
 const (
@@ -46,27 +29,27 @@ const (
 var nextField = pages.Field{Name: pages.NextParameter.Name, BytesMax: nextBytesMax, Optional: true}
 
 // continuePath returns the page on which a sign-in continues.
-func continuePath(s session.Session) string {
+func (s *signInPages) continuePath(found session.Session) string {
 	switch {
-	case s.State == session.AwaitingFactor:
-		return factorPath
-	case s.State == session.MustEnrol:
-		return authenticatorPath
-	case s.OrgID == "":
-		return organizationPath
+	case found.State == session.AwaitingFactor:
+		return s.path(factorPath)
+	case found.State == session.MustEnrol:
+		return s.path(authenticatorPath)
+	case s.side == account.MemberSide && found.OrgID == "":
+		return s.path(organizationPath)
 	}
 	return ""
 }
 
 // keepResult stores the tokens of a step in the browser and returns the page that comes next.
-func keepResult(r *pages.Request, result signin.Result, nextPath string) string {
+func (s *signInPages) keepResult(r *pages.Request, result signin.Result, nextPath string) string {
 	if !result.Token.IsEmpty() {
-		r.SetCookie(pages.SessionCookie, result.Token, 0)
+		r.SetCookie(s.sessionCookie, result.Token, 0)
 	}
 	if !result.Device.IsEmpty() {
-		r.SetCookie(deviceCookie, result.Device, signin.DeviceLasts)
+		r.SetCookie(s.deviceCookie, result.Device, signin.DeviceLasts)
 	}
-	if path := continuePath(result.Session); path != "" {
+	if path := s.continuePath(result.Session); path != "" {
 		return withNext(path, r.ReturnPath(nextPath))
 	}
 	return r.ReturnPath(nextPath)
@@ -84,21 +67,13 @@ func nextOf(r *pages.Request) string {
 	return r.Query[pages.NextParameter.Name]
 }
 
-// atField puts a refusal of a credential to the field that has it.
-func atField(err error, field string) error {
-	if f := fault.Find(err); f != nil && f.Code == fault.CodeUnauthorized {
-		return f.WithParam(field)
-	}
-	return err
-}
-
 // signInPage takes the e-mail and the password.
-func (d *dashboard) signInPage() pages.Page {
+func (s *signInPages) signInPage() pages.Page {
 	return pages.Page{
 		Path: "/sign-in", Title: "Sign in", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			return signInForm(r.Form, nextOf(r)), nil
+			return s.signInForm(r.Form, nextOf(r)), nil
 		},
 		Acts: []pages.Act{{
 			Name: "password",
@@ -108,23 +83,23 @@ func (d *dashboard) signInPage() pages.Page {
 				nextField,
 			},
 			Run: func(r *pages.Request) (string, error) {
-				result, err := d.conf.SignIn.StartWithPassword(
-					r.Context(), client(r), r.Values["email"], seal.NewSecret(r.Values["password"]),
+				result, err := s.service.StartWithPassword(
+					r.Context(), s.client(r), r.Values["email"], seal.NewSecret(r.Values["password"]),
 				)
 				if signin.NeedsLink(err) {
-					return signInPath + "/device?" + url.Values{"email": {r.Values["email"]}}.Encode(), nil
+					return s.path(devicePath) + "?" + url.Values{"email": {r.Values["email"]}}.Encode(), nil
 				}
 				if err != nil {
 					return "", err
 				}
-				return keepResult(r, result, nextOf(r)), nil
+				return s.keepResult(r, result, nextOf(r)), nil
 			},
 		}},
 	}
 }
 
 // factorPage takes the second factor.
-func (d *dashboard) factorPage() pages.Page {
+func (s *signInPages) factorPage() pages.Page {
 	return pages.Page{
 		Path: "/sign-in/factor", Title: "Second factor", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
@@ -132,7 +107,7 @@ func (d *dashboard) factorPage() pages.Page {
 			if r.Session == nil || r.Session.State != session.AwaitingFactor {
 				return pages.RedirectTo(r.ReturnPath(nextOf(r))), nil
 			}
-			return factorForm(r.Form, nextOf(r), r.Session.Account.Email), nil
+			return s.factorForm(r.Form, nextOf(r), r.Session.Account.Email), nil
 		},
 		Acts: []pages.Act{
 			{
@@ -146,15 +121,15 @@ func (d *dashboard) factorPage() pages.Page {
 				},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
-						return withNext(signInPath, r.ReturnPath(nextOf(r))), nil
+						return withNext(s.path(signInPath), r.ReturnPath(nextOf(r))), nil
 					}
-					result, err := d.conf.SignIn.ConfirmFactor(
-						r.Context(), client(r), *r.Session, signin.Proof{Code: seal.NewSecret(r.Values[ui.CodeName])},
+					result, err := s.service.ConfirmFactor(
+						r.Context(), s.client(r), *r.Session, signin.Proof{Code: seal.NewSecret(r.Values[ui.CodeName])},
 					)
 					if err != nil {
 						return "", atField(err, ui.CodeName)
 					}
-					return keepResult(r, result, nextOf(r)), nil
+					return s.keepResult(r, result, nextOf(r)), nil
 				},
 			},
 			{
@@ -168,15 +143,15 @@ func (d *dashboard) factorPage() pages.Page {
 				},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
-						return withNext(signInPath, r.ReturnPath(nextOf(r))), nil
+						return withNext(s.path(signInPath), r.ReturnPath(nextOf(r))), nil
 					}
-					result, err := d.conf.SignIn.UseRecoveryCode(
-						r.Context(), client(r), *r.Session, seal.NewSecret(r.Values["recoveryCode"]),
+					result, err := s.service.UseRecoveryCode(
+						r.Context(), s.client(r), *r.Session, seal.NewSecret(r.Values["recoveryCode"]),
 					)
 					if err != nil {
 						return "", atField(err, "recoveryCode")
 					}
-					return keepResult(r, result, nextOf(r)), nil
+					return s.keepResult(r, result, nextOf(r)), nil
 				},
 			},
 		},
@@ -184,7 +159,7 @@ func (d *dashboard) factorPage() pages.Page {
 }
 
 // devicePage sends and takes the link that makes a browser a known device.
-func (d *dashboard) devicePage() pages.Page {
+func (s *signInPages) devicePage() pages.Page {
 	return pages.Page{
 		Path: "/sign-in/device", Title: "Confirm this browser", Access: pages.Everyone,
 		Query: []kernel.Parameter{
@@ -197,15 +172,15 @@ func (d *dashboard) devicePage() pages.Page {
 			if typed := r.Values["token"]; typed != "" {
 				token = typed
 			}
-			return deviceForm(r.Form, r.Query["email"], token, r.Query["sent"] == "true"), nil
+			return s.deviceForm(r.Form, r.Query["email"], token, r.Query["sent"] == "true"), nil
 		},
 		Acts: []pages.Act{
 			{
 				Name:   "send",
 				Fields: []pages.Field{{Name: "email", BytesMax: emailBytesMax, Missing: "Enter your e-mail address."}},
 				Run: func(r *pages.Request) (string, error) {
-					err := d.conf.SignIn.SendDeviceLink(r.Context(), client(r), r.Values["email"])
-					return signInPath + "/device?sent=true", err
+					err := s.service.SendDeviceLink(r.Context(), s.client(r), r.Values["email"])
+					return s.path(devicePath) + "?sent=true", err
 				},
 			},
 			{
@@ -215,12 +190,12 @@ func (d *dashboard) devicePage() pages.Page {
 				},
 				Run: func(r *pages.Request) (string, error) {
 					link := seal.NewSecret(r.Values["token"])
-					result, err := d.conf.SignIn.ConfirmDevice(r.Context(), client(r), link)
+					result, err := s.service.ConfirmDevice(r.Context(), s.client(r), link)
 					if err != nil {
 						return "", err
 					}
-					r.SetCookie(deviceCookie, result.Device, signin.DeviceLasts)
-					return signInPath, nil
+					r.SetCookie(s.deviceCookie, result.Device, signin.DeviceLasts)
+					return s.path(signInPath), nil
 				},
 			},
 		},
@@ -228,24 +203,24 @@ func (d *dashboard) devicePage() pages.Page {
 }
 
 // authenticatorPage switches the codes of an authenticator app on.
-func (d *dashboard) authenticatorPage() pages.Page {
+func (s *signInPages) authenticatorPage() pages.Page {
 	return pages.Page{
 		Path: "/sign-in/authenticator", Title: "Set up your authenticator app", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
 			if r.Session == nil || r.Session.State == session.AwaitingFactor {
-				return pages.RedirectTo(signInPath), nil
+				return pages.RedirectTo(s.path(signInPath)), nil
 			}
-			return authenticatorForm(r.Form, nextOf(r)), nil
+			return s.authenticatorForm(r.Form, nextOf(r)), nil
 		},
 		Acts: []pages.Act{
 			{
 				Name: "start", Fields: []pages.Field{nextField},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
-						return signInPath, nil
+						return s.path(signInPath), nil
 					}
-					enrolment, err := d.conf.SignIn.StartTOTP(r.Context(), *r.Session)
+					enrolment, err := s.service.StartTOTP(r.Context(), *r.Session)
 					if err != nil {
 						return "", err
 					}
@@ -253,7 +228,7 @@ func (d *dashboard) authenticatorPage() pages.Page {
 					if err != nil {
 						return "", err
 					}
-					r.ShowOnce(authenticatorSecret(
+					r.ShowOnce(s.authenticatorSecret(
 						r.Form, nextOf(r), enrolment.Secret.Reveal(), drawQR(code), qrSide(code),
 					))
 					return "", nil
@@ -270,16 +245,16 @@ func (d *dashboard) authenticatorPage() pages.Page {
 				},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
-						return signInPath, nil
+						return s.path(signInPath), nil
 					}
-					result, err := d.conf.SignIn.ConfirmTOTP(
-						r.Context(), client(r), *r.Session, seal.NewSecret(r.Values[ui.CodeName]),
+					result, err := s.service.ConfirmTOTP(
+						r.Context(), s.client(r), *r.Session, seal.NewSecret(r.Values[ui.CodeName]),
 					)
 					if err != nil {
 						return "", atField(err, ui.CodeName)
 					}
-					keepResult(r, result, nextOf(r))
-					return withNext(codesPath, r.ReturnPath(nextOf(r))), nil
+					s.keepResult(r, result, nextOf(r))
+					return withNext(s.path(codesPath), r.ReturnPath(nextOf(r))), nil
 				},
 			},
 		},
@@ -287,21 +262,21 @@ func (d *dashboard) authenticatorPage() pages.Page {
 }
 
 // recoveryCodesPage makes recovery codes, which are shown once.
-func (d *dashboard) recoveryCodesPage() pages.Page {
+func (s *signInPages) recoveryCodesPage() pages.Page {
 	return pages.Page{
 		Path: "/security/recovery-codes", Title: "Recovery codes", Access: pages.SignedIn,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			factors, err := d.conf.SignIn.ListFactors(r.Context(), *r.Session)
+			factors, err := s.service.ListFactors(r.Context(), *r.Session)
 			if err != nil {
 				return nil, err
 			}
-			return recoveryCodesForm(r.Form, r.ReturnPath(nextOf(r)), factors.RecoveryCodesLeft), nil
+			return s.recoveryCodesForm(r.Form, r.ReturnPath(nextOf(r)), factors.RecoveryCodesLeft), nil
 		},
 		Acts: []pages.Act{{
 			Name: "make", Fields: []pages.Field{nextField},
 			Run: func(r *pages.Request) (string, error) {
-				secrets, err := d.conf.SignIn.MakeRecoveryCodes(r.Context(), *r.Session)
+				secrets, err := s.service.MakeRecoveryCodes(r.Context(), *r.Session)
 				if err != nil {
 					return "", err
 				}
@@ -309,7 +284,7 @@ func (d *dashboard) recoveryCodesPage() pages.Page {
 				for _, secret := range secrets {
 					codes = append(codes, secret.Reveal())
 				}
-				r.ShowOnce(recoveryCodes(codes, r.ReturnPath(nextOf(r))))
+				r.ShowOnce(s.recoveryCodes(codes, r.ReturnPath(nextOf(r))))
 				return "", nil
 			},
 		}},
@@ -317,19 +292,19 @@ func (d *dashboard) recoveryCodesPage() pages.Page {
 }
 
 // organizationPage chooses the organization of a session.
-func (d *dashboard) organizationPage() pages.Page {
+func (s *signInPages) organizationPage() pages.Page {
 	return pages.Page{
 		Path: "/sign-in/organization", Title: "Choose an organization", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
 			if r.Session == nil || !r.Session.IsOpen() {
-				return pages.RedirectTo(signInPath), nil
+				return pages.RedirectTo(s.path(signInPath)), nil
 			}
-			found, err := d.conf.SignIn.ListOrganizations(r.Context(), *r.Session)
+			found, err := s.service.ListOrganizations(r.Context(), *r.Session)
 			if err != nil {
 				return nil, err
 			}
-			return organizationForm(r.Form, found, nextOf(r)), nil
+			return s.organizationForm(r.Form, found, nextOf(r)), nil
 		},
 		Acts: []pages.Act{{
 			Name: "choose",
@@ -338,22 +313,22 @@ func (d *dashboard) organizationPage() pages.Page {
 			},
 			Run: func(r *pages.Request) (string, error) {
 				if r.Session == nil {
-					return signInPath, nil
+					return s.path(signInPath), nil
 				}
-				result, err := d.conf.SignIn.ChooseOrganization(
-					r.Context(), client(r), *r.Session, r.Values["organization"],
+				result, err := s.service.ChooseOrganization(
+					r.Context(), s.client(r), *r.Session, r.Values["organization"],
 				)
 				if err != nil {
 					return "", err
 				}
-				return keepResult(r, result, nextOf(r)), nil
+				return s.keepResult(r, result, nextOf(r)), nil
 			},
 		}},
 	}
 }
 
 // invitationPage shows an invitation, and accepts it by a form alone: scanners of mail open links.
-func (d *dashboard) invitationPage() pages.Page {
+func (s *signInPages) invitationPage() pages.Page {
 	token := func(r *pages.Request) seal.Secret {
 		if text := r.Values["token"]; text != "" {
 			return seal.NewSecret(text)
@@ -365,12 +340,12 @@ func (d *dashboard) invitationPage() pages.Page {
 		Path: "/invitation", Title: "Invitation", Access: pages.Everyone,
 		Query: []kernel.Parameter{{Name: "token", Kind: kernel.TextParameter, Max: tokenBytesMax}},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			found, err := d.conf.SignIn.LookAtInvitation(r.Context(), token(r))
+			found, err := s.service.LookAtInvitation(r.Context(), token(r))
 			if err != nil {
 				return nil, err
 			}
 			isOpen := r.Session != nil && r.Session.IsOpen()
-			return invitationForm(r.Form, found, pages.RoleNames(found.Roles), token(r).Reveal(), isOpen), nil
+			return s.invitationForm(r.Form, found, rolesOf(found), token(r).Reveal(), isOpen), nil
 		},
 		Acts: []pages.Act{
 			{
@@ -381,29 +356,37 @@ func (d *dashboard) invitationPage() pages.Page {
 					{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Choose a password."},
 				},
 				Run: func(r *pages.Request) (string, error) {
-					result, err := d.conf.SignIn.AcceptInvitation(
-						r.Context(), client(r), token(r), r.Values["name"], "", seal.NewSecret(r.Values["password"]),
+					result, err := s.service.AcceptInvitation(
+						r.Context(), s.client(r), token(r), r.Values["name"], "", seal.NewSecret(r.Values["password"]),
 					)
 					if err != nil {
 						return "", err
 					}
-					return keepResult(r, result, ""), nil
+					return s.keepResult(r, result, ""), nil
 				},
 			},
 			{
 				Name: "join", Fields: []pages.Field{tokenField},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
-						return signInPath, nil
+						return s.path(signInPath), nil
 					}
-					if err := d.conf.SignIn.JoinInvitation(r.Context(), *r.Session, token(r)); err != nil {
+					if err := s.service.JoinInvitation(r.Context(), *r.Session, token(r)); err != nil {
 						return "", err
 					}
-					return organizationPath, nil
+					return s.path(organizationPath), nil
 				},
 			},
 		},
 	}
+}
+
+// rolesOf writes the roles for which a person is invited.
+func rolesOf(found invitation.Invitation) string {
+	if found.Side == account.OperatorSide {
+		return pages.RoleNames(found.OperatorRoles)
+	}
+	return pages.RoleNames(found.Roles)
 }
 
 // drawQR draws a QR code as one path of squares. It is part of the page: the policy loads no image that

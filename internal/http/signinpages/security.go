@@ -1,4 +1,4 @@
-package dashboard
+package signinpages
 
 import (
 	"github.com/a-h/templ"
@@ -7,38 +7,39 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 )
 
-const securityPath = Prefix + "/security"
+// signOutAct is the name of the act that ends the session.
+const signOutAct = "sign-out"
 
 // securityPage shows a person's own factors and sessions, and ends sessions.
-func (d *dashboard) securityPage() pages.Page {
+func (s *signInPages) securityPage() pages.Page {
 	return pages.Page{
-		Path: "/security", Title: "My security", Access: pages.SignedIn,
-		Group: "Account", Icon: "shield", Shortcut: "s",
-		Load: d.loadSecurity,
+		Path: securityPath, Title: "My security", Access: pages.SignedIn,
+		Group: accountGroup, Icon: "shield", Shortcut: "s",
+		Load: s.loadSecurity,
 		Acts: []pages.Act{
 			{
-				Name: "sign-out",
+				Name: signOutAct,
 				Run: func(r *pages.Request) (string, error) {
-					if err := d.conf.SignIn.SignOut(r.Context(), *r.Session); err != nil {
+					if err := s.service.SignOut(r.Context(), *r.Session); err != nil {
 						return "", err
 					}
-					r.ClearCookie(pages.SessionCookie)
+					r.ClearCookie(s.sessionCookie)
 					r.ClearBrowser()
-					return signInPath, nil
+					return s.path(signInPath), nil
 				},
 			},
 			{
 				Name:   "end-session",
 				Fields: []pages.Field{{Name: "session", BytesMax: tokenBytesMax, Missing: "Choose a session."}},
 				Run: func(r *pages.Request) (string, error) {
-					return securityPath, d.conf.SignIn.EndSession(r.Context(), *r.Session, r.Values["session"])
+					return s.path(securityPath), s.service.EndSession(r.Context(), *r.Session, r.Values["session"])
 				},
 			},
 			{
 				Name: "end-others",
 				Run: func(r *pages.Request) (string, error) {
-					_, err := d.conf.SignIn.EndOtherSessions(r.Context(), *r.Session)
-					return securityPath, err
+					_, err := s.service.EndOtherSessions(r.Context(), *r.Session)
+					return s.path(securityPath), err
 				},
 			},
 		},
@@ -62,30 +63,30 @@ type sessionRow struct {
 	IsThis              bool
 }
 
-func (d *dashboard) loadSecurity(r *pages.Request) (templ.Component, error) {
-	factors, err := d.conf.SignIn.ListFactors(r.Context(), *r.Session)
+func (s *signInPages) loadSecurity(r *pages.Request) (templ.Component, error) {
+	factors, err := s.service.ListFactors(r.Context(), *r.Session)
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.conf.SignIn.ListSessions(r.Context(), *r.Session)
+	found, err := s.service.ListSessions(r.Context(), *r.Session)
 	if err != nil {
 		return nil, err
 	}
 	view := securityView{
-		Email: r.Session.Member.Email, CodesText: ui.FormatCount(factors.RecoveryCodesLeft, "unused code"),
+		Email: r.Session.Account.Email, CodesText: ui.FormatCount(factors.RecoveryCodesLeft, "unused code"),
 		HasTOTP: factors.HasTOTP, TOTPSince: r.Moment(factors.TOTPSince), Form: r.Form,
 	}
-	for _, s := range found {
+	for _, live := range found {
 		row := sessionRow{
-			ID: s.ID, Device: describeDevice(s.Device), Started: r.Moment(s.CreatedAt),
-			LastUsed: r.Moment(s.LastSeenAt),
-			IsThis:   s.ID == r.Session.ID,
+			ID: live.ID, Device: describeDevice(live.Device), Started: r.Moment(live.CreatedAt),
+			LastUsed: r.Moment(live.LastSeenAt),
+			IsThis:   live.ID == r.Session.ID,
 		}
-		if s.Addr.IsValid() {
-			row.Address = s.Addr.String()
+		if live.Addr.IsValid() {
+			row.Address = live.Addr.String()
 		}
 		view.HasOthers = view.HasOthers || !row.IsThis
 		view.Sessions = append(view.Sessions, row)
 	}
-	return securityOverview(view), nil
+	return s.securityOverview(view), nil
 }
