@@ -73,7 +73,8 @@ type testEnv struct {
 	mails  *mails
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
-	useFactor   func(*pages.Request, pages.Act, seal.Secret) error
+	useFactor   func(*pages.Request, pages.Act, signin.Proof) error
+	useStepUp   func(*pages.Request, signin.Proof) (session.Session, error)
 
 	mu       sync.Mutex
 	ahead    time.Duration // of the real time: codes of an authenticator app count once
@@ -151,8 +152,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		CountReport: func() { h.reports.Add(1) },
 	}
 	surface := (&dashboard{conf}).surface()
-	h.useFactor = surface.ConfirmAct
-	surface.FindSession, surface.ConfirmAct = h.findSession, h.confirmAct
+	h.useFactor, h.useStepUp = surface.ConfirmAct, surface.StepUp
+	surface.FindSession, surface.ConfirmAct, surface.StepUp = h.findSession, h.confirmAct, h.stepUp
 	h.server.Config.Handler = pages.New(surface, conf.kitConfig())
 	h.server.Start()
 	t.Cleanup(h.server.Close)
@@ -255,18 +256,37 @@ func (h *testEnv) findSession(ctx context.Context, token seal.Secret) (session.S
 }
 
 // confirmAct takes each code that begins with rightCode once.
-func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
+func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, proof signin.Proof) error {
 	if h.realFactors {
-		return h.useFactor(r, act, code)
+		return h.useFactor(r, act, proof)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if text := code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
+	if text := proof.Code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
 		h.used[text] = true
 		return nil
 	}
 	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
 		"This code is wrong or was used.").WithParam(ui.CodeName)
+}
+
+// stepUp is confirmAct for what needs a factor of the last ten minutes.
+func (h *testEnv) stepUp(r *pages.Request, proof signin.Proof) (session.Session, error) {
+	token := r.ReadCookie(pages.SessionCookie)
+	h.mu.Lock()
+	found, isTest := h.sessions[token]
+	h.mu.Unlock()
+	if !isTest {
+		return h.useStepUp(r, proof)
+	}
+	if err := h.confirmAct(r, pages.Act{}, proof); err != nil {
+		return session.Session{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found.SudoUntil = time.Now().Add(h.ahead + 10*time.Minute)
+	h.sessions[token] = found
+	return found, nil
 }
 
 // fund gives a customer a balance.

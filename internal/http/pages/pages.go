@@ -32,6 +32,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -78,6 +79,7 @@ const (
 	NoStepUp   StepUp = iota
 	ActStepUp         // a second factor with the act itself, which counts for this act alone
 	SudoStepUp        // a second factor within the last ten minutes
+	OwnStepUp         // like SudoStepUp, for the person's own sign-in: also after a recovery code
 )
 
 // Act is a form of a page. It is sent to the path of the page and its name.
@@ -92,6 +94,9 @@ type Act struct {
 	// Run carries out the act and returns the path of the page that shows the result. An act whose result
 	// is shown once calls Request.ShowOnce in place of that.
 	Run func(*Request) (path string, err error)
+	// Data says that the script of the kit sends the form. Run calls Request.AnswerData, and a refusal is
+	// JSON as well.
+	Data bool
 }
 
 // Field is a field of a form.
@@ -101,6 +106,7 @@ type Field struct {
 	Optional bool // it may be empty
 	Secret   bool // it never comes back to the browser
 	Checkbox bool // a browser leaves it out while it is not ticked
+	Scripted bool // a script fills it in, so a form without it is complete; it is Optional
 	Missing  string
 }
 
@@ -111,7 +117,7 @@ type Surface struct {
 	Groups []string
 	Pages  []Page
 	// Paths of pages that the kit links.
-	SignInPath, SecurityPath, SignOutPath string
+	SignInPath, SecurityPath, SignOutPath, StepUpPath string
 	// SessionCookie holds the token of a session; "" means that of members.
 	SessionCookie string
 
@@ -123,7 +129,12 @@ type Surface struct {
 	FindSession func(ctx context.Context, token seal.Secret) (session.Session, error)
 	// ConfirmAct checks the second factor of an act and uses it up. Error: the fault UNAUTHORIZED for a
 	// factor that does not count.
-	ConfirmAct func(r *Request, act Act, code seal.Secret) error
+	ConfirmAct func(r *Request, act Act, proof signin.Proof) error
+	// StepUp checks a second factor that counts for ten minutes, gives the browser the new token, and
+	// returns the session. Error: as of ConfirmAct.
+	StepUp func(r *Request, proof signin.Proof) (session.Session, error)
+	// PasskeyOptions makes the options with which a passkey confirms an act.
+	PasskeyOptions func(r *Request, act Act) (signin.PasskeyOptions, error)
 }
 
 // Config is what the handler of a surface depends on. Every field is required unless its comment says
@@ -175,6 +186,9 @@ func New(surface Surface, conf Config) http.Handler {
 		}
 		for _, act := range p.Acts {
 			mux.Post(s.actPath(p, act), s.handleAct(p, act))
+			if act.StepUp != NoStepUp {
+				mux.Post(s.actPath(p, act)+optionsSuffix, s.handleOptions(p, act))
+			}
 		}
 	}
 	mux.Get(surface.Prefix+assetsPath+"{name}", s.assets.serve)

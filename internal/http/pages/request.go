@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -33,11 +34,16 @@ type Request struct {
 	page   Page
 	answer http.Header
 	shown  templ.Component // the answer of an act that is shown once
+	data   json.RawMessage // the answer of an act that the script sends
+	zone   *time.Location  // of the reader; nil until it is asked for
 }
 
 // ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can
 // show them again.
 func (r *Request) ShowOnce(main templ.Component) { r.shown = main }
+
+// AnswerData makes JSON the answer of an act that the script sends.
+func (r *Request) AnswerData(data []byte) { r.data = data }
 
 // Title returns the title of the page.
 func (r *Request) Title() string { return r.page.Title }
@@ -82,8 +88,22 @@ func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientA
 // IsAllowed reports whether the visitor may take an action.
 func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Session, action) }
 
-// Moment returns a time for a component.
-func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now} }
+// Moment returns a time for a component, in the zone of the reader.
+func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now, Zone: r.readerZone()} }
+
+// readerZone returns the time zone of the reader's profile, and UTC without one.
+func (r *Request) readerZone() *time.Location {
+	if r.zone == nil {
+		r.zone = time.UTC
+		if r.Session != nil && r.Session.Account.TimeZone != "" {
+			// A zone that this machine does not know any more is shown as UTC.
+			if zone, err := time.LoadLocation(r.Session.Account.TimeZone); err == nil {
+				r.zone = zone
+			}
+		}
+	}
+	return r.zone
+}
 
 // pageSize is the number of rows of a list.
 const pageSize = 50

@@ -3,11 +3,13 @@ package pages
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -114,6 +117,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		}
 		if err == nil {
 			req.Session = &found
+			req.Form.HasPasskey, req.Form.IsCodeless = found.HasPasskey, found.HasPasskey && !found.HasTOTP
 		}
 	}
 	if p.Access != Everyone {
@@ -210,6 +214,9 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 			frame.Person.OrgName, frame.Person.Roles = "All organizations", RoleNames(person.Roles)
 		}
 	}
+	if found := r.Session; frame.Person != nil {
+		s.describeStepUp(r, *found, &frame)
+	}
 	var body bytes.Buffer
 	if err := ui.Page(frame).Render(r.Context(), &body); err != nil {
 		panic("pages: cannot write a page: " + err.Error())
@@ -219,6 +226,17 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body.Bytes()) // The browser is gone.
+	}
+}
+
+// describeStepUp tells the frame of a page what holds for the second factors of its forms.
+func (s *server) describeStepUp(r *Request, found session.Session, frame *ui.Frame) {
+	if found.IsRestricted(r.Now) {
+		until := r.Moment(found.Account.RestrictedUntil)
+		frame.RestrictedUntil = &until
+	}
+	if slices.ContainsFunc(r.page.Acts, func(a Act) bool { return a.needsFresh() && r.IsAllowed(a.Action) }) {
+		frame.StepUp = &ui.StepUp{IsFresh: found.HasFreshFactor(r.Now), Until: r.Moment(found.SudoUntil)}
 	}
 }
 
@@ -270,19 +288,37 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			return
 		}
 		if !req.IsAllowed(act.Action) {
-			s.refuse(w, req, newRoleMissing(req.Session, act.Action))
+			s.refuseAct(w, req, act, newRoleMissing(req.Session, act.Action))
 			return
 		}
-		code, err := s.readForm(w, req, act)
+		proof, err := s.readForm(w, req, act)
 		if err != nil {
-			s.refuse(w, req, err)
+			s.refuseAct(w, req, act, err)
 			return
 		}
 		if req.Session != nil {
 			defer s.queues.enter(req.Session.ID)()
 		}
-		path, err := s.runAct(req, act, code)
+		path, err := s.runAct(req, act, proof)
+		var refused proofError
 		switch {
+		case err == nil && req.data != nil:
+			writeData(w, http.StatusOK, req.data)
+			return
+		case err != nil && act.Data:
+			s.refuseData(w, req, err)
+			return
+		case errors.Is(err, errStepUp):
+			s.askFactor(w, req, act, nil)
+			return
+		case errors.As(err, &refused) && session.IsRefusal(err) && !signin.IsRefused(err):
+			s.leadToSignIn(w, req, s.surface.SignInPath) // The session ended meanwhile.
+			return
+		case errors.As(err, &refused) && !act.hasSecret():
+			s.askFactor(w, req, act, refused.cause)
+			return
+		case errors.As(err, &refused):
+			err = atCode(refused.cause) // The form has the field itself.
 		case err == nil && req.shown != nil:
 			s.render(w, req, http.StatusOK, p.Title, req.shown)
 			return
@@ -298,6 +334,23 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 	}
 }
 
+// atCode puts a refusal of a second factor to its field.
+func atCode(err error) error {
+	if f := fault.Find(err); f != nil && signin.IsRefused(err) {
+		return f.WithParam(ui.CodeName)
+	}
+	return err
+}
+
+// refuseAct refuses a form that is not read or not allowed.
+func (s *server) refuseAct(w http.ResponseWriter, r *Request, act Act, err error) {
+	if act.Data {
+		s.refuseData(w, r, err)
+		return
+	}
+	s.refuse(w, r, err)
+}
+
 // findDone returns the page that shows the decision that stands already, and "" without one. Rule PAGE-3.
 func (s *server) findDone(r *Request, act Act) string {
 	if act.FindDone == nil {
@@ -310,7 +363,7 @@ func (s *server) findDone(r *Request, act Act) string {
 	return path
 }
 
-func (s *server) runAct(r *Request, act Act, code string) (path string, err error) {
+func (s *server) runAct(r *Request, act Act, proof signin.Proof) (path string, err error) {
 	if act.FindDone != nil {
 		if path, err = act.FindDone(r); path != "" || err != nil {
 			return path, err
@@ -319,14 +372,8 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 	if len(r.Form.Errors) > 0 {
 		return "", errFields
 	}
-	switch {
-	case act.StepUp == ActStepUp:
-		if err := s.surface.ConfirmAct(r, act, seal.NewSecret(code)); err != nil {
-			return "", err
-		}
-	case act.StepUp == SudoStepUp && !r.Session.IsSudo(r.Now):
-		return "", fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten,
-			"This needs a second factor of the last ten minutes.").WithAdvice("Sign in again, and repeat it.")
+	if err := s.confirm(r, act, proof); err != nil {
+		return "", err
 	}
 	return act.Run(r)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -38,6 +39,14 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 		Heading: headings[f.Code], Money: words.Effects[f.Effect], Reason: f.Reason,
 		NextStep: nextStep(f), RequestID: r.ID,
 	}
+	if signin.IsRestricted(err) {
+		refusal.Heading = "This has to wait: a recovery code was used."
+		if r.Session != nil {
+			refusal.Reason = "It is possible again from " +
+				ui.FormatMoment(r.Moment(r.Session.Account.RestrictedUntil)) + " on."
+		}
+		refusal.NextStep = "Until then, ask a person with your role."
+	}
 	status := kernel.HTTPStatus(f)
 	switch {
 	case f.Effect == fault.Unknown:
@@ -48,6 +57,9 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 		refusal.LinkPath, refusal.LinkText = s.homePath(), "Go to the first page"
 	case !isRead(r.Method):
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Back to the page"
+	}
+	if signin.NeedsSudo(err) {
+		refusal.LinkPath, refusal.LinkText = s.stepUpPath(s.lookPath(r)), "Show your second factor"
 	}
 	return refusal, status
 }

@@ -4,7 +4,6 @@ import (
 	"net/url"
 
 	"github.com/a-h/templ"
-	"rsc.io/qr"
 
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
@@ -23,10 +22,15 @@ const (
 	tokenBytesMax    = 256
 	nextBytesMax     = 1024
 	codeBytesMax     = 64
+	zoneBytesMax     = 64
 )
 
-// nextField leads back to the page that needed a session.
-var nextField = pages.Field{Name: pages.NextParameter.Name, BytesMax: nextBytesMax, Optional: true}
+var (
+	// nextField leads back to the page that needed a session.
+	nextField = pages.Field{Name: pages.NextParameter.Name, BytesMax: nextBytesMax, Optional: true}
+	// zoneField is the time zone of the browser.
+	zoneField = pages.Field{Name: "timeZone", BytesMax: zoneBytesMax, Optional: true, Scripted: true}
+)
 
 // continuePath returns the page on which a sign-in continues.
 func (s *signInPages) continuePath(found session.Session) string {
@@ -43,16 +47,25 @@ func (s *signInPages) continuePath(found session.Session) string {
 
 // keepResult stores the tokens of a step in the browser and returns the page that comes next.
 func (s *signInPages) keepResult(r *pages.Request, result signin.Result, nextPath string) string {
+	s.keepTokens(r, result)
+	if result.Session.IsOpen() {
+		// The sign-in stands without a time zone; the next one sets it.
+		_ = s.service.AdoptTimeZone(r.Context(), result.Session, r.Values[zoneField.Name])
+	}
+	if path := s.continuePath(result.Session); path != "" {
+		return withNext(path, r.ReturnPath(nextPath))
+	}
+	return r.ReturnPath(nextPath)
+}
+
+// keepTokens stores the tokens of a step in the browser.
+func (s *signInPages) keepTokens(r *pages.Request, result signin.Result) {
 	if !result.Token.IsEmpty() {
 		r.SetCookie(s.sessionCookie, result.Token, 0)
 	}
 	if !result.Device.IsEmpty() {
 		r.SetCookie(s.deviceCookie, result.Device, signin.DeviceLasts)
 	}
-	if path := s.continuePath(result.Session); path != "" {
-		return withNext(path, r.ReturnPath(nextPath))
-	}
-	return r.ReturnPath(nextPath)
 }
 
 func withNext(path, nextPath string) string {
@@ -67,41 +80,59 @@ func nextOf(r *pages.Request) string {
 	return r.Query[pages.NextParameter.Name]
 }
 
-// signInPage takes the e-mail and the password.
+// signInPage takes the e-mail and the password, or a passkey.
 func (s *signInPages) signInPage() pages.Page {
 	return pages.Page{
-		Path: "/sign-in", Title: "Sign in", Access: pages.Everyone,
+		Path: signInPath, Title: "Sign in", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
+			if next := nextOf(r); next != "" && r.Form.Act == "" && r.Session != nil && r.Session.IsOpen() {
+				return pages.RedirectTo(r.ReturnPath(next)), nil // Another tab signed in meanwhile.
+			}
 			return s.signInForm(r.Form, nextOf(r)), nil
 		},
-		Acts: []pages.Act{{
-			Name: "password",
-			Fields: []pages.Field{
-				{Name: "email", BytesMax: emailBytesMax, Missing: "Enter your e-mail address."},
-				{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Enter your password."},
-				nextField,
+		Acts: []pages.Act{
+			{
+				Name: "password",
+				Fields: []pages.Field{
+					{Name: "email", BytesMax: emailBytesMax, Missing: "Enter your e-mail address."},
+					{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Enter your password."},
+					nextField,
+				},
+				Run: func(r *pages.Request) (string, error) {
+					result, err := s.service.StartWithPassword(
+						r.Context(), s.client(r), r.Values["email"], seal.NewSecret(r.Values["password"]),
+					)
+					if signin.NeedsLink(err) {
+						return s.path(devicePath) + "?" + url.Values{"email": {r.Values["email"]}}.Encode(), nil
+					}
+					if err != nil {
+						return "", err
+					}
+					return s.keepResult(r, result, nextOf(r)), nil
+				},
 			},
-			Run: func(r *pages.Request) (string, error) {
-				result, err := s.service.StartWithPassword(
-					r.Context(), s.client(r), r.Values["email"], seal.NewSecret(r.Values["password"]),
-				)
-				if signin.NeedsLink(err) {
-					return s.path(devicePath) + "?" + url.Values{"email": {r.Values["email"]}}.Encode(), nil
-				}
-				if err != nil {
-					return "", err
-				}
-				return s.keepResult(r, result, nextOf(r)), nil
+			{
+				Name: passkeyAct, Fields: []pages.Field{nextField, zoneField, pages.PasskeyField},
+				Run: func(r *pages.Request) (string, error) {
+					result, err := s.service.FinishPasskey(r.Context(), s.client(r), r.TakeProof().Assertion)
+					if err != nil {
+						return "", err
+					}
+					return s.keepResult(r, result, nextOf(r)), nil
+				},
 			},
-		}},
+			s.optionsAct(passkeyAct, func(r *pages.Request) (signin.PasskeyOptions, error) {
+				return s.service.StartPasskey(r.Context(), s.client(r))
+			}),
+		},
 	}
 }
 
 // factorPage takes the second factor.
 func (s *signInPages) factorPage() pages.Page {
 	return pages.Page{
-		Path: "/sign-in/factor", Title: "Second factor", Access: pages.Everyone,
+		Path: factorPath, Title: "Second factor", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
 			if r.Session == nil || r.Session.State != session.AwaitingFactor {
@@ -111,27 +142,24 @@ func (s *signInPages) factorPage() pages.Page {
 		},
 		Acts: []pages.Act{
 			{
-				Name: "confirm",
-				Fields: []pages.Field{
-					{
-						Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true,
-						Missing: "Enter the code that your app shows now.",
-					},
-					nextField,
-				},
+				Name:   "confirm",
+				Fields: []pages.Field{pages.CodeField, pages.PasskeyField, nextField, zoneField},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
 						return withNext(s.path(signInPath), r.ReturnPath(nextOf(r))), nil
 					}
-					result, err := s.service.ConfirmFactor(
-						r.Context(), s.client(r), *r.Session, signin.Proof{Code: seal.NewSecret(r.Values[ui.CodeName])},
-					)
+					proof, err := takeProof(r)
+					if err != nil {
+						return "", err
+					}
+					result, err := s.service.ConfirmFactor(r.Context(), s.client(r), *r.Session, proof)
 					if err != nil {
 						return "", atField(err, ui.CodeName)
 					}
 					return s.keepResult(r, result, nextOf(r)), nil
 				},
 			},
+			s.optionsAct("confirm", s.stepUpOptions),
 			{
 				Name: "recover",
 				Fields: []pages.Field{
@@ -139,7 +167,7 @@ func (s *signInPages) factorPage() pages.Page {
 						Name: "recoveryCode", BytesMax: codeBytesMax, Secret: true,
 						Missing: "Enter one of your recovery codes.",
 					},
-					nextField,
+					nextField, zoneField,
 				},
 				Run: func(r *pages.Request) (string, error) {
 					if r.Session == nil {
@@ -161,7 +189,7 @@ func (s *signInPages) factorPage() pages.Page {
 // devicePage sends and takes the link that makes a browser a known device.
 func (s *signInPages) devicePage() pages.Page {
 	return pages.Page{
-		Path: "/sign-in/device", Title: "Confirm this browser", Access: pages.Everyone,
+		Path: devicePath, Title: "Confirm this browser", Access: pages.Everyone,
 		Query: []kernel.Parameter{
 			{Name: "email", Kind: kernel.TextParameter, Max: emailBytesMax},
 			{Name: "token", Kind: kernel.TextParameter, Max: tokenBytesMax},
@@ -194,7 +222,7 @@ func (s *signInPages) devicePage() pages.Page {
 					if err != nil {
 						return "", err
 					}
-					r.SetCookie(s.deviceCookie, result.Device, signin.DeviceLasts)
+					s.keepTokens(r, result)
 					return s.path(signInPath), nil
 				},
 			},
@@ -202,99 +230,10 @@ func (s *signInPages) devicePage() pages.Page {
 	}
 }
 
-// authenticatorPage switches the codes of an authenticator app on.
-func (s *signInPages) authenticatorPage() pages.Page {
-	return pages.Page{
-		Path: "/sign-in/authenticator", Title: "Set up your authenticator app", Access: pages.Everyone,
-		Query: []kernel.Parameter{pages.NextParameter},
-		Load: func(r *pages.Request) (templ.Component, error) {
-			if r.Session == nil || r.Session.State == session.AwaitingFactor {
-				return pages.RedirectTo(s.path(signInPath)), nil
-			}
-			return s.authenticatorForm(r.Form, nextOf(r)), nil
-		},
-		Acts: []pages.Act{
-			{
-				Name: "start", Fields: []pages.Field{nextField},
-				Run: func(r *pages.Request) (string, error) {
-					if r.Session == nil {
-						return s.path(signInPath), nil
-					}
-					enrolment, err := s.service.StartTOTP(r.Context(), *r.Session)
-					if err != nil {
-						return "", err
-					}
-					code, err := qr.Encode(enrolment.URL.Reveal(), qr.M)
-					if err != nil {
-						return "", err
-					}
-					r.ShowOnce(s.authenticatorSecret(
-						r.Form, nextOf(r), enrolment.Secret.Reveal(), drawQR(code), qrSide(code),
-					))
-					return "", nil
-				},
-			},
-			{
-				Name: "confirm",
-				Fields: []pages.Field{
-					{
-						Name: ui.CodeName, BytesMax: codeBytesMax, Secret: true,
-						Missing: "Enter the code that your app shows now.",
-					},
-					nextField,
-				},
-				Run: func(r *pages.Request) (string, error) {
-					if r.Session == nil {
-						return s.path(signInPath), nil
-					}
-					result, err := s.service.ConfirmTOTP(
-						r.Context(), s.client(r), *r.Session, seal.NewSecret(r.Values[ui.CodeName]),
-					)
-					if err != nil {
-						return "", atField(err, ui.CodeName)
-					}
-					s.keepResult(r, result, nextOf(r))
-					return withNext(s.path(codesPath), r.ReturnPath(nextOf(r))), nil
-				},
-			},
-		},
-	}
-}
-
-// recoveryCodesPage makes recovery codes, which are shown once.
-func (s *signInPages) recoveryCodesPage() pages.Page {
-	return pages.Page{
-		Path: "/security/recovery-codes", Title: "Recovery codes", Access: pages.SignedIn,
-		Query: []kernel.Parameter{pages.NextParameter},
-		Load: func(r *pages.Request) (templ.Component, error) {
-			factors, err := s.service.ListFactors(r.Context(), *r.Session)
-			if err != nil {
-				return nil, err
-			}
-			return s.recoveryCodesForm(r.Form, r.ReturnPath(nextOf(r)), factors.RecoveryCodesLeft), nil
-		},
-		Acts: []pages.Act{{
-			Name: "make", Fields: []pages.Field{nextField},
-			Run: func(r *pages.Request) (string, error) {
-				secrets, err := s.service.MakeRecoveryCodes(r.Context(), *r.Session)
-				if err != nil {
-					return "", err
-				}
-				codes := make([]string, 0, len(secrets))
-				for _, secret := range secrets {
-					codes = append(codes, secret.Reveal())
-				}
-				r.ShowOnce(s.recoveryCodes(codes, r.ReturnPath(nextOf(r))))
-				return "", nil
-			},
-		}},
-	}
-}
-
 // organizationPage chooses the organization of a session.
 func (s *signInPages) organizationPage() pages.Page {
 	return pages.Page{
-		Path: "/sign-in/organization", Title: "Choose an organization", Access: pages.Everyone,
+		Path: organizationPath, Title: "Choose an organization", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
 			if r.Session == nil || !r.Session.IsOpen() {
@@ -327,7 +266,8 @@ func (s *signInPages) organizationPage() pages.Page {
 	}
 }
 
-// invitationPage shows an invitation, and accepts it by a form alone: scanners of mail open links.
+// invitationPage shows an invitation and accepts it. Looking at it changes nothing, and accepting it needs
+// a form alone: scanners of mail open links.
 func (s *signInPages) invitationPage() pages.Page {
 	token := func(r *pages.Request) seal.Secret {
 		if text := r.Values["token"]; text != "" {
@@ -337,7 +277,7 @@ func (s *signInPages) invitationPage() pages.Page {
 	}
 	tokenField := pages.Field{Name: "token", BytesMax: tokenBytesMax, Missing: "Open the link of the mail again."}
 	return pages.Page{
-		Path: "/invitation", Title: "Invitation", Access: pages.Everyone,
+		Path: invitationPath, Title: "Invitation", Access: pages.Everyone,
 		Query: []kernel.Parameter{{Name: "token", Kind: kernel.TextParameter, Max: tokenBytesMax}},
 		Load: func(r *pages.Request) (templ.Component, error) {
 			found, err := s.service.LookAtInvitation(r.Context(), token(r))
@@ -354,10 +294,15 @@ func (s *signInPages) invitationPage() pages.Page {
 					tokenField,
 					{Name: "name", BytesMax: nameBytesMax, Missing: "Enter your name."},
 					{Name: "password", BytesMax: passwordBytesMax, Secret: true, Missing: "Choose a password."},
+					zoneField,
 				},
 				Run: func(r *pages.Request) (string, error) {
+					zone := r.Values[zoneField.Name]
+					if account.CheckTimeZone(zone) != nil {
+						zone = "" // The user did not type it and cannot correct it.
+					}
 					result, err := s.service.AcceptInvitation(
-						r.Context(), s.client(r), token(r), r.Values["name"], "", seal.NewSecret(r.Values["password"]),
+						r.Context(), s.client(r), token(r), r.Values["name"], zone, seal.NewSecret(r.Values["password"]),
 					)
 					if err != nil {
 						return "", err
@@ -374,6 +319,9 @@ func (s *signInPages) invitationPage() pages.Page {
 					if err := s.service.JoinInvitation(r.Context(), *r.Session, token(r)); err != nil {
 						return "", err
 					}
+					if s.side == account.OperatorSide {
+						return r.ReturnPath(""), nil
+					}
 					return s.path(organizationPath), nil
 				},
 			},
@@ -389,16 +337,10 @@ func rolesOf(found invitation.Invitation) string {
 	return pages.RoleNames(found.Roles)
 }
 
-// drawQR draws a QR code as one path of squares. It is part of the page: the policy loads no image that
-// the page itself brings.
-func drawQR(code *qr.Code) string {
-	var path []byte
-	for y := range code.Size {
-		for x := range code.Size {
-			if code.Black(x, y) {
-				path = appendSquare(path, x+qrMargin, y+qrMargin)
-			}
-		}
+// inviterOf names what an invitation leads into.
+func (s *signInPages) inviterOf(found invitation.Invitation) string {
+	if found.Side == account.OperatorSide {
+		return "the operators of " + s.product
 	}
-	return string(path)
+	return found.OrgName
 }

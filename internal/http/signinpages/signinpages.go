@@ -7,12 +7,9 @@
 package signinpages
 
 import (
-	"encoding/hex"
 	"slices"
 
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/pages"
-	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -28,6 +25,9 @@ const (
 	invitationPath    = "/invitation"
 	securityPath      = "/security"
 	codesPath         = "/security/recovery-codes"
+	stepUpPath        = "/security/step-up"
+
+	ownAuthenticatorPath = "/security/authenticator"
 )
 
 // The links of mails, below the prefix of their surface. The token is appended.
@@ -66,15 +66,16 @@ func Mount(surface pages.Surface, service *signin.Service) pages.Surface {
 	}
 	surface.SessionCookie = s.sessionCookie
 	surface.SignInPath, surface.SecurityPath = s.path(signInPath), s.path(securityPath)
+	surface.StepUpPath = s.path(stepUpPath)
 	surface.SignOutPath = s.path(securityPath) + "/" + signOutAct
 	surface.ContinuePath, surface.FindSession = s.continuePath, service.Authenticate
-	surface.ConfirmAct = s.confirmAct
+	surface.ConfirmAct, surface.StepUp, surface.PasskeyOptions = s.confirmAct, s.stepUp, s.passkeyOptions
 	if !slices.Contains(surface.Groups, accountGroup) {
 		surface.Groups = append(slices.Clone(surface.Groups), accountGroup)
 	}
 	surface.Pages = append(slices.Clone(surface.Pages),
-		s.securityPage(), s.recoveryCodesPage(), s.signInPage(), s.factorPage(), s.devicePage(),
-		s.authenticatorPage(), s.invitationPage(),
+		s.securityPage(), s.authenticatorPage(), s.recoveryCodesPage(), s.stepUpPage(),
+		s.signInPage(), s.factorPage(), s.devicePage(), s.firstFactorPage(), s.invitationPage(),
 	)
 	if s.side == account.MemberSide {
 		surface.Pages = append(surface.Pages, s.organizationPage())
@@ -90,25 +91,4 @@ func (s *signInPages) client(r *pages.Request) signin.Client {
 	return signin.Client{
 		Addr: r.ClientAddr(), UserAgent: r.UserAgent(), Device: seal.NewSecret(r.ReadCookie(s.deviceCookie)),
 	}
-}
-
-// confirmAct uses a second factor up for an act. The factor is bound to the act, to the thing in the path
-// and to the terms that were shown.
-func (s *signInPages) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
-	digest, err := hex.DecodeString(r.Values["digest"])
-	if err != nil {
-		digest = nil // The feature compares the text and refuses it.
-	}
-	_, err = s.service.ConfirmAct(r.Context(), s.client(r), *r.Session, signin.Act{
-		Action: string(act.Action) + "." + act.Name, Resource: r.ResourceID(), Digest: digest,
-	}, signin.Proof{Code: code})
-	return atField(err, ui.CodeName)
-}
-
-// atField puts a refusal of a credential to the field that has it.
-func atField(err error, field string) error {
-	if f := fault.Find(err); f != nil && f.Code == fault.CodeUnauthorized {
-		return f.WithParam(field)
-	}
-	return err
 }

@@ -233,6 +233,10 @@ func restricted(endsAt time.Time) error {
 		endsAt.Format(time.RFC3339)).WithDetail(detailKey, "RESTRICTED")
 }
 
+// NewRestriction returns the refusal of an act of money or security while a recovery code restricts the
+// account (IsRestricted).
+func NewRestriction(endsAt time.Time) error { return restricted(endsAt) }
+
 func roleMissing(reason string, args ...any) error {
 	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten, reason, args...).
 		WithDetail(detailKey, "ROLE")
