@@ -152,7 +152,7 @@ func newRoleMissing(found *session.Session, action identity.Action) *fault.Fault
 		advice = "Ask an operator who has it."
 	}
 	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
-		"This needs the role %s, and you do not have it.", roleNames(found, action)).WithAdvice(advice)
+		"This needs the role %s, and you do not have it.", roleNames(found, action)).WithAdvice("%s", advice)
 }
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
