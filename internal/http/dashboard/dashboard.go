@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
@@ -27,6 +28,12 @@ import (
 
 // Prefix begins the path of every page.
 const Prefix = "/dashboard"
+
+// The pages of mailed links. The token is appended.
+const (
+	InvitationPath = Prefix + signinpages.InvitationLink
+	DevicePath     = Prefix + signinpages.DeviceLink
+)
 
 // Config holds what the pages depend on. Every field is required unless its comment says otherwise.
 type Config struct {
@@ -64,19 +71,13 @@ func (c Config) kitConfig() pages.Config {
 
 // surface is the table of the pages.
 func (d *dashboard) surface() pages.Surface {
-	return pages.Surface{
-		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Account"},
-		SignInPath: Prefix + "/sign-in", SecurityPath: Prefix + "/security", SignOutPath: Prefix + "/security/sign-out",
-		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, LookAtSession: d.conf.SignIn.LookAt,
-		ConfirmAct: d.confirmAct,
+	return signinpages.Mount(pages.Surface{
+		Name: "Coffer", Prefix: Prefix, Groups: []string{""},
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
-			d.securityPage(), d.recoveryCodesPage(),
-			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
-			d.invitationPage(),
 		},
-	}
+	}, d.conf.SignIn)
 }
 
 // actor returns the person of a request as an actor of the audit log.

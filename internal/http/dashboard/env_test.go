@@ -74,6 +74,8 @@ type testEnv struct {
 	mails  *mails
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
+	useFactor   func(*pages.Request, pages.Act, signin.Proof) error
+	useStepUp   func(*pages.Request, signin.Proof) (session.Session, error)
 
 	mu       sync.Mutex
 	ahead    time.Duration // of the real time: codes of an authenticator app count once
@@ -152,7 +154,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
 	}
 	surface := (&dashboard{conf}).surface()
-	surface.FindSession, surface.LookAtSession, surface.ConfirmAct = h.findSession, h.lookAtSession, h.confirmAct
+	h.useFactor, h.useStepUp = surface.ConfirmAct, surface.StepUp
+	surface.FindSession, surface.LookAtSession = h.findSession, h.lookAtSession
+	surface.ConfirmAct, surface.StepUp = h.confirmAct, h.stepUp
 	h.server.Config.Handler = pages.New(surface, conf.kitConfig())
 	h.server.Start()
 	t.Cleanup(h.server.Close)
@@ -266,18 +270,37 @@ func (h *testEnv) lookAtSession(ctx context.Context, token seal.Secret) (session
 }
 
 // confirmAct takes each code that begins with rightCode once.
-func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
+func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, proof signin.Proof) error {
 	if h.realFactors {
-		return (&dashboard{Config{SignIn: h.people}}).confirmAct(r, act, code)
+		return h.useFactor(r, act, proof)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if text := code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
+	if text := proof.Code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
 		h.used[text] = true
 		return nil
 	}
 	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
 		"This code is wrong or was used.").WithParam(ui.CodeName)
+}
+
+// stepUp is confirmAct for what needs a factor of the last ten minutes.
+func (h *testEnv) stepUp(r *pages.Request, proof signin.Proof) (session.Session, error) {
+	token := r.ReadCookie(pages.SessionCookie)
+	h.mu.Lock()
+	found, isTest := h.sessions[token]
+	h.mu.Unlock()
+	if !isTest {
+		return h.useStepUp(r, proof)
+	}
+	if err := h.confirmAct(r, pages.Act{}, proof); err != nil {
+		return session.Session{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found.SudoUntil = time.Now().Add(h.ahead + 10*time.Minute)
+	h.sessions[token] = found
+	return found, nil
 }
 
 // fund gives a customer a balance.

@@ -227,7 +227,7 @@ func (d *dashboard) flaggedReviewPage() pages.Page {
 			{
 				Name: rejectAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
 				Fields: []pages.Field{
-					note, {Name: "returnRisk", BytesMax: nameBytesMax, Optional: true, Checkbox: true},
+					note, {Name: "returnRisk", BytesMax: noteBytesMax, Optional: true, Checkbox: true},
 				},
 				FindDone: d.findResolution, Run: d.rejectDeposit,
 			},

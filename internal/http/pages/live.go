@@ -99,7 +99,7 @@ func (s *server) position(p Page) int64 {
 // serveLive is the stream of one page: it names resources that changed, and never has their data. It ends
 // with its session.
 func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
-	token := seal.NewSecret(readCookie(r, SessionCookie))
+	token := seal.NewSecret(readCookie(r, s.surface.SessionCookie))
 	found, err := s.surface.LookAtSession(r.Context(), token)
 	query, queryErr := kernel.ReadQuery(r, liveQuery)
 	if err != nil || queryErr != nil || s.conf.Changes == nil || !found.IsOpen() ||
@@ -159,7 +159,7 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 func (s *server) isLive(ctx context.Context, token seal.Secret, before session.Session) bool {
 	now, err := s.surface.LookAtSession(ctx, token)
 	return err == nil && now.IsOpen() && now.OrgID == before.OrgID &&
-		slices.Equal(now.Member.Roles, before.Member.Roles)
+		slices.Equal(now.Member.Roles, before.Member.Roles) && slices.Equal(now.Operator.Roles, before.Operator.Roles)
 }
 
 // firstNumber returns the first of some texts that is a number, and 0 if none is.

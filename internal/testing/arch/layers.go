@@ -192,6 +192,7 @@ var packages = []pkg{
 	{"internal/http/resource", resources, 0},
 	{"internal/http/pages", kit, 0},
 	{"internal/http/pages/ui", kit, 0},
+	{"internal/http/signinpages", kit, 0},
 	{"internal/http/dashboard", surfaces, 0},
 	{"internal/http/api", surfaces, 0},
 	{"internal/http/operatorapi", surfaces, 0},
