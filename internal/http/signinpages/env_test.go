@@ -288,14 +288,22 @@ type reply struct {
 func (r reply) want(t testing.TB, status int, texts ...string) reply {
 	t.Helper()
 	if r.status != status {
-		t.Fatalf("got %d %s to %s, want %d", r.status, r.body, r.header.Get("Location"), status)
+		t.Fatalf("got %d to %q, want %d: %s", r.status, r.header.Get("Location"), status, r.main())
 	}
 	for _, text := range texts {
 		if !strings.Contains(r.body, text) {
-			t.Errorf("got a page without %q:\n%s", text, r.body)
+			t.Errorf("got a page without %q:\n%s", text, r.main())
 		}
 	}
 	return r
+}
+
+// main returns the content of a page without its frame.
+func (r reply) main() string {
+	if _, content, ok := strings.Cut(r.body, "<main"); ok {
+		return content
+	}
+	return r.body
 }
 
 // visitor is a browser with its cookies.
@@ -367,6 +375,9 @@ func (v *visitor) send(method, path, body string, headers ...string) reply {
 // get requests a page of the side.
 func (v *visitor) get(page string) reply {
 	v.h.t.Helper()
+	if page == "/" && v.prefix != "" {
+		page = "" // the first page has the path of the surface
+	}
 	return v.send(http.MethodGet, v.prefix+page, "")
 }
 

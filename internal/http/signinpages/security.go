@@ -192,7 +192,7 @@ func (s *signInPages) loadSecurity(r *pages.Request) (templ.Component, error) {
 		Email: r.Session.Account.Email, CodesText: ui.FormatCount(factors.RecoveryCodesLeft, "unused code"),
 		HasTOTP: factors.HasTOTP, TOTPSince: r.Moment(factors.TOTPSince), Form: r.Form,
 		CanRemoveTOTP:    factors.HasTOTP && len(factors.Passkeys) > 0,
-		CanRemovePasskey: factors.HasTOTP || len(factors.Passkeys) > 1,
+		CanRemovePasskey: factors.HasTOTP && len(factors.Passkeys) > 0 || len(factors.Passkeys) > 1,
 		IsFresh:          r.Session.HasFreshFactor(r.Now),
 		Name:             r.Session.Account.Name, TimeZone: r.Session.Account.TimeZone, ShownName: r.Session.Member.Name,
 	}

@@ -143,9 +143,7 @@ func TestAnAnswerDoesNotSayWhoHasAnAccount(t *testing.T) {
 		if len(v.cookies) > 0 {
 			t.Errorf("got the cookies %v, want none", v.cookies)
 		}
-		for _, value := range fields {
-			got.body = strings.ReplaceAll(got.body, value, "typed")
-		}
+		got.body = strings.ReplaceAll(got.body, `value="`+fields[1]+`"`, `value="typed"`)
 		got.body = requestID.ReplaceAllString(got.body, "req")
 		for _, name := range []string{"X-Request-Id", "Date", "Content-Length"} {
 			got.header.Del(name)
@@ -168,8 +166,8 @@ func TestAnAnswerDoesNotSayWhoHasAnAccount(t *testing.T) {
 			first = got.want(t, http.StatusUnauthorized, "The e-mail, the password or the code is wrong.")
 		}
 		if got.status != first.status || got.body != first.body || fmt.Sprint(got.header) != fmt.Sprint(first.header) {
-			t.Errorf("%q: got another answer than for a wrong password:\n%s\n%v\nwant\n%s\n%v", attempt, got.body, got.header,
-				first.body, first.header)
+			t.Errorf("%q: got another answer than for a wrong password:\n%s\n%v\nwant\n%s\n%v", attempt, got.main(),
+				got.header, first.main(), first.header)
 		}
 	}
 	known := ask(20, devicePath+"/send", "email", p.email)

@@ -145,7 +145,7 @@ func TestARecoveryCodeBarsActsForADay(t *testing.T) {
 	p.get("/").want(t, http.StatusSeeOther) // the other session has ended
 	v.get("/").want(t, http.StatusOK, "You used a recovery code", "you cannot decide about money")
 	const refused = "This has to wait: a recovery code was used."
-	v.secret = p.secret
+	v.email, v.secret = p.email, p.secret
 	v.post("/things/x/change", "value", "v").want(t, http.StatusForbidden, refused, "It is possible again from")
 	v.post("/things/x/change", "value", "v", "code", v.code()).want(t, http.StatusForbidden, refused)
 	v.post("/things/x/decide", "digest", "ab12", "code", v.code()).want(t, http.StatusForbidden, refused)
