@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -33,16 +32,4 @@ func timeOrEmpty(t *webhook.Time) string {
 		return ""
 	}
 	return t.String()
-}
-
-// metadataJSON encodes a caller's own keys and values as JSON, "" for none.
-func metadataJSON(m webhook.Metadata) string {
-	if len(m) == 0 {
-		return ""
-	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic("api: cannot encode metadata: " + err.Error())
-	}
-	return string(raw)
 }

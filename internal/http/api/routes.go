@@ -351,7 +351,7 @@ func (a *api) routes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of transfers."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listTransfers, kernel.ExamplePage(exampleTransfer)),
-			Table:   kernel.ExportTable("transfers", transferColumns, a.exportTransfers),
+			Table:   kernel.ExportTable("transfers", resource.TransferColumns, a.exportTransfers),
 		},
 		{
 			Method: http.MethodGet, Path: "/transfers/{transferId}", Name: "getTransfer",

@@ -331,7 +331,7 @@ var withdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 	{Name: "approvedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.ApprovedAt) }},
 	{Name: "broadcastAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.BroadcastAt) }},
 	{Name: "completedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.CompletedAt) }},
-	{Name: "metadata", Cell: func(w webhook.Withdrawal) string { return metadataJSON(w.Metadata) }},
+	{Name: "metadata", Cell: func(w webhook.Withdrawal) string { return resource.MetadataJSON(w.Metadata) }},
 }
 
 func withdrawalFilter(c *call) withdrawal.Filter {

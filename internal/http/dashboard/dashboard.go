@@ -13,7 +13,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
@@ -23,6 +25,8 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -41,6 +45,10 @@ type Config struct {
 	SignIn      *signin.Service // of the members' side
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
+	Transfers   *transfer.Service
+	Whitelist   *whitelist.Service
+	Wallets     *wallet.Service
+	Chains      chain.Chains
 	Prices      price.Source // may be nil: then no balance has a value
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
@@ -76,6 +84,8 @@ func (d *dashboard) surface() pages.Surface {
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
+			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(), d.transferPage(),
 		},
 	}, d.conf.SignIn)
 }

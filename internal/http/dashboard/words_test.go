@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -51,6 +52,7 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		word             func(string) string
 	}{
 		{"withdrawal", "Status", func(s string) string { return withdrawalChip(withdrawal.Status(s)).Word }},
+		{"control/whitelist", "Status", func(s string) string { return entryChip(whitelist.Status(s)).Word }},
 		{"deposit", "Status", func(s string) string { return depositChip(deposit.Status(s)).Word }},
 		{"withdrawal", "Reason", func(s string) string { return reasonText(withdrawal.Reason(s)) }},
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},

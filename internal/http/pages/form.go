@@ -30,14 +30,18 @@ var (
 	PasskeyField = Field{Name: ui.PasskeyName, BytesMax: 16 << 10, Secret: true, Optional: true, Scripted: true}
 )
 
-// fieldsOf returns the fields of an act, with those of the second factor if it needs one.
+// fieldsOf returns the fields of an act, with the key and those of the second factor if it needs them.
 func fieldsOf(act Act) []Field {
+	fields := slices.Clone(act.Fields)
+	if act.Keyed {
+		fields = append(fields, keyField)
+	}
 	if act.StepUp == NoStepUp {
-		return act.Fields
+		return fields
 	}
 	code := CodeField
 	code.Scripted = act.StepUp != ActStepUp
-	return append(slices.Clone(act.Fields), code, PasskeyField)
+	return append(fields, code, PasskeyField)
 }
 
 func hasField(act Act, name string) bool {
@@ -91,6 +95,9 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 		if act.StepUp == ActStepUp && proof.Code.IsEmpty() && len(proof.Assertion) == 0 {
 			r.Form.Errors[ui.CodeName] = CodeField.Missing
 		}
+	}
+	if act.Keyed {
+		return proof, s.takeKey(r, act)
 	}
 	return proof, nil
 }

@@ -9,6 +9,7 @@
 //   - a change by GET, or by a form of another origin
 //   - a field of a form that is ignored, and a value that a refused form loses
 //   - an act about money without its second factor
+//   - a form about money that counts twice
 //   - markup, script or style from a value
 //   - an error of ours whose text a user sees
 //
@@ -93,8 +94,12 @@ type Act struct {
 	Action identity.Action // in addition to that of the page; "" for none
 	StepUp StepUp
 	Fields []Field
+	// Keyed says that the form carries an idempotency key, which Request.FormKey makes when the form is
+	// shown. Run gives Request.Key to the feature, so the form counts once however often it is sent.
+	Keyed bool
 	// FindDone returns the path of the page that shows what was decided, and "" while nothing is. It is
-	// asked before the second factor and after a refusal. It may be nil.
+	// asked before the second factor and after a refusal. It may be nil. For a key that was used with
+	// other values it returns Request.NewKeyConflict.
 	FindDone func(*Request) (path string, err error)
 	// Run carries out the act and returns the path of the page that shows the result. An act whose result
 	// is shown once calls Request.ShowOnce in place of that.
@@ -220,6 +225,9 @@ func (s *server) checkPage(p Page) {
 		}
 		if act.StepUp != NoStepUp && p.Access == Everyone {
 			panic("pages: an act without a session has no second factor: " + act.Name)
+		}
+		if act.Keyed && (p.Access == Everyone || act.FindDone == nil) {
+			panic("pages: a form with a key belongs to a person and finds what its key made: " + act.Name)
 		}
 	}
 }

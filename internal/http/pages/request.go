@@ -38,6 +38,9 @@ type Request struct {
 	shown    templ.Component // the answer of an act that is shown once
 	data     json.RawMessage // the answer of an act that the script sends
 	zone     *time.Location  // of the reader; nil until it is asked for
+
+	key       string // the idempotency key of the form; "" for a form without one
+	firstPath string // the page of what the key made, after a conflict
 }
 
 // ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can

@@ -336,11 +336,15 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			http.Redirect(w, r, path, http.StatusSeeOther)
 			return
 		}
-		if path := s.findDone(req, act); path != "" {
+		path, err = s.findDone(req, act, err)
+		switch {
+		case path != "":
 			http.Redirect(w, r, path, http.StatusSeeOther)
-			return
+		case fault.HasCode(err, fault.IdempotencyConflict):
+			s.refuse(w, req, err) // The form is used up, so it does not come back.
+		default:
+			s.returnForm(w, req, act, err)
 		}
-		s.returnForm(w, req, act, err)
 	}
 }
 
@@ -361,16 +365,20 @@ func (s *server) refuseAct(w http.ResponseWriter, r *Request, act Act, err error
 	s.refuse(w, r, err)
 }
 
-// findDone returns the page that shows the decision that stands already, and "" without one. Rule PAGE-3.
-func (s *server) findDone(r *Request, act Act) string {
+// findDone returns the page that shows the decision that stands already, and "" with the refusal of the
+// act without one. Rules PAGE-3 and PAGE-15.
+func (s *server) findDone(r *Request, act Act, refusal error) (path string, err error) {
 	if act.FindDone == nil {
-		return ""
+		return "", refusal
 	}
-	path, err := act.FindDone(r)
+	path, err = act.FindDone(r)
+	if fault.HasCode(err, fault.IdempotencyConflict) {
+		return "", err // It says more than that of the feature: it knows the page of the first request.
+	}
 	if err != nil {
-		return "" // The refusal of the act is the answer.
+		return "", refusal
 	}
-	return path
+	return path, refusal
 }
 
 func (s *server) runAct(r *Request, act Act, proof signin.Proof) (path string, err error) {

@@ -76,6 +76,9 @@ func (s *server) askFactor(w http.ResponseWriter, r *Request, act Act, cause err
 				view.Hidden = append(view.Hidden, ui.Hidden{Name: f.Name, Value: value})
 			}
 		}
+		if r.key != "" {
+			view.Hidden = append(view.Hidden, ui.Hidden{Name: ui.KeyName, Value: r.key})
+		}
 	}
 	if cause != nil {
 		var refusal ui.Refusal
@@ -109,6 +112,13 @@ func (s *server) handleOptions(p Page, act Act) http.HandlerFunc {
 		for _, f := range act.Fields {
 			if entries := values[f.Name]; len(entries) == 1 && !f.Secret {
 				req.Values[f.Name] = entries[0]
+			}
+		}
+		if act.Keyed {
+			req.Values[ui.KeyName] = values.Get(ui.KeyName)
+			if err := s.takeKey(req, act); err != nil {
+				s.refuseData(w, req, err)
+				return
 			}
 		}
 		options, err := s.surface.PasskeyOptions(req, act)

@@ -48,7 +48,12 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 		refusal.NextStep = "Until then, ask a person with your role."
 	}
 	status := kernel.HTTPStatus(f)
+	if r.key != "" && f.Effect == fault.Unknown {
+		refusal.Money, refusal.NextStep = keyedOutcomeUnknown, ""
+	}
 	switch {
+	case r.firstPath != "" && f.Code == fault.IdempotencyConflict:
+		refusal.LinkPath, refusal.LinkText = r.firstPath, "Look at the first request"
 	case f.Effect == fault.Unknown:
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Look at the present state"
 	case r.page.Access == Everyone && r.page.Load != nil:
@@ -142,6 +147,10 @@ var headings = map[fault.Code]string{
 	fault.Internal:               "Something went wrong on our side.",
 	fault.CodeUnavailable:        "This is not possible at the moment.",
 }
+
+// keyedOutcomeUnknown is the effect of a form with an idempotency key whose outcome is not known.
+const keyedOutcomeUnknown = "It is not known whether this took effect. " +
+	"Send the form again, also several times: it counts once."
 
 // words are the sentences of the pages about the effect of a refusal and the next step.
 var words = fault.Words{

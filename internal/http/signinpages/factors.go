@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 
 	"github.com/a-h/templ"
-	"rsc.io/qr"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -66,12 +65,17 @@ func atField(err error, field string) error {
 }
 
 // actOf names what a factor is shown for: the act, the thing in the path and the terms that were shown.
+// A form that makes the thing has a key in place of the thing.
 func actOf(r *pages.Request, act pages.Act) signin.Act {
+	name := string(act.Action) + "." + act.Name
+	if r.Key() != "" {
+		return signin.Act{Action: name, Resource: r.Key(), Digest: r.TermsDigest()}
+	}
 	digest, err := hex.DecodeString(r.Values["digest"])
 	if err != nil {
 		digest = nil // The feature compares the text and refuses it.
 	}
-	return signin.Act{Action: string(act.Action) + "." + act.Name, Resource: r.ResourceID(), Digest: digest}
+	return signin.Act{Action: name, Resource: r.ResourceID(), Digest: digest}
 }
 
 // confirmAct uses a second factor up for an act.
@@ -191,12 +195,12 @@ func (s *signInPages) startTOTP(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	code, err := qr.Encode(enrolment.URL.Reveal(), qr.M)
+	picture, box, err := ui.EncodeQR(enrolment.URL.Reveal())
 	if err != nil {
 		return "", err
 	}
 	shown := secretView{
-		Secret: enrolment.Secret.Reveal(), Picture: drawQR(code), Box: qrSide(code), Next: nextOf(r),
+		Secret: enrolment.Secret.Reveal(), Picture: picture, Box: box, Next: nextOf(r),
 		Path: s.path(authenticatorPath),
 	}
 	if r.Session.IsOpen() {
@@ -291,18 +295,4 @@ func (s *signInPages) recoveryCodesPage() pages.Page {
 			},
 		}},
 	}
-}
-
-// drawQR draws a QR code as one path of squares. It is part of the page: the policy loads no image that
-// the page itself brings.
-func drawQR(code *qr.Code) string {
-	var path []byte
-	for y := range code.Size {
-		for x := range code.Size {
-			if code.Black(x, y) {
-				path = appendSquare(path, x+qrMargin, y+qrMargin)
-			}
-		}
-	}
-	return string(path)
 }
