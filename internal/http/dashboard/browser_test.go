@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
@@ -36,6 +37,19 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	first := h.request(h.one, "alice", usdc, "12500000000")
 	h.request(h.one, "alice", usdc, "1000000")
 	second := h.request(h.one, "<script>Аlice", evil, "999999999")
+	h.fundProduct(h.one, "CHECKOUT", usdc, 12_500_000_000)
+	h.fundProduct(h.one, "BATCH_PAYOUT", evil, 7_000_000)
+	entry := h.allow(h.one, recipient, "Cold wallet <b>")
+	h.set(h.one, "twoFactorUsdThreshold", `"100"`)
+	counter := &deposit.AddressService{DB: h.db, Chains: h.withdrawals.Chains, Wallets: h.book}
+	if _, err := counter.IssueForProduct(t.Context(), h.one.id, usdc, "CHECKOUT"); err != nil {
+		t.Fatal(err)
+	}
+	flagged := h.flagDeposits(h.one, 1, true)[0]
+	finance := h.signIn(h.one, identity.Finance)
+	confirm, fields := h.confirmWithdrawal(finance, Prefix+"/withdraw/CHECKOUT/1", entry, "5")
+	h.post(finance, confirm+"/request", append(fields, "code", rightCode+"own")...)
+	transferID := h.moveOwnMoney(finance)
 	token := h.signIn(h.one, identity.Approver)
 	path, digest := h.open(token, first.ID)
 	h.post(token, path+"/approve", "digest", digest, "code", rightCode)
@@ -60,7 +74,24 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"review":          "/approvals/withdrawals/" + second.ID,
 		"review-own-vote": "/approvals/withdrawals/" + first.ID,
 		"not-found":       "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+
+		"flagged-review":     "/approvals/deposits/" + flagged,
+		"balances":           "/balances",
+		"balance":            "/balances/CHECKOUT/1",
+		"transfers":          "/balances/transfers",
+		"transfer":           "/balances/transfers/" + transferID,
+		"transfer-confirm":   "/balances/CHECKOUT/1/transfer?to=CUSTODIAL&amount=12000.5",
+		"withdraw":           "/withdraw",
+		"withdraw-form":      "/withdraw/CHECKOUT/1?amount=12&to=" + entry,
+		"withdraw-unusable":  "/withdraw/BATCH_PAYOUT/2",
+		"withdraw-confirm":   "/withdraw/CHECKOUT/1/confirm?amount=12000.5&to=" + entry,
+		"withdraw-forbidden": "/withdraw/CHECKOUT/1/confirm?amount=90000&to=" + entry,
 	} {
+		if strings.HasPrefix(path, "/withdraw") || strings.Contains(path, "/transfer?") {
+			tab.SetCookie(base, pages.SessionCookie, finance)
+		} else {
+			tab.SetCookie(base, pages.SessionCookie, token)
+		}
 		for _, l := range chosen {
 			tab.OpenURL(base+Prefix+path, l.look)
 			tab.WaitUntil("document.readyState === 'complete'")
