@@ -27,7 +27,8 @@ import (
 func (d *dashboard) balancesPage() pages.Page {
 	return pages.Page{
 		Path: "/balances", Title: "Balances and transfers", Action: identity.ReadOrganization,
-		Icon: "balance", Shortcut: "b", Load: d.loadBalances, WriteCSV: d.writeBalances,
+		Icon: "balance", Shortcut: "b", Live: []string{"DEPOSIT", "WITHDRAWAL", "TRANSFER"},
+		Load: d.loadBalances, WriteCSV: d.writeBalances,
 	}
 }
 

@@ -26,7 +26,7 @@ var productParameter = kernel.Parameter{Name: "product", Kind: kernel.WordParame
 // transfersPage lists the transfers between balances, those of customers included.
 func (d *dashboard) transfersPage() pages.Page {
 	return pages.Page{
-		Path: "/balances/transfers", Title: "Transfers", Action: identity.ReadOrganization,
+		Path: "/balances/transfers", Title: "Transfers", Action: identity.ReadOrganization, Live: []string{"TRANSFER"},
 		Query: []kernel.Parameter{
 			pages.CursorParameter, productParameter, resource.CustomerFilter, resource.MintFilter, resource.ChainFilter,
 		},

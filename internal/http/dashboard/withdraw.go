@@ -50,7 +50,7 @@ var ownFilter = withdrawal.Filter{Type: webhook.OfOrganization}
 // withdrawPage shows what can be withdrawn, and what was.
 func (d *dashboard) withdrawPage() pages.Page {
 	return pages.Page{
-		Path: "/withdraw", Title: "Withdraw", Action: identity.WithdrawOwnMoney, Icon: "send", Shortcut: "w",
+		Path: "/withdraw", Title: "Withdraw", Action: identity.WithdrawOwnMoney, Icon: "send", Shortcut: "w", Live: []string{"WITHDRAWAL"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadWithdraw, WriteCSV: d.writeOwnWithdrawals,
 	}
