@@ -97,12 +97,12 @@ func TestATransferBetweenProductsIsShownWholeAndCountsOnce(t *testing.T) {
 		to, amount, text string
 		status           int
 	}{
-		"too many decimals":   {"CUSTODIAL", "1.0000001", "USDC has 6 decimals", 400},
-		"above the balance":   {"CUSTODIAL", "12500.000001", "smaller than the amount", 422},
-		"the same product":    {"CHECKOUT", "1", "from a balance to itself", 400},
-		"an unknown product":  {"CUSTOMER", "1", "The products are", 400},
-		"a minus":             {"CUSTODIAL", "-1", "not a decimal number", 400},
-		"no amount"          : {"CUSTODIAL", "", "Enter an amount.", 422},
+		"too many decimals":  {"CUSTODIAL", "1.0000001", "USDC has 6 decimals", 400},
+		"above the balance":  {"CUSTODIAL", "12500.000001", "smaller than the amount", 422},
+		"the same product":   {"CHECKOUT", "1", "from a balance to itself", 400},
+		"an unknown product": {"CUSTOMER", "1", "The products are", 400},
+		"a minus":            {"CUSTODIAL", "-1", "not a decimal number", 400},
+		"no amount":          {"CUSTODIAL", "", "Enter an amount.", 422},
 	} {
 		got := h.post(token, form+"/continue", "to", c.to, "amount", c.amount)
 		if got.status != c.status || !strings.Contains(got.body, c.text) || !strings.Contains(got.body, "field-error") {

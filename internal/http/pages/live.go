@@ -77,7 +77,8 @@ var liveQuery = []kernel.Parameter{
 // one parameter in its path shows that resource. The script keeps a page still on which a person works.
 // Rule PAGE-9.
 func (s *server) livePathOf(r *Request, position int64) string {
-	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" {
+	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" ||
+		!isRead(r.Method) { // The answer to a form may be shown once.
 		return ""
 	}
 	query := url.Values{"after": {strconv.FormatInt(position, 10)}, "kinds": {strings.Join(r.page.Live, ",")}}

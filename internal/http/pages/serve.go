@@ -239,7 +239,8 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 	}
 }
 
-// describeStepUp tells the frame of a page what holds for the second factors of its forms.
+// describeStepUp tells the frame of a page what holds for the second factors of its forms. Rules PAGE-30 and
+// PAGE-31.
 func (s *server) describeStepUp(r *Request, found session.Session, frame *ui.Frame) {
 	if found.IsRestricted(r.Now) {
 		until := r.Moment(found.Account.RestrictedUntil)

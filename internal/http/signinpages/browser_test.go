@@ -78,7 +78,7 @@ func checkLook(t *testing.T, tab *browser.Page, name, url string) {
 }
 
 // A person enters with a passkey alone, and it confirms an act, steps up, and signs in: without a password,
-// and as the second factor after one. The mistakes on the way do nothing. Rules SIGN-5, PAGE-30 and PAGE-35.
+// and as the second factor after one. The mistakes on the way do nothing. Rules SIGN-5, PAGE-30 and PAGE-34.
 func TestAPersonLivesWithAPasskeyAlone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -218,7 +218,7 @@ func TestAPasskeyTakesThePlaceOfCodes(t *testing.T) {
 }
 
 // With scripts switched off, everything works except passkeys: invitation, authenticator app, recovery codes,
-// acts, step-up, profile, sessions, and sign-in. Rule PAGE-35.
+// acts, step-up, profile, sessions, and sign-in. Rule PAGE-34.
 func TestEverythingButPasskeysWorksWithoutScripts(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -281,7 +281,7 @@ func TestEverythingButPasskeysWorksWithoutScripts(t *testing.T) {
 
 // The pages of sign-in are accessible and not wider than the screen, and a frame of another page stays empty.
 // Rule PAGE-5.
-func TestThePagesOfSignInAreAccessible(t *testing.T) {
+func TestPagesInABrowserSignPeopleIn(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	p := h.join("ann@example.test", identity.Owner)

@@ -21,7 +21,7 @@ var newPasskeyField = pages.Field{
 	Name: "newPasskey", BytesMax: 32 << 10, Secret: true, Optional: true, Scripted: true,
 }
 
-// optionsAct gives the script the options for the passkey of the form of another act.
+// optionsAct gives the script the options for the passkey of the form of another act. Rule PAGE-34.
 func (s *signInPages) optionsAct(name string, start func(*pages.Request) (signin.PasskeyOptions, error)) pages.Act {
 	next := nextField
 	next.Scripted = true // Not every form has it.

@@ -25,7 +25,8 @@ const (
 	removeAuthenticatorAct = "remove-authenticator"
 )
 
-// securityPage shows a person's own sign-in and changes it: factors, password, profile and sessions.
+// securityPage shows a person's own sign-in and changes it: factors, password, profile and sessions. Rule
+// PAGE-32.
 func (s *signInPages) securityPage() pages.Page {
 	return pages.Page{
 		Path: securityPath, Title: "My security", Access: pages.SignedIn,

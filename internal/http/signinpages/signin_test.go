@@ -261,8 +261,8 @@ func TestNoOtherOriginSendsOrFramesTheForms(t *testing.T) {
 	}
 }
 
-// Operators sign in by the same pages with cookies of their own, and their roles decide. Rules SIGN-15,
-// PAGE-6 and PAGE-34.
+// Operators sign in by the same pages with cookies of their own, and their roles decide. Rules SIGN-15 and
+// PAGE-6.
 func TestOperatorsSignInByTheSamePages(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -128,12 +128,14 @@
       const button = event.target.closest('[data-use-passkey]');
       if (button) askPasskey(button.form);
     });
+    // A form that takes a passkey alone asks for it when it is sent.
     addEventListener('submit', (event) => {
-      const field = event.target.querySelector('[data-passkey]');
-      if (!field || field.value || event.target.querySelector('input[name=code]')) return;
+      const form = event.target;
+      const field = form.querySelector('[data-passkey]');
+      if (!field || field.value || form.querySelector('input[name=code]')) return;
       event.preventDefault();
       event.stopImmediatePropagation();
-      askPasskey(event.target);
+      askPasskey(form);
     });
     each('form[data-autofill]', (form) => {
       startAutofill(form);

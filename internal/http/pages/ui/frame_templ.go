@@ -181,7 +181,7 @@ func Page(f Frame) templ.Component {
 }
 
 // standing says what holds for every form of the page: until when the second factor counts, and that a
-// recovery code was used. Rules PAGE-30 and PAGE-31.
+// recovery code was used.
 func standing(f Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -87,7 +87,8 @@ func ShortenAddress(address string) string {
 // FormatTime writes a time in UTC for people.
 func FormatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
 
-// FormatMoment writes a time for people: in the zone of the reader with UTC after it.
+// FormatMoment writes a time for people: in the zone of the reader with UTC after it. Rule
+// PAGE-33.
 func FormatMoment(m Moment) string {
 	first, second := splitMoment(m)
 	if second == "" {
