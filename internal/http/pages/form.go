@@ -59,7 +59,9 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 	fields := fieldsOf(act)
 	for _, name := range kernel.SortedKeys(values) {
 		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-			return signin.Proof{}, newStrangeForm("It has the field %q, which this form does not have.", kernel.ClipText(name))
+			return signin.Proof{}, newStrangeForm(
+				"It has the field %q, which this form does not have.", kernel.ClipText(name),
+			)
 		}
 	}
 	r.Values = map[string]string{}

@@ -243,11 +243,11 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 // PAGE-31.
 func (s *server) describeStepUp(r *Request, found session.Session, frame *ui.Frame) {
 	if found.IsRestricted(r.Now) {
-		until := r.Moment(found.Account.RestrictedUntil)
-		frame.RestrictedUntil = &until
+		endsAt := r.Moment(found.Account.RestrictedUntil)
+		frame.RestrictedUntil = &endsAt
 	}
 	if slices.ContainsFunc(r.page.Acts, func(a Act) bool { return a.needsFresh() && r.IsAllowed(a.Action) }) {
-		frame.StepUp = &ui.StepUp{IsFresh: found.HasFreshFactor(r.Now), Until: r.Moment(found.SudoUntil)}
+		frame.StepUp = &ui.StepUp{IsFresh: found.HasFreshFactor(r.Now), EndsAt: r.Moment(found.SudoUntil)}
 	}
 }
 

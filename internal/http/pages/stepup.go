@@ -155,8 +155,8 @@ func (s *server) refuseData(w http.ResponseWriter, r *Request, err error) {
 }
 
 // stepUpPath returns the page that takes a second factor and leads back to a page.
-func (s *server) stepUpPath(back string) string {
-	return s.surface.StepUpPath + "?" + url.Values{NextParameter.Name: {back}}.Encode()
+func (s *server) stepUpPath(returnPath string) string {
+	return s.surface.StepUpPath + "?" + url.Values{NextParameter.Name: {returnPath}}.Encode()
 }
 
 // writeData writes an answer for the script.

@@ -33,8 +33,9 @@ func wantText(t *testing.T, tab *browser.Page, texts ...string) {
 
 // wantProblem waits until the page says why a passkey did not work.
 func wantProblem(tab *browser.Page, text string) {
-	tab.WaitUntil(fmt.Sprintf("[...document.querySelectorAll('.passkey-problem')].some((p) => p.textContent.includes(%q))",
-		text))
+	tab.WaitUntil(fmt.Sprintf(
+		"[...document.querySelectorAll('.passkey-problem')].some((p) => p.textContent.includes(%q))", text,
+	))
 }
 
 // press clicks on what stays on its page.

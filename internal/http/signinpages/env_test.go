@@ -216,7 +216,8 @@ func (s *side) thingPage(read, decide, change identity.Action) pages.Page {
 			},
 			{
 				Name: "hide", Action: change, StepUp: pages.SudoStepUp,
-				Fields: []pages.Field{{Name: "value", BytesMax: 100, Secret: true, Missing: "Enter a value."}}, Run: took,
+				Fields: []pages.Field{{Name: "value", BytesMax: 100, Secret: true, Missing: "Enter a value."}},
+				Run:    took,
 			},
 		},
 	}
@@ -228,7 +229,8 @@ func (s *side) thing(r *pages.Request) templ.Component {
 		path := r.Path("things", r.PathParam("thingId"))
 		text := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 		text(`<h1>A thing</h1><p id="counts">decided %d, changed %d</p>`, s.decided.Load(), s.changed.Load())
-		text(`<form class="stack" method="post" action="%s/decide"><input type="hidden" name="digest" value="ab12">`, path)
+		text(`<form class="stack" method="post" action="%s/decide">`, path)
+		text(`<input type="hidden" name="digest" value="ab12">`)
 		if err := ui.Summary(r.Form, "decide").Render(ctx, w); err != nil {
 			return err
 		}
@@ -452,6 +454,7 @@ func (v *visitor) signIn(with *visitor) *visitor {
 func (s *side) wantCounts(t testing.TB, decided, changed int64) {
 	t.Helper()
 	if s.decided.Load() != decided || s.changed.Load() != changed {
-		t.Errorf("got %d decisions and %d changes, want %d and %d", s.decided.Load(), s.changed.Load(), decided, changed)
+		t.Errorf("got %d decisions and %d changes, want %d and %d", s.decided.Load(), s.changed.Load(), decided,
+			changed)
 	}
 }

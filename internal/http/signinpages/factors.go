@@ -23,10 +23,10 @@ var newPasskeyField = pages.Field{
 
 // optionsAct gives the script the options for the passkey of the form of another act. Rule PAGE-34.
 func (s *signInPages) optionsAct(name string, start func(*pages.Request) (signin.PasskeyOptions, error)) pages.Act {
-	next := nextField
-	next.Scripted = true // Not every form has it.
+	field := nextField
+	field.Scripted = true // Not every form has it.
 	return pages.Act{
-		Name: name + "/options", Data: true, Fields: []pages.Field{next, zoneField},
+		Name: name + "/options", Data: true, Fields: []pages.Field{field, zoneField},
 		Run: func(r *pages.Request) (string, error) {
 			options, err := start(r)
 			if err != nil {
@@ -108,10 +108,10 @@ func (s *signInPages) stepUpPage() pages.Page {
 		Path: stepUpPath, Title: "Confirm that it is you", Access: pages.SignedIn,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			next := r.ReturnPath(nextOf(r))
+			nextPath := r.ReturnPath(nextOf(r))
 			return ui.StepUpForm(ui.StepUpView{
-				Form: r.Form, Path: s.path(stepUpPath) + "/" + ui.StepUpAct, BackPath: next, Button: "Confirm",
-				Hidden: []ui.Hidden{{Name: pages.NextParameter.Name, Value: next}},
+				Form: r.Form, Path: s.path(stepUpPath) + "/" + ui.StepUpAct, BackPath: nextPath, Button: "Confirm",
+				Hidden: []ui.Hidden{{Name: pages.NextParameter.Name, Value: nextPath}},
 				Text:   "It then counts for ten minutes.",
 			}), nil
 		},
@@ -212,9 +212,9 @@ func (s *signInPages) startTOTP(r *pages.Request) (string, error) {
 
 // secretView is what is shown once of a secret for an authenticator app.
 type secretView struct {
-	Secret, Picture, Box, Next string
-	Path                       string // of the page with the form of its first code
-	IsOpen                     bool   // the person is signed in
+	Secret, Picture, Box, NextPath string
+	Path                           string // of the page with the form of its first code
+	IsOpen                         bool   // the person is signed in
 }
 
 // confirmTOTP takes the first code of a secret.

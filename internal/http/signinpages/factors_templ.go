@@ -423,7 +423,7 @@ func (s *signInPages) authenticatorSecret(f ui.Form, view secretView) templ.Comp
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = firstCode(f, view.Path, view.Next, view.IsOpen).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = firstCode(f, view.Path, view.NextPath, view.IsOpen).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -94,7 +94,10 @@ func (s *signInPages) ownActs() []pages.Act {
 		{
 			Name: passwordAct, StepUp: pages.OwnStepUp,
 			Fields: []pages.Field{
-				{Name: "currentPassword", BytesMax: passwordBytesMax, Secret: true, Missing: "Enter your present password."},
+				{
+					Name: "currentPassword", BytesMax: passwordBytesMax, Secret: true,
+					Missing: "Enter your present password.",
+				},
 				{Name: "newPassword", BytesMax: passwordBytesMax, Secret: true, Missing: "Choose a new password."},
 			},
 			Run: s.changePassword,
@@ -195,7 +198,9 @@ func (s *signInPages) loadSecurity(r *pages.Request) (templ.Component, error) {
 		CanRemoveTOTP:    factors.HasTOTP && len(factors.Passkeys) > 0,
 		CanRemovePasskey: factors.HasTOTP && len(factors.Passkeys) > 0 || len(factors.Passkeys) > 1,
 		IsFresh:          r.Session.HasFreshFactor(r.Now),
-		Name:             r.Session.Account.Name, TimeZone: r.Session.Account.TimeZone, ShownName: r.Session.Member.Name,
+		Name:             r.Session.Account.Name,
+		TimeZone:         r.Session.Account.TimeZone,
+		ShownName:        r.Session.Member.Name,
 	}
 	if s.side == account.OperatorSide {
 		view.ShownName = r.Session.Operator.Name

@@ -86,8 +86,9 @@ func (s *signInPages) signInPage() pages.Page {
 		Path: signInPath, Title: "Sign in", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			if next := nextOf(r); next != "" && r.Form.Act == "" && r.Session != nil && r.Session.IsOpen() {
-				return pages.RedirectTo(r.ReturnPath(next)), nil // Another tab signed in meanwhile.
+			isOpen := r.Session != nil && r.Session.IsOpen()
+			if nextPath := nextOf(r); nextPath != "" && r.Form.Act == "" && isOpen {
+				return pages.RedirectTo(r.ReturnPath(nextPath)), nil // Another tab signed in meanwhile.
 			}
 			return s.signInForm(r.Form, nextOf(r)), nil
 		},
@@ -302,7 +303,8 @@ func (s *signInPages) invitationPage() pages.Page {
 						zone = "" // The user did not type it and cannot correct it.
 					}
 					result, err := s.service.AcceptInvitation(
-						r.Context(), s.client(r), token(r), r.Values["name"], zone, seal.NewSecret(r.Values["password"]),
+						r.Context(), s.client(r), token(r), r.Values["name"], zone,
+						seal.NewSecret(r.Values["password"]),
 					)
 					if err != nil {
 						return "", err

@@ -230,7 +230,7 @@ func TestNoOtherOriginSendsOrFramesTheForms(t *testing.T) {
 		"/things/x/decide/options":             {"digest", "ab12"},
 		ownAuthenticatorPath + "/start":        {},
 		organizationPath + "/choose":           {"organization", h.org.ID, "next", ""},
-		securityPath + "/" + passwordAct:       {"currentPassword", goodPassword, "newPassword", "another good sentence"},
+		securityPath + "/" + passwordAct:       {"currentPassword", goodPassword, "newPassword", "another sentence"},
 		securityPath + "/" + removePasskeyAct:  {"passkeyId", "x"},
 		codesPath + "/make":                    {"next", ""},
 		securityPath + "/" + endSessionAct:     {"session", "x"},
@@ -244,7 +244,8 @@ func TestNoOtherOriginSendsOrFramesTheForms(t *testing.T) {
 			"an old browser": {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
 			"a framed page":  {"Sec-Fetch-Site", "cross-site", "Origin", "null"},
 		} {
-			if got := p.send(http.MethodPost, memberPrefix+page, form(fields...), headers...); got.status != http.StatusForbidden {
+			got := p.send(http.MethodPost, memberPrefix+page, form(fields...), headers...)
+			if got.status != http.StatusForbidden {
 				t.Errorf("%s from %s: got %d, want 403", page, name, got.status)
 			}
 		}
@@ -253,7 +254,9 @@ func TestNoOtherOriginSendsOrFramesTheForms(t *testing.T) {
 		t.Errorf("got the cookies %v, want those of before", after)
 	}
 	h.members.wantCounts(t, 0, 0)
-	for _, page := range []string{signInPath, factorPath, devicePath, invitationPath, securityPath, codesPath, stepUpPath} {
+	for _, page := range []string{
+		signInPath, factorPath, devicePath, invitationPath, securityPath, codesPath, stepUpPath,
+	} {
 		got := p.get(page)
 		if !strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
 			t.Errorf("%s: got no policy against frames", page)
@@ -281,7 +284,8 @@ func TestOperatorsSignInByTheSamePages(t *testing.T) {
 	first.post("/things/x/change", "value", "v", "code", first.code()).want(t, http.StatusSeeOther)
 	h.operators.wantCounts(t, 1, 1)
 
-	auditor := h.operators.newVisitor().accept("eve@example.test", h.addOperator("eve@example.test", operator.RoleAuditor))
+	token = h.addOperator("eve@example.test", operator.RoleAuditor)
+	auditor := h.operators.newVisitor().accept("eve@example.test", token)
 	auditor.get("/").want(t, http.StatusOK, "Auditor")
 	for _, act := range []string{"/things/x/decide", "/things/x/change"} {
 		auditor.post(act, "digest", "ab12", "value", "v", "code", auditor.code()).

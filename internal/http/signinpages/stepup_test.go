@@ -75,7 +75,8 @@ func TestAStepUpCarriesNoSecret(t *testing.T) {
 	}
 	next := memberPrefix + "/things/x"
 	p.post(stepUpPath+"/step-up", "next", next, "code", "").want(t, http.StatusBadRequest, "Enter the code")
-	p.post(stepUpPath+"/step-up", "next", next, "code", "000000").want(t, http.StatusUnauthorized, `aria-invalid="true"`)
+	p.post(stepUpPath+"/step-up", "next", next, "code", "000000").
+		want(t, http.StatusUnauthorized, `aria-invalid="true"`)
 	if to := p.post(stepUpPath+"/step-up", "next", next, "code", p.code()).location(t); to != next {
 		t.Errorf("got a redirect to %q, want the page of the form", to)
 	}

@@ -57,7 +57,7 @@ type Person struct {
 // StepUp says whether the second factor of the last ten minutes counts.
 type StepUp struct {
 	IsFresh bool
-	Until   Moment // when it stops to count
+	EndsAt  Moment // when it stops to count
 }
 
 // Form is the state of a form that was refused. The zero value is a form that was not sent.

@@ -27,7 +27,8 @@ func (p *Page) AddAuthenticator() *Authenticator {
 		made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
 			Options: &webauthn.VirtualAuthenticatorOptions{
 				Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
-				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+				HasResidentKey: true, HasUserVerification: true, IsUserVerified: true,
+				AutomaticPresenceSimulation: true,
 			},
 		})
 		a.id = made.AuthenticatorID
@@ -99,9 +100,9 @@ func (p *Page) lookUntil(expression string) {
 	}
 }
 
-func (p *Page) call(do func(context.Context, *chromedp.Target) error) {
+func (p *Page) call(command func(context.Context, *chromedp.Target) error) {
 	p.t.Helper()
 	p.runActions(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		return chromedp.Void{}, do(ctx, t)
+		return chromedp.Void{}, command(ctx, t)
 	})
 }
