@@ -111,15 +111,15 @@ func (d *dashboard) loadOwnBalances(
 	if err != nil {
 		return nil, nil, err
 	}
-	known := map[balanceKey]bool{}
+	listed := map[balanceKey]bool{}
 	for _, b := range balances {
-		known[balanceKey{b.Product, b.Mint.ID}] = true
+		listed[balanceKey{b.Product, b.Mint.ID}] = true
 	}
 	addresses = map[balanceKey]deposit.ProductAddress{}
 	for _, a := range found {
 		key := balanceKey{a.Product, a.Mint.ID}
 		addresses[key] = a
-		if !known[key] && a.IsOpen {
+		if !listed[key] && a.IsOpen {
 			balances = append(balances, report.ProductBalance{Product: a.Product, Mint: a.Mint})
 		}
 	}
@@ -248,8 +248,8 @@ func (d *dashboard) loadBalance(r *pages.Request) (templ.Component, error) {
 	}
 	form := r.Form
 	if form.Act == "" {
-		to, amount, _ := typedWithdrawal(r)
-		form = ui.Form{Act: continueAct, Typed: map[string]string{"to": to, "amount": amount}}
+		payee, amount, _ := typedWithdrawal(r)
+		form = ui.Form{Act: continueAct, Typed: map[string]string{"to": payee, "amount": amount}}
 	}
 	amountOf := func(a money.Amount) templ.Component { return ui.Amount(a.Decimal(b.Mint.Decimals), b.Mint.Symbol) }
 	mintID := strconv.Itoa(b.Mint.ID)
@@ -287,16 +287,17 @@ func (d *dashboard) loadBalance(r *pages.Request) (templ.Component, error) {
 		view.AddressText = "Send at least " + ui.GroupDigits(b.Mint.MinDeposit.Decimal(b.Mint.Decimals)) + " " +
 			ui.EscapeForeign(b.Mint.Symbol) + ", and on " + networkName(b.Mint.Chain) + " only."
 		if !a.IsOpen {
-			view.AddressText = "New deposit addresses of this token are switched off now. What arrives here still counts."
+			view.AddressText = "New deposit addresses of this token are switched off now. " +
+				"What arrives here still counts."
 		}
 	}
 	return balanceDetail(view), nil
 }
 
-func newTransferRequest(r *pages.Request, b report.ProductBalance, to, amount string) transfer.Request {
+func newTransferRequest(r *pages.Request, b report.ProductBalance, payee, amount string) transfer.Request {
 	return transfer.Request{
 		MintID: b.Mint.ID, Amount: amount, UseDecimal: true, From: transfer.Party{Product: &b.Product},
-		To: transfer.Party{Product: &to}, IdempotencyKey: r.Key(), Actor: actor(r),
+		To: transfer.Party{Product: &payee}, IdempotencyKey: r.Key(), Actor: actor(r),
 	}
 }
 
@@ -307,15 +308,15 @@ func (d *dashboard) continueTransfer(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to, amount := r.Values["to"], r.Values["amount"]
-	err = d.conf.Transfers.Preview(r.Context(), r.Session.OrgID, newTransferRequest(r, b, to, amount))
+	payee, amount := r.Values["to"], r.Values["amount"]
+	err = d.conf.Transfers.Preview(r.Context(), r.Session.OrgID, newTransferRequest(r, b, payee, amount))
 	if f := fault.Find(err); f != nil && f.Param == "to.product" {
 		return "", f.WithParam("to")
 	}
 	if err != nil {
 		return "", err
 	}
-	return r.Path("balances", b.Product, strconv.Itoa(b.Mint.ID), "transfer") + withdrawalQuery(to, amount, false), nil
+	return r.Path("balances", b.Product, strconv.Itoa(b.Mint.ID), "transfer") + withdrawalQuery(payee, amount, false), nil
 }
 
 // findTransfer returns the page of the transfer that the key of the form made. Rule PAGE-15.
@@ -356,31 +357,32 @@ func (d *dashboard) requestTransfer(r *pages.Request) (string, error) {
 	return r.Path("balances", "transfers", outcome.Transfer.ID), nil
 }
 
+// loadTransferConfirm shows a transfer with what the request would answer. Rule PAGE-19.
 func (d *dashboard) loadTransferConfirm(r *pages.Request) (templ.Component, error) {
 	b, _, err := d.loadOwnBalance(r)
 	if err != nil {
 		return nil, err
 	}
-	to, text, _ := typedWithdrawal(r)
+	payee, text, _ := typedWithdrawal(r)
 	balance := r.Path("balances", b.Product, strconv.Itoa(b.Mint.ID))
-	if to == "" || text == "" { // An old link, or sign-in led back from a form.
+	if payee == "" || text == "" { // An old link, or sign-in led back from a form.
 		return pages.RedirectTo(balance), nil
 	}
 	amount, err := request.ParseAmount(text, true, b.Mint, fault.NothingWritten)
 	if err != nil {
 		return nil, err
 	}
-	previewed := newTransferRequest(r, b, to, text)
+	previewed := newTransferRequest(r, b, payee, text)
 	previewed.IdempotencyKey = "" // The key of a refused form may have made the transfer.
 	refusal := d.conf.Transfers.Preview(r.Context(), r.Session.OrgID, previewed)
 	if refusal != nil && fault.Find(refusal) == nil {
 		return nil, refusal
 	}
-	if !slices.Contains(ledger.Products, to) {
+	if !slices.Contains(ledger.Products, payee) {
 		return nil, refusal
 	}
 	view := confirmView{
-		BackPath: balance + withdrawalQuery(to, text, false), BackText: "Change it", Path: balance + "/transfer",
+		BackPath: balance + withdrawalQuery(payee, text, false), BackText: "Change it", Path: balance + "/transfer",
 		Title: "Transfer", Figure: amount.Decimal(b.Mint.Decimals), Symbol: b.Mint.Symbol,
 		Dollars: d.dollars(r.Context(), b.Mint, amount),
 		Words: []ui.Fact{
@@ -390,13 +392,13 @@ func (d *dashboard) loadTransferConfirm(r *pages.Request) (templ.Component, erro
 			{Name: "Token", Word: "token", Value: tokenWord(b.Mint.Symbol, b.Mint.ID, b.Mint.Decimals)},
 			{Name: "Network", Word: "network", Value: ui.Text(networkName(b.Mint.Chain))},
 			{Name: "From", Word: "from", Value: ui.Text(productName(b.Product))},
-			{Name: "To", Word: "to", Value: ui.Text(productName(to))},
+			{Name: "To", Word: "to", Value: ui.Text(productName(payee))},
 			{Name: "Organization", Word: "organization", Value: ui.Code(r.Session.OrgID)},
 		},
 		Facts: []ui.Fact{
 			{Name: "Available now", Value: ui.Amount(b.Available.Decimal(b.Mint.Decimals), b.Mint.Symbol)},
 		},
-		Hidden: []hiddenInput{{"shownTo", to}, {"shownAmount", text}},
+		Hidden: []hiddenInput{{"shownTo", payee}, {"shownAmount", text}},
 		Key:    r.FormKey(requestAct), Form: r.Form,
 	}
 	view.Button = "Transfer " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol)

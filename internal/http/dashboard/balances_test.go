@@ -67,7 +67,8 @@ func TestADepositAddressIsShownAndNeverCreated(t *testing.T) {
 	}
 	h.get(token, Prefix+"/balances").want(t, http.StatusOK, "has a deposit address", Prefix+"/balances/CHECKOUT/1")
 	shown := h.get(token, Prefix+"/balances/CHECKOUT/1").want(t, http.StatusOK,
-		`data-copy="`+string(issued.Address)+`"`, "QR code of the address above", "<path d=\"M", "on Ethereum only.").body
+		`data-copy="`+string(issued.Address)+`"`, "QR code of the address above", `<path d="M`,
+		"on Ethereum only.").body
 	if strings.Contains(shown, "There is none yet.") {
 		t.Error("the page says that there is no address")
 	}
@@ -75,7 +76,8 @@ func TestADepositAddressIsShownAndNeverCreated(t *testing.T) {
 	for token, path := range map[string]string{
 		token: "/balances/CUSTODIAL/1", h.signIn(h.two, identity.Owner): "/balances/CHECKOUT/1",
 	} {
-		if body := h.get(token, Prefix+path).want(t, http.StatusOK).body; strings.Contains(body, string(issued.Address)) {
+		body := h.get(token, Prefix+path).want(t, http.StatusOK).body
+		if strings.Contains(body, string(issued.Address)) {
 			t.Errorf("%s shows the address of another one", path)
 		}
 	}
@@ -192,7 +194,8 @@ func TestTransfersAreListedForEveryRoleAndMadeByFew(t *testing.T) {
 	h.get(token, Prefix+"/balances/transfers?product=CHECKOUT").want(t, http.StatusOK, id)
 	h.get(token, Prefix+"/balances/transfers.csv?product=CHECKOUT").
 		want(t, http.StatusOK, id, "'=HYPERLINK(1)", "transferId,createdAt,idempotencyKey")
-	h.get(token, Prefix+"/balances.csv").want(t, http.StatusOK, "product,mintId,symbol,chain,available", "CHECKOUT,1,USDC")
+	h.get(token, Prefix+"/balances.csv").
+		want(t, http.StatusOK, "product,mintId,symbol,chain,available", "CHECKOUT,1,USDC")
 	stranger := h.signIn(h.two, identity.Owner)
 	h.get(stranger, Prefix+"/balances/transfers/"+id).want(t, http.StatusNotFound)
 	for _, path := range []string{"/balances/transfers", "/balances/transfers.csv", "/balances.csv"} {

@@ -143,7 +143,8 @@ func TestAnApprovalCreditsAFlaggedDepositOnce(t *testing.T) {
 	}
 	h.post(colleague, path+"/reject", "note", "", "code", rightCode+"c").want(t, http.StatusSeeOther)
 	h.wantDeposit(h.one, id, deposit.Credited, 1_000_000, 0)
-	h.get(colleague, path).want(t, http.StatusOK, "Approved by Approver Person", "known to us", "This deposit was decided.")
+	h.get(colleague, path).
+		want(t, http.StatusOK, "Approved by Approver Person", "known to us", "This deposit was decided.")
 	h.get(token, path).want(t, http.StatusOK, "Approved by You")
 	h.get(token, Prefix+"/approvals/history").want(t, http.StatusOK, path, "the customer's balance")
 	h.get(token, Prefix+"/approvals/flagged").want(t, http.StatusOK, "No deposit is flagged")

@@ -50,7 +50,8 @@ var ownFilter = withdrawal.Filter{Type: webhook.OfOrganization}
 // withdrawPage shows what can be withdrawn, and what was.
 func (d *dashboard) withdrawPage() pages.Page {
 	return pages.Page{
-		Path: "/withdraw", Title: "Withdraw", Action: identity.WithdrawOwnMoney, Icon: "send", Shortcut: "w", Live: []string{"WITHDRAWAL"},
+		Path: "/withdraw", Title: "Withdraw", Action: identity.WithdrawOwnMoney, Icon: "send", Shortcut: "w",
+		Live:  []string{"WITHDRAWAL"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadWithdraw, WriteCSV: d.writeOwnWithdrawals,
 	}
@@ -238,9 +239,9 @@ func (d *dashboard) loadOwnBalance(r *pages.Request) (b report.ProductBalance, m
 
 // estimateOwn returns the fee and the maximum of a withdrawal, or nil where the chain does not say.
 func (d *dashboard) estimateOwn(
-	r *pages.Request, b report.ProductBalance, to string,
+	r *pages.Request, b report.ProductBalance, entryID string,
 ) (*withdrawal.Estimate, error) {
-	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, b.Product, b.Mint.ID, to)
+	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, b.Product, b.Mint.ID, entryID)
 	if fault.Find(err) != nil {
 		return nil, nil
 	}
@@ -277,7 +278,7 @@ type withdrawFormView struct {
 	Symbol         string
 	Facts          []ui.Fact
 	Entries        []entryRow // that can be paid on the network of the token
-	Others         []entryRow // of that network, which cannot be paid now
+	Unusable       []entryRow // of that network, which cannot be paid now
 	Network        string
 	Form           ui.Form
 	Filled         string // the amount that Max filled in
@@ -295,8 +296,8 @@ func (d *dashboard) loadWithdrawForm(r *pages.Request) (templ.Component, error) 
 	}
 	form := r.Form
 	if form.Act == "" { // The page was not sent: what the path names is in the fields.
-		to, amount, isMax := typedWithdrawal(r)
-		form = ui.Form{Act: continueAct, Typed: map[string]string{"to": to, "amount": amount}}
+		entryID, amount, isMax := typedWithdrawal(r)
+		form = ui.Form{Act: continueAct, Typed: map[string]string{"to": entryID, "amount": amount}}
 		if isMax {
 			form.Typed["filled"] = amount
 		}
@@ -316,7 +317,7 @@ func (d *dashboard) loadWithdrawForm(r *pages.Request) (templ.Component, error) 
 		case e.Status(r.Now) == whitelist.StatusUsable:
 			view.Entries = append(view.Entries, newEntryRow(r, e))
 		default:
-			view.Others = append(view.Others, newEntryRow(r, e))
+			view.Unusable = append(view.Unusable, newEntryRow(r, e))
 		}
 	}
 	view.Facts = []ui.Fact{
@@ -339,33 +340,33 @@ func (d *dashboard) continueWithdrawal(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to, amount := r.Values["to"], r.Values["amount"]
+	entryID, amount := r.Values["to"], r.Values["amount"]
 	path := []string{"withdraw", b.Product, strconv.Itoa(b.Mint.ID)}
 	if r.Values["max"] != "" {
-		most, err := d.findMax(r, b, to)
+		maximum, err := d.findMax(r, b, entryID)
 		if err != nil {
 			return "", atAddressField(err)
 		}
-		return r.Path(path...) + withdrawalQuery(to, most.Decimal(b.Mint.Decimals), true), nil
+		return r.Path(path...) + withdrawalQuery(entryID, maximum.Decimal(b.Mint.Decimals), true), nil
 	}
 	if amount == "" {
 		return "", fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingHeld,
 			"Enter an amount, or press Max.").WithParam("amount")
 	}
 	isMax := amount == r.Values["filled"]
-	_, err = d.conf.Withdrawals.PreviewOrganization(r.Context(), r.Session.Member, newOwnRequest(b, to, amount))
+	_, err = d.conf.Withdrawals.PreviewOrganization(r.Context(), r.Session.Member, newOwnRequest(b, entryID, amount))
 	// The fee of the network may have risen since Max filled the amount in. The next page shows the
 	// new maximum.
 	if err != nil && !(isMax && fault.HasCode(err, fault.InsufficientBalance)) {
 		return "", atAddressField(err)
 	}
-	return r.Path(append(path, "confirm")...) + withdrawalQuery(to, amount, isMax), nil
+	return r.Path(append(path, "confirm")...) + withdrawalQuery(entryID, amount, isMax), nil
 }
 
 // withdrawalQuery returns the query of a page with address and amount. isMax says that Max filled the
 // amount in.
-func withdrawalQuery(to, amount string, isMax bool) string {
-	query := url.Values{toParameter.Name: {to}, amountParameter.Name: {amount}}
+func withdrawalQuery(entryID, amount string, isMax bool) string {
+	query := url.Values{toParameter.Name: {entryID}, amountParameter.Name: {amount}}
 	if isMax {
 		query.Set(maxParameter.Name, "true")
 	}
@@ -373,8 +374,8 @@ func withdrawalQuery(to, amount string, isMax bool) string {
 }
 
 // findMax returns the most that a withdrawal to an address can pay now. Rule PAGE-17.
-func (d *dashboard) findMax(r *pages.Request, b report.ProductBalance, to string) (money.Amount, error) {
-	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, b.Product, b.Mint.ID, to)
+func (d *dashboard) findMax(r *pages.Request, b report.ProductBalance, entryID string) (money.Amount, error) {
+	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, b.Product, b.Mint.ID, entryID)
 	if err != nil {
 		return money.Zero, err
 	}
@@ -394,17 +395,17 @@ func atAddressField(err error) error {
 	return err
 }
 
-func newOwnRequest(b report.ProductBalance, to, amount string) withdrawal.OrganizationRequest {
+func newOwnRequest(b report.ProductBalance, entryID, amount string) withdrawal.OrganizationRequest {
 	return withdrawal.OrganizationRequest{
-		Product: b.Product, MintID: b.Mint.ID, WhitelistedAddressID: to, Amount: amount, UseDecimal: true,
+		Product: b.Product, MintID: b.Mint.ID, WhitelistedAddressID: entryID, Amount: amount, UseDecimal: true,
 	}
 }
 
 // sentRequest returns the request of a form that was sent, with its key.
 func sentRequest(r *pages.Request, b report.ProductBalance) withdrawal.OrganizationRequest {
-	own := newOwnRequest(b, r.Values["shownTo"], r.Values["shownAmount"])
-	own.IdempotencyKey = new(r.Key())
-	return own
+	wanted := newOwnRequest(b, r.Values["shownTo"], r.Values["shownAmount"])
+	wanted.IdempotencyKey = new(r.Key())
+	return wanted
 }
 
 // findRequested returns the page of the withdrawal that the key of the form made. Rule PAGE-15.
@@ -464,7 +465,7 @@ type confirmView struct {
 type hiddenInput struct{ Name, Value string }
 
 // typedWithdrawal returns address and amount of the page: of the path, or of the form that was sent.
-func typedWithdrawal(r *pages.Request) (to, amount string, isMax bool) {
+func typedWithdrawal(r *pages.Request) (entryID, amount string, isMax bool) {
 	if r.Values != nil {
 		return r.Values["shownTo"], r.Values["shownAmount"], r.Values["shownMax"] == "true"
 	}
@@ -477,26 +478,26 @@ func (d *dashboard) loadWithdrawConfirm(r *pages.Request) (templ.Component, erro
 	if err != nil {
 		return nil, err
 	}
-	to, text, isMax := typedWithdrawal(r)
+	entryID, text, isMax := typedWithdrawal(r)
 	form := r.Path("withdraw", b.Product, strconv.Itoa(b.Mint.ID))
-	if to == "" || text == "" { // An old link, or sign-in led back from a form.
+	if entryID == "" || text == "" { // An old link, or sign-in led back from a form.
 		return pages.RedirectTo(form), nil
 	}
 	var entry whitelist.Entry
 	err = d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		entry, err = d.conf.Whitelist.ByID(ctx, tx, r.Session.OrgID, to)
+		entry, err = d.conf.Whitelist.ByID(ctx, tx, r.Session.OrgID, entryID)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	preview, err := d.conf.Withdrawals.PreviewOrganization(r.Context(), r.Session.Member, newOwnRequest(b, to, text))
+	preview, err := d.conf.Withdrawals.PreviewOrganization(r.Context(), r.Session.Member, newOwnRequest(b, entryID, text))
 	if isMax && fault.HasCode(err, fault.InsufficientBalance) {
-		most, maxErr := d.findMax(r, b, to)
+		maximum, maxErr := d.findMax(r, b, entryID)
 		if maxErr == nil {
-			text = most.Decimal(b.Mint.Decimals)
+			text = maximum.Decimal(b.Mint.Decimals)
 			preview, err = d.conf.Withdrawals.PreviewOrganization(
-				r.Context(), r.Session.Member, newOwnRequest(b, to, text),
+				r.Context(), r.Session.Member, newOwnRequest(b, entryID, text),
 			)
 		}
 	}
@@ -508,12 +509,12 @@ func (d *dashboard) loadWithdrawConfirm(r *pages.Request) (templ.Component, erro
 	if err != nil {
 		return nil, err
 	}
-	estimate, err := d.estimateOwn(r, b, to)
+	estimate, err := d.estimateOwn(r, b, entryID)
 	if err != nil {
 		return nil, err
 	}
 	view := confirmView{
-		BackPath: form + withdrawalQuery(to, text, isMax), BackText: "Change it",
+		BackPath: form + withdrawalQuery(entryID, text, isMax), BackText: "Change it",
 		Path: form + "/confirm", Title: "Withdraw",
 		Figure: amount.Decimal(b.Mint.Decimals), Symbol: b.Mint.Symbol,
 		Dollars: d.dollars(r.Context(), b.Mint, amount),
@@ -523,7 +524,7 @@ func (d *dashboard) loadWithdrawConfirm(r *pages.Request) (templ.Component, erro
 			{Name: "Network fee, at most", Value: feeText(estimate, mints)},
 			{Name: "Available now", Value: ui.Amount(b.Available.Decimal(b.Mint.Decimals), b.Mint.Symbol)},
 		},
-		Hidden: []hiddenInput{{"shownTo", to}, {"shownAmount", text}, {"shownMax", strconv.FormatBool(isMax)}},
+		Hidden: []hiddenInput{{"shownTo", entryID}, {"shownAmount", text}, {"shownMax", strconv.FormatBool(isMax)}},
 		Key:    r.FormKey(requestAct), Form: r.Form,
 	}
 	view.Button = "Withdraw " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol)
@@ -537,7 +538,8 @@ func (d *dashboard) loadWithdrawConfirm(r *pages.Request) (templ.Component, erro
 	return confirmOwnMoney(view), nil
 }
 
-// explainOutcome says what pressing the button would do.
+// explainOutcome says what pressing the button would do. What would be refused or blocked has no button.
+// Rule PAGE-16.
 func (v *confirmView) explainOutcome(preview withdrawal.Preview, refusal *fault.Fault) {
 	switch {
 	case refusal != nil:

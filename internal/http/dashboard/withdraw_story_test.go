@@ -120,7 +120,8 @@ func TestAPersonWithdrawsTheMaximumInABrowser(t *testing.T) {
 			const form = document.createElement('form');
 			form.method = 'post'; form.action = location.pathname + '/request';
 			for (const [name, value] of Object.entries({
-				formKey: '`+key+`', shownTo: '`+entry+`', shownAmount: '`+most+`', shownMax: 'true', code: '`+code+`'})) {
+				formKey: '`+key+`', shownTo: '`+entry+`', shownAmount: '`+most+`', shownMax: 'true',
+				code: '`+code+`'})) {
 				const input = document.createElement('input');
 				input.name = name; input.value = value; form.append(input);
 			}

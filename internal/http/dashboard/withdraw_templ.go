@@ -518,8 +518,8 @@ func withdrawForm(view withdrawFormView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(view.Others) > 0 {
-				templ_7745c5c3_Err = otherEntries(view.Others).Render(ctx, templ_7745c5c3_Buffer)
+			if len(view.Unusable) > 0 {
+				templ_7745c5c3_Err = otherEntries(view.Unusable).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -682,8 +682,8 @@ func withdrawForm(view withdrawFormView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if len(view.Others) > 0 {
-				templ_7745c5c3_Err = otherEntries(view.Others).Render(ctx, templ_7745c5c3_Buffer)
+			if len(view.Unusable) > 0 {
+				templ_7745c5c3_Err = otherEntries(view.Unusable).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

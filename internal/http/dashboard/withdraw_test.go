@@ -179,7 +179,8 @@ func TestTheKeyOfAFormBelongsToOnePerson(t *testing.T) {
 	h.fundProduct(h.one, "CHECKOUT", usdc, 100_000_000)
 	h.fundProduct(h.two, "CHECKOUT", usdc, 100_000_000)
 	entry, foreign := h.allow(h.one, recipient, "Cold wallet"), h.allow(h.two, recipient, "Cold wallet")
-	path, fields := h.confirmWithdrawal(h.signIn(h.one, identity.Finance), Prefix+"/withdraw/CHECKOUT/1", entry, "7")
+	owner := h.signIn(h.one, identity.Finance)
+	path, fields := h.confirmWithdrawal(owner, Prefix+"/withdraw/CHECKOUT/1", entry, "7")
 	key := fields[1]
 	for name, c := range map[string]struct {
 		token string
@@ -187,9 +188,9 @@ func TestTheKeyOfAFormBelongsToOnePerson(t *testing.T) {
 	}{
 		"a colleague":          {h.signIn(h.one, identity.Owner), fields},
 		"another organization": {h.signIn(h.two, identity.Finance), replaceField(fields, "shownTo", foreign)},
-		"a changed key":        {h.signIn(h.one, identity.Finance), replaceField(fields, "formKey", key[:len(key)-1]+"!")},
-		"a key by hand":        {h.signIn(h.one, identity.Finance), replaceField(fields, "formKey", "my-own-key")},
-		"no key":               {h.signIn(h.one, identity.Finance), replaceField(fields, "formKey", "")},
+		"a changed key":        {owner, replaceField(fields, "formKey", key[:len(key)-1]+"!")},
+		"a key by hand":        {owner, replaceField(fields, "formKey", "my-own-key")},
+		"no key":               {owner, replaceField(fields, "formKey", "")},
 	} {
 		got := h.post(c.token, path+"/request", append(c.form, "code", rightCode)...)
 		if got.status != http.StatusBadRequest || !strings.Contains(got.body, "opened by another person") {
@@ -257,7 +258,9 @@ func TestMaxIsExactlyWhatCanBePaid(t *testing.T) {
 	token := h.signIn(h.one, identity.Finance)
 	for form, mintID := range map[string]int{"/withdraw/CHECKOUT/1": usdc, "/withdraw/CUSTODIAL/3": eth} {
 		product := strings.Split(form, "/")[2]
-		e, err := h.withdrawals.EstimateOrganization(t.Context(), h.one.people[identity.Finance], product, mintID, entry)
+		e, err := h.withdrawals.EstimateOrganization(
+			t.Context(), h.one.people[identity.Finance], product, mintID, entry,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,11 +347,13 @@ func TestAnAddressThatWasRemovedIsNotPaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := h.post(token, path+"/request", append(fields, "code", rightCode)...).
-		want(t, http.StatusUnprocessableEntity, "removed from the whitelist", "Nothing was held and nothing was sent.").body
+		want(t, http.StatusUnprocessableEntity, "removed from the whitelist",
+			"Nothing was held and nothing was sent.").body
 	if strings.Contains(refused, "Withdraw 50 USDC</button>") {
 		t.Error("got a button for a withdrawal that would be refused")
 	}
-	h.get(token, Prefix+"/withdraw").want(t, http.StatusOK, "No address can be paid now", "The operator of this service")
+	h.get(token, Prefix+"/withdraw").
+		want(t, http.StatusOK, "No address can be paid now", "The operator of this service")
 	h.get(token, Prefix+"/withdraw/CHECKOUT/1").want(t, http.StatusOK, "No address on Ethereum can be paid now")
 	if got := len(h.listOwn(h.one)); got != 0 {
 		t.Errorf("got %d withdrawals, want none", got)
