@@ -200,7 +200,7 @@ func (s *signInPages) startTOTP(r *pages.Request) (string, error) {
 		return "", err
 	}
 	shown := secretView{
-		Secret: enrolment.Secret.Reveal(), Picture: picture, Box: box, Next: nextOf(r),
+		Secret: enrolment.Secret.Reveal(), Picture: picture, Box: box, NextPath: nextOf(r),
 		Path: s.path(authenticatorPath),
 	}
 	if r.Session.IsOpen() {
