@@ -397,3 +397,17 @@ func TestOnlyRolesThatWithdrawOpenThePages(t *testing.T) {
 		t.Errorf("got %d withdrawals, want none", got)
 	}
 }
+
+// The options with which a passkey confirms a form need the key of the form, too. Rule PAGE-15.
+func TestOptionsOfAPasskeyBelongToTheForm(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.realFactors = true
+	h.fundProduct(h.one, "CHECKOUT", usdc, 100_000_000)
+	entry := h.allow(h.one, recipient, "Cold wallet")
+	token := h.join(h.one, identity.Finance).cookies[pages.SessionCookie]
+	path, fields := h.confirmWithdrawal(token, Prefix+"/withdraw/CHECKOUT/1", entry, "7")
+	h.post(token, path+"/request/options", replaceField(fields, "formKey", "my-own-key")...).
+		want(t, http.StatusBadRequest, "opened by another person")
+	h.post(token, path+"/request/options", fields...).want(t, http.StatusConflict, "The account has no passkey.")
+}
