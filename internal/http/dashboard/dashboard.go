@@ -19,10 +19,13 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -42,6 +45,13 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
 	Prices      price.Source // may be nil: then no balance has a value
+	Endpoints   *delivery.Endpoints
+	// SettingChanges makes the changes of settings that people of the organization may make.
+	SettingChanges *memberchange.Service
+	// APIURL begins the address of each call of the interface.
+	APIURL string
+	// KeyRolled receives each new value of a main key; it may be nil.
+	KeyRolled func(ctx context.Context, org string, key seal.Secret)
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
@@ -72,10 +82,13 @@ func (c Config) kitConfig() pages.Config {
 // surface is the table of the pages.
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
-		Name: "Coffer", Prefix: Prefix, Groups: []string{""},
+		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"},
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
+			d.developersPage(), d.keyPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(), d.deliveryPage(),
+			d.jobPage(), d.eventsPage(), d.eventPage(),
 		},
 	}, d.conf.SignIn)
 }
