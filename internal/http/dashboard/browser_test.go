@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,12 @@ type look struct {
 var looks = []look{
 	{"light", browser.Appearance{Width: 1280, Height: 900}},
 	{"phone-dark", browser.Appearance{Width: 390, Height: 844, Dark: true}},
+}
+
+// ownerPages are the pages that an owner looks at: they have forms for managers.
+var ownerPages = []string{
+	"developers", "key", "webhooks", "webhook", "deliveries", "delivery", "events", "team", "person", "settings",
+	"change", "settings-past",
 }
 
 // Each page, in a light theme on a desk and in a dark one on a phone, is free of errors in a real
@@ -62,6 +69,12 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 			look{"phone", browser.Appearance{Width: 390, Height: 844}},
 		)
 	}
+	owner, endpointID := h.signIn(h.one, identity.Owner), h.register(h.one, h.receiver(http.StatusBadGateway, hostile))
+	sample := h.post(owner, Prefix+"/developers/webhooks/"+endpointID+"/"+testEndpointAct, "type", "CUSTOMER_DEPOSIT").
+		header.Get("Location")
+	h.numberEvents()
+	seen := h.get(owner, Prefix+"/settings").hidden(t, seenName)
+	change := h.post(owner, Prefix+"/settings/"+changeSettingsAct, settingValues(seen)...).header.Get("Location")
 	tab := browser.Open(t)
 	tab.SetCookie(base, pages.SessionCookie, token)
 	for name, path := range map[string]string{
@@ -86,10 +99,25 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"withdraw-unusable":  "/withdraw/BATCH_PAYOUT/2",
 		"withdraw-confirm":   "/withdraw/CHECKOUT/1/confirm?amount=12000.5&to=" + entry,
 		"withdraw-forbidden": "/withdraw/CHECKOUT/1/confirm?amount=90000&to=" + entry,
+		"developers":         "/developers",
+		"key":                "/developers/keys/key_main",
+		"webhooks":           "/developers/webhooks",
+		"webhook":            "/developers/webhooks/" + endpointID,
+		"deliveries":         "/developers/webhooks/" + endpointID + "/deliveries",
+		"delivery":           strings.TrimPrefix(sample, Prefix),
+		"events":             "/developers/events",
+		"team":               "/team",
+		"person":             "/team/" + h.one.people[identity.Viewer].ID,
+		"settings":           "/settings",
+		"change":             strings.TrimPrefix(change, Prefix),
+		"settings-past":      "/settings/history",
 	} {
-		if strings.HasPrefix(path, "/withdraw") || strings.Contains(path, "/transfer?") {
+		switch {
+		case strings.HasPrefix(path, "/withdraw") || strings.Contains(path, "/transfer?"):
 			tab.SetCookie(base, pages.SessionCookie, finance)
-		} else {
+		case slices.Contains(ownerPages, name):
+			tab.SetCookie(base, pages.SessionCookie, owner)
+		default:
 			tab.SetCookie(base, pages.SessionCookie, token)
 		}
 		for _, l := range chosen {

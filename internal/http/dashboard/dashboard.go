@@ -21,12 +21,15 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -50,6 +53,13 @@ type Config struct {
 	Wallets     *wallet.Service
 	Chains      chain.Chains
 	Prices      price.Source // may be nil: then no balance has a value
+	Endpoints   *delivery.Endpoints
+	// SettingChanges makes the changes of settings that people of the organization may make.
+	SettingChanges *memberchange.Service
+	// APIURL begins the address of each call of the interface.
+	APIURL string
+	// KeyRolled receives each new value of a main key; it may be nil.
+	KeyRolled func(ctx context.Context, org string, key seal.Secret)
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
@@ -80,12 +90,15 @@ func (c Config) kitConfig() pages.Config {
 // surface is the table of the pages.
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
-		Name: "Coffer", Prefix: Prefix, Groups: []string{""},
+		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"},
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(), d.transferPage(),
+			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
+			d.developersPage(), d.keyPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(), d.deliveryPage(),
+			d.jobPage(), d.eventsPage(), d.eventPage(),
 		},
 	}, d.conf.SignIn)
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/identity/password"
@@ -46,6 +47,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -80,8 +82,11 @@ type testEnv struct {
 	logs        *logs
 	reports     atomic.Int64
 
-	people *signin.Service
-	mails  *mails
+	people         *signin.Service
+	mails          *mails
+	endpoints      *delivery.Endpoints
+	settingChanges *memberchange.Service
+	rolled         map[string]string // the new values of main keys by organization
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
 	useFactor   func(*pages.Request, pages.Act, signin.Proof) error
@@ -124,6 +129,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	h := &testEnv{
 		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
+		rolled: map[string]string{},
 	}
 	h.db = pgtest.NewWithClock(t, h.now)
 	token := mint.Mint{
@@ -169,9 +175,13 @@ func newTestEnv(t testing.TB) *testEnv {
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.people = h.newSignIn(origin.String())
 	h.changes = audit.NewFollower(h.db, log)
+	h.endpoints = h.newEndpoints(log)
+	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
+		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
+		KeyRolled: h.keepRolled,
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
 		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
 	}
@@ -195,6 +205,36 @@ func (u usableEntries) Usable(
 ) (withdrawal.WhitelistEntry, error) {
 	e, err := u.entries.Usable(ctx, tx, orgID, listedID)
 	return withdrawal.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
+}
+
+// sudoLasts is how long a second factor counts for keys, secrets, team and settings.
+const sudoLasts = 10 * time.Minute
+
+func (h *testEnv) keepRolled(_ context.Context, orgID string, key seal.Secret) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rolled[orgID] = key.Reveal()
+}
+
+// newEndpoints makes the webhooks, whose receivers are on this machine.
+func (h *testEnv) newEndpoints(log *slog.Logger) *delivery.Endpoints {
+	h.t.Helper()
+	folder := h.t.TempDir()
+	if err := seal.CreateKeyset(filepath.Join(folder, "seal")); err != nil {
+		h.t.Fatal(err)
+	}
+	keys, err := seal.OpenKeyset(filepath.Join(folder, "seal"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	key, err := delivery.OpenOrCreateKey(filepath.Join(folder, "webhook"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return &delivery.Endpoints{
+		Seal: keys, Development: true,
+		Posts: &delivery.Dispatcher{DB: h.db, Seal: keys, Key: key, Development: true, Log: log},
+	}
 }
 
 // now is the clock of the database and of sign-in.
@@ -222,6 +262,18 @@ func (m *mails) Queue(_ context.Context, _ pg.Tx, message mail.Message) error {
 	defer m.mu.Unlock()
 	m.sent = append(m.sent, message)
 	return nil
+}
+
+// mailsTo counts the mails to an address.
+func (h *testEnv) mailsTo(address string) (n int) {
+	h.mails.mu.Lock()
+	defer h.mails.mu.Unlock()
+	for _, m := range h.mails.sent {
+		if m.To == address {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *testEnv) newSignIn(origin string) *signin.Service {
@@ -276,7 +328,7 @@ func (h *testEnv) signIn(who tenant, role identity.Role) string {
 	token := fmt.Sprintf("token-%d", len(h.sessions))
 	h.sessions[token] = session.Session{
 		ID: "ses_" + token, State: session.Open, OrgID: who.id, OrgName: "Example Marketplace",
-		Member: who.people[role],
+		Member: who.people[role], SudoUntil: time.Now().Add(h.ahead + sudoLasts),
 	}
 	return token
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -58,6 +61,8 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
+		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
+		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},
 	} {
 		known := map[string]string{}
 		for _, value := range declared(t, machine.folder, machine.typeName) {
@@ -69,6 +74,24 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 				t.Errorf("%s and %s have the same words %q", value, other, word)
 			}
 			known[word] = value
+		}
+	}
+}
+
+// Each setting has words, and no two have the same.
+func TestEverySettingHasWordsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{}
+	for _, name := range org.SettingNames() {
+		word := settingText(name)
+		if word == "" || known[word] != "" {
+			t.Errorf("%s has the words %q, as %q; want words of its own", name, word, known[word])
+		}
+		known[word] = name
+	}
+	for _, name := range memberchange.Controls {
+		if memberchange.Label(name) == "" {
+			t.Errorf("%s has no words for a mail", name)
 		}
 	}
 }

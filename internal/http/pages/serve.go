@@ -144,7 +144,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
-	query, err := kernel.ReadQuery(req.Request, p.Query)
+	query, err := kernel.ReadQuery(withoutEmpty(req.Request), p.Query)
 	if err != nil {
 		s.refuse(w, req, err)
 		return nil

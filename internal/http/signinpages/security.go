@@ -213,7 +213,7 @@ func (s *signInPages) loadSecurity(r *pages.Request) (templ.Component, error) {
 	}
 	for _, live := range found {
 		row := sessionRow{
-			ID: live.ID, Device: describeDevice(live.Device), Factor: factorText(live),
+			ID: live.ID, Device: DescribeDevice(live.Device), Factor: factorText(live),
 			Started: r.Moment(live.CreatedAt), LastUsed: r.Moment(live.LastSeenAt),
 			IsThis: live.ID == r.Session.ID,
 		}

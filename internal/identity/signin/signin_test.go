@@ -1118,7 +1118,10 @@ func TestABrowserSaysTheTimeZoneOnce(t *testing.T) {
 	}
 	change("")
 	for _, c := range []struct{ said, want string }{
-		{"Mars/Olympus_Mons", ""}, {"", ""}, {"Local", ""}, {"America/New_York", "America/New_York"},
+		{"Mars/Olympus_Mons", ""},
+		{"", ""},
+		{"Local", ""},
+		{"America/New_York", "America/New_York"},
 		{"Asia/Tokyo", "America/New_York"},
 	} {
 		// The session is that of before: only the row decides.

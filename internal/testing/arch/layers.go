@@ -124,6 +124,7 @@ var packages = []pkg{
 	{"internal/identity/operator", core, 0},
 	{"internal/identity/changerequest", core, 0},
 	{"internal/identity/member", core, 0},
+	{"internal/identity/memberchange", core, 0},
 	{"internal/identity/password", core, 0},
 	{"internal/identity/account", core, 0},
 	{"internal/identity/session", core, 0},
