@@ -144,6 +144,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
+	dropEmptyParameters(r)
 	query, err := kernel.ReadQuery(req.Request, p.Query)
 	if err != nil {
 		s.refuse(w, req, err)
@@ -151,6 +152,24 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 	}
 	req.Query = query
 	return req
+}
+
+// dropEmptyParameters removes the filters that a user left empty: a browser sends every field of a form.
+func dropEmptyParameters(r *http.Request) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return // The check of the query refuses it.
+	}
+	hasEmpty := false
+	for name, values := range query {
+		if len(values) == 1 && values[0] == "" {
+			query.Del(name)
+			hasEmpty = true
+		}
+	}
+	if hasEmpty {
+		r.URL.RawQuery = query.Encode()
+	}
 }
 
 // newRoleMissing refuses a person whose roles do not allow an action. It names the roles that do.
