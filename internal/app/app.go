@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -70,7 +71,11 @@ type App struct {
 	*service.Service
 	changes *audit.Follower // tells open pages what changed; nil without pages
 	// SignIn signs the people of organizations in; nil without pages.
-	SignIn  *signin.Service
+	SignIn *signin.Service
+	// OperatorSignIn signs operators in; nil without a console.
+	OperatorSignIn *signin.Service
+
+	hasher  *password.Hasher // of both sides; nil until it is needed
 	conf    Config
 	log     *slog.Logger
 	parts   service.Parts
@@ -436,9 +441,15 @@ func (a *App) wireAPI() error {
 			LocalRisk: slices.Contains(a.conf.Risk.Providers, riskLocal), Log: a.log,
 			KeyRolled: keyRolled,
 		})
+		if err := a.wireConsole(cursor, operatorProxies, allowed, keyRolled); err != nil {
+			return err
+		}
 		if a.operatorListener, err = net.Listen("tcp", a.conf.Operator.Listen); err != nil {
 			return fmt.Errorf("operator.listen: %w", err)
 		}
+	}
+	if a.SignIn != nil || a.OperatorSignIn != nil {
+		a.loops = append(a.loops, service.Loop{Name: "sign-in", Run: a.pruneSignIn})
 	}
 	if a.apiListener, err = net.Listen("tcp", a.conf.API.Listen); err != nil {
 		return fmt.Errorf("api.listen: %w", err)

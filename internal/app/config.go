@@ -43,6 +43,7 @@ type Config struct {
 	API       API                  `toml:"api"`
 	Dashboard Dashboard            `toml:"dashboard,omitempty"`
 	Operator  Operator             `toml:"operator,omitempty"`
+	Console   Console              `toml:"console,omitempty"`
 	Ops       Ops                  `toml:"ops"`
 	Keys      Keys                 `toml:"keys"`
 	Signer    Signer               `toml:"signer"`
@@ -177,7 +178,7 @@ type Operator struct {
 	// TrustedProxies are addresses and networks, as for the API.
 	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies of this listener whose X-Forwarded-For counts, also for allow; default: none"`
 	// FourEyes requires two operators for a change that loosens a control, if there are two.
-	FourEyes bool `toml:"four_eyes,omitempty" comment:"a change that loosens a control needs a second operator, as soon as two have keys"`
+	FourEyes bool `toml:"four_eyes,omitempty" comment:"a change that loosens a control needs a second operator, as soon as there are two"`
 	// WhitelistCoolingOff is text, because "0s" differs from an unset value.
 	WhitelistCoolingOff string `toml:"whitelist_cooling_off,omitempty" comment:"how long a new whitelist entry is not usable: default 24h, 0s for none; the signer's policy has its own"`
 }
@@ -668,6 +669,7 @@ func (c Config) Check() error {
 		need("keys.webhook_public", c.Keys.Webhook, "the webhook.pub file that coffer keys create makes")
 	}
 	c.Operator.checkOperator(c.Network, &errs)
+	c.Console.checkConsole(c.Operator.Listen, &errs)
 	if len(c.Chains) == 0 {
 		bad("chains", "is empty; configure at least one, such as [chains.ETHEREUM]")
 	}

@@ -69,7 +69,7 @@ func (a *App) wireDashboard(
 		return fmt.Errorf("dashboard.origin: %w", err)
 	}
 	conf := signin.Config{
-		DB: a.parts.DB, Keys: a.parts.Seal, Hasher: password.NewHasher(password.Params{}), Mailer: a.mailer(),
+		DB: a.parts.DB, Keys: a.parts.Seal, Hasher: a.passwordHasher(), Mailer: a.mailer(),
 		Side: account.MemberSide, Site: a.conf.Dashboard.domain(), Origin: a.conf.Dashboard.Origin, Issuer: issuer,
 		InvitationURL: a.conf.Dashboard.Origin + dashboard.InvitationPath,
 		DeviceURL:     a.conf.Dashboard.Origin + dashboard.DevicePath, Restriction: restriction,
@@ -90,8 +90,7 @@ func (a *App) wireDashboard(
 		Observe: a.metrics.ObserveRequest, Log: a.log,
 	})
 	a.apiHandler = splitPaths(pages, a.apiHandler)
-	a.loops = append(a.loops, service.Loop{Name: "sign-in", Run: a.pruneSignIn},
-		service.Loop{Name: "live updates", Run: a.changes.Run})
+	a.loops = append(a.loops, service.Loop{Name: "live updates", Run: a.changes.Run})
 	return nil
 }
 
@@ -114,12 +113,21 @@ func splitPaths(pages, api http.Handler) http.Handler {
 	})
 }
 
-// pruneSignIn deletes what sign-in does not need any more, until ctx ends.
+// passwordHasher returns the hasher of both sides: its limit is that of the process.
+func (a *App) passwordHasher() *password.Hasher {
+	if a.hasher == nil {
+		a.hasher = password.NewHasher(password.Params{})
+	}
+	return a.hasher
+}
+
+// pruneSignIn deletes what sign-in does not need any more, until ctx ends. One side deletes for both.
 func (a *App) pruneSignIn(ctx context.Context) error {
+	people := cmp.Or(a.SignIn, a.OperatorSignIn)
 	tick := time.NewTicker(pruneInterval)
 	defer tick.Stop()
 	for {
-		if err := a.SignIn.Prune(ctx); err != nil && ctx.Err() == nil {
+		if err := people.Prune(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "cannot delete what sign-in does not need any more", "error", err)
 		}
 		select {

@@ -64,6 +64,10 @@ var deeds = []deed{
 	{name: "operator key roll", args: "carl", rows: []string{"cli operator_key.rolled OPERATOR_KEY *"}},
 	{name: "operator key revoke", args: "carl", rows: []string{"cli operator_key.revoked OPERATOR_KEY *"}},
 	{name: "operator key list", reads: true},
+	{
+		name: "operator invite", args: "carla@example.test --role AUDITOR",
+		rows: []string{"cli operator.added OPERATOR *", "cli invitation.created INVITATION *"},
+	},
 	{name: "settings set", args: "ORG swapFeeBps=7", rows: []string{"cli settings.changed ORGANIZATION ORG"}},
 	{name: "settings show", args: "ORG", reads: true},
 	{name: "settings history", args: "ORG", reads: true},

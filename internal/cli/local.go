@@ -133,11 +133,14 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
 
   Sign in at %s as %s
   with the password "%s" and a code of the TOTP secret
+  %s. Operators sign in at %s as %s
+  with the same password and a code of the TOTP secret
   %s. The file has the other people. Mails are files in %s.
 
   Ctrl-C ends it.
 `, localworld.InfoFile, info.BaseURL, info.APIKey, info.DashboardURL, info.Users[0].Email, info.Users[0].Password,
-		info.Users[0].TOTPSecret, localworld.MailFolder)
+		info.Users[0].TOTPSecret, info.ConsoleURL, info.Operators[0].Email, info.Operators[0].TOTPSecret,
+		localworld.MailFolder)
 }
 
 type localTour struct{}

@@ -42,7 +42,7 @@ var apart = []string{
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
 	"local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
-	"operator key roll", "operator key revoke",
+	"operator key roll", "operator key revoke", "operator invite",
 }
 
 // reading are the commands that change nothing.

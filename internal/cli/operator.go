@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	operators "github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -13,7 +16,46 @@ import (
 )
 
 type operatorCmd struct {
-	Key operatorKey `cmd:"" help:"The keys of the operator's interface."`
+	Key    operatorKey    `cmd:"" help:"The keys of the operator's interface."`
+	Invite operatorInvite `cmd:"" help:"Invite an operator to the console, and show the link, once."`
+}
+
+type operatorInvite struct {
+	configFlags
+	Email string   `arg:"" help:"The operator's e-mail."`
+	Name  string   `help:"The operator's name; the part of the e-mail before the @ if left out."`
+	Role  []string `enum:"OPERATOR,AUDITOR" help:"OPERATOR, or AUDITOR for one who only reads; OPERATOR if left out."`
+}
+
+// Run invites an operator, or makes another link for one who has not opened the first. Rule PAGE-41.
+func (c operatorInvite) Run(ctx context.Context, std streams) error {
+	tools, err := c.openTools(ctx)
+	if err != nil {
+		return err
+	}
+	defer tools.Close()
+	if tools.OperatorInvitationURL(seal.Secret{}) == "" {
+		return errors.New("this installation has no console, and no invitation was made: set console.origin")
+	}
+	name := c.Name
+	if name == "" {
+		name, _, _ = strings.Cut(c.Email, "@")
+	}
+	roles := make([]operators.Role, len(c.Role))
+	for i, r := range c.Role {
+		roles[i] = operators.Role(r)
+	}
+	if len(roles) == 0 {
+		roles = []operators.Role{operators.RoleOperator}
+	}
+	made, token, err := signin.InviteOperatorFromTerminal(ctx, tools.DB(), operator, c.Email, name, roles)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "invitation    %s\nroles         %v\n%s\n\nThe link works once, until %s. Give it to that "+
+		"person alone: who opens it chooses the\npassword.\n", made.Email, made.OperatorRoles,
+		tools.OperatorInvitationURL(token), made.ExpiresAt.UTC().Format(time.RFC3339))
+	return nil
 }
 
 type operatorKey struct {

@@ -109,6 +109,12 @@ const (
 	EditLocalRisk          Action = "local_risk.edit"
 )
 
+// What operators do on their pages alone.
+const (
+	AdvanceOrder Action = "order.advance" // raise a fee, or resolve a stuck order by what the chain proves
+	ManageJobs   Action = "job.manage"    // repeat or cancel
+)
+
 // What only the terminal of the installation does. Rule OP-12.
 const (
 	ManageOperatorKeys  Action = "operator_key.manage"
@@ -255,6 +261,8 @@ var permissions = map[Action]Permission{
 	FreezePayments: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
 	LiftFreeze:     {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
 	EditLocalRisk:  {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"RISK-10", "ROLE-2"}},
+	AdvanceOrder:   {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
+	ManageJobs:     {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

@@ -48,6 +48,8 @@ var titles = []struct {
 	{FreezePayments, "freeze payments"},
 	{LiftFreeze, "lift a freeze"},
 	{EditLocalRisk, "edit the local list of screening"},
+	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
+	{ManageJobs, "repeat and cancel jobs"},
 }
 
 var factors = map[StepUp]string{NoFactor: "none", SudoFactor: "within ten minutes", ActFactor: "with the act"}
@@ -128,7 +130,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	free := []Action{ReadOrganization, ResendEvents, ExportRecords, ReadAuditLog, ReadInstallation}
 	act := []Action{
 		DecideWithdrawal, WithdrawOwnMoney, Transfer, FreezeCustomer, UnfreezeCustomer, DecideFlaggedDeposit,
-		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze,
+		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

@@ -24,10 +24,12 @@ type Info struct {
 	DashboardURL   string              `json:"dashboardUrl"` // on localhost, where a browser keeps cookies
 	OpenAPIURL     string              `json:"openapiUrl"`
 	OperatorURL    string              `json:"operatorUrl"` // without /v1
+	ConsoleURL     string              `json:"consoleUrl"`  // on localhost, too
 	OpsURL         string              `json:"opsUrl"`
 	OrganizationID string              `json:"organizationId"`
 	APIKey         string              `json:"apiKey"`
 	Operator       Operator            `json:"operator"`
+	Operators      []User              `json:"operators"` // who sign in to the console
 	Users          []User              `json:"users"`
 	Chains         map[string]Endpoint `json:"chains"`
 	Mints          []Mint              `json:"mints"`
@@ -41,7 +43,7 @@ type Operator struct {
 	APIKey string `json:"apiKey"` // for the header x-operator-key
 }
 
-// User is a person of the organization.
+// User is a person who signs in: of the organization, or an operator.
 type User struct {
 	Email      string   `json:"email"`
 	Password   string   `json:"password"`

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -32,6 +33,37 @@ var people = []struct {
 	{"finance@example.test", "Felix Finance", identity.Finance},
 	{"developer@example.test", "Dana Developer", identity.Developer},
 	{"viewer@example.test", "Victor Viewer", identity.Viewer},
+}
+
+// operators are the operators of a local world: two who act, so that one approves what the other requests,
+// and a third who only reads.
+var operators = []struct {
+	email, name string
+	role        operator.Role
+}{
+	{"operator@example.test", "Otto Operator", operator.RoleOperator},
+	{"second@example.test", "Susan Second", operator.RoleOperator},
+	{"auditor@example.test", "Alma Auditor", operator.RoleAuditor},
+}
+
+// makeOperators invites the operators of the world and accepts for them.
+func (w *World) makeOperators(ctx context.Context) ([]User, error) {
+	var users []User
+	for _, p := range operators {
+		_, token, err := signin.InviteOperatorFromTerminal(
+			ctx, w.app.DB(), audit.Operator("local world"), p.email, p.name, []operator.Role{p.role})
+		if err != nil {
+			return nil, fmt.Errorf("invite %s: %w", p.email, err)
+		}
+		secret, err := acceptInvitation(ctx, w.app.OperatorSignIn, token, p.name)
+		if err != nil {
+			return nil, fmt.Errorf("accept the invitation of %s: %w", p.email, err)
+		}
+		users = append(users, User{
+			Email: p.email, Password: worldPassword, TOTPSecret: secret, Roles: []string{string(p.role)},
+		})
+	}
+	return users, nil
 }
 
 // makePeople invites the people of the world and accepts for them. A kept world of an earlier version

@@ -17,6 +17,7 @@ type savedWorld struct {
 	APIKey         string `json:"apiKey"`
 	OperatorKey    string `json:"operatorKey"`
 	Users          []User `json:"users"`
+	Operators      []User `json:"operators"`
 	Description    string `json:"description"` // path of InfoFile while the world runs
 }
 

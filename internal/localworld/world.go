@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/console"
 	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -292,6 +293,9 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	if conf.Ops.Listen, err = findListenAddress(w.opts.OpsPort); err != nil {
 		return conf, err
 	}
+	if _, port, err := net.SplitHostPort(conf.Operator.Listen); err == nil {
+		conf.Console.Origin = "http://localhost:" + port
+	}
 	conf.Operator.WhitelistCoolingOff = "0s" // tests and demonstrations cannot wait a day
 	conf.Keys, conf.Signer = app.KeyFiles(filepath.Join(w.dir, "keys"))
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
@@ -399,6 +403,12 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 			return err
 		}
 	}
+	if k.Operators = w.Info.Operators; len(k.Operators) < len(operators) {
+		var err error
+		if k.Operators, err = w.makeOperators(ctx); err != nil {
+			return err
+		}
+	}
 	if k.OperatorKey == "" {
 		_, key, err := operator.CreateKey(ctx, w.app.DB(), actor, operatorName)
 		if fault.HasCode(err, fault.InvalidState) { // made by a start that was stopped before it stored it
@@ -422,7 +432,7 @@ func (w *World) loadSavedWorld() error {
 		return err
 	}
 	w.Info.OrganizationID, w.Info.APIKey, w.Info.Operator = k.OrganizationID, k.APIKey, Operator{APIKey: k.OperatorKey}
-	w.Info.Users = k.Users
+	w.Info.Users, w.Info.Operators = k.Users, k.Operators
 	if len(k.Users) == 0 { // of an earlier version
 		w.Info.Users = []User{{Email: people[0].email, Roles: []string{string(people[0].role)}}}
 	}
@@ -460,6 +470,7 @@ func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
 	w.Info.DashboardURL = conf.Dashboard.Origin + dashboard.Prefix
 	w.Info.OperatorURL = "http://" + conf.Operator.Listen
+	w.Info.ConsoleURL = conf.Console.Origin + console.Prefix
 	w.Info.OpsURL = "http://" + conf.Ops.Listen
 	w.Info.Chains = map[string]Endpoint{string(chain.Ethereum): {
 		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,

@@ -115,6 +115,29 @@ type Filter struct {
 	Action     string
 }
 
+// ListNewest returns at most limit entries of all organizations before an entry, by their numbers, in a
+// transaction of the system. beforeID 0 means from the newest on. Numbers are given when a transaction
+// begins to record, so the order is not exactly that of the commits. With a resource it reads the
+// resource's own entries alone.
+func ListNewest(ctx context.Context, tx pg.Tx, resourceID string, beforeID int64, limit int) ([]Row, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
+		FROM audit_log WHERE ($1 = '' OR resource_id = $1) AND ($2 = 0 OR audit_id < $2)
+		ORDER BY audit_id DESC LIMIT $3`, pg.Planned(true, []any{resourceID, beforeID, limit})...)
+	if err != nil {
+		return nil, fmt.Errorf("list the newest entries of the audit log: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Row, err error) {
+		err = row.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind,
+			&r.ResourceID, &r.Detail)
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the newest entries of the audit log: %w", err)
+	}
+	return found, nil
+}
+
 // List returns one page of the recorded entries, in the order of (at, id).
 func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Row], error) {
 	q := pagination.NewQuery(`

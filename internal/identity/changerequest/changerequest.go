@@ -2,8 +2,9 @@
 // approves it. They apply to what loosens a control, if the installation requires dual control for
 // it.
 //
-// An operator is identified by the name of the key's holder; it stays the same when the key is
-// rolled. A request is never edited, decided twice, approved by its author, or approved after it
+// An operator is identified by the name of the key's holder, which stays the same when the key is
+// rolled. The e-mail of an operator who signs in is that name, so a key that is named by the e-mail belongs
+// to the same operator. A request is never edited, decided twice, approved by its author, or approved after it
 // expired. A crash leaves a pending request, or a decided one with all its changes.
 package changerequest
 
@@ -73,8 +74,8 @@ type Request struct {
 	Kind         Kind
 	Before       Values // the values when the change was requested
 	Wanted       Values
-	Author       string // the holder of the author's key
-	AuthorKey    string // opk_…
+	Author       string // the holder of the author's key, or the e-mail of an operator who signed in
+	AuthorKey    string // opk_… or opr_…
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 	Status       Status
@@ -92,17 +93,8 @@ func (r Rule) IsActive(ctx context.Context, tx pg.Tx, action identity.Action) (b
 	if !r.Enabled || !identity.PermissionOf(action).SecondOperator {
 		return false, nil
 	}
-	keys, err := operator.ListKeys(ctx, tx)
-	if err != nil {
-		return false, err
-	}
-	live := 0
-	for _, k := range keys {
-		if k.RevokedAt == nil {
-			live++
-		}
-	}
-	return live >= operatorsMin, nil
+	holders, err := operator.CountHolders(ctx, tx)
+	return holders >= operatorsMin, err
 }
 
 // CreateRequest writes a request, in a transaction of the system. Errors: APPROVAL_REFUSED without
@@ -213,7 +205,7 @@ func Approve(
 	if err != nil {
 		return r, err
 	}
-	if r.Author == key.Name || r.AuthorKey == key.ID {
+	if operator.IsSameHolder(r.Author, key.Name) || r.AuthorKey == key.ID {
 		return r, fault.New(fault.Conflict, fault.ApprovalRefused, fault.NothingWritten,
 			"The operator who requests a change cannot approve it: another operator has to.").
 			WithAdvice("You can withdraw your request.")

@@ -40,6 +40,8 @@ type Key struct {
 	Name      string // the holder
 	CreatedAt time.Time
 	RevokedAt *time.Time // nil while it is live
+
+	person *Person // who signed in and has no key; see Person.Holder
 }
 
 // Actor returns the key's holder as an actor of the audit log.
@@ -49,7 +51,10 @@ func (k Key) Actor() audit.Actor { return audit.Operator(k.ID) }
 // of the installation. Rule OP-9.
 func (k Key) IsAllowed(action identity.Action) bool {
 	p := identity.PermissionOf(action)
-	if k.ID == "" || k.Name == "" {
+	switch {
+	case k.person != nil:
+		return k.person.IsAllowed(action)
+	case k.ID == "" || k.Name == "":
 		return p.Terminal
 	}
 	return p.Operator

@@ -28,6 +28,13 @@ type Person struct {
 	EndedAt   time.Time // zero while the person has access
 }
 
+// Holder returns the person as the holder of a key, for verbs that take one. The e-mail is the name of
+// the holder, so the holder of a key with that name is the same operator. Rule OP-9.
+func (p Person) Holder() Key { return Key{ID: p.ID, Name: p.Email, CreatedAt: p.CreatedAt, person: &p} }
+
+// CanSignIn reports whether the person has access and an account.
+func (p Person) CanSignIn() bool { return p.AccountID != "" && p.EndedAt.IsZero() }
+
 // Actor returns the operator as an actor of the audit log.
 func (p Person) Actor() audit.Actor { return audit.Operator(p.ID) }
 

@@ -429,6 +429,38 @@ func InviteFromTerminal(
 	return made, token, err
 }
 
+// InviteOperatorFromTerminal adds an operator and makes the invitation, or makes a new invitation of an
+// operator who has not accepted one, for a command of the terminal: it is printed and not mailed. Errors:
+// INVALID_REQUEST, INVALID_STATE if the operator has an account.
+func InviteOperatorFromTerminal(
+	ctx context.Context, db *pg.DB, actor audit.Actor, email, name string, roles []operator.Role,
+) (made invitation.Invitation, token seal.Secret, err error) {
+	folded, err := account.FoldEmail(email)
+	if err != nil {
+		return invitation.Invitation{}, seal.Secret{}, err
+	}
+	isWaiting := false
+	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		isWaiting = false
+		p, err := operator.PersonByEmail(ctx, tx, folded)
+		if fault.HasCode(err, fault.CodeNotFound) {
+			return nil
+		}
+		if err != nil || !p.EndedAt.IsZero() {
+			return err
+		}
+		isWaiting = true
+		if made, token, err = invitation.CreateForOperator(ctx, tx, p); err != nil {
+			return err
+		}
+		return recordInvited(ctx, tx, actor, made)
+	})
+	if err != nil || isWaiting {
+		return made, token, err
+	}
+	return (&Service{conf: Config{DB: db}}).InviteOperator(ctx, actor, folded, name, roles, false)
+}
+
 // InviteOperator adds an operator and makes the invitation, for a command of the terminal and for the
 // console. It is mailed as well when mailed is true.
 func (s *Service) InviteOperator(

@@ -159,6 +159,7 @@ var packages = []pkg{
 	{"internal/request", core, 0},
 	{"internal/policy", core, 0},
 	{"internal/control/finality", core, 0},
+	{"internal/control/jobcontrol", core, 0},
 
 	{"internal/scan", gates, 0},
 	{"internal/dispatch", gates, 0},
@@ -195,6 +196,7 @@ var packages = []pkg{
 	{"internal/http/pages/ui", kit, 0},
 	{"internal/http/signinpages", kit, 0},
 	{"internal/http/dashboard", surfaces, 0},
+	{"internal/http/console", surfaces, 0},
 	{"internal/http/api", surfaces, 0},
 	{"internal/http/operatorapi", surfaces, 0},
 	{"internal/http/surfacetest", watch, testOnly},

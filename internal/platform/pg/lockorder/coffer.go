@@ -108,6 +108,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "operator_keys"},
 			{Name: "local_risk", Strong: true},
 			{Name: "sanctions_lists"},
+			{Name: "river_job", Fresh: "its id is new", Strong: true},
 		}},
 		{"totals", []Lock{
 			{Name: "organization_total_changes", Fresh: "its id is new", Strong: true},
