@@ -59,6 +59,8 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"device":          "/sign-in/device",
 		"review":          "/approvals/withdrawals/" + second.ID,
 		"review-own-vote": "/approvals/withdrawals/" + first.ID,
+		"audit":           "/audit",
+		"audit-empty":     "/audit?action=none",
 		"not-found":       "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 	} {
 		for _, l := range chosen {

@@ -109,6 +109,22 @@ func (r *Request) readerZone() *time.Location {
 	return r.zone
 }
 
+// withoutEmpty leaves out parameters without a value: a browser sends every field of a filter.
+func withoutEmpty(r *http.Request) *http.Request {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return r // ReadQuery refuses it.
+	}
+	for name, entries := range values {
+		if len(entries) == 1 && entries[0] == "" {
+			delete(values, name)
+		}
+	}
+	copied := *r.URL
+	copied.RawQuery = values.Encode()
+	return &http.Request{URL: &copied}
+}
+
 // pageSize is the number of rows of a list.
 const pageSize = 50
 
@@ -170,6 +186,11 @@ func (r *Request) CSVPath() string {
 		}
 	}
 	return joinQuery(r.URL.EscapedPath()+csvSuffix, query)
+}
+
+// FilterPath returns the path of the page with one filter and no other.
+func (r *Request) FilterPath(name, value string) string {
+	return joinQuery(r.URL.EscapedPath(), url.Values{name: {value}})
 }
 
 func joinQuery(path string, query url.Values) string {

@@ -140,11 +140,11 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		}
 		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.tenant(), turnMax))
 	}
-	if p.Access == Members && !req.IsAllowed(p.Action) {
+	if p.Access == Members && !p.allows(req.Session, p.Action) {
 		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
-	query, err := kernel.ReadQuery(req.Request, p.Query)
+	query, err := kernel.ReadQuery(withoutEmpty(req.Request), p.Query)
 	if err != nil {
 		s.refuse(w, req, err)
 		return nil
@@ -255,6 +255,10 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := s.open(w, r, p)
 		if req == nil {
+			return
+		}
+		if !p.allows(req.Session, p.TableAction) {
+			s.refuse(w, req, newRoleMissing(req.Session, p.TableAction))
 			return
 		}
 		release, err := s.tables.Acquire(req.tenant())
