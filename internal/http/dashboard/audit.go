@@ -137,7 +137,7 @@ func newAuditRow(r *pages.Request, item audit.Row, names people) auditRow {
 	return auditRow{
 		Act: describeAction(item.Action), Action: item.Action, Author: names.nameOf(item.Actor, r.Session),
 		Resource: item.ResourceID, ResourceKind: describeAction(strings.ToLower(item.ResourceKind)),
-		Path: pathOfResource(r, item), Details: listDetails(item.Detail), Recorded: r.Moment(item.RecordedAt),
+		Path: pathOfResource(r, item), Details: listDetails(shownDetail(item)), Recorded: r.Moment(item.RecordedAt),
 		ActionPath: r.FilterPath("action", item.Action), OfPath: r.FilterPath("resource", item.ResourceID),
 	}
 }
@@ -154,8 +154,11 @@ func describeAction(action string) string {
 
 // pathOfResource returns the page of the resource of an entry, and "" for one without a page.
 func pathOfResource(r *pages.Request, item audit.Row) string {
-	if strings.EqualFold(item.ResourceKind, "WITHDRAWAL") {
+	switch strings.ToUpper(item.ResourceKind) {
+	case "WITHDRAWAL":
 		return r.Path("approvals", "withdrawals", item.ResourceID)
+	case "CUSTOMER":
+		return r.Path("customers", item.ResourceID)
 	}
 	return ""
 }
@@ -166,6 +169,15 @@ func sealTitle(isSigned bool) string {
 		return "Sealed, and signed by the signer"
 	}
 	return "Sealed; the signer has not signed it yet"
+}
+
+// shownDetail returns the detail of an entry for the organization. The reason of a freeze that is not the
+// organization's own is a sentence for the operator, and no caller of the interface sees it.
+func shownDetail(item audit.Row) json.RawMessage {
+	if item.ResourceKind == "FREEZE" && (item.Actor.Kind == "OPERATOR" || item.Actor.Kind == "SYSTEM") {
+		return json.RawMessage("{}")
+	}
+	return item.Detail
 }
 
 // listDetails lists the members of the detail of an entry by name. A value is text or JSON.
@@ -202,7 +214,7 @@ var auditColumns = []kernel.Column[audit.Row]{
 	{Name: "action", Cell: func(a audit.Row) string { return a.Action }},
 	{Name: "resourceKind", Cell: func(a audit.Row) string { return a.ResourceKind }},
 	{Name: "resourceId", Cell: func(a audit.Row) string { return a.ResourceID }},
-	{Name: "detail", Cell: func(a audit.Row) string { return string(a.Detail) }},
+	{Name: "detail", Cell: func(a audit.Row) string { return string(shownDetail(a)) }},
 }
 
 func (d *dashboard) writeAudit(r *pages.Request, w *kernel.StreamWriter) error {

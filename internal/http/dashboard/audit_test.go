@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -160,4 +161,20 @@ func TestTheAuditLogShowsForeignTextAsText(t *testing.T) {
 		t.Error("the page lacks the escaped name")
 	}
 	h.get(token, Prefix+"/audit.csv").want(t, http.StatusOK, "'=HYPERLINK(1)", strings.Repeat("y", 400))
+}
+
+// The reason of a freeze by the operator is for the operator, in the list and in the table.
+func TestTheAuditLogKeepsTheReasonOfTheOperator(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fund(h.one, "alice", usdc, 50_000_000)
+	h.freeze(h.one, "alice", freeze.SourceOperator, audit.Operator("cli"), "reason for the operator")
+	h.freeze(h.one, "alice", freeze.SourceOrganization, h.one.people[identity.Owner].Actor(), "reason for colleagues")
+	token := h.signIn(h.one, identity.Owner)
+	for _, path := range []string{"/audit", "/audit.csv"} {
+		body := h.get(token, Prefix+path).want(t, http.StatusOK, "freeze.put", "reason for colleagues").body
+		if strings.Contains(body, "reason for the operator") {
+			t.Errorf("%s shows the reason of the operator", path)
+		}
+	}
 }

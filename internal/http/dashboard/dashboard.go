@@ -76,6 +76,7 @@ func (d *dashboard) surface() pages.Surface {
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.customersPage(), d.customerPage(), d.statementPage(),
 			d.auditPage(),
 		},
 	}, d.conf.SignIn)

@@ -71,6 +71,8 @@ type Page struct {
 	// Live names the kinds of resources in the audit log whose changes the page shows by itself. A page of
 	// one resource follows that one alone.
 	Live []string
+	// LiveOfAll has a page of one resource follow every resource of the kinds.
+	LiveOfAll bool
 
 	Query []kernel.Parameter
 	Load  func(*Request) (templ.Component, error)

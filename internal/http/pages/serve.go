@@ -267,7 +267,7 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 			return
 		}
 		defer release()
-		name := strings.Trim(strings.ReplaceAll(p.Path, "/", "-"), "-")
+		name := strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "").Replace(p.Path), "-")
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 		stream := &kernel.StreamWriter{ResponseWriter: w, Status: http.StatusOK}
