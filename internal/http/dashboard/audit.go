@@ -74,7 +74,7 @@ type auditView struct {
 // sealView says how far the log of the organization is sealed.
 type sealView struct {
 	HasSeal, IsSigned bool
-	Through           ui.Moment
+	Newest            ui.Moment
 	Hash              string
 }
 
@@ -121,7 +121,8 @@ func (d *dashboard) loadAudit(r *pages.Request) (templ.Component, error) {
 		IsFiltered: f.Action != "" || f.ResourceID != "", IsOwn: f.MemberID != "",
 		CanExport: r.IsAllowed(identity.ExportRecords) || r.Session.Member.IsAllowedForOwn(identity.ExportRecords),
 		Seal: sealView{
-			HasSeal: seals.Hash != "", IsSigned: seals.IsSigned, Through: r.Moment(seals.SealedThrough), Hash: seals.Hash,
+			HasSeal: seals.Hash != "", IsSigned: seals.IsSigned, Newest: r.Moment(seals.SealedThrough),
+			Hash: seals.Hash,
 		},
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)

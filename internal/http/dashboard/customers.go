@@ -117,7 +117,10 @@ func (d *dashboard) loadCustomers(r *pages.Request) (templ.Component, error) {
 		CanExport: r.IsAllowed(identity.ExportRecords),
 		Tabs: []ui.Tab{
 			{Title: "All", Path: r.Path("customers"), Current: status == ""},
-			{Title: "Frozen", Path: r.FilterPath("status", customer.Customer{Frozen: true}.Status()), Current: isFrozen},
+			{
+				Title: "Frozen", Path: r.FilterPath("status", customer.Customer{Frozen: true}.Status()),
+				Current: isFrozen,
+			},
 		},
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
@@ -271,7 +274,7 @@ type recentRow struct {
 // freezeRow is an active freeze of the customer.
 type freezeRow struct {
 	Source, Author, Reason string
-	Since                  ui.Moment
+	Created                ui.Moment
 }
 
 // customerRead is what is read of a customer in one transaction.
@@ -349,7 +352,7 @@ func (d *dashboard) loadCustomer(r *pages.Request) (templ.Component, error) {
 	for _, f := range c.freezes {
 		row := freezeRow{
 			Source: freezeSourceText(f.Source), Author: names.nameOf(c.authors[f.ID], r.Session),
-			Since: r.Moment(f.CreatedAt),
+			Created: r.Moment(f.CreatedAt),
 		}
 		if isOwnFreeze(f) {
 			row.Reason = f.Reason // The others are sentences for the operator.
@@ -375,9 +378,10 @@ func aboutCustomer(r *pages.Request, c customer.Customer) []ui.Fact {
 	}
 	if c.EmailChangedAt != nil {
 		facts = append(facts, ui.Fact{Name: "E-mail changed", Value: ui.When(r.Moment(*c.EmailChangedAt))})
-		if until := c.EmailChangedAt.Add(customer.CoolingOff); r.Now.Before(until) {
+		if end := c.EmailChangedAt.Add(customer.CoolingOff); r.Now.Before(end) {
 			facts = append(facts, ui.Fact{
-				Name: "Not trusted yet", Value: ui.Text("No allowlist counts it until " + ui.FormatMoment(r.Moment(until)) + "."),
+				Name:  "Not trusted yet",
+				Value: ui.Text("No allowlist counts it until " + ui.FormatMoment(r.Moment(end)) + "."),
 			})
 		}
 	}
