@@ -120,7 +120,8 @@ func TestTheAuditLogHasPagesAndFilters(t *testing.T) {
 	}
 	h.record(h.one, identity.Owner, "thing.broken", "thing_00", nil)
 	link := regexp.MustCompile(`href="([^"]*cursor=[^"]*)"`)
-	first := h.get(token, Prefix+"/audit?action=thing.done&resource=").want(t, http.StatusOK, "thing_50", "thing_01").body
+	first := h.get(token, Prefix+"/audit?action=thing.done&resource=").
+		want(t, http.StatusOK, "thing_50", "thing_01").body
 	if strings.Contains(first, ">thing_00<") || strings.Contains(first, "thing.broken") {
 		t.Error("the first page shows more than 50 entries, or another action")
 	}

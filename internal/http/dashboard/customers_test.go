@@ -261,7 +261,8 @@ func TestTheListOfCustomersHasPagesAndASearch(t *testing.T) {
 	h.get(token, Prefix+"/customers?search=user&status=FROZEN").want(t, http.StatusBadRequest, "searched by id")
 	h.get(token, Prefix+"/customers/"+ids[0]).want(t, http.StatusOK, "No movement yet")
 	h.get(token, Prefix+"/customers/"+ids[0]+"/statement").want(t, http.StatusOK, "No movement yet")
-	table := h.get(h.signIn(h.one, identity.Finance), Prefix+"/customers.csv?search=user_4").want(t, http.StatusOK).body
+	table := h.get(h.signIn(h.one, identity.Finance), Prefix+"/customers.csv?search=user_4").
+		want(t, http.StatusOK).body
 	if n := strings.Count(table, "\n"); n != 11 {
 		t.Errorf("got a table of %d lines, want the head and ten customers", n)
 	}
