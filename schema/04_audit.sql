@@ -14,6 +14,9 @@ CREATE TABLE audit_log (
     CONSTRAINT audit_log_actor_known CHECK (actor_kind IN ('API_KEY', 'USER', 'OPERATOR', 'SYSTEM'))
 );
 CREATE INDEX audit_log_resource ON audit_log (resource_id, audit_id);
+CREATE INDEX audit_log_of_organization ON audit_log (org_id, at, audit_id);
+CREATE INDEX audit_log_of_action ON audit_log (org_id, action, at, audit_id);
+CREATE INDEX audit_log_of_person ON audit_log (org_id, actor_id, at, audit_id) WHERE actor_kind = 'USER';
 SELECT coffer_tenant('audit_log', 'SELECT, INSERT', 'SELECT, INSERT');
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

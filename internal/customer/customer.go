@@ -350,3 +350,43 @@ func ForEach(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool, fn 
 	}
 	return nil
 }
+
+// endOfPrefix follows every text that begins with a prefix, in the order of bytes.
+const endOfPrefix = "\U0010FFFF"
+
+// prefixCondition selects the customers whose ids begin with a prefix, by the index of the key.
+const prefixCondition = ` WHERE c.org_id = $1 AND c.customer_id >= $2 AND c.customer_id < $3`
+
+// ListByPrefix returns a page of the customers whose ids begin with a prefix, in the order of their ids, so
+// that the one with exactly this id comes first. The time of the cursor means nothing. A page reads its own
+// rows and no more, however many customers match.
+func ListByPrefix(
+	ctx context.Context, tx pg.Tx, org, prefix string, p pagination.Page,
+) (pagination.Result[Customer], error) {
+	after := ""
+	if p.Cursor != nil {
+		after = p.Cursor.ID
+	}
+	rows, err := tx.Query(ctx, selectCustomers+prefixCondition+` AND c.customer_id > $4 ORDER BY c.customer_id LIMIT `+
+		p.LimitSQL(), pg.Planned(true, []any{org, prefix, prefix + endOfPrefix, after})...)
+	if err != nil {
+		return pagination.Result[Customer]{}, fmt.Errorf("look for customers of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, scanCustomer)
+	if err != nil {
+		return pagination.Result[Customer]{}, fmt.Errorf("look for customers of %s: %w", org, err)
+	}
+	return pagination.CutPage(
+		p, found, func(c Customer) pagination.Cursor { return pagination.Cursor{CreatedAt: c.CreatedAt, ID: c.ID} },
+	), nil
+}
+
+// ForEachByPrefix calls fn for all customers of ListByPrefix. The first error of fn ends it.
+func ForEachByPrefix(ctx context.Context, tx pg.Tx, org, prefix string, fn func(Customer) error) error {
+	err := pg.ForEachRow(ctx, tx, selectCustomers+prefixCondition+` ORDER BY c.customer_id`,
+		[]any{org, prefix, prefix + endOfPrefix}, scanCustomer, fn)
+	if err != nil {
+		return fmt.Errorf("read customers of %s: %w", org, err)
+	}
+	return nil
+}

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -386,4 +387,27 @@ func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (paginat
 	return pagination.CutPage(
 		p, found, func(w Wallet) pagination.Cursor { return pagination.Cursor{CreatedAt: w.CreatedAt, ID: w.ID} },
 	), nil
+}
+
+// ListOfCustomer returns the wallets that receive deposits of a customer, by family, as their rows say. The
+// caller checks the proof of a wallet before it shows the address.
+func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Wallet, error) {
+	var families []chain.Family // named, so that the key's index is used
+	for _, name := range chain.Names {
+		if f := name.Family(); !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM wallets
+		WHERE org_id = $1 AND family = ANY ($2) AND purpose = $3 AND subject = $4 ORDER BY family`,
+		org, families, CustomerDeposit, customerID)
+	if err != nil {
+		return nil, fmt.Errorf("read the wallets of customer %q: %w", customerID, err)
+	}
+	found, err := pgx.CollectRows(rows, scanWallet)
+	if err != nil {
+		return nil, fmt.Errorf("read the wallets of customer %q: %w", customerID, err)
+	}
+	return found, nil
 }

@@ -385,3 +385,25 @@ func TestFundsOfManyWorkersAddUp(t *testing.T) {
 		t.Errorf("deadlocks: got %d, want 0", got)
 	}
 }
+
+func TestTheWalletsOfACustomerAreThoseForItsDeposits(t *testing.T) {
+	t.Parallel()
+	w := newTestEnv(t)
+	want := w.issueAddress(t, "alice")
+	w.issueAddress(t, "bob")
+	if _, err := w.book.Treasury(t.Context(), org, chain.EVM); err != nil {
+		t.Fatal(err)
+	}
+	for of, n := range map[string]int{org: 1, other: 0} {
+		err := w.db.ReadOrg(t.Context(), of, func(ctx context.Context, tx pg.Tx) error {
+			found, err := wallet.ListOfCustomer(ctx, tx, of, "alice")
+			if err == nil && (len(found) != n || n == 1 && found[0].Address != want.Address) {
+				t.Errorf("%s: got %v, want %d wallets", of, found, n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

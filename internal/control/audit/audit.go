@@ -113,6 +113,7 @@ type Filter struct {
 	OrgID      string
 	ResourceID string
 	Action     string
+	MemberID   string // the acts of one member of the organization
 }
 
 // ListNewest returns at most limit entries of all organizations before an entry, by their numbers, in a
@@ -127,19 +128,14 @@ func ListNewest(ctx context.Context, tx pg.Tx, resourceID string, beforeID int64
 	if err != nil {
 		return nil, fmt.Errorf("list the newest entries of the audit log: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Row, err error) {
-		err = row.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind,
-			&r.ResourceID, &r.Detail)
-		return r, err
-	})
+	found, err := pgx.CollectRows(rows, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("list the newest entries of the audit log: %w", err)
 	}
 	return found, nil
 }
 
-// List returns one page of the recorded entries, in the order of (at, id).
-func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Row], error) {
+func (f Filter) query() *pagination.Query {
 	q := pagination.NewQuery(`
 		SELECT audit_id, coalesce(org_id, ''), at, actor_kind, actor_id, action, resource_kind, resource_id, detail
 		FROM audit_log WHERE true`)
@@ -152,27 +148,41 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (paginatio
 	if f.Action != "" {
 		q.AddCondition(`action = ?`, f.Action)
 	}
-	sql, args := q.BuildPage(p, "at", "audit_id")
-	rows, err := tx.Query(ctx, sql, args...)
+	if f.MemberID != "" {
+		// The literal is the condition of the index.
+		q.AddCondition(`actor_kind = 'USER' AND actor_id = ?`, f.MemberID)
+	}
+	return q
+}
+
+func scanRow(row pgx.CollectableRow) (r Row, err error) {
+	err = row.Scan(&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind,
+		&r.ResourceID, &r.Detail)
+	return r, err
+}
+
+// List returns one page of the recorded entries, in the order of (at, id).
+func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Row], error) {
+	sql, args := f.query().BuildPage(p, "at", "audit_id")
+	rows, err := tx.Query(ctx, sql, pg.Planned(true, args)...)
 	if err != nil {
 		return pagination.Result[Row]{}, fmt.Errorf("list the audit log: %w", err)
 	}
-	var found []Row
-	var r Row
-	for rows.Next() {
-		r.Detail = nil
-		if err := rows.Scan(
-			&r.ID, &r.OrgID, &r.RecordedAt, &r.Actor.Kind, &r.Actor.ID, &r.Action, &r.ResourceKind, &r.ResourceID,
-			&r.Detail,
-		); err != nil {
-			return pagination.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
-		}
-		found = append(found, r)
-	}
-	if err := rows.Err(); err != nil {
+	found, err := pgx.CollectRows(rows, scanRow)
+	if err != nil {
 		return pagination.Result[Row]{}, fmt.Errorf("read the audit log: %w", err)
 	}
 	return pagination.CutPage(p, found, func(r Row) pagination.Cursor {
 		return pagination.Cursor{CreatedAt: r.RecordedAt, ID: fmt.Sprint(r.ID)}
 	}), nil
+}
+
+// ForEach calls fn for all entries that match the filter, in the order of List. The first error of fn
+// ends it.
+func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Row) error) error {
+	sql, args := f.query().BuildAll(desc, "at", "audit_id")
+	if err := pg.ForEachRow(ctx, tx, sql, pg.Planned(true, args), scanRow, fn); err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	return nil
 }

@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -14,7 +11,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/report"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // ProductBalance is an organization's balance of one mint in one product.
@@ -64,26 +60,7 @@ func (a *api) listProductBalances(c *call) (ProductBalances, error) {
 }
 
 // Entry is one movement of a balance.
-type Entry struct {
-	EntryID       string        `json:"entryId" doc:"The movement." example:"le_4711_c"`
-	Account       webhook.Party `json:"account" doc:"Whose balance moved."`
-	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's withdrawals." enum:"AVAILABLE,PENDING_WITHDRAW"`
-	MintID        int           `json:"mintId"`
-	Symbol        string        `json:"symbol"`
-	Chain         string        `json:"chain"`
-	Direction     string        `json:"direction" doc:"CREDIT increased the balance, DEBIT decreased it." enum:"CREDIT,DEBIT"`
-	Amount        string        `json:"amount"`
-	AmountDecimal string        `json:"amountDecimal"`
-	Cause         string        `json:"cause"`
-	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal or transfer that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
-	CreatedAt     webhook.Time  `json:"createdAt"`
-}
-
-// balanceNames maps the kinds of accounts that an organization is shown to their names.
-var balanceNames = map[ledger.Kind]string{
-	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
-	ledger.ProductWithdrawing: "PENDING_WITHDRAW",
-}
+type Entry = resource.Entry
 
 func entryFilter(c *call) (ledger.Filter, error) {
 	f := ledger.Filter{
@@ -123,7 +100,7 @@ func (a *api) listLedgerEntries(c *call) (kernel.Page[Entry], error) {
 	if err != nil {
 		return kernel.Page[Entry]{}, err
 	}
-	return kernel.NewPage(c.Request, "ledger entries", found, showEntry(mints)), nil
+	return kernel.NewPage(c.Request, "ledger entries", found, resource.ShowEntry(mints)), nil
 }
 
 func (a *api) loadEntries(
@@ -139,45 +116,6 @@ func (a *api) loadEntries(
 	return found, mints, err
 }
 
-func showEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
-	return func(e ledger.Entry) Entry {
-		m, _ := mints.ByID(e.Account.MintID)
-		// A restored payment is posted in parts, which differ in the suffix of its id.
-		resource, _, _ := strings.Cut(e.Cause.ID, "/")
-		shown := Entry{
-			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID,
-			Symbol: m.Symbol, Chain: string(m.Chain),
-			Direction: "DEBIT", Amount: e.Amount.String(), AmountDecimal: e.Amount.Decimal(m.Decimals),
-			Cause: string(e.Cause.Kind), ResourceID: resource, CreatedAt: webhook.At(e.PostedAt),
-		}
-		if e.Credit {
-			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
-		}
-		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
-			shown.Account.Product = &e.Account.Subject
-		} else {
-			shown.Account.CustomerID = &e.Account.Subject
-		}
-		return shown
-	}
-}
-
-var entryColumns = []kernel.Column[Entry]{
-	{Name: "entryId", Cell: func(e Entry) string { return e.EntryID }},
-	{Name: "createdAt", Cell: func(e Entry) string { return e.CreatedAt.String() }},
-	{Name: "customerId", Cell: func(e Entry) string { return resource.TextOrEmpty(e.Account.CustomerID) }},
-	{Name: "product", Cell: func(e Entry) string { return resource.TextOrEmpty(e.Account.Product) }},
-	{Name: "balance", Cell: func(e Entry) string { return e.Balance }},
-	{Name: "mintId", Cell: func(e Entry) string { return strconv.Itoa(e.MintID) }},
-	{Name: "symbol", Cell: func(e Entry) string { return e.Symbol }},
-	{Name: "chain", Cell: func(e Entry) string { return e.Chain }},
-	{Name: "direction", Cell: func(e Entry) string { return e.Direction }},
-	{Name: "amount", Cell: func(e Entry) string { return e.Amount }},
-	{Name: "amountDecimal", Cell: func(e Entry) string { return e.AmountDecimal }},
-	{Name: "cause", Cell: func(e Entry) string { return e.Cause }},
-	{Name: "resourceId", Cell: func(e Entry) string { return e.ResourceID }},
-}
-
 func (a *api) exportEntries(c *call) (kernel.Rows[Entry], error) {
 	f, err := entryFilter(c)
 	if err != nil {
@@ -188,7 +126,7 @@ func (a *api) exportEntries(c *call) (kernel.Rows[Entry], error) {
 		if err != nil {
 			return err
 		}
-		show := showEntry(mints)
+		show := resource.ShowEntry(mints)
 		return ledger.ForEachEntry(ctx, tx, c.Caller.OrgID, f, desc, func(e ledger.Entry) error { return row(show(e)) })
 	}), nil
 }

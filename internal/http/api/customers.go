@@ -9,34 +9,10 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/report"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // Customer is one of the organization's customers.
-type Customer struct {
-	CustomerID    string           `json:"customerId"`
-	CustomerEmail *string          `json:"customerEmail" doc:"The customer's e-mail. This field sets it while none is known, and never changes it." bounds:"maxLength=254" example:"a@example.com"`
-	Status        string           `json:"status" doc:"FROZEN: deposits are credited as usual, and no money leaves." enum:"ACTIVE,FROZEN"`
-	Metadata      webhook.Metadata `json:"metadata"`
-	CreatedAt     webhook.Time     `json:"createdAt"`
-	UpdatedAt     webhook.Time     `json:"updatedAt"`
-}
-
-func showCustomer(c customer.Customer) Customer {
-	return Customer{
-		CustomerID: c.ID, CustomerEmail: resource.OptionalText(c.Email), Status: c.Status(), Metadata: c.Metadata,
-		CreatedAt: webhook.At(c.CreatedAt), UpdatedAt: webhook.At(c.UpdatedAt),
-	}
-}
-
-var customerColumns = []kernel.Column[Customer]{
-	{Name: "customerId", Cell: func(c Customer) string { return c.CustomerID }},
-	{Name: "customerEmail", Cell: func(c Customer) string { return resource.TextOrEmpty(c.CustomerEmail) }},
-	{Name: "status", Cell: func(c Customer) string { return c.Status }},
-	{Name: "createdAt", Cell: func(c Customer) string { return c.CreatedAt.String() }},
-	{Name: "updatedAt", Cell: func(c Customer) string { return c.UpdatedAt.String() }},
-	{Name: "metadata", Cell: func(c Customer) string { return resource.MetadataJSON(c.Metadata) }},
-}
+type Customer = resource.Customer
 
 func customerFilter(c *call) customer.Filter {
 	return customer.Filter{
@@ -49,7 +25,7 @@ func (a *api) exportCustomers(c *call) (kernel.Rows[Customer], error) {
 	f := customerFilter(c)
 	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(Customer) error) error {
 		return customer.ForEach(ctx, tx, c.Caller.OrgID, f, desc, func(found customer.Customer) error {
-			return row(showCustomer(found))
+			return row(resource.ShowCustomer(found))
 		})
 	}), nil
 }
@@ -67,7 +43,7 @@ func (a *api) listCustomers(c *call) (kernel.Page[Customer], error) {
 	if err != nil {
 		return kernel.Page[Customer]{}, err
 	}
-	return kernel.NewPage(c.Request, "customers", found, showCustomer), nil
+	return kernel.NewPage(c.Request, "customers", found, resource.ShowCustomer), nil
 }
 
 func (a *api) getCustomer(c *call) (Customer, error) {
@@ -79,7 +55,7 @@ func (a *api) getCustomer(c *call) (Customer, error) {
 	if err != nil {
 		return Customer{}, err
 	}
-	return showCustomer(found), nil
+	return resource.ShowCustomer(found), nil
 }
 
 // CustomerChange is the body of PATCH /customers/{customerId}. It takes no null: an e-mail can be
@@ -134,7 +110,7 @@ func (a *api) answerCustomer(c *call, change func(context.Context, pg.Tx) (custo
 	if err != nil {
 		return Customer{}, err
 	}
-	return showCustomer(updated), nil
+	return resource.ShowCustomer(updated), nil
 }
 
 // Balance is a customer's balance of one mint.

@@ -390,7 +390,7 @@ func (a *api) routes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of entries."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listLedgerEntries, kernel.ExamplePage(exampleEntry)),
-			Table:   kernel.ExportTable("ledger-entries", entryColumns, a.exportEntries),
+			Table:   kernel.ExportTable("ledger-entries", resource.EntryColumns, a.exportEntries),
 		},
 		{
 			Method: http.MethodGet, Path: "/customers", Name: "listCustomers", Action: identity.ReadOrganization,
@@ -407,7 +407,7 @@ func (a *api) routes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of customers."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listCustomers, kernel.ExamplePage(exampleCustomer)),
-			Table:   kernel.ExportTable("customers", customerColumns, a.exportCustomers),
+			Table:   kernel.ExportTable("customers", resource.CustomerColumns, a.exportCustomers),
 		},
 		{
 			Method: http.MethodGet, Path: "/customers/{customerId}", Name: "getCustomer",

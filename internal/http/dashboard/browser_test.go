@@ -2,12 +2,14 @@ package dashboard
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -61,6 +63,8 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	path, digest := h.open(token, first.ID)
 	h.post(token, path+"/approve", "digest", digest, "code", rightCode)
 
+	h.freeze(h.one, "<script>Аlice", freeze.SourceOrganization, h.one.people[identity.Owner].Actor(), "<b>odd</b>")
+
 	base := "http://localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]
 	chosen := slices.Clone(looks)
 	if os.Getenv("COFFER_SCREENS") != "" {
@@ -86,6 +90,13 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"device":          "/sign-in/device",
 		"review":          "/approvals/withdrawals/" + second.ID,
 		"review-own-vote": "/approvals/withdrawals/" + first.ID,
+		"audit":           "/audit",
+		"customers":       "/customers",
+		"customers-none":  "/customers?search=zz",
+		"customer":        "/customers/alice",
+		"customer-frozen": "/customers/" + url.PathEscape("<script>Аlice"),
+		"statement":       "/customers/alice/statement",
+		"audit-empty":     "/audit?action=none",
 		"not-found":       "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 
 		"flagged-review":     "/approvals/deposits/" + flagged,
@@ -139,9 +150,9 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 			t.Errorf("the browser complained: %s", complaint)
 		}
 	}
-	for _, url := range tab.ListRequests() {
-		if !strings.HasPrefix(url, base+"/") && url != "about:blank" {
-			t.Errorf("a page asked %s", url)
+	for _, asked := range tab.ListRequests() {
+		if !strings.HasPrefix(asked, base+"/") && asked != "about:blank" {
+			t.Errorf("a page asked %s", asked)
 		}
 	}
 }

@@ -99,6 +99,8 @@ func (d *dashboard) surface() pages.Surface {
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(), d.deliveryPage(),
 			d.jobPage(), d.eventsPage(), d.eventPage(),
+			d.customersPage(), d.customerPage(), d.statementPage(),
+			d.auditPage(),
 		},
 	}, d.conf.SignIn)
 }

@@ -82,7 +82,7 @@ func (s *server) livePathOf(r *Request, position int64) string {
 		return ""
 	}
 	query := url.Values{"after": {strconv.FormatInt(position, 10)}, "kinds": {strings.Join(r.page.Live, ",")}}
-	if _, rest, ok := strings.Cut(r.page.Path, "{"); ok && !strings.Contains(rest, "{") {
+	if _, rest, ok := strings.Cut(r.page.Path, "{"); ok && !strings.Contains(rest, "{") && !r.page.LiveOfAll {
 		name, _, _ := strings.Cut(rest, "}")
 		query.Set("resource", r.PathParam(name))
 	}

@@ -62,6 +62,9 @@ type Page struct {
 	Title  string
 	Access Access
 	Action identity.Action // that opens the page; only for Members
+	// OwnActs lets in the roles that may take the action for a person's own acts, of which the page then
+	// shows no others.
+	OwnActs bool
 
 	// Group, Icon and Shortcut put the page into the menu. Without a group it is not there.
 	Group, Icon, Shortcut string
@@ -69,12 +72,16 @@ type Page struct {
 	// Live names the kinds of resources in the audit log whose changes the page shows by itself. A page of
 	// one resource follows that one alone.
 	Live []string
+	// LiveOfAll has a page of one resource follow every resource of the kinds.
+	LiveOfAll bool
 
 	Query []kernel.Parameter
 	Load  func(*Request) (templ.Component, error)
 	// WriteCSV writes the rows of the page as a table; nil: the page has no table.
 	WriteCSV func(*Request, *kernel.StreamWriter) error
-	Acts     []Act
+	// TableAction is needed for the table in addition to Action; "" for none.
+	TableAction identity.Action
+	Acts        []Act
 }
 
 // StepUp says which proof of the person's presence an act needs.
@@ -261,6 +268,12 @@ func isAllowed(found *session.Session, action identity.Action) bool {
 		(found.Member.IsAllowed(action) || found.Operator.IsAllowed(action))
 }
 
+// allows reports whether the page shows the person of a session what an action lets people see.
+func (p Page) allows(found *session.Session, action identity.Action) bool {
+	return isAllowed(found, action) ||
+		p.OwnActs && found != nil && found.IsOpen() && found.Member.IsAllowedForOwn(action)
+}
+
 // menuFor returns the menu of a session: the pages that its person may open.
 func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGroup) {
 	if found == nil || !found.IsOpen() {
@@ -269,7 +282,7 @@ func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGr
 	for _, name := range s.surface.Groups {
 		group := ui.MenuGroup{Name: name}
 		for _, p := range s.surface.Pages {
-			if p.Group != name || p.Icon == "" || p.Access == Members && !isAllowed(found, p.Action) {
+			if p.Group != name || p.Icon == "" || p.Access == Members && !p.allows(found, p.Action) {
 				continue
 			}
 			group.Entries = append(group.Entries, ui.MenuEntry{

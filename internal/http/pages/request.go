@@ -191,6 +191,11 @@ func (r *Request) CSVPath() string {
 	return joinQuery(r.URL.EscapedPath()+csvSuffix, query)
 }
 
+// FilterPath returns the path of the page with one filter and no other.
+func (r *Request) FilterPath(name, value string) string {
+	return joinQuery(r.URL.EscapedPath(), url.Values{name: {value}})
+}
+
 func joinQuery(path string, query url.Values) string {
 	if len(query) == 0 {
 		return path

@@ -140,7 +140,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		}
 		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.tenant(), turnMax))
 	}
-	if p.Access == Members && !req.IsAllowed(p.Action) {
+	if p.Access == Members && !p.allows(req.Session, p.Action) {
 		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
@@ -258,13 +258,17 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 		if req == nil {
 			return
 		}
+		if !p.allows(req.Session, p.TableAction) {
+			s.refuse(w, req, newRoleMissing(req.Session, p.TableAction))
+			return
+		}
 		release, err := s.tables.Acquire(req.tenant())
 		if err != nil {
 			s.refuse(w, req, err)
 			return
 		}
 		defer release()
-		name := strings.Trim(strings.ReplaceAll(p.Path, "/", "-"), "-")
+		name := strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "").Replace(p.Path), "-")
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
 		stream := &kernel.StreamWriter{ResponseWriter: w, Status: http.StatusOK}

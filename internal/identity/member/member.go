@@ -41,6 +41,14 @@ func (p Member) IsAllowed(action identity.Action) bool {
 		func(r identity.Role) bool { return slices.Contains(allowed, r) })
 }
 
+// IsAllowedForOwn reports whether one of the member's roles allows the action for what concerns the member's
+// own acts alone. A member whose access ended may do nothing. Rule PAGE-12.
+func (p Member) IsAllowedForOwn(action identity.Action) bool {
+	allowed := identity.PermissionOf(action).OwnRoles
+	return p.EndedAt.IsZero() && slices.ContainsFunc(p.Roles,
+		func(r identity.Role) bool { return slices.Contains(allowed, r) })
+}
+
 // Actor returns the member as an actor of the audit log.
 func (p Member) Actor() audit.Actor { return audit.User(p.ID) }
 

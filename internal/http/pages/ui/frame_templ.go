@@ -585,63 +585,68 @@ func Icon(name string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		case "customers":
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<circle cx=\"8\" cy=\"5.5\" r=\"2.5\"></circle> <path d=\"M3 13.5c0-2.5 2.200-4 5-4s5 1.500 5 4\"></path>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		case "history":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<path d=\"M3 3v3h3M3.3 6A5 5 0 1 1 3 8.5M8 5.5V8l1.8 1.2\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 54, "<path d=\"M3 3v3h3M3.3 6A5 5 0 1 1 3 8.5M8 5.5V8l1.8 1.2\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "shield":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 54, "<path d=\"M8 2.5 13 4v4c0 3-2.2 4.8-5 5.5C5.200 12.800 3 11 3 8V4z\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<path d=\"M8 2.5 13 4v4c0 3-2.2 4.8-5 5.5C5.200 12.800 3 11 3 8V4z\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "copy":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<rect x=\"5.500\" y=\"5.500\" width=\"8\" height=\"8\" rx=\"1.500\"></rect> <path d=\"M10.500 5.500v-2a1 1 0 0 0-1-1h-6a1 1 0 0 0-1 1v6a1 1 0 0 0 1 1h2\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "<rect x=\"5.500\" y=\"5.500\" width=\"8\" height=\"8\" rx=\"1.500\"></rect> <path d=\"M10.500 5.500v-2a1 1 0 0 0-1-1h-6a1 1 0 0 0-1 1v6a1 1 0 0 0 1 1h2\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "arrow":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "<path d=\"M3 8h9M8.500 4.500 12 8l-3.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "<path d=\"M3 8h9M8.500 4.500 12 8l-3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "back":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "<path d=\"M13 8H4M7.500 4.500 4 8l3.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "<path d=\"M13 8H4M7.500 4.500 4 8l3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "send":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "<path d=\"M3 13 13 3M6.500 3H13v6.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<path d=\"M3 13 13 3M6.500 3H13v6.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "balance":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<path d=\"M2.500 4.500h11v8h-11zM2.500 7.500h11M10.500 10h1\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<path d=\"M2.500 4.500h11v8h-11zM2.500 7.500h11M10.500 10h1\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "code":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "team":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "settings":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "download":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "</svg>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "</svg>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
