@@ -36,8 +36,8 @@ func TestASearchFindsTheIdsThatBeginWithIt(t *testing.T) {
 		}
 	}
 	for prefix, want := range map[string][]string{
-		"user": {"user", "user%", "user_1", "user_2", "user_\U0010FFFD"},
-		"user_": {"user_1", "user_2", "user_\U0010FFFD"},
+		"user":   {"user", "user%", "user_1", "user_2", "user_\U0010FFFD"},
+		"user_":  {"user_1", "user_2", "user_\U0010FFFD"},
 		"user_1": {"user_1"}, "%": nil, "User": {"User_1"}, orgs[1]: nil, orgs[0]: {orgs[0]},
 	} {
 		var walked, all []string
