@@ -35,11 +35,8 @@ const (
 	emailAct  = "email"
 )
 
-const (
-	customerIDBytesMax = 128
-	// recentMax is how many transactions of a customer its page shows.
-	recentMax = 10
-)
+// recentTransactionsMax is how many transactions of a customer its page shows.
+const recentTransactionsMax = 10
 
 // customersPage lists the customers.
 func (d *dashboard) customersPage() pages.Page {
@@ -300,7 +297,7 @@ func (d *dashboard) readCustomer(r *pages.Request) (c customerRead, err error) {
 		if c.wallets, err = wallet.ListOfCustomer(ctx, tx, org, id); err != nil {
 			return err
 		}
-		newest := pagination.Page{Desc: true, Limit: recentMax}
+		newest := pagination.Page{Desc: true, Limit: recentTransactionsMax}
 		found, err := deposit.List(ctx, tx, org, deposit.Filter{CustomerID: id}, newest)
 		if err != nil {
 			return err
@@ -436,7 +433,7 @@ func (d *dashboard) listRecent(
 ) (rows []recentRow, err error) {
 	found, err := d.conf.Withdrawals.List(
 		r.Context(), r.Session.OrgID, withdrawal.Filter{CustomerID: customerID},
-		pagination.Page{Desc: true, Limit: recentMax},
+		pagination.Page{Desc: true, Limit: recentTransactionsMax},
 	)
 	if err != nil {
 		return nil, err
@@ -460,7 +457,7 @@ func (d *dashboard) listRecent(
 		rows = append(rows, row)
 	}
 	slices.SortStableFunc(rows, func(a, b recentRow) int { return b.Created.Time.Compare(a.Created.Time) })
-	return rows[:min(len(rows), recentMax)], nil
+	return rows[:min(len(rows), recentTransactionsMax)], nil
 }
 
 // freezeSourceText says who froze a customer.
