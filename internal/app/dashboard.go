@@ -80,7 +80,8 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 	}
 	a.changes = audit.NewFollower(a.parts.DB, a.log)
 	pages := dashboard.New(dashboard.Config{
-		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits, Prices: a.parts.Prices,
+		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
+		Transfers: a.Transfers, Chains: a.Chains, APIURL: a.conf.API.URL + "/v1", Prices: a.parts.Prices,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.changes,
 		Observe: a.metrics.ObserveRequest, Log: a.log,

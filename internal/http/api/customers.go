@@ -35,7 +35,7 @@ var customerColumns = []kernel.Column[Customer]{
 	{Name: "status", Cell: func(c Customer) string { return c.Status }},
 	{Name: "createdAt", Cell: func(c Customer) string { return c.CreatedAt.String() }},
 	{Name: "updatedAt", Cell: func(c Customer) string { return c.UpdatedAt.String() }},
-	{Name: "metadata", Cell: func(c Customer) string { return metadataJSON(c.Metadata) }},
+	{Name: "metadata", Cell: func(c Customer) string { return resource.MetadataJSON(c.Metadata) }},
 }
 
 func customerFilter(c *call) customer.Filter {

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
-	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -64,23 +62,6 @@ func (a *api) createTransfer(c *call, body TransferRequest) (webhook.Transfer, e
 		c.AnswerHeader.Set("Idempotent-Replayed", "true")
 	}
 	return wire.Transfer(outcome.Transfer), nil
-}
-
-var transferColumns = []kernel.Column[webhook.Transfer]{
-	{Name: "transferId", Cell: func(t webhook.Transfer) string { return t.TransferID }},
-	{Name: "createdAt", Cell: func(t webhook.Transfer) string { return t.CreatedAt.String() }},
-	{Name: "idempotencyKey", Cell: func(t webhook.Transfer) string { return t.IdempotencyKey }},
-	{Name: "reference", Cell: func(t webhook.Transfer) string { return resource.TextOrEmpty(t.Reference) }},
-	{Name: "mintId", Cell: func(t webhook.Transfer) string { return strconv.Itoa(t.MintID) }},
-	{Name: "symbol", Cell: func(t webhook.Transfer) string { return t.Mint.Symbol }},
-	{Name: "chain", Cell: func(t webhook.Transfer) string { return t.Mint.Chain }},
-	{Name: "amount", Cell: func(t webhook.Transfer) string { return t.Amount }},
-	{Name: "amountDecimal", Cell: func(t webhook.Transfer) string { return t.AmountDecimal }},
-	{Name: "fromCustomerId", Cell: func(t webhook.Transfer) string { return resource.TextOrEmpty(t.From.CustomerID) }},
-	{Name: "fromProduct", Cell: func(t webhook.Transfer) string { return resource.TextOrEmpty(t.From.Product) }},
-	{Name: "toCustomerId", Cell: func(t webhook.Transfer) string { return resource.TextOrEmpty(t.To.CustomerID) }},
-	{Name: "toProduct", Cell: func(t webhook.Transfer) string { return resource.TextOrEmpty(t.To.Product) }},
-	{Name: "metadata", Cell: func(t webhook.Transfer) string { return metadataJSON(t.Metadata) }},
 }
 
 func transferFilter(c *call) transfer.Filter {

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -22,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -34,7 +36,11 @@ type Config struct {
 	SignIn      *signin.Service // of the members' side
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
+	Transfers   *transfer.Service
+	Chains      chain.Chains
 	Prices      price.Source // may be nil: then no balance has a value
+	// APIURL begins the address of each call of the interface.
+	APIURL string
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
@@ -72,6 +78,7 @@ func (d *dashboard) surface() pages.Surface {
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.transactionsPage(), d.searchPage(),
 			d.securityPage(), d.recoveryCodesPage(),
 			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
 			d.invitationPage(),

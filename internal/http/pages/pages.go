@@ -71,7 +71,9 @@ type Page struct {
 	Load  func(*Request) (templ.Component, error)
 	// WriteCSV writes the rows of the page as a table; nil: the page has no table.
 	WriteCSV func(*Request, *kernel.StreamWriter) error
-	Acts     []Act
+	// TableAction is needed for the table in addition to Action; "" for none.
+	TableAction identity.Action
+	Acts        []Act
 }
 
 // StepUp says which proof of the person's presence an act needs.

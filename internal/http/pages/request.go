@@ -70,6 +70,22 @@ func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Se
 // Moment returns a time for a component.
 func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now} }
 
+// withoutEmpty leaves out parameters without a value: a browser sends every field of a filter.
+func withoutEmpty(r *http.Request) *http.Request {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return r // ReadQuery refuses it.
+	}
+	for name, entries := range values {
+		if len(entries) == 1 && entries[0] == "" {
+			delete(values, name)
+		}
+	}
+	copied := *r.URL
+	copied.RawQuery = values.Encode()
+	return &http.Request{URL: &copied}
+}
+
 // pageSize is the number of rows of a list.
 const pageSize = 50
 
@@ -131,6 +147,17 @@ func (r *Request) CSVPath() string {
 		}
 	}
 	return joinQuery(r.URL.EscapedPath()+csvSuffix, query)
+}
+
+// PathWithout returns the path of the list without one of its filters, from its first page.
+func (r *Request) PathWithout(name string) string {
+	query := url.Values{}
+	for other, value := range r.Query {
+		if other != CursorParameter.Name && other != name {
+			query.Set(other, value)
+		}
+	}
+	return joinQuery(r.URL.EscapedPath(), query)
 }
 
 func joinQuery(path string, query url.Values) string {

@@ -139,7 +139,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		s.refuse(w, req, newRoleMissing(p.Action))
 		return nil
 	}
-	query, err := kernel.ReadQuery(req.Request, p.Query)
+	query, err := kernel.ReadQuery(withoutEmpty(req.Request), p.Query)
 	if err != nil {
 		s.refuse(w, req, err)
 		return nil
@@ -229,6 +229,10 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := s.open(w, r, p)
 		if req == nil {
+			return
+		}
+		if !req.IsAllowed(p.TableAction) {
+			s.refuse(w, req, newRoleMissing(p.TableAction))
 			return
 		}
 		release, err := s.tables.Acquire(req.Session.OrgID)
