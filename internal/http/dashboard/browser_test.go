@@ -36,6 +36,9 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	first := h.request(h.one, "alice", usdc, "12500000000")
 	h.request(h.one, "alice", usdc, "1000000")
 	second := h.request(h.one, "<script>Аlice", evil, "999999999")
+	arrived := h.seeDeposits(h.one, "<script>Аlice", evil, 1, firstHash)
+	moved := h.transfer(h.one, "<script>Аlice", evil, "key-1", hostile)
+	h.attempt(h.one, second.ID, hostile)
 	token := h.signIn(h.one, identity.Approver)
 	path, digest := h.open(token, first.ID)
 	h.post(token, path+"/approve", "digest", digest, "code", rightCode)
@@ -55,6 +58,13 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"approvals":       "/approvals",
 		"flagged":         "/approvals/flagged",
 		"history":         "/approvals/history",
+		"deposits":        "/transactions",
+		"withdrawals":     "/transactions?kind=WITHDRAWAL&customerId=alice",
+		"transfers":       "/transactions?kind=TRANSFER",
+		"search":          "/transactions/search?q=alice",
+		"deposit":         "/transactions/deposits/" + arrived,
+		"withdrawal":      "/transactions/withdrawals/" + second.ID,
+		"transfer":        "/transactions/transfers/" + moved.ID,
 		"sign-in":         "/sign-in",
 		"device":          "/sign-in/device",
 		"review":          "/approvals/withdrawals/" + second.ID,

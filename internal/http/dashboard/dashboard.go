@@ -41,6 +41,9 @@ type Config struct {
 	Prices      price.Source // may be nil: then no balance has a value
 	// APIURL begins the address of each call of the interface.
 	APIURL string
+	// ExplorerURL returns the address of a transaction's page at an explorer, and "" if none is known; it may
+	// be nil.
+	ExplorerURL func(name chain.Name, tx chain.TxHash) string
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
@@ -79,6 +82,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
+			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.securityPage(), d.recoveryCodesPage(),
 			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
 			d.invitationPage(),

@@ -41,6 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -148,7 +149,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		Deposits: &deposit.Service{
 			Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
 		},
-		CursorKey: []byte("the key of the cursors of this test"), Log: log,
+		Transfers: transfer.New(h.db, wire.NewRecorder()), Chains: chains, APIURL: origin.String() + "/v1",
+		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
+		CursorKey:   []byte("the key of the cursors of this test"), Log: log,
 		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
 	}
 	surface := (&dashboard{conf}).surface()

@@ -128,7 +128,7 @@ type transactionFilter struct {
 }
 
 // readTransactionFilter reads the query of the list. A filter that the kind does not have is refused: a list
-// without it would look like its answer.
+// without it would look like its answer. Rule PAGE-10.
 func readTransactionFilter(r *pages.Request) (f transactionFilter, err error) {
 	f = transactionFilter{
 		kind: transactionKind(r.Query[kindParameter.Name]), status: r.Query[statusParameter.Name],
@@ -307,8 +307,10 @@ func (v *transactionsView) addFilters(r *pages.Request, f transactionFilter) {
 	}
 	v.Hidden = []hiddenValue{{kindParameter.Name, string(f.kind)}}
 	for _, shown := range []struct{ parameter, name string }{
-		{resource.CustomerFilter.Name, "Customer"}, {resource.TxHashFilter.Name, "Transaction"},
-		{resource.AddressFilter.Name, "Address"}, {referenceParameter.Name, "Reference"},
+		{resource.CustomerFilter.Name, "Customer"},
+		{resource.TxHashFilter.Name, "Transaction"},
+		{resource.AddressFilter.Name, "Address"},
+		{referenceParameter.Name, "Reference"},
 	} {
 		if value := r.Query[shown.parameter]; value != "" {
 			v.Hidden = append(v.Hidden, hiddenValue{shown.parameter, value})
@@ -439,6 +441,7 @@ func (d *dashboard) callText(method, path, body string) string {
 	return call
 }
 
+// writeTransactions writes the table of the kind. Rule PAGE-11.
 func (d *dashboard) writeTransactions(r *pages.Request, w *kernel.StreamWriter) error {
 	f, err := readTransactionFilter(r)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -56,6 +57,7 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
+		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 	} {
 		known := map[string]string{}
 		for _, value := range declared(t, machine.folder, machine.typeName) {
