@@ -128,7 +128,7 @@ func TestATransferHasATimeline(t *testing.T) {
 	moved := h.transfer(h.one, stranger, evil, "key-1", hostile)
 	body := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/transactions/transfers/"+moved.ID).want(t, http.StatusOK,
 		"Custodial", templEscaped(ui.EscapeForeign(stranger)), templEscaped(ui.EscapeForeign(hostile)),
-		"Balance of the customer", "Balance of your product", "taken", "added", "0.001000").body
+		"Balance of the customer", "Balance of your product", "taken", "added", `value="0.001"`).body
 	for _, markup := range []string{"<script>alert", "\u202e", "<b>U</b>", "script>Аlice"} {
 		if strings.Contains(body, markup) {
 			t.Errorf("the page has %q as the stranger wrote it", markup)
