@@ -81,8 +81,8 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 	a.changes = audit.NewFollower(a.parts.DB, a.log)
 	pages := dashboard.New(dashboard.Config{
 		ExplorerURL: func(name chain.Name, tx chain.TxHash) string {
-			known, _ := a.conf.knownNetwork(name)
-			return known.ExplorerURL(tx)
+			network, _ := a.conf.knownNetwork(name)
+			return network.ExplorerURL(tx)
 		},
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 		Transfers: a.Transfers, Chains: a.Chains, APIURL: a.conf.API.URL + "/v1", Prices: a.parts.Prices,

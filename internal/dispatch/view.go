@@ -198,7 +198,8 @@ type AttemptView struct {
 // the organization does not have. The members of a batch have those of its lead.
 func ListAttempts(ctx context.Context, tx pg.Tx, org, orderID string) ([]AttemptView, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT a.version, a.act, coalesce(a.replace_reason, ''), coalesce(a.tx_hash, ''), a.created_at, a.signed_at, a.sent_at
+		SELECT a.version, a.act, coalesce(a.replace_reason, ''), coalesce(a.tx_hash, ''),
+			a.created_at, a.signed_at, a.sent_at
 		FROM dispatch_orders o JOIN dispatch_attempts a ON a.order_id = coalesce(o.tx_lead_id, o.order_id)
 		WHERE o.org_id = $1 AND o.order_id = $2 ORDER BY a.version`, org, orderID)
 	if err != nil {

@@ -231,7 +231,8 @@ func ListEntriesOf(
 		CROSS JOIN LATERAL (
 			SELECT * FROM ledger_transfers l WHERE l.cause_kind = k.cause_kind AND l.cause_id = $2 AND l.org_id = $1
 		) t
-		CROSS JOIN LATERAL (VALUES (false, t.debit_account, t.credit_account), (true, t.credit_account, t.debit_account))
+		CROSS JOIN LATERAL (VALUES
+			(false, t.debit_account, t.credit_account), (true, t.credit_account, t.debit_account))
 			AS s (credit, account_id, other_id)
 		JOIN ledger_accounts a ON a.account_id = s.account_id
 		JOIN ledger_accounts o ON o.account_id = s.other_id

@@ -111,7 +111,8 @@ func (a *api) depositFilter(c *call) deposit.Filter {
 		CustomerID: c.Query["customerId"], Product: c.Query["product"], Status: c.Query["status"],
 		Chain:        c.Query["chain"],
 		CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
-		TxHash: resource.CanonicalHash(c.Query["txHash"]), Address: resource.CanonicalAddress(a.conf.Chains, c.Query["address"]),
+		TxHash:    resource.CanonicalHash(c.Query["txHash"]),
+		Address:   resource.CanonicalAddress(a.conf.Chains, c.Query["address"]),
 		IsFlagged: c.Query.FlagValue("isFlagged"),
 	}
 	if n := c.Query.NumberValue("mintId"); n != nil {

@@ -125,7 +125,7 @@ func (d *dashboard) search(r *pages.Request, text string, view *searchView) erro
 // addRows adds rows that no other field has found.
 func (v *searchView) addRows(kind transactionKind, rows []transactionRow) {
 	for _, row := range rows {
-		if !slices.ContainsFunc(v.Rows, func(known transactionRow) bool { return known.ID == row.ID }) {
+		if !slices.ContainsFunc(v.Rows, func(shown transactionRow) bool { return shown.ID == row.ID }) {
 			row.Kind = kind.singular()
 			v.Rows = append(v.Rows, row)
 		}

@@ -59,7 +59,7 @@ type timelineStep struct {
 	Facts       []ui.Fact
 	Gates       []gateRow
 	Moment      ui.Moment
-	at          time.Time
+	happenedAt  time.Time
 }
 
 // entryRow is a movement of the ledger.
@@ -110,7 +110,9 @@ var causesOf = map[transactionKind][]ledger.CauseKind{
 }
 
 // loadRecords reads what other features know about a transaction of the organization.
-func (d *dashboard) loadRecords(r *pages.Request, kind transactionKind, id string) (records transactionRecords, err error) {
+func (d *dashboard) loadRecords(
+	r *pages.Request, kind transactionKind, id string,
+) (records transactionRecords, err error) {
 	org := r.Session.OrgID
 	err = d.conf.DB.ReadOrg(r.Context(), org, func(ctx context.Context, tx pg.Tx) (err error) {
 		records.entries, err = ledger.ListEntriesOf(ctx, tx, org, id, causesOf[kind], visibleKinds)
@@ -147,7 +149,7 @@ func (v *timelineView) finish(r *pages.Request, records transactionRecords) {
 	for _, a := range records.deliveries {
 		v.Steps = append(v.Steps, deliveryStep(r, a))
 	}
-	slices.SortStableFunc(v.Steps, func(a, b timelineStep) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(v.Steps, func(a, b timelineStep) int { return a.happenedAt.Compare(b.happenedAt) })
 	for _, e := range records.entries {
 		row := entryRow{
 			Cause: causeText(e.Cause.Kind), Balance: balanceText(e.Account.Kind), Subject: e.Account.Subject,
@@ -164,11 +166,11 @@ func (v *timelineView) finish(r *pages.Request, records transactionRecords) {
 }
 
 // addStep adds something that happened at a time; without a time it did not happen.
-func (v *timelineView) addStep(r *pages.Request, at *time.Time, step timelineStep) {
-	if at == nil {
+func (v *timelineView) addStep(r *pages.Request, happenedAt *time.Time, step timelineStep) {
+	if happenedAt == nil {
 		return
 	}
-	step.Moment, step.at = r.Moment(*at), *at
+	step.Moment, step.happenedAt = r.Moment(*happenedAt), *happenedAt
 	v.Steps = append(v.Steps, step)
 }
 
@@ -177,7 +179,7 @@ func deliveryStep(r *pages.Request, a delivery.ResourceAttempt) timelineStep {
 	step := timelineStep{
 		Title: "Webhook taken by the receiver", Text: string(a.Type) + ", attempt " + strconv.Itoa(a.Number),
 		Note: a.Response, Facts: []ui.Fact{{Name: "Sent to", Value: ui.Foreign(a.URL)}},
-		Moment: r.Moment(a.SentAt), at: a.SentAt,
+		Moment: r.Moment(a.SentAt), happenedAt: a.SentAt,
 	}
 	if !a.IsDelivered() {
 		step.Title = "Webhook not taken by the receiver"

@@ -27,12 +27,16 @@ func (h *testEnv) attempt(who tenant, resourceID, answer string) {
 	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			WITH made AS (
-				INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at, attempt_after, ended_at)
+				INSERT INTO deliveries (
+					org_id, endpoint_id, event_id, resource_id, resource_seq, status, attempts, created_at,
+					attempt_after, ended_at)
 				SELECT org_id, 'we_' || org_id, event_id, resource_id, resource_seq, 'DELIVERED', 2, $2, $2, $2
 				FROM events WHERE org_id = $1 AND resource_id = $3 ORDER BY resource_seq LIMIT 1
 				RETURNING delivery_id, endpoint_id)
-			INSERT INTO delivery_attempts (delivery_id, attempt, org_id, at, status_code, response, duration_ms, endpoint_id, url)
-			SELECT delivery_id, n, $1, $2, CASE n WHEN 1 THEN 500 ELSE 204 END, CASE n WHEN 1 THEN $4 END, 5, endpoint_id, 'https://shop.example/hook'
+			INSERT INTO delivery_attempts (
+				delivery_id, attempt, org_id, at, status_code, response, duration_ms, endpoint_id, url)
+			SELECT delivery_id, n, $1, $2, CASE n WHEN 1 THEN 500 ELSE 204 END, CASE n WHEN 1 THEN $4 END, 5,
+				endpoint_id, 'https://shop.example/hook'
 			FROM made, generate_series(1, 2) n`, who.id, tx.Now, resourceID, answer)
 		return err
 	})
@@ -47,8 +51,11 @@ func (h *testEnv) sign(who tenant, withdrawalID string) {
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		for version, hash := range []string{firstHash, secondHash} {
 			_, err := tx.Exec(ctx, `
-				INSERT INTO dispatch_attempts (order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash, created_at, signed_at, sent_at, replace_reason)
-				VALUES ($1, $2, $3, 'PAY', 21000, 1, 1, '\x01', '\x02', $4, $5, $5, $5, CASE $2::int WHEN 2 THEN 'FEE' END)`,
+				INSERT INTO dispatch_attempts (
+					order_id, version, org_id, act, gas_limit, tip_cap, fee_cap, payload, raw, tx_hash,
+					created_at, signed_at, sent_at, replace_reason)
+				VALUES ($1, $2, $3, 'PAY', 21000, 1, 1, '\x01', '\x02', $4,
+					$5, $5, $5, CASE $2::int WHEN 2 THEN 'FEE' END)`,
 				withdrawalID, version+1, who.id, hash, tx.Now)
 			if err != nil {
 				return err

@@ -111,7 +111,8 @@ func (d *dashboard) transactionsPage() pages.Page {
 		Group: "", Icon: "history", Shortcut: "t",
 		Live: []string{"DEPOSIT", "WITHDRAWAL", "TRANSFER"},
 		Query: []kernel.Parameter{
-			pages.CursorParameter, kindParameter, statusParameter, resource.MintFilter, fromDayParameter, toDayParameter,
+			pages.CursorParameter, kindParameter, statusParameter, resource.MintFilter, fromDayParameter,
+			toDayParameter,
 			resource.CustomerFilter, resource.TxHashFilter, resource.AddressFilter, referenceParameter,
 		},
 		Load: d.loadTransactions, WriteCSV: d.writeTransactions, TableAction: identity.ExportRecords,

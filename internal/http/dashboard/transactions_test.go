@@ -38,10 +38,11 @@ func (h *testEnv) seeDeposits(who tenant, customerID string, mintID, n int, hash
 		for i := range n {
 			depositID = id.Derive("dep", who.id, hash, fmt.Sprint(i))
 			_, err := tx.Exec(ctx, `
-				INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
-					address, from_address, tx_hash, kind, position, log_index, height, block_hash, status, chain_status, created_at)
-				SELECT $1, w.org_id, w.wallet_id, w.purpose, w.subject, m.mint_id, m.chain, m.contract, 2500000, w.address, $5,
-					$6, 'TOKEN', $7::bigint::text, $7::bigint, 101, '0xe', 'CONFIRMING', 'INCLUDED', $8
+				INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract,
+					amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, status,
+					chain_status, created_at)
+				SELECT $1, w.org_id, w.wallet_id, w.purpose, w.subject, m.mint_id, m.chain, m.contract,
+					2500000, w.address, $5, $6, 'TOKEN', $7::bigint::text, $7::bigint, 101, '0xe', 'CONFIRMING', 'INCLUDED', $8
 				FROM wallets w, mints m WHERE w.org_id = $2 AND w.address = $3 AND m.mint_id = $4`,
 				depositID, who.id, issued.Address, mintID, recipient, hash, i, tx.Now)
 			if err != nil {

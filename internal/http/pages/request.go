@@ -152,9 +152,9 @@ func (r *Request) CSVPath() string {
 // PathWithout returns the path of the list without one of its filters, from its first page.
 func (r *Request) PathWithout(name string) string {
 	query := url.Values{}
-	for other, value := range r.Query {
-		if other != CursorParameter.Name && other != name {
-			query.Set(other, value)
+	for parameter, value := range r.Query {
+		if parameter != CursorParameter.Name && parameter != name {
+			query.Set(parameter, value)
 		}
 	}
 	return joinQuery(r.URL.EscapedPath(), query)
