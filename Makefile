@@ -81,7 +81,7 @@ generate: ## write generated files anew (the local chain's contracts, the pages,
 .PHONY: screens
 screens: setup-test ## write pictures of every page, in both themes, desktop and phone, into .coffer/screens
 	@mkdir -p .coffer/screens
-	@COFFER_SCREENS='$(CURDIR)/.coffer/screens' go test -count=1 -run '^TestPagesInABrowser' ./internal/http/dashboard
+	@COFFER_SCREENS='$(CURDIR)/.coffer/screens' go test -count=1 -run '^TestPagesInABrowser' ./internal/http/dashboard ./internal/http/signinpages
 	@echo '.coffer/screens'
 
 .PHONY: approve

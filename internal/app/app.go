@@ -23,8 +23,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/http/api"
+	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -232,6 +234,14 @@ func (c Config) serviceConfig() service.Config {
 	if c.Network == chain.Mainnet {
 		conf.Environment = webhook.Live
 	}
+	if c.Dashboard.Origin != "" {
+		conf.EndpointURL = c.Dashboard.Origin + dashboard.EndpointPath
+		conf.ChangeURL = c.Dashboard.Origin + dashboard.ChangePath
+	}
+	conf.QueuesMail, conf.ChangeDelay = c.Mail.IsEnabled(), memberchange.DelayDefault
+	if c.Network == chain.Local {
+		conf.ChangeDelay = 0 // tests and demonstrations cannot wait a day
+	}
 	for name, ch := range c.Chains {
 		conf.Chains[name] = c.chainConfig(ch)
 	}
@@ -404,7 +414,7 @@ func (a *App) wireAPI() error {
 		Endpoints: a.Endpoints,
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
 	})
-	if err := a.wireDashboard(cursor, trusted); err != nil {
+	if err := a.wireDashboard(cursor, trusted, keyRolled); err != nil {
 		return err
 	}
 	if a.conf.Operator.Listen != "" {

@@ -58,7 +58,9 @@ const (
 )
 
 // wireDashboard adds the pages to the organizations' listener.
-func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
+func (a *App) wireDashboard(
+	cursor []byte, trusted kernel.Proxies, keyRolled func(ctx context.Context, org string, key seal.Secret),
+) error {
 	if a.conf.Dashboard.Origin == "" {
 		return nil
 	}
@@ -85,7 +87,8 @@ func (a *App) wireDashboard(cursor []byte, trusted kernel.Proxies) error {
 			return network.ExplorerURL(tx)
 		},
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
-		Transfers: a.Transfers, Chains: a.Chains, APIURL: a.conf.API.URL + "/v1", Prices: a.parts.Prices,
+		Transfers: a.Transfers, Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
+		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.changes,
 		Observe: a.metrics.ObserveRequest, Log: a.log,

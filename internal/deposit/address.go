@@ -150,3 +150,61 @@ func (c *AddressService) issueAddress(
 	issued.PaymentURI = c.Chains[m.Chain].AddressCodec.PaymentURI(w.Address, m.Contract)
 	return issued, nil
 }
+
+// WalletLister lists wallets that were issued already, with verified attestations. wallet.Service
+// implements it.
+type WalletLister interface {
+	ListBySubjects(
+		ctx context.Context, tx pg.Tx, org, purpose string, families []chain.Family, subjects []string,
+	) ([]wallet.Wallet, error)
+}
+
+// ProductAddress is an address at which a product of an organization receives a mint.
+type ProductAddress struct {
+	Product    string
+	Mint       mint.Mint
+	Address    chain.Address
+	PaymentURI string
+	// IsOpen reports whether IssueForProduct gives the address out now. What arrives counts in any case.
+	IsOpen bool
+}
+
+// ListProductAddresses returns the addresses that IssueForProduct gave out, by product and mint. An
+// address receives every mint on the chains of its family that run here. The function issues no address.
+// Rules DEP-24 and PAGE-18.
+func ListProductAddresses(
+	ctx context.Context, tx pg.Tx, wallets WalletLister, chains chain.Chains, org string,
+) ([]ProductAddress, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	var families []chain.Family
+	for name := range chains {
+		if !slices.Contains(families, name.Family()) {
+			families = append(families, name.Family())
+		}
+	}
+	issued, err := wallets.ListBySubjects(ctx, tx, org, wallet.OrganizationDeposit, families, ledger.Products)
+	if err != nil {
+		return nil, err
+	}
+	var found []ProductAddress
+	for _, w := range issued {
+		for _, m := range mints.List(mint.Filter{}) {
+			ch, isRunning := chains[m.Chain]
+			if !isRunning || m.Chain.Family() != w.Family {
+				continue
+			}
+			found = append(found, ProductAddress{
+				Product: w.Subject, Mint: m, Address: w.Address,
+				PaymentURI: ch.AddressCodec.PaymentURI(w.Address, m.Contract),
+				IsOpen:     m.DepositEnabled && !m.Quarantined,
+			})
+		}
+	}
+	slices.SortFunc(found, func(a, b ProductAddress) int {
+		return cmp.Or(cmp.Compare(a.Mint.ID, b.Mint.ID), cmp.Compare(a.Product, b.Product))
+	})
+	return found, nil
+}

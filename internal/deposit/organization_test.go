@@ -3,6 +3,7 @@ package deposit_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 
@@ -24,6 +25,97 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/webhook"
 )
+
+// The addresses that were issued are listed with every mint that arrives at them, and only if the proof
+// holds. Nothing is issued. Rules DEP-24 and PAGE-18.
+func TestIssuedAddressesOfProductsAreListedAndNoneIsIssued(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	newMint := func(id int, name chain.Name, contract chain.Address, isOpen bool) mint.Mint {
+		m := mint.Mint{
+			ID: id, Chain: name, Network: chain.Local, Kind: mint.Token, Contract: contract, Symbol: "T", Name: "Token",
+			Decimals: 6, DepositEnabled: isOpen, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+			Finality: "FINALIZED",
+		}
+		if contract == "" {
+			m.Kind = mint.Native
+		}
+		return m
+	}
+	const base, closed, elsewhere = 11, 12, 13
+	err := mint.Sync(t.Context(), db, []mint.Mint{
+		newMint(eth, chain.Ethereum, "", true), newMint(base, chain.Base, "", true),
+		newMint(closed, chain.Ethereum, usdcAt, false), newMint(elsewhere, chain.Polygon, "", true),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, attest := signertest.New(t)
+	book := wallet.New(db, s, attest)
+	if err := journal.Import(t.Context(), db, s, book); err != nil {
+		t.Fatal(err)
+	}
+	chains := chain.Chains{}
+	for _, name := range []chain.Name{chain.Ethereum, chain.Base} { // Polygon does not run here
+		chains[name] = chain.Chain{
+			Name: name, Network: chain.Local, AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID},
+		}
+	}
+	one, _, err := org.Create(t.Context(), db, "Acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, _, err := org.Create(t.Context(), db, "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(who string) (found []deposit.ProductAddress, err error) {
+		err = db.ReadOrg(t.Context(), who, func(ctx context.Context, tx pg.Tx) (err error) {
+			found, err = deposit.ListProductAddresses(ctx, tx, book, chains, who)
+			return err
+		})
+		return found, err
+	}
+	if found, err := list(one.ID); err != nil || len(found) != 0 {
+		t.Errorf("got %v %v before one was issued, want none", found, err)
+	}
+	counter := &deposit.AddressService{DB: db, Wallets: book, Chains: chains}
+	issued, err := counter.IssueForProduct(t.Context(), one.ID, eth, "CHECKOUT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := counter.IssueForCustomer(t.Context(), one.ID, eth, "CUSTODIAL", ""); err != nil {
+		t.Fatal(err)
+	}
+	found, err := list(one.ID)
+	if err != nil || len(found) != 3 {
+		t.Fatalf("got %+v %v, want the address for three mints", found, err)
+	}
+	for i, want := range []struct {
+		mintID int
+		isOpen bool
+	}{{eth, true}, {base, true}, {closed, false}} {
+		if a := found[i]; a.Mint.ID != want.mintID || a.IsOpen != want.isOpen || a.Product != "CHECKOUT" ||
+			a.Address != issued.Address {
+			t.Errorf("got %+v, want %s for mint %d, open: %v", a, issued.Address, want.mintID, want.isOpen)
+		}
+	}
+	if found[0].PaymentURI != issued.PaymentURI {
+		t.Errorf("got %q, want %q", found[0].PaymentURI, issued.PaymentURI)
+	}
+	if found, err := list(two.ID); err != nil || len(found) != 0 {
+		t.Errorf("got %v %v, want none of another organization", found, err)
+	}
+	// An address that the signer did not attest is not shown.
+	_, err = pgtest.OwnerPool(t, db).Exec(t.Context(), `
+		UPDATE wallets SET proof = decode(repeat('00', 64), 'hex') WHERE purpose = 'ORGANIZATION_DEPOSIT'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := list(one.ID); !errors.Is(err, wallet.ErrProof) {
+		t.Errorf("got %v %v, want the proof that does not hold", found, err)
+	}
+}
 
 // Rule DEP-24.
 func TestAProductHasOneProvenAddressOnAChain(t *testing.T) {

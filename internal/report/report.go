@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -178,6 +179,30 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 		return cmp.Or(cmp.Compare(a.Mint.ID, b.Mint.ID), cmp.Compare(a.Product, b.Product))
 	})
 	return balances, nil
+}
+
+// LoadProductBalance returns an organization's own balance of one mint in one product. A pair that was
+// never used has a balance of zero. Error: fault NOT_FOUND for an unknown product or mint.
+func LoadProductBalance(ctx context.Context, tx pg.Tx, org, product string, mintID int) (ProductBalance, error) {
+	mints, err := mint.LoadCatalogue(ctx, tx)
+	if err != nil {
+		return ProductBalance{}, err
+	}
+	m, isKnown := mints.ByID(mintID)
+	if !isKnown || !slices.Contains(ledger.Products, product) {
+		return ProductBalance{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,
+			"There is no such balance.").WithStep(fault.LookAtBalances)
+	}
+	balances, err := LoadProductBalances(ctx, tx, org)
+	if err != nil {
+		return ProductBalance{}, err
+	}
+	for _, b := range balances {
+		if b.Product == product && b.Mint.ID == mintID {
+			return b, nil
+		}
+	}
+	return ProductBalance{Product: product, Mint: m}, nil
 }
 
 // USDValue returns the value of an amount for display, or nil if no source has a price.

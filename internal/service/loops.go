@@ -24,6 +24,8 @@ const (
 	verifyAddressesInterval = 24 * time.Hour
 	// How often old data is deleted from the feed and the log of webhooks.
 	pruneInterval = time.Hour
+	// How often changes of settings are looked for whose delay is over.
+	applyChangesInterval = time.Minute
 )
 
 // Loop is a part that works until its context ends.
@@ -115,6 +117,12 @@ type expireChangesJob struct{}
 // Kind returns the job's permanent name.
 func (expireChangesJob) Kind() string { return "end_change_requests" }
 
+// applyMemberChangesJob lets changes of settings take effect whose delay is over.
+type applyMemberChangesJob struct{}
+
+// Kind returns the job's permanent name.
+func (applyMemberChangesJob) Kind() string { return "apply_member_changes" }
+
 // pruneAnswersJob deletes answers of risk providers to which nothing refers.
 type pruneAnswersJob struct{}
 
@@ -148,6 +156,7 @@ func (s *Service) newJobs() *jobs.Runner {
 	jobs.HandlePeriodic(runner, pruneInterval, expireChangesJob{}, func(ctx context.Context) error {
 		return changerequest.Expire(ctx, parts.DB)
 	})
+	jobs.HandlePeriodic(runner, applyChangesInterval, applyMemberChangesJob{}, s.Changes.ApplyDue)
 	jobs.HandlePeriodic(runner, pruneInterval, pruneAnswersJob{}, func(ctx context.Context) error {
 		return risk.PruneAnswers(ctx, parts.DB, cmp.Or(s.conf.RiskAnswersKept, risk.RetentionDefault))
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -50,6 +51,10 @@ type Config struct {
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
+	QueuesMail          bool          // some process of the installation sends mails
+	EndpointURL         string        // begins the link to the page of an endpoint; "" without pages
+	ChangeURL           string        // begins the link to the page of a change of settings; "" without pages
+	ChangeDelay         time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval      time.Duration // between two runs of the verifier
 	AnchorInterval      time.Duration // between two anchors of the audit log
 	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
@@ -102,8 +107,9 @@ type Service struct {
 	Sequencer   *event.Sequencer
 	Endpoints   *delivery.Endpoints
 	Dispatcher  *delivery.Dispatcher // nil without WebhookKeys
-	Outbox      *mail.Outbox         // nil without Seal
-	MailSender  *mail.Sender         // nil without Mail
+	Changes     *memberchange.Service
+	Outbox      *mail.Outbox // nil without Seal
+	MailSender  *mail.Sender // nil without Mail
 
 	conf            Config
 	parts           Parts
@@ -141,6 +147,7 @@ func New(conf Config, parts Parts) *Service {
 		Risk: parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
 	}
 	s.Voider.Listeners = s.voidListeners()
+	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.buildEvents()
 	s.buildMail()
 	for name, ch := range s.Chains {
@@ -172,6 +179,12 @@ func (s *Service) buildMail() {
 		return
 	}
 	s.Outbox = &mail.Outbox{Seal: s.parts.Seal}
+	if s.conf.QueuesMail {
+		s.Changes.Mails = s.Outbox
+		if s.Dispatcher != nil {
+			s.Dispatcher.Mails, s.Dispatcher.EndpointURL = s.Outbox, s.conf.EndpointURL
+		}
+	}
 	if s.parts.Mail != nil {
 		s.MailSender = &mail.Sender{
 			DB: s.parts.DB, Seal: s.parts.Seal, Transport: s.parts.Mail, Address: s.parts.MailAddress,

@@ -20,14 +20,18 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/groupcommit"
+	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
@@ -129,4 +133,29 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, 
 			WithStep(fault.RepeatWithSameKey)
 	}
 	return outcome, err
+}
+
+// Preview decides about a request as Request would now, by the same checks on the same facts, and writes
+// nothing. It returns the refusal of Request, or nil for a transfer that would be made or that the key
+// has made. A request without a key is previewed as one with a new key. Rule TR-11.
+func (s *Service) Preview(ctx context.Context, org string, r Request) error {
+	if r.IdempotencyKey == "" {
+		r.IdempotencyKey = id.New("key", s.db.Clock()())
+	}
+	a, err := parseRequest(org, r)
+	if err != nil {
+		return err
+	}
+	group := []*pendingRequest{a}
+	var f groupFacts
+	err = s.db.InOrgPipelined(ctx, org,
+		func(b *pgx.Batch) { f = queueLookups(b, org, group) },
+		func(_ context.Context, tx pg.Tx, _ *pgx.Batch) error {
+			decideGroup(f, group, tx.Now)
+			return nil
+		})
+	if err != nil {
+		return fmt.Errorf("preview a transfer of %s: %w", org, err)
+	}
+	return a.err
 }

@@ -111,6 +111,13 @@ func TestARefusedTransferWritesNothing(t *testing.T) {
 	} {
 		t.Log(name)
 		h.wantFault(c.r, c.code, c.param)
+		if c.r.IdempotencyKey == "" { // A preview without a key is one of a new key.
+			continue
+		}
+		if f := fault.Find(h.service.Preview(t.Context(), h.one, c.r)); f == nil || f.Code != c.code ||
+			f.Param != c.param {
+			t.Errorf("%s, previewed: got %v, want %v on %q", name, f, c.code, c.param)
+		}
 	}
 	h.wantTransfers(0)
 	var accounts, customers int
@@ -124,6 +131,39 @@ func TestARefusedTransferWritesNothing(t *testing.T) {
 	}
 	// No refused request has used up its key.
 	h.mustTransfer(newRequest("k", ann, bob, "10"))
+}
+
+// Rule TR-11.
+func TestAPreviewOfATransferDecidesAsTheRequestAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fundParty(h.one, custody, 1000)
+	preview := func(r transfer.Request) error { return h.service.Preview(t.Context(), h.one, r) }
+	for _, key := range []string{"", "k"} {
+		if err := preview(newRequest(key, custody, ann, "1000")); err != nil {
+			t.Errorf("key %q: got %v, want a transfer that would be made", key, err)
+		}
+	}
+	h.wantTransfers(0)
+	h.wantBalance(h.one, custody, 1000)
+	h.mustTransfer(newRequest("k", custody, ann, "1000"))
+	// The known key is answered before the balance, which is empty now.
+	if err := preview(newRequest("k", custody, ann, "1000")); err != nil {
+		t.Errorf("got %v, want the transfer of the key", err)
+	}
+	if err := preview(newRequest("k", custody, ann, "1")); !fault.HasCode(err, fault.IdempotencyConflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if err := preview(newRequest("", custody, ann, "1")); !fault.HasCode(err, fault.InsufficientBalance) {
+		t.Errorf("got %v, want an empty balance", err)
+	}
+	h.wantTransfers(1)
+	h.createFreeze(freeze.Freeze{
+		Scope: freeze.ScopeOrganization, OrgID: h.one, Source: freeze.SourceOperator,
+	})
+	if err := preview(newRequest("", custody, ann, "1")); !fault.HasCode(err, fault.OrganizationFrozen) {
+		t.Errorf("got %v, want the freeze", err)
+	}
 }
 
 // Rules TR-6, TR-7.

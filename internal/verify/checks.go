@@ -854,7 +854,10 @@ var checks = []Check{
 			UNION ALL SELECT org_id, endpoint_id, 'webhook_endpoint.deleted' FROM webhook_endpoints WHERE deleted_at IS NOT NULL
 			UNION ALL SELECT org_id, user_id, 'person.added' FROM people
 			UNION ALL SELECT org_id, change_id, 'change.requested' FROM change_requests
-			UNION ALL SELECT org_id, change_id, 'change.' || lower(status) FROM change_requests WHERE status <> 'PENDING')
+			UNION ALL SELECT org_id, change_id, 'change.' || lower(status) FROM change_requests WHERE status <> 'PENDING'
+			UNION ALL SELECT org_id, change_id, 'member_change.requested' FROM member_changes
+			UNION ALL SELECT org_id, change_id, 'member_change.' || lower(status) FROM member_changes
+			WHERE status <> 'PENDING')
 		SELECT d.org_id, d.resource_id, 'has no row ' || d.action
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},

@@ -575,6 +575,18 @@ func (h *testEnv) addDecisions() {
 		h.org)
 	h.recordAudit("change.requested", "chg_1")
 	h.recordAudit("change.withdrawn", "chg_1")
+	h.exec(`INSERT INTO people (user_id, org_id, email, name, roles, created_at) VALUES
+		('usr_asks', $1, 'asks@example.com', 'Ann', '{OWNER}', now()),
+		('usr_decides', $1, 'decides@example.com', 'Ben', '{ADMIN}', now())`, h.org)
+	h.recordAudit("person.added", "usr_asks")
+	h.recordAudit("person.added", "usr_decides")
+	h.exec(`
+		INSERT INTO member_changes (change_id, org_id, before, wanted, requested_by, created_at, expires_at, status,
+			decided_by, decided_at)
+		VALUES ('mch_1', $1, '{"approvalQuorum": 3}', '{"approvalQuorum": 2}', 'usr_asks', now(),
+			now() + interval '7 days', 'APPROVED', 'usr_decides', now())`, h.org)
+	h.recordAudit("member_change.requested", "mch_1")
+	h.recordAudit("member_change.approved", "mch_1")
 }
 
 // sealAudit gives every row of the audit log its place in the chain, and anchors the end of the

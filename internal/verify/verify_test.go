@@ -886,6 +886,16 @@ var tamperings = []struct {
 		[]string{`UPDATE change_requests SET status = 'APPROVED', decided_by = 'bob', decided_key = 'opk_2'`},
 	},
 	{
+		"I-40",
+		"a change of settings that no person asked for",
+		[]string{`DELETE FROM audit_log WHERE action = 'member_change.requested'`},
+	},
+	{
+		"I-40",
+		"a change of settings approved without a trace",
+		[]string{`DELETE FROM audit_log WHERE action = 'member_change.approved'`},
+	},
+	{
 		"I-40-keys",
 		"an operator's key that nobody made",
 		[]string{`INSERT INTO operator_keys VALUES ('opk_x', 'mallory', sha256('x'), now())`},

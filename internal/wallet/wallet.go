@@ -336,6 +336,40 @@ func ByAddresses(
 	return byAddress, nil
 }
 
+// ListBySubjects returns those wallets of a purpose that an organization has already for some families
+// and subjects, oldest first, after a check of their proofs. It issues none. Error: ErrProof if the
+// proof of one of them does not hold.
+func (b *Service) ListBySubjects(
+	ctx context.Context, tx pg.Tx, org, purpose string, families []chain.Family, subjects []string,
+) ([]Wallet, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM wallets
+		WHERE org_id = $1 AND family = ANY ($2) AND purpose = $3 AND subject = ANY ($4)
+		ORDER BY created_at, wallet_id`,
+		org, familyNames(families), purpose, subjects)
+	if err != nil {
+		return nil, fmt.Errorf("list the wallets of %s: %w", org, err)
+	}
+	found, err := pgx.CollectRows(rows, scanWallet)
+	if err != nil {
+		return nil, fmt.Errorf("list the wallets of %s: %w", org, err)
+	}
+	for _, w := range found {
+		if err := b.VerifyAttestation(w); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func familyNames(families []chain.Family) []string {
+	names := make([]string, len(families))
+	for i, f := range families {
+		names[i] = string(f)
+	}
+	return names
+}
+
 // List returns an organization's wallets for reports, one page in the order of (created_at, id), as
 // their rows say.
 func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (pagination.Result[Wallet], error) {

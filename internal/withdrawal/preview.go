@@ -50,7 +50,7 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		return empty, err
 	}
 	if rejection != nil {
-		return empty, fault.Find(rejection.Err).WithDetail("gates", FlattenSteps(rejection.Gates))
+		return empty, fault.Find(rejection.Err).WithDetail(gatesDetail, FlattenSteps(rejection.Gates))
 	}
 	p := Preview{
 		WouldBe: plan.Status, Reasons: plan.Reasons, Gates: plan.Gates, NetworkFee: evaluated.fee,
@@ -60,6 +60,29 @@ func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, 
 		p.NetworkFeeMintID = &evaluated.native.ID
 	}
 	return p, nil
+}
+
+// gatesDetail names the gates in the details of a refusal of Preview.
+const gatesDetail = "gates"
+
+// RefusedSteps returns the gates that ran before Preview refused a request, the last one being the gate
+// that refused. It returns nil for a refusal before the gates.
+func RefusedSteps(refusal *fault.Fault) (steps []Step) {
+	flat, _ := refusal.Details[gatesDetail].([]map[string]string)
+	for _, m := range flat {
+		s := Step{Gate: Gate(m["gate"]), Result: Result(m["result"]), Reason: Reason(m["reason"])}
+		for name, input := range m {
+			if name == "gate" || name == "result" || name == "reason" {
+				continue
+			}
+			if s.Inputs == nil {
+				s.Inputs = map[string]string{}
+			}
+			s.Inputs[name] = input
+		}
+		steps = append(steps, s)
+	}
+	return steps
 }
 
 // FlattenSteps returns steps as the API shows them: the inputs of a gate next to its result.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -382,5 +383,35 @@ func TestAKeyFindsAPaymentOfWhichOnlyItsHashIsLeft(t *testing.T) {
 	found, err = h.List(t.Context(), h.org, Filter{IdempotencyKey: "payout"}, pagination.Page{})
 	if err != nil || len(found.Items) != 0 {
 		t.Errorf("another key: got %+v %v, want nothing", found.Items, err)
+	}
+}
+
+// The gates of a refused preview are those of the refusal, the last one being the one that refused.
+func TestTheGatesOfARefusedPreviewAreRead(t *testing.T) {
+	t.Parallel()
+	o := newOrgEnv(t)
+	o.fundProduct("CHECKOUT", usdc, 999)
+	_, err := o.PreviewOrganization(t.Context(), o.ann, newOrgRequest())
+	refusal := fault.Find(err)
+	if refusal == nil || refusal.Code != fault.InsufficientBalance {
+		t.Fatalf("got %v, want too small a balance", err)
+	}
+	steps := RefusedSteps(refusal)
+	if len(steps) < 2 {
+		t.Fatalf("got %v, want every gate that ran", steps)
+	}
+	last := steps[len(steps)-1]
+	if last.Gate != GateBalance || last.Result != ResultRefuse || last.Inputs["available"] != "999" {
+		t.Errorf("got %+v, want the balance", last)
+	}
+	if got, want := FlattenSteps(steps), refusal.Details["gates"].([]map[string]string); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	// A refusal before the gates has none.
+	missing := newOrgRequest()
+	missing.Amount = "x"
+	_, err = o.PreviewOrganization(t.Context(), o.ann, missing)
+	if steps := RefusedSteps(fault.Find(err)); steps != nil {
+		t.Errorf("got %v, want no gates", steps)
 	}
 }

@@ -15,20 +15,32 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 // Prefix begins the path of every page.
 const Prefix = "/dashboard"
+
+// The pages of mailed links. The token is appended.
+const (
+	InvitationPath = Prefix + signinpages.InvitationLink
+	DevicePath     = Prefix + signinpages.DeviceLink
+)
 
 // Config holds what the pages depend on. Every field is required unless its comment says otherwise.
 type Config struct {
@@ -37,10 +49,17 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
 	Transfers   *transfer.Service
+	Whitelist   *whitelist.Service
+	Wallets     *wallet.Service
 	Chains      chain.Chains
 	Prices      price.Source // may be nil: then no balance has a value
+	Endpoints   *delivery.Endpoints
+	// SettingChanges makes the changes of settings that people of the organization may make.
+	SettingChanges *memberchange.Service
 	// APIURL begins the address of each call of the interface.
 	APIURL string
+	// KeyRolled receives each new value of a main key; it may be nil.
+	KeyRolled func(ctx context.Context, org string, key seal.Secret)
 	// ExplorerURL returns the address of a transaction's page at an explorer, and "" if none is known; it may
 	// be nil.
 	ExplorerURL func(name chain.Name, tx chain.TxHash) string
@@ -73,21 +92,20 @@ func (c Config) kitConfig() pages.Config {
 
 // surface is the table of the pages.
 func (d *dashboard) surface() pages.Surface {
-	return pages.Surface{
-		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Account"},
-		SignInPath: Prefix + "/sign-in", SecurityPath: Prefix + "/security", SignOutPath: Prefix + "/security/sign-out",
-		ContinuePath: continuePath, FindSession: d.conf.SignIn.Authenticate, LookAtSession: d.conf.SignIn.LookAt,
-		ConfirmAct: d.confirmAct,
+	return signinpages.Mount(pages.Surface{
+		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"},
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
-			d.securityPage(), d.recoveryCodesPage(),
-			d.signInPage(), d.factorPage(), d.devicePage(), d.authenticatorPage(), d.organizationPage(),
-			d.invitationPage(),
+			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
+			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(), d.transferPage(),
+			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
+			d.developersPage(), d.keyPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(), d.deliveryPage(),
+			d.jobPage(), d.eventsPage(), d.eventPage(),
 		},
-	}
+	}, d.conf.SignIn)
 }
 
 // actor returns the person of a request as an actor of the audit log.

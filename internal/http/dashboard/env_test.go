@@ -19,13 +19,17 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/account"
+	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/identity/password"
 	"github.com/cofferpay/coffer/internal/identity/session"
@@ -43,6 +47,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -50,6 +55,7 @@ import (
 const (
 	usdc      = 1
 	evil      = 2
+	eth       = 3
 	contract  = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D")
 	recipient = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 	rightCode = "123456"
@@ -65,16 +71,26 @@ type testEnv struct {
 	db          *pg.DB
 	book        *wallet.Service
 	withdrawals *withdrawal.Service
+	transfers   *transfer.Service
+	deposits    *deposit.Service
+	whitelist   *whitelist.Service
+	surface     pages.Surface // of the server; another server has it, too
+	kit         pages.Config
 	server      *httptest.Server
 	changes     *audit.Follower
 	one, two    tenant
 	logs        *logs
 	reports     atomic.Int64
 
-	people *signin.Service
-	mails  *mails
+	people         *signin.Service
+	mails          *mails
+	endpoints      *delivery.Endpoints
+	settingChanges *memberchange.Service
+	rolled         map[string]string // the new values of main keys by organization
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
+	useFactor   func(*pages.Request, pages.Act, signin.Proof) error
+	useStepUp   func(*pages.Request, signin.Proof) (session.Session, error)
 
 	mu       sync.Mutex
 	ahead    time.Duration // of the real time: codes of an authenticator app count once
@@ -113,6 +129,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	h := &testEnv{
 		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
+		rolled: map[string]string{},
 	}
 	h.db = pgtest.NewWithClock(t, h.now)
 	token := mint.Mint{
@@ -122,7 +139,9 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	strange := token
 	strange.ID, strange.Contract, strange.Symbol = evil, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "<b>U</b>"
-	if err := mint.Sync(t.Context(), h.db, []mint.Mint{token, strange}); err != nil {
+	coin := token
+	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
+	if err := mint.Sync(t.Context(), h.db, []mint.Mint{token, strange, coin}); err != nil {
 		t.Fatal(err)
 	}
 	h.one, h.two = h.newTenant("Example Marketplace"), h.newTenant("Another Company")
@@ -135,32 +154,88 @@ func newTestEnv(t testing.TB) *testEnv {
 		Name: chain.Ethereum, Network: chain.Local, CAIP2: "eip155:31337",
 		AddressCodec: evmtx.AddressCodec{ChainID: signertest.ChainID}, Sender: sim.New(sim.Config{}),
 	}}
-	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("0.9998")}}
+	prices := price.Fixed{Prices: map[int]money.USD{
+		usdc: money.MustParseUSD("0.9998"), eth: money.MustParseUSD("3000"),
+	}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
+	h.whitelist = whitelist.New(h.db, s, whitelist.Config{AttestKey: attest, Chains: chains}, log)
 	h.withdrawals = &withdrawal.Service{
 		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
+		Whitelist: usableEntries{h.whitelist},
+	}
+	h.transfers = transfer.New(h.db, wire.NewRecorder())
+	h.deposits = &deposit.Service{
+		Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
+		Owners: deposit.NewOwners(map[string]deposit.Owner{
+			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
+			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.people = h.newSignIn(origin.String())
 	h.changes = audit.NewFollower(h.db, log)
+	h.endpoints = h.newEndpoints(log)
+	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
-		Deposits: &deposit.Service{
-			Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
-		},
-		Transfers: transfer.New(h.db, wire.NewRecorder()), Chains: chains, APIURL: origin.String() + "/v1",
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
-		CursorKey:   []byte("the key of the cursors of this test"), Log: log,
+		Deposits:    h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
+		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
+		KeyRolled: h.keepRolled,
+		CursorKey: []byte("the key of the cursors of this test"), Log: log,
 		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
 	}
 	surface := (&dashboard{conf}).surface()
-	surface.FindSession, surface.LookAtSession, surface.ConfirmAct = h.findSession, h.lookAtSession, h.confirmAct
-	h.server.Config.Handler = pages.New(surface, conf.kitConfig())
+	h.useFactor, h.useStepUp = surface.ConfirmAct, surface.StepUp
+	surface.FindSession, surface.LookAtSession = h.findSession, h.lookAtSession
+	surface.ConfirmAct, surface.StepUp = h.confirmAct, h.stepUp
+	h.surface, h.kit = surface, conf.kitConfig()
+	h.server.Config.Handler = pages.New(h.surface, h.kit)
 	h.server.Start()
 	t.Cleanup(h.server.Close)
 	t.Cleanup(h.changes.End)
 	return h
+}
+
+// usableEntries is the whitelist as withdrawals see it.
+type usableEntries struct{ entries *whitelist.Service }
+
+func (u usableEntries) Usable(
+	ctx context.Context, tx pg.Tx, orgID, listedID string,
+) (withdrawal.WhitelistEntry, error) {
+	e, err := u.entries.Usable(ctx, tx, orgID, listedID)
+	return withdrawal.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
+}
+
+// sudoLasts is how long a second factor counts for keys, secrets, team and settings.
+const sudoLasts = 10 * time.Minute
+
+func (h *testEnv) keepRolled(_ context.Context, orgID string, key seal.Secret) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rolled[orgID] = key.Reveal()
+}
+
+// newEndpoints makes the webhooks, whose receivers are on this machine.
+func (h *testEnv) newEndpoints(log *slog.Logger) *delivery.Endpoints {
+	h.t.Helper()
+	folder := h.t.TempDir()
+	if err := seal.CreateKeyset(filepath.Join(folder, "seal")); err != nil {
+		h.t.Fatal(err)
+	}
+	keys, err := seal.OpenKeyset(filepath.Join(folder, "seal"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	key, err := delivery.OpenOrCreateKey(filepath.Join(folder, "webhook"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return &delivery.Endpoints{
+		Seal: keys, Development: true,
+		Posts: &delivery.Dispatcher{DB: h.db, Seal: keys, Key: key, Development: true, Log: log},
+	}
 }
 
 // now is the clock of the database and of sign-in.
@@ -188,6 +263,18 @@ func (m *mails) Queue(_ context.Context, _ pg.Tx, message mail.Message) error {
 	defer m.mu.Unlock()
 	m.sent = append(m.sent, message)
 	return nil
+}
+
+// mailsTo counts the mails to an address.
+func (h *testEnv) mailsTo(address string) (n int) {
+	h.mails.mu.Lock()
+	defer h.mails.mu.Unlock()
+	for _, m := range h.mails.sent {
+		if m.To == address {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *testEnv) newSignIn(origin string) *signin.Service {
@@ -242,7 +329,7 @@ func (h *testEnv) signIn(who tenant, role identity.Role) string {
 	token := fmt.Sprintf("token-%d", len(h.sessions))
 	h.sessions[token] = session.Session{
 		ID: "ses_" + token, State: session.Open, OrgID: who.id, OrgName: "Example Marketplace",
-		Member: who.people[role],
+		Member: who.people[role], SudoUntil: time.Now().Add(h.ahead + sudoLasts),
 	}
 	return token
 }
@@ -269,18 +356,37 @@ func (h *testEnv) lookAtSession(ctx context.Context, token seal.Secret) (session
 }
 
 // confirmAct takes each code that begins with rightCode once.
-func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
+func (h *testEnv) confirmAct(r *pages.Request, act pages.Act, proof signin.Proof) error {
 	if h.realFactors {
-		return (&dashboard{Config{SignIn: h.people}}).confirmAct(r, act, code)
+		return h.useFactor(r, act, proof)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if text := code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
+	if text := proof.Code.Reveal(); strings.HasPrefix(text, rightCode) && !h.used[text] {
 		h.used[text] = true
 		return nil
 	}
 	return fault.New(fault.Unauthorized, fault.CodeUnauthorized, fault.NothingWritten,
 		"This code is wrong or was used.").WithParam(ui.CodeName)
+}
+
+// stepUp is confirmAct for what needs a factor of the last ten minutes.
+func (h *testEnv) stepUp(r *pages.Request, proof signin.Proof) (session.Session, error) {
+	token := r.ReadCookie(pages.SessionCookie)
+	h.mu.Lock()
+	found, isTest := h.sessions[token]
+	h.mu.Unlock()
+	if !isTest {
+		return h.useStepUp(r, proof)
+	}
+	if err := h.confirmAct(r, pages.Act{}, proof); err != nil {
+		return session.Session{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found.SudoUntil = time.Now().Add(h.ahead + 10*time.Minute)
+	h.sessions[token] = found
+	return found, nil
 }
 
 // fund gives a customer a balance.
@@ -316,6 +422,39 @@ func (h *testEnv) fund(who tenant, customerID string, mintID int, n uint64) {
 	}
 }
 
+// fundProduct gives a product of an organization a balance.
+func (h *testEnv) fundProduct(who tenant, product string, mintID int, n uint64) {
+	h.t.Helper()
+	payer := "payer of " + product
+	h.fund(who, payer, mintID, n)
+	_, err := h.transfers.Request(h.t.Context(), who.id, transfer.Request{
+		MintID: mintID, Amount: money.Units(n).String(), From: transfer.Party{CustomerID: &payer},
+		To: transfer.Party{Product: &product}, IdempotencyKey: fmt.Sprint("fund-", product, mintID),
+		Actor: audit.APIKey(who.id),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// allow puts an address on the whitelist of an organization and returns the id of the entry.
+func (h *testEnv) allow(who tenant, address, label string) string {
+	h.t.Helper()
+	var made whitelist.Outcome
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		made, err = h.whitelist.RequestEntry(ctx, tx, operator.Key{ID: "opk_test", Name: "Olga"},
+			changerequest.Rule{}, who.id, whitelist.EntryRequest{Chain: "ETHEREUM", Address: address, Label: label})
+		return err
+	})
+	if err == nil {
+		err = h.whitelist.FinishEntry(h.t.Context(), made.Entry.ID)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return made.Entry.ID
+}
+
 // request makes a withdrawal that waits for approval.
 func (h *testEnv) request(who tenant, customerID string, mintID int, amount string) withdrawal.Withdrawal {
 	h.t.Helper()
@@ -330,10 +469,13 @@ func (h *testEnv) request(who tenant, customerID string, mintID int, amount stri
 	return w
 }
 
-func (h *testEnv) setQuorum(who tenant, quorum string) {
+func (h *testEnv) setQuorum(who tenant, quorum string) { h.set(who, "approvalQuorum", quorum) }
+
+// set changes a setting of an organization.
+func (h *testEnv) set(who tenant, name, value string) {
 	h.t.Helper()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		changes := org.Changes{"approvalQuorum": []byte(quorum)}
+		changes := org.Changes{name: []byte(value)}
 		_, err := org.ChangeSettings(ctx, tx, audit.System("test"), who.id, changes)
 		return err
 	})

@@ -227,9 +227,9 @@ func (d *dashboard) flaggedReviewPage() pages.Page {
 			{
 				Name: rejectAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
 				Fields: []pages.Field{
-					note, {Name: "returnRisk", BytesMax: nameBytesMax, Optional: true, Checkbox: true},
+					note, {Name: "returnRisk", BytesMax: noteBytesMax, Optional: true, Checkbox: true},
 				},
-				FindDone: d.findResolution, Run: d.rejectDeposit,
+				FindDone: d.findResolutionOrRisk, Run: d.resolveDeposit((*deposit.Service).Reject),
 			},
 		},
 	}
@@ -266,18 +266,22 @@ func (d *dashboard) resolveDeposit(
 	}
 }
 
-// rejectDeposit returns a deposit to its sender. Where that is risky, the person has confirmed the risk
-// that the page showed.
-func (d *dashboard) rejectDeposit(r *pages.Request) (string, error) {
+// findResolutionOrRisk is findResolution for a rejection. Where the return is risky, the person has to
+// confirm the risk that the page showed. It is asked before the second factor, so a forgotten tick uses no
+// code up.
+func (d *dashboard) findResolutionOrRisk(r *pages.Request) (string, error) {
 	item, err := d.loadDeposit(r)
 	if err != nil {
 		return "", err
+	}
+	if item.Status != deposit.Flagged {
+		return r.Path("approvals", "deposits", item.ID), nil
 	}
 	if returnRiskText(item.ReturnAddressRisk) != "" && r.Values["returnRisk"] != item.ReturnAddressRisk {
 		return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
 			"Confirm that you have read why the return is risky.").WithParam("returnRisk")
 	}
-	return d.resolveDeposit((*deposit.Service).Reject)(r)
+	return "", nil
 }
 
 // returnRiskText says why it is risky to return a deposit, and "" if it is not.

@@ -28,6 +28,7 @@ type homeView struct {
 	ApprovalsPath, FlaggedPath string
 	Approvals, Flagged         string // how many wait; "" for none
 	Products                   []productCard
+	Disabled                   []disabledRow
 }
 
 // productCard is the balances of one product, or what belongs to customers.
@@ -71,6 +72,9 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	}
 	if len(flagged.Items) > 0 {
 		view.Flagged = countText(len(flagged.Items), flagged.NextCursor != nil)
+	}
+	if view.Disabled, err = d.findDisabled(r); err != nil {
+		return nil, err
 	}
 	view.Products = d.productCards(r.Context(), balances)
 	return homeOverview(view), nil

@@ -1,21 +1,17 @@
 package dashboard
 
 import (
-	"encoding/hex"
 	"slices"
 	"strconv"
 
 	"github.com/a-h/templ"
 
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
-	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -52,32 +48,6 @@ func (d *dashboard) reviewPage() pages.Page {
 			},
 		},
 	}
-}
-
-// confirmAct uses a second factor up for an act. The factor is bound to the act, to the thing in the path
-// and to the terms that were shown.
-func (d *dashboard) confirmAct(r *pages.Request, act pages.Act, code seal.Secret) error {
-	digest, err := hex.DecodeString(r.Values["digest"])
-	if err != nil {
-		digest = nil // The feature compares the text and refuses it.
-	}
-	_, err = d.conf.SignIn.ConfirmAct(r.Context(), client(r), *r.Session, signin.Act{
-		Action: string(act.Action) + "." + act.Name, Resource: resourceOf(r), Digest: digest,
-	}, signin.Proof{Code: code})
-	if f := fault.Find(err); f != nil && f.Code == fault.CodeUnauthorized {
-		return f.WithParam(ui.CodeName)
-	}
-	return err
-}
-
-// resourceOf returns the id of the thing that an act is about.
-func resourceOf(r *pages.Request) string {
-	for _, name := range []string{"withdrawalId", "depositId"} {
-		if id := r.PathParam(name); id != "" {
-			return id
-		}
-	}
-	return ""
 }
 
 // findEnd returns the page of a withdrawal that waits for no person any more. A person who approved it
@@ -388,11 +358,4 @@ func inputValue(m mint.Mint, name, text string) templ.Component {
 		}
 	}
 	return ui.Foreign(text)
-}
-
-// client describes the browser of a request.
-func client(r *pages.Request) signin.Client {
-	return signin.Client{
-		Addr: r.ClientAddr(), UserAgent: r.UserAgent(), Device: seal.NewSecret(r.ReadCookie(deviceCookie)),
-	}
 }

@@ -17,6 +17,14 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
+// The pages of package signinpages.
+const (
+	signInPath        = Prefix + "/sign-in"
+	factorPath        = signInPath + "/factor"
+	authenticatorPath = signInPath + "/authenticator"
+	codesPath         = Prefix + "/security/recovery-codes"
+)
+
 const goodPassword = "a long sentence that is hard to guess"
 
 // person is a browser with its cookies.

@@ -62,8 +62,8 @@ type timelineStep struct {
 	happenedAt  time.Time
 }
 
-// entryRow is a movement of the ledger.
-type entryRow struct {
+// ledgerRow is a movement of the ledger.
+type ledgerRow struct {
 	Cause, Balance, Subject string
 	IsCredit                bool
 	Figure, Symbol          string
@@ -82,7 +82,7 @@ type timelineView struct {
 	DecisionPath            string // of the page of its decision; "" for none
 	IsUndecided             bool
 	Steps                   []timelineStep
-	Entries                 []entryRow
+	Entries                 []ledgerRow
 	Calls                   []string
 }
 
@@ -151,7 +151,7 @@ func (v *timelineView) finish(r *pages.Request, records transactionRecords) {
 	}
 	slices.SortStableFunc(v.Steps, func(a, b timelineStep) int { return a.happenedAt.Compare(b.happenedAt) })
 	for _, e := range records.entries {
-		row := entryRow{
+		row := ledgerRow{
 			Cause: causeText(e.Cause.Kind), Balance: balanceText(e.Account.Kind), Subject: e.Account.Subject,
 			IsCredit: e.Credit, Figure: e.Amount.String(), Symbol: "units", Moment: r.Moment(e.PostedAt),
 		}

@@ -131,7 +131,7 @@ func TestTransactionsAreListedByTheirFilters(t *testing.T) {
 			}
 		}
 		for _, markup := range []string{"<script>alert", "\u202e", "<b>U</b>", ">Аlice", "script>Аlice"} {
-			if strings.Contains(hiddenInput.ReplaceAllString(body, ""), markup) {
+			if strings.Contains(keptFilter.ReplaceAllString(body, ""), markup) {
 				t.Errorf("%s: the page has %q as the stranger wrote it", query, markup)
 			}
 		}
@@ -152,8 +152,8 @@ func TestTransactionsAreListedByTheirFilters(t *testing.T) {
 	}
 }
 
-// hiddenInput is a filter that a form keeps and no person sees.
-var hiddenInput = regexp.MustCompile(`<input type="hidden"[^>]*>`)
+// keptFilter is a filter that a form keeps and no person sees.
+var keptFilter = regexp.MustCompile(`<input type="hidden"[^>]*>`)
 
 // templEscaped writes a text as it stands in a document.
 func templEscaped(text string) string {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -29,6 +30,23 @@ func withdrawalChip(status withdrawal.Status) ui.Chip {
 		return ui.Chip{Kind: ui.Quiet, Word: "Cancelled"}
 	case withdrawal.Blocked:
 		return ui.Chip{Kind: ui.Bad, Word: "Blocked"}
+	}
+	return ui.Chip{}
+}
+
+// entryChip writes the status of an entry of the whitelist for people.
+func entryChip(status whitelist.Status) ui.Chip {
+	switch status {
+	case whitelist.StatusWaiting:
+		return ui.Chip{Kind: ui.Wait, Word: "Waits for the signer"}
+	case whitelist.StatusCoolingOff:
+		return ui.Chip{Kind: ui.Wait, Word: "Not usable yet"}
+	case whitelist.StatusUsable:
+		return ui.Chip{Kind: ui.Good, Word: "Usable"}
+	case whitelist.StatusRefused:
+		return ui.Chip{Kind: ui.Bad, Word: "Refused"}
+	case whitelist.StatusRemoved:
+		return ui.Chip{Kind: ui.Quiet, Word: "Removed"}
 	}
 	return ui.Chip{}
 }

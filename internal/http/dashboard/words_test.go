@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity/apikey"
+	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -52,12 +56,15 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		word             func(string) string
 	}{
 		{"withdrawal", "Status", func(s string) string { return withdrawalChip(withdrawal.Status(s)).Word }},
+		{"control/whitelist", "Status", func(s string) string { return entryChip(whitelist.Status(s)).Word }},
 		{"deposit", "Status", func(s string) string { return depositChip(deposit.Status(s)).Word }},
 		{"withdrawal", "Reason", func(s string) string { return reasonText(withdrawal.Reason(s)) }},
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
+		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
+		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},
 	} {
 		known := map[string]string{}
 		for _, value := range declared(t, machine.folder, machine.typeName) {
@@ -69,6 +76,24 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 				t.Errorf("%s and %s have the same words %q", value, other, word)
 			}
 			known[word] = value
+		}
+	}
+}
+
+// Each setting has words, and no two have the same.
+func TestEverySettingHasWordsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{}
+	for _, name := range org.SettingNames() {
+		word := settingText(name)
+		if word == "" || known[word] != "" {
+			t.Errorf("%s has the words %q, as %q; want words of its own", name, word, known[word])
+		}
+		known[word] = name
+	}
+	for _, name := range memberchange.Controls {
+		if memberchange.Label(name) == "" {
+			t.Errorf("%s has no words for a mail", name)
 		}
 	}
 }

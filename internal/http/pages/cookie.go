@@ -11,6 +11,10 @@ import (
 // itself, over a secure connection, for every path: no neighbouring host can set it.
 const SessionCookie = "__Host-coffer_session"
 
+// OperatorSessionCookie is that of operators. Cookies do not tell ports apart, so with one name a person
+// who signs in on one side of a machine would lose the session of the other.
+const OperatorSessionCookie = "__Host-coffer_operator_session"
+
 // SetCookie stores a secret in the browser for a duration; zero means until the browser ends.
 func (r *Request) SetCookie(name string, value seal.Secret, lasts time.Duration) {
 	r.answer.Add("Set-Cookie", (&http.Cookie{

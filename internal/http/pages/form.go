@@ -13,22 +13,35 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // errFields says that a form has fields that are empty or too long; Form.Errors names them.
 var errFields = errors.New("fields of the form are wrong")
 
-// codeField is the field of a second factor. The kit reads it and never sends it back.
-var codeField = Field{
-	Name: ui.CodeName, BytesMax: 64, Secret: true, Missing: "Enter the code that your authenticator app shows now.",
-}
-
-// fieldsOf returns the fields of an act, with the second factor if it needs one.
-func fieldsOf(act Act) []Field {
-	if act.StepUp == ActStepUp {
-		return append(slices.Clone(act.Fields), codeField)
+// CodeField and PasskeyField are the fields of a second factor. The kit reads those of a step-up and never
+// sends them back. A passkey's answer takes the place of the code.
+var (
+	CodeField = Field{
+		Name: ui.CodeName, BytesMax: 64, Secret: true, Optional: true, Scripted: true,
+		Missing: "Enter the code that your authenticator app shows now.",
 	}
-	return act.Fields
+	PasskeyField = Field{Name: ui.PasskeyName, BytesMax: 16 << 10, Secret: true, Optional: true, Scripted: true}
+)
+
+// fieldsOf returns the fields of an act, with the key and those of the second factor if it needs them.
+func fieldsOf(act Act) []Field {
+	fields := slices.Clone(act.Fields)
+	if act.Keyed {
+		fields = append(fields, keyField)
+	}
+	if act.StepUp == NoStepUp {
+		return fields
+	}
+	code := CodeField
+	code.Scripted = act.StepUp != ActStepUp
+	return append(fields, code, PasskeyField)
 }
 
 func hasField(act Act, name string) bool {
@@ -38,30 +51,32 @@ func hasField(act Act, name string) bool {
 // readForm reads the form of an act: exactly its fields, each once. The error refuses a form that no
 // page of this version wrote. A field that is empty or too long is in r.Form.Errors. It returns the
 // second factor. Rule PAGE-2.
-func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code string, err error) {
+func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof signin.Proof, err error) {
 	values, err := parseForm(w, r.Request)
 	if err != nil {
-		return "", err
+		return signin.Proof{}, err
 	}
 	fields := fieldsOf(act)
 	for _, name := range kernel.SortedKeys(values) {
 		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-			return "", newStrangeForm("It has the field %q, which this form does not have.", kernel.ClipText(name))
+			return signin.Proof{}, newStrangeForm(
+				"It has the field %q, which this form does not have.", kernel.ClipText(name),
+			)
 		}
 	}
 	r.Values = map[string]string{}
-	r.Form = ui.Form{Typed: map[string]string{}, Errors: map[string]string{}}
+	r.Form.Typed, r.Form.Errors = map[string]string{}, map[string]string{}
 	for _, f := range fields {
 		entries := values[f.Name]
 		switch {
-		case len(entries) == 0 && f.Checkbox:
+		case len(entries) == 0 && (f.Checkbox || f.Scripted || f.Name == ui.CodeName && r.Form.IsCodeless):
 			entries = []string{""} // A browser sends a box only if it is ticked.
 		case len(entries) == 0:
-			return "", newStrangeForm("It lacks the field %q.", f.Name)
+			return signin.Proof{}, newStrangeForm("It lacks the field %q.", f.Name)
 		case len(entries) > 1:
-			return "", newStrangeForm("It has the field %q twice.", f.Name)
+			return signin.Proof{}, newStrangeForm("It has the field %q twice.", f.Name)
 		case !utf8.ValidString(entries[0]):
-			return "", newStrangeForm("The field %q is not text.", f.Name)
+			return signin.Proof{}, newStrangeForm("The field %q is not text.", f.Name)
 		}
 		value := entries[0]
 		if !f.Secret || f.Name == ui.CodeName {
@@ -75,13 +90,31 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (code stri
 		if !f.Secret {
 			r.Form.Typed[f.Name] = value
 		}
-		if f.Name == ui.CodeName && act.StepUp == ActStepUp {
-			code = value
-			continue
-		}
 		r.Values[f.Name] = value
 	}
-	return code, nil
+	if act.StepUp != NoStepUp {
+		proof = r.TakeProof()
+		if act.StepUp == ActStepUp && proof.Code.IsEmpty() && len(proof.Assertion) == 0 {
+			r.Form.Errors[ui.CodeName] = CodeField.Missing
+		}
+	}
+	if act.Keyed {
+		return proof, s.takeKey(r, act)
+	}
+	return proof, nil
+}
+
+// TakeProof removes the second factor from the values of a form and returns it. A passkey's answer comes
+// before a code.
+func (r *Request) TakeProof() (proof signin.Proof) {
+	if answer := r.Values[ui.PasskeyName]; answer != "" {
+		proof.Assertion = []byte(answer)
+	} else {
+		proof.Code = seal.NewSecret(r.Values[ui.CodeName])
+	}
+	delete(r.Values, ui.PasskeyName)
+	delete(r.Values, ui.CodeName)
+	return proof
 }
 
 // parseForm reads a body that a browser sent for a form.

@@ -77,7 +77,8 @@ var liveQuery = []kernel.Parameter{
 // one parameter in its path shows that resource. The script keeps a page still on which a person works.
 // Rule PAGE-9.
 func (s *server) livePathOf(r *Request, position int64) string {
-	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" {
+	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" ||
+		!isRead(r.Method) { // The answer to a form may be shown once.
 		return ""
 	}
 	query := url.Values{"after": {strconv.FormatInt(position, 10)}, "kinds": {strings.Join(r.page.Live, ",")}}
@@ -99,7 +100,7 @@ func (s *server) position(p Page) int64 {
 // serveLive is the stream of one page: it names resources that changed, and never has their data. It ends
 // with its session.
 func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
-	token := seal.NewSecret(readCookie(r, SessionCookie))
+	token := seal.NewSecret(readCookie(r, s.surface.SessionCookie))
 	found, err := s.surface.LookAtSession(r.Context(), token)
 	query, queryErr := kernel.ReadQuery(r, liveQuery)
 	if err != nil || queryErr != nil || s.conf.Changes == nil || !found.IsOpen() ||
@@ -159,7 +160,7 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 func (s *server) isLive(ctx context.Context, token seal.Secret, before session.Session) bool {
 	now, err := s.surface.LookAtSession(ctx, token)
 	return err == nil && now.IsOpen() && now.OrgID == before.OrgID &&
-		slices.Equal(now.Member.Roles, before.Member.Roles)
+		slices.Equal(now.Member.Roles, before.Member.Roles) && slices.Equal(now.Operator.Roles, before.Operator.Roles)
 }
 
 // firstNumber returns the first of some texts that is a number, and 0 if none is.

@@ -9,6 +9,7 @@
 //   - a change by GET, or by a form of another origin
 //   - a field of a form that is ignored, and a value that a refused form loses
 //   - an act about money without its second factor
+//   - a form about money that counts twice
 //   - markup, script or style from a value
 //   - an error of ours whose text a user sees
 //
@@ -16,6 +17,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -32,6 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -81,8 +84,10 @@ type StepUp int
 
 // Kinds of step-up.
 const (
-	NoStepUp  StepUp = iota
-	ActStepUp        // a second factor with the act itself, which counts for this act alone
+	NoStepUp   StepUp = iota
+	ActStepUp         // a second factor with the act itself, which counts for this act alone
+	SudoStepUp        // a second factor within the last ten minutes
+	OwnStepUp         // like SudoStepUp, for the person's own sign-in: also after a recovery code
 )
 
 // Act is a form of a page. It is sent to the path of the page and its name.
@@ -91,12 +96,19 @@ type Act struct {
 	Action identity.Action // in addition to that of the page; "" for none
 	StepUp StepUp
 	Fields []Field
+	// Keyed says that the form carries an idempotency key, which Request.FormKey makes when the form is
+	// shown. Run gives Request.Key to the feature, so the form counts once however often it is sent.
+	Keyed bool
 	// FindDone returns the path of the page that shows what was decided, and "" while nothing is. It is
-	// asked before the second factor and after a refusal. It may be nil.
+	// asked before the second factor and after a refusal. It may be nil. For a key that was used with
+	// other values it returns Request.NewKeyConflict.
 	FindDone func(*Request) (path string, err error)
 	// Run carries out the act and returns the path of the page that shows the result. An act whose result
 	// is shown once calls Request.ShowOnce in place of that.
 	Run func(*Request) (path string, err error)
+	// Data says that the script of the kit sends the form. Run calls Request.AnswerData, and a refusal is
+	// JSON as well.
+	Data bool
 }
 
 // Field is a field of a form.
@@ -106,6 +118,7 @@ type Field struct {
 	Optional bool // it may be empty
 	Secret   bool // it never comes back to the browser
 	Checkbox bool // a browser leaves it out while it is not ticked
+	Scripted bool // a script fills it in, so a form without it is complete; it is Optional
 	Missing  string
 }
 
@@ -116,7 +129,9 @@ type Surface struct {
 	Groups []string
 	Pages  []Page
 	// Paths of pages that the kit links.
-	SignInPath, SecurityPath, SignOutPath string
+	SignInPath, SecurityPath, SignOutPath, StepUpPath string
+	// SessionCookie holds the token of a session; "" means that of members.
+	SessionCookie string
 
 	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session
 	// that is.
@@ -128,7 +143,12 @@ type Surface struct {
 	LookAtSession func(ctx context.Context, token seal.Secret) (session.Session, error)
 	// ConfirmAct checks the second factor of an act and uses it up. Error: the fault UNAUTHORIZED for a
 	// factor that does not count.
-	ConfirmAct func(r *Request, act Act, code seal.Secret) error
+	ConfirmAct func(r *Request, act Act, proof signin.Proof) error
+	// StepUp checks a second factor that counts for ten minutes, gives the browser the new token, and
+	// returns the session. Error: as of ConfirmAct.
+	StepUp func(r *Request, proof signin.Proof) (session.Session, error)
+	// PasskeyOptions makes the options with which a passkey confirms an act.
+	PasskeyOptions func(r *Request, act Act) (signin.PasskeyOptions, error)
 }
 
 // Config is what the handler of a surface depends on. Every field is required unless its comment says
@@ -162,6 +182,7 @@ type server struct {
 
 // New builds the handler of a surface.
 func New(surface Surface, conf Config) http.Handler {
+	surface.SessionCookie = cmp.Or(surface.SessionCookie, SessionCookie)
 	s := &server{
 		surface: surface, conf: conf, log: conf.Log, assets: newAssets(surface.Prefix + assetsPath),
 		origins: http.NewCrossOriginProtection(),
@@ -181,7 +202,10 @@ func New(surface Surface, conf Config) http.Handler {
 			mux.Get(s.routePath(p)+csvSuffix, s.handleCSV(p))
 		}
 		for _, act := range p.Acts {
-			mux.Post(s.routePath(p)+"/"+act.Name, s.handleAct(p, act))
+			mux.Post(s.actPath(p, act), s.handleAct(p, act))
+			if act.StepUp != NoStepUp {
+				mux.Post(s.actPath(p, act)+optionsSuffix, s.handleOptions(p, act))
+			}
 		}
 	}
 	mux.Get(surface.Prefix+assetsPath+"{name}", s.assets.serve)
@@ -194,27 +218,49 @@ func New(surface Surface, conf Config) http.Handler {
 
 // checkPage ends the program if a line of the table is wrong, which is a bug.
 func (s *server) checkPage(p Page) {
-	if p.Access == Members && len(identity.PermissionOf(p.Action).Roles) == 0 {
+	if p.Access == Members && !hasRoles(p.Action) {
 		panic("pages: no role opens the page " + p.Path)
 	}
 	for _, act := range p.Acts {
-		if act.Action != "" && len(identity.PermissionOf(act.Action).Roles) == 0 {
+		if act.Action != "" && !hasRoles(act.Action) {
 			panic("pages: no role may do " + act.Name + " on the page " + p.Path)
 		}
 		if act.StepUp != NoStepUp && p.Access == Everyone {
 			panic("pages: an act without a session has no second factor: " + act.Name)
+		}
+		if act.Keyed && (p.Access == Everyone || act.FindDone == nil) {
+			panic("pages: a form with a key belongs to a person and finds what its key made: " + act.Name)
 		}
 	}
 }
 
 // routePath returns the path of a page. The first page has that of the surface.
 func (s *server) routePath(p Page) string {
-	return strings.TrimSuffix(s.surface.Prefix+p.Path, "/")
+	return rootOr(strings.TrimSuffix(s.surface.Prefix+p.Path, "/"))
 }
 
-// isAllowed reports whether the person of a session may take an action.
+// actPath returns the path to which the form of an act is sent.
+func (s *server) actPath(p Page, act Act) string {
+	return strings.TrimSuffix(s.routePath(p), "/") + "/" + act.Name
+}
+
+// homePath returns the path of the first page of the surface.
+func (s *server) homePath() string { return rootOr(s.surface.Prefix) }
+
+// rootOr returns a path, and that of the root for an empty one: a surface without a prefix has it.
+func rootOr(path string) string { return cmp.Or(path, "/") }
+
+// hasRoles reports whether a member or an operator may take an action.
+func hasRoles(action identity.Action) bool {
+	permission := identity.PermissionOf(action)
+	return len(permission.Roles) > 0 || permission.Operator
+}
+
+// isAllowed reports whether the person of a session may take an action. A session has a member or an
+// operator, and the other one, which is empty, may do nothing.
 func isAllowed(found *session.Session, action identity.Action) bool {
-	return action == "" || found != nil && found.IsOpen() && found.Member.IsAllowed(action)
+	return action == "" || found != nil && found.IsOpen() &&
+		(found.Member.IsAllowed(action) || found.Operator.IsAllowed(action))
 }
 
 // menuFor returns the menu of a session: the pages that its person may open.
@@ -240,9 +286,17 @@ func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGr
 	return menu
 }
 
-// roleNames returns the roles that allow an action, for a sentence.
-func roleNames(action identity.Action) string {
+// roleNames returns the roles of a person's side that allow an action, for a sentence.
+func roleNames(found *session.Session, action identity.Action) string {
 	var names []string
+	if found != nil && found.Operator.ID != "" {
+		for _, role := range []identity.OperatorRole{identity.FullOperator, identity.Auditor} {
+			if identity.PermissionOf(action).AllowsOperator(role) {
+				names = append(names, RoleName(role))
+			}
+		}
+		return strings.Join(names, " or ")
+	}
 	for _, role := range identity.PermissionOf(action).Roles {
 		names = append(names, RoleName(role))
 	}
@@ -253,13 +307,13 @@ func roleNames(action identity.Action) string {
 }
 
 // RoleName writes a role for people.
-func RoleName(role identity.Role) string {
+func RoleName[R ~string](role R) string {
 	text := string(role)
 	return text[:1] + strings.ToLower(text[1:])
 }
 
 // RoleNames writes the roles of a person.
-func RoleNames(roles []identity.Role) string {
+func RoleNames[R ~string](roles []R) string {
 	names := make([]string, 0, len(roles))
 	for _, role := range roles {
 		names = append(names, RoleName(role))

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -34,11 +36,19 @@ type Request struct {
 	// position is how far the changes were known before the page was loaded.
 	position int64
 	shown    templ.Component // the answer of an act that is shown once
+	data     json.RawMessage // the answer of an act that the script sends
+	zone     *time.Location  // of the reader; nil until it is asked for
+
+	key       string // the idempotency key of the form; "" for a form without one
+	firstPath string // the page of what the key made, after a conflict
 }
 
 // ShowOnce makes a content the answer of an act, in place of a redirect. It is for secrets: no page can
 // show them again.
 func (r *Request) ShowOnce(main templ.Component) { r.shown = main }
+
+// AnswerData makes JSON the answer of an act that the script sends.
+func (r *Request) AnswerData(data []byte) { r.data = data }
 
 // Title returns the title of the page.
 func (r *Request) Title() string { return r.page.Title }
@@ -58,8 +68,24 @@ func (r *Request) Path(parts ...string) string {
 	for _, part := range parts {
 		path += "/" + url.PathEscape(part)
 	}
-	return path
+	return rootOr(path)
 }
+
+// ResourceID returns the id of the thing that the page is about: the last parameter of the path, and "" of
+// a path without one.
+func (r *Request) ResourceID() string {
+	params := chi.RouteContext(r.Context()).URLParams
+	if len(params.Keys) == 0 {
+		return ""
+	}
+	return r.PathParam(params.Keys[len(params.Keys)-1])
+}
+
+// operatorsTenant stands for an organization in what all operators share.
+const operatorsTenant = "operators"
+
+// tenant returns whose share of the service the request uses: its organization's, or that of operators.
+func (r *Request) tenant() string { return cmp.Or(r.Session.OrgID, operatorsTenant) }
 
 // ClientAddr returns the address from which the request came.
 func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientAddr(r.Request) }
@@ -67,8 +93,24 @@ func (r *Request) ClientAddr() netip.Addr { return r.server.conf.Proxies.ClientA
 // IsAllowed reports whether the visitor may take an action.
 func (r *Request) IsAllowed(action identity.Action) bool { return isAllowed(r.Session, action) }
 
-// Moment returns a time for a component.
-func (r *Request) Moment(t time.Time) ui.Moment { return ui.Moment{Time: t, Now: r.Now} }
+// Moment returns a time for a component, in the zone of the reader.
+func (r *Request) Moment(t time.Time) ui.Moment {
+	return ui.Moment{Time: t, Now: r.Now, Zone: r.readerZone()}
+}
+
+// readerZone returns the time zone of the reader's profile, and UTC without one.
+func (r *Request) readerZone() *time.Location {
+	if r.zone == nil {
+		r.zone = time.UTC
+		if r.Session != nil && r.Session.Account.TimeZone != "" {
+			// A zone that this machine does not know any more is shown as UTC.
+			if zone, err := time.LoadLocation(r.Session.Account.TimeZone); err == nil {
+				r.zone = zone
+			}
+		}
+	}
+	return r.zone
+}
 
 // withoutEmpty leaves out parameters without a value: a browser sends every field of a filter.
 func withoutEmpty(r *http.Request) *http.Request {
@@ -109,7 +151,7 @@ func (r *Request) ReadPage() (pagination.Page, error) {
 }
 
 func (r *Request) cursorScope() []string {
-	scope := []string{r.Session.OrgID, "page " + r.page.Path}
+	scope := []string{r.tenant(), "page " + r.page.Path}
 	for _, name := range kernel.SortedKeys(r.Query) {
 		if name != CursorParameter.Name {
 			scope = append(scope, name, r.Query[name])
@@ -171,8 +213,8 @@ func joinQuery(path string, query url.Values) string {
 func (s *server) returnPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.Contains(text, `\`) ||
-		text != s.surface.Prefix && !strings.HasPrefix(text, s.surface.Prefix+"/") {
-		return s.surface.Prefix
+		text != s.homePath() && !strings.HasPrefix(text, s.surface.Prefix+"/") {
+		return s.homePath()
 	}
 	return text
 }

@@ -3,11 +3,13 @@ package pages
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/session"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
@@ -110,7 +114,7 @@ func (s *server) newRequest(w http.ResponseWriter, r *http.Request, p Page) *Req
 // fails.
 func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 	req := s.newRequest(w, r, p)
-	if token := readCookie(r, SessionCookie); token != "" {
+	if token := readCookie(r, s.surface.SessionCookie); token != "" {
 		find := s.surface.FindSession
 		if r.Header.Get(LiveHeader) != "" && isRead(r.Method) {
 			find = s.surface.LookAtSession
@@ -122,6 +126,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 		}
 		if err == nil {
 			req.Session = &found
+			req.Form.HasPasskey, req.Form.IsCodeless = found.HasPasskey, found.HasPasskey && !found.HasTOTP
 		}
 	}
 	if p.Access != Everyone {
@@ -133,10 +138,10 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 			s.leadToSignIn(w, req, s.surface.ContinuePath(*req.Session))
 			return nil
 		}
-		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.Session.OrgID, turnMax))
+		req.Request = r.WithContext(s.conf.DB.WithShare(r.Context(), req.tenant(), turnMax))
 	}
 	if p.Access == Members && !req.IsAllowed(p.Action) {
-		s.refuse(w, req, newRoleMissing(p.Action))
+		s.refuse(w, req, newRoleMissing(req.Session, p.Action))
 		return nil
 	}
 	query, err := kernel.ReadQuery(withoutEmpty(req.Request), p.Query)
@@ -150,10 +155,13 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 
 // newRoleMissing refuses a person whose roles do not allow an action. It names the roles that do.
 // Rule PAGE-6.
-func newRoleMissing(action identity.Action) *fault.Fault {
+func newRoleMissing(found *session.Session, action identity.Action) *fault.Fault {
+	advice := "Ask a person of your organization who has it."
+	if found != nil && found.Operator.ID != "" {
+		advice = "Ask an operator who has it."
+	}
 	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
-		"This needs the role %s, and you do not have it.", roleNames(action)).
-		WithAdvice("Ask a person of your organization who has it.")
+		"This needs the role %s, and you do not have it.", roleNames(found, action)).WithAdvice("%s", advice)
 }
 
 // leadToSignIn leads a visitor without a session to sign-in, which leads back to the page. The page of a
@@ -161,7 +169,7 @@ func newRoleMissing(action identity.Action) *fault.Fault {
 func (s *server) leadToSignIn(w http.ResponseWriter, r *Request, target string) {
 	path := r.URL.RequestURI()
 	if !isRead(r.Method) {
-		path = path[:strings.LastIndexByte(path, '/')]
+		path = rootOr(path[:strings.LastIndexByte(path, '/')])
 	}
 	http.Redirect(w, r.Request, target+"?"+url.Values{NextParameter.Name: {path}}.Encode(),
 		http.StatusSeeOther)
@@ -202,7 +210,7 @@ func RedirectTo(path string) templ.Component { return redirection(path) }
 // render writes a page within its frame.
 func (s *server) render(w http.ResponseWriter, r *Request, status int, title string, main templ.Component) {
 	frame := ui.Frame{
-		Product: s.surface.Name, Title: title, Prefix: s.surface.Prefix, Assets: s.assets.paths,
+		Product: s.surface.Name, Title: title, Prefix: s.homePath(), Assets: s.assets.paths,
 		Menu: s.menuFor(r.Session, r.page), Main: main, LivePath: s.livePathOf(r, r.position),
 	}
 	if found := r.Session; found != nil && found.IsOpen() && r.page.Access != Everyone {
@@ -211,6 +219,13 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 			Roles:        RoleNames(found.Member.Roles),
 			SecurityPath: s.surface.SecurityPath, SignOutPath: s.surface.SignOutPath,
 		}
+		if person := found.Operator; person.ID != "" {
+			frame.Person.Name, frame.Person.Email = person.Name, person.Email
+			frame.Person.OrgName, frame.Person.Roles = "All organizations", RoleNames(person.Roles)
+		}
+	}
+	if found := r.Session; frame.Person != nil {
+		s.describeStepUp(r, *found, &frame)
 	}
 	var body bytes.Buffer
 	if err := ui.Page(frame).Render(r.Context(), &body); err != nil {
@@ -224,6 +239,18 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 	}
 }
 
+// describeStepUp tells the frame of a page what holds for the second factors of its forms. Rules PAGE-30 and
+// PAGE-31.
+func (s *server) describeStepUp(r *Request, found session.Session, frame *ui.Frame) {
+	if found.IsRestricted(r.Now) {
+		endsAt := r.Moment(found.Account.RestrictedUntil)
+		frame.RestrictedUntil = &endsAt
+	}
+	if slices.ContainsFunc(r.page.Acts, func(a Act) bool { return a.needsFresh() && r.IsAllowed(a.Action) }) {
+		frame.StepUp = &ui.StepUp{IsFresh: found.HasFreshFactor(r.Now), EndsAt: r.Moment(found.SudoUntil)}
+	}
+}
+
 // handleCSV writes the rows of a page as a table.
 func (s *server) handleCSV(p Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -232,10 +259,10 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 			return
 		}
 		if !req.IsAllowed(p.TableAction) {
-			s.refuse(w, req, newRoleMissing(p.TableAction))
+			s.refuse(w, req, newRoleMissing(req.Session, p.TableAction))
 			return
 		}
-		release, err := s.tables.Acquire(req.Session.OrgID)
+		release, err := s.tables.Acquire(req.tenant())
 		if err != nil {
 			s.refuse(w, req, err)
 			return
@@ -276,19 +303,37 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			return
 		}
 		if !req.IsAllowed(act.Action) {
-			s.refuse(w, req, newRoleMissing(act.Action))
+			s.refuseAct(w, req, act, newRoleMissing(req.Session, act.Action))
 			return
 		}
-		code, err := s.readForm(w, req, act)
+		proof, err := s.readForm(w, req, act)
 		if err != nil {
-			s.refuse(w, req, err)
+			s.refuseAct(w, req, act, err)
 			return
 		}
 		if req.Session != nil {
 			defer s.queues.enter(req.Session.ID)()
 		}
-		path, err := s.runAct(req, act, code)
+		path, err := s.runAct(req, act, proof)
+		var refused proofError
 		switch {
+		case err == nil && req.data != nil:
+			writeData(w, http.StatusOK, req.data)
+			return
+		case err != nil && act.Data:
+			s.refuseData(w, req, err)
+			return
+		case errors.Is(err, errStepUp):
+			s.askFactor(w, req, act, nil)
+			return
+		case errors.As(err, &refused) && session.IsRefusal(err) && !signin.IsRefused(err):
+			s.leadToSignIn(w, req, s.surface.SignInPath) // The session ended meanwhile.
+			return
+		case errors.As(err, &refused) && !act.hasSecret():
+			s.askFactor(w, req, act, refused.cause)
+			return
+		case errors.As(err, &refused):
+			err = atCode(refused.cause) // The form has the field itself.
 		case err == nil && req.shown != nil:
 			s.render(w, req, http.StatusOK, p.Title, req.shown)
 			return
@@ -296,27 +341,52 @@ func (s *server) handleAct(p Page, act Act) http.HandlerFunc {
 			http.Redirect(w, r, path, http.StatusSeeOther)
 			return
 		}
-		if path := s.findDone(req, act); path != "" {
+		path, err = s.findDone(req, act, err)
+		switch {
+		case path != "":
 			http.Redirect(w, r, path, http.StatusSeeOther)
-			return
+		case fault.HasCode(err, fault.IdempotencyConflict):
+			s.refuse(w, req, err) // The form is used up, so it does not come back.
+		default:
+			s.returnForm(w, req, act, err)
 		}
-		s.returnForm(w, req, act, err)
 	}
 }
 
-// findDone returns the page that shows the decision that stands already, and "" without one. Rule PAGE-3.
-func (s *server) findDone(r *Request, act Act) string {
+// atCode puts a refusal of a second factor to its field.
+func atCode(err error) error {
+	if f := fault.Find(err); f != nil && signin.IsRefused(err) {
+		return f.WithParam(ui.CodeName)
+	}
+	return err
+}
+
+// refuseAct refuses a form that is not read or not allowed.
+func (s *server) refuseAct(w http.ResponseWriter, r *Request, act Act, err error) {
+	if act.Data {
+		s.refuseData(w, r, err)
+		return
+	}
+	s.refuse(w, r, err)
+}
+
+// findDone returns the page that shows the decision that stands already, and "" with the refusal of the
+// act without one. Rules PAGE-3 and PAGE-15.
+func (s *server) findDone(r *Request, act Act, refusal error) (path string, err error) {
 	if act.FindDone == nil {
-		return ""
+		return "", refusal
 	}
-	path, err := act.FindDone(r)
+	path, err = act.FindDone(r)
+	if fault.HasCode(err, fault.IdempotencyConflict) {
+		return "", err // It says more than that of the feature: it knows the page of the first request.
+	}
 	if err != nil {
-		return "" // The refusal of the act is the answer.
+		return "", refusal
 	}
-	return path
+	return path, refusal
 }
 
-func (s *server) runAct(r *Request, act Act, code string) (path string, err error) {
+func (s *server) runAct(r *Request, act Act, proof signin.Proof) (path string, err error) {
 	if act.FindDone != nil {
 		if path, err = act.FindDone(r); path != "" || err != nil {
 			return path, err
@@ -325,10 +395,8 @@ func (s *server) runAct(r *Request, act Act, code string) (path string, err erro
 	if len(r.Form.Errors) > 0 {
 		return "", errFields
 	}
-	if act.StepUp == ActStepUp {
-		if err := s.surface.ConfirmAct(r, act, seal.NewSecret(code)); err != nil {
-			return "", err
-		}
+	if err := s.confirm(r, act, proof); err != nil {
+		return "", err
 	}
 	return act.Run(r)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -38,16 +39,32 @@ func (s *server) describe(r *Request, err error) (ui.Refusal, int) {
 		Heading: headings[f.Code], Money: words.Effects[f.Effect], Reason: f.Reason,
 		NextStep: nextStep(f), RequestID: r.ID,
 	}
+	if signin.IsRestricted(err) {
+		refusal.Heading = "This has to wait: a recovery code was used."
+		if r.Session != nil {
+			refusal.Reason = "It is possible again from " +
+				ui.FormatMoment(r.Moment(r.Session.Account.RestrictedUntil)) + " on."
+		}
+		refusal.NextStep = "Until then, ask a person with your role."
+	}
 	status := kernel.HTTPStatus(f)
+	if r.key != "" && f.Effect == fault.Unknown {
+		refusal.Money, refusal.NextStep = keyedOutcomeUnknown, ""
+	}
 	switch {
+	case r.firstPath != "" && f.Code == fault.IdempotencyConflict:
+		refusal.LinkPath, refusal.LinkText = r.firstPath, "Look at the first request"
 	case f.Effect == fault.Unknown:
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Look at the present state"
 	case r.page.Access == Everyone && r.page.Load != nil:
 		refusal.LinkPath, refusal.LinkText = s.surface.SignInPath, "Go to sign-in"
 	case isRead(r.Method) && status >= http.StatusBadRequest && r.Session != nil:
-		refusal.LinkPath, refusal.LinkText = s.surface.Prefix, "Go to the first page"
+		refusal.LinkPath, refusal.LinkText = s.homePath(), "Go to the first page"
 	case !isRead(r.Method):
 		refusal.LinkPath, refusal.LinkText = s.lookPath(r), "Back to the page"
+	}
+	if signin.NeedsSudo(err) {
+		refusal.LinkPath, refusal.LinkText = s.stepUpPath(s.lookPath(r)), "Show your second factor"
 	}
 	return refusal, status
 }
@@ -58,7 +75,7 @@ func (s *server) lookPath(r *Request) string {
 	if isRead(r.Method) {
 		return path
 	}
-	return path[:strings.LastIndexByte(path, '/')]
+	return rootOr(path[:strings.LastIndexByte(path, '/')])
 }
 
 // nextStep says what to do, in the words of the pages.
@@ -130,6 +147,10 @@ var headings = map[fault.Code]string{
 	fault.Internal:               "Something went wrong on our side.",
 	fault.CodeUnavailable:        "This is not possible at the moment.",
 }
+
+// keyedOutcomeUnknown is the effect of a form with an idempotency key whose outcome is not known.
+const keyedOutcomeUnknown = "It is not known whether this took effect. " +
+	"Send the form again, also several times: it counts once."
 
 // words are the sentences of the pages about the effect of a refusal and the next step.
 var words = fault.Words{

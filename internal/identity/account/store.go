@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	_ "time/tzdata" // the same zones on every machine
 	"unicode"
 	"unicode/utf8"
 
@@ -193,6 +194,16 @@ func SetProfile(ctx context.Context, tx pg.Tx, accountID, name, timeZone string)
 		return fmt.Errorf("change the profile of %s: %w", accountID, err)
 	}
 	return nil
+}
+
+// AdoptTimeZone sets the time zone of an account that has none; isSet is false if it has one.
+func AdoptTimeZone(ctx context.Context, tx pg.Tx, accountID, timeZone string) (isSet bool, err error) {
+	tag, err := tx.Exec(ctx, `UPDATE accounts SET time_zone = $2 WHERE account_id = $1 AND time_zone = ''`,
+		accountID, timeZone)
+	if err != nil {
+		return false, fmt.Errorf("set the time zone of %s: %w", accountID, err)
+	}
+	return tag.RowsAffected() == 1, nil
 }
 
 // Restrict refuses acts of money and security until a time. It never shortens a restriction.

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -54,13 +55,23 @@ type Caller struct {
 	KeyID string
 	Scope identity.Scope
 
+	// The member who manages the keys on a page, in place of a key; nil for a key.
+	person *member.Member
+
 	hash []byte
 	// Its last use is not recorded, or was recorded at least a minute ago.
 	needsUseNote bool
 }
 
+// ForMember returns a member as the caller of Create, Roll and Delete. The caller checked the right of the
+// member; each change looks at it again in its transaction. Rule PAGE-20.
+func ForMember(m member.Member) Caller { return Caller{OrgID: m.OrgID, person: &m} }
+
 // IsAllowed reports whether the key may take an action. Rule KEY-2.
 func (c Caller) IsAllowed(action identity.Action) bool {
+	if c.person != nil {
+		return action == identity.ManageKeys && c.person.IsAllowed(action)
+	}
 	needed := identity.PermissionOf(action).Key
 	if c.KeyID == MainID {
 		return needed != ""
@@ -72,6 +83,9 @@ func (c Caller) IsAllowed(action identity.Action) bool {
 // Actor returns the key as an actor of the audit log. The main key appears there as its
 // organization. Rule KEY-9.
 func (c Caller) Actor() audit.Actor {
+	if c.person != nil {
+		return c.person.Actor()
+	}
 	if c.KeyID == MainID {
 		return audit.APIKey(c.OrgID)
 	}
@@ -99,6 +113,9 @@ func (k Key) IsMain() bool { return k.ID == MainID }
 
 // NewKey describes a key to create.
 type NewKey struct {
+	// FormID is the id of the form of a page; the key's id follows from it, so that one form makes one key. ""
+	// for a program.
+	FormID    string
 	Name      string
 	Scope     identity.Scope
 	ExpiresAt *time.Time // nil: never
@@ -144,10 +161,15 @@ func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.
 			return err
 		}
 		keyID := id.New(keyIDPrefix, tx.Now)
+		if n.FormID != "" {
+			keyID = id.Derive(keyIDPrefix, caller.OrgID, n.FormID)
+		}
 		_, err := tx.Exec(ctx,
 			`INSERT INTO additional_api_keys (key_id, org_id, name, scope, hash, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			keyID, caller.OrgID, n.Name, n.Scope, hash, n.ExpiresAt)
 		switch {
+		case pg.ViolatesConstraint(err, "additional_api_keys_pkey"):
+			return newFormUsed()
 		case pg.ViolatesConstraint(err, "additional_api_keys_ahead"):
 			return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 				"expiresAt has passed.").
@@ -169,6 +191,13 @@ func Create(ctx context.Context, db *pg.DB, caller Caller, n NewKey) (Key, seal.
 		return Key{}, seal.Secret{}, err
 	}
 	return made, value, nil
+}
+
+// newFormUsed refuses a form that made its key before. Rule PAGE-21.
+func newFormUsed() *fault.Fault {
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This form has made its key already, and the value of a key is shown once.").
+		WithAdvice("Look for the key in the list. If you did not see its value, roll the key.")
 }
 
 // QueueMain queues the first value of an organization's main key.
@@ -200,6 +229,9 @@ func (c Caller) lockMainKey(ctx context.Context, tx pg.Tx) error {
 }
 
 func (c Caller) checkStillValid(ctx context.Context, tx pg.Tx) error {
+	if c.person != nil {
+		return member.CheckRight(ctx, tx, *c.person, identity.ManageKeys)
+	}
 	var works bool
 	err := tx.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM api_keys k JOIN organization_settings s ON s.org_id = k.org_id
@@ -243,6 +275,29 @@ func requireAdditionalKeys(ctx context.Context, tx pg.Tx, org, reason, advice st
 func Roll(
 	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int,
 ) (Key, seal.Secret, error) {
+	return rollKey(ctx, db, caller, keyID, overlapSeconds, func(Key) error { return nil })
+}
+
+// RollAsSeen does what Roll does, if the key was last rolled at the time that the caller saw, nil for
+// never. So an old page, a second click and a colleague roll once. Error: INVALID_STATE in addition.
+// Rule PAGE-21.
+func RollAsSeen(
+	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int, seenRolledAt *time.Time,
+) (Key, seal.Secret, error) {
+	return rollKey(ctx, db, caller, keyID, overlapSeconds, func(before Key) error {
+		if (before.RolledAt == nil) != (seenRolledAt == nil) ||
+			seenRolledAt != nil && !before.RolledAt.Equal(*seenRolledAt) {
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"The key was rolled after this page was loaded, and a value is shown once.").
+				WithAdvice("If you did not see the new value, roll the key again.")
+		}
+		return nil
+	})
+}
+
+func rollKey(
+	ctx context.Context, db *pg.DB, caller Caller, keyID string, overlapSeconds int, checkSeen func(before Key) error,
+) (Key, seal.Secret, error) {
 	if overlapSeconds < 0 || overlapSeconds > OverlapSecondsMax {
 		return Key{}, seal.Secret{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"overlapSeconds has to be a whole number from 0 to %d.", OverlapSecondsMax).
@@ -251,7 +306,7 @@ func Roll(
 	value, hash := identity.APIKey.NewKey()
 	var rolled Key
 	roll := func(ctx context.Context, tx pg.Tx) (err error) {
-		rolled, err = rollAdditional(ctx, tx, caller, keyID, hash, overlapSeconds)
+		rolled, err = rollAdditional(ctx, tx, caller, keyID, hash, overlapSeconds, checkSeen)
 		return err
 	}
 	var err error
@@ -259,7 +314,14 @@ func Roll(
 		// The database role of an organization's requests may not write a value of the main key.
 		err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			rolled, err = rollMain(ctx, tx, caller.Actor(), caller.OrgID, hash, overlapSeconds, func() error {
-				return caller.checkStillValid(ctx, tx)
+				if err := caller.checkStillValid(ctx, tx); err != nil {
+					return err
+				}
+				before, err := ByID(ctx, tx, caller.OrgID, MainID)
+				if err != nil {
+					return err
+				}
+				return checkSeen(before)
 			})
 			return err
 		})
@@ -360,12 +422,16 @@ func rollMain(
 // Rule KEY-5.
 func rollAdditional(
 	ctx context.Context, tx pg.Tx, caller Caller, keyID string, hash []byte, overlapSeconds int,
+	checkSeen func(before Key) error,
 ) (Key, error) {
 	key, rolls, err := byID(ctx, tx, caller.OrgID, keyID)
 	if err != nil {
 		return Key{}, err
 	}
 	if err := caller.lockMainKey(ctx, tx); err != nil {
+		return Key{}, err
+	}
+	if err := checkSeen(key); err != nil {
 		return Key{}, err
 	}
 	if err := requireAdditionalKeys(

@@ -68,6 +68,23 @@ func ListByAccount(ctx context.Context, tx pg.Tx, accountID string) ([]Member, e
 	return found, nil
 }
 
+// CheckRight refuses a member who may not take an action any more, because the roles changed or the access
+// ended after the session was read. It takes no lock. Error: SCOPE_MISSING.
+func CheckRight(ctx context.Context, tx pg.Tx, p Member, action identity.Action) error {
+	people, err := ListByOrg(ctx, tx, p.OrgID)
+	if err != nil {
+		return err
+	}
+	for _, found := range people {
+		if found.ID == p.ID && found.IsAllowed(action) {
+			return nil
+		}
+	}
+	return fault.New(fault.Forbidden, fault.ScopeMissing, fault.NothingWritten,
+		"Your roles do not allow this any more.").
+		WithAdvice("Ask a person of your organization who has the role.")
+}
+
 // LockChosen locks a member with access of an account against a change of roles until the transaction
 // ends. Error: NOT_FOUND.
 func LockChosen(ctx context.Context, tx pg.Tx, accountID, org string) (Member, error) {

@@ -34,9 +34,7 @@ func (p Person) Actor() audit.Actor { return audit.Operator(p.ID) }
 // IsAllowed reports whether one of the person's roles allows the action. An auditor only reads.
 // Rule SIGN-15.
 func (p Person) IsAllowed(action identity.Action) bool {
-	if p.ID == "" || !p.EndedAt.IsZero() || !identity.PermissionOf(action).Operator {
-		return false
-	}
-	return slices.Contains(p.Roles, RoleOperator) ||
-		slices.Contains(p.Roles, RoleAuditor) && action == identity.ReadInstallation
+	return p.ID != "" && p.EndedAt.IsZero() && slices.ContainsFunc(p.Roles, func(r Role) bool {
+		return identity.PermissionOf(action).AllowsOperator(identity.OperatorRole(r))
+	})
 }

@@ -607,7 +607,59 @@ func ChangeSettings(ctx context.Context, tx pg.Tx, actor audit.Actor, org string
 	if err != nil {
 		return Settings{}, err
 	}
-	return writeSettings(ctx, tx, actor, org, before, after, "")
+	return writeSettings(ctx, tx, actor, org, before, after, requestCause{})
+}
+
+// Plan is a change of settings that was read and compared and is not written. The settings stay locked until
+// the transaction ends.
+type Plan struct {
+	OrgID         string
+	Before, After Settings
+	Differences   []Difference
+}
+
+// PlanChange reads changes in a transaction of the system and locks the settings. Errors: NOT_FOUND,
+// INVALID_REQUEST on the setting, UNKNOWN_FIELD.
+func PlanChange(ctx context.Context, tx pg.Tx, org string, c Changes) (Plan, error) {
+	before, after, err := planChange(ctx, tx, org, c)
+	if err != nil {
+		return Plan{}, err
+	}
+	return Plan{OrgID: org, Before: before, After: after, Differences: findDifferences(before, after)}, nil
+}
+
+// KeepSome returns a plan with some of the differences.
+func (p Plan) KeepSome(isKept func(Difference) bool) (Plan, error) {
+	part := Plan{OrgID: p.OrgID, Before: p.Before}
+	c := Changes{}
+	for _, d := range p.Differences {
+		if isKept(d) {
+			part.Differences, c[d.Setting] = append(part.Differences, d), d.To
+		}
+	}
+	var err error
+	if part.After, err = c.applyTo(p.Before); err != nil {
+		return Plan{}, fmt.Errorf("read the settings of %s again: %w", p.OrgID, err)
+	}
+	return part, nil
+}
+
+// FindChanged returns a setting whose present value differs from an earlier one, and "" for none.
+func (p Plan) FindChanged(earlier Changes) (string, error) {
+	earlierSettings, err := earlier.applyTo(p.Before)
+	if err != nil {
+		return "", fmt.Errorf("read earlier settings of %s: %w", p.OrgID, err)
+	}
+	if changed := findDifferences(p.Before, earlierSettings); len(changed) > 0 {
+		return changed[0].Setting, nil
+	}
+	return "", nil
+}
+
+// Write writes the settings after the change, with a row in the audit log for each that changes. memberChange
+// is the request behind it, or "".
+func (p Plan) Write(ctx context.Context, tx pg.Tx, actor audit.Actor, memberChange string) (Settings, error) {
+	return writeSettings(ctx, tx, actor, p.OrgID, p.Before, p.After, requestCause{"memberChange", memberChange})
 }
 
 // Outcome is the result of requested changes.
@@ -650,7 +702,7 @@ func RequestChange(
 			return outcome, fmt.Errorf("read the settings of %s again: %w", org, err)
 		}
 	}
-	outcome.Settings, err = writeSettings(ctx, tx, author.Actor(), org, before, after, "")
+	outcome.Settings, err = writeSettings(ctx, tx, author.Actor(), org, before, after, requestCause{})
 	return outcome, err
 }
 
@@ -673,7 +725,9 @@ func ApplyApproved(approver operator.Key) func(ctx context.Context, tx pg.Tx, r 
 				WithAdvice("The requester has to withdraw the request and make a new one.").
 				WithParam(changedSince[0].Setting)
 		}
-		_, err = writeSettings(ctx, tx, approver.Actor(), r.OrgID, before, after, r.ID)
+		_, err = writeSettings(
+			ctx, tx, approver.Actor(), r.OrgID, before, after, requestCause{"changeRequest", r.ID},
+		)
 		return err
 	}
 }
@@ -684,6 +738,7 @@ type HistoryRow struct {
 	Actor         audit.Actor
 	ChangedAt     time.Time
 	ChangeRequest string // chg_…, if another operator had requested it
+	MemberChange  string // mch_…, if a person of the organization had requested it
 }
 
 // SettingsHistory returns a page of the changes of an organization's settings. Error: NOT_FOUND.
@@ -703,11 +758,12 @@ func SettingsHistory(
 		var detail struct {
 			Difference
 			ChangeRequest string `json:"changeRequest"`
+			MemberChange  string `json:"memberChange"`
 		}
 		if err := json.Unmarshal(row.Detail, &detail); err != nil {
 			return result, fmt.Errorf("read row %d of the audit log: %w", row.ID, err)
 		}
-		h.Difference, h.ChangeRequest = detail.Difference, detail.ChangeRequest
+		h.Difference, h.ChangeRequest, h.MemberChange = detail.Difference, detail.ChangeRequest, detail.MemberChange
 		result.Items = append(result.Items, h)
 	}
 	return result, nil
@@ -740,10 +796,13 @@ func planChange(ctx context.Context, tx pg.Tx, org string, c Changes) (before, a
 	return before, after, nil
 }
 
-// writeSettings writes the settings after a change. changeRequestID is the change request behind
-// it, or "".
+// requestCause is the request behind a change: its id under the name that the audit log gives it. A request
+// without an id is none.
+type requestCause struct{ name, id string }
+
+// writeSettings writes the settings after a change.
 func writeSettings(
-	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, changeRequestID string,
+	ctx context.Context, tx pg.Tx, actor audit.Actor, org string, before, after Settings, cause requestCause,
 ) (Settings, error) {
 	changes := findDifferences(before, after)
 	if len(changes) == 0 {
@@ -774,8 +833,8 @@ func writeSettings(
 	entries := make([]audit.Entry, 0, len(changes))
 	for _, d := range changes {
 		detail := map[string]any{"setting": d.Setting, "from": d.From, "to": d.To}
-		if changeRequestID != "" {
-			detail["changeRequest"] = changeRequestID
+		if cause.id != "" {
+			detail[cause.name] = cause.id
 		}
 		entries = append(entries, audit.Entry{
 			OrgID: org, Actor: actor, Action: SettingChanged, ResourceKind: "ORGANIZATION", ResourceID: org,

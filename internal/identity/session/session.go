@@ -65,6 +65,8 @@ type Session struct {
 	IdleAt     time.Time // when it ends unless it is used
 	ExpiresAt  time.Time // when it ends in any case
 
+	HasTOTP, HasPasskey bool // which second factors the account has
+
 	Factor   account.FactorKind // the last factor that was shown, or ""
 	FactorAt time.Time          // when, or zero
 	// SudoUntil is FactorAt and ten minutes, or zero. See IsSudo.

@@ -108,7 +108,9 @@ const selectSession = `
 	SELECT s.session_id, s.state, s.hash, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at, s.factor,
 		s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone, a.created_at,
 		a.restricted_until, p.user_id, p.org_id, g.name, p.name, p.roles, p.created_at,
-		o.operator_id, o.name, o.roles, o.created_at
+		o.operator_id, o.name, o.roles, o.created_at,
+		EXISTS (SELECT FROM account_totps t WHERE t.account_id = a.account_id AND t.confirmed_at IS NOT NULL),
+		EXISTS (SELECT FROM account_passkeys k WHERE k.account_id = a.account_id)
 	FROM sessions s
 	JOIN accounts a ON a.account_id = s.account_id
 	LEFT JOIN people p ON p.user_id = s.member_id AND p.account_id = s.account_id AND p.ended_at IS NULL
@@ -124,7 +126,8 @@ func scanSession(row pgx.CollectableRow) (Session, error) {
 	if err := row.Scan(&s.ID, &s.State, &s.tokenHash, &s.Device, &addr, &s.CreatedAt, &s.LastSeenAt, &s.ExpiresAt,
 		&factor, &factorAt, &endedAt, &reason, &s.Account.ID, &s.Account.Side, &s.Account.Email, &s.Account.Name,
 		&s.Account.TimeZone, &s.Account.CreatedAt, &restricted, &memberID, &orgID, &orgName, &memberName, &roles,
-		&memberSince, &operatorID, &operatorName, &operatorRoles, &operatorSince); err != nil {
+		&memberSince, &operatorID, &operatorName, &operatorRoles, &operatorSince, &s.HasTOTP, &s.HasPasskey,
+	); err != nil {
 		return Session{}, err
 	}
 	s.Addr, _ = netip.ParseAddr(addr)

@@ -336,6 +336,24 @@ func (s *Service) ChangePassword(
 	return made, nil
 }
 
+// AdoptTimeZone sets the time zone that the browser says, if the account has none. It never replaces what
+// the person chose, and ignores a zone that is not known.
+func (s *Service) AdoptTimeZone(ctx context.Context, sess session.Session, timeZone string) error {
+	if !sess.IsOpen() {
+		return session.Refusal()
+	}
+	if timeZone == "" || sess.Account.TimeZone != "" || account.CheckTimeZone(timeZone) != nil {
+		return nil
+	}
+	return s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		isSet, err := account.AdoptTimeZone(ctx, tx, sess.Account.ID, timeZone)
+		if err != nil || !isSet {
+			return err
+		}
+		return s.record(ctx, tx, sess.Account, "profile.changed", map[string]any{"timeZone": timeZone})
+	})
+}
+
 // ChangeProfile changes the name and the time zone, which shows times on pages. Error:
 // INVALID_REQUEST.
 func (s *Service) ChangeProfile(ctx context.Context, sess session.Session, name, timeZone string) error {

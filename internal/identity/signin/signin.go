@@ -155,6 +155,9 @@ func CheckOrigin(origin, site string) error {
 // now returns the time of the clock that transactions take theirs from.
 func (s *Service) now() time.Time { return s.conf.DB.Clock()().UTC() }
 
+// Side returns whose sign-in this is.
+func (s *Service) Side() account.Side { return s.conf.Side }
+
 // Authenticate finds the session of a token and moves its idle limit, at most once a minute. The
 // session may be in any state but ENDED; member and operator are set only when it is OPEN. Error:
 // UNAUTHORIZED, also for a session that is idle or too old.
@@ -234,6 +237,10 @@ func restricted(endsAt time.Time) error {
 		"A recovery code was used. Acts of money and security are possible again at %s.",
 		endsAt.Format(time.RFC3339)).WithDetail(detailKey, "RESTRICTED")
 }
+
+// NewRestriction returns the refusal of an act of money or security while a recovery code restricts the
+// account (IsRestricted).
+func NewRestriction(endsAt time.Time) error { return restricted(endsAt) }
 
 func roleMissing(reason string, args ...any) error {
 	return fault.New(fault.Forbidden, fault.CodeUnauthorized, fault.NothingWritten, reason, args...).

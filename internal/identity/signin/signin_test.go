@@ -1099,3 +1099,71 @@ func TestALostCommitBetweenStepsLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// The browser says a time zone once, and never replaces what a person chose. Rule PAGE-33.
+func TestABrowserSaysTheTimeZoneOnce(t *testing.T) {
+	t.Parallel()
+	e, ctx := newEnv(t), t.Context()
+	p := e.person("ann@example.com", 1, identity.Owner)
+	zone := func() string {
+		t.Helper()
+		return e.query(`SELECT time_zone FROM accounts`)
+	}
+	change := func(chosen string) {
+		t.Helper()
+		if err := e.ChangeProfile(ctx, p.open, "Ann", chosen); err != nil {
+			t.Fatal(err)
+		}
+		p.open = must[session.Session](t)(e.Authenticate(ctx, p.token))
+	}
+	change("")
+	for _, c := range []struct{ said, want string }{
+		{"Mars/Olympus_Mons", ""},
+		{"", ""},
+		{"Local", ""},
+		{"America/New_York", "America/New_York"},
+		{"Asia/Tokyo", "America/New_York"},
+	} {
+		// The session is that of before: only the row decides.
+		if err := e.AdoptTimeZone(ctx, p.open, c.said); err != nil {
+			t.Fatal(err)
+		}
+		if got := zone(); got != c.want {
+			t.Errorf("%q: got the zone %q, want %q", c.said, got, c.want)
+		}
+	}
+	change("Europe/Berlin")
+	if err := e.AdoptTimeZone(ctx, p.open, "Asia/Tokyo"); err != nil {
+		t.Fatal(err)
+	}
+	if got := zone(); got != "Europe/Berlin" {
+		t.Errorf("got the zone %q, want what the person chose", got)
+	}
+	if got := e.query(`SELECT count(*)::text FROM audit_log WHERE action = 'profile.changed'`); got != "3" {
+		t.Errorf("got %s rows in the audit log, want one for each change", got)
+	}
+	started := must[signin.Result](t)(e.StartWithPassword(ctx, p.client, p.email, seal.NewSecret(goodPass)))
+	if err := e.AdoptTimeZone(ctx, started.Session, "Asia/Tokyo"); !session.IsRefusal(err) {
+		t.Errorf("before the second factor: got %v, want a refusal", err)
+	}
+}
+
+// A session says which factors its account has, so that a page offers what works.
+func TestASessionSaysWhichFactorsThereAre(t *testing.T) {
+	t.Parallel()
+	e, ctx := newEnv(t), t.Context()
+	p := e.person("ann@example.com", 1, identity.Owner)
+	if !p.open.HasTOTP || p.open.HasPasskey {
+		t.Errorf("got %+v, want an authenticator app alone", p.open)
+	}
+	key := newAuthenticator(t)
+	options := must[signin.PasskeyOptions](t)(e.StartPasskeyEnrolment(ctx, p.open))
+	p.take(must[signin.Result](t)(e.FinishPasskeyEnrolment(ctx, p.client, p.open, "Phone", key.create(t, options))))
+	if !p.open.HasTOTP || !p.open.HasPasskey {
+		t.Errorf("got %+v, want both", p.open)
+	}
+	p.take(must[signin.Result](t)(e.RemoveTOTP(ctx, p.client, p.open)))
+	if p.open.HasTOTP || !p.open.HasPasskey {
+		t.Errorf("got %+v, want a passkey alone", p.open)
+	}
+}

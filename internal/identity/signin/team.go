@@ -299,6 +299,28 @@ func (s *Service) lockMember(
 func (s *Service) ChangeRoles(
 	ctx context.Context, sess session.Session, memberID string, roles []identity.Role,
 ) (member.Member, error) {
+	return s.changeRoles(ctx, sess, memberID, roles, func(member.Member) error { return nil })
+}
+
+// ChangeRolesAsSeen does what ChangeRoles does, if the person still has the roles that the caller saw: a later
+// change is not overwritten. Error: INVALID_STATE in addition. Rule PAGE-21.
+func (s *Service) ChangeRolesAsSeen(
+	ctx context.Context, sess session.Session, memberID string, seenRoles, roles []identity.Role,
+) (member.Member, error) {
+	return s.changeRoles(ctx, sess, memberID, roles, func(before member.Member) error {
+		if !slices.Equal(slices.Sorted(slices.Values(before.Roles)), slices.Sorted(slices.Values(seenRoles))) {
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"The roles were changed after this page was loaded.").
+				WithAdvice("Look at the present roles, and change them again if that is still needed.")
+		}
+		return nil
+	})
+}
+
+func (s *Service) changeRoles(
+	ctx context.Context, sess session.Session, memberID string, roles []identity.Role,
+	checkSeen func(before member.Member) error,
+) (member.Member, error) {
 	if err := s.requireTeamRight(sess, roles...); err != nil {
 		return member.Member{}, err
 	}
@@ -306,6 +328,9 @@ func (s *Service) ChangeRoles(
 	err := s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		p, err := s.lockMember(ctx, tx, sess, memberID)
 		if err != nil {
+			return err
+		}
+		if err := checkSeen(p); err != nil {
 			return err
 		}
 		if changed, err = member.SetRoles(ctx, tx, actorOf(sess), p, roles); err != nil {

@@ -54,6 +54,11 @@ type Dispatcher struct {
 	// timeout, name, refused, reset, other, or ours if a local fault prevented the post. It may be
 	// nil.
 	Observe func(result string)
+	// Mails tells an organization's people that an endpoint is disabled; nil in an installation that sends no
+	// mail.
+	Mails Mailer
+	// EndpointURL begins the link to an endpoint's page, to which the id is appended; "" without pages.
+	EndpointURL string
 
 	// Tests set a resolver of their own and shorter limits. Zero values mean the system's resolver
 	// and the limits of this package.

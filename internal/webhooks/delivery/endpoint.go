@@ -73,6 +73,9 @@ func (f Filters) matchEvent(e event.Sequenced) bool {
 
 // NewEndpoint describes the endpoint that a caller wants to create.
 type NewEndpoint struct {
+	// FormID is the id of the form of a page; the endpoint's id follows from it, so that one form makes one
+	// endpoint. "" for a program.
+	FormID      string
 	URL         string
 	Description string
 	Events      []event.Type
@@ -86,6 +89,9 @@ type Change struct {
 	Events      *[]event.Type
 	Filters     *Filters // both are replaced
 	Status      *string  // Enabled or Paused
+	// SeenAt is the UpdatedAt of the endpoint that the caller saw. A later change is not overwritten. nil: no
+	// check.
+	SeenAt *time.Time
 }
 
 // Endpoints manages the endpoints of organizations.
@@ -155,7 +161,7 @@ func checkFilters(f Filters) error {
 
 // Create creates an endpoint and returns its secret, which is never shown again. Errors:
 // INVALID_REQUEST for invalid input, with its parameter, and INVALID_STATE for an organization that
-// has ten endpoints.
+// has ten endpoints, or if the form of a page made its endpoint before. Rule PAGE-21.
 func (s *Endpoints) Create(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, n NewEndpoint,
 ) (Endpoint, seal.Secret, error) {
@@ -189,11 +195,19 @@ func (s *Endpoints) Create(
 		ID: id.New("we", tx.Now), OrgID: org, URL: n.URL, Description: n.Description, Events: events,
 		Filters: n.Filters, Status: Enabled, APIVersion: event.APIVersion, CreatedAt: tx.Now, UpdatedAt: tx.Now,
 	}
+	if n.FormID != "" {
+		e.ID = id.Derive("we", org, n.FormID)
+	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_endpoints (endpoint_id, org_id, url, description, events, filter_customer_id, filter_chain, status, api_version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), nullif($7, ''), $8, $9, $10, $10)`,
 		e.ID, org, e.URL, e.Description, typeNames(events), n.Filters.CustomerID, string(n.Filters.Chain), e.Status,
 		e.APIVersion, tx.Now)
+	if pg.ViolatesConstraint(err, "webhook_endpoints_pkey") {
+		return Endpoint{}, noSecret, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This form has registered its webhook already, and a secret is shown once.").
+			WithAdvice("Look for the webhook in the list. If you did not see its secret, rotate it.")
+	}
 	if err != nil {
 		return Endpoint{}, noSecret, fmt.Errorf("create endpoint %s: %w", e.ID, err)
 	}
@@ -227,8 +241,8 @@ func auditDetail(e Endpoint) map[string]any {
 // endpoint's deliveries wait.
 //
 // When the URL changes or the endpoint is enabled again, all waiting deliveries are due at once, in
-// the order of each resource, with a complete new schedule. Errors: those of Create, and NOT_FOUND.
-// Rules EVT-8 and EVT-9.
+// the order of each resource, with a complete new schedule. Errors: those of Create, NOT_FOUND, and
+// INVALID_STATE if the endpoint changed after Change.SeenAt. Rules EVT-8, EVT-9 and PAGE-21.
 func (s *Endpoints) Update(
 	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, c Change,
 ) (Endpoint, error) {
@@ -268,6 +282,12 @@ func (s *Endpoints) Update(
 	if e.URL == before.URL && e.Description == before.Description && slices.Equal(e.Events, before.Events) &&
 		e.Filters == before.Filters && e.Status == before.Status {
 		return before, nil
+	}
+	if c.SeenAt != nil && !before.UpdatedAt.Equal(*c.SeenAt) {
+		return Endpoint{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The webhook was changed after this page was loaded.").
+			WithAdvice("Look at its present state, and change it again if that is still needed.").
+			WithExtra("currentStatus", before.Status)
 	}
 	restart := e.URL != before.URL || e.Status == Enabled && before.Status != Enabled
 	if restart {

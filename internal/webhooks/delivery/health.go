@@ -156,9 +156,9 @@ func (d *Dispatcher) updateHealth(
 	var org, endpoint, url string
 	var failingSince time.Time
 	var entries []audit.Entry
+	var disabled []disabledEndpoint
 	_, err = pgx.ForEachRow(rows, []any{&org, &endpoint, &url, &failingSince}, func() error {
-		// Coffer sends no mail yet. This log line tells the operator, and the organization reads
-		// the status of its endpoint.
+		disabled = append(disabled, disabledEndpoint{org, endpoint, url, failingSince})
 		d.Log.LogAttrs(ctx, slog.LevelWarn,
 			"an endpoint has failed for five days and is disabled: tell the organization",
 			slog.String("organization", org), slog.String("endpoint", endpoint),
@@ -169,6 +169,11 @@ func (d *Dispatcher) updateHealth(
 	})
 	if err != nil {
 		return nil, fmt.Errorf("disable endpoints that fail: %w", err)
+	}
+	for _, e := range disabled {
+		if err := d.mailDisabled(ctx, tx, e); err != nil {
+			return nil, err
+		}
 	}
 	return entries, nil
 }

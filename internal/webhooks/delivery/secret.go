@@ -90,6 +90,38 @@ func (s *Endpoints) Rotate(
 	return e, secret, formerUntil, err
 }
 
+// SecretVersion returns the number of the present secret of an endpoint, 0 for none.
+func (s *Endpoints) SecretVersion(ctx context.Context, tx pg.Tx, org, endpointID string) (version int, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(max(version), 0) FROM webhook_secrets WHERE org_id = $1 AND endpoint_id = $2`,
+		org, endpointID).Scan(&version)
+	if err != nil {
+		return 0, fmt.Errorf("read the secrets of endpoint %s: %w", endpointID, err)
+	}
+	return version, nil
+}
+
+// RotateAsSeen does what Rotate does, if the present secret is the one that the caller saw. So an old page, a
+// second click and a colleague rotate once. Error: INVALID_STATE in addition. Rule PAGE-21.
+func (s *Endpoints) RotateAsSeen(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, endpointID string, seenVersion int,
+) (e Endpoint, secret seal.Secret, formerUntil time.Time, err error) {
+	if e, err = lockEndpoint(ctx, tx, org, endpointID); err != nil {
+		return e, secret, formerUntil, err
+	}
+	version, err := s.SecretVersion(ctx, tx, org, endpointID)
+	if err != nil {
+		return e, secret, formerUntil, err
+	}
+	if version != seenVersion {
+		return e, secret, formerUntil, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"The secret was replaced after this page was loaded, and a secret is shown once.").
+			WithAdvice("If you did not see the new secret, replace it again.").
+			WithExtra("currentStatus", e.Status)
+	}
+	return s.Rotate(ctx, tx, org, actor, endpointID)
+}
+
 // sealedSecret is a secret that signs now.
 type sealedSecret struct {
 	version int

@@ -1,7 +1,7 @@
-// The script of the pages. It copies values, keeps ages of times up to date, disables a form that was
-// sent, moves the focus to what was wrong, has shortcuts that lead to pages, and loads a page again whose
-// things changed. It writes only markup that the server sent for this page, and no shortcut decides
-// anything.
+// The script of the pages. It copies values, keeps ages of times up to date, asks for passkeys, disables a
+// form that was sent, moves the focus to what was wrong, has shortcuts that lead to pages, and loads a page
+// again whose things changed. It writes only markup that the server sent for this page, and no shortcut
+// decides anything.
 'use strict';
 
 (() => {
@@ -48,6 +48,102 @@
   refreshAges();
   setInterval(refreshAges, 15000);
 
+  // The time zone of the reader.
+  each('[data-time-zone]', (input) => {
+    input.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone || '';
+  });
+
+  // Passkeys. A form asks the service for options and the browser for an answer, and carries the answer in
+  // a hidden field. Without scripts the field stays empty, and the form takes a code.
+  const canUsePasskeys = Boolean(window.PublicKeyCredential?.parseRequestOptionsFromJSON);
+  let autofill; // ends the passkey of autofill, of which a browser allows one at a time
+  const fetchOptions = async (form) => {
+    const body = new URLSearchParams();
+    form.querySelectorAll('input[type=hidden][name]:not([data-passkey])').forEach((i) => body.append(i.name, i.value));
+    const response = await fetch(`${form.getAttribute('action')}/options`, { method: 'POST', body });
+    if (!response.headers.get('Content-Type')?.startsWith('application/json')) {
+      location.reload(); // The session has ended: the page leads to sign-in.
+      throw new DOMException('', 'AbortError');
+    }
+    const answer = await response.json();
+    if (answer.stepUp) {
+      location.assign(answer.stepUp);
+      throw new DOMException('', 'AbortError');
+    }
+    if (!response.ok) throw new Error(answer.message);
+    return answer.publicKey;
+  };
+  const usePasskey = async (form, more = {}) => {
+    const field = form.querySelector('[data-passkey]');
+    const options = await fetchOptions(form);
+    const credential = field.dataset.passkey === 'create'
+      ? await navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options) })
+      : await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options), ...more });
+    field.value = JSON.stringify(credential.toJSON());
+    const code = form.querySelector('input[name=code]');
+    if (code) {
+      code.required = false;
+      code.value = '';
+    }
+    form.requestSubmit();
+  };
+  const passkeyProblems = {
+    AbortError: '',
+    InvalidStateError: 'This device already has a passkey of your account.',
+    NotAllowedError: 'The passkey did not answer. Nothing was done. Try again, or use another factor.',
+    SecurityError: 'A passkey does not work at this address of the pages.',
+  };
+  const askPasskey = async (form) => {
+    autofill?.abort();
+    let problem = form.querySelector('.passkey-problem');
+    if (!problem) {
+      problem = document.createElement('p');
+      problem.className = 'field-error passkey-problem';
+      problem.setAttribute('role', 'alert');
+      form.append(problem);
+    }
+    problem.textContent = '';
+    try {
+      await usePasskey(form);
+    } catch (error) {
+      problem.textContent = passkeyProblems[error.name] ?? (error.message || 'This did not work. Open the page again.');
+    }
+  };
+  const startAutofill = async (form) => {
+    if (!await PublicKeyCredential.isConditionalMediationAvailable?.()) return;
+    autofill?.abort();
+    autofill = new AbortController();
+    try {
+      await usePasskey(form, { mediation: 'conditional', signal: autofill.signal });
+    } catch {
+      // The person signs in another way, or presses the button.
+    }
+  };
+  const showPasskeyParts = () => {
+    if (canUsePasskeys) each('[data-needs-passkey], [data-use-passkey]', (part) => { part.hidden = false; });
+  };
+  showPasskeyParts();
+  if (canUsePasskeys) {
+    addEventListener('click', (event) => {
+      const button = event.target.closest('[data-use-passkey]');
+      if (button) askPasskey(button.form);
+    });
+    // A form that takes a passkey alone asks for it when it is sent.
+    addEventListener('submit', (event) => {
+      const form = event.target;
+      const field = form.querySelector('[data-passkey]');
+      if (!field || field.value || form.querySelector('input[name=code]')) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      askPasskey(form);
+    });
+    each('form[data-autofill]', (form) => {
+      startAutofill(form);
+      // The options count for five minutes.
+      setInterval(() => { if (!document.hidden && !form.dataset.sent) startAutofill(form); }, 240000);
+    });
+  }
+
   // A form is sent once. The browser's back button enables it again.
   addEventListener('submit', (event) => {
     const form = event.target;
@@ -61,6 +157,7 @@
   });
   addEventListener('pageshow', () => each('form', (form) => {
     delete form.dataset.sent;
+    form.querySelectorAll('[data-passkey]').forEach((field) => { field.value = ''; });
     form.querySelectorAll('button[aria-disabled]').forEach((b) => b.removeAttribute('aria-disabled'));
   }));
 
@@ -133,6 +230,7 @@
     });
     if (focused) main.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     showCopyButtons();
+    showPasskeyParts();
     refreshAges();
     announce(changed > 1 ? `Updated. ${changed} rows are new or changed.`
       : changed === 1 ? 'Updated. One row is new or changed.' : 'Updated.');

@@ -9,6 +9,12 @@ import (
 // CodeName is the name of the field of a second factor.
 const CodeName = "code"
 
+// PasskeyName is the name of the field into which the script writes the answer of a passkey.
+const PasskeyName = "passkey"
+
+// KeyName is the name of the field of an idempotency key.
+const KeyName = "formKey"
+
 // codeLength is the length of a recovery code with its hyphens, which the field also takes.
 const codeLength = 24
 

@@ -87,6 +87,33 @@ func ShortenAddress(address string) string {
 // FormatTime writes a time in UTC for people.
 func FormatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
 
+// FormatMoment writes a time for people: in the zone of the reader with UTC after it. Rule
+// PAGE-33.
+func FormatMoment(m Moment) string {
+	first, second := splitMoment(m)
+	if second == "" {
+		return first
+	}
+	return first + " (" + second + ")"
+}
+
+// splitMoment writes a time in the zone of the reader and in UTC. The second text is "" where both are the
+// same, and has the day where the days differ.
+func splitMoment(m Moment) (zoned, utc string) {
+	if m.Zone == nil {
+		return FormatTime(m.Time), ""
+	}
+	local := m.Time.In(m.Zone)
+	if _, offset := local.Zone(); offset == 0 {
+		return FormatTime(m.Time), ""
+	}
+	layout := "15:04 UTC"
+	if local.Format(time.DateOnly) != m.Time.UTC().Format(time.DateOnly) {
+		layout = "2 Jan, 15:04 UTC"
+	}
+	return local.Format("2 Jan 2006, 15:04 MST"), m.Time.UTC().Format(layout)
+}
+
 // FormatAge says how long before now a time was. The script of the kit continues it in the browser with
 // the same words.
 func FormatAge(m Moment) string {

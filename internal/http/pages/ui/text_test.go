@@ -81,8 +81,32 @@ func TestAgesAreInWords(t *testing.T) {
 		0: "just now", 59 * time.Second: "59 seconds ago", time.Minute: "1 minute ago", 3 * time.Hour: "3 hours ago",
 		47 * time.Hour: "47 hours ago", 72 * time.Hour: "3 days ago", -time.Hour: "in 1 hour",
 	} {
-		if got := FormatAge(Moment{now.Add(-age), now}); got != want {
+		if got := FormatAge(Moment{Time: now.Add(-age), Now: now}); got != want {
 			t.Errorf("%s: got %q, want %q", age, got, want)
+		}
+	}
+}
+
+// A time stands in the reader's zone with UTC next to it, with the day where the days differ. Rule PAGE-33.
+func TestATimeStandsInTheReadersZone(t *testing.T) {
+	t.Parallel()
+	moment := time.Date(2027, 1, 5, 23, 30, 0, 0, time.UTC)
+	for zone, want := range map[string]string{
+		"":                 "5 Jan 2027, 23:30 UTC",
+		"UTC":              "5 Jan 2027, 23:30 UTC",
+		"Europe/London":    "5 Jan 2027, 23:30 UTC",
+		"America/New_York": "5 Jan 2027, 18:30 EST (23:30 UTC)",
+		"Europe/Berlin":    "6 Jan 2027, 00:30 CET (5 Jan, 23:30 UTC)",
+	} {
+		m := Moment{Time: moment, Now: moment}
+		if zone != "" {
+			var err error
+			if m.Zone, err = time.LoadLocation(zone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := FormatMoment(m); got != want {
+			t.Errorf("%s: got %q, want %q", zone, got, want)
 		}
 	}
 }

@@ -20,7 +20,11 @@ type Frame struct {
 	Assets  Assets
 	Menu    []MenuGroup // empty on pages without a session
 	Person  *Person     // nil on pages without a session
-	Main    templ.Component
+	StepUp  *StepUp     // nil on pages without an act that needs a factor of the last ten minutes
+	// RestrictedUntil is when the person may act again after the use of a recovery code; nil if nothing is
+	// restricted.
+	RestrictedUntil *Moment
+	Main            templ.Component
 	// LivePath is the stream that says when Main is out of date; "" for a page that does not change.
 	LivePath string
 }
@@ -50,8 +54,18 @@ type Person struct {
 	SignOutPath          string
 }
 
+// StepUp says whether the second factor of the last ten minutes counts.
+type StepUp struct {
+	IsFresh bool
+	EndsAt  Moment // when it stops to count
+}
+
 // Form is the state of a form that was refused. The zero value is a form that was not sent.
 type Form struct {
+	// HasPasskey and IsCodeless say which second factors the person has: a passkey, and no authenticator
+	// app.
+	HasPasskey, IsCodeless bool
+
 	Act    string            // the name of the refused act
 	Typed  map[string]string // what the user typed, by field; it has no secret
 	Errors map[string]string // what is wrong, by field
@@ -120,10 +134,31 @@ type Input struct {
 	MaxLength        int
 	Optional         bool
 	Focus            bool
+	IsTimeZone       bool // while it is empty, the script fills in the reader's time zone
 }
 
-// Moment is a time with the time at which the page was written.
-type Moment struct{ Time, Now time.Time }
+// Moment is a time with the time at which the page was written and the time zone of the reader. No zone
+// is UTC.
+type Moment struct {
+	Time, Now time.Time
+	Zone      *time.Location
+}
+
+// StepUpView is what the page shows that asks for a second factor before an act.
+type StepUpView struct {
+	Form     Form
+	Path     string // to which the form is sent
+	BackPath string
+	Hidden   []Hidden // what the user typed
+	Text     string   // what follows
+	Button   string
+}
+
+// StepUpAct is the name of the form that asks for a second factor.
+const StepUpAct = "step-up"
+
+// Hidden is a value that a form carries.
+type Hidden struct{ Name, Value string }
 
 // Tab leads to a part of a page.
 type Tab struct {

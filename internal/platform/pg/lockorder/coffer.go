@@ -4,7 +4,10 @@ package lockorder
 var Coffer = mustIndex(&Order{
 	Levels: []Level{
 		{"keys lock of an organization", []Lock{{Name: "gate API keys of "}}},
-		{"change request row", []Lock{{Name: "change_requests", Strong: true, Fresh: "its id is new"}}},
+		{"change request row", []Lock{
+			{Name: "change_requests", Strong: true, Fresh: "its id is new"},
+			{Name: "member_changes", Strong: true, Fresh: "its id is new"},
+		}},
 		{"settings lock of an organization", []Lock{
 			{Name: "gate settings of "},
 			{Name: "organization_settings", Strong: true},

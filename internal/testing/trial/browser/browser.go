@@ -40,6 +40,8 @@ type Page struct {
 	mu         sync.Mutex
 	requests   []string
 	complaints []string
+
+	hasNoScripts bool // see DisableScripts
 }
 
 // findBrowser returns the path of the browser. scripts/setup --test installs it; a test that cannot
@@ -150,6 +152,10 @@ func (p *Page) OpenURL(url string, look Appearance) {
 // WaitUntil waits until an expression of the page is true.
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
+	if p.hasNoScripts {
+		p.lookUntil(expression)
+		return
+	}
 	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
 	for p.isReplaced(err) {
 		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))

@@ -1,4 +1,4 @@
-package dashboard
+package signinpages
 
 import "strings"
 
@@ -18,8 +18,8 @@ var (
 	}
 )
 
-// describeDevice names the browser and the system of a user agent, as far as it says them.
-func describeDevice(userAgent string) string {
+// DescribeDevice names the browser and the system of a user agent, as far as it says them.
+func DescribeDevice(userAgent string) string {
 	browser, system := findName(browserNames, userAgent), findName(systemNames, userAgent)
 	switch {
 	case browser == "" && system == "":
