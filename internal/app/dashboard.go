@@ -82,6 +82,10 @@ func (a *App) wireDashboard(
 	}
 	a.changes = audit.NewFollower(a.parts.DB, a.log)
 	pages := dashboard.New(dashboard.Config{
+		ExplorerURL: func(name chain.Name, tx chain.TxHash) string {
+			network, _ := a.conf.knownNetwork(name)
+			return network.ExplorerURL(tx)
+		},
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 		Transfers: a.Transfers, Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,

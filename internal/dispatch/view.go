@@ -182,3 +182,32 @@ func newUnknownOrder(orderID string) error {
 	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "Order %s does not exist.", orderID).
 		WithAdvice("An order has the id of its withdrawal, sweep or top-up.").WithStep(fault.ListOrders)
 }
+
+// AttemptView is one transaction that was made for an order, as the organization of the order sees it.
+type AttemptView struct {
+	Version   int
+	Act       signer.Act
+	Reason    string       // why it replaces the one before: "", FEE, OPERATOR, REFUSAL, LAPSE
+	Hash      chain.TxHash // "" until it is signed
+	CreatedAt time.Time
+	SignedAt  *time.Time
+	SentAt    *time.Time // first time that a provider was asked to accept it
+}
+
+// ListAttempts returns the transactions of an organization's order, oldest first; none for an order that
+// the organization does not have. The members of a batch have those of its lead.
+func ListAttempts(ctx context.Context, tx pg.Tx, org, orderID string) ([]AttemptView, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT a.version, a.act, coalesce(a.replace_reason, ''), coalesce(a.tx_hash, ''),
+			a.created_at, a.signed_at, a.sent_at
+		FROM dispatch_orders o JOIN dispatch_attempts a ON a.order_id = coalesce(o.tx_lead_id, o.order_id)
+		WHERE o.org_id = $1 AND o.order_id = $2 ORDER BY a.version`, org, orderID)
+	if err != nil {
+		return nil, fmt.Errorf("list the transactions of order %s: %w", orderID, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AttemptView])
+	if err != nil {
+		return nil, fmt.Errorf("list the transactions of order %s: %w", orderID, err)
+	}
+	return found, nil
+}

@@ -216,3 +216,33 @@ func ForEachEntry(ctx context.Context, tx pg.Tx, org string, f Filter, desc bool
 	}
 	return nil
 }
+
+// ListEntriesOf returns what an event moved on accounts of these kinds, oldest first. The causes are the
+// kinds of postings that follow from the event. An event has few of them.
+func ListEntriesOf(
+	ctx context.Context, tx pg.Tx, org, causeID string, causes []CauseKind, kinds []Kind,
+) ([]Entry, error) {
+	// Each kind of cause is one read of the index on (cause_kind, cause_id): an array operator may not run
+	// before the row-level security policies.
+	rows, err := tx.Query(ctx, `
+		SELECT t.transfer_id, a.org_id, a.mint_id, a.kind, a.subject, o.org_id, o.mint_id, o.kind, o.subject,
+			s.credit, t.amount, t.cause_kind, t.cause_id, t.created_at
+		FROM unnest($3::text[]) AS k (cause_kind)
+		CROSS JOIN LATERAL (
+			SELECT * FROM ledger_transfers l WHERE l.cause_kind = k.cause_kind AND l.cause_id = $2 AND l.org_id = $1
+		) t
+		CROSS JOIN LATERAL (VALUES
+			(false, t.debit_account, t.credit_account), (true, t.credit_account, t.debit_account))
+			AS s (credit, account_id, other_id)
+		JOIN ledger_accounts a ON a.account_id = s.account_id
+		JOIN ledger_accounts o ON o.account_id = s.other_id
+		WHERE a.kind = ANY ($4) ORDER BY t.created_at, t.transfer_id, s.credit`, org, causeID, causes, kinds)
+	if err != nil {
+		return nil, fmt.Errorf("list the entries of %s: %w", causeID, err)
+	}
+	found, err := pgx.CollectRows(rows, readEntry)
+	if err != nil {
+		return nil, fmt.Errorf("list the entries of %s: %w", causeID, err)
+	}
+	return found, nil
+}

@@ -9,7 +9,9 @@ import (
 	"bytes"
 	_ "embed" // the two lists
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
@@ -27,6 +29,7 @@ type Network struct {
 	Network       chain.Network `toml:"-"`
 	Chain         chain.Name    `toml:"chain"`
 	Name          string        `toml:"name"`          // its common name
+	Explorer      string        `toml:"explorer"`      // the address of a transaction's page, with {tx} for its hash
 	ChainID       uint64        `toml:"chain_id"`      // of EVM chains
 	Genesis       string        `toml:"genesis"`       // of the others: the hash of the first block
 	BlockTime     Duration      `toml:"block_time"`    // approximately
@@ -123,6 +126,14 @@ func ByID(id int) (Network, Mint, bool) {
 		}
 	}
 	return Network{}, Mint{}, false
+}
+
+// ExplorerURL returns the address of a transaction's page at an explorer, and "" if none is known.
+func (n Network) ExplorerURL(tx chain.TxHash) string {
+	if n.Explorer == "" {
+		return ""
+	}
+	return strings.ReplaceAll(n.Explorer, "{tx}", url.PathEscape(string(tx)))
 }
 
 // ByContract returns the mint of a contract; "" is the native coin.

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/docs"
@@ -179,26 +178,4 @@ var groups = []kernel.Group{
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
 	{Name: "Meta", Text: "About this interface."},
-}
-
-// canonicalHash returns a transaction's hash as it is stored. A hexadecimal hash is the same in
-// every letter case; other hashes are not. Rule LIST-3.
-func canonicalHash(s string) string {
-	const hexBytes = 66
-	if len(s) == hexBytes && strings.HasPrefix(strings.ToLower(s), "0x") &&
-		strings.Trim(s[2:], "0123456789abcdefABCDEF") == "" {
-		return strings.ToLower(s)
-	}
-	return s
-}
-
-// canonicalAddress returns an address as it is stored, if a configured chain can parse it.
-// Rule LIST-3.
-func (a *api) canonicalAddress(s string) string {
-	for _, name := range kernel.SortedKeys(a.conf.Chains) {
-		if parsed, err := a.conf.Chains[name].AddressCodec.Parse(s); err == nil {
-			return string(parsed)
-		}
-	}
-	return s
 }

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/webhook"
 )
 
 // snapshotRows turns a reader within a transaction into the rows of a table. Rule LIST-2.
@@ -18,18 +16,4 @@ func snapshotRows[T any](
 			return read(ctx, tx, desc, row)
 		})
 	}
-}
-
-func numberOrEmpty[N int | int64](n *N) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.FormatInt(int64(*n), 10)
-}
-
-func timeOrEmpty(t *webhook.Time) string {
-	if t == nil {
-		return ""
-	}
-	return t.String()
 }

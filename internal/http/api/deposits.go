@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -108,46 +106,13 @@ func checkMintID(n int) error {
 	return nil
 }
 
-var depositColumns = []kernel.Column[webhook.Deposit]{
-	{Name: "depositId", Cell: func(d webhook.Deposit) string { return d.DepositID }},
-	{Name: "createdAt", Cell: func(d webhook.Deposit) string { return d.CreatedAt.String() }},
-	{Name: "customerId", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.CustomerID) }},
-	{Name: "product", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.Product) }},
-	{Name: "customerEmail", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.CustomerEmail) }},
-	{Name: "mintId", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.MintID) }},
-	{Name: "symbol", Cell: func(d webhook.Deposit) string {
-		if d.Mint == nil {
-			return ""
-		}
-		return d.Mint.Symbol
-	}},
-	{Name: "chain", Cell: func(d webhook.Deposit) string { return d.Chain }},
-	{Name: "amount", Cell: func(d webhook.Deposit) string { return d.Amount }},
-	{Name: "amountDecimal", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.AmountDecimal) }},
-	{Name: "usdValue", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.USDValue) }},
-	{Name: "status", Cell: func(d webhook.Deposit) string { return d.Status }},
-	{Name: "chainStatus", Cell: func(d webhook.Deposit) string { return d.ChainStatus }},
-	{Name: "source", Cell: func(d webhook.Deposit) string { return d.Source }},
-	{Name: "address", Cell: func(d webhook.Deposit) string { return d.Address }},
-	{Name: "fromAddresses", Cell: func(d webhook.Deposit) string { return strings.Join(d.FromAddresses, " ") }},
-	{Name: "txHash", Cell: func(d webhook.Deposit) string { return d.TxHash }},
-	{Name: "logIndex", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.LogIndex) }},
-	{Name: "blockNumber", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.BlockNumber) }},
-	{Name: "isFlagged", Cell: func(d webhook.Deposit) string { return strconv.FormatBool(d.IsFlagged) }},
-	{Name: "riskOfFunds", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.RiskOfFunds) }},
-	{Name: "sweepTxHash", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.SweepTxHash) }},
-	{Name: "confirmedAt", Cell: func(d webhook.Deposit) string { return timeOrEmpty(d.ConfirmedAt) }},
-	{Name: "creditedAt", Cell: func(d webhook.Deposit) string { return timeOrEmpty(d.CreditedAt) }},
-	{Name: "outputIndex", Cell: func(d webhook.Deposit) string { return numberOrEmpty(d.OutputIndex) }},
-	{Name: "memo", Cell: func(d webhook.Deposit) string { return resource.TextOrEmpty(d.Memo) }},
-}
-
 func (a *api) depositFilter(c *call) deposit.Filter {
 	f := deposit.Filter{
 		CustomerID: c.Query["customerId"], Product: c.Query["product"], Status: c.Query["status"],
 		Chain:        c.Query["chain"],
 		CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
-		TxHash: canonicalHash(c.Query["txHash"]), Address: a.canonicalAddress(c.Query["address"]),
+		TxHash:    resource.CanonicalHash(c.Query["txHash"]),
+		Address:   resource.CanonicalAddress(a.conf.Chains, c.Query["address"]),
 		IsFlagged: c.Query.FlagValue("isFlagged"),
 	}
 	if n := c.Query.NumberValue("mintId"); n != nil {

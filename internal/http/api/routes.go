@@ -131,7 +131,7 @@ func (a *api) routes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of deposits."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listDeposits, kernel.ExamplePage(resource.ExampleDeposit)),
-			Table:   kernel.ExportTable("deposits", depositColumns, a.exportDeposits),
+			Table:   kernel.ExportTable("deposits", resource.DepositColumns, a.exportDeposits),
 		},
 		{
 			Method: http.MethodGet, Path: "/deposits/{depositId}", Name: "getDeposit",
@@ -198,7 +198,7 @@ func (a *api) routes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of withdrawals."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
 			Handler: kernel.Handle(a.listWithdrawals, kernel.ExamplePage(resource.ExampleWithdrawal)),
-			Table:   kernel.ExportTable("withdrawals", withdrawalColumns, a.exportWithdrawals),
+			Table:   kernel.ExportTable("withdrawals", resource.WithdrawalColumns, a.exportWithdrawals),
 		},
 		{
 			Method: http.MethodGet, Path: "/withdrawals/{withdrawalId}", Name: "getWithdrawal",

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -296,50 +294,12 @@ func idempotencyKey(h http.Header, inBody *string) (*string, error) {
 	return &values[0], nil
 }
 
-var withdrawalColumns = []kernel.Column[webhook.Withdrawal]{
-	{Name: "withdrawalId", Cell: func(w webhook.Withdrawal) string { return w.WithdrawalID }},
-	{Name: "createdAt", Cell: func(w webhook.Withdrawal) string { return w.CreatedAt.String() }},
-	{Name: "type", Cell: func(w webhook.Withdrawal) string { return w.Type }},
-	{Name: "idempotencyKey", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.IdempotencyKey) }},
-	{Name: "reference", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Reference) }},
-	{Name: "customerId", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.CustomerID) }},
-	{Name: "product", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.Product) }},
-	{
-		Name: "whitelistedAddressId",
-		Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.WhitelistedAddressID) },
-	},
-	{Name: "mintId", Cell: func(w webhook.Withdrawal) string { return strconv.Itoa(w.MintID) }},
-	{Name: "symbol", Cell: func(w webhook.Withdrawal) string { return w.Mint.Symbol }},
-	{Name: "chain", Cell: func(w webhook.Withdrawal) string { return w.Mint.Chain }},
-	{Name: "amount", Cell: func(w webhook.Withdrawal) string { return w.Amount }},
-	{Name: "amountDecimal", Cell: func(w webhook.Withdrawal) string { return w.AmountDecimal }},
-	{Name: "usdValue", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.USDValue) }},
-	{Name: "toAddress", Cell: func(w webhook.Withdrawal) string { return w.ToAddress }},
-	{Name: "networkFee", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.NetworkFee) }},
-	{Name: "networkFeeMintId", Cell: func(w webhook.Withdrawal) string { return numberOrEmpty(w.NetworkFeeMintID) }},
-	{Name: "feeMode", Cell: func(w webhook.Withdrawal) string { return w.FeeMode }},
-	{Name: "status", Cell: func(w webhook.Withdrawal) string { return w.Status }},
-	{Name: "chainStatus", Cell: func(w webhook.Withdrawal) string { return w.ChainStatus }},
-	{
-		Name: "requiresApproval",
-		Cell: func(w webhook.Withdrawal) string { return strconv.FormatBool(w.RequiresApproval) },
-	},
-	{Name: "approvalReasons", Cell: func(w webhook.Withdrawal) string { return strings.Join(w.ApprovalReasons, " ") }},
-	{Name: "txHash", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.TxHash) }},
-	{Name: "failureReason", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.FailureReason) }},
-	{Name: "rejectedReason", Cell: func(w webhook.Withdrawal) string { return resource.TextOrEmpty(w.RejectedReason) }},
-	{Name: "approvedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.ApprovedAt) }},
-	{Name: "broadcastAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.BroadcastAt) }},
-	{Name: "completedAt", Cell: func(w webhook.Withdrawal) string { return timeOrEmpty(w.CompletedAt) }},
-	{Name: "metadata", Cell: func(w webhook.Withdrawal) string { return resource.MetadataJSON(w.Metadata) }},
-}
-
 func withdrawalFilter(c *call) withdrawal.Filter {
 	return withdrawal.Filter{
 		Type: c.Query["type"], CustomerID: c.Query["customerId"], Status: c.Query["status"],
 		MintID: c.Query.NumberValue("mintId"), Chain: c.Query["chain"],
 		CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
-		TxHash: canonicalHash(c.Query["txHash"]), Address: c.Query["address"], Reference: c.Query["reference"],
+		TxHash: resource.CanonicalHash(c.Query["txHash"]), Address: c.Query["address"], Reference: c.Query["reference"],
 		IdempotencyKey: c.Query["idempotencyKey"],
 	}
 }

@@ -46,6 +46,9 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	first := h.request(h.one, "alice", usdc, "12500000000")
 	h.request(h.one, "alice", usdc, "1000000")
 	second := h.request(h.one, "<script>Аlice", evil, "999999999")
+	arrived := h.seeDeposits(h.one, "<script>Аlice", evil, 1, firstHash)
+	moved := h.transfer(h.one, "<script>Аlice", evil, "key-1", hostile)
+	h.attempt(h.one, second.ID, hostile)
 	h.fundProduct(h.one, "CHECKOUT", usdc, 12_500_000_000)
 	h.fundProduct(h.one, "BATCH_PAYOUT", evil, 7_000_000)
 	entry := h.allow(h.one, recipient, "Cold wallet <b>")
@@ -82,22 +85,29 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	tab := browser.Open(t)
 	tab.SetCookie(base, pages.SessionCookie, token)
 	for name, path := range map[string]string{
-		"home":            "",
-		"approvals":       "/approvals",
-		"flagged":         "/approvals/flagged",
-		"history":         "/approvals/history",
-		"sign-in":         "/sign-in",
-		"device":          "/sign-in/device",
-		"review":          "/approvals/withdrawals/" + second.ID,
-		"review-own-vote": "/approvals/withdrawals/" + first.ID,
-		"audit":           "/audit",
-		"customers":       "/customers",
-		"customers-none":  "/customers?search=zz",
-		"customer":        "/customers/alice",
-		"customer-frozen": "/customers/" + url.PathEscape("<script>Аlice"),
-		"statement":       "/customers/alice/statement",
-		"audit-empty":     "/audit?action=none",
-		"not-found":       "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		"home":             "",
+		"approvals":        "/approvals",
+		"flagged":          "/approvals/flagged",
+		"history":          "/approvals/history",
+		"deposits":         "/transactions",
+		"withdrawals":      "/transactions?kind=WITHDRAWAL&customerId=alice",
+		"transfers-list":   "/transactions?kind=TRANSFER",
+		"search":           "/transactions/search?q=alice",
+		"deposit-steps":    "/transactions/deposits/" + arrived,
+		"withdrawal-steps": "/transactions/withdrawals/" + second.ID,
+		"transfer-steps":   "/transactions/transfers/" + moved.ID,
+		"sign-in":          "/sign-in",
+		"device":           "/sign-in/device",
+		"review":           "/approvals/withdrawals/" + second.ID,
+		"review-own-vote":  "/approvals/withdrawals/" + first.ID,
+		"not-found":        "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		"audit":            "/audit",
+		"customers":        "/customers",
+		"customers-none":   "/customers?search=zz",
+		"customer":         "/customers/alice",
+		"customer-frozen":  "/customers/" + url.PathEscape("<script>Аlice"),
+		"statement":        "/customers/alice/statement",
+		"audit-empty":      "/audit?action=none",
 
 		"flagged-review":     "/approvals/deposits/" + flagged,
 		"balances":           "/balances",

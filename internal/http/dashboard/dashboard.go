@@ -60,6 +60,9 @@ type Config struct {
 	APIURL string
 	// KeyRolled receives each new value of a main key; it may be nil.
 	KeyRolled func(ctx context.Context, org string, key seal.Secret)
+	// ExplorerURL returns the address of a transaction's page at an explorer, and "" if none is known; it may
+	// be nil.
+	ExplorerURL func(name chain.Name, tx chain.TxHash) string
 	// Origin is the scheme, host and port at which browsers reach the pages.
 	Origin    *url.URL
 	CursorKey []byte
@@ -94,6 +97,8 @@ func (d *dashboard) surface() pages.Surface {
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.transactionsPage(), d.searchPage(),
+			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(), d.transferPage(),
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),

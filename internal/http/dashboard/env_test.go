@@ -179,7 +179,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
-		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
+		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
+		Deposits:    h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,

@@ -380,6 +380,9 @@ func aboutDeposit(r *pages.Request, item deposit.Deposit, row depositRow) []ui.F
 		ui.Fact{Name: "Network", Value: ui.Text(row.Network)},
 		ui.Fact{Name: "Transaction", Value: ui.Address(string(item.TxHash))},
 		ui.Fact{Name: "Seen", Value: ui.When(r.Moment(item.CreatedAt))},
+		ui.Fact{
+			Name: "All of its steps", Value: pathLink(transactionPath(r, depositKind, item.ID), "Show the timeline"),
+		},
 	)
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})

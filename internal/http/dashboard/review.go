@@ -322,6 +322,9 @@ func aboutWithdrawal(
 			Value: ui.Text(*w.Screening.Severity + ", by " + ui.EscapeForeign(*w.Screening.Provider)),
 		})
 	}
+	facts = append(facts, ui.Fact{
+		Name: "All of its steps", Value: pathLink(transactionPath(r, withdrawalKind, w.ID), "Show the timeline"),
+	})
 	if w.TxHash != nil {
 		facts = append(facts, ui.Fact{Name: "Transaction", Value: ui.Address(string(*w.TxHash))})
 	}

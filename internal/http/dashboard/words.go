@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -214,4 +215,56 @@ func networkName(name chain.Name) string {
 	}
 	text := strings.ToLower(string(name))
 	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// balanceText names a balance of the ledger.
+func balanceText(kind ledger.Kind) string {
+	switch kind {
+	case ledger.Customer:
+		return "Balance of the customer"
+	case ledger.Withdrawing:
+		return "Held for withdrawals of the customer"
+	case ledger.Product:
+		return "Balance of your product"
+	case ledger.ProductWithdrawing:
+		return "Held for withdrawals of your product"
+	}
+	return string(kind)
+}
+
+// causeText says why the ledger moved an amount.
+func causeText(cause ledger.CauseKind) string {
+	switch cause {
+	case ledger.Deposit:
+		return "The deposit was credited"
+	case ledger.DepositHold:
+		return "The deposit was held"
+	case ledger.DepositRelease:
+		return "The held deposit was decided"
+	case ledger.DepositFee:
+		return "The fee of the return"
+	case ledger.DepositReversal:
+		return "The deposit was taken back"
+	case ledger.WithdrawalHold:
+		return "The amount was held"
+	case ledger.WithdrawalEnd:
+		return "The hold ended"
+	case ledger.WithdrawalFee:
+		return "The network fee"
+	case ledger.WithdrawalCharge:
+		return "The charge for costs was held"
+	case ledger.WithdrawalChargeReturn:
+		return "A charge that was not needed came back"
+	case ledger.FeePrepaid:
+		return "A network fee was paid in advance"
+	case ledger.Transfer:
+		return "The transfer"
+	case ledger.NetworkFee:
+		return "The fee of a payment"
+	case ledger.FeeChange:
+		return "A network fee changed"
+	case ledger.Restore:
+		return "Restored from the journal of the signer"
+	}
+	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -61,6 +62,7 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
+		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
 		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},
 	} {

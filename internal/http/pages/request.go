@@ -196,6 +196,17 @@ func (r *Request) FilterPath(name, value string) string {
 	return joinQuery(r.URL.EscapedPath(), url.Values{name: {value}})
 }
 
+// PathWithout returns the path of the list without one of its filters, from its first page.
+func (r *Request) PathWithout(name string) string {
+	query := url.Values{}
+	for parameter, value := range r.Query {
+		if parameter != CursorParameter.Name && parameter != name {
+			query.Set(parameter, value)
+		}
+	}
+	return joinQuery(r.URL.EscapedPath(), query)
+}
+
 func joinQuery(path string, query url.Values) string {
 	if len(query) == 0 {
 		return path

@@ -215,3 +215,46 @@ func attemptHeaders(eventID string, sentAt time.Time, number int) map[string]str
 		webhook.HeaderAttempt:   strconv.Itoa(number),
 	}
 }
+
+// ResourceAttempt is an attempt to deliver an event of a resource.
+type ResourceAttempt struct {
+	EndpointID, EventID string
+	Type                event.Type
+	Number              int
+	SentAt              time.Time
+	URL                 string
+	Status              int    // of the answer; 0 when there was none
+	Response            string // the beginning of the answer
+	Error               string // in plain words; "" when it was delivered
+}
+
+// IsDelivered reports whether the receiver took the event.
+func (a ResourceAttempt) IsDelivered() bool { return a.Status >= 200 && a.Status < 300 }
+
+// resourceAttemptsMax bounds the attempts that ListResourceAttempts returns: the newest ones.
+const resourceAttemptsMax = 200
+
+// ListResourceAttempts returns the attempts to deliver the events of a resource of an organization to all
+// of its endpoints, oldest first, at most the newest 200. It covers the time for which attempts are kept.
+func ListResourceAttempts(ctx context.Context, tx pg.Tx, org, resourceID string) ([]ResourceAttempt, error) {
+	// A resource has few events and an organization few endpoints: each pair is one read of an index.
+	rows, err := tx.Query(ctx, `
+		SELECT * FROM (
+			SELECT d.endpoint_id, v.event_id, v.type, a.attempt, a.at, coalesce(a.url, ''), coalesce(a.status_code, 0),
+				coalesce(a.response, ''), coalesce(a.error, '')
+			FROM events v
+			CROSS JOIN webhook_endpoints e
+			JOIN deliveries d ON d.endpoint_id = e.endpoint_id AND d.event_id = v.event_id
+			JOIN delivery_attempts a ON a.delivery_id = d.delivery_id
+			WHERE v.org_id = $1 AND v.resource_id = $2 AND e.org_id = $1
+			ORDER BY a.at DESC, d.delivery_id DESC, a.attempt DESC LIMIT $3
+		) newest ORDER BY at, endpoint_id, attempt`, org, resourceID, resourceAttemptsMax)
+	if err != nil {
+		return nil, fmt.Errorf("list the deliveries of %s: %w", resourceID, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ResourceAttempt])
+	if err != nil {
+		return nil, fmt.Errorf("list the deliveries of %s: %w", resourceID, err)
+	}
+	return found, nil
+}
