@@ -316,7 +316,8 @@ func (d *dashboard) continueTransfer(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.Path("balances", b.Product, strconv.Itoa(b.Mint.ID), "transfer") + withdrawalQuery(payee, amount, false), nil
+	path := r.Path("balances", b.Product, strconv.Itoa(b.Mint.ID), "transfer")
+	return path + withdrawalQuery(payee, amount, false), nil
 }
 
 // findTransfer returns the page of the transfer that the key of the form made. Rule PAGE-15.

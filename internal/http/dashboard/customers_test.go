@@ -26,7 +26,8 @@ func (h *testEnv) freeze(who tenant, customerID string, source freeze.Source, by
 	h.t.Helper()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeCustomer, OrgID: who.id, CustomerID: customerID, Source: source, Reason: reason, Actor: by,
+			Scope: freeze.ScopeCustomer, OrgID: who.id, CustomerID: customerID, Source: source, Reason: reason,
+			Actor: by,
 		})
 	})
 	if err != nil {

@@ -17,7 +17,8 @@ func (h *testEnv) attempt(who tenant, resourceID, answer string) {
 	h.t.Helper()
 	err := h.db.InOrg(h.t.Context(), who.id, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO webhook_endpoints (endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
+			INSERT INTO webhook_endpoints
+			(endpoint_id, org_id, url, events, status, api_version, created_at, updated_at)
 			VALUES ('we_' || $1, $1, 'https://shop.example/hook', '{}', 'ENABLED', '1', $2, $2)`, who.id, tx.Now)
 		return err
 	})

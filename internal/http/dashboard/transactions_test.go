@@ -42,7 +42,8 @@ func (h *testEnv) seeDeposits(who tenant, customerID string, mintID, n int, hash
 					amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, status,
 					chain_status, created_at)
 				SELECT $1, w.org_id, w.wallet_id, w.purpose, w.subject, m.mint_id, m.chain, m.contract,
-					2500000, w.address, $5, $6, 'TOKEN', $7::bigint::text, $7::bigint, 101, '0xe', 'CONFIRMING', 'INCLUDED', $8
+					2500000, w.address, $5, $6, 'TOKEN', $7::bigint::text, $7::bigint, 101, '0xe', 'CONFIRMING',
+				'INCLUDED', $8
 				FROM wallets w, mints m WHERE w.org_id = $2 AND w.address = $3 AND m.mint_id = $4`,
 				depositID, who.id, issued.Address, mintID, recipient, hash, i, tx.Now)
 			if err != nil {
@@ -125,7 +126,8 @@ func TestTransactionsAreListedByTheirFilters(t *testing.T) {
 	} {
 		body := h.get(token, Prefix+"/transactions"+query).want(t, http.StatusOK).body
 		for _, transactionID := range []string{arrived, foreign, asked.ID, moved.ID} {
-			isShown, isWanted := strings.Contains(body, transactionID), strings.Contains(strings.Join(want, " "), transactionID)
+			isShown := strings.Contains(body, transactionID)
+			isWanted := strings.Contains(strings.Join(want, " "), transactionID)
 			if isShown != isWanted {
 				t.Errorf("%s: %s is shown: %v, want %v", query, transactionID, isShown, isWanted)
 			}
@@ -206,7 +208,8 @@ func TestTransactionsHavePages(t *testing.T) {
 	h := newTestEnv(t)
 	h.seeDeposits(h.one, "alice", usdc, 60, firstHash)
 	token := h.signIn(h.one, identity.Viewer)
-	rows, next := regexp.MustCompile(`transactions/deposits/(dep_\w+)`), regexp.MustCompile(`href="([^"]*cursor=[^"]*)"`)
+	rows := regexp.MustCompile(`transactions/deposits/(dep_\w+)`)
+	next := regexp.MustCompile(`href="([^"]*cursor=[^"]*)"`)
 	seen, path := map[string]bool{}, Prefix+"/transactions?status=CONFIRMING"
 	for _, want := range []int{50, 10} {
 		body := h.get(token, path).want(t, http.StatusOK).body
@@ -252,7 +255,8 @@ func TestTheTableOfTransactionsIsThatOfTheInterface(t *testing.T) {
 			t.Errorf("%s: got rows of another organization: %s", query, none)
 		}
 	}
-	if body := h.get(token, Prefix+"/transactions.csv?mintId=1").want(t, http.StatusOK).body; strings.Contains(body, arrived) {
+	body := h.get(token, Prefix+"/transactions.csv?mintId=1").want(t, http.StatusOK).body
+	if strings.Contains(body, arrived) {
 		t.Error("the table has a row that the filter excludes")
 	}
 	for _, role := range roles {

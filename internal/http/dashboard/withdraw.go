@@ -491,7 +491,9 @@ func (d *dashboard) loadWithdrawConfirm(r *pages.Request) (templ.Component, erro
 	if err != nil {
 		return nil, err
 	}
-	preview, err := d.conf.Withdrawals.PreviewOrganization(r.Context(), r.Session.Member, newOwnRequest(b, entryID, text))
+	preview, err := d.conf.Withdrawals.PreviewOrganization(
+		r.Context(), r.Session.Member, newOwnRequest(b, entryID, text),
+	)
 	if isMax && fault.HasCode(err, fault.InsufficientBalance) {
 		maximum, maxErr := d.findMax(r, b, entryID)
 		if maxErr == nil {
