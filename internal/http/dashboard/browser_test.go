@@ -48,7 +48,6 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	second := h.request(h.one, "<script>Аlice", evil, "999999999")
 	arrived := h.seeDeposits(h.one, "<script>Аlice", evil, 1, firstHash)
 	moved := h.transfer(h.one, "<script>Аlice", evil, "key-1", hostile)
-	h.attempt(h.one, second.ID, hostile)
 	h.fundProduct(h.one, "CHECKOUT", usdc, 12_500_000_000)
 	h.fundProduct(h.one, "BATCH_PAYOUT", evil, 7_000_000)
 	entry := h.allow(h.one, recipient, "Cold wallet <b>")
@@ -80,6 +79,7 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	sample := h.post(owner, Prefix+"/developers/webhooks/"+endpointID+"/"+testEndpointAct, "type", "CUSTOMER_DEPOSIT").
 		header.Get("Location")
 	h.numberEvents()
+	h.attempt(h.one, second.ID, hostile)
 	seen := h.get(owner, Prefix+"/settings").hidden(t, seenName)
 	change := h.post(owner, Prefix+"/settings/"+changeSettingsAct, settingValues(seen)...).header.Get("Location")
 	tab := browser.Open(t)
