@@ -43,7 +43,7 @@ func approvalsList(view approvalsView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			if len(view.Rows) > 0 {
+			if len(view.Rows) > 0 && view.CSVPath != "" {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<a class=\"button\" href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

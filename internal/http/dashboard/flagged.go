@@ -28,6 +28,7 @@ func (d *dashboard) flaggedPage() pages.Page {
 		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadFlagged, WriteCSV: d.writeDeposits(flaggedFilter),
+		TableAction: identity.ExportRecords,
 	}
 }
 
@@ -38,6 +39,7 @@ func (d *dashboard) historyPage() pages.Page {
 		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadHistory, WriteCSV: d.writeDeposits(everFlaggedFilter),
+		TableAction: identity.ExportRecords,
 	}
 }
 

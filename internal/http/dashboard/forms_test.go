@@ -147,7 +147,12 @@ func TestATableIsAsSafeAsThatOfTheInterface(t *testing.T) {
 	h := newTestEnv(t)
 	h.fund(h.one, "=HYPERLINK(1)", usdc, 50_000_000)
 	w := h.request(h.one, "=HYPERLINK(1)", usdc, "1000000")
-	got := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/approvals.csv").
+	viewer := h.signIn(h.one, identity.Viewer)
+	h.get(viewer, Prefix+"/approvals.csv").want(t, http.StatusForbidden, "Owner, Admin, Approver or Finance")
+	if body := h.get(viewer, Prefix+"/approvals").want(t, http.StatusOK).body; strings.Contains(body, ".csv") {
+		t.Error("the page offers a table that the person may not have")
+	}
+	got := h.get(h.signIn(h.one, identity.Approver), Prefix+"/approvals.csv").
 		want(t, http.StatusOK, w.ID, "'=HYPERLINK(1)")
 	if kind := got.header.Get("Content-Type"); kind != "text/csv; charset=utf-8" {
 		t.Errorf("got %q, want CSV", kind)

@@ -180,8 +180,12 @@ func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following str
 	return first, following
 }
 
-// CSVPath returns the path of the page's table with the same filters.
+// CSVPath returns the path of the page's table with the same filters, and "" for a person who may not have
+// the table.
 func (r *Request) CSVPath() string {
+	if !r.page.allows(r.Session, r.page.TableAction) {
+		return ""
+	}
 	query := url.Values{}
 	for name, value := range r.Query {
 		if name != CursorParameter.Name {

@@ -104,7 +104,9 @@ func (p *Page) recordEvent(ev any) {
 	case *network.EventRequestWillBeSent:
 		p.requests = append(p.requests, e.Request.URL)
 	case *network.EventLoadingFailed:
-		p.complaints = append(p.complaints, "a request failed: "+e.ErrorText)
+		if !e.Canceled { // The next page ends what the page before was loading.
+			p.complaints = append(p.complaints, "a request failed: "+e.ErrorText)
+		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			p.complaints = append(p.complaints, string(e.Entry.Level)+": "+e.Entry.Text+" "+e.Entry.URL)
