@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -48,6 +49,10 @@ type Attention struct {
 	OldestAt *time.Time // nil where no time is known
 }
 
+// signerReasons are why an order waits for the signer: it does not answer, its clock differs, or its limit of
+// fees of a day is used up.
+var signerReasons = []dispatch.WaitReason{dispatch.WaitSigner, dispatch.WaitClock, dispatch.WaitFeeLimit}
+
 // ListAttention returns what needs an operator, the most urgent first, in a transaction of the system. A
 // cause that concerns nothing is left out.
 func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
@@ -65,9 +70,10 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			UNION ALL
 			SELECT 'ORDER_STUCK', count(*), min(created_at) FROM dispatch_orders WHERE status = 'STUCK'
 			UNION ALL
-			SELECT CASE waiting_for WHEN 'GAS' THEN 'GAS_MISSING' ELSE 'SIGNER_WAITS' END, count(*), min(created_at)
+			SELECT CASE WHEN waiting_for = ANY($3::text[]) THEN 'GAS_MISSING' ELSE 'SIGNER_WAITS' END, count(*),
+				min(created_at)
 			FROM dispatch_orders
-			WHERE status = 'QUEUED' AND waiting_for IN ('GAS', 'SIGNER', 'CLOCK', 'FEE_LIMIT') GROUP BY 1
+			WHERE status = 'QUEUED' AND waiting_for = ANY($3::text[] || $4::text[]) GROUP BY 1
 			UNION ALL
 			SELECT CASE status WHEN 'FLAGGED' THEN 'DEPOSIT_FLAGGED' ELSE 'RESOLUTION_STUCK' END, count(*),
 				min(created_at)
@@ -93,7 +99,8 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			UNION ALL
 			SELECT 'SENDER_RISKY', count(*), min(at) FROM sender_verdicts
 			WHERE alert AND at > $1::timestamptz - interval '24 hours') found
-		WHERE count > 0 ORDER BY array_position($2::text[], cause)`, tx.Now, AttentionCauses)
+		WHERE count > 0 ORDER BY array_position($2::text[], cause)`, tx.Now, AttentionCauses,
+		dispatch.ReasonsOf(dispatch.RemedyTopUp), signerReasons)
 	if err != nil {
 		return nil, fmt.Errorf("read what needs an operator: %w", err)
 	}
