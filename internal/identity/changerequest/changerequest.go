@@ -3,9 +3,11 @@
 // it.
 //
 // An operator is identified by the name of the key's holder, which stays the same when the key is
-// rolled. The e-mail of an operator who signs in is that name, so a key that is named by the e-mail belongs
-// to the same operator. A request is never edited, decided twice, approved by its author, or approved after it
-// expired. A crash leaves a pending request, or a decided one with all its changes.
+// rolled. An operator who signs in has the e-mail as that name, so a key with that name belongs to the same
+// operator.
+//
+// A request is never edited, decided twice, approved by its author, or approved after it expired. A crash
+// leaves a pending request, or a decided one with all its changes.
 package changerequest
 
 import (

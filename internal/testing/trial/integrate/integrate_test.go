@@ -368,7 +368,7 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 // hasNumberedEvent reports whether the feed shows an event. An endpoint that is registered before an
 // event has its number receives that event.
 func (p *workspace) hasNumberedEvent() bool {
-	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.info.BaseURL+"/events?after=0", http.NoBody)
+	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.info.BaseURL+"/events?after=0", nil)
 	if err != nil {
 		p.Fatal(err)
 	}
