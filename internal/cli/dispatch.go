@@ -201,7 +201,7 @@ func (c dispatchBump) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	fees, err := d.BumpFee(ctx, c.ID, operator)
+	fees, err := d.BumpFee(ctx, c.ID, dispatch.AnyVersion, operator)
 	if err != nil {
 		return err
 	}

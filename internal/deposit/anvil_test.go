@@ -127,7 +127,9 @@ func newAnvilEnv(t *testing.T) *anvilEnv {
 		DB:     r.db, Wallets: book, Owners: deposit.NewOwners(owners()), Prices: price.Fixed{}, Log: log,
 	}
 	r.reader = c.Reader
-	r.w = scan.New(r.db, scan.Config{Chain: chain.Ethereum, Reader: c.Reader}, r.service, log)
+	r.w = scan.New(r.db, scan.Config{
+		Chain: chain.Ethereum, Reader: c.Reader, TraceTimeout: 5 * time.Minute,
+	}, r.service, log)
 	r.walkBlocks(t)
 	return r
 }

@@ -32,7 +32,7 @@ func TestAPersonsStepWhoseCommitIsUnknownIsNotSaidToHaveDoneNothing(t *testing.T
 		"a cancel of one that waits":  {0, cancel, "WITHDRAWN, held", true},
 		"a cancel of one that is out": {100_000, cancel, "", true},
 		"a bump": {100_000, func(b *testEnv, d *dispatch.Worker, id string) error {
-			_, err := d.BumpFee(b.ctx, id, operatorActor)
+			_, err := d.BumpFee(b.ctx, id, dispatch.AnyVersion, operatorActor)
 			return err
 		}, "", false},
 	} {

@@ -129,13 +129,24 @@ func (s slot) explainFailure(o Order, err error) error {
 	return err
 }
 
+// AnyVersion raises the fee of an order whatever its newest transaction is.
+const AnyVersion = 0
+
 // BumpFee commits a transaction with a higher fee to an order's slot: same payees, same amounts,
-// same nonce. One of the two is mined, never both. Errors: faults NOT_FOUND, INVALID_STATE,
-// INSUFFICIENT_BALANCE (of gas).
-func (d *Worker) BumpFee(ctx context.Context, orderID string, actor audit.Actor) (chain.Fees, error) {
+// same nonce. One of the two is mined, never both. version is the newest transaction that the
+// operator saw, or AnyVersion; with another one there, a colleague was quicker, and BumpFee changes
+// nothing. Errors: faults NOT_FOUND, INVALID_STATE, INSUFFICIENT_BALANCE (of gas).
+func (d *Worker) BumpFee(
+	ctx context.Context, orderID string, version int, actor audit.Actor,
+) (chain.Fees, error) {
 	o, s, payer, err := d.loadOrderSlot(ctx, orderID)
 	if err != nil {
 		return chain.Fees{}, err
+	}
+	// The new transaction takes the number after this one in the same slot, so of two calls that pass
+	// here only one is written.
+	if version != AnyVersion && s.newestAttempt().Version != version {
+		return chain.Fees{}, s.explainFailure(o, errLostRace)
 	}
 	if err := s.refuseEnded(o); err != nil {
 		return chain.Fees{}, err

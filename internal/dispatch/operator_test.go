@@ -61,28 +61,30 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	to := sim.Address("customer")
-	_, err := b.worker.BumpFee(b.ctx, "wd_0", operatorActor)
+	_, err := b.worker.BumpFee(b.ctx, "wd_0", dispatch.AnyVersion, operatorActor)
 	b.wantFault("an unknown order", err, fault.CodeNotFound, fault.NothingWritten)
 	b.submitOrder(b.newOrder("wd_1", to, 400))
-	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor)
 	b.wantFault(
 		"an order without a slot", err, fault.InvalidState, fault.NothingWritten, "nothing of it was signed or sent",
 		"QUEUED",
 	)
 	b.runRounds()
 	before := b.loadView("wd_1").Transactions[0].Fees
-	fees, err := b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	fees, err := b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor)
 	b.must(err)
 	if !before.FeeCap.Less(fees.FeeCap) {
 		t.Errorf("got a fee of %v after %v, want more", fees.FeeCap, before.FeeCap)
 	}
-	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor)
 	b.wantFault("before the first is signed", err, fault.InvalidState, fault.NothingWritten, "not signed yet")
 	b.clock.advance(time.Second)
 	b.runRounds()
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", 1, operatorActor)
+	b.wantFault("for the first transaction", err, fault.InvalidState, fault.NothingWritten, "changed in the meantime")
 	b.wantAudit("order.replaced", "OPERATOR", 1)
 	for range 200 {
-		if _, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor); err != nil {
+		if _, err = b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor); err != nil {
 			break
 		}
 		b.runRounds()
@@ -98,7 +100,7 @@ func TestAnOperatorRaisesAFeeWithinTheCap(t *testing.T) {
 	b.wantStatus("wd_1", dispatch.Paid)
 	b.wantReceived(to, 400)
 	b.checkBooks(b.treasury)
-	_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+	_, err = b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor)
 	b.wantFault("a paid order", err, fault.InvalidState, fault.NothingWritten, "PAID")
 }
 
@@ -192,7 +194,7 @@ func TestAStuckOrderEndsByTheBalancesOfItsBlock(t *testing.T) {
 			b.mineAndProve(6)
 			b.runRounds()
 			b.wantStatus("wd_1", dispatch.Stuck)
-			_, err = b.worker.BumpFee(b.ctx, "wd_1", operatorActor)
+			_, err = b.worker.BumpFee(b.ctx, "wd_1", dispatch.AnyVersion, operatorActor)
 			b.wantFault("a bump", err, fault.InvalidState, fault.StillStuck, "STUCK")
 			if f := fault.Find(err); f.Step != fault.ResolveOrder || f.Subject != "wd_1" {
 				t.Errorf("a bump: got the step %v of %q, want to resolve the order", f.Step, f.Subject)

@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	// traceTimeout is how long a final block may wait for the calls of its transactions.
-	traceTimeout = 10 * time.Second
-	// timeoutHalvingsMax is how often traceTimeout is halved while blocks exhaust it.
+	traceTimeoutDefault = 10 * time.Second
+	// timeoutHalvingsMax is how often a walk's TraceTimeout is halved while blocks exhaust it.
 	timeoutHalvingsMax = 4
 	// untraceableMax is how many unknown transactions of a block are recorded one by one. If there
 	// are more, the whole block is recorded.
@@ -63,10 +62,11 @@ type traceBudget struct {
 	recentResumesAt time.Time
 }
 
-func (h *traceBudget) finalTimeout() time.Duration {
+// finalTimeout returns how long the next final block may wait, of the configured longest time.
+func (h *traceBudget) finalTimeout(longest time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return traceTimeout >> h.halvings
+	return longest >> h.halvings
 }
 
 func (h *traceBudget) adjustTimeout(exhausted bool) {
@@ -115,7 +115,7 @@ func (w *Walker) addInternalTransfers(
 	if w.tracer == nil {
 		return balances, nil, nil
 	}
-	timeout := w.traceBudget.finalTimeout()
+	timeout := w.traceBudget.finalTimeout(cmp.Or(w.conf.TraceTimeout, traceTimeoutDefault))
 	transfers, balances, pending, timedOut, err := w.findInternalTransfers(ctx, *c, 0, timeout)
 	switch {
 	case errors.Is(err, errNoTracer):

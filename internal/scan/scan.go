@@ -109,6 +109,9 @@ type Config struct {
 	// HeadDepth is how many recent blocks are kept. This is also the depth of the deepest fork that
 	// is followed block by block. The default is 128.
 	HeadDepth uint64
+	// TraceTimeout is how long a final block may wait for the calls of its transactions; the default
+	// is 10 s.
+	TraceTimeout time.Duration
 }
 
 const (

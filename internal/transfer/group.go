@@ -187,25 +187,6 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) groupFac
 		}
 	}
 	f := groupFacts{stored: map[string]knownTransfer{}, owed: map[ledger.Account]money.Amount{}}
-	// A session keeps plans that it made for small tables. On empty tables any index that begins
-	// with the organization looks as good as the key's. Such a plan would read all transfers of the
-	// organization for each group. Only the key's index provides this order.
-	b.Queue(`SELECT `+columns+`
-		FROM unnest($2::text[]) AS k (idempotency_key)
-		CROSS JOIN LATERAL (
-			SELECT * FROM transfers t WHERE t.org_id = $1 AND t.idempotency_key >= k.idempotency_key
-			ORDER BY t.idempotency_key LIMIT 1) t
-		JOIN mints m ON m.mint_id = t.mint_id
-		WHERE t.idempotency_key = k.idempotency_key`, org, sortedUnique(keys)).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, scanTransfer)
-		for _, t := range found {
-			f.stored[t.IdempotencyKey] = knownTransfer{
-				Accepted: request.Accepted{ID: t.ID, Digest: t.digest, Reference: t.Reference},
-				transfer: t.Transfer,
-			}
-		}
-		return err
-	})
 	f.freezes = freeze.QueueActive(b, org, sortedUnique(payers))
 	f.mints = mint.QueueCatalogue(b, sortedUnique(mints))
 	f.accounts = ledger.QueueLookup(b, paying, paid)
@@ -238,6 +219,29 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) groupFac
 			return err
 		})
 	}
+	// Keys come last, because each statement sees what was committed before it. A transfer of the same
+	// key that another writer commits in between is then found as a replay, and never takes the balance
+	// from under a request that is not known to be one. Rule TR-9.
+	//
+	// A session keeps plans that it made for small tables. On empty tables any index that begins
+	// with the organization looks as good as the key's. Such a plan would read all transfers of the
+	// organization for each group. Only the key's index provides this order.
+	b.Queue(`SELECT `+columns+`
+		FROM unnest($2::text[]) AS k (idempotency_key)
+		CROSS JOIN LATERAL (
+			SELECT * FROM transfers t WHERE t.org_id = $1 AND t.idempotency_key >= k.idempotency_key
+			ORDER BY t.idempotency_key LIMIT 1) t
+		JOIN mints m ON m.mint_id = t.mint_id
+		WHERE t.idempotency_key = k.idempotency_key`, org, sortedUnique(keys)).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanTransfer)
+		for _, t := range found {
+			f.stored[t.IdempotencyKey] = knownTransfer{
+				Accepted: request.Accepted{ID: t.ID, Digest: t.digest, Reference: t.Reference},
+				transfer: t.Transfer,
+			}
+		}
+		return err
+	})
 	return f
 }
 

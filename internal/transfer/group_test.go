@@ -462,3 +462,29 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 		})
 	}
 }
+
+// The statements of a look-up see what was committed before each of them. A request whose key another
+// process uses between any two of them is a replay: it is never refused because its own transfer took
+// the balance. Rule TR-9.
+func TestAReplayBetweenTwoLookupsIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	for n := 0; ; n++ {
+		h := newTestEnv(t)
+		h.fundParty(h.one, customer("alice"), 100)
+		r := newRequest("once", customer("alice"), product("BATCH_PAYOUT"), "100")
+		other, _ := h.newService()
+		_, isReached, err := h.service.DecideBetween(t.Context(), h.one, r, n, func() error {
+			_, err := other.Request(t.Context(), h.one, r)
+			return err
+		})
+		if err != nil {
+			t.Errorf("a transfer of the same key before statement %d: got %v, want no refusal", n, err)
+		}
+		if !isReached {
+			if n < 4 {
+				t.Errorf("got %d statements, want at least four", n)
+			}
+			return
+		}
+	}
+}

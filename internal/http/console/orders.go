@@ -173,7 +173,10 @@ func (c *console) orderPage() pages.Page {
 				FindDone: c.findReplaced,
 				Run: func(r *pages.Request) (string, error) {
 					return c.withWorker(r, func(o dispatch.OrderView, worker *dispatch.Worker) error {
-						_, err := worker.BumpFee(r.Context(), o.ID, actor(r))
+						version, err := strconv.Atoi(r.Values["version"])
+						if err == nil {
+							_, err = worker.BumpFee(r.Context(), o.ID, version, actor(r))
+						}
 						return err
 					})
 				},

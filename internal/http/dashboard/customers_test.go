@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -181,6 +182,7 @@ func TestTheEMailOfACustomerIsChangedWithAFreshFactor(t *testing.T) {
 	h := newTestEnv(t)
 	h.fund(h.one, "alice", usdc, 50_000_000)
 	path, token := Prefix+"/customers/alice", h.signIn(h.one, identity.Admin)
+	h.pass(sudoLasts + time.Minute)
 	// Without a fresh factor the page asks for one, and keeps what was typed.
 	h.post(token, path+"/email", "customerEmail", "a@example.test").
 		want(t, http.StatusForbidden, "Confirm that it is you", `value="a@example.test"`)

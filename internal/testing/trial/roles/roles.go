@@ -129,7 +129,7 @@ func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 // cannot listen at the API's address of its configuration: this process does, until that one ends.
 func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, error) {
 	conf := h.Conf
-	conf.Operator = app.Operator{} // two processes of a role cannot share its address
+	conf.Operator, conf.Console = app.Operator{}, app.Console{} // two processes of a role cannot share its address
 	var err error
 	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
 		if *listen, err = freeport.FindAddress(); err != nil {

@@ -401,7 +401,7 @@ func TestAPaymentWhoseOutputsAreUsedUpKeepsItsFeeAndIsPaid(t *testing.T) {
 	h.runAllSteps()
 	h.wantStatus(id, "BROADCAST")
 	if _, err := h.DispatchWorker.BumpFee(
-		h.ctx, id, audit.Operator("trial"),
+		h.ctx, id, dispatch.AnyVersion, audit.Operator("trial"),
 	); !fault.HasCode(err, fault.InvalidState) || !strings.Contains(err.Error(), "leave too little") {
 		t.Errorf("a higher fee by a person: got %v, want it refused for its coins", err)
 	}
