@@ -167,7 +167,8 @@ func TestTheServiceHasEveryLoopOfTheCode(t *testing.T) {
 				found++
 				full := dir + "." + method
 				if file := runByApp[full]; file != "" {
-					if source, err := os.ReadFile(file); err != nil || !strings.Contains(string(source), "service.Loop{") {
+					source, err := os.ReadFile(file)
+					if err != nil || !strings.Contains(string(source), "service.Loop{") {
 						t.Errorf("%s: got no loop in %s (%v), want it run there", full, file, err)
 					}
 					continue
