@@ -47,7 +47,7 @@ func addressesOverview(view addressesView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = csvLink(view.CSVPath).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.TableLink(view.CSVPath).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

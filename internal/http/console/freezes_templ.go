@@ -43,7 +43,7 @@ func freezesList(view freezesView) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = csvLink(view.List.CSVPath).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.TableLink(view.List.CSVPath).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -21,7 +21,7 @@ func (d *dashboard) approvalsPage() pages.Page {
 		Live:  []string{"WITHDRAWAL"},
 		Group: "", Icon: "approve", Shortcut: "a",
 		Query: []kernel.Parameter{pages.CursorParameter},
-		Load:  d.loadApprovals, WriteCSV: d.writeApprovals, TableAction: identity.ExportRecords,
+		Load:  d.loadApprovals, WriteCSV: d.writeApprovals,
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *dashboard) auditPage() pages.Page {
 			{Name: "resource", Kind: kernel.TextParameter, Max: resourceBytesMax},
 			pages.CursorParameter,
 		},
-		Load: d.loadAudit, WriteCSV: d.writeAudit, TableAction: identity.ExportRecords,
+		Load: d.loadAudit, WriteCSV: d.writeAudit,
 	}
 }
 
@@ -65,7 +65,6 @@ type auditView struct {
 	Path, CSVPath       string
 	Action, Resource    string
 	IsFiltered, IsOwn   bool
-	CanExport           bool
 	Rows                []auditRow
 	FirstPath, NextPath string
 	Seal                sealView
@@ -119,7 +118,6 @@ func (d *dashboard) loadAudit(r *pages.Request) (templ.Component, error) {
 	view := auditView{
 		Path: r.Path("audit"), CSVPath: r.CSVPath(), Action: f.Action, Resource: f.ResourceID,
 		IsFiltered: f.Action != "" || f.ResourceID != "", IsOwn: f.MemberID != "",
-		CanExport: r.IsAllowed(identity.ExportRecords) || r.Session.Member.IsAllowedForOwn(identity.ExportRecords),
 		Seal: sealView{
 			HasSeal: seals.Hash != "", IsSigned: seals.IsSigned, Newest: r.Moment(seals.SealedThrough),
 			Hash: seals.Hash,

@@ -49,7 +49,7 @@ func (d *dashboard) customersPage() pages.Page {
 			{Name: "status", Kind: kernel.WordParameter, Enum: customer.Statuses},
 			pages.CursorParameter,
 		},
-		Load: d.loadCustomers, WriteCSV: d.writeCustomers, TableAction: identity.ExportRecords,
+		Load: d.loadCustomers, WriteCSV: d.writeCustomers,
 	}
 }
 
@@ -64,7 +64,7 @@ type customerRow struct {
 type customersView struct {
 	Path, CSVPath, Search string
 	Tabs                  []ui.Tab
-	IsFrozen, CanExport   bool
+	IsFrozen              bool
 	Rows                  []customerRow
 	FirstPath, NextPath   string
 }
@@ -110,7 +110,6 @@ func (d *dashboard) loadCustomers(r *pages.Request) (templ.Component, error) {
 	isFrozen := customer.Customer{Frozen: true}.Status() == status
 	view := customersView{
 		Path: r.Path("customers"), CSVPath: r.CSVPath(), Search: search, IsFrozen: isFrozen,
-		CanExport: r.IsAllowed(identity.ExportRecords),
 		Tabs: []ui.Tab{
 			{Title: "All", Path: r.Path("customers"), Current: status == ""},
 			{
@@ -496,14 +495,13 @@ func (d *dashboard) statementPage() pages.Page {
 		Path: "/customers/{customerId}/statement", Title: "Statement", Action: identity.ReadOrganization,
 		Live: []string{"DEPOSIT", "WITHDRAWAL", "TRANSFER"}, LiveOfAll: true,
 		Query: []kernel.Parameter{pages.CursorParameter},
-		Load:  d.loadStatement, WriteCSV: d.writeStatement, TableAction: identity.ExportRecords,
+		Load:  d.loadStatement, WriteCSV: d.writeStatement,
 	}
 }
 
 // statementView is what the page shows.
 type statementView struct {
 	CustomerPath, ID, CSVPath string
-	CanExport                 bool
 	Rows                      []movementRow
 	FirstPath, NextPath       string
 }
@@ -543,7 +541,7 @@ func (d *dashboard) loadStatement(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := statementView{
-		CustomerPath: customerPath(r), ID: id, CSVPath: r.CSVPath(), CanExport: r.IsAllowed(identity.ExportRecords),
+		CustomerPath: customerPath(r), ID: id, CSVPath: r.CSVPath(),
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	show := resource.ShowEntry(mints)

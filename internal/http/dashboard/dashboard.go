@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/session"
@@ -93,7 +94,7 @@ func (c Config) kitConfig() pages.Config {
 // surface is the table of the pages.
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
-		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"},
+		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),

@@ -276,7 +276,9 @@ func TestAWebhookIsRegisteredChangedTestedAndDeleted(t *testing.T) {
 	h.get(token, path+"/deliveries?status=FAILED&type=&eventId=").want(t, http.StatusOK, "sample")
 	h.get(token, path+"/deliveries?status=DELIVERED").want(t, http.StatusOK, "Nothing fits the filter")
 	h.get(token, path+"/deliveries/evt_%00").want(t, http.StatusNotFound)
-	h.get(token, path+"/deliveries.csv").want(t, http.StatusOK, "eventId,type,test", "CUSTOMER_DEPOSIT")
+	h.get(token, path+"/deliveries.csv").want(t, http.StatusForbidden, "Owner, Admin, Approver or Finance")
+	h.get(h.signIn(h.one, identity.Admin), path+"/deliveries.csv").
+		want(t, http.StatusOK, "eventId,type,test", "CUSTOMER_DEPOSIT")
 
 	// A change by an old page is refused, and the second click is not.
 	detail := h.get(token, path).want(t, http.StatusOK, "Pause it")
@@ -367,7 +369,7 @@ func TestAnEventIsShownAndSentAgain(t *testing.T) {
 	}
 	path := regexp.MustCompile(list + `/evt_[0-9A-Z]{26}`).FindString(page.body)
 	h.get(token, list+"?type=CUSTOMER_SWAP_FAILED").want(t, http.StatusOK, "No event of this type")
-	h.get(token, list+".csv").want(t, http.StatusOK, "sequence,id,type")
+	h.get(h.signIn(h.one, identity.Finance), list+".csv").want(t, http.StatusOK, "sequence,id,type")
 	h.get(token, path).want(t, http.StatusOK, "&#34;type&#34;:&#34;CUSTOMER_WITHDRAW_AWAITING_APPROVAL&#34;")
 	var first string
 	for range 2 { // The second click is the same job.

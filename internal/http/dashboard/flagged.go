@@ -28,7 +28,6 @@ func (d *dashboard) flaggedPage() pages.Page {
 		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadFlagged, WriteCSV: d.writeDeposits(flaggedFilter),
-		TableAction: identity.ExportRecords,
 	}
 }
 
@@ -39,7 +38,6 @@ func (d *dashboard) historyPage() pages.Page {
 		Live:  []string{"DEPOSIT"},
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadHistory, WriteCSV: d.writeDeposits(everFlaggedFilter),
-		TableAction: identity.ExportRecords,
 	}
 }
 

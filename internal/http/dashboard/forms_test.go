@@ -148,9 +148,14 @@ func TestATableIsAsSafeAsThatOfTheInterface(t *testing.T) {
 	h.fund(h.one, "=HYPERLINK(1)", usdc, 50_000_000)
 	w := h.request(h.one, "=HYPERLINK(1)", usdc, "1000000")
 	viewer := h.signIn(h.one, identity.Viewer)
-	h.get(viewer, Prefix+"/approvals.csv").want(t, http.StatusForbidden, "Owner, Admin, Approver or Finance")
-	if body := h.get(viewer, Prefix+"/approvals").want(t, http.StatusOK).body; strings.Contains(body, ".csv") {
-		t.Error("the page offers a table that the person may not have")
+	for _, path := range []string{
+		"/approvals", "/approvals/flagged", "/approvals/history", "/transactions", "/customers", "/balances",
+		"/balances/transfers", "/team", "/settings/history", "/developers", "/developers/events",
+	} {
+		h.get(viewer, Prefix+path+".csv").want(t, http.StatusForbidden, "Owner, Admin, Approver or Finance")
+		if body := h.get(viewer, Prefix+path).want(t, http.StatusOK).body; strings.Contains(body, ".csv") {
+			t.Errorf("%s offers a table that the person may not have", path)
+		}
 	}
 	got := h.get(h.signIn(h.one, identity.Approver), Prefix+"/approvals.csv").
 		want(t, http.StatusOK, w.ID, "'=HYPERLINK(1)")

@@ -115,7 +115,7 @@ func (d *dashboard) transactionsPage() pages.Page {
 			toDayParameter,
 			resource.CustomerFilter, resource.TxHashFilter, resource.AddressFilter, referenceParameter,
 		},
-		Load: d.loadTransactions, WriteCSV: d.writeTransactions, TableAction: identity.ExportRecords,
+		Load: d.loadTransactions, WriteCSV: d.writeTransactions,
 	}
 }
 
@@ -252,7 +252,7 @@ type transactionsView struct {
 	FromDay, ToDay               string
 	Hidden                       []hiddenValue
 	Active                       []activeFilter
-	IsFiltered, CanExport        bool
+	IsFiltered                   bool
 	Rows                         []transactionRow
 	FirstPath, NextPath, CSVPath string
 	Steps                        []string // the first calls, for an empty list
@@ -273,8 +273,7 @@ func (d *dashboard) loadTransactions(r *pages.Request) (templ.Component, error) 
 	}
 	view := transactionsView{
 		ListPath: r.Path("transactions"), SearchPath: r.Path("transactions", "search"), Kind: f.kind, Rows: rows,
-		FromDay: r.Query[fromDayParameter.Name], ToDay: r.Query[toDayParameter.Name], CSVPath: r.CSVPath(),
-		CanExport: r.IsAllowed(identity.ExportRecords), Steps: d.firstCalls(f.kind),
+		FromDay: r.Query[fromDayParameter.Name], ToDay: r.Query[toDayParameter.Name], CSVPath: r.CSVPath(), Steps: d.firstCalls(f.kind),
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(nextCursor)
 	for _, kind := range transactionKinds {

@@ -24,8 +24,8 @@ import (
 // is the beginning of a formula.
 const stranger = `=<script>alert("x")</script>Аlice`
 
-// seeDeposits has a customer receive n deposits in blocks that are not final, and returns the id of the
-// last. All of them are in one transaction.
+// seeDeposits has a customer receive n deposits in blocks that are not final, and returns the id that lists
+// show first. All of them are in one transaction.
 func (h *testEnv) seeDeposits(who tenant, customerID string, mintID, n int, hash string) (depositID string) {
 	h.t.Helper()
 	counter := &deposit.AddressService{
@@ -37,7 +37,8 @@ func (h *testEnv) seeDeposits(who tenant, customerID string, mintID, n int, hash
 	}
 	err = h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		for i := range n {
-			depositID = id.Derive("dep", who.id, hash, fmt.Sprint(i))
+			made := id.Derive("dep", who.id, hash, fmt.Sprint(i))
+			depositID = max(depositID, made) // of the same moment, the greatest is the newest
 			_, err := tx.Exec(ctx, `
 				INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract,
 					amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, status,
@@ -46,7 +47,7 @@ func (h *testEnv) seeDeposits(who tenant, customerID string, mintID, n int, hash
 					2500000, w.address, $5, $6, 'TOKEN', $7::bigint::text, $7::bigint, 101, '0xe', 'CONFIRMING',
 				'INCLUDED', $8
 				FROM wallets w, mints m WHERE w.org_id = $2 AND w.address = $3 AND m.mint_id = $4`,
-				depositID, who.id, issued.Address, mintID, recipient, hash, i, tx.Now)
+				made, who.id, issued.Address, mintID, recipient, hash, i, tx.Now)
 			if err != nil {
 				return err
 			}

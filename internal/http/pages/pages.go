@@ -79,9 +79,9 @@ type Page struct {
 	Load  func(*Request) (templ.Component, error)
 	// WriteCSV writes the rows of the page as a table; nil: the page has no table.
 	WriteCSV func(*Request, *kernel.StreamWriter) error
-	// TableAction is needed for the table in addition to Action; "" for none.
-	TableAction identity.Action
-	Acts        []Act
+	Acts     []Act
+
+	tableAction identity.Action // of the surface
 }
 
 // StepUp says which proof of the person's presence an act needs.
@@ -133,6 +133,8 @@ type Surface struct {
 	Prefix string // of all paths, such as /dashboard
 	Groups []string
 	Pages  []Page
+	// TableAction is needed for the table of a page in addition to the page's Action; "" for none.
+	TableAction identity.Action
 	// Paths of pages that the kit links.
 	SignInPath, SecurityPath, SignOutPath, StepUpPath string
 	// SessionCookie holds the token of a session; "" means that of members.
@@ -201,6 +203,7 @@ func New(surface Surface, conf Config) http.Handler {
 	mux := chi.NewRouter()
 	for _, p := range surface.Pages {
 		s.checkPage(p)
+		p.tableAction = surface.TableAction
 		mux.Get(s.routePath(p), s.handlePage(p))
 		mux.Head(s.routePath(p), s.handlePage(p))
 		if p.WriteCSV != nil {

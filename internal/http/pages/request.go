@@ -183,7 +183,7 @@ func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following str
 // CSVPath returns the path of the page's table with the same filters, and "" for a person who may not have
 // the table.
 func (r *Request) CSVPath() string {
-	if !r.page.allows(r.Session, r.page.TableAction) {
+	if !r.page.allows(r.Session, r.page.tableAction) {
 		return ""
 	}
 	query := url.Values{}

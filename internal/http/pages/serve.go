@@ -258,8 +258,8 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 		if req == nil {
 			return
 		}
-		if !p.allows(req.Session, p.TableAction) {
-			s.refuse(w, req, newRoleMissing(req.Session, p.TableAction))
+		if !p.allows(req.Session, p.tableAction) {
+			s.refuse(w, req, newRoleMissing(req.Session, p.tableAction))
 			return
 		}
 		release, err := s.tables.Acquire(req.tenant())
