@@ -333,7 +333,7 @@ func (d *dashboard) findTransfer(r *pages.Request) (string, error) {
 		return "", err
 	}
 	made := found.Items[0]
-	path := r.Path("balances", "transfers", made.ID)
+	path := transactionPath(r, transferKind, made.ID)
 	// The feature compares the request with the one that has the key. It writes nothing.
 	err = d.conf.Transfers.Preview(
 		r.Context(), r.Session.OrgID, newTransferRequest(r, b, r.Values["shownTo"], r.Values["shownAmount"]),
@@ -355,7 +355,7 @@ func (d *dashboard) requestTransfer(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.Path("balances", "transfers", outcome.Transfer.ID), nil
+	return transactionPath(r, transferKind, outcome.Transfer.ID), nil
 }
 
 // loadTransferConfirm shows a transfer with what the request would answer. Rule PAGE-19.

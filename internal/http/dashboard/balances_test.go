@@ -33,12 +33,11 @@ func (h *testEnv) listTransfers(who tenant) (between []transfer.Transfer) {
 }
 
 // moveOwnMoney transfers 5 USDC from Checkout to Custodial through the pages, and returns the transfer's id.
-func (h *testEnv) moveOwnMoney(token string) string {
+func (h *testEnv) moveOwnMoney(token string) {
 	h.t.Helper()
 	path := Prefix + "/balances/CHECKOUT/1/transfer"
 	fields := hiddenFields(h.get(token, path+"?to=CUSTODIAL&amount=5").want(h.t, http.StatusOK).body)
 	h.post(token, path+"/request", append(fields, "code", rightCode+"move")...).want(h.t, http.StatusSeeOther)
-	return h.listTransfers(h.one)[0].ID
 }
 
 func (h *testEnv) countWallets() (n int) {
@@ -140,13 +139,13 @@ func TestATransferBetweenProductsIsShownWholeAndCountsOnce(t *testing.T) {
 	if len(made) != 1 || made[0].Amount != money.Units(12_500_000_000) || *made[0].To.Product != "CUSTODIAL" {
 		t.Fatalf("got %+v, want one transfer of all of it", made)
 	}
-	result := Prefix + "/balances/transfers/" + made[0].ID
+	result := Prefix + "/transactions/transfers/" + made[0].ID
 	for _, got := range replies {
 		if to := got.header.Get("Location"); got.status != http.StatusSeeOther || to != result {
 			t.Errorf("got %d to %q, want a redirect to %q", got.status, to, result)
 		}
 	}
-	h.get(token, result).want(t, http.StatusOK, "Transfer of", "Checkout", "Custodial")
+	h.get(token, result).want(t, http.StatusOK, "Checkout", "Custodial", "Moved")
 	h.post(token, path+"/request", append(replaceField(fields, "shownTo", "BATCH_PAYOUT"), "code", rightCode+"z")...).
 		want(t, http.StatusConflict, "That first request stands", "from Checkout to Custodial", made[0].ID)
 	h.get(token, Prefix+"/balances/CUSTODIAL/1").want(t, http.StatusOK, "12\u202f500")
@@ -175,7 +174,7 @@ func TestTransfersAreListedForEveryRoleAndMadeByFew(t *testing.T) {
 	for _, role := range roles {
 		token := h.signIn(h.one, role)
 		h.get(token, Prefix+"/balances/transfers").want(t, http.StatusOK, id, "=HYPERLINK(1)")
-		h.get(token, Prefix+"/balances/transfers/"+id).want(t, http.StatusOK, `\u{202e}`, "&lt;script&gt;")
+		h.get(token, Prefix+"/transactions/transfers/"+id).want(t, http.StatusOK, `\u{202e}`, "&lt;script&gt;")
 		may := role == identity.Owner || role == identity.Admin || role == identity.Finance
 		body := h.get(token, Prefix+"/balances/CHECKOUT/1").want(t, http.StatusOK).body
 		if got := strings.Contains(body, "/balances/CHECKOUT/1/continue"); got != may {
@@ -197,7 +196,7 @@ func TestTransfersAreListedForEveryRoleAndMadeByFew(t *testing.T) {
 	h.get(token, Prefix+"/balances.csv").
 		want(t, http.StatusOK, "product,mintId,symbol,chain,available", "CHECKOUT,1,USDC")
 	stranger := h.signIn(h.two, identity.Owner)
-	h.get(stranger, Prefix+"/balances/transfers/"+id).want(t, http.StatusNotFound)
+	h.get(stranger, Prefix+"/transactions/transfers/"+id).want(t, http.StatusNotFound)
 	for _, path := range []string{"/balances/transfers", "/balances/transfers.csv", "/balances.csv"} {
 		if body := h.get(stranger, Prefix+path).want(t, http.StatusOK).body; strings.Contains(body, id) ||
 			strings.Contains(body, "20000000") {

@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -236,7 +237,7 @@ type customerView struct {
 	Facts                   []ui.Fact
 	Balances                []customerBalance
 	Addresses               []addressRow
-	Recent                  []recentRow
+	Recent                  []transactionRow
 	Freezes                 []freezeRow
 	HasOwnFreeze            bool
 	WiderFreeze             string // in words; "" without one
@@ -256,14 +257,6 @@ type customerBalance struct {
 type addressRow struct {
 	Networks, Address string
 	Issued            ui.Moment
-}
-
-// recentRow is a deposit or a withdrawal of the customer.
-type recentRow struct {
-	Kind, Path              string
-	Figure, Symbol, Network string
-	Chip                    ui.Chip
-	Created                 ui.Moment
 }
 
 // freezeRow is an active freeze of the customer.
@@ -426,36 +419,37 @@ func (d *dashboard) listAddresses(r *pages.Request, wallets []wallet.Wallet) (ro
 	return rows, nil
 }
 
-// listRecent merges the newest deposits and withdrawals of a customer.
+// listRecent merges the newest deposits, withdrawals and transfers of a customer.
 func (d *dashboard) listRecent(
 	r *pages.Request, customerID string, deposits []deposit.Deposit,
-) (rows []recentRow, err error) {
-	found, err := d.conf.Withdrawals.List(
-		r.Context(), r.Session.OrgID, withdrawal.Filter{CustomerID: customerID},
-		pagination.Page{Desc: true, Limit: recentTransactionsMax},
+) (rows []transactionRow, err error) {
+	newest := pagination.Page{Desc: true, Limit: recentTransactionsMax}
+	withdrawals, err := d.conf.Withdrawals.List(
+		r.Context(), r.Session.OrgID, withdrawal.Filter{CustomerID: customerID}, newest,
 	)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range found.Items {
-		rows = append(rows, recentRow{
-			Kind: "Withdrawal", Path: r.Path("approvals", "withdrawals", w.ID),
-			Figure: w.Amount.Decimal(w.Mint.Decimals), Symbol: w.Mint.Symbol, Network: networkName(w.Mint.Chain),
-			Chip: withdrawalChip(w.Status), Created: r.Moment(w.CreatedAt),
-		})
+	transfers, err := d.conf.Transfers.List(
+		r.Context(), r.Session.OrgID, transfer.Filter{CustomerID: customerID}, newest,
+	)
+	if err != nil {
+		return nil, err
 	}
-	for _, item := range deposits {
-		row := recentRow{
-			Kind: "Deposit", Network: networkName(item.Chain), Chip: depositChip(item.Status),
-			Created: r.Moment(item.CreatedAt),
-		}
-		row.Figure, row.Symbol = depositAmount(item)
-		if item.IsFlagged {
-			row.Path = r.Path("approvals", "deposits", item.ID)
-		}
+	add := func(kind transactionKind, row transactionRow) {
+		row.Kind = kind.singular()
 		rows = append(rows, row)
 	}
-	slices.SortStableFunc(rows, func(a, b recentRow) int { return b.Created.Time.Compare(a.Created.Time) })
+	for _, item := range deposits {
+		add(depositKind, depositLine(r, item))
+	}
+	for _, w := range withdrawals.Items {
+		add(withdrawalKind, withdrawalRow(r, w))
+	}
+	for _, t := range transfers.Items {
+		add(transferKind, transferLine(r, t))
+	}
+	slices.SortStableFunc(rows, func(a, b transactionRow) int { return b.createdAt.Compare(a.createdAt) })
 	return rows[:min(len(rows), recentTransactionsMax)], nil
 }
 

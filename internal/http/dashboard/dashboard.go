@@ -101,7 +101,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
-			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(), d.transferPage(),
+			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(), d.deliveryPage(),
 			d.jobPage(), d.eventsPage(), d.eventPage(),

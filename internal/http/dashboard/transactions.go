@@ -273,7 +273,8 @@ func (d *dashboard) loadTransactions(r *pages.Request) (templ.Component, error) 
 	}
 	view := transactionsView{
 		ListPath: r.Path("transactions"), SearchPath: r.Path("transactions", "search"), Kind: f.kind, Rows: rows,
-		FromDay: r.Query[fromDayParameter.Name], ToDay: r.Query[toDayParameter.Name], CSVPath: r.CSVPath(), Steps: d.firstCalls(f.kind),
+		FromDay: r.Query[fromDayParameter.Name], ToDay: r.Query[toDayParameter.Name],
+		CSVPath: r.CSVPath(), Steps: d.firstCalls(f.kind),
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(nextCursor)
 	for _, kind := range transactionKinds {

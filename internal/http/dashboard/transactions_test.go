@@ -189,6 +189,8 @@ func TestOneSearchFindsEveryKindOfTransaction(t *testing.T) {
 		}
 	}
 	search("alice").want(t, http.StatusOK, "All deposits of this customer", "kind=DEPOSIT")
+	h.get(token, Prefix+"/customers/alice").want(t, http.StatusOK, "Recent transactions",
+		"/transactions/deposits/"+arrived, "/transactions/withdrawals/"+asked.ID, "/transactions/transfers/"+moved.ID)
 	for text, path := range map[string]string{
 		arrived: "deposits", asked.ID: "withdrawals", moved.ID: "transfers",
 	} {

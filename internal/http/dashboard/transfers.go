@@ -34,14 +34,6 @@ func (d *dashboard) transfersPage() pages.Page {
 	}
 }
 
-// transferPage shows one transfer.
-func (d *dashboard) transferPage() pages.Page {
-	return pages.Page{
-		Path: "/balances/transfers/{transferId}", Title: "Transfer", Action: identity.ReadOrganization,
-		Load: d.loadTransfer,
-	}
-}
-
 // transferRow is a transfer in a list.
 type transferRow struct {
 	Path                       string
@@ -95,7 +87,7 @@ func (d *dashboard) loadTransfers(r *pages.Request) (templ.Component, error) {
 
 func newTransferRow(r *pages.Request, t transfer.Transfer) transferRow {
 	return transferRow{
-		Path: r.Path("balances", "transfers", t.ID), Figure: t.Amount.Decimal(t.Mint.Decimals), Symbol: t.Mint.Symbol,
+		Path: transactionPath(r, transferKind, t.ID), Figure: t.Amount.Decimal(t.Mint.Decimals), Symbol: t.Mint.Symbol,
 		Network: networkName(t.Mint.Chain), From: partyName(t.From), FromKind: partyKind(t.From),
 		To: partyName(t.To), ToKind: partyKind(t.To), Made: r.Moment(t.CreatedAt),
 	}
@@ -124,41 +116,4 @@ func (d *dashboard) writeTransfers(r *pages.Request, w *kernel.StreamWriter) err
 				func(t transfer.Transfer) error { return row(wire.Transfer(t)) },
 			)
 		})
-}
-
-// transferView is what the page of a transfer shows.
-type transferView struct {
-	ListPath       string
-	Figure, Symbol string
-	Facts          []ui.Fact
-}
-
-func (d *dashboard) loadTransfer(r *pages.Request) (templ.Component, error) {
-	t, err := d.conf.Transfers.ByID(r.Context(), r.Session.OrgID, r.PathParam("transferId"))
-	if err != nil {
-		return nil, err
-	}
-	row := newTransferRow(r, t)
-	view := transferView{
-		ListPath: r.Path("balances", "transfers"), Figure: row.Figure, Symbol: row.Symbol,
-		Facts: []ui.Fact{
-			{Name: "From", Value: partyWord(row.From, row.FromKind)},
-			{Name: "To", Value: partyWord(row.To, row.ToKind)},
-			{Name: "Amount", Value: amountWord(row.Figure, row.Symbol, t.Amount.String())},
-			{Name: "Token", Value: tokenWord(t.Mint.Symbol, t.Mint.ID, t.Mint.Decimals)},
-			{Name: "Network", Value: ui.Text(row.Network)},
-			{Name: "Made", Value: ui.When(row.Made)},
-			{Name: "Transfer", Value: ui.Code(t.ID)},
-			{Name: "Idempotency key", Value: ui.Foreign(t.IdempotencyKey)},
-		},
-	}
-	if t.Reference != nil {
-		view.Facts = append(view.Facts, ui.Fact{Name: "Reference", Value: ui.Foreign(*t.Reference)})
-	}
-	for _, key := range kernel.SortedKeys(t.Metadata) {
-		view.Facts = append(view.Facts, ui.Fact{
-			Name: "Metadata " + ui.EscapeForeign(key), Value: ui.Foreign(t.Metadata[key]),
-		})
-	}
-	return transferDetail(view), nil
 }
