@@ -126,6 +126,7 @@ func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		"deliveries":         "/developers/webhooks/" + endpointID + "/deliveries",
 		"delivery":           strings.TrimPrefix(sample, Prefix),
 		"events":             "/developers/events",
+		"tokens":             "/developers/tokens",
 		"team":               "/team",
 		"person":             "/team/" + h.one.people[identity.Viewer].ID,
 		"settings":           "/settings",

@@ -109,6 +109,7 @@ func developerTabs(r *pages.Request, current string) []ui.Tab {
 	tabs := []ui.Tab{
 		{Title: "API keys", Path: r.Path("developers")},
 		{Title: "Webhooks", Path: r.Path("developers", "webhooks")},
+		{Title: "Tokens", Path: r.Path("developers", "tokens")},
 		{Title: "Events", Path: r.Path("developers", "events")},
 	}
 	for i := range tabs {
