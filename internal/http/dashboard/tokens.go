@@ -45,7 +45,8 @@ func (d *dashboard) loadTokens(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	return tokenList(tokensView{
-		Tabs: developerTabs(r, "Tokens"), CSVPath: r.CSVPath(), Rows: found, Calls: []string{d.curl("GET", "/mints", "")},
+		Tabs: developerTabs(r, "Tokens"), CSVPath: r.CSVPath(), Rows: found,
+		Calls: []string{d.curl("GET", "/mints", "")},
 	}), nil
 }
 
