@@ -42,8 +42,11 @@ func (g guard) sameDefinition(expected guard) bool {
 	return stripDefinition(g.Definition) == stripDefinition(expected.Definition)
 }
 
+// definitionPadding is what versions of PostgreSQL add to a definition or leave out.
+var definitionPadding = strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "")
+
 func stripDefinition(definition string) string {
-	return strings.NewReplacer(" ", "", "\n", "", "\t", "", "(", "", ")", "").Replace(definition)
+	return definitionPadding.Replace(definition)
 }
 
 // disabledPrefix is the first word of the definition of an object that exists but is disabled.
