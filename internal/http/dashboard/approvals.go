@@ -91,6 +91,14 @@ func countText(n int, hasMore bool) string {
 	return strconv.Itoa(n)
 }
 
+// countNoun counts things by a noun that takes an s for more than one.
+func countNoun(noun string, n int, hasMore bool) string {
+	if n == 1 && !hasMore {
+		return "1 " + noun
+	}
+	return countText(n, hasMore) + " " + noun + "s"
+}
+
 func newApprovalRow(r *pages.Request, w withdrawal.Withdrawal) approvalRow {
 	row := approvalRow{
 		Path:   r.Path("approvals", "withdrawals", w.ID),

@@ -68,10 +68,10 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	if len(held.Items) > 0 {
-		view.Approvals = countText(len(held.Items), held.NextCursor != nil)
+		view.Approvals = countNoun("withdrawal", len(held.Items), held.NextCursor != nil) + " to approve"
 	}
 	if len(flagged.Items) > 0 {
-		view.Flagged = countText(len(flagged.Items), flagged.NextCursor != nil)
+		view.Flagged = countNoun("flagged deposit", len(flagged.Items), flagged.NextCursor != nil)
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err

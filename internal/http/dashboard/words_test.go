@@ -97,3 +97,16 @@ func TestEverySettingHasWordsOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestOneThingHasNoPlural(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"1 flagged deposit":   countNoun("flagged deposit", 1, false),
+		"2 flagged deposits":  countNoun("flagged deposit", 2, false),
+		"1+ flagged deposits": countNoun("flagged deposit", 1, true),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
