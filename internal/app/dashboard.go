@@ -91,6 +91,7 @@ func (a *App) wireDashboard(
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.changes,
+		Limits:  a.conf.API.Limits.apiLimits(a.conf.Network),
 		Observe: a.metrics.ObserveRequest, Log: a.log,
 	})
 	a.apiHandler = splitPaths(pages, a.apiHandler)

@@ -372,7 +372,7 @@ func TestTheActsOfAnOrderReachItsWorker(t *testing.T) {
 	}
 	h.post(ann, path+"/raise-fee", "version", "0", "code", rightCode+"2").
 		want(t, http.StatusServiceUnavailable, "does not run in this process")
-	h.worker = h.newWorker()
+	h.worker = h.newWorker(h.running)
 	h.post(ann, path+"/raise-fee", "version", "0", "code", rightCode+"3").want(t, http.StatusConflict)
 	if to := h.post(ann, path+"/raise-fee", "version", "7", "code", rightCode+"4").location(t); to != path {
 		t.Errorf("an old page: got %s, want the page of the order", to)

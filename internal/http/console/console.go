@@ -76,6 +76,7 @@ type Config struct {
 	Origin    *url.URL
 	CursorKey []byte
 	Proxies   kernel.Proxies // may be empty
+	Limits    kernel.Limits  // per person; the zero value sets none
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()
 	// Observe is called when a request begins; see kernel.Config. It may be nil.
@@ -107,7 +108,7 @@ func (c Config) guard(inner http.Handler) http.Handler {
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
-		Observe: c.Observe, Log: c.Log,
+		Limits: c.Limits, Observe: c.Observe, Log: c.Log,
 	}
 }
 
@@ -165,13 +166,16 @@ func loadHolders(ctx context.Context, tx pg.Tx) (holders, error) {
 	return names, err
 }
 
+// operatorKind is the kind of operators among the actors of the audit log.
+const operatorKind = "OPERATOR"
+
 // nameOf writes an actor for operators.
 func (h holders) nameOf(a audit.Actor) string {
-	if name := h[a.ID]; a.Kind == "OPERATOR" && name != "" {
+	if name := h[a.ID]; a.Kind == operatorKind && name != "" {
 		return name
 	}
 	switch {
-	case a.Kind == "OPERATOR" && a.ID == "cli":
+	case a.Kind == operatorKind && a.ID == "cli":
 		return "The terminal"
 	case a.Kind == "API_KEY":
 		return "API key " + a.ID

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -18,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -249,6 +252,7 @@ type orderView struct {
 	Chip         ui.Chip
 	Facts        []ui.Fact
 	Transactions table
+	ByHand       table // what operators did about it
 	Act          *actView
 	WhyNot       string
 	Form         ui.Form
@@ -260,8 +264,16 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	var mints mint.Catalogue
+	var names holders
+	var entries []audit.Row
 	err = c.read(r, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.LoadCatalogue(ctx, tx)
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
+			return err
+		}
+		if names, err = loadHolders(ctx, tx); err != nil {
+			return err
+		}
+		entries, err = audit.ListNewest(ctx, tx, o.ID, 0, rowsMax)
 		return err
 	})
 	if err != nil {
@@ -281,8 +293,37 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 				string(t.Hash), "not signed",
 			), ui.When(r.Moment(t.CreatedAt)), whenOrNothing(r, t.LastSentAt, "never"))
 	}
-	view.addAct(r, o, mints)
+	view.ByHand = table{Caption: "By hand", Columns: textColumns("What", "Who", "When")}
+	for _, e := range entries {
+		if e.Actor.Kind == operatorKind {
+			view.ByHand.addRow(
+				ui.Text(orderActText(e)), ui.Foreign(names.nameOf(e.Actor)), ui.When(r.Moment(e.RecordedAt)),
+			)
+		}
+	}
+	view.addAct(r, o)
 	return orderOverview(view), nil
+}
+
+// orderActText writes what an operator did about an order.
+func orderActText(e audit.Row) string {
+	switch e.Action {
+	case "order.replaced":
+		var detail struct {
+			Act signer.Act `json:"act"`
+		}
+		if json.Unmarshal(e.Detail, &detail) == nil && detail.Act == signer.Cancel {
+			return "Cancels it"
+		}
+		return "Raised the fee"
+	case "order.resolved":
+		return "Resolved it by the chain"
+	case "order.decided":
+		return "Decided what happened on the chain"
+	case "order.withdrawn":
+		return "Withdrew it"
+	}
+	return e.Action
 }
 
 func reasonOfTransaction(reason string) string {
@@ -336,7 +377,7 @@ func nativeAmount(mints mint.Catalogue, name chain.Name, amount money.Amount) te
 }
 
 // addAct adds the one safe act of the order's state.
-func (v *orderView) addAct(r *pages.Request, o dispatch.OrderView, mints mint.Catalogue) {
+func (v *orderView) addAct(r *pages.Request, o dispatch.OrderView) {
 	if !r.IsAllowed(identity.AdvanceOrder) {
 		v.WhyNot = "Your role shows this order and does not act on it."
 		return
