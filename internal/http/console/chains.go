@@ -22,7 +22,7 @@ import (
 func (c *console) chainsPage() pages.Page {
 	return pages.Page{
 		Path: "/chains", Title: "Chains", Action: identity.ReadInstallation, Group: networkGroup, Icon: "history",
-		Shortcut: "c", Load: c.loadChains,
+		Shortcut: "c", Live: []string{"CHAIN", "MINT", "order"}, Load: c.loadChains,
 	}
 }
 

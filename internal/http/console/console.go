@@ -77,6 +77,8 @@ type Config struct {
 	CursorKey []byte
 	Proxies   kernel.Proxies // may be empty
 	Limits    kernel.Limits  // per person; the zero value sets none
+	// Changes tells open pages what changed in any organization. It may be nil: then no page changes by itself.
+	Changes *audit.Follower
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()
 	// Observe is called when a request begins; see kernel.Config. It may be nil.
@@ -108,7 +110,7 @@ func (c Config) guard(inner http.Handler) http.Handler {
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
-		Limits: c.Limits, Observe: c.Observe, Log: c.Log,
+		Changes: c.Changes, Limits: c.Limits, Observe: c.Observe, Log: c.Log,
 	}
 }
 

@@ -81,6 +81,7 @@ type testEnv struct {
 	orgID     string
 	logs      *logs
 	signIn    *signin.Service
+	changes   *audit.Follower
 	// ann and bob act, and eve only reads.
 	ann, bob, eve operator.Person
 	memberOf      member.Member
@@ -179,10 +180,11 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.signIn = h.newSignIn(origin.String())
+	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
 		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Prices: prices,
 		PriceAge:    func(int) time.Duration { return time.Hour },
-		Withdrawals: h.payments, Limits: limits,
+		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
 			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,
@@ -220,6 +222,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.server.Config.Handler = conf.guard(pages.New(surface, conf.kitConfig()))
 	h.server.Start()
 	t.Cleanup(h.server.Close)
+	t.Cleanup(h.changes.End)
 	return h
 }
 

@@ -27,7 +27,7 @@ func (c *console) flaggedPage() pages.Page {
 		Query: []kernel.Parameter{
 			pages.CursorParameter, textFilter("status"), textFilter("organizationId"), textFilter("chain"),
 		},
-		Load: c.loadFlagged, WriteCSV: c.writeFlagged,
+		Live: []string{"DEPOSIT"}, Load: c.loadFlagged, WriteCSV: c.writeFlagged,
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *console) depositPage() pages.Page {
 	isNotStuck := func(status deposit.Status) bool { return status != deposit.ResolutionStuck }
 	return pages.Page{
 		Path: "/flagged/{depositId}", Title: "Flagged deposit", Action: identity.ReadInstallation,
-		Load: c.loadDepositPage,
+		Live: []string{"DEPOSIT"}, Load: c.loadDepositPage,
 		Acts: []pages.Act{
 			decide("approve", identity.DecideFlaggedDeposit, isDecided, (*deposit.Service).Approve),
 			decide("reject", identity.DecideFlaggedDeposit, isDecided, (*deposit.Service).Reject),

@@ -82,6 +82,7 @@ func (c *console) jobsPage() pages.Page {
 		Path: "/jobs", Title: "Jobs", Action: identity.ReadInstallation, Group: systemGroup, Icon: "history",
 		Shortcut: "j",
 		Query:    []kernel.Parameter{{Name: "state", Kind: kernel.WordParameter, Enum: states}, beforeParameter},
+		Live:     []string{"JOB"},
 		Load:     c.loadJobs, WriteCSV: c.writeJobs,
 		Acts: []pages.Act{act("retry", jobcontrol.Retry), act("cancel", jobcontrol.Cancel)},
 	}

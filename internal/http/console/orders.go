@@ -37,6 +37,7 @@ func (c *console) ordersPage() pages.Page {
 	return pages.Page{
 		Path: "/orders", Title: "Open orders", Action: identity.ReadInstallation, Group: networkGroup, Icon: "wait",
 		Query: []kernel.Parameter{textFilter("status"), textFilter("chain"), textFilter("walletId")},
+		Live:  []string{"DEPOSIT", "WITHDRAWAL", "order"},
 		Load:  c.loadOrders, WriteCSV: c.writeOrders,
 	}
 }
@@ -169,6 +170,7 @@ func orderChip(status dispatch.Status) ui.Chip {
 func (c *console) orderPage() pages.Page {
 	return pages.Page{
 		Path: "/orders/{orderId}", Title: "Order", Action: identity.ReadInstallation, Load: c.loadOrderPage,
+		Live: []string{"WITHDRAWAL", "order"},
 		Acts: []pages.Act{
 			{
 				Name: "raise-fee", Action: identity.AdvanceOrder, StepUp: pages.ActStepUp,
@@ -256,6 +258,7 @@ type orderView struct {
 	Act          *actView
 	WhyNot       string
 	Form         ui.Form
+	IsOpen       bool // its blocks have no row in the audit log
 }
 
 func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
@@ -280,7 +283,7 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := orderView{
-		ID: o.ID, Form: r.Form, WaitText: o.DescribeWait(), Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
+		ID: o.ID, Form: r.Form, IsOpen: o.EndedAt == nil, WaitText: o.DescribeWait(), Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
 		Transactions: table{
 			Caption: "Transactions", Columns: textColumns("Version", "Does", "Made for", "Hash", "Made", "Sent last"),
 		},
