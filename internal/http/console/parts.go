@@ -176,8 +176,3 @@ func wordOf[S ~string](constant S) string {
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
-
-// splitNumbers splits a text at commas and spaces, without empty parts.
-func splitNumbers(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == ';' || r == '\t' })
-}
