@@ -119,7 +119,7 @@ func (c *console) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer console", Prefix: Prefix,
 		Groups: []string{"", moneyGroup, networkGroup, controlGroup, systemGroup},
-		Pages: []pages.Page{
+		Pages: withAlerts([]pages.Page{
 			c.nowPage(),
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
@@ -128,7 +128,7 @@ func (c *console) surface() pages.Surface {
 			c.reservesPage(), c.walletsPage(),
 			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),
-		},
+		}),
 	}, c.conf.SignIn)
 }
 
