@@ -62,6 +62,42 @@ func TestAFlaggedDepositIsRedirectedOnce(t *testing.T) {
 	h.get(ann, Prefix+"/flagged/dep_01J9ZW3M8Q4S5T6V7W8X9YZABC").want(t, http.StatusNotFound)
 }
 
+// A return to a contract needs a tick for the risk that the page shows. A forgotten tick, and one for another risk,
+// use no code up and send nothing. The page shows the whole address of the return. Rule PAGE-71.
+func TestARiskyReturnNeedsATick(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.chain.DeployContract(sender)
+	path := Prefix + "/flagged/" + h.flag()
+	ann := h.signInAs(h.ann)
+	h.get(ann, path).want(
+		t, http.StatusOK, "The sender is a contract", "It goes back to", "Return it in spite of that", `value="CONTRACT"`,
+		"Redirect 1 USDC", "Approve 1 USDC", "Screen the sender again")
+	code := rightCode + "1"
+	body := h.post(ann, path+"/reject", "note", "seen", "code", code).want(
+		t, http.StatusBadRequest, "Confirm that you have read", `value="seen"`).body
+	if _, rest, _ := strings.Cut(body, `id="reject-returnRisk"`); strings.Contains(rest[:min(len(rest), 200)], "checked") {
+		t.Error("a page ticked the risk for the operator")
+	}
+	h.post(ann, path+"/reject", "note", "", "returnRisk", "KNOWN_EXCHANGE", "code", code).want(t, http.StatusBadRequest)
+	if n := h.count(`SELECT count(*) FROM deposit_resolutions`); n != 0 {
+		t.Fatalf("got %d resolutions of refused forms, want none", n)
+	}
+	for _, code := range []string{code, rightCode + "2"} { // the code of the refused form still counts
+		if to := h.post(
+			ann, path+"/reject", "note", "", "returnRisk", "CONTRACT", "code", code,
+		).location(t); to != path {
+			t.Errorf("got %s, want the page of the deposit", to)
+		}
+	}
+	h.get(ann, path).want(t, http.StatusOK, "Being returned", "Ann Operator")
+	if n := h.count(
+		`SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1`, string(sender),
+	); n != 1 {
+		t.Errorf("got %d returns to the sender, want 1", n)
+	}
+}
+
 // The sender of a flagged deposit is screened again without a decision.
 func TestTheSenderIsScreenedAgain(t *testing.T) {
 	t.Parallel()
