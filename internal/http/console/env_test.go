@@ -74,6 +74,7 @@ type testEnv struct {
 	deposits  *deposit.Service
 	scan      *scan.Walker
 	running   chain.Chain
+	providers []chain.ProviderState
 	worker    *dispatch.Worker // nil: the chain does not run in this process
 	newWorker func(chain.Chain) *dispatch.Worker
 	payments  *withdrawal.Service
@@ -156,6 +157,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.chain = sim.New(sim.Config{FinalityDepth: 3})
 	h.running = h.chain.ToChain()
 	h.running.AddressCodec = evmtx.AddressCodec{ChainID: signertest.ChainID}
+	h.running.Providers = func() []chain.ProviderState { return h.providers }
 	chains := chain.Chains{chain.Ethereum: h.running}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))

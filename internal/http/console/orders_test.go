@@ -338,6 +338,40 @@ func TestGasStationsAndWithdrawalsAreShownWhole(t *testing.T) {
 	}
 }
 
+// The page of the chains has each provider by its host, with its last answer and failure, its heights, how far it is
+// behind, whether it contradicts the others, and whether it is left alone. It says whose knowledge that is, and
+// what a provider writes is no markup. Rule PAGE-70.
+func TestEachProviderIsShown(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	eve := h.signInAs(h.eve)
+	h.get(eve, Prefix+"/chains").want(t, http.StatusOK, "No provider is known here")
+	now := h.now()
+	h.providers = []chain.ProviderState{
+		{
+			Name: "provider 1 (one.example)", IsIdentified: true, AnsweredAt: now, Latest: 20_000_100, Final: 20_000_000,
+			HeadsAt: now,
+		},
+		{
+			Name: "provider 2 (two.example)", IsIdentified: true, AnsweredAt: now, Latest: 20_000_093, Final: 19_999_999,
+			HeadsAt: now, ContradictedAt: now.Add(-time.Hour),
+		},
+		{
+			Name: "provider 3 (three.example)", IsIdentified: true, FailedAt: now, Failure: hostile, Failures: 1,
+			PausedUntil: now.Add(time.Minute),
+		},
+		{Name: "provider 4 (four.example)", FailedAt: now, Failure: "connection refused", Failures: 4},
+		{Name: "provider 5 (five.example)"},
+	}
+	body := h.get(eve, Prefix+"/chains").want(
+		t, http.StatusOK, "provider 1 (one.example)", "Answers", "Contradicts the others",
+		"Left alone: it asked for a pause", "Does not answer", "4 failures in a row", "connection refused",
+		"Not asked yet", "What this process has seen of each provider", ">7<").body
+	if strings.Contains(body, "<script>alert") || strings.Contains(body, "\u202e") {
+		t.Error("what a provider wrote is markup or hidden on the page")
+	}
+}
+
 // A person who asks too often gets a plain page that says when to come back, on pages, forms and tables each
 // by its rate, whatever number of sessions the person has. Others are not affected, and nothing is written.
 // Rule PAGE-46.
