@@ -178,7 +178,8 @@ const failuresMax = 3
 func providerState(r *pages.Request, s chain.ProviderState) templ.Component {
 	switch {
 	case s.ContradictedAt.After(r.Now.Add(-contradictionShown)):
-		return pair(ui.StateChip(ui.Chip{Kind: ui.Bad, Word: "Contradicts the others"}), ui.When(r.Moment(s.ContradictedAt)))
+		return pair(ui.StateChip(ui.Chip{Kind: ui.Bad, Word: "Contradicts the others"}),
+			ui.When(r.Moment(s.ContradictedAt)))
 	case s.PausedUntil.After(r.Now):
 		return pair(ui.StateChip(ui.Chip{Kind: ui.Wait, Word: "Left alone: it asked for a pause"}),
 			join(ui.Text("until "), ui.When(r.Moment(s.PausedUntil))))

@@ -210,8 +210,8 @@ func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 		number := strconv.FormatInt(job.ID, 10)
 		cells := []templ.Component{
 			ui.Code(number), ui.Code(job.Kind), ui.StateChip(jobChip(job.State)),
-			ui.Text(strconv.Itoa(job.Attempt) + " of " + strconv.Itoa(job.AttemptsMax)), ui.When(r.Moment(job.CreatedAt)),
-			foreignOrNothing(job.LastError, "none"),
+			ui.Text(strconv.Itoa(job.Attempt) + " of " + strconv.Itoa(job.AttemptsMax)),
+			ui.When(r.Moment(job.CreatedAt)), foreignOrNothing(job.LastError, "none"),
 		}
 		switch {
 		case view.CanAct && (job.State.CanRetry() || job.State.CanCancel()):

@@ -283,7 +283,8 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := orderView{
-		ID: o.ID, Form: r.Form, IsOpen: o.EndedAt == nil, WaitText: o.DescribeWait(), Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
+		ID: o.ID, Form: r.Form, IsOpen: o.EndedAt == nil, WaitText: o.DescribeWait(),
+		Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
 		Transactions: table{
 			Caption: "Transactions", Columns: textColumns("Version", "Does", "Made for", "Hash", "Made", "Sent last"),
 		},

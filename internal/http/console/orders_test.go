@@ -129,7 +129,8 @@ func TestTwoOperatorsRaiseAFeeOnce(t *testing.T) {
 	h.wantOrder(paid.ID, dispatch.Broadcast)
 	ann, bob := h.signInAs(h.ann), h.signInAs(h.bob)
 	path := Prefix + "/orders/" + paid.ID
-	version := hiddenValue(t, h.get(ann, path).want(t, http.StatusOK, "Raise the fee", "Sent, not final").body, "version")
+	body := h.get(ann, path).want(t, http.StatusOK, "Raise the fee", "Sent, not final").body
+	version := hiddenValue(t, body, "version")
 	h.post(ann, path+"/raise-fee", "version", version, "code", "wrong").want(t, http.StatusUnauthorized)
 	h.post(ann, path+"/raise-fee", "version", "many", "code", rightCode+"0").location(t) // it names no transaction
 	if n := h.count(`SELECT count(*) FROM dispatch_attempts`); n != 1 {
@@ -138,7 +139,8 @@ func TestTwoOperatorsRaiseAFeeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for token, code := range map[string]string{ann: "1", bob: "2"} {
 		wg.Go(func() {
-			if to := h.post(token, path+"/raise-fee", "version", version, "code", rightCode+code).location(t); to != path {
+			to := h.post(token, path+"/raise-fee", "version", version, "code", rightCode+code).location(t)
+			if to != path {
 				t.Errorf("got %s, want the page of the order", to)
 			}
 		})
@@ -150,7 +152,7 @@ func TestTwoOperatorsRaiseAFeeOnce(t *testing.T) {
 	if n := h.count(`SELECT count(*) FROM audit_log WHERE action = 'order.replaced'`); n != 1 {
 		t.Errorf("got %d rows of the audit log, want 1", n)
 	}
-	body := h.get(h.signInAs(h.eve), path).want(t, http.StatusOK, "an operator", "Raised the fee").body
+	body = h.get(h.signInAs(h.eve), path).want(t, http.StatusOK, "an operator", "Raised the fee").body
 	if strings.Contains(body, "Ann Operator") == strings.Contains(body, "Bob Operator") {
 		t.Errorf("got a page that does not name the one operator who raised the fee: %s", body)
 	}
@@ -349,12 +351,12 @@ func TestEachProviderIsShown(t *testing.T) {
 	now := h.now()
 	h.providers = []chain.ProviderState{
 		{
-			Name: "provider 1 (one.example)", IsIdentified: true, AnsweredAt: now, Latest: 20_000_100, Final: 20_000_000,
-			HeadsAt: now,
+			Name: "provider 1 (one.example)", IsIdentified: true, AnsweredAt: now, HeadsAt: now,
+			Latest: 20_000_100, Final: 20_000_000,
 		},
 		{
-			Name: "provider 2 (two.example)", IsIdentified: true, AnsweredAt: now, Latest: 20_000_093, Final: 19_999_999,
-			HeadsAt: now, ContradictedAt: now.Add(-time.Hour),
+			Name: "provider 2 (two.example)", IsIdentified: true, AnsweredAt: now, HeadsAt: now,
+			Latest: 20_000_093, Final: 19_999_999, ContradictedAt: now.Add(-time.Hour),
 		},
 		{
 			Name: "provider 3 (three.example)", IsIdentified: true, FailedAt: now, Failure: hostile, Failures: 1,
