@@ -57,8 +57,8 @@ type Endpoint struct {
 	handshakeErr   error         // why the last handshake failed
 	handshakeErrAt time.Time
 
-	seenLock sync.Mutex
-	seen     chain.ProviderState // what this process has seen of it; protected by seenLock
+	stateLock sync.Mutex
+	state     chain.ProviderState // what this process has seen of it; protected by stateLock
 }
 
 // New returns the endpoint at a position, from zero, in the configuration. An answer may have at

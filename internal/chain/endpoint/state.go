@@ -22,14 +22,14 @@ func (e *Endpoint) recordAnswer(response *http.Response, err error) {
 	case response.StatusCode >= http.StatusBadRequest:
 		failure = "answered " + strconv.Itoa(response.StatusCode) + " " + http.StatusText(response.StatusCode)
 	}
-	e.seenLock.Lock()
-	defer e.seenLock.Unlock()
+	e.stateLock.Lock()
+	defer e.stateLock.Unlock()
 	if failure == "" {
-		e.seen.AnsweredAt, e.seen.Failures = time.Now(), 0
+		e.state.AnsweredAt, e.state.Failures = time.Now(), 0
 		return
 	}
-	e.seen.FailedAt, e.seen.Failure = time.Now(), failure
-	e.seen.Failures++
+	e.state.FailedAt, e.state.Failure = time.Now(), failure
+	e.state.Failures++
 }
 
 // recordNetwork notes that the provider is on another network: it answers, and none of its answers is used.
@@ -38,36 +38,36 @@ func (e *Endpoint) recordNetwork(err error) {
 	if !errors.As(err, &wrong) {
 		return
 	}
-	e.seenLock.Lock()
-	defer e.seenLock.Unlock()
-	e.seen.FailedAt, e.seen.Failure = time.Now(), quorum.TruncateAnswer(wrong.Error())
-	e.seen.Failures++
+	e.stateLock.Lock()
+	defer e.stateLock.Unlock()
+	e.state.FailedAt, e.state.Failure = time.Now(), quorum.TruncateAnswer(wrong.Error())
+	e.state.Failures++
 }
 
 // KeepHeads implements quorum.HeadKeeper.
 func (e *Endpoint) KeepHeads(heads chain.Heads) {
-	e.seenLock.Lock()
-	defer e.seenLock.Unlock()
-	e.seen.Latest, e.seen.Final, e.seen.HeadsAt = heads.Latest.Height, heads.Final.Height, time.Now()
+	e.stateLock.Lock()
+	defer e.stateLock.Unlock()
+	e.state.Latest, e.state.Final, e.state.HeadsAt = heads.Latest.Height, heads.Final.Height, time.Now()
 }
 
 // KeepContradiction implements quorum.ContradictionKeeper.
 func (e *Endpoint) KeepContradiction() {
-	e.seenLock.Lock()
-	defer e.seenLock.Unlock()
-	e.seen.ContradictedAt = time.Now()
+	e.stateLock.Lock()
+	defer e.stateLock.Unlock()
+	e.state.ContradictedAt = time.Now()
 }
 
 // State returns what this process has seen of the provider.
 func (e *Endpoint) State() chain.ProviderState {
-	e.seenLock.Lock()
-	defer e.seenLock.Unlock()
-	seen := e.seen
-	seen.Name, seen.IsIdentified = e.name, e.handshakeDone.Load()
-	if until := time.Unix(0, e.pausedUntil.Load()); until.After(time.Now()) {
-		seen.PausedUntil = until
+	e.stateLock.Lock()
+	defer e.stateLock.Unlock()
+	state := e.state
+	state.Name, state.IsIdentified = e.name, e.handshakeDone.Load()
+	if pauseEnd := time.Unix(0, e.pausedUntil.Load()); pauseEnd.After(time.Now()) {
+		state.PausedUntil = pauseEnd
 	}
-	return seen
+	return state
 }
 
 // Stater is a provider that tells what was seen of it.

@@ -154,10 +154,10 @@ func (v *chainsView) addProviders(r *pages.Request, name chain.Name, list func()
 		newest = max(newest, s.Latest)
 	}
 	for _, s := range states {
-		latest, behind, final := nothing("not asked here"), nothing("not known"), nothing("not asked here")
+		latest, lag, final := nothing("not asked here"), nothing("not known"), nothing("not asked here")
 		if !s.HeadsAt.IsZero() {
 			latest = pair(ui.Text(ui.GroupDigits(formatInt(s.Latest))), ui.When(r.Moment(s.HeadsAt)))
-			behind = ui.Text(ui.GroupDigits(formatInt(newest - s.Latest)))
+			lag = ui.Text(ui.GroupDigits(formatInt(newest - s.Latest)))
 			final = ui.Text(ui.GroupDigits(formatInt(s.Final)))
 		}
 		failure := nothing("none")
@@ -165,7 +165,7 @@ func (v *chainsView) addProviders(r *pages.Request, name chain.Name, list func()
 			failure = pair(ui.Foreign(s.Failure), ui.When(r.Moment(s.FailedAt)))
 		}
 		v.Providers.addRow(
-			pair(ui.Foreign(s.Name), ui.Text(networkName(name))), providerState(r, s), latest, behind, final,
+			pair(ui.Foreign(s.Name), ui.Text(networkName(name))), providerState(r, s), latest, lag, final,
 			momentOrNothing(r, s.AnsweredAt, "never"), failure,
 		)
 	}

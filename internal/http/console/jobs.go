@@ -59,8 +59,8 @@ func numberedPaths(r *pages.Request, lastID int64, hasMore bool) (first, followi
 // numberedRows is the number of rows of a page of numbered rows.
 const numberedRows = 50
 
-// jobsMany is the field of the boxes of the list.
-const jobsMany = "jobs"
+// jobBoxes is the field of the boxes of the list.
+const jobBoxes = "jobs"
 
 // jobsPage lists the background jobs, and repeats or cancels those that are ticked. Rule PAGE-49.
 func (c *console) jobsPage() pages.Page {
@@ -75,7 +75,7 @@ func (c *console) jobsPage() pages.Page {
 		return pages.Act{
 			Name: name, Action: identity.ManageJobs, StepUp: pages.SudoStepUp,
 			Fields: []pages.Field{
-				{Name: jobsMany, BytesMax: textBytesMax * 2, Many: true, Missing: "Tick at least one job."},
+				{Name: jobBoxes, BytesMax: textBytesMax * 2, HasBoxes: true, Missing: "Tick at least one job."},
 				{Name: "state", BytesMax: idBytesMax, Optional: true},
 			},
 			FindDone: c.findJobsDone(applies),
@@ -104,7 +104,7 @@ func (c *console) jobsPage() pages.Page {
 // jobNumbers returns the numbers of the ticked jobs.
 func jobNumbers(r *pages.Request) ([]int64, error) {
 	var ids []int64
-	for _, text := range r.Many(jobsMany) {
+	for _, text := range r.ListTicked(jobBoxes) {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n <= 0 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
@@ -229,11 +229,11 @@ func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 
 // isTicked reports whether the box of a job was ticked in a form that comes back.
 func isTicked(r *pages.Request, number string) bool {
-	return r.Form.Act != "" && slices.Contains(r.Many(jobsMany), number)
+	return r.Form.Act != "" && slices.Contains(r.ListTicked(jobBoxes), number)
 }
 
 // jobsAnchor is the id to which the summary of a refused form leads.
-func jobsAnchor(f ui.Form) string { return cmp.Or(f.Act, "retry") + "-" + jobsMany }
+func jobsAnchor(f ui.Form) string { return cmp.Or(f.Act, "retry") + "-" + jobBoxes }
 
 // jobChip writes the state of a job for people.
 func jobChip(state jobs.State) ui.Chip {

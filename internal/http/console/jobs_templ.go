@@ -210,7 +210,7 @@ func jobBox(number string, isTicked bool) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var9 string
-		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(jobsMany)
+		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(jobBoxes)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/console/jobs.templ`, Line: 45, Col: 17}
 		}

@@ -125,10 +125,10 @@ type Field struct {
 	Secret   bool // it never comes back to the browser
 	Checkbox bool // a browser leaves it out while it is not ticked
 	Scripted bool // a script fills it in, so a form without it is complete; it is Optional
-	// Many is a box at each row of a list: a browser sends the value of each ticked one. Request.Many returns
-	// them. BytesMax holds for all together.
-	Many    bool
-	Missing string
+	// HasBoxes says that it is a box at each row of a list: a browser sends the value of each ticked one.
+	// Request.ListTicked returns them. BytesMax holds for all together.
+	HasBoxes bool
+	Missing  string
 }
 
 // Surface is a set of pages under one prefix.

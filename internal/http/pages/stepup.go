@@ -74,8 +74,8 @@ func (s *server) askFactor(w http.ResponseWriter, r *Request, act Act, cause err
 		for _, f := range act.Fields {
 			value := r.Values[f.Name]
 			switch {
-			case f.Many:
-				for _, entry := range r.Many(f.Name) {
+			case f.HasBoxes:
+				for _, entry := range r.ListTicked(f.Name) {
 					view.Hidden = append(view.Hidden, ui.Hidden{Name: f.Name, Value: entry})
 				}
 			case value != "" || !f.Checkbox:
@@ -116,8 +116,8 @@ func (s *server) handleOptions(p Page, act Act) http.HandlerFunc {
 		}
 		req.Values = map[string]string{}
 		for _, f := range act.Fields {
-			if entries := values[f.Name]; len(entries) == 1 && !f.Secret || f.Many {
-				req.Values[f.Name] = strings.Join(entries, manySeparator)
+			if entries := values[f.Name]; len(entries) == 1 && !f.Secret || f.HasBoxes {
+				req.Values[f.Name] = strings.Join(entries, tickedSeparator)
 			}
 		}
 		if act.Keyed {
