@@ -92,6 +92,11 @@ func TestOneFollowerServesBothSides(t *testing.T) {
 			conf := onCatalogue(t, chain.Testnet)
 			conf.Dashboard.Origin, conf.Console.Origin = c.dashboard, c.console
 			a := openWith(t, conf, RoleAPI)
+			sealed, err := a.openSeal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.parts.Seal = sealed
 			key := []byte("the key of the cursors of this test")
 			if err := a.wireDashboard(key, nil, nil); err != nil {
 				t.Fatal(err)
