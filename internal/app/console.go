@@ -77,6 +77,8 @@ func (a *App) wireConsole(
 		Rescreens: a.NewRescreener(), Whitelist: a.Whitelist, FourEyes: a.FourEyes(), Worker: a.DispatchWorker,
 		Prices: a.parts.Prices, PriceAge: a.conf.PriceAge(), KeyRolled: keyRolled, AllowedPrefixes: allowed,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
+		Changes: a.followChanges(),
+		Limits:  a.conf.API.Limits.apiLimits(a.conf.Network),
 		Observe: a.metrics.ObserveRequest, Log: a.log,
 	}
 	if slices.Contains(a.conf.Risk.Providers, riskOFAC) {

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
 )
 
 // An origin at which the console would not work is refused at the start, with the fix. So is a console
@@ -69,5 +71,48 @@ func TestTheRootOfTheOperatorsListenerLeadsToTheConsole(t *testing.T) {
 			t.Errorf("%s %s: got %q and the location %q, want %q and %q", c.method, c.path, got.Body, location, c.body,
 				c.location)
 		}
+	}
+}
+
+// One follower of the audit log serves the pages of both sides, also where one side alone has pages, and a
+// service without pages has none. Rule PAGE-47.
+func TestOneFollowerServesBothSides(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		dashboard, console string
+		want               int
+	}{
+		"no pages":      {"", "", 0},
+		"the dashboard": {"http://localhost:8080", "", 1},
+		"the console":   {"", "http://localhost:8081", 1},
+		"both":          {"http://localhost:8080", "http://localhost:8081", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf := onCatalogue(t, chain.Testnet)
+			conf.Dashboard.Origin, conf.Console.Origin = c.dashboard, c.console
+			a := openWith(t, conf, RoleAPI)
+			sealed, err := a.openSeal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.parts.Seal = sealed
+			key := []byte("the key of the cursors of this test")
+			if err := a.wireDashboard(key, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.wireConsole(key, nil, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			loops := 0
+			for _, l := range a.loops {
+				if l.Name == "live updates" {
+					loops++
+				}
+			}
+			if loops != c.want || (a.changes != nil) != (c.want > 0) {
+				t.Errorf("got %d followers, want %d", loops, c.want)
+			}
+		})
 	}
 }

@@ -80,7 +80,6 @@ func (a *App) wireDashboard(
 	if a.SignIn, err = signin.NewService(conf); err != nil {
 		return fmt.Errorf("dashboard: %w", err)
 	}
-	a.changes = audit.NewFollower(a.parts.DB, a.log)
 	pages := dashboard.New(dashboard.Config{
 		ExplorerURL: func(name chain.Name, tx chain.TxHash) string {
 			network, _ := a.conf.knownNetwork(name)
@@ -90,12 +89,22 @@ func (a *App) wireDashboard(
 		Transfers: a.Transfers, Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
-		Changes: a.changes,
+		Changes: a.followChanges(),
+		Limits:  a.conf.API.Limits.apiLimits(a.conf.Network),
 		Observe: a.metrics.ObserveRequest, Log: a.log,
 	})
 	a.apiHandler = splitPaths(pages, a.apiHandler)
-	a.loops = append(a.loops, service.Loop{Name: "live updates", Run: a.changes.Run})
 	return nil
+}
+
+// followChanges returns the follower that tells the open pages of both sides what changed. A process has one
+// of them.
+func (a *App) followChanges() *audit.Follower {
+	if a.changes == nil {
+		a.changes = audit.NewFollower(a.parts.DB, a.log)
+		a.loops = append(a.loops, service.Loop{Name: "live updates", Run: a.changes.Run})
+	}
+	return a.changes
 }
 
 // InvitationURL returns the link of an invitation, and "" in an installation without pages.

@@ -783,10 +783,32 @@ type Chain struct {
 	TokenAccounts TokenAccounts
 	// Memos is set where payers write memos, else nil.
 	Memos Memos
+	// Providers returns what this process has seen of each provider, in the order of the configuration. It is
+	// nil where the chain has none.
+	Providers func() []ProviderState
 	// Tiers say which deposits of the native coin wait for more than finality.
 	Tiers Tiers
 	// Addresses is the form of new deposit addresses.
 	Addresses Form
+}
+
+// ProviderState is what this process has seen of a provider since it started. It holds no secret and no URL.
+// A zero time means never.
+type ProviderState struct {
+	Name         string // its position in the configuration and its host
+	IsIdentified bool   // it has shown that it is on the configured network
+	AnsweredAt   time.Time
+	FailedAt     time.Time
+	Failure      string // of the last failed request; it is the provider's text, so a stranger's
+	Failures     int    // requests that failed since the last answer
+	// PausedUntil is until when it is left alone, because it asked for that.
+	PausedUntil time.Time
+	// Latest and Final are the heights that it gave last, at HeadsAt.
+	Latest, Final uint64
+	HeadsAt       time.Time
+	// ContradictedAt is when it last gave another final block than the quorum, or than another provider while
+	// no quorum agreed.
+	ContradictedAt time.Time
 }
 
 // Tier is an amount above which a deposit is credited only once its block has a certain depth.

@@ -54,6 +54,7 @@ type Deposit struct {
 	// The following are zero unless the deposit is flagged.
 	RiskOfFunds        string // the severity that flagged it
 	ReturnAddressRisk  string // how safe it is to send it back to its sender
+	ReturnTo           string // where a rejection sends it; "" if there is no single sender
 	FlagReason         *FlagReason
 	FreshScreening     *FreshScreening // nil unless its sender was screened again; it decides nothing
 	Resolution         *Resolution     // nil while no decision stands
@@ -443,6 +444,7 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		}
 		flagReason := FlagReason(reason)
 		d.IsFlagged, d.RiskOfFunds, d.FlagReason, d.ReturnAddressRisk = true, f.risk, &flagReason, f.returnRisk
+		d.ReturnTo = f.returnTo
 		if len(s.freshVerdict) > 0 {
 			var fresh storedFreshScreening
 			if err := json.Unmarshal(s.freshVerdict, &fresh); err != nil {

@@ -34,6 +34,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
 	"github.com/cofferpay/coffer/internal/chain/fifo"
 	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/money"
@@ -241,6 +242,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 		Name: chain.Bitcoin, Network: cfg.Network, CAIP2: "bip122:" + genesis[:caip2Chars], SignerID: genesis,
 		AddressCodec: bitcointx.AddressCodec{Network: cfg.Network}, Reader: a, Sender: a, UTXO: NewUTXOModel(cfg),
 		Consolidator: consolidator{a}, MinPayment: a, SeparateFeePayer: true, Tiers: cfg.Tiers,
+		Providers: endpoint.StatesOf(a.providers),
 	}, err
 }
 

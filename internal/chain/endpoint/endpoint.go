@@ -6,7 +6,8 @@
 //   - Errors are short and do not contain the URL, which may hold a secret.
 //
 // It trusts nothing and repeats nothing: the caller reads the answer, bounds the time and decides
-// what an error means. It keeps no answer, so a crash leaves nothing.
+// what an error means. It keeps no answer, only when and how requests ended, for people; nothing is
+// decided by that, and a crash loses it.
 package endpoint
 
 import (
@@ -19,9 +20,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/quorum"
 )
 
@@ -53,6 +56,9 @@ type Endpoint struct {
 	handshakeLock  chan struct{} // held during the handshake; protects the two fields below
 	handshakeErr   error         // why the last handshake failed
 	handshakeErrAt time.Time
+
+	stateLock sync.Mutex
+	state     chain.ProviderState // what this process has seen of it; protected by stateLock
 }
 
 // New returns the endpoint at a position, from zero, in the configuration. An answer may have at
@@ -98,6 +104,7 @@ func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errPaused
 	}
 	resp, err := b.transport.RoundTrip(r)
+	b.recordAnswer(resp, err)
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +261,7 @@ func (e *Endpoint) Handshake(ctx context.Context, method string, check func(cont
 	}
 	if e.handshakeErr = check(ctx); e.handshakeErr != nil {
 		e.handshakeErrAt = time.Now()
+		e.recordNetwork(e.handshakeErr)
 		return e.handshakeErr
 	}
 	e.handshakeDone.Store(true)

@@ -26,6 +26,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/fifo"
 	"github.com/cofferpay/coffer/internal/chain/quorum"
@@ -183,6 +184,7 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	return chain.Chain{
 		Name: cfg.Name, Network: cfg.Network, CAIP2: "eip155:" + id, SignerID: id,
 		AddressCodec: evmtx.AddressCodec{ChainID: cfg.ChainID}, Reader: a, Sender: a,
+		Providers: endpoint.StatesOf(a.withArchives()),
 	}, err
 }
 

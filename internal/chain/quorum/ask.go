@@ -66,6 +66,9 @@ func AgreeOnHeads[P any](
 			continue
 		}
 		answers = append(answers, h.Value)
+		if keeper, ok := any(h.Provider).(HeadKeeper); ok {
+			keeper.KeepHeads(h.Value)
+		}
 	}
 	if len(answers) < quorumSize {
 		return chain.Heads{}, errors.Join(errs...)

@@ -103,6 +103,12 @@ type Provider interface {
 	String() string
 }
 
+// HeadKeeper is a provider that keeps the heights that it gave, for people.
+type HeadKeeper interface{ KeepHeads(heads chain.Heads) }
+
+// ContradictionKeeper is a provider that keeps when it contradicted the quorum about a final block, for people.
+type ContradictionKeeper interface{ KeepContradiction() }
+
 // AgreeOnHash returns the hash that at least quorumSize providers call final, and more than any
 // other hash, with those providers. It does not wait for answers that could not change that.
 // Errors: chain.ErrDisagreement if several hashes are called final and none has won,
@@ -123,12 +129,14 @@ func AgreeOnHash[P Provider, H comparable](
 	for open := len(providers) - 1; open >= 0; open-- {
 		t.addVote(<-answers)
 		if hash, voters := t.findWinner(); len(voters) >= quorumSize && len(voters) > t.countAgainst(voters)+open {
+			t.keepContradictions(voters)
 			return hash, voters, nil
 		}
 	}
 	var zero H
 	switch {
 	case len(t.votes) > 1:
+		t.keepContradictions(nil)
 		return zero, nil, fmt.Errorf("%s: %w", t, chain.ErrDisagreement)
 	case t.final+len(t.errs) < quorumSize:
 		return zero, nil, chain.ErrNotYet
@@ -163,6 +171,18 @@ func (t *tally[P, H]) findWinner() (hash H, voters []P) {
 }
 
 func (t *tally[P, H]) countAgainst(voters []P) int { return t.final - len(voters) }
+
+// keepContradictions tells the providers that voted for another hash than the winners. Without a winner each of
+// them contradicts another one.
+func (t *tally[P, H]) keepContradictions(winners []P) {
+	for _, voters := range t.votes {
+		for _, p := range voters {
+			if keeper, ok := any(p).(ContradictionKeeper); ok && !slices.Contains(winners, p) {
+				keeper.KeepContradiction()
+			}
+		}
+	}
+}
 
 // String says which provider voted for which hash.
 func (t tally[P, H]) String() string {

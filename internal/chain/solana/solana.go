@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/endpoint"
 	"github.com/cofferpay/coffer/internal/chain/fifo"
 	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
@@ -195,7 +196,7 @@ func (c *Client) Chain() chain.Chain {
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
 		AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true,
 		MinBalance: money.Units(solanatx.WalletRent), MinPayment: c, NonceAccounts: c, SlotProver: c,
-		TokenAccounts: c, Memos: c,
+		TokenAccounts: c, Memos: c, Providers: endpoint.StatesOf(c.providers),
 	}
 }
 

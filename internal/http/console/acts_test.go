@@ -62,6 +62,43 @@ func TestAFlaggedDepositIsRedirectedOnce(t *testing.T) {
 	h.get(ann, Prefix+"/flagged/dep_01J9ZW3M8Q4S5T6V7W8X9YZABC").want(t, http.StatusNotFound)
 }
 
+// A return to a contract needs a tick for the risk that the page shows. A forgotten tick, and one for another risk,
+// use no code up and send nothing. The page shows the whole address of the return. Rule PAGE-71.
+func TestARiskyReturnNeedsATick(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.chain.DeployContract(sender)
+	path := Prefix + "/flagged/" + h.flag()
+	ann := h.signInAs(h.ann)
+	h.get(ann, path).want(
+		t, http.StatusOK, "The sender is a contract", "It goes back to", "Return it in spite of that",
+		`value="CONTRACT"`, "Redirect 1 USDC", "Approve 1 USDC", "Screen the sender again")
+	code := rightCode + "1"
+	body := h.post(ann, path+"/reject", "note", "seen", "code", code).want(
+		t, http.StatusBadRequest, "Confirm that you have read", `value="seen"`).body
+	_, rest, _ := strings.Cut(body, `id="reject-returnRisk"`)
+	if box, _, _ := strings.Cut(rest, ">"); strings.Contains(box, "checked") {
+		t.Error("a page ticked the risk for the operator")
+	}
+	h.post(ann, path+"/reject", "note", "", "returnRisk", "KNOWN_EXCHANGE", "code", code).want(t, http.StatusBadRequest)
+	if n := h.count(`SELECT count(*) FROM deposit_resolutions`); n != 0 {
+		t.Fatalf("got %d resolutions of refused forms, want none", n)
+	}
+	for _, code := range []string{code, rightCode + "2"} { // the code of the refused form still counts
+		if to := h.post(
+			ann, path+"/reject", "note", "", "returnRisk", "CONTRACT", "code", code,
+		).location(t); to != path {
+			t.Errorf("got %s, want the page of the deposit", to)
+		}
+	}
+	h.get(ann, path).want(t, http.StatusOK, "Being returned", "Ann Operator")
+	if n := h.count(
+		`SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1`, string(sender),
+	); n != 1 {
+		t.Errorf("got %d returns to the sender, want 1", n)
+	}
+}
+
 // The sender of a flagged deposit is screened again without a decision.
 func TestTheSenderIsScreenedAgain(t *testing.T) {
 	t.Parallel()
@@ -281,15 +318,11 @@ type chore struct {
 
 func (chore) Kind() string { return "chore" }
 
-// Jobs are repeated and cancelled, many at once, and the audit log has who did it. A job that does not exist
-// stops the whole act. Rule PAGE-44.
-func TestJobsAreRepeatedAndCancelled(t *testing.T) {
-	t.Parallel()
-	h := newTestEnv(t)
-	ann := h.signInAs(h.ann)
-	h.get(ann, Prefix+"/jobs").want(t, http.StatusOK, "No job here")
-	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		for range 3 {
+// addJobs makes jobs that are due.
+func (h *testEnv) addJobs(n int) {
+	h.t.Helper()
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		for range n {
 			if err := jobs.Insert(ctx, tx, chore{hostile}); err != nil {
 				return err
 			}
@@ -297,19 +330,65 @@ func TestJobsAreRepeatedAndCancelled(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h.get(ann, Prefix+"/jobs").want(t, http.StatusOK, "chore", "Due")
-	h.post(ann, Prefix+"/jobs/cancel", "jobs", "one").want(t, http.StatusBadRequest, "separated by commas")
-	h.post(ann, Prefix+"/jobs/cancel", "jobs", "1, 99").want(t, http.StatusNotFound, "There is no job 99")
+}
+
+// ticked are the fields of a form with ticked jobs.
+func ticked(numbers ...string) (fields []string) {
+	for _, number := range numbers {
+		fields = append(fields, "jobs", number)
+	}
+	return append(fields, "state", "")
+}
+
+// Jobs are ticked, repeated and cancelled, many at once, and the audit log has who did it. A job that does not
+// exist stops the whole act, a second click changes nothing more, and what the page does not have is refused.
+// Rules PAGE-44 and PAGE-49.
+func TestJobsAreRepeatedAndCancelled(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	ann := h.signInAs(h.ann)
+	h.get(ann, Prefix+"/jobs").want(t, http.StatusOK, "No job here")
+	h.addJobs(3)
+	h.get(ann, Prefix+"/jobs").want(t, http.StatusOK, "chore", "Due", `aria-label="Job 1"`, "Cancel the ticked jobs")
+	if body := h.get(h.signInAs(h.eve), Prefix+"/jobs").want(t, http.StatusOK, "chore").body; strings.Contains(
+		body, `type="checkbox"`,
+	) {
+		t.Error("an auditor sees boxes")
+	}
+	cancel := Prefix + "/jobs/cancel"
+	h.post(ann, cancel, ticked("one")...).want(t, http.StatusBadRequest, "names something that is no job")
+	h.post(ann, cancel, ticked("1,2")...).want(t, http.StatusBadRequest, "not one of this page")
+	h.post(ann, cancel, ticked("1", "1")...).want(t, http.StatusBadRequest, "twice")
+	h.post(ann, cancel, ticked()...).want(t, http.StatusUnprocessableEntity, "Tick at least one job.")
+	h.post(ann, cancel, "jobs", "1", "state", "", "state", "").want(t, http.StatusBadRequest, "twice")
+	body := h.post(ann, cancel, ticked("2", "99")...).want(t, http.StatusNotFound, "There is no job 99").body
+	if _, rest, _ := strings.Cut(body, `aria-label="Job 2"`); !strings.HasPrefix(strings.TrimSpace(rest), "checked") {
+		t.Errorf("got a page that forgot what was ticked: %s", body)
+	}
+	if !strings.Contains(body, Prefix+`/jobs.csv"`) {
+		t.Errorf("got a refused form whose page does not lead to its table: %s", body)
+	}
+	var many []string
+	for n := range 51 {
+		many = append(many, strconv.Itoa(n+1))
+	}
+	h.post(ann, cancel, ticked(many...)...).want(t, http.StatusBadRequest, "Choose 1 to 50 jobs")
 	if n := h.count(`SELECT count(*) FROM river_job WHERE state = 'cancelled'`); n != 0 {
-		t.Fatalf("got %d cancelled jobs of a refused form, want none", n)
+		t.Fatalf("got %d cancelled jobs of refused forms, want none", n)
 	}
-	for range 2 {
-		h.post(ann, Prefix+"/jobs/cancel", "jobs", "1, 2").want(t, http.StatusSeeOther)
+	var wg sync.WaitGroup
+	for range 2 { // a double click
+		wg.Go(func() { h.post(ann, cancel, ticked("1", "2")...).want(t, http.StatusSeeOther) })
 	}
+	wg.Wait()
+	h.post(h.signInAs(h.bob), cancel, ticked("1", "2")...).want(t, http.StatusSeeOther)
 	h.get(ann, Prefix+"/jobs?state=cancelled").want(t, http.StatusOK, "Cancelled")
-	h.post(ann, Prefix+"/jobs/retry", "jobs", "1 2 3").want(t, http.StatusSeeOther)
+	to := h.post(ann, Prefix+"/jobs/retry", "jobs", "1", "jobs", "2", "jobs", "3", "state", "cancelled").location(t)
+	if to != Prefix+"/jobs?state=cancelled" {
+		t.Errorf("got %s, want the list with its filter", to)
+	}
 	if n := h.count(`SELECT count(*) FROM river_job WHERE state = 'available'`); n != 3 {
 		t.Errorf("got %d jobs that are due, want 3", n)
 	}
@@ -317,6 +396,9 @@ func TestJobsAreRepeatedAndCancelled(t *testing.T) {
 		h.ann.ID); n != 4 {
 		t.Errorf("got %d rows of the audit log, want one for each job that changed", n)
 	}
+	// The question for a second factor carries each ticked job.
+	h.post(h.open(session.Session{Operator: h.bob}), cancel, ticked("1", "3")...).want(
+		t, http.StatusForbidden, `name="jobs" value="1"`, `name="jobs" value="3"`)
 }
 
 // The audit log is read by rows and by the thing that they are about.
@@ -372,7 +454,7 @@ func TestTheActsOfAnOrderReachItsWorker(t *testing.T) {
 	}
 	h.post(ann, path+"/raise-fee", "version", "0", "code", rightCode+"2").
 		want(t, http.StatusServiceUnavailable, "does not run in this process")
-	h.worker = h.newWorker()
+	h.worker = h.newWorker(h.running)
 	h.post(ann, path+"/raise-fee", "version", "0", "code", rightCode+"3").want(t, http.StatusConflict)
 	if to := h.post(ann, path+"/raise-fee", "version", "7", "code", rightCode+"4").location(t); to != path {
 		t.Errorf("an old page: got %s, want the page of the order", to)

@@ -34,6 +34,7 @@ func (c *console) addressesPage() pages.Page {
 	return pages.Page{
 		Path: "/organizations/{organizationId}/addresses", Title: "Whitelist and IP list",
 		Action: identity.ReadInstallation, Query: []kernel.Parameter{pages.CursorParameter},
+		Live: []string{"WHITELISTED_ADDRESS", "ORGANIZATION", "CHANGE_REQUEST"}, LiveOfAll: true,
 		Load: c.loadAddresses, WriteCSV: c.writeWhitelist,
 		Acts: []pages.Act{
 			{

@@ -174,3 +174,36 @@ func TestAnOperatorActsInABrowser(t *testing.T) {
 		}
 	}
 }
+
+// Of three jobs two are ticked and cancelled. The page is accessible and fits a phone.
+func TestJobsAreTickedInABrowser(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.addJobs(3)
+	base := strings.Replace(h.server.URL, "127.0.0.1", "localhost", 1)
+	tab := browser.Open(t)
+	tab.SetCookie(base, pages.OperatorSessionCookie, h.signInAs(h.ann))
+	for name, look := range looks {
+		tab.OpenURL(base+Prefix+"/jobs", look)
+		if problems := tab.ListAccessibilityProblems(); len(problems) > 0 {
+			t.Errorf("%s: got %q, want an accessible page", name, problems)
+		}
+		if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
+			t.Errorf("%s: the page is wider than the screen", name)
+		}
+	}
+	for _, number := range []string{"1", "3"} {
+		browser.Evaluate[bool](tab, `(document.querySelector('input[name=jobs][value="`+number+`"]').click(), true)`)
+	}
+	tab.Click("button[formaction]")
+	wantText(t, tab, "Cancelled")
+	if n := h.count(`SELECT count(*) FROM river_job WHERE state = 'cancelled' AND id IN (1, 3)`); n != 2 {
+		t.Errorf("got %d cancelled jobs, want the two that were ticked", n)
+	}
+	if n := h.count(`SELECT count(*) FROM river_job WHERE state = 'cancelled'`); n != 2 {
+		t.Errorf("got %d cancelled jobs, want no other", n)
+	}
+	for _, complaint := range tab.ListComplaints() {
+		t.Errorf("the browser complained: %s", complaint)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -22,13 +23,14 @@ import (
 func (c *console) chainsPage() pages.Page {
 	return pages.Page{
 		Path: "/chains", Title: "Chains", Action: identity.ReadInstallation, Group: networkGroup, Icon: "history",
-		Shortcut: "c", Load: c.loadChains,
+		Shortcut: "c", Live: []string{"CHAIN", "MINT", "order"}, Load: c.loadChains,
 	}
 }
 
 // chainsView is what the page shows.
 type chainsView struct {
 	Chains, Breaks, Tokens table
+	Providers              table
 	Forked                 []string // sentences about chains whose final chain parted
 }
 
@@ -65,11 +67,23 @@ func (c *console) loadChains(r *pages.Request) (templ.Component, error) {
 			{Title: "Final block", IsNumber: true},
 			{Title: "Behind the head", IsNumber: true},
 			{Title: "Applied"},
-			{Title: "Providers"},
+			{Title: "Waits for providers"},
 			{Title: "Open orders", IsNumber: true},
+		}},
+		Providers: table{Caption: "Providers", Columns: []column{
+			{Title: "Provider"},
+			{Title: "State"},
+			{Title: "Newest block", IsNumber: true},
+			{Title: "Behind", IsNumber: true},
+			{Title: "Final block", IsNumber: true},
+			{Title: "Last answer"},
+			{Title: "Last failure"},
 		}},
 		Breaks: table{Caption: "Breaks of finality", Columns: textColumns("Chain", "Blocks", "Reason", "When")},
 		Tokens: table{Caption: "Tokens with a problem", Columns: textColumns("Token", "Problem", "Since")},
+	}
+	for _, name := range names {
+		view.addProviders(r, name, c.conf.Chains[name].Providers)
 	}
 	for _, s := range states {
 		view.Chains.addRow(c.chainRow(r, s)...)
@@ -123,6 +137,69 @@ func (c *console) providersOf(s report.ChainState) templ.Component {
 		findings = ui.FormatCount(s.Findings, "unexplained balance") + " in 30 days"
 	}
 	return pair(ui.Text(text), ui.Text(findings))
+}
+
+// contradictionShown is how long a provider that contradicted the others is shown as such.
+const contradictionShown = 24 * time.Hour
+
+// addProviders adds what this process has seen of the providers of a chain. Their names are their hosts: a URL
+// may have a key in it. Rule PAGE-70.
+func (v *chainsView) addProviders(r *pages.Request, name chain.Name, list func() []chain.ProviderState) {
+	if list == nil {
+		return
+	}
+	states := list()
+	newest := uint64(0)
+	for _, s := range states {
+		newest = max(newest, s.Latest)
+	}
+	for _, s := range states {
+		latest, lag, final := nothing("not asked here"), nothing("not known"), nothing("not asked here")
+		if !s.HeadsAt.IsZero() {
+			latest = pair(ui.Text(ui.GroupDigits(formatInt(s.Latest))), ui.When(r.Moment(s.HeadsAt)))
+			lag = ui.Text(ui.GroupDigits(formatInt(newest - s.Latest)))
+			final = ui.Text(ui.GroupDigits(formatInt(s.Final)))
+		}
+		failure := nothing("none")
+		if !s.FailedAt.IsZero() {
+			failure = pair(ui.Foreign(s.Failure), ui.When(r.Moment(s.FailedAt)))
+		}
+		v.Providers.addRow(
+			pair(ui.Foreign(s.Name), ui.Text(networkName(name))), providerState(r, s), latest, lag, final,
+			momentOrNothing(r, s.AnsweredAt, "never"), failure,
+		)
+	}
+}
+
+// failuresMax is the number of failures in a row from which on a provider counts as silent.
+const failuresMax = 3
+
+// providerState says how a provider does, and until when it is left alone.
+func providerState(r *pages.Request, s chain.ProviderState) templ.Component {
+	switch {
+	case s.ContradictedAt.After(r.Now.Add(-contradictionShown)):
+		return pair(ui.StateChip(ui.Chip{Kind: ui.Bad, Word: "Contradicts the others"}),
+			ui.When(r.Moment(s.ContradictedAt)))
+	case s.PausedUntil.After(r.Now):
+		return pair(ui.StateChip(ui.Chip{Kind: ui.Wait, Word: "Left alone: it asked for a pause"}),
+			join(ui.Text("until "), ui.When(r.Moment(s.PausedUntil))))
+	case s.Failures >= failuresMax:
+		return pair(ui.StateChip(ui.Chip{Kind: ui.Bad, Word: "Does not answer"}),
+			ui.Text(ui.FormatCount(s.Failures, "failure")+" in a row"))
+	case s.Failures > 0:
+		return ui.StateChip(ui.Chip{Kind: ui.Wait, Word: "Failed last"})
+	case !s.IsIdentified:
+		return ui.StateChip(ui.Chip{Kind: ui.Quiet, Word: "Not asked yet"})
+	}
+	return ui.StateChip(ui.Chip{Kind: ui.Good, Word: "Answers"})
+}
+
+// momentOrNothing shows a time, of which zero means never.
+func momentOrNothing(r *pages.Request, moment time.Time, absent string) templ.Component {
+	if moment.IsZero() {
+		return nothing(absent)
+	}
+	return ui.When(r.Moment(moment))
 }
 
 func chainChip(s report.ChainState) ui.Chip {

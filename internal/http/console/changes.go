@@ -29,7 +29,7 @@ func (c *console) changesPage() pages.Page {
 			pages.CursorParameter, textFilter("organizationId"),
 			{Name: "status", Kind: kernel.WordParameter, Enum: changerequest.Statuses},
 		},
-		Load: c.loadChanges, WriteCSV: c.writeChanges,
+		Live: []string{"CHANGE_REQUEST"}, Load: c.loadChanges, WriteCSV: c.writeChanges,
 	}
 }
 
@@ -178,6 +178,7 @@ func (c *console) changePage() pages.Page {
 	}
 	return pages.Page{
 		Path: "/changes/{changeRequestId}", Title: "Change request", Action: identity.ReadInstallation,
+		Live: []string{"CHANGE_REQUEST"},
 		Load: c.loadChange,
 		Acts: []pages.Act{
 			{

@@ -21,7 +21,7 @@ const checkerLate = 30 * time.Minute
 func (c *console) checkerPage() pages.Page {
 	return pages.Page{
 		Path: "/checker", Title: "Checker", Action: identity.ReadInstallation, Group: controlGroup, Icon: "good",
-		Shortcut: "k", Load: c.loadChecker,
+		Shortcut: "k", Live: []string{"FREEZE"}, Load: c.loadChecker,
 	}
 }
 

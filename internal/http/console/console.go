@@ -76,6 +76,9 @@ type Config struct {
 	Origin    *url.URL
 	CursorKey []byte
 	Proxies   kernel.Proxies // may be empty
+	Limits    kernel.Limits  // per person; the zero value sets none
+	// Changes tells open pages what changed in any organization. It may be nil: then no page changes by itself.
+	Changes *audit.Follower
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()
 	// Observe is called when a request begins; see kernel.Config. It may be nil.
@@ -107,7 +110,7 @@ func (c Config) guard(inner http.Handler) http.Handler {
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
-		Observe: c.Observe, Log: c.Log,
+		Changes: c.Changes, Limits: c.Limits, Observe: c.Observe, Log: c.Log,
 	}
 }
 
@@ -116,7 +119,7 @@ func (c *console) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer console", Prefix: Prefix,
 		Groups: []string{"", moneyGroup, networkGroup, controlGroup, systemGroup},
-		Pages: []pages.Page{
+		Pages: withAlerts([]pages.Page{
 			c.nowPage(),
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
@@ -125,7 +128,7 @@ func (c *console) surface() pages.Surface {
 			c.reservesPage(), c.walletsPage(),
 			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),
-		},
+		}),
 	}, c.conf.SignIn)
 }
 
@@ -165,13 +168,16 @@ func loadHolders(ctx context.Context, tx pg.Tx) (holders, error) {
 	return names, err
 }
 
+// operatorKind is the kind of operators among the actors of the audit log.
+const operatorKind = "OPERATOR"
+
 // nameOf writes an actor for operators.
 func (h holders) nameOf(a audit.Actor) string {
-	if name := h[a.ID]; a.Kind == "OPERATOR" && name != "" {
+	if name := h[a.ID]; a.Kind == operatorKind && name != "" {
 		return name
 	}
 	switch {
-	case a.Kind == "OPERATOR" && a.ID == "cli":
+	case a.Kind == operatorKind && a.ID == "cli":
 		return "The terminal"
 	case a.Kind == "API_KEY":
 		return "API key " + a.ID

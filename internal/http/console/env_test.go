@@ -45,6 +45,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -72,12 +73,16 @@ type testEnv struct {
 	chain     *sim.Chain
 	deposits  *deposit.Service
 	scan      *scan.Walker
+	running   chain.Chain
+	providers []chain.ProviderState
 	worker    *dispatch.Worker // nil: the chain does not run in this process
-	newWorker func() *dispatch.Worker
+	newWorker func(chain.Chain) *dispatch.Worker
+	payments  *withdrawal.Service
 	server    *httptest.Server
 	orgID     string
 	logs      *logs
 	signIn    *signin.Service
+	changes   *audit.Follower
 	// ann and bob act, and eve only reads.
 	ann, bob, eve operator.Person
 	memberOf      member.Member
@@ -129,6 +134,12 @@ func (quietMailer) Queue(context.Context, pg.Tx, mail.Message) error { return ni
 
 func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
+	return newLimitedEnv(t, kernel.Limits{})
+}
+
+// newLimitedEnv is newTestEnv with limits of what a person asks for.
+func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
+	t.Helper()
 	h := &testEnv{t: t, logs: &logs{}, sessions: map[string]session.Session{}, used: map[string]bool{}}
 	h.db = pgtest.NewWithClock(t, h.now)
 	h.syncMints()
@@ -144,9 +155,10 @@ func newTestEnv(t testing.TB) *testEnv {
 		t.Fatal(err)
 	}
 	h.chain = sim.New(sim.Config{FinalityDepth: 3})
-	running := h.chain.ToChain()
-	running.AddressCodec = evmtx.AddressCodec{ChainID: signertest.ChainID}
-	chains := chain.Chains{chain.Ethereum: running}
+	h.running = h.chain.ToChain()
+	h.running.AddressCodec = evmtx.AddressCodec{ChainID: signertest.ChainID}
+	h.running.Providers = func() []chain.ProviderState { return h.providers }
+	chains := chain.Chains{chain.Ethereum: h.running}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
 	policy := risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}
@@ -157,18 +169,24 @@ func newTestEnv(t testing.TB) *testEnv {
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 		}),
 	}
-	h.newWorker = func() *dispatch.Worker { return dispatch.New(h.db, running, s, nil, nil, dispatch.Config{}, log) }
+	h.payments = &withdrawal.Service{
+		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
+	}
+	h.newWorker = func(on chain.Chain) *dispatch.Worker {
+		return dispatch.New(h.db, on, s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
+			signer.Payment: h.payments, signer.Return: h.deposits,
+		}, dispatch.Config{}, log)
+	}
 	start := uint64(0)
 	h.scan = scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: h.chain, Start: &start}, h.deposits, log)
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.signIn = h.newSignIn(origin.String())
+	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
 		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Prices: prices,
-		PriceAge: func(int) time.Duration { return time.Hour },
-		Withdrawals: &withdrawal.Service{
-			DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
-		},
+		PriceAge:    func(int) time.Duration { return time.Hour },
+		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
 			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,
@@ -190,6 +208,13 @@ func newTestEnv(t testing.TB) *testEnv {
 		}
 		return find(ctx, token)
 	}
+	look := surface.LookAtSession
+	surface.LookAtSession = func(ctx context.Context, token seal.Secret) (session.Session, error) {
+		if found, ok := h.findSession(token); ok {
+			return found, nil
+		}
+		return look(ctx, token)
+	}
 	surface.ConfirmAct = func(r *pages.Request, act pages.Act, proof signin.Proof) error {
 		if h.realFactors {
 			return confirm(r, act, proof)
@@ -199,6 +224,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.server.Config.Handler = conf.guard(pages.New(surface, conf.kitConfig()))
 	h.server.Start()
 	t.Cleanup(h.server.Close)
+	t.Cleanup(h.changes.End)
 	return h
 }
 
@@ -348,13 +374,7 @@ func (h *testEnv) flag() string {
 	}
 	h.chain.Mint(sender, contract, money.Units(1_000_000_000))
 	h.chain.Pay(sender, issued.Address, contract, 1_000_000)
-	h.chain.Mine(1)
-	h.chain.MineEmpty(5)
-	for moved := true; moved; {
-		if moved, err = h.scan.StepFinal(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
-	}
+	h.mine()
 	if _, err := h.deposits.CreditWaiting(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
@@ -365,6 +385,19 @@ func (h *testEnv) flag() string {
 		h.t.Fatal(err)
 	}
 	return id
+}
+
+// mine makes what was sent final, and scans it.
+func (h *testEnv) mine() {
+	h.t.Helper()
+	h.chain.Mine(1)
+	h.chain.MineEmpty(5)
+	for moved := true; moved; {
+		var err error
+		if moved, err = h.scan.StepFinal(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
 }
 
 // count returns a number that a query selects.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -27,7 +28,7 @@ func (c *console) flaggedPage() pages.Page {
 		Query: []kernel.Parameter{
 			pages.CursorParameter, textFilter("status"), textFilter("organizationId"), textFilter("chain"),
 		},
-		Load: c.loadFlagged, WriteCSV: c.writeFlagged,
+		Live: []string{"DEPOSIT"}, Load: c.loadFlagged, WriteCSV: c.writeFlagged,
 	}
 }
 
@@ -197,10 +198,10 @@ func (c *console) depositPage() pages.Page {
 	isNotStuck := func(status deposit.Status) bool { return status != deposit.ResolutionStuck }
 	return pages.Page{
 		Path: "/flagged/{depositId}", Title: "Flagged deposit", Action: identity.ReadInstallation,
-		Load: c.loadDepositPage,
+		Live: []string{"DEPOSIT"}, Load: c.loadDepositPage,
 		Acts: []pages.Act{
 			decide("approve", identity.DecideFlaggedDeposit, isDecided, (*deposit.Service).Approve),
-			decide("reject", identity.DecideFlaggedDeposit, isDecided, (*deposit.Service).Reject),
+			c.rejectAct(note, isDecided),
 			decide("complete", identity.CompleteResolution, isNotStuck, (*deposit.Service).Complete),
 			{
 				Name: "redirect", Action: identity.RedirectFlaggedDeposit, StepUp: pages.ActStepUp,
@@ -234,6 +235,37 @@ func (c *console) depositPage() pages.Page {
 					})
 				},
 			},
+		},
+	}
+}
+
+// riskField is the box that confirms a risky return. Its value is the risk that the page showed.
+const riskField = "returnRisk"
+
+// rejectAct returns a deposit to its sender. Where the return is risky the operator has to confirm the risk that
+// the page showed. It is asked before the second factor, so a forgotten tick uses no code up. An operator may
+// also return what an organization may not: from a swap service. Rule PAGE-71.
+func (c *console) rejectAct(note pages.Field, isDecided func(deposit.Status) bool) pages.Act {
+	return pages.Act{
+		Name: "reject", Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
+		Fields: []pages.Field{note, {Name: riskField, BytesMax: idBytesMax, Optional: true, Checkbox: true}},
+		FindDone: func(r *pages.Request) (string, error) {
+			_, d, err := c.loadDeposit(r)
+			switch {
+			case err != nil:
+				return "", err
+			case isDecided(d.Status):
+				return r.Path("flagged", d.ID), nil
+			case returnRiskText(d.ReturnAddressRisk) != "" && r.Values[riskField] != d.ReturnAddressRisk:
+				return "", fault.New(fault.Invalid, fault.InvalidRequest, fault.Undecided,
+					"Confirm that you have read why the return is risky.").WithParam(riskField)
+			}
+			return "", nil
+		},
+		Run: func(r *pages.Request) (string, error) {
+			return depositResult(r, func() (deposit.Deposit, error) {
+				return c.conf.Deposits.Reject(r.Context(), r.PathParam("depositId"), decider(r), r.Values["note"])
+			})
 		},
 	}
 }
@@ -361,11 +393,8 @@ func depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
 		})
 	}
 	if r.IsAllowed(identity.DecideFlaggedDeposit) {
-		if returnRiskText(d.ReturnAddressRisk) == "" {
-			acts = append(acts, actView{
-				Path: path, Act: "reject", Form: r.Form, Button: "Reject this deposit", TakesCode: true, IsDanger: true,
-				Text: "A rejection returns it to the sender.", Inputs: []ui.Input{noteInput("reject")},
-			})
+		if d.ReturnTo != "" {
+			acts = append(acts, newRejectForm(r, path, d))
 		}
 		acts = append(acts, actView{
 			Path: path, Act: "approve", Form: r.Form, Button: "Approve " + amount, TakesCode: true,
@@ -374,6 +403,22 @@ func depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
 		})
 	}
 	return acts
+}
+
+// newRejectForm is the form that returns a deposit. It shows the whole address, and asks for a tick where the
+// return is risky.
+func newRejectForm(r *pages.Request, path string, d deposit.Deposit) actView {
+	f := actView{
+		Path: path, Act: "reject", Form: r.Form, Button: "Reject this deposit", TakesCode: true, IsDanger: true,
+		Text:   "A rejection returns it to the sender.",
+		Shown:  []ui.Fact{{Name: "It goes back to", Value: ui.Address(d.ReturnTo)}},
+		Inputs: []ui.Input{noteInput("reject")},
+	}
+	if text := returnRiskText(d.ReturnAddressRisk); text != "" {
+		f.Warning = text
+		f.Ticks = []tick{{Name: riskField, Value: d.ReturnAddressRisk, Label: "Return it in spite of that"}}
+	}
+	return f
 }
 
 func depositFacts(r *pages.Request, owner org.Organization, d deposit.Deposit) []ui.Fact {
@@ -447,7 +492,8 @@ func returnRiskText(risk string) string {
 	case "KNOWN_EXCHANGE":
 		return "The sender is an exchange. It may not know whose money it gets back."
 	case "SWAP_SOLVER":
-		return "The sender is a swap service. Redirect it to the owner."
+		return "The sender is a swap service, so the organization cannot reject it. A return pays the service, not " +
+			"the owner."
 	}
 	return ""
 }

@@ -33,7 +33,7 @@ func (c *console) freezesPage() pages.Page {
 			pages.CursorParameter, textFilter("organizationId"), textFilter("scope"), textFilter("source"),
 			{Name: "active", Kind: kernel.FlagParameter},
 		},
-		Load: c.loadFreezes, WriteCSV: c.writeFreezes,
+		Live: []string{"FREEZE"}, Load: c.loadFreezes, WriteCSV: c.writeFreezes,
 		Acts: []pages.Act{{
 			Name: "create", Action: identity.FreezePayments, StepUp: pages.ActStepUp,
 			Fields: []pages.Field{
@@ -279,6 +279,7 @@ func (c *console) writeFreezes(r *pages.Request, w *kernel.StreamWriter) error {
 func (c *console) freezePage() pages.Page {
 	return pages.Page{
 		Path: "/freezes/{freezeId}", Title: "Freeze", Action: identity.ReadInstallation, Load: c.loadFreeze,
+		Live: []string{"FREEZE"},
 		Acts: []pages.Act{{
 			Name: "lift", Action: identity.LiftFreeze, StepUp: pages.ActStepUp,
 			FindDone: func(r *pages.Request) (string, error) {

@@ -21,7 +21,7 @@ import (
 func (c *console) gasPage() pages.Page {
 	return pages.Page{
 		Path: "/gas", Title: "Gas stations", Action: identity.ReadInstallation, Group: networkGroup, Icon: "info",
-		Shortcut: "g", Load: c.loadGas,
+		Shortcut: "g", Live: []string{"DEPOSIT", "WITHDRAWAL", "order"}, Load: c.loadGas,
 	}
 }
 
@@ -114,7 +114,7 @@ func needText(n report.TreasuryNeed) string {
 func (c *console) gasStationPage() pages.Page {
 	return pages.Page{
 		Path: "/gas/{walletId}", Title: "Gas station", Action: identity.ReadInstallation,
-		Query: mintQuery(), Load: c.loadGasStation,
+		Query: mintQuery(), Live: []string{"DEPOSIT", "WITHDRAWAL", "order"}, LiveOfAll: true, Load: c.loadGasStation,
 	}
 }
 

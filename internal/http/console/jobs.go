@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/a-h/templ"
@@ -42,7 +45,7 @@ func numberedPaths(r *pages.Request, lastID int64, hasMore bool) (first, followi
 			query.Set(name, value)
 		}
 	}
-	path := r.URL.EscapedPath()
+	path := r.PagePath()
 	if beforeOf(r) != 0 {
 		first = path + "?" + query.Encode()
 	}
@@ -56,25 +59,33 @@ func numberedPaths(r *pages.Request, lastID int64, hasMore bool) (first, followi
 // numberedRows is the number of rows of a page of numbered rows.
 const numberedRows = 50
 
-// jobsPage lists the background jobs, and repeats or cancels those that are chosen.
+// jobBoxes is the field of the boxes of the list.
+const jobBoxes = "jobs"
+
+// jobsPage lists the background jobs, and repeats or cancels those that are ticked. Rule PAGE-49.
 func (c *console) jobsPage() pages.Page {
 	states := make([]string, 0, len(jobs.States))
 	for _, state := range jobs.States {
 		states = append(states, string(state))
 	}
 	act := func(
-		name string, change func(context.Context, *pg.DB, audit.Actor, []int64) (int, error),
+		name string, applies func(jobs.State) bool,
+		change func(context.Context, *pg.DB, audit.Actor, []int64) (int, error),
 	) pages.Act {
 		return pages.Act{
 			Name: name, Action: identity.ManageJobs, StepUp: pages.SudoStepUp,
-			Fields: []pages.Field{{Name: "jobs", BytesMax: textBytesMax, Missing: "Enter the numbers of jobs."}},
+			Fields: []pages.Field{
+				{Name: jobBoxes, BytesMax: textBytesMax * 2, HasBoxes: true, Missing: "Tick at least one job."},
+				{Name: "state", BytesMax: idBytesMax, Optional: true},
+			},
+			FindDone: c.findJobsDone(applies),
 			Run: func(r *pages.Request) (string, error) {
-				ids, err := jobNumbers(r.Values["jobs"])
+				ids, err := jobNumbers(r)
 				if err != nil {
 					return "", err
 				}
 				_, err = change(r.Context(), c.conf.DB, actor(r), ids)
-				return r.Path("jobs"), err
+				return jobsPath(r), err
 			},
 		}
 	}
@@ -82,34 +93,87 @@ func (c *console) jobsPage() pages.Page {
 		Path: "/jobs", Title: "Jobs", Action: identity.ReadInstallation, Group: systemGroup, Icon: "history",
 		Shortcut: "j",
 		Query:    []kernel.Parameter{{Name: "state", Kind: kernel.WordParameter, Enum: states}, beforeParameter},
+		Live:     []string{"JOB"},
 		Load:     c.loadJobs, WriteCSV: c.writeJobs,
-		Acts: []pages.Act{act("retry", jobcontrol.Retry), act("cancel", jobcontrol.Cancel)},
+		Acts: []pages.Act{
+			act("retry", jobs.State.CanRetry, jobcontrol.Retry), act("cancel", jobs.State.CanCancel, jobcontrol.Cancel),
+		},
 	}
 }
 
-// jobNumbers reads numbers that are separated by commas or spaces.
-func jobNumbers(text string) ([]int64, error) {
+// jobNumbers returns the numbers of the ticked jobs.
+func jobNumbers(r *pages.Request) ([]int64, error) {
 	var ids []int64
-	for _, part := range splitNumbers(text) {
-		n, err := strconv.ParseInt(part, 10, 64)
+	for _, text := range r.ListTicked(jobBoxes) {
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n <= 0 {
 			return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
-				"Enter the numbers of jobs, separated by commas.").WithParam("jobs")
+				"This form names something that is no job.").WithAdvice("Open the page again and tick the jobs there.")
 		}
 		ids = append(ids, n)
 	}
 	return ids, nil
 }
 
+// findJobsDone returns the list if an act has nothing to do any more for any of the ticked jobs: after a second
+// click, and from an old page. A job that does not exist is left to the act, which refuses it.
+func (c *console) findJobsDone(applies func(jobs.State) bool) func(*pages.Request) (string, error) {
+	return func(r *pages.Request) (path string, err error) {
+		ids, err := jobNumbers(r)
+		if err != nil || len(ids) == 0 || len(ids) > jobcontrol.JobsMax {
+			return "", nil // The act says what is wrong.
+		}
+		isDone := true
+		err = c.read(r, func(ctx context.Context, tx pg.Tx) error {
+			for _, id := range ids {
+				found, err := jobs.ByID(ctx, tx, id)
+				if errors.Is(err, jobs.ErrUnknownJob) {
+					isDone = false
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				isDone = isDone && !applies(found.State)
+			}
+			return nil
+		})
+		if err != nil || !isDone {
+			return "", err
+		}
+		return jobsPath(r), nil
+	}
+}
+
+// stateOfJobs is the state by which the list is filtered. A form carries it, so the list stays the same.
+func stateOfJobs(r *pages.Request) jobs.State {
+	for _, text := range []string{r.Query["state"], r.Values["state"]} {
+		if slices.Contains(jobs.States, jobs.State(text)) {
+			return jobs.State(text)
+		}
+	}
+	return ""
+}
+
+// jobsPath is the list with its filter.
+func jobsPath(r *pages.Request) string {
+	if state := stateOfJobs(r); state != "" {
+		return r.Path("jobs") + "?" + url.Values{"state": {string(state)}}.Encode()
+	}
+	return r.Path("jobs")
+}
+
 // jobsView is what the page shows.
 type jobsView struct {
-	List          listView
-	Counts        []ui.Tab
-	Retry, Cancel *actView
+	List   listView
+	Counts []ui.Tab
+	Form   ui.Form
+	State  string // of the filter
+	CanAct bool
 }
 
 func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
-	state := jobs.State(r.Query["state"])
+	state := stateOfJobs(r)
 	var found []jobs.Job
 	var counts map[jobs.State]int
 	err := c.read(r, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -122,12 +186,18 @@ func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := jobsView{List: listView{
-		Path: r.Path("jobs"), CSVPath: r.CSVPath(),
-		Table: table{
-			Caption: "Jobs", Columns: textColumns("Number", "Kind", "State", "Attempts", "Made", "Last error"),
+	view := jobsView{
+		List: listView{
+			Path: r.Path("jobs"), CSVPath: r.CSVPath(),
+			Table: table{
+				Caption: "Jobs", Columns: textColumns("Number", "Kind", "State", "Attempts", "Made", "Last error"),
+			},
 		},
-	}}
+		Form: r.Form, State: string(state), CanAct: r.IsAllowed(identity.ManageJobs),
+	}
+	if view.CanAct {
+		view.List.Table.Columns = append([]column{{Title: "Choose", IsUnseen: true}}, view.List.Table.Columns...)
+	}
 	view.Counts = []ui.Tab{{Title: "All", Path: r.Path("jobs"), Current: state == ""}}
 	for _, s := range jobs.States {
 		view.Counts = append(view.Counts, ui.Tab{
@@ -137,36 +207,33 @@ func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 	}
 	shown := found[:min(len(found), numberedRows)]
 	for _, job := range shown {
-		view.List.Table.addRow(ui.Code(
-			strconv.FormatInt(job.ID, 10),
-		), ui.Code(job.Kind), ui.StateChip(jobChip(job.State)),
-			ui.Text(strconv.Itoa(job.Attempt)+" of "+strconv.Itoa(job.AttemptsMax)), ui.When(r.Moment(job.CreatedAt)),
-			foreignOrNothing(job.LastError, "none"))
+		number := strconv.FormatInt(job.ID, 10)
+		cells := []templ.Component{
+			ui.Code(number), ui.Code(job.Kind), ui.StateChip(jobChip(job.State)),
+			ui.Text(strconv.Itoa(job.Attempt) + " of " + strconv.Itoa(job.AttemptsMax)),
+			ui.When(r.Moment(job.CreatedAt)), foreignOrNothing(job.LastError, "none"),
+		}
+		switch {
+		case view.CanAct && (job.State.CanRetry() || job.State.CanCancel()):
+			cells = append([]templ.Component{jobBox(number, isTicked(r, number))}, cells...)
+		case view.CanAct:
+			cells = append([]templ.Component{nothing("ended")}, cells...)
+		}
+		view.List.Table.addRow(cells...)
 	}
 	if len(shown) > 0 {
 		view.List.FirstPath, view.List.NextPath = numberedPaths(r, shown[len(shown)-1].ID, len(found) > len(shown))
 	}
-	if r.IsAllowed(identity.ManageJobs) {
-		view.Retry = newJobsForm(
-			r, "retry", "Repeat these jobs", "Jobs that were given up, cancelled or wait are due at once.",
-		)
-		view.Cancel = newJobsForm(
-			r, "cancel", "Cancel these jobs", "Jobs that have not ended. A running one is asked to stop.",
-		)
-		view.Cancel.IsDanger = true
-	}
 	return jobsList(view), nil
 }
 
-func newJobsForm(r *pages.Request, act, button, text string) *actView {
-	return &actView{
-		Path: r.Path("jobs"), Act: act, Form: r.Form, Button: button, Text: text,
-		Inputs: []ui.Input{{
-			Act: act, Name: "jobs", Label: "Numbers of jobs", Type: "text", Autocomplete: "off",
-			Hint: "Separated by commas, at most " + strconv.Itoa(jobcontrol.JobsMax) + ".",
-		}},
-	}
+// isTicked reports whether the box of a job was ticked in a form that comes back.
+func isTicked(r *pages.Request, number string) bool {
+	return r.Form.Act != "" && slices.Contains(r.ListTicked(jobBoxes), number)
 }
+
+// jobsAnchor is the id to which the summary of a refused form leads.
+func jobsAnchor(f ui.Form) string { return cmp.Or(f.Act, "retry") + "-" + jobBoxes }
 
 // jobChip writes the state of a job for people.
 func jobChip(state jobs.State) ui.Chip {

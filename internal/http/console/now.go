@@ -16,6 +16,10 @@ import (
 func (c *console) nowPage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Now", Action: identity.ReadInstallation, Icon: "home", Shortcut: "h", Load: c.loadNow,
+		Live: []string{
+			"CHAIN", "CHANGE_REQUEST", "DEPOSIT", "FREEZE", "JOB", "MINT", "SENDER", "WEBHOOK_ENDPOINT",
+			"WHITELISTED_ADDRESS", "order",
+		},
 	}
 }
 

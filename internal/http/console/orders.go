@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -18,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -34,6 +37,7 @@ func (c *console) ordersPage() pages.Page {
 	return pages.Page{
 		Path: "/orders", Title: "Open orders", Action: identity.ReadInstallation, Group: networkGroup, Icon: "wait",
 		Query: []kernel.Parameter{textFilter("status"), textFilter("chain"), textFilter("walletId")},
+		Live:  []string{"DEPOSIT", "WITHDRAWAL", "order"},
 		Load:  c.loadOrders, WriteCSV: c.writeOrders,
 	}
 }
@@ -166,6 +170,7 @@ func orderChip(status dispatch.Status) ui.Chip {
 func (c *console) orderPage() pages.Page {
 	return pages.Page{
 		Path: "/orders/{orderId}", Title: "Order", Action: identity.ReadInstallation, Load: c.loadOrderPage,
+		Live: []string{"WITHDRAWAL", "order"},
 		Acts: []pages.Act{
 			{
 				Name: "raise-fee", Action: identity.AdvanceOrder, StepUp: pages.ActStepUp,
@@ -249,9 +254,11 @@ type orderView struct {
 	Chip         ui.Chip
 	Facts        []ui.Fact
 	Transactions table
+	ByHand       table // what operators did about it
 	Act          *actView
 	WhyNot       string
 	Form         ui.Form
+	IsOpen       bool // its blocks have no row in the audit log
 }
 
 func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
@@ -260,15 +267,24 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	var mints mint.Catalogue
+	var names holders
+	var entries []audit.Row
 	err = c.read(r, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.LoadCatalogue(ctx, tx)
+		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
+			return err
+		}
+		if names, err = loadHolders(ctx, tx); err != nil {
+			return err
+		}
+		entries, err = audit.ListNewest(ctx, tx, o.ID, 0, rowsMax)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	view := orderView{
-		ID: o.ID, Form: r.Form, WaitText: o.DescribeWait(), Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
+		ID: o.ID, Form: r.Form, IsOpen: o.EndedAt == nil, WaitText: o.DescribeWait(),
+		Chip: orderChip(o.Status), Facts: orderFacts(r, o, mints),
 		Transactions: table{
 			Caption: "Transactions", Columns: textColumns("Version", "Does", "Made for", "Hash", "Made", "Sent last"),
 		},
@@ -281,8 +297,37 @@ func (c *console) loadOrderPage(r *pages.Request) (templ.Component, error) {
 				string(t.Hash), "not signed",
 			), ui.When(r.Moment(t.CreatedAt)), whenOrNothing(r, t.LastSentAt, "never"))
 	}
-	view.addAct(r, o, mints)
+	view.ByHand = table{Caption: "By hand", Columns: textColumns("What", "Who", "When")}
+	for _, e := range entries {
+		if e.Actor.Kind == operatorKind {
+			view.ByHand.addRow(
+				ui.Text(orderActText(e)), ui.Foreign(names.nameOf(e.Actor)), ui.When(r.Moment(e.RecordedAt)),
+			)
+		}
+	}
+	view.addAct(r, o)
 	return orderOverview(view), nil
+}
+
+// orderActText writes what an operator did about an order.
+func orderActText(e audit.Row) string {
+	switch e.Action {
+	case "order.replaced":
+		var detail struct {
+			Act signer.Act `json:"act"`
+		}
+		if json.Unmarshal(e.Detail, &detail) == nil && detail.Act == signer.Cancel {
+			return "Cancels it"
+		}
+		return "Raised the fee"
+	case "order.resolved":
+		return "Resolved it by the chain"
+	case "order.decided":
+		return "Decided what happened on the chain"
+	case "order.withdrawn":
+		return "Withdrew it"
+	}
+	return e.Action
 }
 
 func reasonOfTransaction(reason string) string {
@@ -336,7 +381,7 @@ func nativeAmount(mints mint.Catalogue, name chain.Name, amount money.Amount) te
 }
 
 // addAct adds the one safe act of the order's state.
-func (v *orderView) addAct(r *pages.Request, o dispatch.OrderView, mints mint.Catalogue) {
+func (v *orderView) addAct(r *pages.Request, o dispatch.OrderView) {
 	if !r.IsAllowed(identity.AdvanceOrder) {
 		v.WhyNot = "Your role shows this order and does not act on it."
 		return

@@ -28,6 +28,7 @@ func (c *console) organizationsPage() pages.Page {
 		Path: "/organizations", Title: "Organizations", Action: identity.ReadInstallation, Group: moneyGroup,
 		Icon: "approve", Shortcut: "o",
 		Query: []kernel.Parameter{pages.CursorParameter, textFilter("name")},
+		Live:  []string{"ORGANIZATION", "FREEZE"},
 		Load:  c.loadOrganizations, WriteCSV: c.writeOrganizations,
 		Acts: []pages.Act{{
 			Name: "create", Action: identity.CreateOrganization, StepUp: pages.SudoStepUp,
@@ -154,7 +155,10 @@ func (c *console) createOrganization(r *pages.Request) (string, error) {
 func (c *console) organizationPage() pages.Page {
 	return pages.Page{
 		Path: "/organizations/{organizationId}", Title: "Organization", Action: identity.ReadInstallation,
-		Load: c.loadOrganization,
+		Live: []string{
+			"ORGANIZATION", "API_KEY", "USER", "INVITATION", "FREEZE", "CHANGE_REQUEST", "DEPOSIT", "WITHDRAWAL",
+		},
+		LiveOfAll: true, Load: c.loadOrganization,
 		Acts: []pages.Act{
 			{
 				Name: "roll-key", Action: identity.ReplaceOrganizationKey, StepUp: pages.SudoStepUp,

@@ -4,9 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -259,43 +256,6 @@ func TestEveryStateHasWords(t *testing.T) {
 	} {
 		if chip.Word != "" {
 			t.Errorf("an unknown state has the words %q", chip.Word)
-		}
-	}
-}
-
-// Every page that the alerts and the runbooks name exists, and the page of each of them is named there.
-// Rule PAGE-45.
-func TestAlertsAndRunbooksNamePagesThatExist(t *testing.T) {
-	t.Parallel()
-	h := newTestEnv(t)
-	token := h.signInAs(h.ann)
-	root := filepath.Join("..", "..", "..")
-	named := map[string]bool{}
-	for _, file := range []string{"deploy/alerts.yaml", "docs/runbooks/alerts.md"} {
-		text, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, word := range strings.FieldsFunc(string(text), func(r rune) bool {
-			return strings.ContainsRune(" \n'`\",;()", r)
-		}) {
-			word = strings.TrimRight(word, ".:")
-			if !strings.HasPrefix(word, Prefix) {
-				continue
-			}
-			u, err := url.Parse(word)
-			if err != nil {
-				t.Fatal(err)
-			}
-			named[u.Path] = true
-			if got := h.get(token, word); got.status != http.StatusOK {
-				t.Errorf("%s names %s: got %d, want a page", file, word, got.status)
-			}
-		}
-	}
-	for _, shown := range attentions {
-		if path := Prefix + shown.Path; !named[path] {
-			t.Errorf("no alert and no runbook names %s", path)
 		}
 	}
 }

@@ -63,12 +63,18 @@ type actView struct {
 	Form                    ui.Form
 	Inputs                  []ui.Input
 	Choices                 []choice
+	Shown                   []ui.Fact // what the act will do, above its fields
+	Warning                 string    // why the act is risky
+	Ticks                   []tick
 	Hidden                  []hiddenField
 	TakesCode               bool // a second factor with the act
 	IsDanger, IsPrimary     bool
 }
 
 type hiddenField struct{ Name, Value string }
+
+// tick is a box that a person has to tick. It is never ticked for them, also not when a form comes back.
+type tick struct{ Name, Value, Label string }
 
 // choice is a list of which one entry is chosen.
 type choice struct {
@@ -175,9 +181,4 @@ func wordOf[S ~string](constant S) string {
 		return ""
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// splitNumbers splits a text at commas and spaces, without empty parts.
-func splitNumbers(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == ';' || r == '\t' })
 }

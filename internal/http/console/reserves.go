@@ -19,7 +19,7 @@ func (c *console) reservesPage() pages.Page {
 	return pages.Page{
 		Path: "/reserves", Title: "Reserves", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "shield",
 		Shortcut: "r", Query: []kernel.Parameter{textFilter("organizationId")},
-		Load: c.loadReserves, WriteCSV: c.writeReserves,
+		Live: []string{"DEPOSIT", "WITHDRAWAL", "TRANSFER"}, Load: c.loadReserves, WriteCSV: c.writeReserves,
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 func (c *console) screeningPage() pages.Page {
 	return pages.Page{
 		Path: "/screening", Title: "Risk lists and prices", Action: identity.ReadInstallation, Group: controlGroup,
-		Icon: "info", Shortcut: "p", Load: c.loadScreening,
+		Icon: "info", Shortcut: "p", Live: []string{"SENDER", "SANCTIONS_LIST", "ADDRESS"}, Load: c.loadScreening,
 	}
 }
 

@@ -236,6 +236,7 @@ func (c *console) settingPage() pages.Page {
 	return pages.Page{
 		Path: "/organizations/{organizationId}/settings/{setting}", Title: "Change a setting",
 		Action: identity.ReadInstallation, Load: c.loadSetting,
+		Live: []string{"ORGANIZATION", "CHANGE_REQUEST"}, LiveOfAll: true,
 		Acts: []pages.Act{{
 			Name: "change", Action: identity.ChangeSettings, StepUp: pages.SudoStepUp,
 			Fields: []pages.Field{

@@ -21,6 +21,7 @@ func (c *console) walletsPage() pages.Page {
 	return pages.Page{
 		Path: "/wallets", Title: "Wallets", Action: identity.ReadInstallation, Group: networkGroup, Icon: "quiet",
 		Query: []kernel.Parameter{pages.CursorParameter, textFilter("organizationId")},
+		Live:  []string{"WALLET"},
 		Load:  c.loadWallets, WriteCSV: c.writeWallets,
 	}
 }

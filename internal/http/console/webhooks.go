@@ -20,7 +20,7 @@ import (
 func (c *console) webhooksPage() pages.Page {
 	return pages.Page{
 		Path: "/webhooks", Title: "Webhooks", Action: identity.ReadInstallation, Group: systemGroup, Icon: "arrow",
-		Load: c.loadWebhooks, WriteCSV: c.writeWebhooks,
+		Live: []string{"WEBHOOK_ENDPOINT"}, Load: c.loadWebhooks, WriteCSV: c.writeWebhooks,
 	}
 }
 

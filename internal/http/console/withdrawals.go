@@ -27,7 +27,7 @@ func (c *console) withdrawalsPage() pages.Page {
 			pages.CursorParameter, textFilter("status"), textFilter("organizationId"), textFilter("chain"),
 			textFilter("txHash"), textFilter("address"),
 		},
-		Load: c.loadWithdrawals, WriteCSV: c.writeWithdrawals,
+		Live: []string{"WITHDRAWAL"}, Load: c.loadWithdrawals, WriteCSV: c.writeWithdrawals,
 	}
 }
 
@@ -144,7 +144,7 @@ func (c *console) writeWithdrawals(r *pages.Request, w *kernel.StreamWriter) err
 func (c *console) withdrawalPage() pages.Page {
 	return pages.Page{
 		Path: "/withdrawals/{organizationId}/{withdrawalId}", Title: "Withdrawal", Action: identity.ReadInstallation,
-		Load: c.loadWithdrawal,
+		Live: []string{"WITHDRAWAL"}, Load: c.loadWithdrawal,
 	}
 }
 

@@ -68,6 +68,7 @@ type Config struct {
 	Origin    *url.URL
 	CursorKey []byte
 	Proxies   kernel.Proxies  // may be empty
+	Limits    kernel.Limits   // per person; the zero value sets none
 	Changes   *audit.Follower // may be nil: then no page changes by itself
 	// CountReport counts a report of the browsers' policy; it may be nil.
 	CountReport func()
@@ -87,7 +88,7 @@ func New(conf Config) http.Handler {
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,
-		Changes: c.Changes, Observe: c.Observe, Log: c.Log,
+		Changes: c.Changes, Limits: c.Limits, Observe: c.Observe, Log: c.Log,
 	}
 }
 

@@ -95,6 +95,24 @@ func (l *limiter) storeFullAt(caller string, full time.Time) {
 	l.recent[caller] = full
 }
 
+// Limiter counts the requests of callers, each by the same rate, in memory.
+type Limiter struct{ inner *limiter }
+
+// NewLimiter makes a Limiter. The zero Rate sets no limit.
+func NewLimiter(r Rate, clock func() time.Time) *Limiter { return &Limiter{newLimiter(r, clock)} }
+
+// CountRequest counts a request of a caller and returns 0, or how long the caller has to wait if the
+// request exceeds the rate.
+func (l *Limiter) CountRequest(caller string) (wait time.Duration) {
+	if l.inner.rate.Count == 0 {
+		return 0
+	}
+	return l.inner.countRequest(caller).retry
+}
+
+// FormatWait writes a wait in whole seconds, so that a caller that waits that long is not refused again.
+func FormatWait(d time.Duration) string { return formatSeconds(d) }
+
 // formatSeconds rounds up, so that a caller that waits that long is not refused again.
 func formatSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)

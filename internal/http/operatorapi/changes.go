@@ -25,8 +25,8 @@ type ChangedValue struct {
 
 // ActingOperator is the operator who requested or decided a change.
 type ActingOperator struct {
-	ID   string  `json:"id" doc:"The key: opk_…" example:"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
-	Name *string `json:"name" doc:"The holder of the key. After a roll the holder is the same."`
+	ID   string  `json:"id" doc:"The key (opk_…), or the operator who signed in to the console (opr_…)." example:"opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Name *string `json:"name" doc:"The holder of the key, who is the same after a roll, or the person who signed in."`
 }
 
 // ChangeRequest is a change that needs, or had, the approval of a second operator.
@@ -80,7 +80,7 @@ type SettingChange struct {
 // Changer is the author of a change.
 type Changer struct {
 	Type string  `json:"type"`
-	ID   string  `json:"id" doc:"The id of the actor: an additional key, the organization for the main key, a person, or a part of the program."`
+	ID   string  `json:"id" doc:"The id of the actor: an additional key, the organization for the main key, a person, an operator's key (opk_…) or an operator who signed in (opr_…), or a part of the program."`
 	Name *string `json:"name" doc:"The holder of an operator's key; null for every other actor."`
 }
 

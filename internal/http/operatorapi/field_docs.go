@@ -24,7 +24,7 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[ApprovalAllowed](): "Customers, by e-mail, whose withdrawals skip requireApproval and the " +
 		"threshold.",
 	reflect.TypeFor[ChangedValue]():                 "One change of a request.",
-	reflect.TypeFor[ActingOperator]():               "An operator, identified by the key.",
+	reflect.TypeFor[ActingOperator]():               "An operator, by the key or as the person who signed in.",
 	reflect.TypeFor[ChangeRequest]():                "A change that loosens a control and needs a second operator.",
 	reflect.TypeFor[kernel.Page[ChangeRequest]]():   "A page of change requests.",
 	reflect.TypeFor[SettingChange]():                "One change of a setting.",

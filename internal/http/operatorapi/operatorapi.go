@@ -348,7 +348,7 @@ type Freeze struct {
 	Reason         string        `json:"reason" doc:"The reason, in a sentence."`
 	CreatedAt      webhook.Time  `json:"createdAt"`
 	LiftedAt       *webhook.Time `json:"liftedAt" doc:"When it was lifted; null while it is in force."`
-	LiftedBy       *string       `json:"liftedBy" doc:"Who lifted it: the kind of actor and the id."`
+	LiftedBy       *string       `json:"liftedBy" doc:"Who lifted it: the kind of actor and the id, which is of an operator's key (opk_…) or of an operator who signed in (opr_…)."`
 }
 
 func showFreeze(f freeze.Freeze) Freeze {

@@ -41,9 +41,9 @@ type WhitelistedAddress struct {
 	RefusedBecause       *string       `json:"refusedBecause" doc:"Why the signer or this program refuses it; null where neither does."`
 	ChangeRequestID      *string       `json:"changeRequestId"`
 	CreatedAt            webhook.Time  `json:"createdAt" doc:"When it was added, or requested while it waits for a second operator."`
-	CreatedBy            string        `json:"createdBy" doc:"The operator's key that added or approved it."`
+	CreatedBy            string        `json:"createdBy" doc:"The operator's key (opk_…) or the operator who signed in (opr_…), whichever added or approved it."`
 	RemovedAt            *webhook.Time `json:"removedAt" doc:"When it was removed; null while it is on the whitelist."`
-	RemovedBy            *string       `json:"removedBy" doc:"The operator's key that removed it; null while it is on the whitelist."`
+	RemovedBy            *string       `json:"removedBy" doc:"The operator's key (opk_…) or the operator who signed in (opr_…), whichever removed it; null while it is on the whitelist."`
 }
 
 // awaitingApproval is the status of an address that needs the approval of a second operator.

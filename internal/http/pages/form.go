@@ -69,10 +69,16 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 	for _, f := range fields {
 		entries := values[f.Name]
 		switch {
-		case len(entries) == 0 && (f.Checkbox || f.Scripted || f.Name == ui.CodeName && r.Form.IsCodeless):
+		case len(entries) == 0 && (f.Checkbox || f.HasBoxes || f.Scripted || f.Name == ui.CodeName && r.Form.IsCodeless):
 			entries = []string{""} // A browser sends a box only if it is ticked.
 		case len(entries) == 0:
 			return signin.Proof{}, newStrangeForm("It lacks the field %q.", f.Name)
+		case f.HasBoxes:
+			joined, err := joinTicked(f, entries)
+			if err != nil {
+				return signin.Proof{}, err
+			}
+			entries = []string{joined}
 		case len(entries) > 1:
 			return signin.Proof{}, newStrangeForm("It has the field %q twice.", f.Name)
 		case !utf8.ValidString(entries[0]):
@@ -102,6 +108,27 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 		return proof, s.takeKey(r, act)
 	}
 	return proof, nil
+}
+
+// tickedSeparator stands between the values of the ticked boxes of a list. None of them has it.
+const tickedSeparator = ","
+
+// joinTicked makes one text of the values of a field with many boxes. A browser sends each box at most once.
+func joinTicked(f Field, entries []string) (string, error) {
+	for i, entry := range entries {
+		if entry == "" || strings.Contains(entry, tickedSeparator) || !utf8.ValidString(entry) {
+			return "", newStrangeForm("A value of the field %q is not one of this page.", f.Name)
+		}
+		if slices.Contains(entries[:i], entry) {
+			return "", newStrangeForm("It has a value of the field %q twice.", f.Name)
+		}
+	}
+	return strings.Join(entries, tickedSeparator), nil
+}
+
+// ListTicked returns the values of the boxes of a list that were ticked, in the order of the page.
+func (r *Request) ListTicked(name string) []string {
+	return strings.FieldsFunc(r.Values[name], func(c rune) bool { return string(c) == tickedSeparator })
 }
 
 // TakeProof removes the second factor from the values of a form and returns it. A passkey's answer comes

@@ -74,7 +74,7 @@ var liveQuery = []kernel.Parameter{
 }
 
 // livePathOf returns the stream of a page, and "" for a page that does not change by itself. A page with
-// one parameter in its path shows that resource. The script keeps a page still on which a person works.
+// parameters in its path shows the resource of the last one. The script keeps a page still on which a person works.
 // Rule PAGE-9.
 func (s *server) livePathOf(r *Request, position int64) string {
 	if len(r.page.Live) == 0 || s.conf.Changes == nil || r.Session == nil || !r.Session.IsOpen() || r.Form.Act != "" ||
@@ -82,9 +82,8 @@ func (s *server) livePathOf(r *Request, position int64) string {
 		return ""
 	}
 	query := url.Values{"after": {strconv.FormatInt(position, 10)}, "kinds": {strings.Join(r.page.Live, ",")}}
-	if _, rest, ok := strings.Cut(r.page.Path, "{"); ok && !strings.Contains(rest, "{") && !r.page.LiveOfAll {
-		name, _, _ := strings.Cut(rest, "}")
-		query.Set("resource", r.PathParam(name))
+	if resourceID := r.ResourceID(); resourceID != "" && !r.page.LiveOfAll {
+		query.Set("resource", resourceID)
 	}
 	return s.surface.Prefix + livePath + "?" + query.Encode()
 }
@@ -97,14 +96,14 @@ func (s *server) position(p Page) int64 {
 	return s.conf.Changes.Position()
 }
 
-// serveLive is the stream of one page: it names resources that changed, and never has their data. It ends
-// with its session.
+// serveLive is the stream of one page: it names resources that changed, and never has their data. A member
+// hears of the own organization alone, and an operator of all. It ends with its session. Rules PAGE-8, PAGE-47.
 func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 	token := seal.NewSecret(readCookie(r, s.surface.SessionCookie))
 	found, err := s.surface.LookAtSession(r.Context(), token)
 	query, queryErr := kernel.ReadQuery(r, liveQuery)
 	if err != nil || queryErr != nil || s.conf.Changes == nil || !found.IsOpen() ||
-		s.surface.ContinuePath(found) != "" {
+		s.surface.ContinuePath(found) != "" || found.OrgID == "" && found.Operator.ID == "" {
 		w.WriteHeader(http.StatusNoContent) // a browser does not ask again
 		return
 	}

@@ -10,6 +10,7 @@
 //   - a field of a form that is ignored, and a value that a refused form loses
 //   - an act about money without its second factor
 //   - a form about money that counts twice
+//   - a person or a script that takes the service from others by asking without end
 //   - markup, script or style from a value
 //   - an error of ours whose text a user sees
 //
@@ -124,6 +125,9 @@ type Field struct {
 	Secret   bool // it never comes back to the browser
 	Checkbox bool // a browser leaves it out while it is not ticked
 	Scripted bool // a script fills it in, so a form without it is complete; it is Optional
+	// HasBoxes says that it is a box at each row of a list: a browser sends the value of each ticked one.
+	// Request.ListTicked returns them. BytesMax holds for all together.
+	HasBoxes bool
 	Missing  string
 }
 
@@ -167,6 +171,9 @@ type Config struct {
 	// CursorKey signs the cursors of lists.
 	CursorKey []byte
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
+	// Limits are the rates of a person: Reads of pages, Writes of forms, Exports of tables. The zero value
+	// sets none.
+	Limits kernel.Limits
 	// CountReport counts a report of the policy; it may be nil.
 	CountReport func()
 	// Changes tells open pages what changed. It may be nil: then no page changes by itself.
@@ -184,6 +191,7 @@ type server struct {
 	queues  sessionQueues
 	streams streams
 	tables  kernel.ExportSlots
+	rates   personRates
 	origins *http.CrossOriginProtection
 }
 
@@ -192,7 +200,7 @@ func New(surface Surface, conf Config) http.Handler {
 	surface.SessionCookie = cmp.Or(surface.SessionCookie, SessionCookie)
 	s := &server{
 		surface: surface, conf: conf, log: conf.Log, assets: newAssets(surface.Prefix + assetsPath),
-		origins: http.NewCrossOriginProtection(),
+		origins: http.NewCrossOriginProtection(), rates: newPersonRates(conf.Limits, conf.DB.Clock()),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

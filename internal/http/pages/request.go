@@ -168,7 +168,7 @@ func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following str
 			query.Set(name, value)
 		}
 	}
-	base := r.URL.EscapedPath()
+	base := r.PagePath()
 	if _, present := r.Query[CursorParameter.Name]; present {
 		first = joinQuery(base, query)
 	}
@@ -192,12 +192,15 @@ func (r *Request) CSVPath() string {
 			query.Set(name, value)
 		}
 	}
-	return joinQuery(r.URL.EscapedPath()+csvSuffix, query)
+	return joinQuery(r.PagePath()+csvSuffix, query)
 }
+
+// PagePath returns the path of the page, also in the answer to a refused form, which was sent to that of an act.
+func (r *Request) PagePath() string { return r.server.lookPath(r) }
 
 // FilterPath returns the path of the page with one filter and no other.
 func (r *Request) FilterPath(name, value string) string {
-	return joinQuery(r.URL.EscapedPath(), url.Values{name: {value}})
+	return joinQuery(r.PagePath(), url.Values{name: {value}})
 }
 
 // PathWithout returns the path of the list without one of its filters, from its first page.
@@ -208,7 +211,7 @@ func (r *Request) PathWithout(name string) string {
 			query.Set(parameter, value)
 		}
 	}
-	return joinQuery(r.URL.EscapedPath(), query)
+	return joinQuery(r.PagePath(), query)
 }
 
 func joinQuery(path string, query url.Values) string {

@@ -129,6 +129,10 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 			req.Form.HasPasskey, req.Form.IsCodeless = found.HasPasskey, found.HasPasskey && !found.HasTOTP
 		}
 	}
+	if err := s.checkRate(req); err != nil {
+		s.refuse(w, req, err)
+		return nil
+	}
 	if p.Access != Everyone {
 		switch {
 		case req.Session == nil:

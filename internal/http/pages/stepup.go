@@ -72,7 +72,13 @@ func (s *server) askFactor(w http.ResponseWriter, r *Request, act Act, cause err
 		view.Hidden = []ui.Hidden{{Name: NextParameter.Name, Value: view.BackPath}}
 	} else {
 		for _, f := range act.Fields {
-			if value := r.Values[f.Name]; value != "" || !f.Checkbox {
+			value := r.Values[f.Name]
+			switch {
+			case f.HasBoxes:
+				for _, entry := range r.ListTicked(f.Name) {
+					view.Hidden = append(view.Hidden, ui.Hidden{Name: f.Name, Value: entry})
+				}
+			case value != "" || !f.Checkbox:
 				view.Hidden = append(view.Hidden, ui.Hidden{Name: f.Name, Value: value})
 			}
 		}
@@ -110,8 +116,8 @@ func (s *server) handleOptions(p Page, act Act) http.HandlerFunc {
 		}
 		req.Values = map[string]string{}
 		for _, f := range act.Fields {
-			if entries := values[f.Name]; len(entries) == 1 && !f.Secret {
-				req.Values[f.Name] = entries[0]
+			if entries := values[f.Name]; len(entries) == 1 && !f.Secret || f.HasBoxes {
+				req.Values[f.Name] = strings.Join(entries, tickedSeparator)
 			}
 		}
 		if act.Keyed {

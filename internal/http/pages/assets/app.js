@@ -218,6 +218,12 @@
     });
     return rows;
   };
+  const plainText = (root) => {
+    const copy = root.cloneNode(true);
+    copy.querySelectorAll('.age').forEach((age) => age.remove());
+    const values = copy.querySelectorAll('input:not([type=hidden]), option[selected]');
+    return [copy.textContent, ...[...values].map((field) => field.getAttribute('value'))].join('\n');
+  };
   const replace = (fresh) => {
     const before = listRows(main);
     const focused = main.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
@@ -251,8 +257,10 @@
       } else {
         const text = await answer.text();
         const fresh = new DOMParser().parseFromString(policy.createHTML(text), 'text/html').querySelector('main');
-        if (isWorkedOn()) say('Something on this page changed since you opened it.', 'Show the present state');
-        else replace(fresh);
+        // A page that is asked every few seconds says nothing while nothing changes.
+        const isSame = plainText(fresh) === plainText(main);
+        if (!isSame && !isWorkedOn()) replace(fresh);
+        else if (!isSame) say('Something on this page changed since you opened it.', 'Show the present state');
       }
     } catch {
       // The connection is lost; the stream connects anew and tells what was missed.
