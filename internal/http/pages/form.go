@@ -69,7 +69,8 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 	for _, f := range fields {
 		entries := values[f.Name]
 		switch {
-		case len(entries) == 0 && (f.Checkbox || f.HasBoxes || f.Scripted || f.Name == ui.CodeName && r.Form.IsCodeless):
+		case len(entries) == 0 &&
+			(f.Checkbox || f.HasBoxes || f.Scripted || f.Name == ui.CodeName && r.Form.IsCodeless):
 			entries = []string{""} // A browser sends a box only if it is ticked.
 		case len(entries) == 0:
 			return signin.Proof{}, newStrangeForm("It lacks the field %q.", f.Name)

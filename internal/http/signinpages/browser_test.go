@@ -147,6 +147,7 @@ func TestAPersonLivesWithAPasskeyAlone(t *testing.T) {
 
 	// Sign-in without a password.
 	tab.Click("form[action$=sign-out] button")
+	wantText(t, tab, "Sign in")
 	device.SetVerified(false)
 	tab.OpenURL(base+signInPath+"?next=/dashboard/things/x", desk)
 	press(tab, "form[data-needs-passkey] button")
