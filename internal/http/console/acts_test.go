@@ -99,6 +99,24 @@ func TestARiskyReturnNeedsATick(t *testing.T) {
 	}
 }
 
+// Where the installation returns nothing to sanctioned senders, the page says so and has no rejection.
+func TestABlockedReturnHasNoForm(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	path := Prefix + "/flagged/" + h.flag()
+	ann := h.signInAs(h.ann)
+	h.get(ann, path).want(t, http.StatusOK, "Reject this deposit")
+	h.deposits.BlockSanctioned = true
+	body := h.get(ann, path).want(t, http.StatusOK, "returns nothing to such a sender", "Redirect 1 USDC").body
+	if strings.Contains(body, "Reject this deposit") {
+		t.Error("got a form that would be refused")
+	}
+	h.post(ann, path+"/reject", "note", "", "code", rightCode).want(t, http.StatusConflict)
+	if n := h.count(`SELECT count(*) FROM dispatch_orders`); n != 0 {
+		t.Errorf("got %d orders, want none", n)
+	}
+}
+
 // The sender of a flagged deposit is screened again without a decision.
 func TestTheSenderIsScreenedAgain(t *testing.T) {
 	t.Parallel()

@@ -331,7 +331,7 @@ func (c *console) loadDepositPage(r *pages.Request) (templ.Component, error) {
 	}
 	view := depositView{
 		Chip: depositChip(d.Status), FlagFacts: flagFacts(r, d), DepositFacts: depositFacts(r, owner, d),
-		RiskText: returnRiskText(d.ReturnAddressRisk),
+		RiskText: c.riskText(d),
 	}
 	view.Figure, view.Symbol = depositAmount(d)
 	if d.USDValue != nil {
@@ -345,12 +345,26 @@ func (c *console) loadDepositPage(r *pages.Request) (templ.Component, error) {
 			ui.FormatAge(r.Moment(made.DecidedAt)) + "."
 		view.FlagFacts = append(view.FlagFacts, resolutionFacts(made)...)
 	}
-	view.Acts = depositActs(r, d)
+	view.Acts = c.depositActs(r, d)
 	return depositOverview(view), nil
 }
 
+// isReturnBlocked reports whether the installation returns nothing to the sender, who is on a list of sanctions.
+func (c *console) isReturnBlocked(d deposit.Deposit) bool {
+	return c.conf.Deposits.BlockSanctioned && d.FlagReason != nil && d.FlagReason.Sanctioned
+}
+
+// riskText says why a return is risky or blocked, and "" if it is neither.
+func (c *console) riskText(d deposit.Deposit) string {
+	if c.isReturnBlocked(d) {
+		return "The sender is on a list of sanctions, and this installation returns nothing to such a sender. " +
+			"Redirect it."
+	}
+	return returnRiskText(d.ReturnAddressRisk)
+}
+
 // depositActs are the acts that the state of a deposit allows.
-func depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
+func (c *console) depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
 	path := r.Path("flagged", d.ID)
 	figure, symbol := depositAmount(d)
 	amount := ui.GroupDigits(figure) + " " + ui.EscapeForeign(symbol)
@@ -393,7 +407,7 @@ func depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
 		})
 	}
 	if r.IsAllowed(identity.DecideFlaggedDeposit) {
-		if d.ReturnTo != "" {
+		if d.ReturnTo != "" && !c.isReturnBlocked(d) {
 			acts = append(acts, newRejectForm(r, path, d))
 		}
 		acts = append(acts, actView{
