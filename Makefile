@@ -79,9 +79,8 @@ generate: ## write generated files anew (the local chain's contracts, the pages,
 	@$(TOOL) gofumpt -w .
 
 .PHONY: screens
-screens: setup-test ## write pictures of every page, in both themes, desktop and phone, into .coffer/screens
-	@mkdir -p .coffer/screens
-	@COFFER_SCREENS='$(CURDIR)/.coffer/screens' go test -count=1 -run '^TestPagesInABrowser' ./internal/http/dashboard ./internal/http/signinpages
+screens: setup-test ## write pictures of every page, in both themes, desktop and phone, into .coffer/screens (ONLY=customers)
+	@ONLY='$(ONLY)' scripts/pages .coffer/screens
 	@echo '.coffer/screens'
 
 .PHONY: approve
@@ -123,6 +122,10 @@ mutants: setup-test ## plant deliberate defects, show the test that finds each (
 race: setup ## two processes go for one balance, key, approval and wallet (FOR=10m)
 	@go test -c -o bin/race.test ./internal/testing/trial/race
 	@bin/race.test -test.run '^TestSixtyFour' -test.timeout 0 -race.for $(or $(FOR),10m)
+
+.PHONY: pages
+pages: setup-test ## look at every page of the dashboard and the console in each theme and width, as each role, with scripts off (ONLY=customers)
+	@ONLY='$(ONLY)' scripts/pages
 
 .PHONY: trials
 trials: setup-test ## the long trials, each once a commit, and their table in docs/SAFETY.md (ONLY=crash,drill SAMPLE=40 MUTANTS=all FOR=10m RUNS=300 SEED=1 AGAIN=1)

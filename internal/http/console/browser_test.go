@@ -1,8 +1,6 @@
 package console
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,61 +13,26 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 )
 
-// looks are the ways in which each page is looked at.
+// looks are the ways in which the stories look at their pages.
 var looks = map[string]browser.Appearance{
 	"light":      {Width: 1280, Height: 900},
 	"phone-dark": {Width: 390, Height: 844, Dark: true},
 }
 
-// Each page, in a light theme on a desk and in a dark one on a phone, is free of errors in a real browser,
-// asks no other host for anything, is accessible, and is not wider than the screen. COFFER_SCREENS names a
-// folder for pictures.
+// Each page of the table, in a light theme on a desk and in a dark one on a phone, is free of errors in a real
+// browser, asks no other host for anything, is accessible, and is not wider than the screen. Each of its forms
+// is sent to an act with exactly its fields. make pages looks at each page in every theme and width, and with
+// scripts off. Rules PAGE-60 and PAGE-63.
 func TestPagesInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	t.Parallel()
-	h := newTestEnv(t)
-	token := h.signInAs(h.ann)
-	depositID, freezeID := h.flag(), h.freezeOrg()
-	changeID := h.requestChange(token)
-	path := Prefix + "/flagged/" + h.flag()
-	h.post(
-		token, path+"/redirect", "toAddress", elsewhere, "reason", "LAW_ENFORCEMENT", "reference", "case 77", "note",
-		"",
-		"code", rightCode)
-	base := strings.Replace(h.server.URL, "127.0.0.1", "localhost", 1)
-	paths := []string{path}
-	for _, p := range surface(h).Pages {
-		if found := h.pathOf(p, depositID, freezeID, changeID); found != "" {
-			paths = append(paths, found)
-		}
+	n := 2
+	if pagematrix.IsWhole() {
+		n = fullList
 	}
-	tab := browser.Open(t)
-	tab.SetCookie(base, pages.OperatorSessionCookie, token)
-	for _, path := range paths {
-		for name, look := range looks {
-			tab.OpenURL(base+path, look)
-			tab.WaitUntil("document.readyState === 'complete'")
-			if problems := tab.ListAccessibilityProblems(); len(problems) > 0 {
-				t.Errorf("%s, %s: got %q, want an accessible page", path, name, problems)
-			}
-			if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
-				t.Errorf("%s, %s: the page is wider than the screen", path, name)
-			}
-			if folder := os.Getenv("COFFER_SCREENS"); folder != "" {
-				file := strings.Trim(strings.ReplaceAll(strings.TrimPrefix(path, Prefix), "/", "-"), "-")
-				tab.SaveWholePage(filepath.Join(folder, "console-"+file+"-"+name+".png"))
-			}
-		}
-	}
-	for _, complaint := range tab.ListComplaints() {
-		t.Errorf("the browser complained: %s", complaint)
-	}
-	for _, url := range tab.ListRequests() {
-		if !strings.HasPrefix(url, base+"/") && url != "about:blank" {
-			t.Errorf("a page asked %s", url)
-		}
-	}
+	pagematrix.Browse(t, newTestEnv(t).fill(n))
 }
 
 // joinOperator makes an operator with an account and an authenticator app, and returns the secret of the app.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,7 @@ type testEnv struct {
 	// ann and bob act, and eve only reads.
 	ann, bob, eve operator.Person
 	memberOf      member.Member
+	reports       atomic.Int64
 	// realFactors has sign-in check the codes of acts.
 	realFactors bool
 
@@ -198,6 +200,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		},
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Origin: origin,
 		CursorKey: []byte("the key of the cursors of this test"), Proxies: kernel.Proxies{}, Log: log,
+		CountReport: func() { h.reports.Add(1) },
 	}
 	surface := (&console{conf}).surface()
 	confirm := surface.ConfirmAct

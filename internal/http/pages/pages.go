@@ -57,7 +57,7 @@ const (
 	Everyone               // also a visitor without a session, or one whose sign-in is not complete
 )
 
-// Page is one line of the table of pages.
+// Page is one line of the table of pages. From it follows what every page keeps: rules PAGE-60 and PAGE-63.
 type Page struct {
 	Path   string // below the prefix of the surface, such as /approvals/{withdrawalId}
 	Title  string

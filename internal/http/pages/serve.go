@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -235,12 +234,7 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 	if err := ui.Page(frame).Render(r.Context(), &body); err != nil {
 		panic("pages: cannot write a page: " + err.Error())
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body.Bytes()) // The browser is gone.
-	}
+	writeDocument(w, r.Request, status, body.Bytes())
 }
 
 // describeStepUp tells the frame of a page what holds for the second factors of its forms. Rules PAGE-30 and

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,12 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 )
 
 var desk = browser.Appearance{Width: 1280, Height: 900}
-
-// phone is a phone with a dark theme.
-var phone = browser.Appearance{Width: 390, Height: 844, Dark: true}
 
 func wantText(t *testing.T, tab *browser.Page, texts ...string) {
 	t.Helper()
@@ -50,30 +46,6 @@ func wantQuiet(t *testing.T, tab *browser.Page) {
 	for _, complaint := range tab.ListComplaints() {
 		if !strings.Contains(complaint, "status of 401") && !strings.Contains(complaint, "status of 403") {
 			t.Errorf("the browser complained: %s", complaint)
-		}
-	}
-}
-
-// checkLook checks a page of the tab for problems of accessibility in two looks. COFFER_SCREENS names a
-// folder for pictures.
-func checkLook(t *testing.T, tab *browser.Page, name, url string) {
-	t.Helper()
-	looks := map[string]browser.Appearance{"light": desk, "phone-dark": phone}
-	if os.Getenv("COFFER_SCREENS") != "" {
-		looks["dark"] = browser.Appearance{Width: 1280, Height: 900, Dark: true}
-		looks["phone"] = browser.Appearance{Width: 390, Height: 844}
-	}
-	for look, appearance := range looks {
-		tab.OpenURL(url, appearance)
-		tab.WaitUntil("document.readyState === 'complete'")
-		if problems := tab.ListAccessibilityProblems(); len(problems) > 0 {
-			t.Errorf("%s, %s: got %q, want an accessible page", name, look, problems)
-		}
-		if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
-			t.Errorf("%s, %s: the page is wider than the screen", name, look)
-		}
-		if folder := os.Getenv("COFFER_SCREENS"); folder != "" {
-			tab.SaveWholePage(filepath.Join(folder, name+"-"+look+".png"))
 		}
 	}
 }
@@ -304,37 +276,37 @@ func TestEverythingButPasskeysWorksWithoutScripts(t *testing.T) {
 }
 
 // The pages of sign-in are accessible and not wider than the screen, and a frame of another page stays empty.
-// Rule PAGE-5.
+// Rules PAGE-5, PAGE-60 and PAGE-63.
 func TestPagesInABrowserSignPeopleIn(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	p := h.join("ann@example.test", identity.Owner)
-	p.signIn(h.members.newVisitor())
+	again := p.signIn(h.members.newVisitor())
 	_, token := h.add("bob@example.test", identity.Viewer)
+	_, unused := h.add("cleo@example.test", identity.Viewer)
 	base := h.members.base + memberPrefix
-	tab := browser.Open(t)
-	for name, page := range map[string]string{
-		"sign-in": signInPath, "device": devicePath, "invitation": InvitationLink + token.Reveal(),
-	} {
-		checkLook(t, tab, name, base+page)
-	}
 	b := h.members.newVisitor()
 	b.post(invitationPath+"/accept", "token", token.Reveal(), "name", "Bob", "password", goodPassword)
-	tab.SetCookie(h.members.base, pages.SessionCookie, b.cookies[pages.SessionCookie])
-	checkLook(t, tab, "first-factor", base+authenticatorPath)
-	tab.SetCookie(h.members.base, pages.SessionCookie, p.cookies[pages.SessionCookie])
-	for name, page := range map[string]string{
-		"security": securityPath, "authenticator": ownAuthenticatorPath, "recovery-codes": codesPath,
-		"step-up": stepUpPath, "things": "/things/x",
-	} {
-		checkLook(t, tab, name, base+page)
-	}
 	waiting := h.members.newVisitor()
 	waiting.post(signInPath+"/password", "email", p.email, "password", goodPassword, "next", "")
-	tab.SetCookie(h.members.base, pages.SessionCookie, waiting.cookies[pages.SessionCookie])
-	checkLook(t, tab, "factor", base+factorPath)
-	wantQuiet(t, tab)
+	own := p.cookies[pages.SessionCookie]
+	pagematrix.Browse(t, pagematrix.House{
+		Name: "sign-in", Surface: h.members.surface, Base: h.members.base, OwnToken: own,
+		OldToken: again.cookies[pages.SessionCookie],
+		People: []pagematrix.Person{
+			{Role: "Owner", Token: own, Allows: func(identity.Action) bool { return true }},
+		},
+		Tokens: map[string]string{
+			factorPath:        waiting.cookies[pages.SessionCookie],
+			authenticatorPath: b.cookies[pages.SessionCookie],
+			organizationPath:  own,
+		},
+		Values: map[string]string{"thingId": "x"}, Shared: []string{"thingId"},
+		Queries:      map[string]string{invitationPath: "token=" + unused.Reveal()},
+		CountReports: h.reports.Load,
+	})
 
+	tab := browser.Open(t)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, `<iframe src="%s"></iframe>`, base+signInPath)

@@ -52,6 +52,8 @@ type testEnv struct {
 	org                org.Organization
 	members, operators *side
 
+	reports atomic.Int64 // of the browsers' policy
+
 	mu    sync.Mutex
 	ahead time.Duration // of the real time: codes of an authenticator app count once
 	sent  []mail.Message
@@ -62,6 +64,7 @@ type testEnv struct {
 type side struct {
 	h        *testEnv
 	service  *signin.Service
+	surface  pages.Surface // of the server
 	server   *httptest.Server
 	base     string // the origin
 	prefix   string
@@ -158,14 +161,14 @@ func (h *testEnv) newSide(
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	surface := Mount(pages.Surface{
+	s.surface = Mount(pages.Surface{
 		Name: "Coffer", Prefix: prefix, Groups: []string{""},
 		Pages: []pages.Page{s.firstPage(read), s.thingPage(read, decide, change)},
 	}, s.service)
-	s.server.Config.Handler = pages.New(surface, pages.Config{
+	s.server.Config.Handler = pages.New(s.surface, pages.Config{
 		DB: h.db, Origin: origin, CursorKey: []byte("the key of the cursors of this test"),
 		Proxies: kernel.Proxies{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-		Log:     slog.New(slog.NewTextHandler(h, nil)),
+		Log:     slog.New(slog.NewTextHandler(h, nil)), CountReport: func() { h.reports.Add(1) },
 	})
 	s.server.Start()
 	h.t.Cleanup(s.server.Close)

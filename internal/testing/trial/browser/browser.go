@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -151,6 +152,12 @@ func (p *Page) OpenURL(url string, look Appearance) {
 	}, chromedp.Navigate(url))
 }
 
+// Resize shows the page in another width and height, without loading it again.
+func (p *Page) Resize(look Appearance) {
+	p.t.Helper()
+	p.runActions(chromedp.EmulateViewport(look.Width, look.Height))
+}
+
 // WaitUntil waits until an expression of the page is true.
 func (p *Page) WaitUntil(expression string) {
 	p.t.Helper()
@@ -199,17 +206,25 @@ func (p *Page) SaveScreenshot(file string) {
 	}
 }
 
-// SaveWholePage writes the page in its whole length into a file.
+// pictureHeightMax bounds a picture of a whole page: of a long list, the first rows say how it looks.
+const pictureHeightMax = 4000
+
+// SaveWholePage writes the page into a file, in its whole length up to a bound.
 func (p *Page) SaveWholePage(file string) {
 	p.t.Helper()
-	const losslessQuality = 100
-	raw, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(losslessQuality))
-	if err == nil {
-		err = os.WriteFile(file, raw, 0o600)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	width := Evaluate[int64](p, "innerWidth")
+	height := min(Evaluate[int64](p, "document.documentElement.scrollHeight"), pictureHeightMax)
+	isBeyond := true
+	p.call(func(ctx context.Context, t *chromedp.Target) error {
+		got, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
+			Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: &isBeyond,
+			Clip: &page.Viewport{Width: float64(width), Height: float64(height), Scale: 1},
+		})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, got.Data, 0o600)
+	})
 }
 
 // SetCookie stores a cookie for a URL, as a sign-in would.
@@ -222,6 +237,28 @@ func (p *Page) SetCookie(url, name, value string) {
 		})
 		return chromedp.Void{}, err
 	})
+}
+
+// ClearCookies has the browser forget every cookie.
+func (p *Page) ClearCookies() {
+	p.t.Helper()
+	p.call(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, network.ClearBrowserCookies, cdp.Empty{})
+		return err
+	})
+}
+
+// SubmitForm clicks on a button that sends one of the document's forms, without the browser's own check of
+// fields, and waits until the page that follows is complete.
+func (p *Page) SubmitForm(form, button int) {
+	p.t.Helper()
+	Evaluate[bool](p, fmt.Sprintf(`((f) => {
+		f.noValidate = true;
+		f.closest('details')?.setAttribute('open', '');
+		[...f.elements].filter((e) => e.type === 'submit')[%d].setAttribute('data-pressed', '');
+		return true;
+	})(document.forms[%d])`, button, form))
+	p.Click("[data-pressed]")
 }
 
 // Type types a text into the field that a CSS selector finds, in place of what it has.

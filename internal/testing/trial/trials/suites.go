@@ -28,7 +28,7 @@ type options struct {
 const allMutants = "all"
 
 // suiteNames are the rows of the table, in this order.
-var suiteNames = []string{"crash", "drill", "soak", "race", "fuzz", "mutants"}
+var suiteNames = []string{"crash", "drill", "soak", "race", "fuzz", "pages", "mutants"}
 
 // listSuites returns the suites as the options have them.
 func listSuites(o options) []suite {
@@ -50,6 +50,7 @@ func listSuites(o options) []suite {
 		{name: "soak", command: []string{"make", "soak", "SEED=" + seed, fmt.Sprintf("RUNS=%d", o.runs)}, seed: seed},
 		{name: "race", command: []string{"make", "race", "FOR=" + race}},
 		{name: "fuzz", command: []string{"make", "fuzz", "FUZZTIME=" + fuzz}},
+		{name: "pages", command: []string{"make", "pages"}, isWhole: true},
 		mutants,
 	}
 }

@@ -1,0 +1,161 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
+)
+
+// fullList is more than one page of a list has.
+const fullList = 52
+
+// fill gives the first organization at least n things of each kind, and texts of strangers in each. It
+// returns the pages with a thing for each.
+func (h *testEnv) fill(n int) pagematrix.House {
+	h.t.Helper()
+	h.setQuorum(h.one, "2")
+	h.setSetting(h.one, "additionalApiKeys", "true")
+	h.fund(h.one, "alice", usdc, 500_000_000_000)
+	h.fund(h.one, "<script>Аlice", evil, 500_000_000_000)
+	first := h.request(h.one, "alice", usdc, "12500000000")
+	var second string
+	for i := range n {
+		h.newCustomers(h.one, fmt.Sprintf("customer-%d-of-one %s", i, hostile[:8]))
+		h.request(h.one, "alice", usdc, "1000000")
+		second = h.request(h.one, "<script>Аlice", evil, "999999999").ID
+	}
+	arrived := h.seeDeposits(h.one, "<script>Аlice", evil, n, firstHash)
+	var moved string
+	for i := range n {
+		moved = h.transfer(h.one, "<script>Аlice", evil, fmt.Sprint("key-", i), hostile).ID
+	}
+	h.fundProduct(h.one, "CHECKOUT", usdc, 12_500_000_000)
+	h.fundProduct(h.one, "BATCH_PAYOUT", evil, 7_000_000)
+	entry := h.allow(h.one, recipient, "Cold wallet <b>")
+	h.set(h.one, "twoFactorUsdThreshold", `"100"`)
+	counter := &deposit.AddressService{DB: h.db, Chains: h.withdrawals.Chains, Wallets: h.book}
+	if _, err := counter.IssueForProduct(h.t.Context(), h.one.id, usdc, "CHECKOUT"); err != nil {
+		h.t.Fatal(err)
+	}
+	flagged := h.flagDeposits(h.one, n, true)[0]
+
+	owner, finance := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Finance)
+	confirm, fields := h.confirmWithdrawal(finance, Prefix+"/withdraw/CHECKOUT/1", entry, "5")
+	h.post(finance, confirm+"/request", append(fields, "code", rightCode+"own")...)
+	approver := h.signIn(h.one, identity.Approver)
+	path, digest := h.open(approver, first.ID)
+	h.post(approver, path+"/approve", "digest", digest, "code", rightCode)
+	h.freeze(h.one, "<script>Аlice", freeze.SourceOrganization, h.one.people[identity.Owner].Actor(), "<b>odd</b>")
+
+	endpoint := h.register(h.one, h.receiver(http.StatusBadGateway, hostile))
+	var sample string // the event of a delivery that was attempted
+	for range n {
+		sample = h.post(owner, Prefix+"/developers/webhooks/"+endpoint+"/"+testEndpointAct, "type", "CUSTOMER_DEPOSIT").
+			want(h.t, http.StatusSeeOther).header.Get("Location")
+	}
+	h.numberEvents()
+	h.attempt(h.one, second, hostile)
+	var event string
+	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(),
+		`SELECT max(event_id) FROM events WHERE org_id = $1 AND resource_id = $2`, h.one.id, second).Scan(&event)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	job := h.post(owner, Prefix+"/developers/events/"+event+"/"+resendAct).
+		want(h.t, http.StatusSeeOther).header.Get("Location")
+	seen := h.get(owner, Prefix+"/settings").hidden(h.t, seenName)
+	change := h.post(owner, Prefix+"/settings/"+changeSettingsAct, settingValues(seen)...).header.Get("Location")
+
+	old := h.signIn(h.one, identity.Owner)
+	h.mu.Lock()
+	stale := h.sessions[old]
+	stale.SudoUntil = stale.SudoUntil.Add(-2 * sudoLasts)
+	h.sessions[old] = stale
+	h.mu.Unlock()
+	stranger := h.personOf(h.two, identity.Owner)
+	_, invitation, err := signin.InviteFromTerminal(
+		h.t.Context(), h.db, audit.System("test"), h.two.id, h.two.people[identity.Viewer].Email,
+	)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	own := h.join(h.two, identity.Owner)
+	house := pagematrix.House{
+		Name: "dashboard", Surface: h.surface,
+		Base:     "http://localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1],
+		OwnToken: own.cookies[pages.SessionCookie], OldToken: old, Stranger: &stranger,
+		Values: map[string]string{
+			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
+			"transferId": moved, "memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"endpointId": endpoint, "eventId": event,
+			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
+			"changeId": change[strings.LastIndexByte(change, '/')+1:],
+		},
+		OwnValues: map[string]map[string]string{
+			"/developers/webhooks/{endpointId}/deliveries/{eventId}": {
+				"eventId": sample[strings.LastIndexByte(sample, '/')+1:],
+			},
+		},
+		Shared: []string{"product", "mintId", "keyId"},
+		Queries: map[string]string{
+			"/balances/{product}/{mintId}/transfer": "to=CUSTODIAL&amount=12000.5",
+			"/withdraw/{product}/{mintId}/confirm":  "amount=12000.5&to=" + entry,
+			"/transactions/search":                  "q=alice",
+			"/invitation":                           "token=" + invitation.Reveal(),
+		},
+		Marks: []string{
+			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, moved, endpoint,
+			h.one.people[identity.Viewer].ID, firstHash,
+		},
+		CountReports: h.reports.Load,
+	}
+	for _, role := range roles {
+		house.People = append(house.People, h.personOf(h.one, role))
+	}
+	house.States = []pagematrix.State{
+		{Name: "withdrawals", Path: "/transactions?kind=WITHDRAWAL&customerId=alice", Token: approver},
+		{Name: "transfers-list", Path: "/transactions?kind=TRANSFER", Token: approver},
+		{Name: "deposit-steps", Path: "/transactions/deposits/" + arrived, Token: approver},
+		{Name: "review-own-vote", Path: "/approvals/withdrawals/" + first.ID, Token: approver},
+		{Name: "review-to-decide", Path: "/approvals/withdrawals/" + second, Token: approver},
+		{
+			Name: "not-found", Path: "/approvals/withdrawals/wd_01J9ZW3M8Q4S5T6V7W8X9YZABC", Token: approver,
+			IsMissing: true,
+		},
+		{Name: "customers-none", Path: "/customers?search=zz", Token: approver},
+		{Name: "customer-frozen", Path: "/customers/" + url.PathEscape("<script>Аlice"), Token: approver},
+		{Name: "audit-empty", Path: "/audit?action=none", Token: approver},
+		{Name: "withdraw-filled", Path: "/withdraw/CHECKOUT/1?amount=12&to=" + entry, Token: finance},
+		{Name: "withdraw-unusable", Path: "/withdraw/BATCH_PAYOUT/2", Token: finance},
+		{Name: "withdraw-forbidden", Path: "/withdraw/CHECKOUT/1/confirm?amount=90000&to=" + entry, Token: finance},
+		{Name: "empty-home", Token: stranger.Token},
+	}
+	return house
+}
+
+// personOf is a session with one role in the matrix.
+func (h *testEnv) personOf(who tenant, role identity.Role) pagematrix.Person {
+	m := who.people[role]
+	return pagematrix.Person{
+		Role: pages.RoleName(role), Token: h.signIn(who, role), Allows: m.IsAllowed, AllowsOwn: m.IsAllowedForOwn,
+	}
+}
+
+// Each page of the table opens for its roles alone, and for the others it names them; so does its table. An
+// unknown id and that of another organization are 404, and no list or table shows another organization
+// anything. The first visit of a page with full lists is small. Rules PAGE-6, PAGE-61 and PAGE-62.
+func TestEachPageHasItsRolesAndIsSmall(t *testing.T) {
+	t.Parallel()
+	pagematrix.Check(t, newTestEnv(t).fill(fullList))
+}
