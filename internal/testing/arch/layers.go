@@ -210,6 +210,7 @@ var packages = []pkg{
 	{"cmd/coffer", program, 0},
 	{"internal/testing/trial/browser", foundations, testOnly},
 	{"internal/testing/trial/population", foundations, testOnly},
+	{"internal/testing/trial/pageset", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/harness", world, testOnly},
 	{"internal/testing/trial/binary", foundations, testOnly},
 	{"internal/testing/trial/forks", watch, testOnly | mayKeys | mayRand},
