@@ -189,7 +189,7 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 		Worker: s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Origin:          origin, CursorKey: []byte("the key of this run's cursors"), Log: log,
+		Origin:          origin, CursorKey: []byte("the key of this run's cursors"), Changes: s.conf.Changes, Log: log,
 	}
 	var token seal.Secret
 	err = s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
