@@ -46,6 +46,8 @@ CREATE TABLE wallets (
         OR (form = 'TAPROOT' AND family = 'BITCOIN' AND purpose IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT')))
 );
 CREATE INDEX wallets_prefix_suffix ON wallets (org_id, prefix_suffix);
+CREATE INDEX wallets_listed ON wallets (org_id, created_at, wallet_id);
+CREATE INDEX wallets_treasuries ON wallets (org_id, family) WHERE purpose = 'TREASURY';
 -- Finds the newest number of an organization's change wallets. From the seed alone, the
 -- numbers lead to every change output (decision 0069). The oldest change wallets have
 -- the id of an order as their subject.
@@ -94,6 +96,7 @@ CREATE TABLE address_funds (
     CONSTRAINT address_funds_gas_covered CHECK (gas_reserved <= gas + gas_short)
 );
 CREATE INDEX address_funds_of_mint ON address_funds (org_id, mint_id);
+CREATE INDEX address_funds_lacking ON address_funds (org_id) WHERE short > 0 OR gas_short > 0;
 SELECT coffer_tenant('address_funds', 'SELECT',
     'SELECT, INSERT (wallet_id, mint_id, org_id),'
         ' UPDATE (credited, held, reserved, swept, gas, gas_reserved, dust, reversed, gas_reversed)');

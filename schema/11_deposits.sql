@@ -114,6 +114,7 @@ CREATE INDEX deposits_of_mint ON deposits (org_id, mint_id, created_at, deposit_
 CREATE INDEX deposits_of_chain ON deposits (org_id, chain, created_at, deposit_id);
 CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, deposit_id);
 CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
+CREATE INDEX deposits_to_resolve ON deposits (status, created_at) WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK');
 CREATE INDEX deposits_of_product_pending ON deposits (org_id)
     WHERE product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING');
 SELECT coffer_tenant('deposits', 'SELECT', 'SELECT, INSERT, UPDATE');

@@ -169,6 +169,7 @@ CREATE UNIQUE INDEX nonce_accounts_address_once ON dispatch_orders (chain, to_ad
     WHERE purpose = 'PLACE' AND (status NOT IN ('REFUSED', 'WITHDRAWN') OR payee_failed);
 CREATE INDEX sweeps_of_wallet ON dispatch_orders (coalesce(from_wallet_id, wallet_id), mint_id, created_at)
     WHERE purpose = 'SWEEP';
+CREATE INDEX sweeps_not_paid ON dispatch_orders (org_id, mint_id) WHERE purpose = 'SWEEP' AND status <> 'PAID';
 CREATE INDEX closes_of_wallet ON dispatch_orders (from_wallet_id, mint_id, created_at) WHERE purpose = 'CLOSE';
 CREATE INDEX gas_top_ups_of_wallet ON dispatch_orders (to_wallet_id, chain) WHERE purpose = 'GAS';
 CREATE INDEX consolidations_of_wallet ON dispatch_orders (wallet_id, chain, ended_at) WHERE purpose = 'MERGE';

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/testing/trial/population"
 )
 
 // A search by the beginning of an id compares bytes, ends at the organization, and has each customer once.
@@ -65,6 +66,45 @@ func TestASearchFindsTheIdsThatBeginWithIt(t *testing.T) {
 		if !slices.Equal(walked, want) || !slices.Equal(all, want) {
 			t.Errorf("%s: got the pages %s and the rows %s, want %s", prefix, strings.Join(walked, " "),
 				strings.Join(all, " "), strings.Join(want, " "))
+		}
+	}
+}
+
+// A page of a search reads its own rows, however many customers match. Rule PAGE-73.
+func TestASearchReadsItsPageAndNotTheCustomers(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	made, _, err := org.Create(t.Context(), db, "Example Marketplace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	super := pgtest.Superuser(t, db)
+	if err := population.Seed(t.Context(), super, made.ID, 0, 5_000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.Exec(t.Context(), `VACUUM ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string]int{"": 50, "crowd_": 50, "crowd_4": 50, "crowd_4999": 1, "unknown": 0} {
+		p := pagination.Page{Limit: 50, Desc: true}
+		for range 2 {
+			err := db.ReadOrg(t.Context(), made.ID, func(ctx context.Context, tx pg.Tx) error {
+				tx, reads := pgtest.WatchReads(tx)
+				found, err := customer.ListByPrefix(ctx, tx, made.ID, prefix, p)
+				if len(found.Items) != want {
+					t.Errorf("%q: got %d customers, want %d", prefix, len(found.Items), want)
+				}
+				// Each customer is read with its freeze.
+				reads.WantFew(t, "customers that begin with "+prefix, 3*p.Limit)
+				p.Cursor = found.NextCursor
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Cursor == nil {
+				break
+			}
 		}
 	}
 }

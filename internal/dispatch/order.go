@@ -145,12 +145,16 @@ type ImmovableFunds struct {
 func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) ([]ImmovableFunds, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT f.org_id, f.wallet_id, f.mint_id, coalesce(o.last_error, '')
-		FROM address_funds f
-		CROSS JOIN LATERAL (SELECT sweep_id, status FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
-			ORDER BY s.created_at DESC, s.sweep_id DESC LIMIT 1) last
-		JOIN dispatch_orders o ON o.order_id = last.sweep_id
-		WHERE ($1 = '' OR f.org_id = $1) AND ($2 = 0 OR f.mint_id = $2) AND f.credited > f.swept
-			AND (last.status = 'FAILED' OR o.status = 'STUCK' OR o.status = 'QUEUED' AND o.waiting_for = ANY ($3))
+		-- Few sweeps did not pay, and many addresses hold something. The first two conditions are those of the
+		-- index.
+		FROM dispatch_orders o JOIN address_funds f ON f.mint_id = o.mint_id
+			AND f.wallet_id = CASE WHEN o.from_wallet_id IS NULL THEN o.wallet_id ELSE o.from_wallet_id END
+		WHERE o.purpose = 'SWEEP' AND o.status <> 'PAID' AND ($1 = '' OR o.org_id = $1) AND ($2 = 0 OR o.mint_id = $2)
+			AND (order_outcome(o.status) = 'FAILED' OR o.status = 'STUCK'
+				OR o.status = 'QUEUED' AND o.waiting_for = ANY ($3))
+			AND f.credited > f.swept
+			AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
+				AND (s.created_at, s.sweep_id) > (o.created_at, o.order_id))
 		UNION
 		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
 		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)

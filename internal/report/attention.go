@@ -54,7 +54,7 @@ type Attention struct {
 var signerReasons = []dispatch.WaitReason{dispatch.WaitSigner, dispatch.WaitClock, dispatch.WaitFeeLimit}
 
 // ListAttention returns what needs an operator, the most urgent first, in a transaction of the system. A
-// cause that concerns nothing is left out.
+// cause that concerns nothing is left out. Rules PAGE-45 and PAGE-73.
 func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT cause, count, oldest FROM (
@@ -77,7 +77,7 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			UNION ALL
 			SELECT CASE status WHEN 'FLAGGED' THEN 'DEPOSIT_FLAGGED' ELSE 'RESOLUTION_STUCK' END, count(*),
 				min(created_at)
-			FROM deposits WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK') 
+			FROM deposits WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK')
 				AND purpose NOT IN ('TREASURY', 'CHANGE') GROUP BY 1
 			UNION ALL
 			SELECT 'WHITELIST_REFUSED', count(*), min(created_at) FROM whitelisted_addresses

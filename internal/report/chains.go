@@ -30,7 +30,7 @@ type ChainState struct {
 }
 
 // ListChainStates returns the state of chains, by name, in a transaction of the system. It reads what
-// the scans have written and asks no provider.
+// the scans have written and asks no provider. Rule PAGE-73.
 func ListChainStates(ctx context.Context, tx pg.Tx, names []chain.Name) ([]ChainState, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT n.chain, c.height, c.updated_at,
@@ -50,7 +50,12 @@ func ListChainStates(ctx context.Context, tx pg.Tx, names []chain.Name) ([]Chain
 				count(*) FILTER (WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST')) AS sent,
 				count(*) FILTER (WHERE status = 'STUCK') AS stuck,
 				min(created_at) FILTER (WHERE status <> 'QUEUED') AS oldest
-			FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
+			FROM (
+				-- Two partial indexes have these rows, and none has them all.
+				SELECT chain, status, created_at FROM dispatch_orders
+				WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
+				UNION ALL
+				SELECT chain, status, created_at FROM dispatch_orders WHERE status = 'STUCK') open_orders
 			GROUP BY 1) o USING (chain)
 		ORDER BY 1`, names, tx.Now)
 	if err != nil {

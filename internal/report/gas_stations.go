@@ -28,6 +28,7 @@ type GasStation struct {
 
 // ListGasStations returns the gas stations of all organizations, those first that orders wait for, then
 // by organization and chain, in a transaction of the system. It returns at most limit.
+// Rule PAGE-73.
 func ListGasStations(ctx context.Context, tx pg.Tx, limit int) ([]GasStation, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT w.org_id, o.name, m.chain, w.wallet_id, w.address, m.mint_id, coalesce(f.gas, 0),

@@ -46,16 +46,21 @@ func ListTreasuryNeeds(ctx context.Context, tx pg.Tx) ([]TreasuryNeed, error) {
 				UNION ALL SELECT unnest($3::text[]), $4::text) c USING (waiting_for)
 			WHERE o.status = 'QUEUED' AND o.missing_amount > 0 AND w.purpose = 'TREASURY'
 			GROUP BY 1, 2, 3, 4, 5),
-		-- What customers' addresses still have, the open sweeps included, is on its way.
+		-- What customers' addresses still have, the open sweeps included, is on its way. Addresses are read only
+		-- where a payment lacks its amount.
 		coming AS (
-			SELECT f.org_id, f.mint_id, sum(greatest(f.credited - f.held - f.swept, 0)) AS amount
-			FROM address_funds f JOIN wallets w USING (wallet_id) WHERE w.purpose <> 'TREASURY' GROUP BY 1, 2)
+			SELECT p.org_id, p.mint_id, (
+				SELECT sum(greatest(f.credited - f.held - f.swept, 0)) FROM address_funds f JOIN wallets w USING (wallet_id)
+				WHERE f.org_id = p.org_id AND f.mint_id = p.mint_id AND w.purpose <> 'TREASURY') AS amount
+			FROM (SELECT DISTINCT org_id, mint_id FROM waiting WHERE cause = $4::text) p)
 		SELECT w.org_id, w.chain, w.wallet_id, w.mint_id, w.short - CASE w.cause WHEN $4 THEN coalesce(c.amount, 0) ELSE 0 END AS amount, w.orders, w.cause
 		FROM waiting w LEFT JOIN coming c USING (org_id, mint_id)
 		WHERE w.cause = $2 OR w.short > coalesce(c.amount, 0)
 		UNION ALL
-		SELECT s.org_id, s.chain, t.wallet_id, s.mint_id, sum(s.open), 0, $5::text
-		FROM reorg_shortfalls s JOIN wallets h USING (wallet_id) JOIN wallets t ON t.org_id = s.org_id AND t.family = h.family AND t.purpose = 'TREASURY'
+		SELECT s.org_id, m.chain, t.wallet_id, s.mint_id, sum(s.short + s.gas_short), 0, $5::text
+		FROM address_funds s JOIN mints m USING (mint_id) JOIN wallets h USING (wallet_id)
+		JOIN wallets t ON t.org_id = s.org_id AND t.family = h.family AND t.purpose = 'TREASURY'
+		WHERE s.short > 0 OR s.gas_short > 0 -- the condition of the index
 		GROUP BY 1, 2, 3, 4
 		ORDER BY 1, 2, 4, 7`,
 		dispatch.ReasonsOf(dispatch.RemedyTopUp), CauseGas, dispatch.ReasonsOf(dispatch.RemedySweep), CauseFunds,

@@ -107,7 +107,9 @@ func sumDayCosts(ctx context.Context, tx pg.Tx, orgID, customerID, excludedID st
 		SELECT n.decimals, w.cost_price, sum(CASE
 			WHEN w.network_fee IS NOT NULL THEN greatest(w.network_fee, w.cost_rent)
 			ELSE coalesce(w.cost_max, (
-				SELECT ceil(s.gas_reserved / s.orders) FROM dispatch_orders o JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
+				-- Under the policies of an organization, coalesce in place of CASE would read all slots.
+				SELECT ceil(s.gas_reserved / s.orders) FROM dispatch_orders o JOIN dispatch_slots s
+					ON s.order_id = CASE WHEN o.tx_lead_id IS NULL THEN o.order_id ELSE o.tx_lead_id END
 				WHERE o.order_id = w.withdrawal_id), 0) END)
 		FROM withdrawals w JOIN mints n ON n.chain = w.chain AND n.kind = 'NATIVE'
 		WHERE w.org_id = $1 AND w.customer_id = $2 AND w.withdrawal_id <> $3 AND (w.created_at > $4 OR w.approved_at > $4)

@@ -154,3 +154,66 @@ func TestTheSealOfAnOrganizationIsThatOfItsOwnEntries(t *testing.T) {
 		t.Errorf("got %+v, want the newest entry sealed and not signed", got)
 	}
 }
+
+// The newest entries of all organizations are read by their numbers, page by page, and those of one resource
+// by its index. Rule PAGE-73.
+func TestTheNewestEntriesAreReadPageByPage(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	org, other := newOrganization(t, db), newOrganization(t, db)
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), fmt.Sprintf(`
+		INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
+		SELECT CASE n %% 3 WHEN 0 THEN '%[1]s' WHEN 1 THEN '%[2]s' END, now(), 'OPERATOR', 'opr_1', 'thing.done',
+			'THING',
+			CASE n %% 1000 WHEN 0 THEN 'thing_rare' ELSE 'thing_' || n END
+		FROM generate_series(1, 20000) n`, org, other)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `ANALYZE audit_log`); err != nil {
+		t.Fatal(err)
+	}
+	walk := func(resourceID string, limit int) (pages [][]audit.Row) {
+		before := int64(0)
+		for len(pages) == 0 || len(pages[len(pages)-1]) == limit && len(pages) < 5 {
+			err := db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				tx, reads := pgtest.WatchReads(tx)
+				found, err := audit.ListNewest(ctx, tx, resourceID, before, limit)
+				pages = append(pages, found)
+				reads.WantFew(t, fmt.Sprintf("entries of %q before %d", resourceID, before), limit+5)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := pages[len(pages)-1]; len(last) > 0 {
+				before = last[len(last)-1].ID
+			}
+		}
+		return pages
+	}
+	orgs := map[string]bool{}
+	last := int64(0)
+	for _, page := range walk("", 50) {
+		for _, row := range page {
+			if last != 0 && row.ID >= last {
+				t.Fatalf("got entry %d after %d, want the newest first and each once", row.ID, last)
+			}
+			last, orgs[row.OrgID] = row.ID, true
+		}
+	}
+	if len(orgs) != 3 || !orgs[""] {
+		t.Errorf("got entries of %v, want those of both organizations and of the installation", orgs)
+	}
+	var rare int
+	for _, page := range walk("thing_rare", 15) {
+		for _, row := range page {
+			if rare++; row.ResourceID != "thing_rare" || row.Actor != audit.Operator("opr_1") ||
+				row.Action != "thing.done" {
+				t.Errorf("got %+v, want an entry of the resource", row)
+			}
+		}
+	}
+	if rare != 20 {
+		t.Errorf("got %d entries of the resource, want its 20", rare)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/jobs"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -39,7 +40,10 @@ func (c *console) loadChecker(r *pages.Request) (templ.Component, error) {
 		if last, err = jobs.LastCompleted(ctx, tx, "verify"); err != nil {
 			return err
 		}
-		active, err = freeze.List(ctx, tx)
+		isActive := true
+		found, err := freeze.ListPage(ctx, tx, freeze.Filter{Source: freeze.SourceVerify, IsActive: &isActive},
+			pagination.Page{Limit: rowsMax})
+		active = found.Items
 		return err
 	})
 	if err != nil {
@@ -52,10 +56,8 @@ func (c *console) loadChecker(r *pages.Request) (templ.Component, error) {
 			column{Title: "Open", IsUnseen: true})},
 	}
 	for _, f := range active {
-		if f.Source == freeze.SourceVerify {
-			view.Breaches.addRow(ui.Foreign(f.Reason), ui.When(r.Moment(f.CreatedAt)),
-				openLink(r.Path("freezes", f.ID), "Open", "the freeze "+f.ID))
-		}
+		view.Breaches.addRow(ui.Foreign(f.Reason), ui.When(r.Moment(f.CreatedAt)),
+			openLink(r.Path("freezes", f.ID), "Open", "the freeze "+f.ID))
 	}
 	switch {
 	case len(view.Breaches.Rows) > 0:

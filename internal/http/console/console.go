@@ -107,6 +107,9 @@ func (c Config) guard(inner http.Handler) http.Handler {
 	})
 }
 
+// ListPages returns the table of the pages, for tests and benchmarks that look at all of them.
+func ListPages(conf Config) []pages.Page { return (&console{conf}).surface().Pages }
+
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,

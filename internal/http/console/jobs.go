@@ -172,6 +172,14 @@ type jobsView struct {
 	CanAct bool
 }
 
+// jobCount writes how many jobs have a state.
+func jobCount(n int) string {
+	if n >= jobs.CountMax {
+		return strconv.Itoa(jobs.CountMax) + " or more"
+	}
+	return strconv.Itoa(n)
+}
+
 func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 	state := stateOfJobs(r)
 	var found []jobs.Job
@@ -202,7 +210,7 @@ func (c *console) loadJobs(r *pages.Request) (templ.Component, error) {
 	for _, s := range jobs.States {
 		view.Counts = append(view.Counts, ui.Tab{
 			Title: jobChip(s).Word, Path: r.Path("jobs") + "?" + url.Values{"state": {string(s)}}.Encode(),
-			Count: strconv.Itoa(counts[s]), Current: s == state,
+			Count: jobCount(counts[s]), Current: s == state,
 		})
 	}
 	shown := found[:min(len(found), numberedRows)]

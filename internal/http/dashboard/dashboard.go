@@ -85,6 +85,9 @@ func New(conf Config) http.Handler {
 	return pages.New((&dashboard{conf}).surface(), conf.kitConfig())
 }
 
+// ListPages returns the table of the pages, for tests and benchmarks that look at all of them.
+func ListPages(conf Config) []pages.Page { return (&dashboard{conf}).surface().Pages }
+
 func (c Config) kitConfig() pages.Config {
 	return pages.Config{
 		DB: c.DB, Origin: c.Origin, CursorKey: c.CursorKey, Proxies: c.Proxies, CountReport: c.CountReport,

@@ -211,6 +211,7 @@ var packages = []pkg{
 	{"internal/testing/trial/browser", foundations, testOnly | mayFloat},
 	{"internal/testing/trial/pagematrix", surfaces, testOnly},
 	{"internal/testing/trial/population", foundations, testOnly},
+	{"internal/testing/trial/pageset", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/harness", world, testOnly},
 	{"internal/testing/trial/binary", foundations, testOnly},
 	{"internal/testing/trial/forks", watch, testOnly | mayKeys | mayRand},

@@ -118,8 +118,10 @@ func ListRecent(
 	ctx context.Context, tx pg.Tx, org string, belowSeq int64, t Type, limit int,
 ) (found []Recorded, hasMore bool, err error) {
 	limit = min(max(limit, 1), feedMax)
-	sql := `SELECT ` + recordedColumns + ` FROM events
-		WHERE org_id = $1 AND sequence > coalesce((SELECT expired FROM event_sequences WHERE org_id = $1), 0)`
+	// The events that expired are the oldest, so they are left out of the page and not of the search: PostgreSQL
+	// would take the two bounds for a narrow range and read all events.
+	sql := `SELECT ` + recordedColumns + ` FROM (
+		SELECT * FROM events WHERE org_id = $1 AND sequence IS NOT NULL`
 	args := []any{org}
 	if belowSeq > 0 {
 		args = append(args, belowSeq)
@@ -129,7 +131,8 @@ func ListRecent(
 		args = append(args, string(t))
 		sql += fmt.Sprintf(` AND type = $%d`, len(args))
 	}
-	sql += ` ORDER BY sequence DESC LIMIT ` + pagination.Page{Limit: limit}.LimitSQL()
+	sql += ` ORDER BY sequence DESC LIMIT ` + pagination.Page{Limit: limit}.LimitSQL() + `) newest
+		WHERE sequence > coalesce((SELECT expired FROM event_sequences WHERE org_id = $1), 0) ORDER BY sequence DESC`
 	rows, err := tx.Query(ctx, sql, pg.Planned(t != "", args)...)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the events of %s: %w", org, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/platform/pg/local"
 )
 
 // cpuTime is the processor time spent by this process and its children (the service and its
@@ -18,15 +20,18 @@ func (c cpuTime) subtract(start cpuTime) cpuTime {
 	return cpuTime{c.process - start.process, c.database - start.database}
 }
 
+// readCPUTime reads the processor time with that of the server of the bench.
+func (w *benchEnv) readCPUTime() cpuTime { return readCPUTime(w.cluster) }
+
 // readCPUTime reads the processor time; a value that the operating system does not report is zero.
-func (w *benchEnv) readCPUTime() (c cpuTime) {
+func readCPUTime(cluster *local.Cluster) (c cpuTime) {
 	for _, usageKind := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var used syscall.Rusage
 		if syscall.Getrusage(usageKind, &used) == nil {
 			c.process += time.Duration(used.Utime.Nano() + used.Stime.Nano())
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(w.cluster.Dir(), "data", "postmaster.pid"))
+	text, err := os.ReadFile(filepath.Join(cluster.Dir(), "data", "postmaster.pid"))
 	if err != nil {
 		return c
 	}

@@ -8,7 +8,7 @@
 //   - ONLY=transfers,alone: the figures
 //   - FOR=15s: how long each figure is taken
 //   - WATCHED: how many addresses are watched, if not ten million
-//   - BENCH_CUSTOMERS: with how many customers the reads are taken, if not a million
+//   - BENCH_CUSTOMERS: with how many customers the reads and the pages are taken, if not a million
 package main
 
 import (
@@ -40,6 +40,7 @@ var figures = []figure{
 	{"alone", "POST /transfers, one caller alone", benchSingleCaller},
 	{"deposits", "deposits from block to committed credit", benchDeposits},
 	{"reads", "every GET with a thousand and a million customers", reads},
+	{"pages", "every page with a million deposits, a thousand streams, a change on the screen", benchPages},
 	{"matching", "a block's recipients against ten million addresses", benchMatching},
 	{"decode", "blocks of Bitcoin and Solana on one core", benchDecoding},
 	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", benchSweeps},

@@ -4,32 +4,24 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity/operator"
-	"github.com/cofferpay/coffer/internal/identity/org"
-	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/testing/trial/population"
 )
@@ -49,11 +41,9 @@ const (
 // a million, or with BENCH_CUSTOMERS. It is the time in which statements are planned and run,
 // without the time on the network.
 func reads(ctx context.Context, w *benchEnv) (err error) {
-	many := readersDefault
-	if s := os.Getenv("BENCH_CUSTOMERS"); s != "" {
-		if many, err = strconv.Atoi(s); err != nil || many <= readersFew {
-			return fmt.Errorf("BENCH_CUSTOMERS: %q is no number of customers above %d", s, readersFew)
-		}
+	many, err := countOfEnv("BENCH_CUSTOMERS", readersDefault)
+	if err != nil {
+		return err
 	}
 	var took [2]map[string]time.Duration
 	var names []string
@@ -115,90 +105,19 @@ func (w *benchEnv) readBalancesAtOnce(ctx context.Context, url, key string) (str
 func (w *benchEnv) readAll(
 	ctx context.Context, customers int,
 ) (names []string, took map[string]time.Duration, load string, err error) {
-	cluster, err := local.Start(ctx, local.Options{
-		Dir: filepath.Join(w.dir, fmt.Sprint("readers", customers)), Ephemeral: true, TCP: true,
-		Settings: map[string]string{
-			"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
-			"max_wal_size": "8GB",
-		},
-	})
+	crowd, err := w.newCrowd(ctx, fmt.Sprint("readers", customers), customers)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	defer func() {
-		if stopped := cluster.Stop(); err == nil {
-			err = stopped
-		}
-	}()
-	conf := pg.Config{URL: cluster.URL(local.Database), OwnerURL: cluster.OwnerURL(local.Database)}
-	if err := pg.Migrate(ctx, conf); err != nil {
-		return nil, nil, "", err
-	}
-	db, err := pg.Open(ctx, conf, time.Now)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	defer db.Close()
-	conn, err := pgx.Connect(ctx, cluster.SuperURL(local.Database))
-	if err != nil {
-		return nil, nil, "", err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
-		Name:     "USD Coin",
-		Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
-	}
-	coin := token
-	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
-	if err := mint.Sync(ctx, db, []mint.Mint{token, coin}); err != nil {
-		return nil, nil, "", err
-	}
-	made, key, err := org.Create(ctx, db, "readers")
-	if err != nil {
-		return nil, nil, "", err
-	}
+	defer func() { err = errors.Join(err, crowd.closeAll(ctx)) }()
+	db, conn, active := crowd.db, crowd.super, min(customers, activeMax)
 	_, operatorKey, err := operator.CreateKey(ctx, db, audit.Operator("bench"), "ann")
 	if err != nil {
 		return nil, nil, "", err
 	}
-	printProgress("      write %d customers", customers)
-	// Building an index takes a fraction of the time of its single entries.
-	rows, err := conn.Query(ctx, `
-		SELECT pg_get_indexdef(i.indexrelid), 'DROP INDEX ' || i.indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-		WHERE c.relnamespace = 'public'::regnamespace AND c.relname !~ '^(river|goose)' AND NOT i.indisunique`)
-	if err != nil {
+	if _, err := conn.Exec(ctx, `CREATE EXTENSION pg_stat_statements`); err != nil {
 		return nil, nil, "", err
 	}
-	var build, drop, b, d string
-	if _, err := pgx.ForEachRow(
-		rows, []any{&b, &d}, func() error { build, drop = build+b+";", drop+d+";"; return nil },
-	); err != nil {
-		return nil, nil, "", err
-	}
-	if _, err := conn.Exec(ctx, "SET maintenance_work_mem = '512MB'; SET synchronous_commit = off; "+drop); err != nil {
-		return nil, nil, "", err
-	}
-	active := min(customers, activeMax)
-	for from := 0; from < customers; {
-		seed, to := population.Seed, min(from+seedChunk, active)
-		if from >= active {
-			seed, to = population.SeedDormant, min(from+seedChunk, customers)
-		}
-		if err := seed(ctx, conn, made.ID, from, to); err != nil {
-			return nil, nil, "", err
-		}
-		if from = to; from%1_000_000 == 0 {
-			printProgress("      %d of %d written", from, customers)
-		}
-	}
-	printProgress("      index them")
-	for _, sql := range []string{build, `VACUUM ANALYZE`, `CREATE EXTENSION pg_stat_statements`} {
-		if _, err := conn.Exec(ctx, sql); err != nil {
-			return nil, nil, "", err
-		}
-	}
-
 	log := slog.New(slog.DiscardHandler)
 	parts := service.New(service.Config{}, service.Parts{
 		DB: db, AttestKey: make([]byte, ed25519.PublicKeySize), // it attests no address
@@ -236,7 +155,7 @@ func (w *benchEnv) readAll(
 		return db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			var at time.Time
 			return tx.QueryRow(
-				ctx, `SELECT created_at FROM customers WHERE org_id = $1 AND customer_id = $2`, made.ID,
+				ctx, `SELECT created_at FROM customers WHERE org_id = $1 AND customer_id = $2`, crowd.orgID,
 				population.Customer(n),
 			).Scan(&at)
 		})
@@ -247,13 +166,13 @@ func (w *benchEnv) readAll(
 	values := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n),
-		"customerId": population.Customer(n), "endpointId": population.Endpoint, "organizationId": made.ID,
+		"customerId": population.Customer(n), "endpointId": population.Endpoint, "organizationId": crowd.orgID,
 	}
 	for _, side := range []struct {
 		name, header, key string
 		handler           http.Handler
 	}{
-		{"", "x-api-key", key.Reveal(), api.New(api.Config{
+		{"", "x-api-key", crowd.key.Reveal(), api.New(api.Config{
 			DB: db, Chains: parts.Chains, Withdrawals: parts.Withdrawals, Transfers: parts.Transfers,
 			CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://127.0.0.1/v1", Log: log,
 		})},
