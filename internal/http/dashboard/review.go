@@ -86,7 +86,7 @@ func (d *dashboard) approveWithdrawal(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	trace.LinkTo(r.Context(), w.ID) // Rule PAGE-66.
+	trace.LinkTo(r.Context(), w.ID) // Rule PAGE-65.
 	return r.Path("approvals", "withdrawals", w.ID), nil
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// People use the pages of a running service, from the invitation to the chain, with their mistakes. Rule
-// PAGE-65. The tracer belongs to the process, so no other test runs beside this one.
+// People use the pages of a running service, from the invitation to the chain, with their mistakes. Rules
+// PAGE-3, PAGE-7, PAGE-15, PAGE-17, PAGE-21 and PAGE-34. The tracer belongs to the process, so no other test runs
+// beside this one.
 func TestPeopleUseThePagesOfAWorld(t *testing.T) {
 	n := newScenario(t)
 	t.Run("stories", func(t *testing.T) {

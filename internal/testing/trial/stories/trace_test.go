@@ -10,7 +10,7 @@ import (
 )
 
 // wantTrace checks that a click is one trace down to the database: the span of the request of the act is the
-// ancestor of those of its transactions, and it links the trace of the payment that it is about. Rule PAGE-66.
+// ancestor of those of its transactions, and it links the trace of the payment that it is about. Rule PAGE-65.
 func (s *story) wantTrace(method, route, id string) {
 	s.Helper()
 	ended := s.spans.Ended()
