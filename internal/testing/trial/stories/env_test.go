@@ -263,9 +263,12 @@ func (s *story) join(tab *browser.Page, email, name string, role identity.Role) 
 	return device
 }
 
+// plainSpaces writes the spaces of amounts, which do not break, as plain ones.
+var plainSpaces = strings.NewReplacer("\u00a0", " ", "\u202f", " ")
+
 func (s *story) wantText(tab *browser.Page, texts ...string) {
 	s.Helper()
-	body := browser.Evaluate[string](tab, "document.body.innerText")
+	body := plainSpaces.Replace(browser.Evaluate[string](tab, "document.body.innerText"))
 	for _, text := range texts {
 		if !strings.Contains(body, text) {
 			s.Errorf("got a page without %q:\n%s", text, body)
@@ -296,6 +299,18 @@ func (s *story) press(tab *browser.Page, selector string) {
 	s.Helper()
 	tab.WaitUntil(fmt.Sprintf("document.querySelector(%q)?.checkVisibility() === true", selector))
 	browser.Evaluate[bool](tab, fmt.Sprintf("(document.querySelector(%q).click(), true)", selector))
+}
+
+// clickTwice clicks twice on a button before the browser does anything about the first click, and waits until
+// the page that follows is complete.
+func (s *story) clickTwice(tab *browser.Page, selector string) {
+	s.Helper()
+	tab.WaitUntil(fmt.Sprintf("document.querySelector(%q)?.checkVisibility() === true", selector))
+	browser.Evaluate[bool](tab, "window.storyStays = true")
+	browser.Evaluate[bool](tab, fmt.Sprintf(
+		"((button) => { button.click(); button.click(); return true; })(document.querySelector(%q))", selector,
+	))
+	tab.WaitUntil("window.storyStays === undefined && document.readyState === 'complete'")
 }
 
 // cancelPasskey presses a button while the screen lock of the device confirms no person. The page says that

@@ -30,7 +30,7 @@ func playInvitation(s *story) {
 		s.Errorf("got the e-mail %q, want what the owner typed", typed)
 	}
 	browser.Evaluate[bool](owner, "(document.querySelector('#invite-APPROVER').click(), true)")
-	owner.DoubleClick("form[action$=invite] button.primary")
+	s.clickTwice(owner, "form[action$=invite] button.primary")
 	s.wantText(owner, "Nina <i>New</i>", "Invited")
 	person := browser.Evaluate[string](owner, "location.pathname")
 

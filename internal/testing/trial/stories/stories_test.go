@@ -58,6 +58,9 @@ func playApprovals(s *story) {
 	s.wantText(first, "You approved it", "Another person has to approve it")
 	s.wantApprovals(paid.WithdrawalID, 1)
 
+	// While the first person types, the page stays as it is.
+	first.Type("#remove-code", wrongCode)
+
 	// The second person has a passkey alone, and first looks away from the device.
 	second := browser.Open(s)
 	device := s.join(second, "bob@example.test", "Bob Admin", identity.Admin)
@@ -69,7 +72,7 @@ func playApprovals(s *story) {
 	s.wantApprovals(paid.WithdrawalID, 2)
 
 	// The old tab of the first person removes nothing, and shows what the colleague did.
-	first.Type("#remove-code", wrongCode)
+	s.waitText(first, "Something on this page changed since you opened it.")
 	first.Click("form[action$=remove] button")
 	s.wantText(first, "Bob Admin", "No decision is needed")
 
@@ -109,7 +112,7 @@ func playRejection(s *story) {
 	if d := s.loadDeposit(id); d.Status != "FLAGGED" {
 		s.Errorf("got %s without a passkey, want no decision", d.Status)
 	}
-	tab.DoubleClick("form[action$=reject] button.danger")
+	s.clickTwice(tab, "form[action$=reject] button.danger")
 	s.wantText(tab, "This deposit was decided.", "The police asked")
 
 	d := s.waitDeposit(id, "REJECTED")
@@ -143,7 +146,7 @@ func playRedirect(s *story) {
 	s.wantText(auditor, "400 USDC", "does not decide about it")
 	s.sendOldForm(auditor, "/console/flagged/"+id+"/redirect", "toAddress", to.Hex(), "reason", "LAW_ENFORCEMENT",
 		"reference", "case 77", "note", "", "code", wrongCode)
-	s.wantText(auditor, "Operator")
+	s.wantText(auditor, "This needs the role Operator")
 	if d := s.loadDeposit(id); d.Status != "FLAGGED" {
 		s.Errorf("got %s from an auditor, want no decision", d.Status)
 	}
@@ -183,7 +186,7 @@ func playOwnWithdrawal(s *story) {
 	s.payIn("erin", s.usdc, wholeUnits(s.usdc, 50))
 	s.call(http.MethodPost, "/transfers", map[string]any{
 		"mintId": s.usdc.ID, "amount": wholeUnits(s.usdc, 50).String(), "from": map[string]any{"customerId": "erin"},
-		"to": map[string]any{"product": "CUSTODIAL"}, "idempotencyKey": "fees of erin",
+		"to": map[string]any{"product": "CUSTODIAL"}, "idempotencyKey": "fees-of-erin",
 	}, http.StatusOK, nil)
 	to := s.newAddress()
 	path := "/organizations/" + s.Info.OrganizationID + "/whitelisted-addresses"
@@ -217,7 +220,7 @@ func playOwnWithdrawal(s *story) {
 		s.Fatalf("got %d withdrawals after a wrong code, want none", len(got))
 	}
 	tab.Type("#request-code", s.code(s.user("FINANCE")))
-	tab.DoubleClick("form[action$=request] button")
+	s.clickTwice(tab, "form[action$=request] button")
 	made := s.listOwnWithdrawals()
 	if len(made) != 1 {
 		s.Fatalf("got %d withdrawals after a double click, want one", len(made))
@@ -247,7 +250,7 @@ func playFreeze(s *story) {
 	to := s.newAddress()
 	request := map[string]any{
 		"mintId": s.ether.ID, "customerId": "frank", "amount": "0.25", "useDecimal": true, "toAddress": to.Hex(),
-		"idempotencyKey": "a payment of frank",
+		"idempotencyKey": "a-payment-of-frank",
 	}
 	page := s.Info.DashboardURL + "/customers/frank"
 	tab := browser.Open(s)
@@ -258,7 +261,7 @@ func playFreeze(s *story) {
 	if n := s.countFreezes(); n != 0 {
 		s.Errorf("got %d freezes without a passkey, want none", n)
 	}
-	tab.DoubleClick("form[action$=freeze] button.danger")
+	s.clickTwice(tab, "form[action$=freeze] button.danger")
 	s.wantText(tab, "No money leaves the customer's balances", "Wrong identity")
 	if n := s.countFreezes(); n != 1 {
 		s.Errorf("got %d freezes after a double click, want one", n)
@@ -310,7 +313,7 @@ func playKey(s *story) {
 	tab.OpenURL(s.Info.DashboardURL+"/developers", desk)
 	tab.Click(`main a[href$="/developers/keys/key_main"]`)
 	seen := readField(tab, "form[action$=roll] [name=seen]")
-	tab.DoubleClick("form[action$=roll] button.primary")
+	s.clickTwice(tab, "form[action$=roll] button.primary")
 	s.wantText(tab, "This is shown once")
 	value := browser.Evaluate[string](tab, "document.querySelector('.secret').textContent.trim()")
 	if value == "" || value == old {
