@@ -187,7 +187,7 @@ func playOwnWithdrawal(s *story) {
 	s.call(http.MethodPost, "/transfers", map[string]any{
 		"mintId": s.usdc.ID, "amount": wholeUnits(s.usdc, 50).String(), "from": map[string]any{"customerId": "erin"},
 		"to": map[string]any{"product": "CUSTODIAL"}, "idempotencyKey": "fees-of-erin",
-	}, http.StatusOK, nil)
+	}, http.StatusCreated, nil)
 	to := s.newAddress()
 	path := "/organizations/" + s.Info.OrganizationID + "/whitelisted-addresses"
 	s.callOperator(http.MethodPost, path, map[string]any{
