@@ -305,10 +305,22 @@ func (s *story) press(tab *browser.Page, selector string) {
 // the page that follows is complete.
 func (s *story) clickTwice(tab *browser.Page, selector string) {
 	s.Helper()
+	s.leaveBy(tab, selector, "button.click(); button.click();")
+}
+
+// clickFar clicks on a button at the end of a long page, wherever that is scrolled to, and waits until the
+// page that follows is complete.
+func (s *story) clickFar(tab *browser.Page, selector string) {
+	s.Helper()
+	s.leaveBy(tab, selector, "button.click();")
+}
+
+func (s *story) leaveBy(tab *browser.Page, selector, clicks string) {
+	s.Helper()
 	tab.WaitUntil(fmt.Sprintf("document.querySelector(%q)?.checkVisibility() === true", selector))
 	browser.Evaluate[bool](tab, "window.storyStays = true")
 	browser.Evaluate[bool](tab, fmt.Sprintf(
-		"((button) => { button.click(); button.click(); return true; })(document.querySelector(%q))", selector,
+		"((button) => { %s return true; })(document.querySelector(%q))", clicks, selector,
 	))
 	tab.WaitUntil("window.storyStays === undefined && document.readyState === 'complete'")
 }

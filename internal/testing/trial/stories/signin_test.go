@@ -24,7 +24,7 @@ func playInvitation(s *story) {
 	s.giveFactors(owner, s.user("OWNER"))
 	owner.Type("#invite-email", "nina@example.test")
 	owner.Type("#invite-name", "Nina <i>New</i>")
-	owner.Click("form[action$=invite] button.primary")
+	s.clickFar(owner, "form[action$=invite] button.primary")
 	s.wantText(owner, "Tick at least one role.")
 	if typed := readField(owner, "#invite-email"); typed != "nina@example.test" {
 		s.Errorf("got the e-mail %q, want what the owner typed", typed)
@@ -93,7 +93,7 @@ func playInvitation(s *story) {
 	for _, role := range []string{"APPROVER", "VIEWER"} {
 		browser.Evaluate[bool](owner, "(document.querySelector('#roles-"+role+"').click(), true)")
 	}
-	owner.Click("form[action$=roles] button.primary")
+	s.clickFar(owner, "form[action$=roles] button.primary")
 	s.wantText(owner, "Viewer")
 	tab.OpenURL(s.Info.DashboardURL+"/security", desk)
 	s.wantText(tab, "Sign in")
