@@ -181,10 +181,10 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	defer tools.Close()
 	return tour.Play(ctx, tour.Options{
 		Info: info, Output: output,
-		Decide: func(ctx context.Context, id string, isApproval bool) error {
+		Decide: func(ctx context.Context, email, id string, isApproval bool) error {
 			var p member.Member
 			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				p, err = member.ByEmail(ctx, tx, info.Users[0].Email)
+				p, err = member.ByEmail(ctx, tx, email)
 				return err
 			})
 			if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -355,6 +356,7 @@ func (d *dashboard) requestTransfer(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	trace.LinkTo(r.Context(), outcome.Transfer.ID)
 	return transactionPath(r, transferKind, outcome.Transfer.ID), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -85,6 +86,7 @@ func (d *dashboard) approveWithdrawal(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	trace.LinkTo(r.Context(), w.ID) // Rule PAGE-65.
 	return r.Path("approvals", "withdrawals", w.ID), nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -440,6 +441,7 @@ func (d *dashboard) requestOwnWithdrawal(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	trace.LinkTo(r.Context(), w.ID)
 	return r.Path("approvals", "withdrawals", w.ID), nil
 }
 

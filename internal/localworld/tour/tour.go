@@ -13,6 +13,8 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,9 +31,9 @@ import (
 type Options struct {
 	Info   localworld.Info
 	Output io.Writer
-	// Decide approves or removes a held withdrawal as a person does, for example with the coffer
-	// command.
-	Decide func(ctx context.Context, withdrawalID string, approve bool) error
+	// Decide approves or removes a held withdrawal as the person with this e-mail does, for example with
+	// the coffer command.
+	Decide func(ctx context.Context, email, withdrawalID string, approve bool) error
 	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
@@ -72,8 +74,8 @@ func Play(ctx context.Context, o Options) (err error) {
 	defer s.receiver.closeServer()
 	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
 	for _, chapter := range []func(context.Context) error{
-		s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourRemoval,
-		s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourTwoApprovals,
+		s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
@@ -327,11 +329,88 @@ func (s *tourRun) tourApproval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Decide(ctx, w.WithdrawalID, true); err != nil {
+	if err := s.Decide(ctx, s.Info.Users[0].Email, w.WithdrawalID, true); err != nil {
 		return err
 	}
 	s.printStep("approved by %s", s.Info.Users[0].Email)
 	return s.waitPaid(ctx, w, recipient, s.ether, new(big.Int).Div(atomicUnits(1, s.ether), big.NewInt(4)))
+}
+
+// approvalQuorum is the setting that says how many people have to approve a held withdrawal.
+type approvalQuorum struct {
+	Quorum int `json:"approvalQuorum"`
+}
+
+// approversNeeded is the quorum of tourTwoApprovals.
+const approversNeeded = 2
+
+// tourTwoApprovals shows a held withdrawal that two people approve. It restores the quorum at the end.
+func (s *tourRun) tourTwoApprovals(ctx context.Context) (err error) {
+	s.printTitle("Two people approve another one")
+	people := s.listApprovers()
+	if len(people) < approversNeeded {
+		return fmt.Errorf("this world has %d people who approve withdrawals, and the tour needs two: start a new one",
+			len(people))
+	}
+	settings := "/organizations/" + url.PathEscape(s.Info.OrganizationID) + "/settings"
+	var before approvalQuorum
+	if err := s.operator.getJSON(ctx, settings, &before); err != nil {
+		return err
+	}
+	if err := s.operator.sendJSON(ctx, http.MethodPatch, settings, approvalQuorum{approversNeeded}); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, s.operator.sendJSON(context.WithoutCancel(ctx), http.MethodPatch, settings, before))
+	}()
+	s.printStep("the operator sets the quorum of the organization to %d", approversNeeded)
+	recipient := newAddress()
+	w, err := s.requestHeld(ctx, recipient, "0.125")
+	if err != nil {
+		return err
+	}
+	if err := s.Decide(ctx, people[0], w.WithdrawalID, true); err != nil {
+		return err
+	}
+	if err := s.Decide(ctx, people[0], w.WithdrawalID, true); err == nil {
+		return fmt.Errorf("%s approved %s twice", people[0], w.WithdrawalID)
+	}
+	if err := s.checkApprovals(ctx, w.WithdrawalID, 1, true); err != nil {
+		return err
+	}
+	s.printStep("approved by %s, whose second approval is refused: 1 of %d, and it waits", people[0], approversNeeded)
+	if err := s.Decide(ctx, people[1], w.WithdrawalID, true); err != nil {
+		return err
+	}
+	if err := s.checkApprovals(ctx, w.WithdrawalID, approversNeeded, false); err != nil {
+		return err
+	}
+	s.printStep("approved by %s: %d of %d", people[1], approversNeeded, approversNeeded)
+	return s.waitPaid(ctx, w, recipient, s.ether, new(big.Int).Div(atomicUnits(1, s.ether), big.NewInt(8)))
+}
+
+// listApprovers returns the e-mails of people whose role approves withdrawals.
+func (s *tourRun) listApprovers() (emails []string) {
+	for _, u := range s.Info.Users {
+		if slices.ContainsFunc(u.Roles, func(role string) bool { return role == "OWNER" || role == "APPROVER" }) {
+			emails = append(emails, u.Email)
+		}
+	}
+	return emails
+}
+
+// checkApprovals checks how many approvals a withdrawal has, and whether it still waits for one.
+func (s *tourRun) checkApprovals(ctx context.Context, withdrawalID string, count int, isWaiting bool) error {
+	var w webhook.Withdrawal
+	if err := s.api.getJSON(ctx, "/withdrawals/"+withdrawalID, &w); err != nil {
+		return err
+	}
+	if w.Status == "AWAITING_APPROVAL" != isWaiting || w.Approvals.Received != count ||
+		w.Approvals.Required != approversNeeded {
+		return fmt.Errorf("%s has %d of %d approvals and is %s", withdrawalID, w.Approvals.Received,
+			w.Approvals.Required, w.Status)
+	}
+	return nil
 }
 
 // tourRemoval shows a held withdrawal that a person removes.
@@ -346,7 +425,7 @@ func (s *tourRun) tourRemoval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Decide(ctx, w.WithdrawalID, false); err != nil {
+	if err := s.Decide(ctx, s.Info.Users[0].Email, w.WithdrawalID, false); err != nil {
 		return err
 	}
 	if err := s.api.getJSON(ctx, "/withdrawals/"+w.WithdrawalID, &w); err != nil {

@@ -100,7 +100,7 @@ var longFirst = []string{
 	"internal/cli", "internal/http/surfacetest", "internal/verify", "internal/localworld",
 	"internal/testing/trial/crashes",
 	"internal/deposit", "internal/service", "internal/app", "internal/testing/trial/flagged",
-	"internal/testing/trial/integrate",
+	"internal/testing/trial/integrate", "internal/testing/trial/stories",
 	"internal/testing/trial/nonceaccounts",
 	"internal/withdrawal",
 	"internal/testing/trial/tokens", "internal/testing/trial/utxo", "internal/dispatch", "internal/testing/trial/drill",
