@@ -65,7 +65,7 @@ func approvalsList(view approvalsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\"><table><caption hidden>Withdrawals that wait for approval</caption> <thead><tr><th scope=\"col\">Why it waits</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\"><span class=\"unseen\">Review</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Withdrawals that wait for approval</caption> <thead><tr><th scope=\"col\">Why it waits</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\"><span class=\"unseen\">Review</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

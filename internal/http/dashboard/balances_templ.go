@@ -138,7 +138,7 @@ func productTable(product productBalances) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"table\"><table><caption hidden>Balances of ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Balances of ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -132,7 +132,7 @@ func customersList(view customersView) templ.Component {
 				}
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"table\"><table><caption hidden>Customers</caption> <thead><tr><th scope=\"col\">Customer</th><th scope=\"col\">E-mail</th><th scope=\"col\">State</th><th scope=\"col\">Created</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Customers</caption> <thead><tr><th scope=\"col\">Customer</th><th scope=\"col\">E-mail</th><th scope=\"col\">State</th><th scope=\"col\">Created</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1048,7 +1048,7 @@ func customerStatement(view statementView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, "<div class=\"table\"><table><caption hidden>Movements</caption> <thead><tr><th scope=\"col\">When</th><th scope=\"col\">Cause</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Balance</th><th scope=\"col\">Transaction</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Movements</caption> <thead><tr><th scope=\"col\">When</th><th scope=\"col\">Cause</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Balance</th><th scope=\"col\">Transaction</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -32,7 +32,7 @@ func attemptTable(rows []attemptRow) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\"><table><caption hidden>Deliveries</caption> <thead><tr><th scope=\"col\">Event</th><th scope=\"col\">Outcome</th><th scope=\"col\">Attempt</th><th scope=\"col\">Sent</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Deliveries</caption> <thead><tr><th scope=\"col\">Event</th><th scope=\"col\">Outcome</th><th scope=\"col\">Attempt</th><th scope=\"col\">Sent</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -128,7 +128,7 @@ func eventFeed(view eventsView) templ.Component {
 				}
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<div class=\"table\"><table><caption hidden>Events</caption> <thead><tr><th scope=\"col\" class=\"number\">Number</th><th scope=\"col\">Event</th><th scope=\"col\">Of</th><th scope=\"col\">Happened</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Events</caption> <thead><tr><th scope=\"col\" class=\"number\">Number</th><th scope=\"col\">Event</th><th scope=\"col\">Of</th><th scope=\"col\">Happened</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -94,7 +94,7 @@ func flaggedList(view depositsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\"><table><caption hidden>Flagged deposits</caption> <thead><tr><th scope=\"col\">Risk</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Customer</th><th scope=\"col\">Sender</th><th scope=\"col\">Seen</th><th scope=\"col\"><span class=\"unseen\">Review</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Flagged deposits</caption> <thead><tr><th scope=\"col\">Risk</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Customer</th><th scope=\"col\">Sender</th><th scope=\"col\">Seen</th><th scope=\"col\"><span class=\"unseen\">Review</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -286,7 +286,7 @@ func historyList(view depositsView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<div class=\"table\"><table><caption hidden>Decided flagged deposits</caption> <thead><tr><th scope=\"col\">Decision</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Customer</th><th scope=\"col\">Decided by</th><th scope=\"col\">Sent to</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Decided flagged deposits</caption> <thead><tr><th scope=\"col\">Decision</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">Customer</th><th scope=\"col\">Decided by</th><th scope=\"col\">Sent to</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -513,7 +513,7 @@ func changeTable(rows []settingChange) templ.Component {
 			templ_7745c5c3_Var20 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<div class=\"table\"><table><caption hidden>What changes</caption> <thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">From</th><th scope=\"col\">To</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>What changes</caption> <thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">From</th><th scope=\"col\">To</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -843,7 +843,7 @@ func settingsHistory(view settingsHistoryView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<div class=\"table\"><table><caption hidden>Changes of settings</caption> <thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\">Changed by</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Changes of settings</caption> <thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\">Changed by</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -53,7 +53,7 @@ func teamList(view teamView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\"><table><caption hidden>People</caption> <thead><tr><th scope=\"col\">Person</th><th scope=\"col\">Roles</th><th scope=\"col\">Access</th><th scope=\"col\">Last seen</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>People</caption> <thead><tr><th scope=\"col\">Person</th><th scope=\"col\">Roles</th><th scope=\"col\">Access</th><th scope=\"col\">Last seen</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

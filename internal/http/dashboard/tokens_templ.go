@@ -66,7 +66,7 @@ func tokenList(view tokensView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\"><table><caption hidden>Tokens</caption> <thead><tr><th scope=\"col\" class=\"number\">Id</th><th scope=\"col\">Token</th><th scope=\"col\">Contract</th><th scope=\"col\" class=\"number\">Smallest deposit</th><th scope=\"col\" class=\"number\">Smallest withdrawal</th><th scope=\"col\">State</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Tokens</caption> <thead><tr><th scope=\"col\" class=\"number\">Id</th><th scope=\"col\">Token</th><th scope=\"col\">Contract</th><th scope=\"col\" class=\"number\">Smallest deposit</th><th scope=\"col\" class=\"number\">Smallest withdrawal</th><th scope=\"col\">State</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

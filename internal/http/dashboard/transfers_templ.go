@@ -100,7 +100,7 @@ func transfersList(view transfersView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"table\"><table><caption hidden>Transfers</caption> <thead><tr><th scope=\"col\">Made</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Transfers</caption> <thead><tr><th scope=\"col\">Made</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -177,7 +177,7 @@ func webhookList(view webhooksView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"table\"><table><caption hidden>Webhooks</caption> <thead><tr><th scope=\"col\">URL</th><th scope=\"col\">Receives</th><th scope=\"col\">State</th><th scope=\"col\">Version</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Webhooks</caption> <thead><tr><th scope=\"col\">URL</th><th scope=\"col\">Receives</th><th scope=\"col\">State</th><th scope=\"col\">Version</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

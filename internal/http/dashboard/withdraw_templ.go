@@ -90,7 +90,7 @@ func withdrawOverview(view withdrawView) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"table\"><table><caption hidden>Balances of your organization</caption> <thead><tr><th scope=\"col\">Token</th><th scope=\"col\">Network</th><th scope=\"col\">From</th><th scope=\"col\" class=\"number\">Available</th><th scope=\"col\"><span class=\"unseen\">Choose</span></th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Balances of your organization</caption> <thead><tr><th scope=\"col\">Token</th><th scope=\"col\">Network</th><th scope=\"col\">From</th><th scope=\"col\" class=\"number\">Available</th><th scope=\"col\"><span class=\"unseen\">Choose</span></th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -241,7 +241,7 @@ func withdrawOverview(view withdrawView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<div class=\"table\"><table><caption hidden>Withdrawals of your organization's own money</caption> <thead><tr><th scope=\"col\">State</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<div class=\"table\" tabindex=\"0\"><table><caption hidden>Withdrawals of your organization's own money</caption> <thead><tr><th scope=\"col\">State</th><th scope=\"col\" class=\"number\">Amount</th><th scope=\"col\">To</th><th scope=\"col\">From</th><th scope=\"col\">Requested</th><th scope=\"col\"><span class=\"unseen\">Show</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
