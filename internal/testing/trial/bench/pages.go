@@ -323,7 +323,7 @@ func (w *benchEnv) timeStreams(ctx context.Context, c *crowd, set *pageset.Set) 
 	memory := max(0, idleAfter.memory-idleBefore.memory)
 	work := idleAfter.work.subtract(idleBefore.work)
 	ofEach := func(d time.Duration) string { // in a second
-		return formatDuration(time.Duration(float64(d) / w.duration.Seconds() / streamsOpen))
+		return formatDuration(time.Duration(float64(max(0, d)) / w.duration.Seconds() / streamsOpen))
 	}
 	w.table.addRow(row{
 		figure: fmt.Sprintf("%d open streams", streamsOpen),
