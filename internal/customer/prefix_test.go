@@ -95,7 +95,7 @@ func TestASearchReadsItsPageAndNotTheCustomers(t *testing.T) {
 					t.Errorf("%q: got %d customers, want %d", prefix, len(found.Items), want)
 				}
 				// Each customer is read with its freeze.
-				reads.WantFew(t, "customers that begin with "+prefix, 3*p.Limit)
+				reads.CheckRows(t, "customers that begin with "+prefix, 3*p.Limit)
 				p.Cursor = found.NextCursor
 				return err
 			})

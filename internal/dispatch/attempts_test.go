@@ -60,7 +60,7 @@ func TestTheTransactionsOfAnOrderAreThoseOfItsLead(t *testing.T) {
 			found[1].Hash != "" || found[1].SignedAt != nil {
 			t.Errorf("order %s: got %+v, want the payment of the lead and the one that replaces it", orderID, found)
 		}
-		reads.WantFew(t, "transactions of "+orderID, 10)
+		reads.CheckRows(t, "transactions of "+orderID, 10)
 	}
 	for _, c := range [][2]string{{orgs[1], orgs[1]}, {orgs[1], orgs[0]}} {
 		if found, _ := list(c[0], c[1], lead); len(found) != 0 {
@@ -134,7 +134,7 @@ func TestOpenOrdersAndImmovableFundsAreFoundAmongMany(t *testing.T) {
 			return err
 		}
 		compare("all organizations", found)
-		reads.WantFew(t, "funds that cannot be moved", 100)
+		reads.CheckRows(t, "funds that cannot be moved", 100)
 		// Of so few orders PostgreSQL reads all; TestNoPageGrowsWithTheNumberOfTransactions has more.
 		open, isCut, err := dispatch.ListOpen(ctx, tx, 50)
 		if len(open) != 22 || isCut {

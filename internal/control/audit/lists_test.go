@@ -179,7 +179,7 @@ func TestTheNewestEntriesAreReadPageByPage(t *testing.T) {
 				tx, reads := pgtest.WatchReads(tx)
 				found, err := audit.ListNewest(ctx, tx, resourceID, before, limit)
 				pages = append(pages, found)
-				reads.WantFew(t, fmt.Sprintf("entries of %q before %d", resourceID, before), limit+5)
+				reads.CheckRows(t, fmt.Sprintf("entries of %q before %d", resourceID, before), limit+5)
 				return err
 			})
 			if err != nil {

@@ -108,7 +108,7 @@ func TestTheHealthOfEndpointsBeginsWithThoseThatFail(t *testing.T) {
 	writeAll(t, super, `VACUUM ANALYZE`)
 	found, reads := list(4)
 	compare(found, order[:4]...)
-	reads.WantFew(t, "health of endpoints", 60)
+	reads.CheckRows(t, "health of endpoints", 60)
 }
 
 // The attempts of a resource are those of its events at all endpoints of its organization, oldest first and at
@@ -167,7 +167,7 @@ func TestTheAttemptsOfAResourceAreItsOwn(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	reads.WantFew(t, "attempts of a resource", 40)
+	reads.CheckRows(t, "attempts of a resource", 40)
 	if found, _ := list(two, resource); len(found) != 2 || found[0].EndpointID != "we_"+two {
 		t.Errorf("got %+v, want those of the other organization alone", found)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 
 // Reads records what the queries of a transaction read.
 type Reads struct {
-	rows   float64
+	rows   int
 	whole  []string // tables that were read from beginning to end, with how many rows
 	plans  []string
 	failed error
@@ -31,17 +32,17 @@ func WatchReads(tx pg.Tx) (pg.Tx, *Reads) {
 	return pg.Tx{Tx: watchedTx{tx.Tx, reads}, Now: tx.Now}, reads
 }
 
-// WantFew fails the test if the queries read more rows than that, a whole table of more than a few rows, or
+// CheckRows fails the test if the queries read more rows than that, a whole table of more than a few rows, or
 // nothing at all.
-func (r *Reads) WantFew(t testing.TB, name string, rowsMax int) {
+func (r *Reads) CheckRows(t testing.TB, name string, rowsMax int) {
 	t.Helper()
 	switch {
 	case r.failed != nil:
 		t.Errorf("%s: explain: %v", name, r.failed)
 	case len(r.plans) == 0:
 		t.Errorf("%s: no query ran", name)
-	case r.rows > float64(rowsMax) || len(r.whole) > 0:
-		t.Errorf("%s: read %.0f rows and the whole of %v, want at most %d rows by indexes:\n%s", name, r.rows, r.whole,
+	case r.rows > rowsMax || len(r.whole) > 0:
+		t.Errorf("%s: read %d rows and the whole of %v, want at most %d rows by indexes:\n%s", name, r.rows, r.whole,
 			rowsMax, strings.Join(r.plans, "\n"))
 	}
 }
@@ -98,24 +99,34 @@ func (w watchedTx) explain(ctx context.Context, sql string, args []any) {
 
 // planNode is a node of a plan with its figures.
 type planNode struct {
-	Node    string  `json:"Node Type"`
-	Table   string  `json:"Relation Name"`
-	Rows    float64 `json:"Actual Rows"`
-	Loops   float64 `json:"Actual Loops"`
-	Removed float64 `json:"Rows Removed by Filter"`
-	Checked float64 `json:"Rows Removed by Index Recheck"`
+	Node    string      `json:"Node Type"`
+	Table   string      `json:"Relation Name"`
+	Rows    json.Number `json:"Actual Rows"`
+	Loops   json.Number `json:"Actual Loops"`
+	Removed json.Number `json:"Rows Removed by Filter"`
+	Checked json.Number `json:"Rows Removed by Index Recheck"`
 	Plans   []planNode
+}
+
+// countOf returns a figure of a plan without its decimals, and 0 for one that is not there.
+func countOf(figure json.Number) int {
+	whole, _, _ := strings.Cut(figure.String(), ".")
+	n, err := strconv.Atoi(whole)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func (p planNode) add(reads *Reads) {
 	if p.Table != "" && strings.Contains(p.Node, "Scan") {
-		rows := (p.Rows + p.Removed + p.Checked) * p.Loops
+		rows := (countOf(p.Rows) + countOf(p.Removed) + countOf(p.Checked)) * countOf(p.Loops)
 		reads.rows += rows
 		if p.Node == "Seq Scan" && rows > wholeMax {
-			reads.whole = append(reads.whole, fmt.Sprintf("%s (%.0f rows)", p.Table, rows))
+			reads.whole = append(reads.whole, fmt.Sprintf("%s (%d rows)", p.Table, rows))
 		}
 	}
-	for _, below := range p.Plans {
-		below.add(reads)
+	for _, child := range p.Plans {
+		child.add(reads)
 	}
 }

@@ -323,12 +323,13 @@ func (w *benchEnv) timeStreams(ctx context.Context, c *crowd, set *pageset.Set) 
 	memory := max(0, idleAfter.memory-idleBefore.memory)
 	work := idleAfter.work.subtract(idleBefore.work)
 	ofEach := func(d time.Duration) string { // in a second
-		return formatDuration(time.Duration(float64(d) / w.duration.Seconds() / streamsOpen))
+		return formatDuration(time.Duration(float64(max(0, d)) / w.duration.Seconds() / streamsOpen))
 	}
 	w.table.addRow(row{
 		figure: fmt.Sprintf("%d open streams", streamsOpen),
 		result: fmt.Sprintf("%.1f MB, %.1f KB each; opened in %s; %d and %d connections to PostgreSQL without and "+
-			"with them", float64(memory)/(1<<20), float64(memory)/streamsOpen/1024, formatDuration(opened), idleBefore.conns,
+			"with them", float64(memory)/(1<<20), float64(memory)/streamsOpen/1024, formatDuration(opened),
+			idleBefore.conns,
 			idleAfter.conns),
 		compared: fmt.Sprintf("CPU of each in a second: %s here, %s in the database", ofEach(work.process),
 			ofEach(work.database)),
@@ -398,11 +399,11 @@ func (w *benchEnv) timeChanges(
 	for i := range streamsRead {
 		conn := conns[i*(len(conns)/streamsRead)]
 		readers.Go(func() {
-			err := readNames(work, conn, func(name string, at time.Time) {
+			err := readNames(work, conn, func(name string, readAt time.Time) {
 				mu.Lock()
 				began, isKnown := committed[name]
 				if isKnown {
-					named = append(named, at.Sub(began))
+					named = append(named, readAt.Sub(began))
 				}
 				mu.Unlock()
 				if !isKnown || i > 0 {
@@ -462,7 +463,7 @@ func (w *benchEnv) timeChanges(
 const readPause = time.Second
 
 // readNames calls fn for each change that a stream names, until ctx ends.
-func readNames(ctx context.Context, conn net.Conn, fn func(name string, at time.Time)) error {
+func readNames(ctx context.Context, conn net.Conn, fn func(name string, readAt time.Time)) error {
 	var rest []byte
 	buffer := make([]byte, 4096)
 	for ctx.Err() == nil {
@@ -470,7 +471,7 @@ func readNames(ctx context.Context, conn net.Conn, fn func(name string, at time.
 			return err
 		}
 		n, err := conn.Read(buffer)
-		at := time.Now()
+		readAt := time.Now()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			continue
 		}
@@ -485,7 +486,7 @@ func readNames(ctx context.Context, conn net.Conn, fn func(name string, at time.
 			}
 			rest = after
 			if name, isName := strings.CutPrefix(strings.TrimSpace(string(line)), "data: WITHDRAWAL "); isName {
-				fn(name, at)
+				fn(name, readAt)
 			}
 		}
 	}
