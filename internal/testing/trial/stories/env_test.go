@@ -341,6 +341,13 @@ func readField(tab *browser.Page, selector string) string {
 	return browser.Evaluate[string](tab, fmt.Sprintf("document.querySelector(%q).value", selector))
 }
 
+// readHidden returns the hidden fields of a form, names and values in turn.
+func readHidden(tab *browser.Page, selector string) []string {
+	return browser.Evaluate[[]string](tab, fmt.Sprintf(
+		"[...document.querySelector(%q).querySelectorAll('input[type=hidden]')].flatMap((i) => [i.name, i.value])", selector,
+	))
+}
+
 // goBack uses the way back of the browser, and waits until a text is there.
 func (s *story) goBack(tab *browser.Page, text string) {
 	s.Helper()
@@ -365,7 +372,7 @@ func (s *story) sendOldForm(tab *browser.Page, path string, fields ...string) {
 		}
 		const button = document.createElement('button');
 		button.className = 'old-form'; button.textContent = 'Send'; form.append(button);
-		document.querySelector('main').prepend(form);
+		document.body.prepend(form); // what changes by itself stands below
 		return true;
 	})()`, path, values))
 	tab.Click("button.old-form")

@@ -219,6 +219,8 @@ func playOwnWithdrawal(s *story) {
 	if got := s.listOwnWithdrawals(); len(got) != 0 {
 		s.Fatalf("got %d withdrawals after a wrong code, want none", len(got))
 	}
+	form := browser.Evaluate[string](tab, "document.querySelector('form[action$=request]').getAttribute('action')")
+	sent := readHidden(tab, "form[action$=request]")
 	tab.Type("#request-code", s.code(s.user("FINANCE")))
 	s.clickTwice(tab, "form[action$=request] button")
 	made := s.listOwnWithdrawals()
@@ -227,9 +229,11 @@ func playOwnWithdrawal(s *story) {
 	}
 	s.newCaller(s.Info.APIKey).WaitCompleted(made[0].WithdrawalID)
 	s.wantHolds(s.usdc, to, wholeUnits(s.usdc, 50))
-	s.goBack(tab, "USDC")
+	// The same form once more, of an old tab, leads to the same withdrawal.
+	s.sendOldForm(tab, form, append(sent, "code", wrongCode)...)
+	s.wantText(tab, "Withdrawal of 50 USDC", "Paid")
 	if got := s.listOwnWithdrawals(); len(got) != 1 {
-		s.Errorf("got %d withdrawals after the way back, want one", len(got))
+		s.Errorf("got %d withdrawals after the form of an old tab, want one", len(got))
 	}
 	tab.OpenURL(s.Info.DashboardURL+"/withdraw", desk)
 	s.wantText(tab, "There is nothing to withdraw")
