@@ -75,7 +75,8 @@ func Play(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
 	for _, chapter := range []func(context.Context) error{
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourTwoApprovals,
-		s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks,
+		s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
