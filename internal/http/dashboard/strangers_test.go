@@ -22,9 +22,10 @@ func TestNamesOfStrangersAreTextInABrowser(t *testing.T) {
 	h.fundProduct(h.one, "CUSTODIAL", usdc, 7_000_000)
 	w := h.request(h.one, stranger, evil, "1000000")
 	arrived := h.seeDeposits(h.one, stranger, evil, 1, firstHash)
-	h.exec(`
-		INSERT INTO transaction_memos (chain, tx_hash, status, memo, attempts, next_attempt_at, created_at, ended_at)
-		VALUES ('ETHEREUM', $1, 'READ', $2, 1, now(), now(), now())`, firstHash, hostile)
+	h.exec(`INSERT INTO transaction_memos (chain, tx_hash, next_attempt_at, created_at)
+		VALUES ('ETHEREUM', $1, now(), now())`, firstHash)
+	h.exec(`UPDATE transaction_memos SET status = 'READ', memo = $2, attempts = 1, ended_at = now()
+		WHERE tx_hash = $1`, firstHash, hostile)
 	moved := h.transfer(h.one, stranger, evil, "key-1", hostile)
 	label := "<b>Аlice</b>"
 	h.allow(h.one, recipient, label)

@@ -344,8 +344,7 @@ func readField(tab *browser.Page, selector string) string {
 // readHidden returns the hidden fields of a form, names and values in turn.
 func readHidden(tab *browser.Page, selector string) []string {
 	return browser.Evaluate[[]string](tab, fmt.Sprintf(
-		"[...document.querySelector(%q).querySelectorAll('input[type=hidden]')]"+
-			".flatMap((i) => [i.name, i.value])", selector,
+		"[...document.querySelectorAll(%q)].flatMap((i) => [i.name, i.value])", selector+" input[type=hidden]",
 	))
 }
 
