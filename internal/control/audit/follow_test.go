@@ -157,6 +157,25 @@ func TestAWatchHearsOfAGap(t *testing.T) {
 	}
 }
 
+// A burst of more changes than the follower reads at once is heard whole.
+func TestAWatchHearsOfEachChangeOfABurst(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	org1 := newOrganization(t, db)
+	recordFor(t, db, org1, "before")
+	f := follow(t, db)
+	w := f.StartWatch(org1, waitKnown(t, f))
+	defer w.Close()
+	var many []string
+	for i := range 2500 {
+		many = append(many, fmt.Sprint("r", i))
+	}
+	recordFor(t, db, org1, many...)
+	if got := waitResources(t, w, len(many)); !slices.Equal(got, many) {
+		t.Errorf("got %d changes, want all %d in their order", len(got), len(many))
+	}
+}
+
 // A server that stops does not wait for its streams.
 func TestTheEndOfAFollowerEndsItsWatches(t *testing.T) {
 	t.Parallel()

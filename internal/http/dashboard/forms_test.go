@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -195,5 +196,31 @@ func TestReportsOfThePolicyAreBounded(t *testing.T) {
 	report(strings.Repeat("x", 9<<10)).want(t, http.StatusRequestEntityTooLarge)
 	if got := h.reports.Load(); got != 1 {
 		t.Errorf("got %d reports counted, want 1", got)
+	}
+}
+
+// Rules may find something new while a withdrawal waits. The page then shows what they said last.
+func TestTheReviewShowsWhatTheRulesSaidLast(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fund(h.one, "alice", usdc, 500_000_000)
+	w := h.request(h.one, "alice", usdc, "100000000")
+	token := h.signIn(h.one, identity.Approver)
+	path, digest := h.open(token, w.ID)
+	threshold := regexp.MustCompile(`Threshold in dollars(?s:.{1,300}?)(Not set|Passed|Holds it)`)
+	look := func() string {
+		found := threshold.FindStringSubmatch(h.get(token, path).want(t, http.StatusOK).body)
+		if found == nil {
+			t.Fatal("the page has no row of the threshold")
+		}
+		return found[1]
+	}
+	if got := look(); got != "Not set" {
+		t.Fatalf("got %q before there is a threshold, want that it is not set", got)
+	}
+	h.set(h.one, "customerWithdrawUsdThreshold", `"1"`)
+	h.post(token, path+"/approve", "digest", digest, "code", rightCode).want(t, http.StatusConflict)
+	if got := look(); got != "Holds it" {
+		t.Errorf("got %q after the rules looked at it again, want what they said last", got)
 	}
 }

@@ -436,6 +436,40 @@ func TestAnAccompliceShortensNothing(t *testing.T) {
 	}
 }
 
+// A person who comes back is as new as one who is invited: the access that ended long ago counts for nothing.
+// Rule PAGE-24.
+func TestARestoredPersonShortensNothing(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	ann, eve := h.add("ann@example.com", identity.Owner), h.add("eve@example.com", identity.Owner)
+	h.pass(memberchange.DelayDefault)
+	h.mustHold(ann, "approvalQuorum", "3")
+	restore := func(ctx context.Context, tx pg.Tx) error {
+		a, _, err := account.LoadByEmail(ctx, tx, account.MemberSide, eve.Email)
+		if err != nil {
+			return err
+		}
+		if err := member.EndAccess(ctx, tx, audit.System("test"), eve); err != nil {
+			return err
+		}
+		if eve, err = member.RestoreAccess(
+			ctx, tx, audit.System("test"), eve, "Ada", []identity.Role{identity.Owner},
+		); err != nil {
+			return err
+		}
+		_, err = member.JoinAccount(ctx, tx, eve.ID, a.ID)
+		return err
+	}
+	if err := h.db.InSystem(t.Context(), restore); err != nil {
+		t.Fatal(err)
+	}
+	h.pass(time.Minute)
+	r := h.mustWait(ann, "approvalQuorum", "1")
+	_, err := h.service.Approve(t.Context(), eve, r.ID)
+	wantCode(t, err, fault.ApprovalRefused)
+	h.wantQuorum(3)
+}
+
 // Two persons who decide at once decide once.
 func TestTwoPersonsDecideOnce(t *testing.T) {
 	t.Parallel()

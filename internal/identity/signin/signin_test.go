@@ -313,6 +313,35 @@ func TestAKnownDeviceHasABudgetOfItsOwn(t *testing.T) {
 	}
 }
 
+// A sign-in of a known device gives the budgets of its network nothing back, since it took nothing from them.
+// Rule SIGN-9.
+func TestAKnownDeviceGivesItsNetworkNothingBack(t *testing.T) {
+	t.Parallel()
+	e, ctx := newEnv(t), t.Context()
+	p := e.person("ann@example.com", 1, identity.Owner)
+	stranger := client(1) // of the same network, and no known device
+	for i := range 4 {
+		if _, err := e.StartWithPassword(ctx, stranger, p.email,
+			seal.NewSecret("wrong wrong wrong")); !signin.IsRefused(err) {
+			t.Fatalf("attempt %d: got %v, want a refusal", i, err)
+		}
+	}
+	countFailures := func() (n int) {
+		err := pgtest.OwnerPool(t, e.db).QueryRow(ctx, `SELECT coalesce(sum(failures), 0) FROM sign_in_failures`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := countFailures()
+	if made, err := p.signIn(p.client); err != nil || !made.Session.IsOpen() {
+		t.Fatalf("got %v, want an open session", err)
+	}
+	if got := countFailures(); got != before || before == 0 {
+		t.Errorf("got %d failures that count after a sign-in of a known device, want the %d of before", got, before)
+	}
+}
+
 func (p *person) signInLater() (signin.Result, error) {
 	p.e.clock.advance(time.Minute)
 	return p.signIn(p.client)
