@@ -253,12 +253,12 @@ func BeginOwner(t testing.TB, db *pg.DB) pgx.Tx {
 }
 
 const (
-	eventuallyMax      = 20 * time.Second
+	eventuallyMax      = 3 * time.Minute // against a hang: a busy machine is slow, and that is no failure
 	eventuallyInterval = 10 * time.Millisecond
 )
 
-// Eventually waits until holds returns true, asking again and again. It fails the test after 20
-// seconds. The words name what was awaited.
+// Eventually waits until holds returns true, asking again and again. It fails the test after
+// eventuallyMax. The words name what was awaited.
 func Eventually(t testing.TB, holds func() bool, words string, args ...any) {
 	t.Helper()
 	deadline := time.Now().Add(eventuallyMax)
