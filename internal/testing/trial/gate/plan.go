@@ -23,7 +23,7 @@ var (
 		"-gcflags=golang.org/x/crypto/scrypt=-race=false",
 		"-gcflags=github.com/decred/dcrd/dcrec/secp256k1/...=-race=false",
 	}
-	commonFlags = []string{"-vet=off", "-timeout=15m"}
+	commonFlags = []string{"-vet=off", "-timeout=40m"}
 )
 
 // selection says which tests of a package that shares memory are raced.
