@@ -72,7 +72,6 @@ func (p *Page) SetTimeZone(zone string) {
 // page then; the test still looks at the page.
 func (p *Page) DisableScripts() {
 	p.t.Helper()
-	p.hasNoScripts = true
 	p.call(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{
 			Value: true,
@@ -81,10 +80,10 @@ func (p *Page) DisableScripts() {
 	})
 }
 
-// lookInterval is how often a test looks at a page that cannot report anything itself.
+// lookInterval is how often a test looks at a page that it waits for.
 const lookInterval = 50 * time.Millisecond
 
-// lookUntil waits until an expression is true in a page without scripts.
+// lookUntil looks at a page until an expression is true there.
 func (p *Page) lookUntil(expression string) {
 	p.t.Helper()
 	tick := time.NewTicker(lookInterval)

@@ -279,7 +279,7 @@ func (s *story) wantText(tab *browser.Page, texts ...string) {
 // waitText waits until the page shows a text by itself.
 func (s *story) waitText(tab *browser.Page, text string) {
 	s.Helper()
-	tab.WaitUntil(fmt.Sprintf("document.body.innerText.includes(%q)", text))
+	s.lookUntil(tab, fmt.Sprintf("document.body?.innerText.includes(%q) === true", text))
 }
 
 // wantQuiet checks that the browser complained about nothing but the statuses of refusals.
@@ -322,7 +322,14 @@ func (s *story) leaveBy(tab *browser.Page, selector, clicks string) {
 	browser.Evaluate[bool](tab, fmt.Sprintf(
 		"((button) => { %s return true; })(document.querySelector(%q))", clicks, selector,
 	))
-	tab.WaitUntil("window.storyStays === undefined && document.readyState === 'complete'")
+	s.lookUntil(tab, "window.storyStays === undefined && document.readyState === 'complete'")
+}
+
+// lookUntil looks at the page again and again until an expression is true there. A wait inside a page would
+// not end when the browser keeps the page for the way back, where its scripts stand still.
+func (s *story) lookUntil(tab *browser.Page, expression string) {
+	s.Helper()
+	s.waitUntil(expression, func() bool { return browser.Evaluate[bool](tab, expression) })
 }
 
 // cancelPasskey presses a button while the screen lock of the device confirms no person. The page says that
