@@ -33,9 +33,10 @@ help: ## list the commands
 run: build ## start the local world and stay in the foreground (ARGS="--keep DIR" and so on)
 	@exec bin/coffer local $(ARGS)
 
-# The restore drills need pg_basebackup and pg_dump of the server's version, which the
-# package of a newer one has not.
-UNTESTED = $(if $(PG),-without internal/testing/trial/drill)
+# The stories of people play in a world of their own; make stories runs them. The restore drills
+# need pg_basebackup and pg_dump of the server's version, which the package of a newer one has not.
+UNTESTED = -without internal/testing/trial/stories$(if $(PG),$(comma)internal/testing/trial/drill)
+comma := ,
 
 .PHONY: test
 test: setup-test ## format check, vet, generated code, every test, with the race detector where goroutines are (PG=18: on PostgreSQL 18)
@@ -82,6 +83,10 @@ generate: ## write generated files anew (the local chain's contracts, the pages,
 screens: setup-test ## write pictures of every page, in both themes, desktop and phone, into .coffer/screens (ONLY=customers)
 	@ONLY='$(ONLY)' scripts/pages .coffer/screens
 	@echo '.coffer/screens'
+
+.PHONY: stories
+stories: setup-test ## people use both surfaces of a running world in a real browser, with the mistakes that they make
+	@go test -count=1 -v -run '^TestPeopleUseThePagesOfAWorld$$' ./internal/testing/trial/stories
 
 .PHONY: approve
 approve: ## take the API documents as they are now for those that clients are made for, breaking changes included

@@ -327,7 +327,8 @@ func TestAKnownDeviceGivesItsNetworkNothingBack(t *testing.T) {
 		}
 	}
 	countFailures := func() (n int) {
-		err := pgtest.OwnerPool(t, e.db).QueryRow(ctx, `SELECT coalesce(sum(failures), 0) FROM sign_in_failures`).Scan(&n)
+		err := pgtest.OwnerPool(t, e.db).
+			QueryRow(ctx, `SELECT coalesce(sum(failures), 0) FROM sign_in_failures`).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -165,7 +165,7 @@ func (n *Node) PayOutputs(ctx context.Context, outs ...*wire.TxOut) (*wire.MsgTx
 // more for each byte than one with a higher fee, and would be mined before it.
 func hasShortSignature(tx *wire.MsgTx) bool {
 	const bytesMin = 71 // with the byte of the hash type
-	return slices.ContainsFunc(tx.TxIn, func(in *wire.TxIn) bool { return len(in.Witness[0]) < bytesMin })
+	return slices.ContainsFunc(tx.TxIn, func(input *wire.TxIn) bool { return len(input.Witness[0]) < bytesMin })
 }
 
 // BuildSpend builds and signs a transaction that spends native SegWit outputs of one key. It pays
