@@ -32,14 +32,6 @@ func (h *testEnv) listTransfers(who tenant) (between []transfer.Transfer) {
 	return between
 }
 
-// moveOwnMoney transfers 5 USDC from Checkout to Custodial through the pages, and returns the transfer's id.
-func (h *testEnv) moveOwnMoney(token string) {
-	h.t.Helper()
-	path := Prefix + "/balances/CHECKOUT/1/transfer"
-	fields := hiddenFields(h.get(token, path+"?to=CUSTODIAL&amount=5").want(h.t, http.StatusOK).body)
-	h.post(token, path+"/request", append(fields, "code", rightCode+"move")...).want(h.t, http.StatusSeeOther)
-}
-
 func (h *testEnv) countWallets() (n int) {
 	h.t.Helper()
 	if err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `SELECT count(*) FROM wallets`).Scan(&n); err != nil {

@@ -20,11 +20,12 @@ var packers = sync.Pool{New: func() any {
 
 // mayPack reports whether the answer to a request may be compressed. The length of a compressed page tells
 // what a page and a text in its address have in common, so a request that another site caused is answered
-// plainly: only the person chooses the texts of the compressed ones. The answer to a form, which may
-// show a new secret, is plain as well. Rule PAGE-62.
+// plainly: only the person chooses the texts of the compressed ones. So is a page that loads itself again,
+// whose address another site may have chosen, and the answer to a form, which may show a new secret.
+// Rule PAGE-62.
 func mayPack(r *http.Request) bool {
 	cause := r.Header.Get("Sec-Fetch-Site")
-	return isRead(r.Method) && (cause == "none" || cause == "same-origin") &&
+	return isRead(r.Method) && r.Header.Get(LiveHeader) == "" && (cause == "none" || cause == "same-origin") &&
 		strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
 }
 

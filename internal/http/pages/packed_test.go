@@ -9,6 +9,21 @@ import (
 	"testing"
 )
 
+// A page that loads itself again has an address that another site may have chosen, so it is plain. Rule PAGE-62.
+func TestAPageThatLoadsItselfIsNotCompressed(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/dashboard?q=chosen", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if !mayPack(r) {
+		t.Error("got a plain page for the person, want it compressed")
+	}
+	r.Header.Set(LiveHeader, "1")
+	if mayPack(r) {
+		t.Error("got a compressed page that loads itself again, want it plain")
+	}
+}
+
 // A page is compressed for the person and for the pages themselves. What another site caused is plain, also
 // for a browser that does not say who asked; so is the answer to a form. Rules PAGE-61 and PAGE-62.
 func TestAPageIsCompressedWhereNoOtherSiteAsked(t *testing.T) {
