@@ -382,7 +382,7 @@ func (s *story) sendOldForm(tab *browser.Page, path string, fields ...string) {
 		document.body.prepend(form); // what changes by itself stands below
 		return true;
 	})()`, path, values))
-	tab.Click("button.old-form")
+	s.clickFar(tab, "button.old-form")
 }
 
 // createAddress returns a customer's deposit address.
