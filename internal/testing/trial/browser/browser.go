@@ -238,7 +238,7 @@ func (p *Page) ClearCookies() {
 	})
 }
 
-// SubmitForm clicks on a button that sends one of the document's forms, without the browser's own check of
+// SubmitForm presses a button that sends one of the document's forms, without the browser's own check of
 // fields, and waits until the page that follows is complete.
 func (p *Page) SubmitForm(form, button int) {
 	p.t.Helper()
@@ -248,7 +248,21 @@ func (p *Page) SubmitForm(form, button int) {
 		[...f.elements].filter((e) => e.type === 'submit')[%d].setAttribute('data-pressed', '');
 		return true;
 	})(document.forms[%d])`, button, form))
-	p.Click("[data-pressed]")
+	p.Press("[data-pressed]", 1)
+}
+
+// Press presses a button by a script, so many times before the browser does anything about the first, and
+// waits until the page that follows is complete. The pointer misses a button that moves, or that stands at
+// the end of a long page, and does not find one of a page that the browser kept for the way back.
+func (p *Page) Press(selector string, times int) {
+	p.t.Helper()
+	p.WaitUntil(fmt.Sprintf("document.querySelector(%q)?.checkVisibility() === true", selector))
+	Evaluate[bool](p, "window.cofferStays = true")
+	Evaluate[bool](p, fmt.Sprintf(
+		"((button) => { %s return true; })(document.querySelector(%q))",
+		strings.Repeat("button.click(); ", times), selector,
+	))
+	p.WaitUntil(hasLeft)
 }
 
 // Type types a text into the field that a CSS selector finds, in place of what it has.
@@ -277,8 +291,11 @@ func (p *Page) leaveBy(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	Evaluate[bool](p, "window.cofferStays = true")
 	p.runActions(steps...)
-	p.WaitUntil("window.cofferStays === undefined && document.readyState === 'complete'")
+	p.WaitUntil(hasLeft)
 }
+
+// hasLeft is true when another page stands there, complete.
+const hasLeft = "window.cofferStays === undefined && document.readyState === 'complete'"
 
 // Axe is the accessibility checker axe-core, which runs in the page. NOTICE names its origin.
 //

@@ -301,30 +301,6 @@ func (s *story) press(tab *browser.Page, selector string) {
 	browser.Evaluate[bool](tab, fmt.Sprintf("(document.querySelector(%q).click(), true)", selector))
 }
 
-// clickTwice clicks twice on a button before the browser does anything about the first click, and waits until
-// the page that follows is complete.
-func (s *story) clickTwice(tab *browser.Page, selector string) {
-	s.Helper()
-	s.leaveBy(tab, selector, "button.click(); button.click();")
-}
-
-// clickFar clicks on a button at the end of a long page, wherever that is scrolled to, and waits until the
-// page that follows is complete.
-func (s *story) clickFar(tab *browser.Page, selector string) {
-	s.Helper()
-	s.leaveBy(tab, selector, "button.click();")
-}
-
-func (s *story) leaveBy(tab *browser.Page, selector, clicks string) {
-	s.Helper()
-	tab.WaitUntil(fmt.Sprintf("document.querySelector(%q)?.checkVisibility() === true", selector))
-	browser.Evaluate[bool](tab, "window.storyStays = true")
-	browser.Evaluate[bool](tab, fmt.Sprintf(
-		"((button) => { %s return true; })(document.querySelector(%q))", clicks, selector,
-	))
-	s.lookUntil(tab, "window.storyStays === undefined && document.readyState === 'complete'")
-}
-
 // lookUntil looks at the page again and again until an expression is true there. A wait inside a page would
 // not end when the browser keeps the page for the way back, where its scripts stand still.
 func (s *story) lookUntil(tab *browser.Page, expression string) {
@@ -382,7 +358,7 @@ func (s *story) sendOldForm(tab *browser.Page, path string, fields ...string) {
 		document.body.prepend(form); // what changes by itself stands below
 		return true;
 	})()`, path, values))
-	s.clickFar(tab, "button.old-form")
+	tab.Press("button.old-form", 1)
 }
 
 // createAddress returns a customer's deposit address.

@@ -24,13 +24,13 @@ func playInvitation(s *story) {
 	s.giveFactors(owner, s.user("OWNER"))
 	owner.Type("#invite-email", "nina@example.test")
 	owner.Type("#invite-name", "Nina <i>New</i>")
-	s.clickFar(owner, "form[action$=invite] button.primary")
+	owner.Press("form[action$=invite] button.primary", 1)
 	s.wantText(owner, "Tick at least one role.")
 	if typed := readField(owner, "#invite-email"); typed != "nina@example.test" {
 		s.Errorf("got the e-mail %q, want what the owner typed", typed)
 	}
 	browser.Evaluate[bool](owner, "(document.querySelector('#invite-APPROVER').click(), true)")
-	s.clickTwice(owner, "form[action$=invite] button.primary")
+	owner.Press("form[action$=invite] button.primary", 2)
 	s.wantText(owner, "Nina <i>New</i>", "Invited")
 	person := browser.Evaluate[string](owner, "location.pathname")
 
@@ -94,7 +94,7 @@ func playInvitation(s *story) {
 	for _, role := range []string{"APPROVER", "VIEWER"} {
 		browser.Evaluate[bool](owner, "(document.querySelector('#roles-"+role+"').click(), true)")
 	}
-	s.clickFar(owner, "form[action$=roles] button.primary")
+	owner.Press("form[action$=roles] button.primary", 1)
 	s.wantText(owner, "Viewer")
 	device.SetVerified(false)
 	tab.OpenURL(s.Info.DashboardURL+"/security", desk)

@@ -112,7 +112,7 @@ func playRejection(s *story) {
 	if d := s.loadDeposit(id); d.Status != "FLAGGED" {
 		s.Errorf("got %s without a passkey, want no decision", d.Status)
 	}
-	s.clickTwice(tab, "form[action$=reject] button.danger")
+	tab.Press("form[action$=reject] button.danger", 2)
 	s.wantText(tab, "This deposit was decided.", "The police asked")
 
 	d := s.waitDeposit(id, "REJECTED")
@@ -222,7 +222,7 @@ func playOwnWithdrawal(s *story) {
 	form := browser.Evaluate[string](tab, "document.querySelector('form[action$=request]').getAttribute('action')")
 	sent := readHidden(tab, "form[action$=request]")
 	tab.Type("#request-code", s.code(s.user("FINANCE")))
-	s.clickTwice(tab, "form[action$=request] button")
+	tab.Press("form[action$=request] button", 2)
 	made := s.listOwnWithdrawals()
 	if len(made) != 1 {
 		s.Fatalf("got %d withdrawals after a double click, want one", len(made))
@@ -265,7 +265,7 @@ func playFreeze(s *story) {
 	if n := s.countFreezes(); n != 0 {
 		s.Errorf("got %d freezes without a passkey, want none", n)
 	}
-	s.clickTwice(tab, "form[action$=freeze] button.danger")
+	tab.Press("form[action$=freeze] button.danger", 2)
 	s.wantText(tab, "No money leaves the customer's balances", "Wrong identity")
 	if n := s.countFreezes(); n != 1 {
 		s.Errorf("got %d freezes after a double click, want one", n)
@@ -317,7 +317,7 @@ func playKey(s *story) {
 	tab.OpenURL(s.Info.DashboardURL+"/developers", desk)
 	tab.Click(`main a[href$="/developers/keys/key_main"]`)
 	seen := readField(tab, "form[action$=roll] [name=seen]")
-	s.clickTwice(tab, "form[action$=roll] button.primary")
+	tab.Press("form[action$=roll] button.primary", 2)
 	s.wantText(tab, "This is shown once")
 	value := browser.Evaluate[string](tab, "document.querySelector('.secret').textContent.trim()")
 	if value == "" || value == old {

@@ -52,19 +52,19 @@ func playRotation(s *story) {
 	s.signIn(tab, s.Info.DashboardURL+"/developers/webhooks", s.user("DEVELOPER"))
 	s.wantText(tab, "No webhook is registered")
 	tab.Type("#register-url", "ftp://receiver.example")
-	s.clickFar(tab, "form[action$=register] button.primary")
+	tab.Press("form[action$=register] button.primary", 1)
 	if typed := readField(tab, "#register-url"); typed != "ftp://receiver.example" {
 		s.Errorf("got the URL %q, want what the developer typed", typed)
 	}
 	tab.Type("#register-url", server.URL)
 	tab.Type("#register-customerId", "wendy")
-	s.clickTwice(tab, "form[action$=register] button.primary")
+	tab.Press("form[action$=register] button.primary", 2)
 	s.wantText(tab, "This is shown once")
 	old := browser.Evaluate[string](tab, "document.querySelector('.secret').textContent.trim()")
 	tab.Click("main a.button")
 	page := browser.Evaluate[string](tab, "location.href")
 	path := browser.Evaluate[string](tab, "location.pathname")
-	s.clickFar(tab, "form[action$=test] button")
+	tab.Press("form[action$=test] button", 1)
 	s.wantText(tab, "<script>alert(1)</script>")
 	samples := receiver.listPosts(0)
 	if len(samples) != 1 {
@@ -74,7 +74,7 @@ func playRotation(s *story) {
 
 	tab.OpenURL(page, desk)
 	seen := readField(tab, "form[action$=rotate] [name=seen]")
-	s.clickTwice(tab, "form[action$=rotate] button")
+	tab.Press("form[action$=rotate] button", 2)
 	s.wantText(tab, "The old secret signs, too, until")
 	secret := browser.Evaluate[string](tab, "document.querySelector('.secret').textContent.trim()")
 	if secret == "" || secret == old {
