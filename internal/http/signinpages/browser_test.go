@@ -167,25 +167,27 @@ func TestAPasskeyTakesThePlaceOfCodes(t *testing.T) {
 	tab.Click("form[action$=decide] [data-use-passkey]")
 	wantText(t, tab, "decided 1, changed 0")
 
-	// An answer for one thing decides no other one, and the attempt uses it up.
+	// An answer for one thing decides no other one and serves no other act, and each attempt uses it up.
 	browser.Evaluate[bool](tab, `(window.statuses = '', (async () => {
 		const send = async (path, more) => fetch(path, {
 			method: 'POST', body: new URLSearchParams({ digest: 'ab12', ...more }),
 		});
-		const options = (await (await send('/dashboard/things/x/decide/options')).json()).publicKey;
-		const answer = await navigator.credentials.get({
-			publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
-		});
 		const found = [];
-		for (const thing of ['y', 'x']) {
-			const passkey = JSON.stringify(answer.toJSON());
-			found.push((await send('/dashboard/things/' + thing + '/decide', { code: '', passkey })).status);
+		for (const other of ['y/decide', 'x/refuse']) {
+			const options = (await (await send('/dashboard/things/x/decide/options')).json()).publicKey;
+			const answer = await navigator.credentials.get({
+				publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
+			});
+			for (const act of [other, 'x/decide']) {
+				const passkey = JSON.stringify(answer.toJSON());
+				found.push((await send('/dashboard/things/' + act, { code: '', passkey })).status);
+			}
 		}
 		window.statuses = found.join(' ');
 	})(), true)`)
 	tab.WaitUntil("window.statuses !== ''")
-	if got := browser.Evaluate[string](tab, "window.statuses"); got != "401 401" {
-		t.Errorf("got the statuses %s, want refusals of an answer for another thing", got)
+	if got := browser.Evaluate[string](tab, "window.statuses"); got != "401 401 401 401" {
+		t.Errorf("got the statuses %s, want refusals of an answer for another thing or act", got)
 	}
 	h.members.wantCounts(t, 1, 0)
 

@@ -201,17 +201,21 @@ func (s *side) thingPage(read, decide, change identity.Action) pages.Page {
 		s.received.Store(&[2]string{r.Values["value"], r.Values["box"]})
 		return r.Path("things", r.PathParam("thingId")), nil
 	}
+	digest := pages.Field{Name: "digest", BytesMax: 64, Missing: "Open the page again."}
 	return pages.Page{
 		Path: "/things/{thingId}", Title: "A thing", Action: read,
 		Load: func(r *pages.Request) (templ.Component, error) { return s.thing(r), nil },
 		Acts: []pages.Act{
 			{
 				Name: "decide", Action: decide, StepUp: pages.ActStepUp,
-				Fields: []pages.Field{{Name: "digest", BytesMax: 64, Missing: "Open the page again."}},
+				Fields: []pages.Field{digest},
 				Run: func(r *pages.Request) (string, error) {
 					s.decided.Add(1)
 					return r.Path("things", r.PathParam("thingId")), nil
 				},
+			},
+			{
+				Name: "refuse", Action: decide, StepUp: pages.ActStepUp, Fields: []pages.Field{digest}, Run: took,
 			},
 			{
 				Name: "change", Action: change, StepUp: pages.SudoStepUp,
