@@ -81,6 +81,7 @@ type testEnv struct {
 	one, two    tenant
 	logs        *logs
 	reports     atomic.Int64
+	signs       atomic.Int64 // how often a session was found as a sign of a person
 
 	people         *signin.Service
 	mails          *mails
@@ -335,6 +336,7 @@ func (h *testEnv) signIn(who tenant, role identity.Role) string {
 }
 
 func (h *testEnv) findSession(ctx context.Context, token seal.Secret) (session.Session, error) {
+	h.signs.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if found, ok := h.sessions[token.Reveal()]; ok {

@@ -158,7 +158,11 @@ func TestAPageThatChangesByItselfKeepsNoSessionAlive(t *testing.T) {
 	if to := got.header.Get("Location"); !strings.HasPrefix(to, signInPath) {
 		t.Errorf("got a redirect to %q, want sign-in after the idle limit", to)
 	}
+	signs := h.signs.Load()
 	wantLine(t, lines, "event: ended")
+	if got := h.signs.Load(); got != signs {
+		t.Error("the stream looked for its session as for the sign of a person, and would keep it awake")
+	}
 	for range lines {
 		continue
 	}

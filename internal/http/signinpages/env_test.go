@@ -21,6 +21,7 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -204,7 +205,12 @@ func (s *side) thingPage(read, decide, change identity.Action) pages.Page {
 	digest := pages.Field{Name: "digest", BytesMax: 64, Missing: "Open the page again."}
 	return pages.Page{
 		Path: "/things/{thingId}", Title: "A thing", Action: read,
-		Load: func(r *pages.Request) (templ.Component, error) { return s.thing(r), nil },
+		Load: func(r *pages.Request) (templ.Component, error) {
+			if strings.Contains(r.PathParam("thingId"), ".") {
+				return nil, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "no such thing")
+			}
+			return s.thing(r), nil
+		},
 		Acts: []pages.Act{
 			{
 				Name: "decide", Action: decide, StepUp: pages.ActStepUp,

@@ -202,9 +202,16 @@ func (h House) lookAt(tab *browser.Page, v visit) (problems []string) {
 	return problems
 }
 
-// listWideScript lists what makes a page wider than the screen.
+// listWideScript lists what makes a page wider than the screen. What is wide inside of a box that scrolls by
+// itself does not.
 const listWideScript = `document.documentElement.scrollWidth <= innerWidth ? [] :
 	[...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+		.filter((e) => {
+			for (let box = e.parentElement; box; box = box.parentElement) {
+				if (getComputedStyle(box).overflowX !== 'visible') return false;
+			}
+			return true;
+		})
 		.slice(0, 8).map((e) => e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 30))`
 
 // shownForm is a form of a page with one of the buttons that send it, as the browser has it.
