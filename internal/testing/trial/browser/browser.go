@@ -30,8 +30,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is the longest that an action on a page may take on a busy machine.
-const patience = 90 * time.Second
+const (
+	// patience is the longest that an action on a page may take on a busy machine.
+	patience = 3 * time.Minute
+	// tabMax bounds the life of a browser against a hang.
+	tabMax = 15 * time.Minute
+)
 
 // Page is a tab with what it did.
 type Page struct {
@@ -65,7 +69,7 @@ func findBrowser(t testing.TB) string {
 // Open starts a browser with an empty tab. The browser ends with the test.
 func Open(t testing.TB) *Page {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), tabMax)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewContext(ctx, chromedp.WithAllocatorOptions(
 		chromedp.ExecPath(findBrowser(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
