@@ -91,7 +91,8 @@ const selectViews = `
 		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''),
 		w.address, s.nonce, coalesce(s.slot_key, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, CASE WHEN o.status <> 'REFUSED' THEN o.ended_at END,
-		o.order_id IN (SELECT order_id FROM dispatch_reorged), o.order_id IN (SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL),
+		EXISTS (SELECT FROM dispatch_reorged r WHERE r.order_id = o.order_id),
+		EXISTS (SELECT FROM dispatch_voids v WHERE v.order_id = o.order_id AND v.journal_seq IS NULL),
 		a.version, a.act, coalesce(a.replace_reason, ''), a.gas_limit, a.tip_cap, a.fee_cap, coalesce(a.tx_hash, ''), a.created_at, a.sent_at, a.last_sent_at
 	FROM dispatch_orders o JOIN wallets w USING (wallet_id) LEFT JOIN dispatch_slots s ON s.order_id = coalesce(o.tx_lead_id, o.order_id)
 	LEFT JOIN LATERAL (SELECT * FROM dispatch_attempts a WHERE a.order_id = coalesce(o.tx_lead_id, o.order_id) ORDER BY a.version DESC LIMIT 1) a ON true`
@@ -126,11 +127,13 @@ func scanView(row pgx.CollectableRow) (OrderView, error) {
 // limit; truncated says that there are more.
 func ListOpen(ctx context.Context, tx pg.Tx, limit int) (open []OrderView, truncated bool, err error) {
 	rows, err := tx.Query(ctx, selectViews+`
-		WHERE o.order_id IN ( -- each part is one read of an index
+		-- Each part is one read of an index. An array is planned for few orders, and a subquery for as many as
+		-- have ended. Without a break of finality the orders that rest on proofs are not looked at.
+		WHERE o.order_id = ANY (ARRAY(
 			SELECT order_id FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST')
 			UNION ALL SELECT order_id FROM dispatch_orders WHERE status = 'STUCK'
-			UNION ALL SELECT order_id FROM dispatch_reorged
-			UNION ALL SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL)
+			UNION ALL SELECT order_id FROM dispatch_reorged WHERE EXISTS (SELECT FROM finality_breaks)
+			UNION ALL SELECT order_id FROM dispatch_voids WHERE journal_seq IS NULL))
 		ORDER BY o.chain, o.wallet_id, s.nonce NULLS LAST, o.created_at, o.order_id LIMIT $1`, limit+1)
 	if err == nil {
 		open, err = pgx.CollectRows(rows, scanView)
