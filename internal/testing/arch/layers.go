@@ -80,6 +80,7 @@ var packages = []pkg{
 	{"internal/chain", words, 0},
 	{"internal/platform/failpoint", words, 0},
 	{"internal/platform/config", words, 0},
+	{"internal/swap/signedquote", words, 0},
 	{"internal/chain/quorum", words, 0},
 	{"internal/chain/fifo", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
