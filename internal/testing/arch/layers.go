@@ -138,6 +138,8 @@ var packages = []pkg{
 	{"internal/control/audit", core, 0},
 	{"internal/price", core, 0},
 	{"internal/risk", core, 0},
+	{"internal/swap/provider", core, 0},
+	{"internal/swap/provider/providertest", core, testOnly},
 	{"internal/wallet", core, 0},
 	{"internal/utxo", core, 0},
 	{"internal/control/whitelist", core, 0},
@@ -189,6 +191,7 @@ var packages = []pkg{
 	{"internal/risk/" + anyName, adapters, 0},
 	{"internal/risk/risktest", adapters, testOnly},
 	{"internal/price/" + anyName, adapters, 0},
+	{"internal/swap/provider/" + anyName, adapters, 0},
 	{"internal/signer/remote/remotetest", surfaces, testOnly | mayKeys},
 
 	{"internal/http/kernel", transport, mayHTTP},
