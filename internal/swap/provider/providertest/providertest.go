@@ -310,7 +310,7 @@ var promises = []promise{
 			}
 		}
 	}},
-	{"WithoutItsListThereIsNoAnswer", func(t *testing.T, open func(*testing.T) lab) {
+	{"AnAssetIsKnownByItsToken", func(t *testing.T, open func(*testing.T) lab) {
 		l := open(t)
 		assets, err := l.Provider().Assets(t.Context())
 		if err != nil || len(assets) < 2 {
@@ -325,7 +325,7 @@ var promises = []promise{
 			}
 		}
 	}},
-	{"AnOfferHasItsAmounts", func(t *testing.T, open func(*testing.T) lab) {
+	{"NothingIsSwappedForNothing", func(t *testing.T, open func(*testing.T) lab) {
 		l := open(t)
 		ask := l.Ask()
 		ask.AmountIn = money.Units(0)
