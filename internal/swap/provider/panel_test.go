@@ -61,7 +61,8 @@ func (f *fakeProvider) Status(context.Context, Ref, chain.TxHash) (Report, error
 }
 
 var pair = []Asset{
-	{Token: bitcoin, ID: "btc", Accepts: true, Delivers: true}, {Token: tether, ID: "usdt", Accepts: true, Delivers: true},
+	{Token: bitcoin, ID: "btc", Accepts: true, Delivers: true},
+	{Token: tether, ID: "usdt", Accepts: true, Delivers: true},
 }
 
 func newFake(name string, quote func(ctx context.Context, ask Ask) (Offer, error)) *fakeProvider {
@@ -144,16 +145,18 @@ func TestTheBestOfferIsTheHighestThatTheCallerAccepts(t *testing.T) {
 		"exactly the least":         {offers("A", 909, 900), fails(errOpen), "A", "", ""},
 		"higher, but less at least": {offers("A", 908, 899), offers("B", 905, 904), "B", "", ""},
 		"one refuses":               {fails(Refused("A", "too low")), offers("B", 1000, 990), "B", "", ""},
-		"both refuse":               {fails(Refused("A", "too low")), fails(Refused("B", "no route")), "", Rejected, "A too low"},
-		"only the second refuses":   {fails(ErrNotServed), fails(Refused("B", "no route")), "", Rejected, "B no route"},
-		"both are too low":          {offers("A", 900, 898), offers("B", 900, 899), "", Rejected, "B "},
-		"too low and a refusal":     {fails(Refused("A", "no")), offers("B", 900, 899), "", Rejected, "B "},
-		"a refusal and silence":     {fails(Refused("A", "too low")), fails(errOpen), "", TimedOut, ""},
-		"too low and silence":       {offers("A", 900, 899), fails(Malformed("x")), "", TimedOut, ""},
-		"both are silent":           {fails(timedOut), fails(Malformed("x")), "", TimedOut, ""},
-		"one is not understood":     {fails(Malformed("x")), fails(Unavailable("503")), "", NotUnderstood, ""},
-		"both are unavailable":      {fails(Unavailable("503")), fails(errors.New("reset")), "", NotReachable, ""},
-		"neither serves it":         {fails(ErrNotServed), fails(ErrNotServed), "", NoProvider, ""},
+		"both refuse": {
+			fails(Refused("A", "too low")), fails(Refused("B", "no route")), "", Rejected, "A too low",
+		},
+		"only the second refuses": {fails(ErrNotServed), fails(Refused("B", "no route")), "", Rejected, "B no route"},
+		"both are too low":        {offers("A", 900, 898), offers("B", 900, 899), "", Rejected, "B "},
+		"too low and a refusal":   {fails(Refused("A", "no")), offers("B", 900, 899), "", Rejected, "B "},
+		"a refusal and silence":   {fails(Refused("A", "too low")), fails(errOpen), "", TimedOut, ""},
+		"too low and silence":     {offers("A", 900, 899), fails(Malformed("x")), "", TimedOut, ""},
+		"both are silent":         {fails(timedOut), fails(Malformed("x")), "", TimedOut, ""},
+		"one is not understood":   {fails(Malformed("x")), fails(Unavailable("503")), "", NotUnderstood, ""},
+		"both are unavailable":    {fails(Unavailable("503")), fails(errors.New("reset")), "", NotReachable, ""},
+		"neither serves it":       {fails(ErrNotServed), fails(ErrNotServed), "", NoProvider, ""},
 		"an adapter panics": {
 			func(context.Context, Ask) (Offer, error) { panic("out of range") }, offers("B", 1000, 990), "B", "", "",
 		},
@@ -232,8 +235,10 @@ func TestOnlyAProviderThatServesThePairIsAsked(t *testing.T) {
 		t.Errorf("got %d questions, want none", n)
 	}
 	for name, change := range map[string]func(*Ask){
-		"no amount":     func(a *Ask) { a.AmountIn = money.Zero },
-		"itself":        func(a *Ask) { a.Origin = Token{tether.Chain, chain.Address(strings.ToUpper(string(tether.Contract)))} },
+		"no amount": func(a *Ask) { a.AmountIn = money.Zero },
+		"itself": func(a *Ask) {
+			a.Origin = Token{tether.Chain, chain.Address(strings.ToUpper(string(tether.Contract)))}
+		},
 		"no recipient":  func(a *Ask) { a.Recipient = "" },
 		"no refund":     func(a *Ask) { a.RefundTo = "" },
 		"no deadline":   func(a *Ask) { a.Deadline = time.Time{} },

@@ -57,7 +57,8 @@ func (t Token) String() string {
 func ParseToken(text string) (Token, error) {
 	name, contract, hasContract := strings.Cut(text, ":")
 	if !hasContract || name == "" || contract == "" || name != strings.ToUpper(name) {
-		return Token{}, fmt.Errorf("%q is not a token such as ETHEREUM:0xdac1… or BITCOIN:%s", CleanText(text), nativeName)
+		return Token{}, fmt.Errorf("%q is not a token such as ETHEREUM:0xdac1… or BITCOIN:%s", CleanText(text),
+			nativeName)
 	}
 	if contract == nativeName {
 		contract = ""

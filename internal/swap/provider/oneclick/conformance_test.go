@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,9 +32,15 @@ const (
 	tetherAsset  = "nep141:eth-0xdac17f958d2ee523a2206206994597c13d831ec7.omft.near"
 	tetherToken  = "0xdAC17F958D2ee523a2206206994597C13D831ec7"
 
-	bitcoinEntry = `{"assetId":"` + bitcoinAsset + `","decimals":8,"blockchain":"btc","symbol":"BTC","price":62376.1,"priceUpdatedAt":"2026-06-23T17:10:00Z","contractAddress":null,"coingeckoId":"bitcoin"}`
-	tetherEntry  = `{"assetId":"` + tetherAsset + `","decimals":6,"blockchain":"eth","symbol":"USDT","price":0.9989,"priceUpdatedAt":"2026-06-23T17:10:00Z","contractAddress":"` + tetherToken + `"}`
-	tonEntry     = `{"assetId":"nep245:v2_1.omni.hot.tg:1117_","decimals":9,"blockchain":"ton","symbol":"TON","price":1.5,"priceUpdatedAt":"2026-06-23T17:10:00Z"}`
+	bitcoinEntry = `{"assetId":"` + bitcoinAsset + `","decimals":8,"blockchain":"btc",` +
+		`"symbol":"BTC","price":62376.1,` +
+		`"priceUpdatedAt":"2026-06-23T17:10:00Z","contractAddress":null,"coingeckoId":"bitcoin"}`
+	tetherEntry = `{"assetId":"` + tetherAsset + `","decimals":6,"blockchain":"eth",` +
+		`"symbol":"USDT","price":0.9989,` +
+		`"priceUpdatedAt":"2026-06-23T17:10:00Z","contractAddress":"` + tetherToken + `"}`
+	tonEntry = `{"assetId":"nep245:v2_1.omni.hot.tg:1117_","decimals":9,"blockchain":"ton",` +
+		`"symbol":"TON","price":1.5,` +
+		`"priceUpdatedAt":"2026-06-23T17:10:00Z"}`
 )
 
 // lab is a service that signs as 1Click does, with a key of its own.
@@ -156,34 +161,7 @@ func (l *lab) serve(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		return
 	}
-	writeFault(w, l.fault, status, answer)
-}
-
-// writeFault writes an answer, or what a fault makes of it.
-func writeFault(w http.ResponseWriter, fault providertest.Fault, status int, answer string) {
-	kind := "application/json; charset=utf-8"
-	switch fault {
-	case providertest.Page:
-		kind, status, answer = "text/html", 200, "<html>"+answer
-	case providertest.TooMany:
-		status, answer = 429, `{"message":"Too Many Requests"}`
-	case providertest.Denied:
-		status, answer = 401, `{"message":"Unauthorized"}`
-	case providertest.Broken:
-		status = 500
-	case providertest.Half:
-		answer = answer[:len(answer)/2]
-	case providertest.Nothing:
-		answer = ""
-	case providertest.Null:
-		answer = "null"
-	case providertest.List:
-		answer = "[" + answer + "]"
-	case providertest.UnknownMember:
-		answer = strings.Replace(answer, "{", `{"riskLevel":1,`, 1)
-	case providertest.Huge:
-		answer = `{"message":"` + strings.Repeat("a", providertest.HugeBytes) + `"}`
-	}
+	kind, status, answer := l.fault.Apply(status, answer)
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, answer)

@@ -165,10 +165,17 @@ func TestAnAssetIsKnownByItsToken(t *testing.T) {
 		hidesLocal bool
 		want       []string
 	}{
-		"all":                      {"[" + bitcoinEntry + "," + tetherEntry + "]", nil, false, []string{bitcoinAsset, tetherAsset}},
-		"nothing":                  {"[]", nil, false, nil},
-		"two ids of one token":     {"[" + tetherEntry + "," + second + "," + bitcoinEntry + "]", nil, false, []string{bitcoinAsset}},
-		"two ids, one pinned":      {"[" + tetherEntry + "," + second + "]", map[provider.Token]string{tether: secondID}, false, []string{secondID}},
+		"all": {
+			"[" + bitcoinEntry + "," + tetherEntry + "]", nil, false, []string{bitcoinAsset, tetherAsset},
+		},
+		"nothing": {"[]", nil, false, nil},
+		"two ids of one token": {
+			"[" + tetherEntry + "," + second + "," + bitcoinEntry + "]", nil, false, []string{bitcoinAsset},
+		},
+		"two ids, one pinned": {
+			"[" + tetherEntry + "," + second + "]", map[provider.Token]string{tether: secondID}, false,
+			[]string{secondID},
+		},
 		"another id than pinned":   {"[" + tetherEntry + "]", map[provider.Token]string{tether: secondID}, false, nil},
 		"a local world's":          {"[" + local + "]", nil, false, []string{"local:v2_1.omni.hot.tg:1117_"}},
 		"a local world's, hidden":  {"[" + local + "," + bitcoinEntry + "]", nil, true, []string{bitcoinAsset}},
@@ -288,8 +295,11 @@ func TestARefusalIsAMessageAndNothingElse(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", body, err, want)
 		}
 	}
-	for _, body := range []string{`{}`, `[]`, `"no"`, `{"message":["no"]}`, `{"message":null}`, `{"message":"no","quote":{}}`} {
-		if err := decodeRefusal(httpjson.Reply{Status: 400, Body: []byte(body)}); !errors.Is(err, provider.ErrMalformed) {
+	for _, body := range []string{
+		`{}`, `[]`, `"no"`, `{"message":["no"]}`, `{"message":null}`, `{"message":"no","quote":{}}`,
+	} {
+		err := decodeRefusal(httpjson.Reply{Status: 400, Body: []byte(body)})
+		if !errors.Is(err, provider.ErrMalformed) {
 			t.Errorf("%s: got %v, want it not understood", body, err)
 		}
 	}
@@ -303,16 +313,20 @@ func TestTheSectionNamesWhatIsWrong(t *testing.T) {
 		network chain.Network
 		want    string // the setting; "": nothing is wrong
 	}{
-		"nothing":             {Config{}, chain.Mainnet, ""},
-		"no limit":            {Config{Service: provider.Service{Quotes: &zero}}, chain.Mainnet, ""},
-		"a limit below zero":  {Config{Service: provider.Service{Quotes: &negative}}, chain.Mainnet, "quotes_per_minute"},
+		"nothing":  {Config{}, chain.Mainnet, ""},
+		"no limit": {Config{Service: provider.Service{Quotes: &zero}}, chain.Mainnet, ""},
+		"a limit below zero": {
+			Config{Service: provider.Service{Quotes: &negative}}, chain.Mainnet, "quotes_per_minute",
+		},
 		"a local service":     {Config{Service: provider.Service{URL: "http://127.0.0.1:9"}}, chain.Local, ""},
 		"a local one on main": {Config{Service: provider.Service{URL: "http://127.0.0.1:9"}}, chain.Mainnet, "url"},
 		"no https":            {Config{Service: provider.Service{URL: "http://example.com"}}, chain.Local, "url"},
-		"two keys":            {Config{Keys: []string{Key, "ed25519:5J5tkaxyPoR3Q9S8LXfo5bWnXK5Z2bctJ4mB9gENh7co"}}, chain.Mainnet, ""},
-		"no key":              {Config{Keys: []string{""}}, chain.Mainnet, "keys"},
-		"half a key":          {Config{Keys: []string{Key, Key[:20]}}, chain.Mainnet, "keys"},
-		"an asset":            {Config{Assets: map[string]string{"BITCOIN:native": bitcoinAsset}}, chain.Mainnet, ""},
+		"two keys": {
+			Config{Keys: []string{Key, "ed25519:5J5tkaxyPoR3Q9S8LXfo5bWnXK5Z2bctJ4mB9gENh7co"}}, chain.Mainnet, "",
+		},
+		"no key":     {Config{Keys: []string{""}}, chain.Mainnet, "keys"},
+		"half a key": {Config{Keys: []string{Key, Key[:20]}}, chain.Mainnet, "keys"},
+		"an asset":   {Config{Assets: map[string]string{"BITCOIN:native": bitcoinAsset}}, chain.Mainnet, ""},
 		"an asset of no chain": {
 			Config{Assets: map[string]string{"native": bitcoinAsset}}, chain.Mainnet, "assets",
 		},

@@ -66,8 +66,36 @@ const (
 // Faults lists all faults.
 var Faults = []Fault{Hang, Page, TooMany, Denied, Broken, Half, Nothing, Null, List, UnknownMember, Huge}
 
-// HugeBytes is the length of the answer of Huge.
-const HugeBytes = 10 << 20
+const hugeBytes = 10 << 20
+
+// Apply makes of an answer what a service with the fault sends: the content type, the status and the body. No
+// fault leaves the answer as it is. The lab itself makes Hang.
+func (f Fault) Apply(status int, body string) (kind string, newStatus int, newBody string) {
+	kind = "application/json; charset=utf-8"
+	switch f {
+	case Page:
+		return "text/html", 200, "<html>" + body
+	case TooMany:
+		return kind, 429, `{"message":"slow down"}`
+	case Denied:
+		return kind, 401, `{"message":"who are you"}`
+	case Broken:
+		return kind, 500, body
+	case Half:
+		return kind, status, body[:len(body)/2]
+	case Nothing:
+		return kind, status, ""
+	case Null:
+		return kind, status, "null"
+	case List:
+		return kind, status, "[" + body + "]"
+	case UnknownMember:
+		return kind, status, strings.Replace(body, "{", `{"riskLevel":1,`, 1)
+	case Huge:
+		return kind, status, `{"message":"` + strings.Repeat("a", hugeBytes) + `"}`
+	}
+	return kind, status, body
+}
 
 // Forgery is a change of a firm quote.
 type Forgery string

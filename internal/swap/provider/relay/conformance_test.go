@@ -181,34 +181,7 @@ func (l *lab) serve(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
 		return
 	}
-	writeFault(w, l.fault, status, answer)
-}
-
-// writeFault writes an answer, or what a fault makes of it.
-func writeFault(w http.ResponseWriter, fault providertest.Fault, status int, answer string) {
-	kind := "application/json; charset=utf-8"
-	switch fault {
-	case providertest.Page:
-		kind, status, answer = "text/html", 200, "<html>"+answer
-	case providertest.TooMany:
-		status, answer = 429, `{"message":"slow down","errorCode":"AMOUNT_TOO_LOW"}`
-	case providertest.Denied:
-		status, answer = 401, `{"message":"no","errorCode":"AMOUNT_TOO_LOW"}`
-	case providertest.Broken:
-		status = 500
-	case providertest.Half:
-		answer = answer[:len(answer)/2]
-	case providertest.Nothing:
-		answer = ""
-	case providertest.Null:
-		answer = "null"
-	case providertest.List:
-		answer = "[" + answer + "]"
-	case providertest.UnknownMember:
-		answer = strings.Replace(answer, "{", `{"riskLevel":1,`, 1)
-	case providertest.Huge:
-		answer = `{"message":"` + strings.Repeat("a", providertest.HugeBytes) + `"}`
-	}
+	kind, status, answer := l.fault.Apply(status, answer)
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, answer)
@@ -242,9 +215,11 @@ func (l *lab) quote(body []byte) (int, string) {
 		"steps": []any{step}, "fees": map[string]any{"gas": map[string]any{}},
 		"details": map[string]any{
 			"operation": "swap", "sender": request["user"], "recipient": request["recipient"],
-			"currencyIn":  describe(request["originChainId"], request["originCurrency"], amount, amount),
-			"currencyOut": describe(request["destinationChainId"], request["destinationCurrency"], "210000000", "207900000"),
-			"rate":        "2100", "timeEstimate": 2, "isFixedRate": false,
+			"currencyIn": describe(request["originChainId"], request["originCurrency"], amount, amount),
+			"currencyOut": describe(
+				request["destinationChainId"], request["destinationCurrency"], "210000000", "207900000",
+			),
+			"rate": "2100", "timeEstimate": 2, "isFixedRate": false,
 		},
 	}
 	if request["useDepositAddress"] == true {
@@ -377,11 +352,14 @@ func cloneAddress(order common.Hash) string {
 
 // The types of an order, written out: this hash shares nothing with the code under test.
 var orderTypes = map[string]string{
-	"Order":         "Order(string version,string solverChainId,address solver,uint256 salt,Input[] inputs,Output output,Fee[] fees)",
-	"Fee":           "Fee(string recipientChainId,bytes recipient,string currencyChainId,bytes currency,uint256 amount)",
-	"Input":         "Input(InputPayment payment,InputRefund[] refunds)",
-	"InputPayment":  "InputPayment(string chainId,bytes currency,uint256 amount,uint256 weight)",
-	"InputRefund":   "InputRefund(string chainId,bytes recipient,bytes currency,uint256 minimumAmount,uint32 deadline,bytes extraData)",
+	"Order": "Order(string version,string solverChainId,address solver,uint256 salt," +
+		"Input[] inputs,Output output,Fee[] fees)",
+	"Fee": "Fee(string recipientChainId,bytes recipient," +
+		"string currencyChainId,bytes currency,uint256 amount)",
+	"Input":        "Input(InputPayment payment,InputRefund[] refunds)",
+	"InputPayment": "InputPayment(string chainId,bytes currency,uint256 amount,uint256 weight)",
+	"InputRefund": "InputRefund(string chainId,bytes recipient,bytes currency," +
+		"uint256 minimumAmount,uint32 deadline,bytes extraData)",
 	"Output":        "Output(string chainId,OutputPayment[] payments,uint32 deadline,bytes[] calls,bytes extraData)",
 	"OutputPayment": "OutputPayment(bytes recipient,bytes currency,uint256 minimumAmount,uint256 expectedAmount)",
 }

@@ -72,24 +72,72 @@ func TestAnOrderBeyondTheQuestionIsNoOffer(t *testing.T) {
 		order, after func(map[string]any)
 		want         error
 	}{
-		"a call":                 {order: func(o map[string]any) { part(o, "output")["calls"] = []any{"0x01"} }, want: provider.ErrMalformed},
-		"an output of nothing":   {order: func(o map[string]any) { part(o, "delivered")["minimumAmount"] = "0" }, want: provider.ErrMalformed},
-		"another version":        {order: func(o map[string]any) { o["version"] = "v2" }, want: provider.ErrMalformed},
-		"no refund":              {order: func(o map[string]any) { o["inputs"].([]any)[0].(map[string]any)["refunds"] = []any{} }, want: provider.ErrUntrusted},
-		"another origin chain":   {order: func(o map[string]any) { part(o, "payment")["chainId"] = "optimism" }, want: provider.ErrUntrusted},
-		"another chain":          {order: func(o map[string]any) { part(o, "output")["chainId"] = "base" }, want: provider.ErrUntrusted},
-		"less in than asked":     {order: func(o map[string]any) { part(o, "payment")["amount"] = "1" }, want: provider.ErrUntrusted},
-		"another solver":         {order: func(o map[string]any) { o["solver"] = factory }, want: provider.ErrUntrusted},
-		"no order":               {after: func(a map[string]any) { delete(a, "protocol") }, want: provider.ErrUnavailable},
-		"an order of null":       {after: func(a map[string]any) { a["protocol"] = nil }, want: provider.ErrUnavailable},
-		"two steps":              {after: func(a map[string]any) { s := a["steps"].([]any); a["steps"] = append(s, s[0]) }, want: provider.ErrMalformed},
-		"no step":                {after: func(a map[string]any) { a["steps"] = []any{} }, want: provider.ErrMalformed},
-		"an approval":            {after: steps(func(s map[string]any) { s["id"] = "approve" }), want: provider.ErrMalformed},
-		"a signature to give":    {after: steps(func(s map[string]any) { s["kind"] = "signature" }), want: provider.ErrMalformed},
-		"no id of the request":   {after: steps(func(s map[string]any) { delete(s, "requestId") }), want: provider.ErrMalformed},
-		"an id with a parameter": {after: steps(func(s map[string]any) { s["requestId"] = "0x1&requestId=2" }), want: provider.ErrMalformed},
-		"no deposit address":     {after: steps(func(s map[string]any) { delete(s, "depositAddress") }), want: provider.ErrUntrusted},
-		"a new member of a step": {after: steps(func(s map[string]any) { s["memo"] = "1" }), want: provider.ErrMalformed},
+		"a call": {
+			order: func(o map[string]any) { part(o, "output")["calls"] = []any{"0x01"} },
+			want:  provider.ErrMalformed,
+		},
+		"an output of nothing": {
+			order: func(o map[string]any) { part(o, "delivered")["minimumAmount"] = "0" },
+			want:  provider.ErrMalformed,
+		},
+		"another version": {order: func(o map[string]any) { o["version"] = "v2" }, want: provider.ErrMalformed},
+		"no refund": {
+			order: func(o map[string]any) { o["inputs"].([]any)[0].(map[string]any)["refunds"] = []any{} },
+			want:  provider.ErrUntrusted,
+		},
+		"another origin chain": {
+			order: func(o map[string]any) { part(o, "payment")["chainId"] = "optimism" },
+			want:  provider.ErrUntrusted,
+		},
+		"another chain": {
+			order: func(o map[string]any) { part(o, "output")["chainId"] = "base" },
+			want:  provider.ErrUntrusted,
+		},
+		"less in than asked": {
+			order: func(o map[string]any) { part(o, "payment")["amount"] = "1" },
+			want:  provider.ErrUntrusted,
+		},
+		"another solver": {
+			order: func(o map[string]any) { o["solver"] = factory },
+			want:  provider.ErrUntrusted,
+		},
+		"no order": {
+			after: func(a map[string]any) { delete(a, "protocol") },
+			want:  provider.ErrUnavailable,
+		},
+		"an order of null": {
+			after: func(a map[string]any) { a["protocol"] = nil },
+			want:  provider.ErrUnavailable,
+		},
+		"two steps": {
+			after: func(a map[string]any) { s := a["steps"].([]any); a["steps"] = append(s, s[0]) },
+			want:  provider.ErrMalformed,
+		},
+		"no step": {after: func(a map[string]any) { a["steps"] = []any{} }, want: provider.ErrMalformed},
+		"an approval": {
+			after: steps(func(s map[string]any) { s["id"] = "approve" }),
+			want:  provider.ErrMalformed,
+		},
+		"a signature to give": {
+			after: steps(func(s map[string]any) { s["kind"] = "signature" }),
+			want:  provider.ErrMalformed,
+		},
+		"no id of the request": {
+			after: steps(func(s map[string]any) { delete(s, "requestId") }),
+			want:  provider.ErrMalformed,
+		},
+		"an id with a parameter": {
+			after: steps(func(s map[string]any) { s["requestId"] = "0x1&requestId=2" }),
+			want:  provider.ErrMalformed,
+		},
+		"no deposit address": {
+			after: steps(func(s map[string]any) { delete(s, "depositAddress") }),
+			want:  provider.ErrUntrusted,
+		},
+		"a new member of a step": {
+			after: steps(func(s map[string]any) { s["memo"] = "1" }),
+			want:  provider.ErrMalformed,
+		},
 		"a new member of it all": {after: func(a map[string]any) { a["memo"] = "1" }, want: provider.ErrMalformed},
 		"a new member beside the order": {after: func(a map[string]any) {
 			a["protocol"].(map[string]any)["v2"].(map[string]any)["orderdata"] = "1"
@@ -122,12 +170,14 @@ func TestADryQuoteIsComparedWithItsQuestion(t *testing.T) {
 		"a deposit address": func(a, _, _, _ map[string]any) {
 			a["steps"].([]any)[0].(map[string]any)["depositAddress"] = factory
 		},
-		"no steps":             func(a, _, _, _ map[string]any) { delete(a, "steps") },
-		"no details":           func(a, _, _, _ map[string]any) { delete(a, "details") },
-		"another recipient":    func(_, d, _, _ map[string]any) { d["recipient"] = factory },
-		"no recipient":         func(_, d, _, _ map[string]any) { delete(d, "recipient") },
-		"no currency in":       func(_, d, _, _ map[string]any) { delete(d, "currencyIn") },
-		"another currency in":  func(_, _, in, _ map[string]any) { in["currency"].(map[string]any)["address"] = dollarContract },
+		"no steps":          func(a, _, _, _ map[string]any) { delete(a, "steps") },
+		"no details":        func(a, _, _, _ map[string]any) { delete(a, "details") },
+		"another recipient": func(_, d, _, _ map[string]any) { d["recipient"] = factory },
+		"no recipient":      func(_, d, _, _ map[string]any) { delete(d, "recipient") },
+		"no currency in":    func(_, d, _, _ map[string]any) { delete(d, "currencyIn") },
+		"another currency in": func(_, _, in, _ map[string]any) {
+			in["currency"].(map[string]any)["address"] = dollarContract
+		},
 		"another chain":        func(_, _, _, out map[string]any) { out["currency"].(map[string]any)["chainId"] = 1 },
 		"no currency":          func(_, _, _, out map[string]any) { delete(out, "currency") },
 		"another amount":       func(_, _, in, _ map[string]any) { in["amount"] = "1" },
@@ -165,7 +215,8 @@ func TestWhatCannotBeProvenIsNotAsked(t *testing.T) {
 	} {
 		ask := l.Ask()
 		change(&ask)
-		if _, err := l.provider.Quote(t.Context(), ask); !errors.Is(err, provider.ErrNotServed) || len(l.requests) != 0 {
+		_, err := l.provider.Quote(t.Context(), ask)
+		if !errors.Is(err, provider.ErrNotServed) || len(l.requests) != 0 {
 			t.Errorf("%s: got %v after %v, want no question", name, err, l.requests)
 		}
 	}
@@ -259,7 +310,8 @@ func TestAReportSaysWhatIsKnownOfTheRefund(t *testing.T) {
 		"many hashes":            {`"0xaa"`, strings.Repeat(`"0xaa",`, 50) + `"0xaa"`},
 	} {
 		body := strings.Replace(base, c.old, c.replacement, 1)
-		if got, err := decodeReport(httpjson.Reply{Status: 200, Body: []byte(body)}); !errors.Is(err, provider.ErrMalformed) {
+		got, err := decodeReport(httpjson.Reply{Status: 200, Body: []byte(body)})
+		if !errors.Is(err, provider.ErrMalformed) {
 			t.Errorf("%s: got %+v and %v, want no report", name, got, err)
 		}
 	}
@@ -270,7 +322,8 @@ func TestAReportIsAskedByTheRequestOfTheQuote(t *testing.T) {
 	l := newLab(t)
 	l.SetStatus("pending")
 	id := "0x" + strings.Repeat("ab", 32)
-	if _, err := l.provider.Status(t.Context(), provider.Ref{SignedQuote: []byte(`{"steps":[{"requestId":"` + id + `"}]}`)}, "0xaa"); err != nil {
+	swap := provider.Ref{SignedQuote: []byte(`{"steps":[{"requestId":"` + id + `"}]}`)}
+	if _, err := l.provider.Status(t.Context(), swap, "0xaa"); err != nil {
 		t.Fatal(err)
 	}
 	if got := l.requests[0]; got != "GET /intents/status/v3?requestId="+id {
@@ -280,7 +333,8 @@ func TestAReportIsAskedByTheRequestOfTheQuote(t *testing.T) {
 		``, `{}`, `{"steps":[]}`, `{"steps":[{"requestId":"0x1"}]}`, `{"steps":[{},{}]}`,
 		`{"steps":[{"requestId":"` + strings.ToUpper(id) + `"}]}`,
 	} {
-		if _, err := l.provider.Status(t.Context(), provider.Ref{SignedQuote: []byte(raw)}, ""); !errors.Is(err, provider.ErrUnavailable) || len(l.requests) != 1 {
+		_, err := l.provider.Status(t.Context(), provider.Ref{SignedQuote: []byte(raw)}, "")
+		if !errors.Is(err, provider.ErrUnavailable) || len(l.requests) != 1 {
 			t.Errorf("%s: got %v after %d requests, want none", raw, err, len(l.requests))
 		}
 	}
@@ -325,7 +379,8 @@ func TestTheSectionNamesWhatIsWrong(t *testing.T) {
 		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, c.want) {
 			t.Errorf("%s: got %v, want %q", name, got, c.want)
 		}
-		if member, err := config.Open(provider.SectionEnv{}); c.want == "" && (err != nil || member.QuotesPerMinute != 40) {
+		member, err := config.Open(provider.SectionEnv{})
+		if c.want == "" && (err != nil || member.QuotesPerMinute != 40) {
 			t.Errorf("%s: got %v, want a provider", name, err)
 		}
 	}
@@ -342,7 +397,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"status":"success","updatedAt":1769988962883,"inTxHashes":["0xaa"],"txHashes":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		reply := httpjson.Reply{Status: 200, Body: body}
-		if report, err := decodeReport(reply); err == nil && (!slices.Contains(provider.Statuses, report.Status) || report.UpdatedAt.IsZero()) {
+		report, err := decodeReport(reply)
+		if err == nil && (!slices.Contains(provider.Statuses, report.Status) || report.UpdatedAt.IsZero()) {
 			t.Fatalf("%q: got %+v", body, report)
 		}
 		var answer quoteAnswer
