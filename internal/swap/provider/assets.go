@@ -32,7 +32,7 @@ type AssetCache struct {
 
 // Assets returns the list. Error: ErrUnavailable.
 func (c *AssetCache) Assets(ctx context.Context) ([]Asset, error) {
-	if assets, err, isKnown := c.known(); isKnown {
+	if assets, isFresh, err := c.findFresh(); isFresh {
 		return assets, err
 	}
 	// Concurrent callers wait for the same answer, and one that gives up does not cancel it for the others.
@@ -56,16 +56,16 @@ func (c *AssetCache) Assets(ctx context.Context) ([]Asset, error) {
 	return c.usable(c.now())
 }
 
-// known returns what needs no new request.
-func (c *AssetCache) known() ([]Asset, error, bool) {
+// findFresh returns what needs no new request.
+func (c *AssetCache) findFresh() (assets []Asset, isFresh bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	if !c.triedAt.IsZero() && (c.err == nil && now.Sub(c.fetchedAt) < assetsTTL || now.Sub(c.triedAt) < assetsRetry) {
-		assets, err := c.usable(now)
-		return assets, err, true
+		assets, err = c.usable(now)
+		return assets, true, err
 	}
-	return nil, nil, false
+	return nil, false, nil
 }
 
 func (c *AssetCache) store(assets []Asset, err error) {

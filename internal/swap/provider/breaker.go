@@ -33,8 +33,8 @@ const (
 	abandoned // the caller gave up: it says nothing about the provider
 )
 
-// start reports whether a call may start. The caller reports its result to done.
-func (b *breaker) start(now time.Time) (done func(now time.Time, r result), isAllowed bool) {
+// start reports whether a call may start. The caller reports its result to finish.
+func (b *breaker) start(now time.Time) (finish func(now time.Time, r result), isAllowed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	isTrial := !b.openedAt.IsZero()
@@ -42,10 +42,10 @@ func (b *breaker) start(now time.Time) (done func(now time.Time, r result), isAl
 		return nil, false
 	}
 	b.isTried = isTrial
-	return func(now time.Time, r result) { b.finish(now, r, isTrial) }, true
+	return func(now time.Time, r result) { b.endCall(now, r, isTrial) }, true
 }
 
-func (b *breaker) finish(now time.Time, r result, isTrial bool) {
+func (b *breaker) endCall(now time.Time, r result, isTrial bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

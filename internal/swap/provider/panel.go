@@ -52,8 +52,8 @@ type memberState struct {
 	shared  sharedAnswers
 
 	mu sync.Mutex
-	// distrusted is why the provider has to be suspended, while that is not stored. It holds in this process.
-	distrusted string
+	// suspicion is why the provider has to be suspended, while that is not stored. It holds in this process.
+	suspicion string
 }
 
 // NewPanel makes a panel. The order of the members decides between equal offers. clock and log may be nil.
@@ -201,12 +201,12 @@ var errOpen = fmt.Errorf("%w: it failed too often", ErrUnavailable)
 
 // askMember asks one provider within its budget, unless its breaker is open.
 func (p *Panel) askMember(ctx context.Context, m *memberState, ask Ask) (offer Offer, err error) {
-	done, isAllowed := m.breaker.start(p.clock())
+	finish, isAllowed := m.breaker.start(p.clock())
 	if !isAllowed {
 		return Offer{}, errOpen
 	}
 	ending := abandoned
-	defer func() { done(p.clock(), ending) }()
+	defer func() { finish(p.clock(), ending) }()
 	if !m.budget.take(p.clock(), ask.IsFirm) {
 		return Offer{}, errBudget
 	}
@@ -295,15 +295,15 @@ func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) 
 		slices.SortStableFunc(offers, func(a, b Offer) int { return b.AmountOut.Cmp(a.AmountOut) })
 		return offers, nil
 	}
-	none := &NoOfferError{Outcome: chooseOutcome(refusal != nil || low != nil, silent), Reasons: reasons}
-	if none.Outcome == Rejected {
+	noOffer := &NoOfferError{Outcome: chooseOutcome(refusal != nil || low != nil, silent), Reasons: reasons}
+	if noOffer.Outcome == Rejected {
 		if low != nil {
-			none.Provider = low.Provider
+			noOffer.Provider = low.Provider
 		} else {
-			none.Provider, none.Message = refusal.Provider, refusal.Message
+			noOffer.Provider, noOffer.Message = refusal.Provider, refusal.Message
 		}
 	}
-	return nil, none
+	return nil, noOffer
 }
 
 // chooseOutcome returns why there is no offer. A refusal is one only if every provider of the pair has answered:
@@ -349,7 +349,7 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 	defer cancel()
 	offer, err := p.askMember(askCtx, m, ask)
 	if errors.Is(err, ErrUntrusted) {
-		p.distrust(ctx, m, ask, err)
+		p.suspendMember(ctx, m, ask, err)
 	}
 	if err != nil {
 		return Offer{}, err
@@ -360,43 +360,43 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 	return offer, nil
 }
 
-// distrust suspends a provider. Until that is stored, it holds in this process.
-func (p *Panel) distrust(ctx context.Context, m *memberState, ask Ask, cause error) {
+// suspendMember suspends a provider. Until that is stored, it holds in this process.
+func (p *Panel) suspendMember(ctx context.Context, m *memberState, ask Ask, cause error) {
 	p.log.LogAttrs(ctx, slog.LevelError, "a signed quote of a swap provider cannot be trusted",
 		slog.String("provider", m.Name()), slog.String("reference", ask.Reference), slog.Any("error", cause))
 	m.mu.Lock()
-	m.distrusted = CleanText(cause.Error())
+	m.suspicion = CleanText(cause.Error())
 	m.mu.Unlock()
-	p.storeDistrust(ctx, m)
+	p.storeSuspension(ctx, m)
 }
 
-// storeDistrust stores a suspension that only this process knows.
-func (p *Panel) storeDistrust(ctx context.Context, m *memberState) {
+// storeSuspension stores a suspension that only this process knows.
+func (p *Panel) storeSuspension(ctx context.Context, m *memberState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.distrusted == "" {
+	if m.suspicion == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if err := p.suspensions.Suspend(ctx, m.Name(), m.distrusted); err != nil {
+	if err := p.suspensions.Suspend(ctx, m.Name(), m.suspicion); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "the suspension of a swap provider is not stored",
 			slog.String("provider", m.Name()), slog.Any("error", err))
 		return
 	}
-	m.distrusted = ""
+	m.suspicion = ""
 }
 
-func (m *memberState) isDistrusted() bool {
+func (m *memberState) isSuspect() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.distrusted != ""
+	return m.suspicion != ""
 }
 
 // listSuspended returns the providers that are not asked. Error: they are not known, and none is asked.
 func (p *Panel) listSuspended(ctx context.Context) ([]string, error) {
 	for _, m := range p.members {
-		p.storeDistrust(ctx, m)
+		p.storeSuspension(ctx, m)
 	}
 	names, err := p.suspensions.ListSuspended(ctx)
 	if err != nil {
@@ -404,7 +404,7 @@ func (p *Panel) listSuspended(ctx context.Context) ([]string, error) {
 	}
 	names = slices.Clone(names)
 	for _, m := range p.members {
-		if m.isDistrusted() {
+		if m.isSuspect() {
 			names = append(names, m.Name())
 		}
 	}

@@ -209,7 +209,7 @@ func TestASilentProviderDoesNotHoldTheOthers(t *testing.T) {
 			t.Errorf("got %v, want the end of the caller's time", err)
 		}
 		synctest.Wait()
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 	})
 }
 
@@ -364,7 +364,7 @@ func TestTheSameDryQuoteIsSharedForThreeSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := newFake("A", func(ctx context.Context, ask Ask) (Offer, error) {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			return offers("A", 1000, 990)(ctx, ask)
 		})
 		p := newTestPanel(&memorySuspensions{}, a)
@@ -387,7 +387,7 @@ func TestTheSameDryQuoteIsSharedForThreeSeconds(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(3*time.Second - 1)
+		<-time.After(3*time.Second - 1)
 		compare(newAsk(), true)
 		if n := a.calls.Load(); n != 1 {
 			t.Errorf("got %d questions, want one", n)
@@ -395,7 +395,7 @@ func TestTheSameDryQuoteIsSharedForThreeSeconds(t *testing.T) {
 		ask := newAsk()
 		ask.MinAmountOut = money.Units(991)
 		compare(ask, false)
-		time.Sleep(1)
+		<-time.After(1)
 		compare(newAsk(), true)
 		for i, change := range []func(*Ask){
 			func(a *Ask) { a.AmountIn = money.Units(10_001) }, func(a *Ask) { a.Recipient = "0x2" },
@@ -415,7 +415,7 @@ func TestTheSameDryQuoteIsSharedForThreeSeconds(t *testing.T) {
 			err  error
 			want int64
 		}{{Refused("A", "no"), 1}, {Unavailable("503"), 3}} {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			a.answer(fails(c.err))
 			before := a.calls.Load()
 			for range 3 {
@@ -494,7 +494,7 @@ func TestTheBreakerOpensAfterFiveFailuresInAMinute(t *testing.T) {
 			}
 		}
 		fail(4)
-		time.Sleep(time.Minute + 1)
+		<-time.After(time.Minute + 1)
 		fail(4) // the first four are too old
 		a.answer(offers("A", 1000, 990))
 		if err := ask(); err != nil {
@@ -520,13 +520,13 @@ func TestTheBreakerOpensAfterFiveFailuresInAMinute(t *testing.T) {
 			10 * time.Minute,
 		} {
 			expectClosed(pause)
-			time.Sleep(pause - 1)
+			<-time.After(pause - 1)
 			expectClosed(pause)
-			time.Sleep(1)
+			<-time.After(1)
 			fail(1) // the trial
 		}
 		// While a trial is under way there is no second one, and one that was given up is tried again.
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		release := make(chan struct{})
 		a.answer(func(ctx context.Context, ask Ask) (Offer, error) {
 			<-release
@@ -554,7 +554,7 @@ func TestTheBreakerOpensAfterFiveFailuresInAMinute(t *testing.T) {
 		a.answer(fails(Unavailable("503")))
 		fail(5)
 		expectClosed(0)
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		fail(1)
 	})
 }
@@ -569,7 +569,7 @@ func TestATrialThatTheCallerGaveUpIsTriedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		a.answer(hangs)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -598,7 +598,7 @@ func TestALateAnswerChangesNoOpenBreaker(t *testing.T) {
 		done(now, failed)
 	}
 	late(now, answered)
-	lateFailure(now, failed)
+	lateFailure(now.Add(10*time.Second), failed)
 	if _, isAllowed := b.start(now.Add(pauseFirst - 1)); isAllowed {
 		t.Error("an answer to an old question closed the breaker")
 	}
@@ -647,11 +647,11 @@ func TestTheBudgetKeepsAShareForFirmQuotes(t *testing.T) {
 		if h := p.ListHealth(); !h[0].OpenSince.IsZero() {
 			t.Error("a budget that is used up opened the breaker")
 		}
-		time.Sleep(time.Minute - 1)
+		<-time.After(time.Minute - 1)
 		if _, err := p.Firm(t.Context(), "A", newAsk()); !errors.Is(err, errBudget) {
 			t.Errorf("got %v, want none before a minute is over", err)
 		}
-		time.Sleep(1)
+		<-time.After(1)
 		if err := dry(38); err != nil {
 			t.Errorf("got %v, want a new budget", err)
 		}
@@ -665,7 +665,7 @@ func TestAssetsAreKeptWhileTheProviderIsDown(t *testing.T) {
 		var isDown atomic.Bool
 		cache := &AssetCache{Fetch: func(context.Context) ([]Asset, error) {
 			calls.Add(1)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if isDown.Load() {
 				return nil, Unavailable("503")
 			}
@@ -680,12 +680,12 @@ func TestAssetsAreKeptWhileTheProviderIsDown(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(10*time.Minute - 1)
+		<-time.After(10*time.Minute - 1)
 		if _, err := cache.Assets(t.Context()); err != nil || calls.Load() != 1 {
 			t.Errorf("got %v after %d requests, want one for ten minutes", err, calls.Load())
 		}
 		isDown.Store(true)
-		time.Sleep(1)
+		<-time.After(1)
 		for range 3 {
 			if got, err := cache.Assets(t.Context()); err != nil || len(got) != 2 {
 				t.Errorf("got %v and %v, want the old list", got, err)
@@ -694,14 +694,14 @@ func TestAssetsAreKeptWhileTheProviderIsDown(t *testing.T) {
 		if calls.Load() != 2 {
 			t.Errorf("got %d requests, want one in ten seconds", calls.Load())
 		}
-		time.Sleep(24 * time.Hour)
+		<-time.After(24 * time.Hour)
 		for range 2 {
 			if got, err := cache.Assets(t.Context()); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("got %v and %v, want no list of yesterday", got, err)
 			}
 		}
 		isDown.Store(false)
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		if got, err := cache.Assets(t.Context()); err != nil || len(got) != 2 {
 			t.Errorf("got %v and %v, want the list", got, err)
 		}
@@ -711,7 +711,7 @@ func TestAssetsAreKeptWhileTheProviderIsDown(t *testing.T) {
 		if _, err := empty.Assets(ctx); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the end of the caller's time", err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }
 

@@ -39,7 +39,7 @@ type sharedAnswers struct {
 }
 
 type sharedAnswer struct {
-	done    chan struct{} // closed when there is an answer
+	closed  chan struct{} // closed when there is an answer
 	offer   Offer
 	err     error
 	endsAt  time.Time // of sharing, once there is an answer
@@ -63,13 +63,13 @@ func (s *sharedAnswers) get(
 			if err == nil || isRefusal(err) {
 				answer.endsAt = answer.endsAt.Add(shareTTL)
 			}
-			close(answer.done)
+			close(answer.closed)
 		}()
 	}
 	select {
 	case <-ctx.Done():
 		return Offer{}, Unavailable("no answer in time: %w", context.Cause(ctx))
-	case <-answer.done:
+	case <-answer.closed:
 		return answer.offer, answer.err
 	}
 }
@@ -88,7 +88,7 @@ func (s *sharedAnswers) join(key dryKey, now time.Time) (answer *sharedAnswer, i
 			}
 		}
 	}
-	answer = &sharedAnswer{done: make(chan struct{})}
+	answer = &sharedAnswer{closed: make(chan struct{})}
 	if s.answers == nil {
 		s.answers = map[dryKey]*sharedAnswer{}
 	}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -409,7 +408,7 @@ func decodeReport(reply httpjson.Reply, swap provider.Ref) (provider.Report, err
 	report.OriginTxs, errOrigin = parseTransactions(answer.SwapDetails.OriginChainTxHashes)
 	report.DestinationTxs, errDestination = parseTransactions(answer.SwapDetails.DestinationChainTxHashes)
 	if err := errors.Join(errOrigin, errDestination); err != nil {
-		return provider.Report{}, fmt.Errorf("%w", err)
+		return provider.Report{}, err
 	}
 	return report, nil
 }

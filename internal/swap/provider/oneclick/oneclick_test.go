@@ -173,7 +173,9 @@ func TestAnAssetIsKnownByItsToken(t *testing.T) {
 			"[" + tetherEntry + "," + second + "," + bitcoinEntry + "]", nil, false, []string{bitcoinAsset},
 		},
 		"two ids, one pinned": {
-			"[" + tetherEntry + "," + second + "]", map[provider.Token]string{tether: secondID}, false,
+			"[" + tetherEntry + "," + second + "]",
+			map[provider.Token]string{tether: secondID},
+			false,
 			[]string{secondID},
 		},
 		"another id than pinned":   {"[" + tetherEntry + "]", map[provider.Token]string{tether: secondID}, false, nil},

@@ -56,7 +56,7 @@ const (
 	Denied        Fault = "status 401"
 	Broken        Fault = "status 500"
 	Half          Fault = "half an answer"
-	Nothing       Fault = "an empty answer"
+	EmptyBody     Fault = "an empty answer"
 	Null          Fault = "null"
 	List          Fault = "a list for an object, or an object for a list"
 	UnknownMember Fault = "an answer with an unknown member"
@@ -64,7 +64,7 @@ const (
 )
 
 // Faults lists all faults.
-var Faults = []Fault{Hang, Page, TooMany, Denied, Broken, Half, Nothing, Null, List, UnknownMember, Huge}
+var Faults = []Fault{Hang, Page, TooMany, Denied, Broken, Half, EmptyBody, Null, List, UnknownMember, Huge}
 
 const hugeBytes = 10 << 20
 
@@ -83,7 +83,7 @@ func (f Fault) Apply(status int, body string) (kind string, newStatus int, newBo
 		return kind, 500, body
 	case Half:
 		return kind, status, body[:len(body)/2]
-	case Nothing:
+	case EmptyBody:
 		return kind, status, ""
 	case Null:
 		return kind, status, "null"
@@ -202,17 +202,17 @@ var promises = []promise{
 		if offer.AmountOut != q.AmountOut || offer.MinAmountOut != q.MinAmountOut || offer.AmountIn != q.AmountIn {
 			t.Errorf("got the amounts of %+v, want those that are signed", offer)
 		}
-		if again := l.quote(t, ask); again.Signed.DepositAddress == q.DepositAddress || l.Addresses() != 2 {
+		if second := l.quote(t, ask); second.Signed.DepositAddress == q.DepositAddress || l.Addresses() != 2 {
 			t.Errorf("got the address %s again, want another one for another swap", q.DepositAddress)
 		}
 	}},
 	{"AForgedQuoteIsNoOffer", func(t *testing.T, open func(*testing.T) lab) {
 		forgeries := open(t).Forgeries()
-		for _, must := range []Forgery{
+		for _, required := range []Forgery{
 			OtherRecipient, OtherRefund, OtherAmount, OtherDestination, OtherKey, NoSignature, OtherAddress,
 		} {
-			if !slices.Contains(forgeries, must) {
-				t.Errorf("the lab cannot forge %s", must)
+			if !slices.Contains(forgeries, required) {
+				t.Errorf("the lab cannot forge %s", required)
 			}
 		}
 		for _, f := range forgeries {

@@ -297,13 +297,13 @@ func (a quoteAnswer) dryOffer(ask provider.Ask, origin, destination currency) (p
 		}
 		offer.Estimate = time.Duration(seconds) * time.Second
 	}
-	in, out := d.CurrencyIn, d.CurrencyOut
+	paid, delivered := d.CurrencyIn, d.CurrencyOut
 	switch {
-	case !in.isOf(origin) || !out.isOf(destination):
+	case !paid.isOf(origin) || !delivered.isOf(destination):
 		return offer, provider.Malformed("an answer about other currencies")
 	case d.Recipient == nil || matchCase(*d.Recipient, string(ask.Recipient), destination.chain) != *d.Recipient:
 		return offer, provider.Malformed("an answer with another recipient")
-	case in.Amount == nil || out.Amount == nil || out.MinimumAmount == nil:
+	case paid.Amount == nil || delivered.Amount == nil || delivered.MinimumAmount == nil:
 		return offer, provider.Malformed("an answer without an amount")
 	}
 	for _, s := range *a.Steps {
@@ -311,8 +311,8 @@ func (a quoteAnswer) dryOffer(ask provider.Ask, origin, destination currency) (p
 			return offer, provider.Malformed("a dry quote with a deposit address")
 		}
 	}
-	offer.AmountIn, offer.MinAmountIn = *in.Amount, *in.Amount
-	offer.AmountOut, offer.MinAmountOut = *out.Amount, *out.MinimumAmount
+	offer.AmountIn, offer.MinAmountIn = *paid.Amount, *paid.Amount
+	offer.AmountOut, offer.MinAmountOut = *delivered.Amount, *delivered.MinimumAmount
 	return offer, nil
 }
 
