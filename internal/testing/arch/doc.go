@@ -13,5 +13,5 @@
 // opens itself are part of the cache key. The package has no state, so a crash leaves nothing
 // behind.
 //
-// A new package is one line in layers.go, a provider of risk or prices excepted: one line is for all.
+// A new package is one line in layers.go, a provider of risk, prices or swaps excepted: one line is for all.
 package arch
