@@ -206,6 +206,7 @@ var packages = []pkg{
 	{"internal/app", wiring, mayFloat},
 	{"internal/localworld/tour", world, 0},
 	{"internal/localworld/caller", core, testOnly},
+	{"internal/localworld/swapdesk", world, mayKeys},
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},

@@ -1,0 +1,160 @@
+package swapdesk
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// Mode is a way in which the desk departs from what a provider should do.
+type Mode string
+
+// The modes of a swap. A firm quote binds one, and its swap keeps it.
+const (
+	None           Mode = "none"            // does what it promised
+	Refund         Mode = "refund"          // sends the deposit back, less the refund fee, and reports REFUNDED
+	Fail           Mode = "fail"            // keeps the deposit, sends nothing and reports FAILED
+	Stall          Mode = "stall"           // keeps the deposit in PROCESSING until it is released
+	Short          Mode = "short"           // delivers nine tenths of the minimum and reports SUCCESS
+	Split          Mode = "split"           // delivers in two payments
+	Double         Mode = "double"          // delivers the whole amount twice
+	Over           Mode = "over"            // delivers a fifth more than it quoted
+	Late           Mode = "late"            // reports FAILED and delivers after a delay, or when released
+	OtherToken     Mode = "other-token"     // delivers the value in another asset of the destination chain
+	OtherChain     Mode = "other-chain"     // delivers the value on another chain, to an address of the buyer
+	LieSuccess     Mode = "lie-success"     // reports SUCCESS and sends nothing
+	LieRefunded    Mode = "lie-refunded"    // reports REFUNDED and sends nothing
+	RefundOther    Mode = "refund-other"    // refunds the value in another asset of the origin chain
+	BadSignature   Mode = "bad-signature"   // a key of a stranger signs the quote
+	OtherRecipient Mode = "other-recipient" // signs a genuine quote that pays a third party
+	OurAddress     Mode = "our-address"     // signs a quote whose deposit address is the buyer's refund address
+	Price          Mode = "price"           // quotes a fifth less in the firm quote than in the dry one
+)
+
+// The modes of the API. They take effect at the calls that Behaviour selects; deposits are served as usual.
+const (
+	Reject  Mode = "reject"  // refuses quotes with 400 and a message
+	Down    Mode = "down"    // ends connections without an answer
+	Slow    Mode = "slow"    // answers after a delay
+	Garbage Mode = "garbage" // answers what is no answer of the API, as Behaviour.Form says
+)
+
+// call is a call of the API that a behaviour may select.
+type call string
+
+const (
+	callTokens call = "tokens"
+	callDry    call = "dry"
+	callFirm   call = "firm"
+	callSubmit call = "submit"
+	callStatus call = "status"
+)
+
+// The forms of Garbage.
+const (
+	formHTML    = "html"    // a page with 200
+	formHuge    = "huge"    // ten megabytes of JSON
+	formHalf    = "half"    // JSON that ends in the middle
+	formUnknown = "unknown" // JSON with a status and members that the API does not have
+)
+
+const (
+	usualLateDelay = 2 * time.Minute
+	usualSlowDelay = 10 * time.Second
+	delayMax       = 24 * time.Hour
+)
+
+var (
+	swapModes = []Mode{
+		Refund, Fail, Stall, Short, Split, Double, Over, Late, OtherToken, OtherChain, LieSuccess, LieRefunded,
+		RefundOther, BadSignature, OtherRecipient, OurAddress, Price,
+	}
+	callModes = []Mode{Reject, Down, Slow, Garbage}
+	calls     = []call{callTokens, callDry, callFirm, callSubmit, callStatus}
+	forms     = []string{formHTML, formHuge, formHalf, formUnknown}
+)
+
+// Behaviour says how the desk departs, and where. The zero value departs nowhere.
+type Behaviour struct {
+	Mode Mode `json:"mode"`
+	// Next is how many firm quotes, or calls for the modes of the API, have the mode; then it ends. Zero:
+	// all of them, until the behaviour is replaced.
+	Next int `json:"next,omitempty"`
+	// Mint restricts the mode to quotes from or to one mint of the service's catalogue.
+	Mint int `json:"mint,omitempty"`
+	// Call restricts a mode of the API to one call: tokens, dry, firm, submit or status.
+	Call call `json:"call,omitempty"`
+	// Delay is that of Late and Slow, such as "90s".
+	Delay duration `json:"delay,omitempty"`
+	// Form is that of Garbage: html, huge, half or unknown.
+	Form string `json:"form,omitempty"`
+	// Message is that of Reject.
+	Message string `json:"message,omitempty"`
+	// DepositAddress changes the mode of one swap that has no deposit yet, and no other.
+	DepositAddress string `json:"depositAddress,omitempty"`
+}
+
+// duration is a time.Duration that JSON has as Go writes it.
+type duration time.Duration
+
+// MarshalText formats the duration.
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText parses the duration.
+func (d *duration) UnmarshalText(text []byte) error {
+	value, err := time.ParseDuration(string(text))
+	if err != nil {
+		return err
+	}
+	if value < 0 || value > delayMax {
+		return fmt.Errorf("a delay of %s", value)
+	}
+	*d = duration(value)
+	return nil
+}
+
+// or returns the duration, or another one where it is zero.
+func (d duration) or(usual time.Duration) time.Duration {
+	if d == 0 {
+		return usual
+	}
+	return time.Duration(d)
+}
+
+// matches reports whether a behaviour applies to a call about some mints.
+func (b Behaviour) matches(c call, mints ...int) bool {
+	isOfMint := b.Mint == 0
+	for _, mint := range mints {
+		isOfMint = isOfMint || b.Mint == mint
+	}
+	return isOfMint && (b.Call == "" || b.Call == c)
+}
+
+// takeBehaviour returns the behaviour for a call if it has one of the modes, and counts it. The caller holds
+// the lock.
+func (d *Desk) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, error) {
+	b := d.settings.Behaviour
+	isOfModes := false
+	for _, mode := range modes {
+		isOfModes = isOfModes || mode == b.Mode
+	}
+	if !isOfModes || !b.matches(c, mints...) {
+		return Behaviour{Mode: None}, nil
+	}
+	if b.Next > 0 {
+		if d.settings.Behaviour.Next--; d.settings.Behaviour.Next == 0 {
+			d.settings.Behaviour = Behaviour{Mode: None}
+		}
+		if err := d.store.append(record{Settings: &d.settings}); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// settings are what the control listener sets.
+type settings struct {
+	Behaviour Behaviour            `json:"behaviour"`
+	Prices    map[string]money.USD `json:"prices,omitempty"` // by asset, instead of the usual ones
+}

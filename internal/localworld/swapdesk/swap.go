@@ -1,0 +1,366 @@
+package swapdesk
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// phase says how far a swap is.
+type phase string
+
+const (
+	waits phase = "WAITS" // for its deposit
+	held  phase = "HELD"  // the deposit is taken; Stall and Late wait
+	pays  phase = "PAYS"  // payments are planned or on their way
+	ended phase = "ENDED" // all payments have ended
+)
+
+// The statuses of the API.
+const (
+	statusPending    = "PENDING_DEPOSIT"
+	statusSubmitted  = "KNOWN_DEPOSIT_TX"
+	statusIncomplete = "INCOMPLETE_DEPOSIT"
+	statusProcessing = "PROCESSING"
+	statusSuccess    = "SUCCESS"
+	statusRefunded   = "REFUNDED"
+	statusFailed     = "FAILED"
+)
+
+// The reasons of refunds, as the status names them.
+const (
+	reasonShort    = "PARTIAL_DEPOSIT"
+	reasonLate     = "DEADLINE_EXCEEDED"
+	reasonExcess   = "EXCESS_DEPOSIT"
+	reasonFailed   = "DELIVERY_FAILED"
+	reasonUnfilled = "NO_FILL"
+)
+
+// swap is a firm quote with what happened to it.
+type swap struct {
+	DepositAddress string    `json:"depositAddress"`
+	Wallet         uint32    `json:"wallet"`
+	CorrelationID  string    `json:"correlationId"`
+	Answer         answer    `json:"answer"` // as it was signed
+	Origin         Asset     `json:"origin"`
+	Destination    Asset     `json:"destination"`
+	Behaviour      Behaviour `json:"behaviour"`
+
+	AmountIn     money.Amount `json:"amountIn"`
+	MinAmountIn  money.Amount `json:"minAmountIn"`
+	AmountOut    money.Amount `json:"amountOut"`
+	MinAmountOut money.Amount `json:"minAmountOut"`
+	RefundFee    money.Amount `json:"refundFee"`
+	IsFlexible   bool         `json:"isFlexible"`
+	Recipient    string       `json:"recipient"`
+	RefundTo     string       `json:"refundTo"`
+	RefundsFrom  time.Time    `json:"refundsFrom"` // the deadline that the buyer asked for
+	Deadline     time.Time    `json:"deadline"`    // of the answer
+
+	Phase       phase     `json:"phase"`
+	IsSubmitted bool      `json:"isSubmitted"` // the buyer told of a deposit
+	IsReleased  bool      `json:"isReleased"`
+	DueAt       time.Time `json:"dueAt"`             // of Late
+	Says        string    `json:"says,omitempty"`    // a status that is reported whatever happens
+	Outcome     string    `json:"outcome,omitempty"` // the status that the payments lead to
+	Reason      string    `json:"reason,omitempty"`  // of the first refund
+	IsReported  bool      `json:"isReported"`        // the outcome was reached once
+	UpdatedAt   time.Time `json:"updatedAt"`
+
+	Deposits []deposit     `json:"deposits,omitempty"`
+	Payments []swapPayment `json:"payments,omitempty"`
+	Claimed  *money.Amount `json:"claimed,omitempty"` // the refund that LieRefunded reports
+}
+
+// deposit is an arrival at the deposit address, and whether the desk has decided about it.
+type deposit struct {
+	Arrival
+	IsDecided bool `json:"isDecided"`
+}
+
+// paymentKind says why the desk pays.
+type paymentKind string
+
+const (
+	delivery paymentKind = "DELIVERY"
+	refund   paymentKind = "REFUND"
+)
+
+// paymentState says how far a payment is.
+type paymentState string
+
+const (
+	planned  paymentState = "PLANNED"
+	signed   paymentState = "SIGNED"
+	paid     paymentState = "PAID" // final
+	reverted paymentState = "REVERTED"
+)
+
+// swapPayment is a payment of the desk for a swap.
+type swapPayment struct {
+	Kind      paymentKind  `json:"kind"`
+	State     paymentState `json:"state"`
+	Asset     Asset        `json:"asset"`
+	Recipient string       `json:"recipient"`
+	Amount    money.Amount `json:"amount"`
+	Signed    Signed       `json:"signed"`
+}
+
+func (p swapPayment) hasEnded() bool { return p.State == paid || p.State == reverted }
+
+// id names a payment of a swap.
+func (s *swap) paymentID(i int) string { return fmt.Sprintf("%s/%d", s.DepositAddress, i) }
+
+// addDeposit adds an arrival, and reports whether it was new.
+func (s *swap) addDeposit(a Arrival) bool {
+	for _, d := range s.Deposits {
+		if d.Hash == a.Hash && d.Index == a.Index {
+			return false
+		}
+	}
+	s.Deposits = append(s.Deposits, deposit{Arrival: a})
+	return true
+}
+
+// hasWork reports whether anything remains to be decided or paid.
+func (s *swap) hasWork() bool {
+	if s.Phase == held || s.Phase == pays {
+		return true
+	}
+	for _, d := range s.Deposits {
+		if !d.IsDecided {
+			return true
+		}
+	}
+	return false
+}
+
+// deposited returns the sum of all deposits.
+func (s *swap) deposited() money.Amount {
+	var amounts []money.Amount
+	for _, d := range s.Deposits {
+		amounts = append(amounts, d.Amount)
+	}
+	return sum(amounts...)
+}
+
+// status returns the status that the desk reports.
+func (s *swap) status() string {
+	switch {
+	case s.Says != "":
+		return s.Says
+	case s.IsReported:
+		return s.Outcome
+	case s.Phase != waits:
+		return statusProcessing
+	case len(s.Deposits) > 0:
+		return statusIncomplete
+	case s.IsSubmitted:
+		return statusSubmitted
+	}
+	return statusPending
+}
+
+// sum adds amounts of a local chain, which never overflow.
+func sum(amounts ...money.Amount) money.Amount {
+	total := money.Zero
+	for _, a := range amounts {
+		var err error
+		if total, err = total.Add(a); err != nil {
+			panic("swapdesk: a local chain has more than 2^256 units")
+		}
+	}
+	return total
+}
+
+// decideSwap decides what follows from a swap's deposits, its behaviour and the time. It plans payments and
+// makes none. It reports whether the swap changed. The caller holds the lock.
+func (d *Desk) decideSwap(s *swap, now time.Time) bool {
+	hasChanged := false
+	onTime := money.Zero
+	for i := range s.Deposits {
+		switch arrival := &s.Deposits[i]; {
+		case arrival.IsDecided:
+		case s.Phase == waits && !arrival.At.After(s.Deadline):
+			onTime = sum(onTime, arrival.Amount)
+		default: // after the deadline, or after the deposit that was taken
+			arrival.IsDecided, hasChanged = true, true
+			d.refundAmount(s, arrival.Amount, reasonLate)
+		}
+	}
+	switch s.Phase {
+	case waits:
+		switch {
+		case onTime.IsZero():
+			if hasChanged {
+				s.Phase, s.Outcome = pays, statusRefunded
+			}
+		case !onTime.Less(s.MinAmountIn):
+			s.decideDeposits()
+			d.takeDeposit(s, onTime, now)
+			return true
+		case now.After(s.RefundsFrom):
+			s.decideDeposits()
+			s.Phase, s.Outcome = pays, statusRefunded
+			d.refundAmount(s, onTime, reasonShort)
+			return true
+		}
+	case held:
+		isDue := s.Behaviour.Mode == Late && !now.Before(s.DueAt)
+		if s.IsReleased || isDue {
+			s.Phase, s.Outcome = pays, statusSuccess
+			s.pay(delivery, s.Destination, s.Recipient, s.AmountOut)
+			return true
+		}
+	case pays, ended:
+		if hasChanged {
+			s.Phase = pays
+		}
+		return d.endSwap(s) || hasChanged
+	}
+	return hasChanged
+}
+
+// decideDeposits marks all deposits as decided.
+func (s *swap) decideDeposits() {
+	for i := range s.Deposits {
+		s.Deposits[i].IsDecided = true
+	}
+}
+
+// endSwap ends a swap whose payments have ended. A delivery that the chain refused becomes a refund.
+func (d *Desk) endSwap(s *swap) bool {
+	if s.Phase != pays {
+		return false
+	}
+	hasRefund, hasReverted := false, false
+	for _, p := range s.Payments {
+		if !p.hasEnded() {
+			return false
+		}
+		hasRefund = hasRefund || p.Kind == refund
+		hasReverted = hasReverted || p.Kind == delivery && p.State == reverted
+	}
+	if hasReverted && s.Outcome == statusSuccess {
+		s.Outcome = statusRefunded
+		d.refundAmount(s, s.AmountIn, reasonFailed)
+		return true
+	}
+	if s.Outcome == statusRefunded && !hasRefund {
+		s.Outcome = statusFailed // the fee of the refund was more than the deposit
+	}
+	s.Phase, s.IsReported = ended, true
+	if s.Behaviour.Mode == Late {
+		s.Says = "" // the failure that it reported was none
+	}
+	return true
+}
+
+// takeDeposit accepts a deposit and plans what the swap's mode does with it.
+func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
+	if s.IsFlexible {
+		s.AmountOut = scaleAmount(s.AmountOut, amount, s.AmountIn)
+		s.MinAmountOut = scaleAmount(s.MinAmountOut, amount, s.AmountIn)
+		s.AmountIn = amount
+	}
+	excess := money.SubOrZero(amount, s.AmountIn)
+	s.Phase, s.Outcome = pays, statusSuccess
+	deliver := func(amounts ...money.Amount) {
+		for _, a := range amounts {
+			s.pay(delivery, s.Destination, s.Recipient, a)
+		}
+	}
+	switch mode := s.Behaviour.Mode; mode {
+	case Refund:
+		s.Outcome = statusRefunded
+		d.refundAmount(s, amount, reasonUnfilled)
+		return
+	case Fail:
+		s.Says, s.Outcome, s.Reason = statusFailed, statusFailed, reasonUnfilled
+		return
+	case LieSuccess:
+		s.Says = statusSuccess
+		return
+	case LieRefunded:
+		claimed := money.SubOrZero(amount, s.RefundFee)
+		s.Says, s.Outcome, s.Reason, s.Claimed = statusRefunded, statusRefunded, reasonUnfilled, &claimed
+		return
+	case RefundOther:
+		s.Outcome, s.Reason = statusRefunded, reasonUnfilled
+		other := d.otherAsset(s.Origin)
+		s.pay(refund, other, s.RefundTo, d.convertAmount(money.SubOrZero(amount, s.RefundFee), s.Origin, other))
+		return
+	case Stall:
+		s.Phase = held
+	case Late:
+		s.Phase, s.Says = held, statusFailed
+		s.DueAt = now.Add(s.Behaviour.Delay.or(usualLateDelay))
+	case Short:
+		deliver(scaleAmount(s.MinAmountOut, money.Units(9), money.Units(10)))
+	case Split:
+		half := scaleAmount(s.AmountOut, money.Units(1), money.Units(2))
+		deliver(half, money.SubOrZero(s.AmountOut, half))
+	case Double:
+		deliver(s.AmountOut, s.AmountOut)
+	case Over:
+		deliver(scaleAmount(s.AmountOut, money.Units(6), money.Units(5)))
+	case OtherToken:
+		other := d.otherAsset(s.Destination)
+		s.pay(delivery, other, s.Recipient, d.convertAmount(s.AmountOut, s.Destination, other))
+	case OtherChain:
+		other, recipient, _ := d.otherChain(s.Origin, s.Destination, s.Recipient, s.RefundTo)
+		s.pay(delivery, other, recipient, d.convertAmount(s.AmountOut, s.Destination, other))
+	default: // None, and the modes whose departure was in the quote
+		deliver(s.AmountOut)
+	}
+	if s.RefundFee.Less(excess) {
+		d.refundAmount(s, excess, reasonExcess)
+	}
+}
+
+// pay plans a payment.
+func (s *swap) pay(kind paymentKind, a Asset, recipient string, amount money.Amount) {
+	s.Payments = append(s.Payments, swapPayment{
+		Kind: kind, State: planned, Asset: a, Recipient: recipient, Amount: amount,
+	})
+}
+
+// refundAmount plans a refund less its fee. An amount that is not worth its fee is kept.
+func (d *Desk) refundAmount(s *swap, amount money.Amount, reason string) {
+	if s.Reason == "" {
+		s.Reason = reason
+	}
+	net := money.SubOrZero(amount, s.RefundFee)
+	if net.IsZero() || net.Less(d.chains[s.Origin.Chain].MinPayment(s.Origin.Contract)) {
+		return
+	}
+	s.pay(refund, s.Origin, s.RefundTo, net)
+}
+
+// otherAsset returns another asset of the same chain, or the zero asset.
+func (d *Desk) otherAsset(a Asset) Asset {
+	for _, other := range d.cfg.Assets {
+		if other.Chain == a.Chain && other.Contract != a.Contract {
+			priced, _ := d.asset(other.ID())
+			return priced
+		}
+	}
+	return Asset{}
+}
+
+// otherChain returns where OtherChain delivers: at the recipient on another chain that has such addresses,
+// or at the refund address, in an asset that is not the origin's, so that it cannot be a refund.
+func (d *Desk) otherChain(origin, destination Asset, recipient, refundTo string) (Asset, string, bool) {
+	for _, a := range d.cfg.Assets {
+		if a.Chain != destination.Chain && d.chains[a.Chain].CheckAddress(recipient) == nil {
+			priced, _ := d.asset(a.ID())
+			return priced, recipient, true
+		}
+	}
+	if origin.Chain == destination.Chain {
+		return Asset{}, "", false
+	}
+	other := d.otherAsset(origin)
+	return other, refundTo, other.Chain != ""
+}
