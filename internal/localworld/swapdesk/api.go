@@ -169,10 +169,12 @@ func (d *Desk) answerSubmit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The hash proves nothing: the desk reads the chain by itself.
-	s.IsSubmitted = true
-	if err := d.store.append(record{Swap: s}); err != nil {
-		writeMessage(w, http.StatusInternalServerError, "Internal server error")
-		return
+	if !s.IsSubmitted {
+		s.IsSubmitted = true
+		if err := d.store.append(record{Swap: s}); err != nil {
+			writeMessage(w, http.StatusInternalServerError, "Internal server error")
+			return
+		}
 	}
 	writeJSON(w, http.StatusCreated, s.report())
 }

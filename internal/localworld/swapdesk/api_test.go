@@ -25,8 +25,8 @@ func TestTokensHaveThePricesOfTheWorld(t *testing.T) {
 	if err := json.Unmarshal(answer, &tokens); err != nil || status != http.StatusOK || len(tokens) != 6 {
 		t.Fatalf("got %d %s, %v", status, answer, err)
 	}
-	if got := tokens[0]; got.AssetID != "local:ethereum:"+usdc || got.Blockchain != "eth" || *got.ContractAddress != usdc ||
-		got.Decimals != 6 {
+	if got := tokens[0]; got.AssetID != "local:ethereum:"+usdc || got.Blockchain != "eth" || got.Decimals != 6 ||
+		*got.ContractAddress != usdc {
 		t.Errorf("got %+v", got)
 	}
 	if got := tokens[2]; got.AssetID != "local:ethereum:native" || got.ContractAddress != nil || got.Price != "3000" {
@@ -38,14 +38,17 @@ func TestTokensHaveThePricesOfTheWorld(t *testing.T) {
 	if q := b.verified(nil); q.AmountOut.String() != "1496750000" {
 		t.Errorf("got %s at half the price", q.AmountOut)
 	}
-	if _, answer := b.call(http.MethodGet, b.api.URL+"/v0/tokens", nil); !bytes.Contains(answer, []byte(`"price":1500,`)) {
+	_, answer = b.call(http.MethodGet, b.api.URL+"/v0/tokens", nil)
+	if !bytes.Contains(answer, []byte(`"price":1500,`)) {
 		t.Errorf("got %s", answer)
 	}
 	b.call(http.MethodPut, b.ctl.URL+"/prices", map[string]any{"mint": 4})
 	if q := b.verified(nil); q.AmountOut.String() != quotedUSDC {
 		t.Errorf("got %s at the usual price", q.AmountOut)
 	}
-	for _, body := range []map[string]any{{"mint": 99, "price": "1.00"}, {"mint": 4, "price": "0"}, {"mint": 4, "price": "-1"}} {
+	for _, body := range []map[string]any{
+		{"mint": 99, "price": "1.00"}, {"mint": 4, "price": "0"}, {"mint": 4, "price": "-1"},
+	} {
 		if status, _ := b.call(http.MethodPut, b.ctl.URL+"/prices", body); status/100 != 4 {
 			t.Errorf("got %d for %v", status, body)
 		}
@@ -80,12 +83,14 @@ func TestRequestsThatTheAPIRefuses(t *testing.T) {
 		for _, isDry := range []bool{true, false} {
 			status, answer := b.call(http.MethodPost, b.api.URL+"/v0/quote", b.request(isDry, changes))
 			var problem struct{ Message string }
-			if err := json.Unmarshal(answer, &problem); err != nil || status != http.StatusBadRequest || problem.Message == "" {
+			err := json.Unmarshal(answer, &problem)
+			if err != nil || status != http.StatusBadRequest || problem.Message == "" {
 				t.Errorf("%s: got %d %s", name, status, answer)
 			}
 		}
 	}
-	if status, _ := b.call(http.MethodGet, b.api.URL+"/v0/status?depositAddress=unknown", nil); status != http.StatusNotFound {
+	status, _ := b.call(http.MethodGet, b.api.URL+"/v0/status?depositAddress=unknown", nil)
+	if status != http.StatusNotFound {
 		t.Errorf("got %d for an unknown address", status)
 	}
 	q := b.verified(nil)
@@ -132,11 +137,10 @@ func TestModesOfTheAPI(t *testing.T) {
 	}
 	wantUsual()
 	b.behave(map[string]any{"mode": "slow", "next": 1, "delay": "30ms"})
-	if begin := time.Now(); true {
-		wantUsual()
-		if waited := time.Since(begin); waited < 30*time.Millisecond {
-			t.Errorf("slow: got an answer after %s", waited)
-		}
+	begin := time.Now()
+	wantUsual()
+	if waited := time.Since(begin); waited < 30*time.Millisecond {
+		t.Errorf("slow: got an answer after %s", waited)
 	}
 	for form, want := range map[string]string{
 		"": "<html>", "html": "<html>", "half": `"amou`, "unknown": "TELEPORTING", "huge": "    ",
@@ -161,9 +165,15 @@ func TestModesOfTheAPI(t *testing.T) {
 	b.behave(map[string]any{"mode": "none"})
 	wantUsual()
 	for _, behaviour := range []map[string]any{
-		{"mode": "vanish"}, {}, {"mode": "refund", "next": -1}, {"mode": "refund", "call": "firm"},
-		{"mode": "down", "call": "vote"}, {"mode": "garbage", "form": "poem"}, {"mode": "late", "delay": "-1s"},
-		{"mode": "late", "delay": "99h"}, {"mode": "bad-signature", "depositAddress": q.DepositAddress},
+		{"mode": "vanish"},
+		{},
+		{"mode": "refund", "next": -1},
+		{"mode": "refund", "call": "firm"},
+		{"mode": "down", "call": "vote"},
+		{"mode": "garbage", "form": "poem"},
+		{"mode": "late", "delay": "-1s"},
+		{"mode": "late", "delay": "99h"},
+		{"mode": "bad-signature", "depositAddress": q.DepositAddress},
 		{"mode": "refund", "depositAddress": "unknown"},
 	} {
 		if status, _ := b.call(http.MethodPut, b.ctl.URL+"/behaviour", behaviour); status/100 != 4 {

@@ -70,6 +70,8 @@ type Chain interface {
 	SendPayment(ctx context.Context, s Signed) error
 	// ReadOutcome says what became of a payment.
 	ReadOutcome(ctx context.Context, s Signed) (Outcome, error)
+	// CloseClient ends the connection. The desk calls it last.
+	CloseClient()
 }
 
 // Watch is an address with the asset that is awaited there.

@@ -233,8 +233,8 @@ func (d *Desk) transfers() Transfers {
 	for _, s := range d.sortedSwaps() {
 		for _, arrival := range s.Deposits {
 			result.Transfers = append(result.Transfers, Transfer{
-				"RECEIVED", s.DepositAddress, s.Origin.Mint, s.Origin.Chain, arrival.Amount, s.DepositAddress, arrival.Hash,
-				true,
+				"RECEIVED", s.DepositAddress, s.Origin.Mint, s.Origin.Chain, arrival.Amount, s.DepositAddress,
+				arrival.Hash, true,
 			})
 			if total := totals[s.Origin.Mint]; total != nil {
 				total.Received = sum(total.Received, arrival.Amount)

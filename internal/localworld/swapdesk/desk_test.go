@@ -50,6 +50,7 @@ func newScriptedChain(name chain.Name) *scriptedChain {
 }
 
 func (c *scriptedChain) Name() chain.Name { return c.name }
+func (c *scriptedChain) CloseClient()     {}
 
 func (c *scriptedChain) WalletAddress(n uint32) string { return fmt.Sprintf("%s-desk-%d", c.name, n) }
 
@@ -158,7 +159,7 @@ type bench struct {
 	eth, sol *scriptedChain
 	btc      *scriptedChain
 	desk     *swapdesk.Desk
-	api, ctl *httptest.Server
+	api, ctl *httptest.Server // of the live desk: only the URLs
 	now      time.Time
 	funded   []string
 }
@@ -239,6 +240,12 @@ func (b *bench) step() {
 	}
 }
 
+// client makes a connection for each call: over an old one it would repeat a call that had no answer.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// newURL stands for a server that has its listener already.
+func newURL(url string) *httptest.Server { return &httptest.Server{URL: url} }
+
 // call calls a URL and returns the status with the body.
 func (b *bench) call(method, url string, body any) (int, []byte) {
 	b.t.Helper()
@@ -250,7 +257,7 @@ func (b *bench) call(method, url string, body any) (int, []byte) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, nil
 	}
@@ -384,8 +391,8 @@ func TestAFirmQuoteIsSignedAndItsSwapIsDelivered(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if q.AmountOut.String() != quotedUSDC || q.MinAmountOut.String() != leastUSDC || q.RefundFee.String() != refundFee ||
-		!q.Deadline.Equal(b.now.Add(90*time.Minute)) || q.AmountInUSD.Cents() != "3000.00" {
+	if q.AmountOut.String() != quotedUSDC || q.MinAmountOut.String() != leastUSDC ||
+		q.RefundFee.String() != refundFee || !q.Deadline.Equal(b.now.Add(90*time.Minute)) || q.AmountInUSD.Cents() != "3000.00" {
 		t.Errorf("got %+v", q)
 	}
 	if bytes.Contains(raw, []byte("null")) {
@@ -486,7 +493,8 @@ func TestModesOfASwap(t *testing.T) {
 					t.Errorf("got %+v after the release", s)
 				}
 			}
-			if s := b.status(honest.DepositAddress); s.Status != "PENDING_DEPOSIT" || honest.AmountOut.String() != quotedUSDC {
+			s := b.status(honest.DepositAddress)
+			if s.Status != "PENDING_DEPOSIT" || honest.AmountOut.String() != quotedUSDC {
 				t.Errorf("got %+v, %s for the quote after it", s, honest.AmountOut)
 			}
 		})
@@ -581,13 +589,14 @@ func TestShortLateAndSecondDepositsComeBack(t *testing.T) {
 		q := b.verified(nil)
 		b.eth.deposit(q.DepositAddress, half, b.now)
 		b.step()
-		if s := b.status(q.DepositAddress); s.Status != "INCOMPLETE_DEPOSIT" || *s.SwapDetails.DepositedAmount != half.String() {
+		s := b.status(q.DepositAddress)
+		if s.Status != "INCOMPLETE_DEPOSIT" || *s.SwapDetails.DepositedAmount != half.String() {
 			t.Errorf("got %+v", s)
 		}
 		b.now = b.now.Add(31 * time.Minute) // the deadline that was asked for
 		b.step()
 		b.wantPayments(map[string]int{"ETHEREUM 499916666666666667  to ETHEREUM-refund": 1})
-		s := b.status(q.DepositAddress)
+		s = b.status(q.DepositAddress)
 		if s.Status != "REFUNDED" || *s.SwapDetails.RefundedAmount != "499916666666666667" ||
 			*s.SwapDetails.RefundReason != "PARTIAL_DEPOSIT" {
 			t.Errorf("got %+v", s)
@@ -610,7 +619,8 @@ func TestShortLateAndSecondDepositsComeBack(t *testing.T) {
 		b.eth.deposit(q.DepositAddress, q.AmountIn, q.Deadline.Add(time.Second))
 		b.step()
 		b.wantPayments(map[string]int{"ETHEREUM " + netRefund + "  to ETHEREUM-refund": 1})
-		if s := b.status(q.DepositAddress); s.Status != "REFUNDED" || *s.SwapDetails.RefundReason != "DEADLINE_EXCEEDED" {
+		s := b.status(q.DepositAddress)
+		if s.Status != "REFUNDED" || *s.SwapDetails.RefundReason != "DEADLINE_EXCEEDED" {
 			t.Errorf("got %+v", s)
 		}
 	})

@@ -192,8 +192,11 @@ func (d *Desk) addSwap(s *swap) {
 	}
 }
 
-// CloseState closes the state file.
+// CloseState closes the state file and the connections to the chains.
 func (d *Desk) CloseState() error {
+	for _, c := range d.chains {
+		c.CloseClient()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.store.closeFile()
@@ -352,7 +355,12 @@ func (d *Desk) saveCursor(name chain.Name, height uint64, arrivals []Arrival) er
 		d.unsettled[s.DepositAddress] = s
 		records = append(records, record{Swap: s})
 	}
+	last, hasCursor := d.cursors[name]
 	d.cursors[name] = height
+	// Blocks without deposits are read again after a restart, so that they do not fill the file.
+	if hasCursor && len(records) == 0 && height/windowMax == last/windowMax {
+		return nil
+	}
 	return d.store.append(append(records, record{Cursor: &cursor{name, height}})...)
 }
 

@@ -270,9 +270,11 @@ var importers = map[string][]string{
 		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/crashes",
 		"internal/testing/trial/forks",
 	},
-	"internal/localworld/btcd": {"internal/localworld", "internal/localworld/btcd/btcdtest"},
+	"internal/localworld/btcd": {
+		"internal/localworld", "internal/localworld/btcd/btcdtest", "internal/localworld/swapdesk",
+	},
 	"internal/localworld/evmtoken": {
-		"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour",
+		"internal/localworld", "internal/localworld/anvil", "internal/localworld/swapdesk", "internal/localworld/tour",
 		"internal/testing/trial/crashes", "internal/testing/trial/forks",
 	},
 }
