@@ -31,8 +31,8 @@ func (d *Desk) API() http.Handler {
 	return mux
 }
 
-// depart does what a mode of the API says, and reports whether the call is answered with that.
-func (d *Desk) depart(w http.ResponseWriter, r *http.Request, c call, mints ...int) bool {
+// applyCallMode does what a mode of the API says, and reports whether the call is answered with that.
+func (d *Desk) applyCallMode(w http.ResponseWriter, r *http.Request, c call, mints ...int) bool {
 	modes := callModes
 	if c != callDry && c != callFirm {
 		modes = callModes[1:] // only quotes are rejected
@@ -95,7 +95,7 @@ type token struct {
 }
 
 func (d *Desk) answerTokens(w http.ResponseWriter, r *http.Request) {
-	if d.depart(w, r, callTokens) {
+	if d.applyCallMode(w, r, callTokens) {
 		return
 	}
 	d.mu.Lock()
@@ -126,7 +126,7 @@ func (d *Desk) answerQuote(w http.ResponseWriter, r *http.Request) {
 		c = callDry
 	}
 	origin, destination := d.assets[request.OriginAsset], d.assets[request.DestinationAsset]
-	if d.depart(w, r, c, origin.Mint, destination.Mint) {
+	if d.applyCallMode(w, r, c, origin.Mint, destination.Mint) {
 		return
 	}
 	d.mu.Lock()
@@ -134,7 +134,7 @@ func (d *Desk) answerQuote(w http.ResponseWriter, r *http.Request) {
 	t, err := d.checkRequest(request, d.cfg.Now())
 	var a answer
 	if err == nil {
-		a, err = d.quote(t)
+		a, err = d.makeQuote(t)
 	}
 	var refusal refused
 	switch {
@@ -154,7 +154,7 @@ func (d *Desk) answerSubmit(w http.ResponseWriter, r *http.Request) {
 		DepositAddress string `json:"depositAddress"`
 		Memo           string `json:"memo"`
 	}
-	if d.depart(w, r, callSubmit) || !readJSON(w, r, &body) {
+	if d.applyCallMode(w, r, callSubmit) || !readJSON(w, r, &body) {
 		return
 	}
 	if body.TxHash == "" || body.DepositAddress == "" {
@@ -171,16 +171,16 @@ func (d *Desk) answerSubmit(w http.ResponseWriter, r *http.Request) {
 	// The hash proves nothing: the desk reads the chain by itself.
 	if !s.IsSubmitted {
 		s.IsSubmitted = true
-		if err := d.store.append(record{Swap: s}); err != nil {
+		if err := d.store.appendRecords(record{Swap: s}); err != nil {
 			writeMessage(w, http.StatusInternalServerError, "Internal server error")
 			return
 		}
 	}
-	writeJSON(w, http.StatusCreated, s.report())
+	writeJSON(w, http.StatusCreated, s.describe())
 }
 
 func (d *Desk) answerStatus(w http.ResponseWriter, r *http.Request) {
-	if d.depart(w, r, callStatus) {
+	if d.applyCallMode(w, r, callStatus) {
 		return
 	}
 	address := r.URL.Query().Get("depositAddress")
@@ -191,7 +191,7 @@ func (d *Desk) answerStatus(w http.ResponseWriter, r *http.Request) {
 		writeMessage(w, http.StatusNotFound, "Deposit address "+address+" not found")
 		return
 	}
-	writeJSON(w, http.StatusOK, s.report())
+	writeJSON(w, http.StatusOK, s.describe())
 }
 
 // statusReport is the answer of GET /v0/status.
@@ -235,8 +235,8 @@ type transaction struct {
 // absentMembers are null in the quote of a status where the request did not have them.
 var absentMembers = []string{"referral", "virtualChainRecipient", "virtualChainRefundRecipient"}
 
-// report describes a swap as the API does.
-func (s *swap) report() statusReport {
+// describe tells a swap as the API does.
+func (s *swap) describe() statusReport {
 	report := statusReport{
 		CorrelationID: newUUID(), QuoteResponse: s.Answer, Status: s.status(),
 		UpdatedAt: s.UpdatedAt.UTC().Format(timeFormat),
@@ -256,7 +256,7 @@ func (s *swap) report() statusReport {
 		details.OriginChainTxHashes = append(details.OriginChainTxHashes, transaction{Hash: arrival.Hash})
 	}
 	if len(s.Deposits) > 0 {
-		details.DepositedAmount, details.DepositedAmountFormatted, details.DepositedAmountUsd = describe(
+		details.DepositedAmount, details.DepositedAmountFormatted, details.DepositedAmountUsd = formatAmount(
 			s.deposited(), s.Origin,
 		)
 	}
@@ -264,22 +264,22 @@ func (s *swap) report() statusReport {
 	hasRefund := false
 	for _, p := range s.Payments {
 		switch p.Kind {
-		case delivery:
-			delivered = sum(delivered, p.Amount)
-			if p.State != planned {
+		case kindDelivery:
+			delivered = sumAmounts(delivered, p.Amount)
+			if p.State != paymentPlanned {
 				details.DestinationChainTxHashes = append(
 					details.DestinationChainTxHashes, transaction{Hash: p.Signed.Hash},
 				)
 			}
-		case refund:
-			refunded, hasRefund = sum(refunded, p.Amount), true
+		case kindRefund:
+			refunded, hasRefund = sumAmounts(refunded, p.Amount), true
 		}
 	}
 	if s.Claimed != nil {
 		refunded, hasRefund = *s.Claimed, true
 	}
 	if hasRefund {
-		details.RefundedAmount, details.RefundedAmountFormatted, details.RefundedAmountUsd = describe(
+		details.RefundedAmount, details.RefundedAmountFormatted, details.RefundedAmountUsd = formatAmount(
 			refunded, s.Origin,
 		)
 	}
@@ -292,14 +292,14 @@ func (s *swap) report() statusReport {
 		}
 		slippage := 0
 		details.Slippage = &slippage
-		details.AmountIn, details.AmountInFormatted, details.AmountInUsd = describe(s.AmountIn, s.Origin)
-		details.AmountOut, details.AmountOutFormatted, details.AmountOutUsd = describe(delivered, s.Destination)
+		details.AmountIn, details.AmountInFormatted, details.AmountInUsd = formatAmount(s.AmountIn, s.Origin)
+		details.AmountOut, details.AmountOutFormatted, details.AmountOutUsd = formatAmount(delivered, s.Destination)
 	}
 	return report
 }
 
-// describe returns an amount in the three forms of the API.
-func describe(amount money.Amount, a Asset) (units, formatted, value *string) {
+// formatAmount returns an amount in the three forms of the API.
+func formatAmount(amount money.Amount, a Asset) (units, formatted, value *string) {
 	texts := [3]string{amount.String(), amount.Decimal(a.Decimals), formatValue(amount, a)}
 	return &texts[0], &texts[1], &texts[2]
 }

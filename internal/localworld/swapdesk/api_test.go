@@ -210,6 +210,23 @@ func TestOneSwapChangesItsMode(t *testing.T) {
 	}
 }
 
+func TestTheDepositWindowCanBeSet(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.call(http.MethodPut, b.ctl.URL+"/terms", map[string]any{"depositWindow": "5s"})
+	b.reopen()
+	if q := b.verified(nil); !q.Deadline.Equal(b.now.Add(30*time.Minute + 5*time.Second)) {
+		t.Errorf("got the deadline %s", q.Deadline)
+	}
+	b.call(http.MethodPut, b.ctl.URL+"/terms", map[string]any{})
+	if q := b.verified(nil); !q.Deadline.Equal(b.now.Add(90 * time.Minute)) {
+		t.Errorf("got the deadline %s", q.Deadline)
+	}
+	if status, _ := b.call(http.MethodPut, b.ctl.URL+"/terms", map[string]any{"depositWindow": "-5s"}); status/100 != 4 {
+		t.Errorf("got %d for a window that ends before it begins", status)
+	}
+}
+
 // A crash in the middle of a line leaves a line without an end. What it would have said did not happen.
 func TestALineWithoutAnEndIsDropped(t *testing.T) {
 	t.Parallel()

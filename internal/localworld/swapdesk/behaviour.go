@@ -146,7 +146,7 @@ func (d *Desk) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, err
 		if d.settings.Behaviour.Next--; d.settings.Behaviour.Next == 0 {
 			d.settings.Behaviour = Behaviour{Mode: None}
 		}
-		if err := d.store.append(record{Settings: &d.settings}); err != nil {
+		if err := d.store.appendRecords(record{Settings: &d.settings}); err != nil {
 			return b, err
 		}
 	}
@@ -157,4 +157,6 @@ func (d *Desk) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, err
 type settings struct {
 	Behaviour Behaviour            `json:"behaviour"`
 	Prices    map[string]money.USD `json:"prices,omitempty"` // by asset, instead of the usual ones
+	// DepositWindow is Config.DepositWindow of later quotes; nil: the usual one.
+	DepositWindow *duration `json:"depositWindow,omitempty"`
 }

@@ -181,7 +181,7 @@ func (c *bitcoinChain) Balance(ctx context.Context, _ string, pending []Signed) 
 	outputs, err := c.outputs(ctx, pending)
 	total := money.Zero
 	for _, output := range outputs {
-		total = sum(total, money.Units(uint64(output.Value)))
+		total = sumAmounts(total, money.Units(uint64(output.Value)))
 	}
 	return total, err
 }

@@ -14,6 +14,7 @@ import (
 //	GET  /desk                    the API's URL, the key of the quotes, the assets and the behaviour
 //	PUT  /behaviour               a Behaviour
 //	PUT  /prices                  {"mint": 4, "price": "3100.00"}; without a price the usual one
+//	PUT  /terms                   {"depositWindow": "5s"} of later quotes; without it the usual one
 //	POST /release                 {"depositAddress": "…"}, or {} for all: ends the wait of Stall and Late
 //	GET  /transfers               what was received, delivered and refunded, with the sums of final ones
 //	GET  /swaps                   every firm quote with its state
@@ -22,6 +23,7 @@ func (d *Desk) Control() http.Handler {
 	mux.HandleFunc("GET /desk", d.showDesk)
 	mux.HandleFunc("PUT /behaviour", d.setBehaviour)
 	mux.HandleFunc("PUT /prices", d.setPrice)
+	mux.HandleFunc("PUT /terms", d.setTerms)
 	mux.HandleFunc("POST /release", d.releaseSwaps)
 	mux.HandleFunc("GET /transfers", d.showTransfers)
 	mux.HandleFunc("GET /swaps", d.showSwaps)
@@ -86,7 +88,7 @@ func (d *Desk) setBehaviour(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.settings.Behaviour = b
-	if err := d.store.append(record{Settings: &d.settings}); err != nil {
+	if err := d.store.appendRecords(record{Settings: &d.settings}); err != nil {
 		writeMessage(w, http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -103,7 +105,7 @@ func (d *Desk) setSwapBehaviour(w http.ResponseWriter, b Behaviour, isSwapMode b
 	case s == nil:
 		writeMessage(w, http.StatusNotFound, "no swap has the deposit address "+b.DepositAddress)
 		return
-	case s.Phase != waits:
+	case s.Phase != phaseWaiting:
 		writeMessage(w, http.StatusConflict, "the swap has its deposit already")
 		return
 	case !isSwapMode || slices.Contains(modesOfQuotes, b.Mode):
@@ -117,7 +119,7 @@ func (d *Desk) setSwapBehaviour(w http.ResponseWriter, b Behaviour, isSwapMode b
 		return
 	}
 	s.Behaviour = b
-	if err := d.store.append(record{Swap: s}); err != nil {
+	if err := d.store.appendRecords(record{Swap: s}); err != nil {
 		writeMessage(w, http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -157,12 +159,29 @@ func (d *Desk) setPrice(w http.ResponseWriter, r *http.Request) {
 		}
 		d.settings.Prices[id] = *body.Price
 	}
-	if err := d.store.append(record{Settings: &d.settings}); err != nil {
+	if err := d.store.appendRecords(record{Settings: &d.settings}); err != nil {
 		writeMessage(w, http.StatusInternalServerError, err.Error())
 		return
 	}
 	a, _ := d.asset(id)
 	writeJSON(w, http.StatusOK, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price})
+}
+
+func (d *Desk) setTerms(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		DepositWindow *duration `json:"depositWindow"`
+	}
+	if !readJSON(w, r, &body) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.settings.DepositWindow = body.DepositWindow
+	if err := d.store.appendRecords(record{Settings: &d.settings}); err != nil {
+		writeMessage(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	writeJSON(w, http.StatusOK, body)
 }
 
 func (d *Desk) releaseSwaps(w http.ResponseWriter, r *http.Request) {
@@ -176,11 +195,11 @@ func (d *Desk) releaseSwaps(w http.ResponseWriter, r *http.Request) {
 	defer d.mu.Unlock()
 	released := []string{}
 	for address, s := range d.unsettled {
-		if s.Phase != held || s.IsReleased || body.DepositAddress != "" && body.DepositAddress != address {
+		if s.Phase != phaseHeld || s.IsReleased || body.DepositAddress != "" && body.DepositAddress != address {
 			continue
 		}
 		s.IsReleased = true
-		if err := d.store.append(record{Swap: s}); err != nil {
+		if err := d.store.appendRecords(record{Swap: s}); err != nil {
 			writeMessage(w, http.StatusInternalServerError, err.Error())
 			return
 		}
@@ -237,24 +256,24 @@ func (d *Desk) transfers() Transfers {
 				arrival.Hash, true,
 			})
 			if total := totals[s.Origin.Mint]; total != nil {
-				total.Received = sum(total.Received, arrival.Amount)
+				total.Received = sumAmounts(total.Received, arrival.Amount)
 			}
 		}
 		for _, p := range s.Payments {
-			if p.State == planned || p.State == reverted {
+			if p.State == paymentPlanned || p.State == paymentReverted {
 				continue
 			}
 			result.Transfers = append(result.Transfers, Transfer{
 				string(p.Kind), s.DepositAddress, p.Asset.Mint, p.Asset.Chain, p.Amount, p.Recipient, p.Signed.Hash,
-				p.State == paid,
+				p.State == paymentPaid,
 			})
 			total := totals[p.Asset.Mint]
 			switch {
-			case total == nil || p.State != paid:
-			case p.Kind == delivery:
-				total.Delivered = sum(total.Delivered, p.Amount)
+			case total == nil || p.State != paymentPaid:
+			case p.Kind == kindDelivery:
+				total.Delivered = sumAmounts(total.Delivered, p.Amount)
 			default:
-				total.Refunded = sum(total.Refunded, p.Amount)
+				total.Refunded = sumAmounts(total.Refunded, p.Amount)
 			}
 		}
 	}
@@ -285,7 +304,7 @@ func (d *Desk) showSwaps(w http.ResponseWriter, _ *http.Request) {
 	for _, s := range d.sortedSwaps() {
 		list = append(list, SwapInfo{
 			s.DepositAddress, s.Origin.ID(), s.Destination.ID(), s.AmountIn, s.AmountOut, s.Recipient, s.RefundTo,
-			s.Behaviour.Mode, s.status(), s.Phase == ended,
+			s.Behaviour.Mode, s.status(), s.Phase == phaseEnded,
 		})
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"swaps": list})

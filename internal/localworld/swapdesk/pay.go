@@ -38,7 +38,7 @@ func (d *Desk) tasks(c Chain) (list []task, pending []Signed) {
 				continue
 			}
 			list = append(list, task{s, i, p})
-			if p.State == signed {
+			if p.State == paymentSigned {
 				pending = append(pending, p.Signed)
 			}
 		}
@@ -54,7 +54,7 @@ func (d *Desk) makePayments(ctx context.Context, c Chain) error {
 	list, pending := d.tasks(c)
 	var errs []error
 	for _, t := range list {
-		if t.payment.State == planned {
+		if t.payment.State == paymentPlanned {
 			if signedPayment, err := d.signPayment(ctx, c, t, pending); err != nil {
 				errs = append(errs, err)
 				break // later payments would only take its funds
@@ -81,7 +81,7 @@ func (d *Desk) signPayment(ctx context.Context, c Chain, t task, pending []Signe
 	if err != nil {
 		return Signed{}, fmt.Errorf("sign a payment of %s: %w", t.swap.paymentID(t.number), err)
 	}
-	return result, d.savePayment(t, signed, result)
+	return result, d.savePayment(t, paymentSigned, result)
 }
 
 // savePayment stores the new state of a payment.
@@ -90,7 +90,7 @@ func (d *Desk) savePayment(t task, state paymentState, bytes Signed) error {
 	defer d.mu.Unlock()
 	t.swap.Payments[t.number].State, t.swap.Payments[t.number].Signed = state, bytes
 	t.swap.UpdatedAt = d.cfg.Now()
-	return d.store.append(record{Swap: t.swap})
+	return d.store.appendRecords(record{Swap: t.swap})
 }
 
 // sendPayment sends a signed payment.
@@ -110,11 +110,11 @@ func (d *Desk) followPayment(ctx context.Context, c Chain, t task) error {
 	}
 	switch outcome {
 	case Paid:
-		return d.savePayment(t, paid, t.payment.Signed)
+		return d.savePayment(t, paymentPaid, t.payment.Signed)
 	case Reverted:
-		return d.savePayment(t, reverted, t.payment.Signed)
+		return d.savePayment(t, paymentReverted, t.payment.Signed)
 	case Expired:
-		return d.savePayment(t, planned, Signed{})
+		return d.savePayment(t, paymentPlanned, Signed{})
 	}
 	last, hasSent := d.sent[t.swap.paymentID(t.number)]
 	if hasSent && d.cfg.Now().Sub(last) < resendAfter {
@@ -126,7 +126,7 @@ func (d *Desk) followPayment(ctx context.Context, c Chain, t task) error {
 // ensureFunds reports whether the paying wallet has what a payment needs, and asks the faucet for it.
 func (d *Desk) ensureFunds(ctx context.Context, c Chain, p swapPayment, pending []Signed) (bool, error) {
 	needs := map[string]money.Amount{"": c.FeeReserve()}
-	needs[p.Asset.Contract] = sum(needs[p.Asset.Contract], p.Amount)
+	needs[p.Asset.Contract] = sumAmounts(needs[p.Asset.Contract], p.Amount)
 	isFunded := true
 	for contract, need := range needs {
 		balance, err := c.Balance(ctx, contract, pending)

@@ -152,13 +152,16 @@ func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) 
 	withdrawFee := d.convertAmount(dollars(feeUSD), dollar, t.destination)
 	s = swap{
 		Origin: t.origin, Destination: t.destination, AmountIn: t.amount, MinAmountIn: t.amount,
-		IsFlexible: t.request.SwapType == "FLEX_INPUT", Phase: waits,
+		IsFlexible: t.request.SwapType == "FLEX_INPUT", Phase: phaseWaiting,
 		RefundFee: d.convertAmount(dollars(feeUSD), dollar, t.origin),
 		Recipient: t.request.Recipient, RefundTo: t.request.RefundTo, RefundsFrom: t.deadline,
 		Deadline: t.deadline.Add(d.cfg.DepositWindow),
 	}
+	if window := d.settings.DepositWindow; window != nil {
+		s.Deadline = t.deadline.Add(time.Duration(*window))
+	}
 	if s.IsFlexible {
-		s.MinAmountIn = max1(scaleBps(t.amount, bpsMax-t.slippageBps))
+		s.MinAmountIn = atLeastOne(scaleBps(t.amount, bpsMax-t.slippageBps))
 	}
 	gross := scaleBps(d.convertAmount(t.amount, t.origin, t.destination), bpsMax-d.cfg.SpreadBps)
 	if mode == Price {
@@ -166,10 +169,10 @@ func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) 
 	}
 	s.AmountOut = money.SubOrZero(gross, withdrawFee)
 	if s.AmountOut.Less(d.convertAmount(dollars(outputUSD), dollar, t.destination)) {
-		least := d.convertAmount(sum(dollars(outputUSD), dollars(outputUSD)), dollar, t.origin)
+		least := d.convertAmount(sumAmounts(dollars(outputUSD), dollars(outputUSD)), dollar, t.origin)
 		return s, q, refused("Amount is too low for bridge, try at least " + least.String())
 	}
-	s.MinAmountOut = max1(scaleBps(s.AmountOut, bpsMax-t.slippageBps))
+	s.MinAmountOut = atLeastOne(scaleBps(s.AmountOut, bpsMax-t.slippageBps))
 	q = quoteTerms{
 		AmountIn: s.AmountIn.String(), AmountInFormatted: s.AmountIn.Decimal(t.origin.Decimals),
 		AmountInUsd: formatValue(s.AmountIn, t.origin), MinAmountIn: s.MinAmountIn.String(),
@@ -180,8 +183,8 @@ func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) 
 	return s, q, nil
 }
 
-// quote answers a request. A firm quote is stored before it is answered. The caller holds the lock.
-func (d *Desk) quote(t terms) (answer, error) {
+// makeQuote answers a request. A firm quote is stored before it is answered. The caller holds the lock.
+func (d *Desk) makeQuote(t terms) (answer, error) {
 	now := d.cfg.Now().UTC()
 	isDry, behaviour := *t.request.Dry, Behaviour{Mode: None}
 	if !isDry {
@@ -226,7 +229,7 @@ func (d *Desk) quote(t terms) (answer, error) {
 		return a, nil // the address is not the desk's, so nothing that comes there is a deposit
 	}
 	s.Answer = a
-	if err := d.store.append(record{Swap: &s}); err != nil {
+	if err := d.store.appendRecords(record{Swap: &s}); err != nil {
 		return answer{}, err
 	}
 	d.addSwap(&s)
@@ -360,8 +363,8 @@ func scaleBps(amount money.Amount, bps uint64) money.Amount {
 	return scaleAmount(amount, money.Units(bps), money.Units(bpsMax))
 }
 
-// max1 returns an amount, and one unit instead of none.
-func max1(amount money.Amount) money.Amount {
+// atLeastOne returns an amount, and one unit instead of none.
+func atLeastOne(amount money.Amount) money.Amount {
 	if amount.IsZero() {
 		return money.Units(1)
 	}

@@ -66,19 +66,19 @@ func (c *solanaChain) CheckAddress(text string) error {
 	return err
 }
 
-func (c *solanaChain) call(ctx context.Context, result any, method string, args ...any) error {
+func (c *solanaChain) callRPC(ctx context.Context, result any, method string, args ...any) error {
 	if err := c.node.RPC.CallContext(ctx, result, method, args...); err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil
 }
 
-func (c *solanaChain) slot(ctx context.Context, commitment string) (slot uint64, err error) {
-	return slot, c.call(ctx, &slot, "getSlot", map[string]string{"commitment": commitment})
+func (c *solanaChain) readSlot(ctx context.Context, commitment string) (slot uint64, err error) {
+	return slot, c.callRPC(ctx, &slot, "getSlot", map[string]string{"commitment": commitment})
 }
 
 func (c *solanaChain) FinalHeight(ctx context.Context) (uint64, error) {
-	return c.slot(ctx, "finalized")
+	return c.readSlot(ctx, "finalized")
 }
 
 // solanaBlock is a block with the balances before and after its transactions.
@@ -125,7 +125,7 @@ func (c *solanaChain) Arrivals(ctx context.Context, after, end uint64, watches [
 	var found []Arrival
 	for slot := after + 1; slot <= end; slot++ {
 		var block *solanaBlock
-		err := c.call(ctx, &block, "getBlock", slot, map[string]any{
+		err := c.callRPC(ctx, &block, "getBlock", slot, map[string]any{
 			"commitment": "finalized", "transactionDetails": "full", "encoding": "json",
 			"maxSupportedTransactionVersion": 1, "rewards": false,
 		})
@@ -218,8 +218,8 @@ func (c *solanaChain) MinPayment(contract string) money.Amount {
 	return money.Units(1)
 }
 
-// mint returns a token as instructions name it.
-func mint(contract string, decimals int) surfpool.Mint {
+// tokenMint returns a token as instructions name it.
+func tokenMint(contract string, decimals int) surfpool.Mint {
 	return surfpool.Mint{Address: chain.Address(contract), Program: solanatx.TokenProgram, Decimals: byte(decimals)}
 }
 
@@ -231,14 +231,14 @@ func (c *solanaChain) Balance(ctx context.Context, contract string, _ []Signed) 
 		var got struct {
 			Value uint64 `json:"value"`
 		}
-		err := c.call(ctx, &got, "getBalance", owner, processed)
+		err := c.callRPC(ctx, &got, "getBalance", owner, processed)
 		return money.Units(got.Value), err
 	}
-	account := mint(contract, 0).AssociatedAccount(owner)
+	account := tokenMint(contract, 0).AssociatedAccount(owner)
 	var info struct {
 		Value any `json:"value"`
 	}
-	if err := c.call(ctx, &info, "getAccountInfo", account, map[string]string{
+	if err := c.callRPC(ctx, &info, "getAccountInfo", account, map[string]string{
 		"commitment": "processed", "encoding": "base64",
 	}); err != nil || info.Value == nil {
 		return money.Zero, err
@@ -248,7 +248,7 @@ func (c *solanaChain) Balance(ctx context.Context, contract string, _ []Signed) 
 			Amount string `json:"amount"`
 		} `json:"value"`
 	}
-	if err := c.call(ctx, &got, "getTokenAccountBalance", account, processed); err != nil {
+	if err := c.callRPC(ctx, &got, "getTokenAccountBalance", account, processed); err != nil {
 		return money.Zero, err
 	}
 	return money.Parse(got.Value.Amount)
@@ -259,7 +259,7 @@ func (c *solanaChain) SignPayment(ctx context.Context, p Payment, _ []Signed) (S
 	if !isSmall {
 		return Signed{}, errors.New("no amount on Solana has more than 64 bits")
 	}
-	slot, err := c.slot(ctx, "processed")
+	slot, err := c.readSlot(ctx, "processed")
 	if err != nil {
 		return Signed{}, err
 	}
@@ -268,7 +268,7 @@ func (c *solanaChain) SignPayment(ctx context.Context, p Payment, _ []Signed) (S
 	if p.Contract == "" {
 		tx.Instructions = append(tx.Instructions, surfpool.TransferLamports(sender, recipient, units))
 	} else {
-		m := mint(p.Contract, p.Decimals)
+		m := tokenMint(p.Contract, p.Decimals)
 		tx.Instructions = append(
 			tx.Instructions, m.CreateAccount(sender, recipient),
 			m.TransferTokens(m.AssociatedAccount(sender), m.AssociatedAccount(recipient), sender, units),
@@ -283,21 +283,21 @@ func (c *solanaChain) SendPayment(ctx context.Context, s Signed) error {
 	if err == nil {
 		return nil
 	}
-	if slot, _, unknown := c.status(ctx, s); unknown == nil && slot != nil {
+	if slot, _, unknown := c.readStatus(ctx, s); unknown == nil && slot != nil {
 		return nil // the node refused it because it has it
 	}
 	return err
 }
 
-// status returns the slot that has a payment, if there is one, and whether the payment succeeded.
-func (c *solanaChain) status(ctx context.Context, s Signed) (slot *uint64, hasFailed bool, err error) {
+// readStatus returns the slot that has a payment, if there is one, and whether the payment succeeded.
+func (c *solanaChain) readStatus(ctx context.Context, s Signed) (slot *uint64, hasFailed bool, err error) {
 	var got struct {
 		Value []*struct {
 			Slot uint64 `json:"slot"`
 			Err  any    `json:"err"`
 		} `json:"value"`
 	}
-	if err := c.call(ctx, &got, "getSignatureStatuses", []string{s.Hash}, map[string]bool{
+	if err := c.callRPC(ctx, &got, "getSignatureStatuses", []string{s.Hash}, map[string]bool{
 		"searchTransactionHistory": true,
 	}); err != nil || len(got.Value) == 0 || got.Value[0] == nil {
 		return nil, false, err
@@ -311,7 +311,7 @@ func (c *solanaChain) ReadOutcome(ctx context.Context, s Signed) (Outcome, error
 	if err != nil {
 		return Waiting, err
 	}
-	slot, hasFailed, err := c.status(ctx, s)
+	slot, hasFailed, err := c.readStatus(ctx, s)
 	switch {
 	case err != nil:
 		return Waiting, err

@@ -117,8 +117,8 @@ func encodeRecords(records []record) ([]byte, error) {
 	return lines.Bytes(), nil
 }
 
-// append writes records in one write. The desk acts on them only after it.
-func (s *store) append(records ...record) error {
+// appendRecords writes records in one write. The desk acts on them only after it.
+func (s *store) appendRecords(records ...record) error {
 	if s.err != nil {
 		return s.err
 	}

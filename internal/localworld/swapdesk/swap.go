@@ -11,10 +11,10 @@ import (
 type phase string
 
 const (
-	waits phase = "WAITS" // for its deposit
-	held  phase = "HELD"  // the deposit is taken; Stall and Late wait
-	pays  phase = "PAYS"  // payments are planned or on their way
-	ended phase = "ENDED" // all payments have ended
+	phaseWaiting phase = "WAITS" // for its deposit
+	phaseHeld    phase = "HELD"  // the deposit is taken; Stall and Late wait
+	phasePaying  phase = "PAYS"  // payments are planned or on their way
+	phaseEnded   phase = "ENDED" // all payments have ended
 )
 
 // The statuses of the API.
@@ -83,18 +83,18 @@ type deposit struct {
 type paymentKind string
 
 const (
-	delivery paymentKind = "DELIVERY"
-	refund   paymentKind = "REFUND"
+	kindDelivery paymentKind = "DELIVERY"
+	kindRefund   paymentKind = "REFUND"
 )
 
 // paymentState says how far a payment is.
 type paymentState string
 
 const (
-	planned  paymentState = "PLANNED"
-	signed   paymentState = "SIGNED"
-	paid     paymentState = "PAID" // final
-	reverted paymentState = "REVERTED"
+	paymentPlanned  paymentState = "PLANNED"
+	paymentSigned   paymentState = "SIGNED"
+	paymentPaid     paymentState = "PAID" // final
+	paymentReverted paymentState = "REVERTED"
 )
 
 // swapPayment is a payment of the desk for a swap.
@@ -107,9 +107,9 @@ type swapPayment struct {
 	Signed    Signed       `json:"signed"`
 }
 
-func (p swapPayment) hasEnded() bool { return p.State == paid || p.State == reverted }
+func (p swapPayment) hasEnded() bool { return p.State == paymentPaid || p.State == paymentReverted }
 
-// id names a payment of a swap.
+// paymentID names a payment of a swap.
 func (s *swap) paymentID(i int) string { return fmt.Sprintf("%s/%d", s.DepositAddress, i) }
 
 // addDeposit adds an arrival, and reports whether it was new.
@@ -125,7 +125,7 @@ func (s *swap) addDeposit(a Arrival) bool {
 
 // hasWork reports whether anything remains to be decided or paid.
 func (s *swap) hasWork() bool {
-	if s.Phase == held || s.Phase == pays {
+	if s.Phase == phaseHeld || s.Phase == phasePaying {
 		return true
 	}
 	for _, d := range s.Deposits {
@@ -142,7 +142,7 @@ func (s *swap) deposited() money.Amount {
 	for _, d := range s.Deposits {
 		amounts = append(amounts, d.Amount)
 	}
-	return sum(amounts...)
+	return sumAmounts(amounts...)
 }
 
 // status returns the status that the desk reports.
@@ -152,7 +152,7 @@ func (s *swap) status() string {
 		return s.Says
 	case s.IsReported:
 		return s.Outcome
-	case s.Phase != waits:
+	case s.Phase != phaseWaiting:
 		return statusProcessing
 	case len(s.Deposits) > 0:
 		return statusIncomplete
@@ -162,8 +162,8 @@ func (s *swap) status() string {
 	return statusPending
 }
 
-// sum adds amounts of a local chain, which never overflow.
-func sum(amounts ...money.Amount) money.Amount {
+// sumAmounts adds amounts of a local chain, which never overflow.
+func sumAmounts(amounts ...money.Amount) money.Amount {
 	total := money.Zero
 	for _, a := range amounts {
 		var err error
@@ -182,19 +182,19 @@ func (d *Desk) decideSwap(s *swap, now time.Time) bool {
 	for i := range s.Deposits {
 		switch arrival := &s.Deposits[i]; {
 		case arrival.IsDecided:
-		case s.Phase == waits && !arrival.At.After(s.Deadline):
-			onTime = sum(onTime, arrival.Amount)
+		case s.Phase == phaseWaiting && !arrival.At.After(s.Deadline):
+			onTime = sumAmounts(onTime, arrival.Amount)
 		default: // after the deadline, or after the deposit that was taken
 			arrival.IsDecided, hasChanged = true, true
 			d.refundAmount(s, arrival.Amount, reasonLate)
 		}
 	}
 	switch s.Phase {
-	case waits:
+	case phaseWaiting:
 		switch {
 		case onTime.IsZero():
 			if hasChanged {
-				s.Phase, s.Outcome = pays, statusRefunded
+				s.Phase, s.Outcome = phasePaying, statusRefunded
 			}
 		case !onTime.Less(s.MinAmountIn):
 			s.decideDeposits()
@@ -202,20 +202,20 @@ func (d *Desk) decideSwap(s *swap, now time.Time) bool {
 			return true
 		case now.After(s.RefundsFrom):
 			s.decideDeposits()
-			s.Phase, s.Outcome = pays, statusRefunded
+			s.Phase, s.Outcome = phasePaying, statusRefunded
 			d.refundAmount(s, onTime, reasonShort)
 			return true
 		}
-	case held:
+	case phaseHeld:
 		isDue := s.Behaviour.Mode == Late && !now.Before(s.DueAt)
 		if s.IsReleased || isDue {
-			s.Phase, s.Outcome = pays, statusSuccess
-			s.pay(delivery, s.Destination, s.Recipient, s.AmountOut)
+			s.Phase, s.Outcome = phasePaying, statusSuccess
+			s.planPayment(kindDelivery, s.Destination, s.Recipient, s.AmountOut)
 			return true
 		}
-	case pays, ended:
+	case phasePaying, phaseEnded:
 		if hasChanged {
-			s.Phase = pays
+			s.Phase = phasePaying
 		}
 		return d.endSwap(s) || hasChanged
 	}
@@ -231,7 +231,7 @@ func (s *swap) decideDeposits() {
 
 // endSwap ends a swap whose payments have ended. A delivery that the chain refused becomes a refund.
 func (d *Desk) endSwap(s *swap) bool {
-	if s.Phase != pays {
+	if s.Phase != phasePaying {
 		return false
 	}
 	hasRefund, hasReverted := false, false
@@ -239,8 +239,8 @@ func (d *Desk) endSwap(s *swap) bool {
 		if !p.hasEnded() {
 			return false
 		}
-		hasRefund = hasRefund || p.Kind == refund
-		hasReverted = hasReverted || p.Kind == delivery && p.State == reverted
+		hasRefund = hasRefund || p.Kind == kindRefund
+		hasReverted = hasReverted || p.Kind == kindDelivery && p.State == paymentReverted
 	}
 	if hasReverted && s.Outcome == statusSuccess {
 		s.Outcome = statusRefunded
@@ -250,7 +250,7 @@ func (d *Desk) endSwap(s *swap) bool {
 	if s.Outcome == statusRefunded && !hasRefund {
 		s.Outcome = statusFailed // the fee of the refund was more than the deposit
 	}
-	s.Phase, s.IsReported = ended, true
+	s.Phase, s.IsReported = phaseEnded, true
 	if s.Behaviour.Mode == Late {
 		s.Says = "" // the failure that it reported was none
 	}
@@ -265,10 +265,10 @@ func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 		s.AmountIn = amount
 	}
 	excess := money.SubOrZero(amount, s.AmountIn)
-	s.Phase, s.Outcome = pays, statusSuccess
+	s.Phase, s.Outcome = phasePaying, statusSuccess
 	deliver := func(amounts ...money.Amount) {
 		for _, a := range amounts {
-			s.pay(delivery, s.Destination, s.Recipient, a)
+			s.planPayment(kindDelivery, s.Destination, s.Recipient, a)
 		}
 	}
 	switch mode := s.Behaviour.Mode; mode {
@@ -289,12 +289,12 @@ func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 	case RefundOther:
 		s.Outcome, s.Reason = statusRefunded, reasonUnfilled
 		other := d.otherAsset(s.Origin)
-		s.pay(refund, other, s.RefundTo, d.convertAmount(money.SubOrZero(amount, s.RefundFee), s.Origin, other))
+		s.planPayment(kindRefund, other, s.RefundTo, d.convertAmount(money.SubOrZero(amount, s.RefundFee), s.Origin, other))
 		return
 	case Stall:
-		s.Phase = held
+		s.Phase = phaseHeld
 	case Late:
-		s.Phase, s.Says = held, statusFailed
+		s.Phase, s.Says = phaseHeld, statusFailed
 		s.DueAt = now.Add(s.Behaviour.Delay.or(usualLateDelay))
 	case Short:
 		deliver(scaleAmount(s.MinAmountOut, money.Units(9), money.Units(10)))
@@ -307,10 +307,10 @@ func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 		deliver(scaleAmount(s.AmountOut, money.Units(6), money.Units(5)))
 	case OtherToken:
 		other := d.otherAsset(s.Destination)
-		s.pay(delivery, other, s.Recipient, d.convertAmount(s.AmountOut, s.Destination, other))
+		s.planPayment(kindDelivery, other, s.Recipient, d.convertAmount(s.AmountOut, s.Destination, other))
 	case OtherChain:
 		other, recipient, _ := d.otherChain(s.Origin, s.Destination, s.Recipient, s.RefundTo)
-		s.pay(delivery, other, recipient, d.convertAmount(s.AmountOut, s.Destination, other))
+		s.planPayment(kindDelivery, other, recipient, d.convertAmount(s.AmountOut, s.Destination, other))
 	default: // None, and the modes whose departure was in the quote
 		deliver(s.AmountOut)
 	}
@@ -319,10 +319,10 @@ func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 	}
 }
 
-// pay plans a payment.
-func (s *swap) pay(kind paymentKind, a Asset, recipient string, amount money.Amount) {
+// planPayment plans a payment.
+func (s *swap) planPayment(kind paymentKind, a Asset, recipient string, amount money.Amount) {
 	s.Payments = append(s.Payments, swapPayment{
-		Kind: kind, State: planned, Asset: a, Recipient: recipient, Amount: amount,
+		Kind: kind, State: paymentPlanned, Asset: a, Recipient: recipient, Amount: amount,
 	})
 }
 
@@ -335,7 +335,7 @@ func (d *Desk) refundAmount(s *swap, amount money.Amount, reason string) {
 	if net.IsZero() || net.Less(d.chains[s.Origin.Chain].MinPayment(s.Origin.Contract)) {
 		return
 	}
-	s.pay(refund, s.Origin, s.RefundTo, net)
+	s.planPayment(kindRefund, s.Origin, s.RefundTo, net)
 }
 
 // otherAsset returns another asset of the same chain, or the zero asset.

@@ -144,7 +144,7 @@ func New(cfg Config) (*Desk, error) {
 	}
 	var identity identity
 	var err error
-	if d.store, identity, err = openStore(cfg.State, d.restore); err != nil {
+	if d.store, identity, err = openStore(cfg.State, d.restoreRecord); err != nil {
 		return nil, err
 	}
 	d.key = ed25519.NewKeyFromSeed(identity.Key[:])
@@ -164,8 +164,8 @@ func New(cfg Config) (*Desk, error) {
 	return d, nil
 }
 
-// restore takes a record of the state file.
-func (d *Desk) restore(r record) {
+// restoreRecord takes a record of the state file.
+func (d *Desk) restoreRecord(r record) {
 	if r.Swap != nil {
 		d.addSwap(r.Swap)
 	}
@@ -230,12 +230,12 @@ func Start(ctx context.Context, cfg Config) (*Desk, error) {
 		d.servers = append(d.servers, server)
 		d.running.Go(func() { _ = server.Serve(l) }) // it returns when the server is closed
 	}
-	d.running.Go(func() { d.work(run) })
+	d.running.Go(func() { d.runWork(run) })
 	return d, nil
 }
 
-// work looks at the chains until ctx ends.
-func (d *Desk) work(ctx context.Context) {
+// runWork looks at the chains until ctx ends.
+func (d *Desk) runWork(ctx context.Context) {
 	clock := time.NewTicker(d.cfg.Interval)
 	defer clock.Stop()
 	for {
@@ -361,7 +361,7 @@ func (d *Desk) saveCursor(name chain.Name, height uint64, arrivals []Arrival) er
 	if hasCursor && len(records) == 0 && height/windowMax == last/windowMax {
 		return nil
 	}
-	return d.store.append(append(records, record{Cursor: &cursor{name, height}})...)
+	return d.store.appendRecords(append(records, record{Cursor: &cursor{name, height}})...)
 }
 
 // decideSwaps decides what follows from what arrived and from payments that ended.
@@ -382,5 +382,5 @@ func (d *Desk) decideSwaps() error {
 	if len(records) == 0 {
 		return nil
 	}
-	return d.store.append(records...)
+	return d.store.appendRecords(records...)
 }

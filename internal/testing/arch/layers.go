@@ -273,6 +273,7 @@ var importers = map[string][]string{
 	"internal/localworld/btcd": {
 		"internal/localworld", "internal/localworld/btcd/btcdtest", "internal/localworld/swapdesk",
 	},
+	"internal/localworld/swapdesk": {"internal/localworld"},
 	"internal/localworld/evmtoken": {
 		"internal/localworld", "internal/localworld/anvil", "internal/localworld/swapdesk", "internal/localworld/tour",
 		"internal/testing/trial/crashes", "internal/testing/trial/forks",
