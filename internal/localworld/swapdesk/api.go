@@ -19,7 +19,7 @@ const (
 )
 
 // API returns the handler of 1Click's API.
-func (d *Desk) API() http.Handler {
+func (d *Server) API() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v0/tokens", d.answerTokens)
 	mux.HandleFunc("POST /v0/quote", d.answerQuote)
@@ -32,7 +32,7 @@ func (d *Desk) API() http.Handler {
 }
 
 // applyCallMode does what a mode of the API says, and reports whether the call is answered with that.
-func (d *Desk) applyCallMode(w http.ResponseWriter, r *http.Request, c call, mints ...int) bool {
+func (d *Server) applyCallMode(w http.ResponseWriter, r *http.Request, c call, mints ...int) bool {
 	modes := callModes
 	if c != callDry && c != callFirm {
 		modes = callModes[1:] // only quotes are rejected
@@ -45,21 +45,21 @@ func (d *Desk) applyCallMode(w http.ResponseWriter, r *http.Request, c call, min
 		return true
 	}
 	switch b.Mode {
-	case Reject:
+	case ModeReject:
 		message := b.Message
 		if message == "" {
 			message = "Failed to get quote"
 		}
 		writeMessage(w, http.StatusBadRequest, message)
-	case Down:
+	case ModeDown:
 		panic(http.ErrAbortHandler) // the server ends the connection without an answer
-	case Slow:
+	case ModeSlow:
 		select {
-		case <-time.After(b.Delay.or(usualSlowDelay)):
+		case <-time.After(b.Delay.orUsual(usualSlowDelay)):
 		case <-r.Context().Done():
 		}
 		return false
-	case Garbage:
+	case ModeGarbage:
 		writeGarbage(w, b.Form)
 	default:
 		return false
@@ -94,7 +94,7 @@ type token struct {
 	ContractAddress *string     `json:"contractAddress,omitempty"`
 }
 
-func (d *Desk) answerTokens(w http.ResponseWriter, r *http.Request) {
+func (d *Server) answerTokens(w http.ResponseWriter, r *http.Request) {
 	if d.applyCallMode(w, r, callTokens) {
 		return
 	}
@@ -102,8 +102,8 @@ func (d *Desk) answerTokens(w http.ResponseWriter, r *http.Request) {
 	defer d.mu.Unlock()
 	now := d.cfg.Now().UTC().Format(timeFormat)
 	tokens := []token{}
-	for _, known := range d.cfg.Assets {
-		a, _ := d.asset(known.ID())
+	for _, listed := range d.cfg.Assets {
+		a, _ := d.asset(listed.ID())
 		t := token{
 			AssetID: a.ID(), Decimals: a.Decimals, Blockchain: a.Blockchain, Symbol: a.Symbol,
 			Price: json.Number(a.Price.String()), PriceUpdatedAt: now,
@@ -116,7 +116,7 @@ func (d *Desk) answerTokens(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, tokens)
 }
 
-func (d *Desk) answerQuote(w http.ResponseWriter, r *http.Request) {
+func (d *Server) answerQuote(w http.ResponseWriter, r *http.Request) {
 	var request quoteRequest
 	if !readJSON(w, r, &request) {
 		return
@@ -148,7 +148,7 @@ func (d *Desk) answerQuote(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (d *Desk) answerSubmit(w http.ResponseWriter, r *http.Request) {
+func (d *Server) answerSubmit(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		TxHash         string `json:"txHash"`
 		DepositAddress string `json:"depositAddress"`
@@ -179,7 +179,7 @@ func (d *Desk) answerSubmit(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, s.describe())
 }
 
-func (d *Desk) answerStatus(w http.ResponseWriter, r *http.Request) {
+func (d *Server) answerStatus(w http.ResponseWriter, r *http.Request) {
 	if d.applyCallMode(w, r, callStatus) {
 		return
 	}

@@ -222,7 +222,8 @@ func TestTheDepositWindowCanBeSet(t *testing.T) {
 	if q := b.verified(nil); !q.Deadline.Equal(b.now.Add(90 * time.Minute)) {
 		t.Errorf("got the deadline %s", q.Deadline)
 	}
-	if status, _ := b.call(http.MethodPut, b.ctl.URL+"/terms", map[string]any{"depositWindow": "-5s"}); status/100 != 4 {
+	status, _ := b.call(http.MethodPut, b.ctl.URL+"/terms", map[string]any{"depositWindow": "-5s"})
+	if status/100 != 4 {
 		t.Errorf("got %d for a window that ends before it begins", status)
 	}
 }

@@ -12,32 +12,32 @@ type Mode string
 
 // The modes of a swap. A firm quote binds one, and its swap keeps it.
 const (
-	None           Mode = "none"            // does what it promised
-	Refund         Mode = "refund"          // sends the deposit back, less the refund fee, and reports REFUNDED
-	Fail           Mode = "fail"            // keeps the deposit, sends nothing and reports FAILED
-	Stall          Mode = "stall"           // keeps the deposit in PROCESSING until it is released
-	Short          Mode = "short"           // delivers nine tenths of the minimum and reports SUCCESS
-	Split          Mode = "split"           // delivers in two payments
-	Double         Mode = "double"          // delivers the whole amount twice
-	Over           Mode = "over"            // delivers a fifth more than it quoted
-	Late           Mode = "late"            // reports FAILED and delivers after a delay, or when released
-	OtherToken     Mode = "other-token"     // delivers the value in another asset of the destination chain
-	OtherChain     Mode = "other-chain"     // delivers the value on another chain, to an address of the buyer
-	LieSuccess     Mode = "lie-success"     // reports SUCCESS and sends nothing
-	LieRefunded    Mode = "lie-refunded"    // reports REFUNDED and sends nothing
-	RefundOther    Mode = "refund-other"    // refunds the value in another asset of the origin chain
-	BadSignature   Mode = "bad-signature"   // a key of a stranger signs the quote
-	OtherRecipient Mode = "other-recipient" // signs a genuine quote that pays a third party
-	OurAddress     Mode = "our-address"     // signs a quote whose deposit address is the buyer's refund address
-	Price          Mode = "price"           // quotes a fifth less in the firm quote than in the dry one
+	ModeNone           Mode = "none"            // does what it promised
+	ModeRefund         Mode = "refund"          // sends the deposit back, less the refund fee, and reports REFUNDED
+	ModeFail           Mode = "fail"            // keeps the deposit, sends nothing and reports FAILED
+	ModeStall          Mode = "stall"           // keeps the deposit in PROCESSING until it is released
+	ModeShort          Mode = "short"           // delivers nine tenths of the minimum and reports SUCCESS
+	ModeSplit          Mode = "split"           // delivers in two payments
+	ModeDouble         Mode = "double"          // delivers the whole amount twice
+	ModeOver           Mode = "over"            // delivers a fifth more than it quoted
+	ModeLate           Mode = "late"            // reports FAILED and delivers after a delay, or when released
+	ModeOtherToken     Mode = "other-token"     // delivers the value in another asset of the destination chain
+	ModeOtherChain     Mode = "other-chain"     // delivers the value on another chain, to an address of the buyer
+	ModeLieSuccess     Mode = "lie-success"     // reports SUCCESS and sends nothing
+	ModeLieRefunded    Mode = "lie-refunded"    // reports REFUNDED and sends nothing
+	ModeRefundOther    Mode = "refund-other"    // refunds the value in another asset of the origin chain
+	ModeBadSignature   Mode = "bad-signature"   // a key of a stranger signs the quote
+	ModeOtherRecipient Mode = "other-recipient" // signs a genuine quote that pays a third party
+	ModeOurAddress     Mode = "our-address"     // signs a quote whose deposit address is the buyer's refund address
+	ModePrice          Mode = "price"           // quotes a fifth less in the firm quote than in the dry one
 )
 
 // The modes of the API. They take effect at the calls that Behaviour selects; deposits are served as usual.
 const (
-	Reject  Mode = "reject"  // refuses quotes with 400 and a message
-	Down    Mode = "down"    // ends connections without an answer
-	Slow    Mode = "slow"    // answers after a delay
-	Garbage Mode = "garbage" // answers what is no answer of the API, as Behaviour.Form says
+	ModeReject  Mode = "reject"  // refuses quotes with 400 and a message
+	ModeDown    Mode = "down"    // ends connections without an answer
+	ModeSlow    Mode = "slow"    // answers after a delay
+	ModeGarbage Mode = "garbage" // answers what is no answer of the API, as Behaviour.Form says
 )
 
 // call is a call of the API that a behaviour may select.
@@ -51,7 +51,7 @@ const (
 	callStatus call = "status"
 )
 
-// The forms of Garbage.
+// The forms of ModeGarbage.
 const (
 	formHTML    = "html"    // a page with 200
 	formHuge    = "huge"    // ten megabytes of JSON
@@ -67,10 +67,11 @@ const (
 
 var (
 	swapModes = []Mode{
-		Refund, Fail, Stall, Short, Split, Double, Over, Late, OtherToken, OtherChain, LieSuccess, LieRefunded,
-		RefundOther, BadSignature, OtherRecipient, OurAddress, Price,
+		ModeRefund, ModeFail, ModeStall, ModeShort, ModeSplit, ModeDouble, ModeOver, ModeLate, ModeOtherToken,
+		ModeOtherChain, ModeLieSuccess, ModeLieRefunded,
+		ModeRefundOther, ModeBadSignature, ModeOtherRecipient, ModeOurAddress, ModePrice,
 	}
-	callModes = []Mode{Reject, Down, Slow, Garbage}
+	callModes = []Mode{ModeReject, ModeDown, ModeSlow, ModeGarbage}
 	calls     = []call{callTokens, callDry, callFirm, callSubmit, callStatus}
 	forms     = []string{formHTML, formHuge, formHalf, formUnknown}
 )
@@ -78,18 +79,18 @@ var (
 // Behaviour says how the desk departs, and where. The zero value departs nowhere.
 type Behaviour struct {
 	Mode Mode `json:"mode"`
-	// Next is how many firm quotes, or calls for the modes of the API, have the mode; then it ends. Zero:
+	// Remaining is how many firm quotes, or calls for the modes of the API, have the mode; then it ends. Zero:
 	// all of them, until the behaviour is replaced.
-	Next int `json:"next,omitempty"`
+	Remaining int `json:"next,omitempty"`
 	// Mint restricts the mode to quotes from or to one mint of the service's catalogue.
 	Mint int `json:"mint,omitempty"`
 	// Call restricts a mode of the API to one call: tokens, dry, firm, submit or status.
 	Call call `json:"call,omitempty"`
-	// Delay is that of Late and Slow, such as "90s".
+	// Delay is that of ModeLate and ModeSlow, such as "90s".
 	Delay duration `json:"delay,omitempty"`
-	// Form is that of Garbage: html, huge, half or unknown.
+	// Form is that of ModeGarbage: html, huge, half or unknown.
 	Form string `json:"form,omitempty"`
-	// Message is that of Reject.
+	// Message is that of ModeReject.
 	Message string `json:"message,omitempty"`
 	// DepositAddress changes the mode of one swap that has no deposit yet, and no other.
 	DepositAddress string `json:"depositAddress,omitempty"`
@@ -114,8 +115,8 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// or returns the duration, or another one where it is zero.
-func (d duration) or(usual time.Duration) time.Duration {
+// orUsual returns the duration, or the usual one where it is zero.
+func (d duration) orUsual(usual time.Duration) time.Duration {
 	if d == 0 {
 		return usual
 	}
@@ -133,18 +134,18 @@ func (b Behaviour) matches(c call, mints ...int) bool {
 
 // takeBehaviour returns the behaviour for a call if it has one of the modes, and counts it. The caller holds
 // the lock.
-func (d *Desk) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, error) {
+func (d *Server) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, error) {
 	b := d.settings.Behaviour
 	isOfModes := false
 	for _, mode := range modes {
 		isOfModes = isOfModes || mode == b.Mode
 	}
 	if !isOfModes || !b.matches(c, mints...) {
-		return Behaviour{Mode: None}, nil
+		return Behaviour{Mode: ModeNone}, nil
 	}
-	if b.Next > 0 {
-		if d.settings.Behaviour.Next--; d.settings.Behaviour.Next == 0 {
-			d.settings.Behaviour = Behaviour{Mode: None}
+	if b.Remaining > 0 {
+		if d.settings.Behaviour.Remaining--; d.settings.Behaviour.Remaining == 0 {
+			d.settings.Behaviour = Behaviour{Mode: ModeNone}
 		}
 		if err := d.store.appendRecords(record{Settings: &d.settings}); err != nil {
 			return b, err

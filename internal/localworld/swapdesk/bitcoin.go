@@ -92,7 +92,7 @@ func (c *bitcoinChain) Arrivals(ctx context.Context, after, end uint64, watches 
 				if address, isWatched := addresses[string(output.PkScript)]; isWatched && output.Value > 0 {
 					found = append(found, Arrival{
 						Address: address, Hash: tx.TxID(), Index: i, Amount: money.Units(uint64(output.Value)),
-						At: block.Header.Timestamp.UTC(),
+						Time: block.Header.Timestamp.UTC(),
 					})
 				}
 			}

@@ -83,7 +83,7 @@ type Arrival struct {
 	Hash    string       `json:"hash"`
 	Index   int          `json:"index"` // tells payments of one transaction apart
 	Amount  money.Amount `json:"amount"`
-	At      time.Time    `json:"at"` // the block's time
+	Time    time.Time    `json:"time"` // the block's time
 }
 
 // Payment is what the desk pays.

@@ -18,9 +18,9 @@ import (
 //	POST /release                 {"depositAddress": "…"}, or {} for all: ends the wait of Stall and Late
 //	GET  /transfers               what was received, delivered and refunded, with the sums of final ones
 //	GET  /swaps                   every firm quote with its state
-func (d *Desk) Control() http.Handler {
+func (d *Server) Control() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /desk", d.showDesk)
+	mux.HandleFunc("GET /desk", d.showInfo)
 	mux.HandleFunc("PUT /behaviour", d.setBehaviour)
 	mux.HandleFunc("PUT /prices", d.setPrice)
 	mux.HandleFunc("PUT /terms", d.setTerms)
@@ -47,31 +47,31 @@ type AssetInfo struct {
 	Price   money.USD  `json:"price"`
 }
 
-func (d *Desk) showDesk(w http.ResponseWriter, _ *http.Request) {
+func (d *Server) showInfo(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	info := Info{URL: d.URL(), PublicKey: d.PublicKey(), Behaviour: d.settings.Behaviour, Assets: []AssetInfo{}}
 	if info.Behaviour.Mode == "" {
-		info.Behaviour.Mode = None
+		info.Behaviour.Mode = ModeNone
 	}
-	for _, known := range d.cfg.Assets {
-		a, _ := d.asset(known.ID())
+	for _, listed := range d.cfg.Assets {
+		a, _ := d.asset(listed.ID())
 		info.Assets = append(info.Assets, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price})
 	}
 	writeJSON(w, http.StatusOK, info)
 }
 
-func (d *Desk) setBehaviour(w http.ResponseWriter, r *http.Request) {
+func (d *Server) setBehaviour(w http.ResponseWriter, r *http.Request) {
 	var b Behaviour
 	if !readJSON(w, r, &b) {
 		return
 	}
-	isSwapMode := b.Mode == None || slices.Contains(swapModes, b.Mode)
+	isSwapMode := b.Mode == ModeNone || slices.Contains(swapModes, b.Mode)
 	switch {
 	case !isSwapMode && !slices.Contains(callModes, b.Mode):
 		writeMessage(w, http.StatusBadRequest, "no behaviour is called "+string(b.Mode))
 		return
-	case b.Next < 0:
+	case b.Remaining < 0:
 		writeMessage(w, http.StatusBadRequest, "next must not be negative")
 		return
 	case b.Call != "" && (isSwapMode || !slices.Contains(calls, b.Call)):
@@ -96,10 +96,10 @@ func (d *Desk) setBehaviour(w http.ResponseWriter, r *http.Request) {
 }
 
 // modesOfQuotes take effect when the quote is made.
-var modesOfQuotes = []Mode{BadSignature, OtherRecipient, OurAddress, Price}
+var modesOfQuotes = []Mode{ModeBadSignature, ModeOtherRecipient, ModeOurAddress, ModePrice}
 
 // setSwapBehaviour changes the mode of a swap that waits for its deposit.
-func (d *Desk) setSwapBehaviour(w http.ResponseWriter, b Behaviour, isSwapMode bool) {
+func (d *Server) setSwapBehaviour(w http.ResponseWriter, b Behaviour, isSwapMode bool) {
 	s := d.swaps[b.DepositAddress]
 	switch {
 	case s == nil:
@@ -128,10 +128,10 @@ func (d *Desk) setSwapBehaviour(w http.ResponseWriter, b Behaviour, isSwapMode b
 
 // needsOther reports whether a mode pays another asset than the quoted ones.
 func (b Behaviour) needsOther() bool {
-	return b.Mode == OtherToken || b.Mode == OtherChain || b.Mode == RefundOther
+	return b.Mode == ModeOtherToken || b.Mode == ModeOtherChain || b.Mode == ModeRefundOther
 }
 
-func (d *Desk) setPrice(w http.ResponseWriter, r *http.Request) {
+func (d *Server) setPrice(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Mint  int        `json:"mint"`
 		Price *money.USD `json:"price"`
@@ -145,12 +145,12 @@ func (d *Desk) setPrice(w http.ResponseWriter, r *http.Request) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := slices.IndexFunc(d.cfg.Assets, func(a Asset) bool { return a.Mint == body.Mint })
-	if at < 0 {
+	index := slices.IndexFunc(d.cfg.Assets, func(a Asset) bool { return a.Mint == body.Mint })
+	if index < 0 {
 		writeMessage(w, http.StatusNotFound, "the desk has no asset with this mint")
 		return
 	}
-	id := d.cfg.Assets[at].ID()
+	id := d.cfg.Assets[index].ID()
 	if body.Price == nil {
 		delete(d.settings.Prices, id)
 	} else {
@@ -167,7 +167,7 @@ func (d *Desk) setPrice(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price})
 }
 
-func (d *Desk) setTerms(w http.ResponseWriter, r *http.Request) {
+func (d *Server) setTerms(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		DepositWindow *duration `json:"depositWindow"`
 	}
@@ -184,7 +184,7 @@ func (d *Desk) setTerms(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, body)
 }
 
-func (d *Desk) releaseSwaps(w http.ResponseWriter, r *http.Request) {
+func (d *Server) releaseSwaps(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		DepositAddress string `json:"depositAddress"`
 	}
@@ -236,14 +236,14 @@ type Transfers struct {
 	Transfers []Transfer `json:"transfers"`
 }
 
-func (d *Desk) showTransfers(w http.ResponseWriter, _ *http.Request) {
+func (d *Server) showTransfers(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	writeJSON(w, http.StatusOK, d.transfers())
 }
 
 // transfers lists what came and went. A payment that reverted moved nothing and is absent.
-func (d *Desk) transfers() Transfers {
+func (d *Server) transfers() Transfers {
 	result := Transfers{Totals: []Total{}, Transfers: []Transfer{}}
 	totals := map[int]*Total{}
 	for _, a := range d.cfg.Assets {
@@ -297,7 +297,7 @@ type SwapInfo struct {
 	IsDone         bool         `json:"isDone"` // all payments have ended
 }
 
-func (d *Desk) showSwaps(w http.ResponseWriter, _ *http.Request) {
+func (d *Server) showSwaps(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := []SwapInfo{}
@@ -311,7 +311,7 @@ func (d *Desk) showSwaps(w http.ResponseWriter, _ *http.Request) {
 }
 
 // sortedSwaps returns the swaps in the order of their quotes.
-func (d *Desk) sortedSwaps() []*swap {
+func (d *Server) sortedSwaps() []*swap {
 	var list []*swap
 	for _, s := range d.swaps {
 		list = append(list, s)

@@ -132,7 +132,7 @@ func (c *scriptedChain) deposit(address string, amount money.Amount, at time.Tim
 	defer c.mu.Unlock()
 	c.height++
 	c.arrivals[c.height] = append(c.arrivals[c.height], swapdesk.Arrival{
-		Address: address, Hash: fmt.Sprintf("%s-in-%d", c.name, c.height), Amount: amount, At: at,
+		Address: address, Hash: fmt.Sprintf("%s-in-%d", c.name, c.height), Amount: amount, Time: at,
 	})
 }
 
@@ -158,7 +158,7 @@ type bench struct {
 	path     string
 	eth, sol *scriptedChain
 	btc      *scriptedChain
-	desk     *swapdesk.Desk
+	desk     *swapdesk.Server
 	api, ctl *httptest.Server // of the live desk: only the URLs
 	now      time.Time
 	funded   []string
@@ -392,7 +392,8 @@ func TestAFirmQuoteIsSignedAndItsSwapIsDelivered(t *testing.T) {
 		t.Error(err)
 	}
 	if q.AmountOut.String() != quotedUSDC || q.MinAmountOut.String() != leastUSDC ||
-		q.RefundFee.String() != refundFee || !q.Deadline.Equal(b.now.Add(90*time.Minute)) || q.AmountInUSD.Cents() != "3000.00" {
+		q.RefundFee.String() != refundFee || !q.Deadline.Equal(b.now.Add(90*time.Minute)) ||
+		q.AmountInUSD.Cents() != "3000.00" {
 		t.Errorf("got %+v", q)
 	}
 	if bytes.Contains(raw, []byte("null")) {
@@ -430,6 +431,11 @@ func TestAFirmQuoteIsSignedAndItsSwapIsDelivered(t *testing.T) {
 		list.Totals[3].Delivered.String() != quotedUSDC || !list.Totals[3].Refunded.IsZero() {
 		t.Errorf("got the transfers %+v", list)
 	}
+	// The optional members are signed as well, or not, as the provider's SDK does it.
+	b.verified(map[string]any{
+		"quoteWaitingTimeMs": 3000, "referral": "coffer", "appFees": []map[string]any{{"recipient": "x<y", "fee": 1}},
+	})
+	b.verified(map[string]any{"quoteWaitingTimeMs": 0, "appFees": []any{}})
 	// No two quotes have one address.
 	if next := b.verified(nil); next.DepositAddress == q.DepositAddress {
 		t.Errorf("got the address %s twice", next.DepositAddress)
@@ -444,27 +450,27 @@ func TestModesOfASwap(t *testing.T) {
 		payments map[string]int
 		status   string
 	}{
-		swapdesk.None:   {map[string]int{deliveredOnce: 1}, "SUCCESS"},
-		swapdesk.Refund: {map[string]int{"ETHEREUM " + netRefund + "  to ETHEREUM-refund": 1}, "REFUNDED"},
-		swapdesk.Fail:   {map[string]int{}, "FAILED"},
-		swapdesk.Stall:  {map[string]int{}, "PROCESSING"},
-		swapdesk.Short:  {map[string]int{"SOLANA 2667431250 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
-		swapdesk.Split:  {map[string]int{"SOLANA 1496875000 " + usdc + " to SOLANA-delivery": 2}, "SUCCESS"},
-		swapdesk.Double: {map[string]int{deliveredOnce: 2}, "SUCCESS"},
-		swapdesk.Over:   {map[string]int{"SOLANA 3592500000 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
-		swapdesk.Late:   {map[string]int{}, "FAILED"},
-		swapdesk.OtherToken: {
+		swapdesk.ModeNone:   {map[string]int{deliveredOnce: 1}, "SUCCESS"},
+		swapdesk.ModeRefund: {map[string]int{"ETHEREUM " + netRefund + "  to ETHEREUM-refund": 1}, "REFUNDED"},
+		swapdesk.ModeFail:   {map[string]int{}, "FAILED"},
+		swapdesk.ModeStall:  {map[string]int{}, "PROCESSING"},
+		swapdesk.ModeShort:  {map[string]int{"SOLANA 2667431250 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
+		swapdesk.ModeSplit:  {map[string]int{"SOLANA 1496875000 " + usdc + " to SOLANA-delivery": 2}, "SUCCESS"},
+		swapdesk.ModeDouble: {map[string]int{deliveredOnce: 2}, "SUCCESS"},
+		swapdesk.ModeOver:   {map[string]int{"SOLANA 3592500000 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
+		swapdesk.ModeLate:   {map[string]int{}, "FAILED"},
+		swapdesk.ModeOtherToken: {
 			map[string]int{"SOLANA 19958333333  to SOLANA-delivery": 1}, "SUCCESS",
 		},
-		swapdesk.OtherChain: {
+		swapdesk.ModeOtherChain: {
 			map[string]int{"ETHEREUM " + quotedUSDC + " " + usdc + " to ETHEREUM-refund": 1}, "SUCCESS",
 		},
-		swapdesk.LieSuccess:  {map[string]int{}, "SUCCESS"},
-		swapdesk.LieRefunded: {map[string]int{}, "REFUNDED"},
-		swapdesk.RefundOther: {
+		swapdesk.ModeLieSuccess:  {map[string]int{}, "SUCCESS"},
+		swapdesk.ModeLieRefunded: {map[string]int{}, "REFUNDED"},
+		swapdesk.ModeRefundOther: {
 			map[string]int{"ETHEREUM 2999750000 " + usdc + " to ETHEREUM-refund": 1}, "REFUNDED",
 		},
-		swapdesk.Price: {map[string]int{"SOLANA 2394950000 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
+		swapdesk.ModePrice: {map[string]int{"SOLANA 2394950000 " + usdc + " to SOLANA-delivery": 1}, "SUCCESS"},
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
@@ -481,7 +487,7 @@ func TestModesOfASwap(t *testing.T) {
 			}
 			b.reopen()
 			b.wantPayments(test.payments)
-			if mode == swapdesk.Stall || mode == swapdesk.Late {
+			if mode == swapdesk.ModeStall || mode == swapdesk.ModeLate {
 				if _, answer := b.call(http.MethodPost, b.ctl.URL+"/release", map[string]any{}); !bytes.Contains(
 					answer, []byte(q.DepositAddress),
 				) {
@@ -533,7 +539,7 @@ func TestModesOfAQuote(t *testing.T) {
 	if err := q.CheckTerms(terms); !errors.Is(err, signedquote.ErrOtherTerms) || q.Recipient == terms.Recipient {
 		t.Errorf("other-recipient: got %v, %+v", err, q)
 	}
-	// Whoever pays it nevertheless has paid the third party.
+	// A payment of it nevertheless has paid the third party.
 	b.eth.deposit(q.DepositAddress, q.AmountIn, b.now)
 	b.step()
 	b.wantPayments(map[string]int{"SOLANA " + quotedUSDC + " " + usdc + " to " + q.Recipient: 1})

@@ -121,7 +121,7 @@ func (c *evmChain) blockArrivals(
 		}
 		amount, err := money.FromBig(units)
 		found = append(found, Arrival{
-			Address: text, Hash: hash.Hex(), Index: index, Amount: amount, At: timeOf(int64(block.Time())),
+			Address: text, Hash: hash.Hex(), Index: index, Amount: amount, Time: timeOf(int64(block.Time())),
 		})
 		return err
 	}

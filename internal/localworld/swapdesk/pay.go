@@ -29,7 +29,7 @@ type task struct {
 
 // tasks returns the payments on a chain that have not ended, in the order of their swaps, and those of them
 // that are signed.
-func (d *Desk) tasks(c Chain) (list []task, pending []Signed) {
+func (d *Server) tasks(c Chain) (list []task, pending []Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.unsettled {
@@ -50,7 +50,7 @@ func (d *Desk) tasks(c Chain) (list []task, pending []Signed) {
 }
 
 // makePayments signs and sends the payments of a chain and reads what became of them.
-func (d *Desk) makePayments(ctx context.Context, c Chain) error {
+func (d *Server) makePayments(ctx context.Context, c Chain) error {
 	list, pending := d.tasks(c)
 	var errs []error
 	for _, t := range list {
@@ -71,7 +71,7 @@ func (d *Desk) makePayments(ctx context.Context, c Chain) error {
 }
 
 // signPayment signs a planned payment and stores its bytes. It returns none while funds are on their way.
-func (d *Desk) signPayment(ctx context.Context, c Chain, t task, pending []Signed) (Signed, error) {
+func (d *Server) signPayment(ctx context.Context, c Chain, t task, pending []Signed) (Signed, error) {
 	p := t.payment
 	isFunded, err := d.ensureFunds(ctx, c, p, pending)
 	if err != nil || !isFunded {
@@ -85,7 +85,7 @@ func (d *Desk) signPayment(ctx context.Context, c Chain, t task, pending []Signe
 }
 
 // savePayment stores the new state of a payment.
-func (d *Desk) savePayment(t task, state paymentState, bytes Signed) error {
+func (d *Server) savePayment(t task, state paymentState, bytes Signed) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t.swap.Payments[t.number].State, t.swap.Payments[t.number].Signed = state, bytes
@@ -94,7 +94,7 @@ func (d *Desk) savePayment(t task, state paymentState, bytes Signed) error {
 }
 
 // sendPayment sends a signed payment.
-func (d *Desk) sendPayment(ctx context.Context, c Chain, t task) error {
+func (d *Server) sendPayment(ctx context.Context, c Chain, t task) error {
 	d.sent[t.swap.paymentID(t.number)] = d.cfg.Now()
 	if err := c.SendPayment(ctx, t.payment.Signed); err != nil {
 		return fmt.Errorf("send the payment %s: %w", t.payment.Signed.Hash, err)
@@ -103,7 +103,7 @@ func (d *Desk) sendPayment(ctx context.Context, c Chain, t task) error {
 }
 
 // followPayment reads what became of a signed payment, and sends it again while nothing did.
-func (d *Desk) followPayment(ctx context.Context, c Chain, t task) error {
+func (d *Server) followPayment(ctx context.Context, c Chain, t task) error {
 	outcome, err := c.ReadOutcome(ctx, t.payment.Signed)
 	if err != nil {
 		return fmt.Errorf("outcome of the payment %s: %w", t.payment.Signed.Hash, err)
@@ -124,7 +124,7 @@ func (d *Desk) followPayment(ctx context.Context, c Chain, t task) error {
 }
 
 // ensureFunds reports whether the paying wallet has what a payment needs, and asks the faucet for it.
-func (d *Desk) ensureFunds(ctx context.Context, c Chain, p swapPayment, pending []Signed) (bool, error) {
+func (d *Server) ensureFunds(ctx context.Context, c Chain, p swapPayment, pending []Signed) (bool, error) {
 	needs := map[string]money.Amount{"": c.FeeReserve()}
 	needs[p.Asset.Contract] = sumAmounts(needs[p.Asset.Contract], p.Amount)
 	isFunded := true

@@ -98,7 +98,7 @@ type terms struct {
 }
 
 // checkRequest checks a request as the API does. The caller holds the lock.
-func (d *Desk) checkRequest(r quoteRequest, now time.Time) (t terms, err error) {
+func (d *Server) checkRequest(r quoteRequest, now time.Time) (t terms, err error) {
 	t.request = r
 	var hasOrigin, hasDestination bool
 	t.origin, hasOrigin = d.asset(r.OriginAsset)
@@ -139,7 +139,7 @@ func (d *Desk) checkRequest(r quoteRequest, now time.Time) (t terms, err error) 
 }
 
 // asset returns an asset with its present price. The caller holds the lock.
-func (d *Desk) asset(id string) (Asset, bool) {
+func (d *Server) asset(id string) (Asset, bool) {
 	a, isKnown := d.assets[id]
 	if price, isSet := d.settings.Prices[id]; isSet {
 		a.Price = price
@@ -148,7 +148,7 @@ func (d *Desk) asset(id string) (Asset, bool) {
 }
 
 // priceQuote computes the terms of a quote. Its amounts are net of the withdrawal's fee.
-func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) {
+func (d *Server) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) {
 	withdrawFee := d.convertAmount(dollars(feeUSD), dollar, t.destination)
 	s = swap{
 		Origin: t.origin, Destination: t.destination, AmountIn: t.amount, MinAmountIn: t.amount,
@@ -164,13 +164,13 @@ func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) 
 		s.MinAmountIn = atLeastOne(scaleBps(t.amount, bpsMax-t.slippageBps))
 	}
 	gross := scaleBps(d.convertAmount(t.amount, t.origin, t.destination), bpsMax-d.cfg.SpreadBps)
-	if mode == Price {
+	if mode == ModePrice {
 		gross = scaleBps(gross, bpsMax*4/5)
 	}
 	s.AmountOut = money.SubOrZero(gross, withdrawFee)
 	if s.AmountOut.Less(d.convertAmount(dollars(outputUSD), dollar, t.destination)) {
-		least := d.convertAmount(sumAmounts(dollars(outputUSD), dollars(outputUSD)), dollar, t.origin)
-		return s, q, refused("Amount is too low for bridge, try at least " + least.String())
+		minAmount := d.convertAmount(sumAmounts(dollars(outputUSD), dollars(outputUSD)), dollar, t.origin)
+		return s, q, refused("Amount is too low for bridge, try at least " + minAmount.String())
 	}
 	s.MinAmountOut = atLeastOne(scaleBps(s.AmountOut, bpsMax-t.slippageBps))
 	q = quoteTerms{
@@ -184,9 +184,9 @@ func (d *Desk) priceQuote(t terms, mode Mode) (s swap, q quoteTerms, err error) 
 }
 
 // makeQuote answers a request. A firm quote is stored before it is answered. The caller holds the lock.
-func (d *Desk) makeQuote(t terms) (answer, error) {
+func (d *Server) makeQuote(t terms) (answer, error) {
 	now := d.cfg.Now().UTC()
-	isDry, behaviour := *t.request.Dry, Behaviour{Mode: None}
+	isDry, behaviour := *t.request.Dry, Behaviour{Mode: ModeNone}
 	if !isDry {
 		var err error
 		if behaviour, err = d.takeBehaviour(swapModes, callFirm, t.origin.Mint, t.destination.Mint); err != nil {
@@ -207,14 +207,14 @@ func (d *Desk) makeQuote(t terms) (answer, error) {
 	s.DepositAddress = d.chains[t.origin.Chain].WalletAddress(s.Wallet)
 	key := d.key
 	switch behaviour.Mode {
-	case BadSignature:
+	case ModeBadSignature:
 		key = d.strangerKey()
-	case OtherRecipient:
+	case ModeOtherRecipient:
 		s.Recipient = d.chains[t.destination.Chain].WalletAddress(strangerWallet)
 		a.QuoteRequest["recipient"] = s.Recipient
-	case OurAddress:
+	case ModeOurAddress:
 		s.DepositAddress = s.RefundTo
-	case OtherToken, OtherChain, RefundOther:
+	case ModeOtherToken, ModeOtherChain, ModeRefundOther:
 		if err := d.checkOther(s); err != nil {
 			return answer{}, err
 		}
@@ -225,7 +225,7 @@ func (d *Desk) makeQuote(t terms) (answer, error) {
 	if err := signAnswer(&a, key); err != nil {
 		return answer{}, err
 	}
-	if behaviour.Mode == OurAddress {
+	if behaviour.Mode == ModeOurAddress {
 		return a, nil // the address is not the desk's, so nothing that comes there is a deposit
 	}
 	s.Answer = a
@@ -237,14 +237,14 @@ func (d *Desk) makeQuote(t terms) (answer, error) {
 }
 
 // checkOther refuses a quote whose mode needs another asset where there is none.
-func (d *Desk) checkOther(s swap) error {
+func (d *Server) checkOther(s swap) error {
 	isPossible := false
 	switch s.Behaviour.Mode {
-	case OtherToken:
+	case ModeOtherToken:
 		isPossible = d.otherAsset(s.Destination).Chain != ""
-	case RefundOther:
+	case ModeRefundOther:
 		isPossible = d.otherAsset(s.Origin).Chain != ""
-	case OtherChain:
+	case ModeOtherChain:
 		_, _, isPossible = d.otherChain(s.Origin, s.Destination, s.Recipient, s.RefundTo)
 	}
 	if !isPossible {
@@ -333,7 +333,7 @@ func priceUnits(price money.USD) money.Amount {
 }
 
 // convertAmount returns what an amount of one asset is worth in another one, rounded down.
-func (d *Desk) convertAmount(amount money.Amount, from, to Asset) money.Amount {
+func (d *Server) convertAmount(amount money.Amount, from, to Asset) money.Amount {
 	price := priceUnits(to.Price)
 	if price.IsZero() {
 		return money.Zero

@@ -138,12 +138,12 @@ func (c *solanaChain) Arrivals(ctx context.Context, after, end uint64, watches [
 		if block == nil {
 			return nil, fmt.Errorf("slot %d: the node has no block", slot)
 		}
-		at := time.Now()
+		blockTime := time.Now()
 		if block.BlockTime != nil {
-			at = timeOf(*block.BlockTime)
+			blockTime = timeOf(*block.BlockTime)
 		}
 		for _, tx := range block.Transactions {
-			arrivals, err := tx.arrivals(watched, at)
+			arrivals, err := tx.arrivals(watched, blockTime)
 			if err != nil {
 				return nil, fmt.Errorf("slot %d: %w", slot, err)
 			}
@@ -163,7 +163,7 @@ func isSkipped(err error) bool {
 }
 
 // arrivals returns by how much a transaction raised the balances of watched addresses.
-func (t solanaTransaction) arrivals(watched map[Watch]bool, at time.Time) (found []Arrival, err error) {
+func (t solanaTransaction) arrivals(watched map[Watch]bool, blockTime time.Time) (found []Arrival, err error) {
 	if t.Meta.Err != nil || len(t.Transaction.Signatures) == 0 {
 		return nil, nil
 	}
@@ -174,7 +174,9 @@ func (t solanaTransaction) arrivals(watched map[Watch]bool, at time.Time) (found
 			continue
 		}
 		if before, after := t.Meta.PreBalances[i], t.Meta.PostBalances[i]; after > before {
-			found = append(found, Arrival{Address: account, Hash: hash, Amount: money.Units(after - before), At: at})
+			found = append(found, Arrival{
+				Address: account, Hash: hash, Amount: money.Units(after - before), Time: blockTime,
+			})
 		}
 	}
 	before, err := tokenSums(t.Meta.PreTokenBalances, watched)
@@ -185,7 +187,7 @@ func (t solanaTransaction) arrivals(watched map[Watch]bool, at time.Time) (found
 	for w, units := range after {
 		if units > before[w] {
 			found = append(found, Arrival{
-				Address: w.Address, Hash: hash, Index: 1, Amount: money.Units(units - before[w]), At: at,
+				Address: w.Address, Hash: hash, Index: 1, Amount: money.Units(units - before[w]), Time: blockTime,
 			})
 		}
 	}

@@ -46,16 +46,16 @@ func openStore(path string, restore func(record)) (*store, identity, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, identity{}, fmt.Errorf("read the swap provider's state: %w", err)
 	}
-	own, records, err := readRecords(text)
+	stored, records, err := readRecords(text)
 	if err != nil {
 		return nil, identity{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	if own == nil {
-		own = new(identity)
-		_, _ = rand.Read(own.Seed[:]) // never returns an error
-		_, _ = rand.Read(own.Key[:])
+	if stored == nil {
+		stored = new(identity)
+		_, _ = rand.Read(stored.Seed[:]) // never returns an error
+		_, _ = rand.Read(stored.Key[:])
 	}
-	lines, err := encodeRecords(append([]record{{Identity: own}}, records...))
+	lines, err := encodeRecords(append([]record{{Identity: stored}}, records...))
 	if err != nil {
 		return nil, identity{}, err
 	}
@@ -73,12 +73,12 @@ func openStore(path string, restore func(record)) (*store, identity, error) {
 	for _, r := range records {
 		restore(r)
 	}
-	return &store{file: file}, *own, nil
+	return &store{file: file}, *stored, nil
 }
 
 // readRecords returns the newest record of everything, in the order of the oldest ones.
-func readRecords(text []byte) (own *identity, records []record, err error) {
-	places := map[string]int{}
+func readRecords(text []byte) (stored *identity, records []record, err error) {
+	indexes := map[string]int{}
 	lines := bytes.Split(text, []byte("\n"))
 	for number, line := range lines[:len(lines)-1] { // the last one has no end
 		var r record
@@ -88,21 +88,21 @@ func readRecords(text []byte) (own *identity, records []record, err error) {
 		key := ""
 		switch {
 		case r.Identity != nil:
-			own = r.Identity
+			stored = r.Identity
 			continue
 		case r.Swap != nil:
 			key = "swap " + r.Swap.DepositAddress
 		case r.Cursor != nil:
 			key = "cursor " + string(r.Cursor.Chain)
 		}
-		if place, isKnown := places[key]; isKnown {
-			records[place] = r
+		if index, isKnown := indexes[key]; isKnown {
+			records[index] = r
 			continue
 		}
-		places[key] = len(records)
+		indexes[key] = len(records)
 		records = append(records, r)
 	}
-	return own, records, nil
+	return stored, records, nil
 }
 
 func encodeRecords(records []record) ([]byte, error) {

@@ -176,13 +176,13 @@ func sumAmounts(amounts ...money.Amount) money.Amount {
 
 // decideSwap decides what follows from a swap's deposits, its behaviour and the time. It plans payments and
 // makes none. It reports whether the swap changed. The caller holds the lock.
-func (d *Desk) decideSwap(s *swap, now time.Time) bool {
+func (d *Server) decideSwap(s *swap, now time.Time) bool {
 	hasChanged := false
 	onTime := money.Zero
 	for i := range s.Deposits {
 		switch arrival := &s.Deposits[i]; {
 		case arrival.IsDecided:
-		case s.Phase == phaseWaiting && !arrival.At.After(s.Deadline):
+		case s.Phase == phaseWaiting && !arrival.Time.After(s.Deadline):
 			onTime = sumAmounts(onTime, arrival.Amount)
 		default: // after the deadline, or after the deposit that was taken
 			arrival.IsDecided, hasChanged = true, true
@@ -207,7 +207,7 @@ func (d *Desk) decideSwap(s *swap, now time.Time) bool {
 			return true
 		}
 	case phaseHeld:
-		isDue := s.Behaviour.Mode == Late && !now.Before(s.DueAt)
+		isDue := s.Behaviour.Mode == ModeLate && !now.Before(s.DueAt)
 		if s.IsReleased || isDue {
 			s.Phase, s.Outcome = phasePaying, statusSuccess
 			s.planPayment(kindDelivery, s.Destination, s.Recipient, s.AmountOut)
@@ -230,7 +230,7 @@ func (s *swap) decideDeposits() {
 }
 
 // endSwap ends a swap whose payments have ended. A delivery that the chain refused becomes a refund.
-func (d *Desk) endSwap(s *swap) bool {
+func (d *Server) endSwap(s *swap) bool {
 	if s.Phase != phasePaying {
 		return false
 	}
@@ -251,14 +251,14 @@ func (d *Desk) endSwap(s *swap) bool {
 		s.Outcome = statusFailed // the fee of the refund was more than the deposit
 	}
 	s.Phase, s.IsReported = phaseEnded, true
-	if s.Behaviour.Mode == Late {
+	if s.Behaviour.Mode == ModeLate {
 		s.Says = "" // the failure that it reported was none
 	}
 	return true
 }
 
 // takeDeposit accepts a deposit and plans what the swap's mode does with it.
-func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
+func (d *Server) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 	if s.IsFlexible {
 		s.AmountOut = scaleAmount(s.AmountOut, amount, s.AmountIn)
 		s.MinAmountOut = scaleAmount(s.MinAmountOut, amount, s.AmountIn)
@@ -272,45 +272,46 @@ func (d *Desk) takeDeposit(s *swap, amount money.Amount, now time.Time) {
 		}
 	}
 	switch mode := s.Behaviour.Mode; mode {
-	case Refund:
+	case ModeRefund:
 		s.Outcome = statusRefunded
 		d.refundAmount(s, amount, reasonUnfilled)
 		return
-	case Fail:
+	case ModeFail:
 		s.Says, s.Outcome, s.Reason = statusFailed, statusFailed, reasonUnfilled
 		return
-	case LieSuccess:
+	case ModeLieSuccess:
 		s.Says = statusSuccess
 		return
-	case LieRefunded:
+	case ModeLieRefunded:
 		claimed := money.SubOrZero(amount, s.RefundFee)
 		s.Says, s.Outcome, s.Reason, s.Claimed = statusRefunded, statusRefunded, reasonUnfilled, &claimed
 		return
-	case RefundOther:
+	case ModeRefundOther:
 		s.Outcome, s.Reason = statusRefunded, reasonUnfilled
-		other := d.otherAsset(s.Origin)
-		s.planPayment(kindRefund, other, s.RefundTo, d.convertAmount(money.SubOrZero(amount, s.RefundFee), s.Origin, other))
+		substitute := d.otherAsset(s.Origin)
+		net := money.SubOrZero(amount, s.RefundFee)
+		s.planPayment(kindRefund, substitute, s.RefundTo, d.convertAmount(net, s.Origin, substitute))
 		return
-	case Stall:
+	case ModeStall:
 		s.Phase = phaseHeld
-	case Late:
+	case ModeLate:
 		s.Phase, s.Says = phaseHeld, statusFailed
-		s.DueAt = now.Add(s.Behaviour.Delay.or(usualLateDelay))
-	case Short:
+		s.DueAt = now.Add(s.Behaviour.Delay.orUsual(usualLateDelay))
+	case ModeShort:
 		deliver(scaleAmount(s.MinAmountOut, money.Units(9), money.Units(10)))
-	case Split:
+	case ModeSplit:
 		half := scaleAmount(s.AmountOut, money.Units(1), money.Units(2))
 		deliver(half, money.SubOrZero(s.AmountOut, half))
-	case Double:
+	case ModeDouble:
 		deliver(s.AmountOut, s.AmountOut)
-	case Over:
+	case ModeOver:
 		deliver(scaleAmount(s.AmountOut, money.Units(6), money.Units(5)))
-	case OtherToken:
-		other := d.otherAsset(s.Destination)
-		s.planPayment(kindDelivery, other, s.Recipient, d.convertAmount(s.AmountOut, s.Destination, other))
-	case OtherChain:
-		other, recipient, _ := d.otherChain(s.Origin, s.Destination, s.Recipient, s.RefundTo)
-		s.planPayment(kindDelivery, other, recipient, d.convertAmount(s.AmountOut, s.Destination, other))
+	case ModeOtherToken:
+		substitute := d.otherAsset(s.Destination)
+		s.planPayment(kindDelivery, substitute, s.Recipient, d.convertAmount(s.AmountOut, s.Destination, substitute))
+	case ModeOtherChain:
+		substitute, recipient, _ := d.otherChain(s.Origin, s.Destination, s.Recipient, s.RefundTo)
+		s.planPayment(kindDelivery, substitute, recipient, d.convertAmount(s.AmountOut, s.Destination, substitute))
 	default: // None, and the modes whose departure was in the quote
 		deliver(s.AmountOut)
 	}
@@ -327,7 +328,7 @@ func (s *swap) planPayment(kind paymentKind, a Asset, recipient string, amount m
 }
 
 // refundAmount plans a refund less its fee. An amount that is not worth its fee is kept.
-func (d *Desk) refundAmount(s *swap, amount money.Amount, reason string) {
+func (d *Server) refundAmount(s *swap, amount money.Amount, reason string) {
 	if s.Reason == "" {
 		s.Reason = reason
 	}
@@ -339,10 +340,10 @@ func (d *Desk) refundAmount(s *swap, amount money.Amount, reason string) {
 }
 
 // otherAsset returns another asset of the same chain, or the zero asset.
-func (d *Desk) otherAsset(a Asset) Asset {
-	for _, other := range d.cfg.Assets {
-		if other.Chain == a.Chain && other.Contract != a.Contract {
-			priced, _ := d.asset(other.ID())
+func (d *Server) otherAsset(a Asset) Asset {
+	for _, listed := range d.cfg.Assets {
+		if listed.Chain == a.Chain && listed.Contract != a.Contract {
+			priced, _ := d.asset(listed.ID())
 			return priced
 		}
 	}
@@ -351,7 +352,7 @@ func (d *Desk) otherAsset(a Asset) Asset {
 
 // otherChain returns where OtherChain delivers: at the recipient on another chain that has such addresses,
 // or at the refund address, in an asset that is not the origin's, so that it cannot be a refund.
-func (d *Desk) otherChain(origin, destination Asset, recipient, refundTo string) (Asset, string, bool) {
+func (d *Server) otherChain(origin, destination Asset, recipient, refundTo string) (Asset, string, bool) {
 	for _, a := range d.cfg.Assets {
 		if a.Chain != destination.Chain && d.chains[a.Chain].CheckAddress(recipient) == nil {
 			priced, _ := d.asset(a.ID())
@@ -361,6 +362,6 @@ func (d *Desk) otherChain(origin, destination Asset, recipient, refundTo string)
 	if origin.Chain == destination.Chain {
 		return Asset{}, "", false
 	}
-	other := d.otherAsset(origin)
-	return other, refundTo, other.Chain != ""
+	substitute := d.otherAsset(origin)
+	return substitute, refundTo, substitute.Chain != ""
 }

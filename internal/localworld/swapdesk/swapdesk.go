@@ -92,9 +92,9 @@ type Config struct {
 	Log *slog.Logger     // nil: no log
 }
 
-// Desk is a running provider. Its methods are safe for concurrent use, except that one goroutine calls
+// Server is a running provider. Its methods are safe for concurrent use, except that one goroutine calls
 // Advance.
-type Desk struct {
+type Server struct {
 	cfg    Config
 	chains map[chain.Name]Chain
 	assets map[string]Asset
@@ -121,7 +121,7 @@ type Desk struct {
 
 // New opens a desk with its state, without listeners: the caller serves API and Control and calls Advance.
 // CloseState ends it.
-func New(cfg Config) (*Desk, error) {
+func New(cfg Config) (*Server, error) {
 	if cfg.Interval == 0 {
 		cfg.Interval = usualInterval
 	}
@@ -137,7 +137,7 @@ func New(cfg Config) (*Desk, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{
+	d := &Server{
 		cfg: cfg, chains: map[chain.Name]Chain{}, assets: map[string]Asset{},
 		swaps: map[string]*swap{}, unsettled: map[string]*swap{}, watches: map[chain.Name][]Watch{},
 		cursors: map[chain.Name]uint64{}, sent: map[string]time.Time{}, funded: map[string]time.Time{},
@@ -165,7 +165,7 @@ func New(cfg Config) (*Desk, error) {
 }
 
 // restoreRecord takes a record of the state file.
-func (d *Desk) restoreRecord(r record) {
+func (d *Server) restoreRecord(r record) {
 	if r.Swap != nil {
 		d.addSwap(r.Swap)
 	}
@@ -178,7 +178,7 @@ func (d *Desk) restoreRecord(r record) {
 }
 
 // addSwap puts a swap, or its newer record, in its places.
-func (d *Desk) addSwap(s *swap) {
+func (d *Server) addSwap(s *swap) {
 	if d.swaps[s.DepositAddress] == nil {
 		d.watches[s.Origin.Chain] = append(
 			d.watches[s.Origin.Chain], Watch{Address: s.DepositAddress, Contract: s.Origin.Contract},
@@ -193,7 +193,7 @@ func (d *Desk) addSwap(s *swap) {
 }
 
 // CloseState closes the state file and the connections to the chains.
-func (d *Desk) CloseState() error {
+func (d *Server) CloseState() error {
 	for _, c := range d.chains {
 		c.CloseClient()
 	}
@@ -203,7 +203,7 @@ func (d *Desk) CloseState() error {
 }
 
 // Start opens a desk, serves its two listeners and works until Stop.
-func Start(ctx context.Context, cfg Config) (*Desk, error) {
+func Start(ctx context.Context, cfg Config) (*Server, error) {
 	d, err := New(cfg)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func Start(ctx context.Context, cfg Config) (*Desk, error) {
 }
 
 // runWork looks at the chains until ctx ends.
-func (d *Desk) runWork(ctx context.Context) {
+func (d *Server) runWork(ctx context.Context) {
 	clock := time.NewTicker(d.cfg.Interval)
 	defer clock.Stop()
 	for {
@@ -251,7 +251,7 @@ func (d *Desk) runWork(ctx context.Context) {
 }
 
 // Stop ends the listeners and the work. The state remains in its file.
-func (d *Desk) Stop() error {
+func (d *Server) Stop() error {
 	d.cancel()
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -266,25 +266,25 @@ func (d *Desk) Stop() error {
 }
 
 // URL returns the base of the API, as the configuration of the provider has it.
-func (d *Desk) URL() string { return d.urls[0] }
+func (d *Server) URL() string { return d.urls[0] }
 
 // ControlURL returns the base of the control listener.
-func (d *Desk) ControlURL() string { return d.urls[1] }
+func (d *Server) ControlURL() string { return d.urls[1] }
 
 // PublicKey returns the key of the quotes as 1Click publishes its own.
-func (d *Desk) PublicKey() string {
+func (d *Server) PublicKey() string {
 	return KeyPrefix + base58.Encode(d.key.Public().(ed25519.PublicKey))
 }
 
 // strangerKey signs the quotes of BadSignature.
-func (d *Desk) strangerKey() ed25519.PrivateKey {
+func (d *Server) strangerKey() ed25519.PrivateKey {
 	seed := sha256.Sum256(append([]byte("a stranger"), d.key.Seed()...))
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
 // Advance looks at the chains once: it reads final blocks, decides what follows and makes payments. A chain
 // that does not answer does not stop the others.
-func (d *Desk) Advance(ctx context.Context) error {
+func (d *Server) Advance(ctx context.Context) error {
 	d.mu.Lock()
 	err := d.store.err
 	d.mu.Unlock()
@@ -303,7 +303,7 @@ func (d *Desk) Advance(ctx context.Context) error {
 	return errors.Join(append(errs, d.decideSwaps())...)
 }
 
-func (d *Desk) chainNames() []chain.Name {
+func (d *Server) chainNames() []chain.Name {
 	var names []chain.Name
 	for name := range d.chains {
 		names = append(names, name)
@@ -313,7 +313,7 @@ func (d *Desk) chainNames() []chain.Name {
 }
 
 // readBlocks takes the deposits of the final blocks that were not read yet.
-func (d *Desk) readBlocks(ctx context.Context, c Chain) error {
+func (d *Server) readBlocks(ctx context.Context, c Chain) error {
 	final, err := c.FinalHeight(ctx)
 	if err != nil {
 		return fmt.Errorf("final block of %s: %w", c.Name(), err)
@@ -343,7 +343,7 @@ func (d *Desk) readBlocks(ctx context.Context, c Chain) error {
 }
 
 // saveCursor stores deposits and the block up to which they were read.
-func (d *Desk) saveCursor(name chain.Name, height uint64, arrivals []Arrival) error {
+func (d *Server) saveCursor(name chain.Name, height uint64, arrivals []Arrival) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var records []record
@@ -365,7 +365,7 @@ func (d *Desk) saveCursor(name chain.Name, height uint64, arrivals []Arrival) er
 }
 
 // decideSwaps decides what follows from what arrived and from payments that ended.
-func (d *Desk) decideSwaps() error {
+func (d *Server) decideSwaps() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.cfg.Now()
