@@ -51,20 +51,29 @@ type Transaction struct {
 // SendTx sends a transaction and returns its signature as soon as the chain has run it, whether or
 // not it succeeded. The next block contains it.
 func (n *Node) SendTx(ctx context.Context, tx Transaction) (chain.TxHash, error) {
-	recent, err := n.latestBlockhash(ctx)
+	raw, _, err := n.SignTx(ctx, tx)
 	if err != nil {
 		return "", err
+	}
+	return n.SendRaw(ctx, raw)
+}
+
+// SignTx signs a transaction for SendRaw. A caller that stores the bytes first can send them again.
+func (n *Node) SignTx(ctx context.Context, tx Transaction) (raw []byte, hash chain.TxHash, err error) {
+	recent, err := n.latestBlockhash(ctx)
+	if err != nil {
+		return nil, "", err
 	}
 	budget := []Instruction{computeLimit(computeUnits + uint32(n.sent.Add(1)%1_000_000))}
 	if tx.Price > 0 {
 		budget = append(budget, computePrice(tx.Price))
 	}
 	tx.Instructions = append(budget, tx.Instructions...)
-	raw, err := tx.encodeSigned(recent)
-	if err != nil {
-		return "", err
+	if raw, err = tx.encodeSigned(recent); err != nil {
+		return nil, "", err
 	}
-	return n.SendRaw(ctx, raw)
+	// The first signature is the hash. One byte before it has their number.
+	return raw, chain.TxHash(base58.Encode(raw[1 : 1+ed25519.SignatureSize])), nil
 }
 
 // SendRaw is SendTx for the bytes of a signed transaction.

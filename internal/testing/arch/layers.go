@@ -209,6 +209,7 @@ var packages = []pkg{
 	{"internal/app", wiring, mayFloat},
 	{"internal/localworld/tour", world, 0},
 	{"internal/localworld/caller", core, testOnly},
+	{"internal/localworld/swapdesk", world, mayKeys},
 	{"internal/localworld", world, mayFloat | mayKeys},
 	{"internal/cli", commands, mayFloat},
 	{"cmd/coffer", program, 0},
@@ -272,9 +273,12 @@ var importers = map[string][]string{
 		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/crashes",
 		"internal/testing/trial/forks",
 	},
-	"internal/localworld/btcd": {"internal/localworld", "internal/localworld/btcd/btcdtest"},
+	"internal/localworld/btcd": {
+		"internal/localworld", "internal/localworld/btcd/btcdtest", "internal/localworld/swapdesk",
+	},
+	"internal/localworld/swapdesk": {"internal/localworld"},
 	"internal/localworld/evmtoken": {
-		"internal/localworld", "internal/localworld/anvil", "internal/localworld/tour",
+		"internal/localworld", "internal/localworld/anvil", "internal/localworld/swapdesk", "internal/localworld/tour",
 		"internal/testing/trial/crashes", "internal/testing/trial/forks",
 	},
 }
