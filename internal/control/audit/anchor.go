@@ -302,7 +302,9 @@ func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 // written. It returns no row if all have a position.
 const OldestUnsealed = `
 	SELECT a.at FROM audit_log a
-	WHERE a.audit_id > (SELECT sealed_through FROM audit_chain) AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+	WHERE a.audit_id > (SELECT sealed_through FROM audit_chain)
+		-- For NOT EXISTS, PostgreSQL would read both tables whole: it takes a third of the log for unsealed.
+		AND (SELECT s.audit_id FROM audit_seal s WHERE s.audit_id = a.audit_id) IS NULL
 	ORDER BY a.audit_id LIMIT 1`
 
 // OldestUnanchored reads when the first row behind the last anchor was written. It returns no row
