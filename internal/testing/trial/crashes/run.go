@@ -132,13 +132,17 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 	return r, ctx.Err()
 }
 
-// runWorker plays cells in its own scenario. It starts a new one for another chain and after a
-// failure, so that one failure does not show in two cells.
+// scenarioCellsMax is how many cells a scenario plays. The checks at the end of a cell read the whole
+// history of its scenario, so in a long one they would take most of the time.
+const scenarioCellsMax = 16
+
+// runWorker plays cells in its own scenario. It starts a new one for another chain, after
+// scenarioCellsMax cells, and after a failure, so that one failure does not show in two cells.
 func runWorker(ctx context.Context, program string, takeCell func() *cell, reportCell func(*cell)) {
 	var t *scenario
 	for c := takeCell(); c != nil; c = takeCell() {
 		began := time.Now()
-		if t != nil && t.site.chain != c.site.chain {
+		if t != nil && (t.site.chain != c.site.chain || t.cells == scenarioCellsMax) {
 			_ = t.stopAll() // its end says nothing about the cell
 			t = nil
 		}
