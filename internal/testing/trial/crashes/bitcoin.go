@@ -60,7 +60,8 @@ func (b *bitcoin) mineBlock(ctx context.Context) error {
 	return err
 }
 func (*bitcoin) blockInterval() time.Duration     { return 250 * time.Millisecond }
-func (*bitcoin) blocksAheadMax() uint64           { return 0 }
+func (*bitcoin) blocksAheadMax() uint64           { return bitcoinDepth + 8 }
+func (*bitcoin) stopsAhead() bool                 { return false }
 func (*bitcoin) sendMethod() string               { return "sendrawtransaction" }
 func (*bitcoin) holdPool(t *scenario, waits bool) { t.mining.Store(!waits) }
 func (b *bitcoin) openOracle() truth              { return bitcoinTruth{b.oracle} }

@@ -19,6 +19,9 @@ import (
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 )
 
+// ethereumLag is how far the final block is behind the newest one.
+const ethereumLag = 4
+
 // ethereum is anvil.
 type ethereum struct {
 	simpleNetwork
@@ -31,7 +34,8 @@ func (e ethereum) nodeURL() string                          { return e.node.URL 
 func (e ethereum) mineBlock(ctx context.Context) error      { return e.node.MineBlocks(ctx, 1) }
 func (ethereum) blockInterval() time.Duration               { return 200 * time.Millisecond }
 func (ethereum) waitReady(context.Context, *scenario) error { return nil }
-func (ethereum) blocksAheadMax() uint64                     { return 0 }
+func (ethereum) blocksAheadMax() uint64                     { return ethereumLag + 8 }
+func (ethereum) stopsAhead() bool                           { return false }
 func (ethereum) sendMethod() string                         { return "eth_sendRawTransaction" }
 func (ethereum) holdPool(t *scenario, waits bool)           { t.mining.Store(!waits) }
 func (e ethereum) openOracle() truth                        { return oracle.Open(e.node.URL) }
@@ -41,7 +45,7 @@ func (ethereum) unusedAddress(seed []byte) string {
 
 func (e ethereum) readHead(ctx context.Context) (height, lag uint64, err error) {
 	height, err = e.node.Eth.BlockNumber(ctx)
-	return height, 4, err
+	return height, ethereumLag, err
 }
 
 func (e ethereum) waitHeight(ctx context.Context, tx string) (uint64, error) {

@@ -21,8 +21,10 @@ type network interface {
 	mineBlock(ctx context.Context) error
 	blockInterval() time.Duration
 	// blocksAheadMax is how far the newest block may be ahead of the service's walk before the
-	// scenario stops mining; 0: it never stops.
+	// scenario mines more slowly. stopsAhead says that it stops mining then: a scene on such a chain
+	// waits for no block while the service is down.
 	blocksAheadMax() uint64
+	stopsAhead() bool
 	// readHead returns the height of the newest block, and how far the final one is behind it.
 	readHead(ctx context.Context) (height, lag uint64, err error)
 	// waitHeight waits until a transaction is in a block, and returns its height.

@@ -36,6 +36,10 @@ import (
 const (
 	callMax         = time.Minute // one call of the API
 	farPollInterval = 300 * time.Millisecond
+	slowTicks       = 10 // ticks for a block while the service is far behind
+	// serviceConns is how many sessions a service may open. Each service that a cell starts anew pays for
+	// its sessions and their plans, which is more than they save here.
+	serviceConns    = 6
 	answerMax       = 5 * time.Minute // until the API has answered, restarts included
 	drainMax        = 5 * time.Minute // until nothing is open any more
 	serviceStartMax = 5 * time.Minute // for a process to answer
@@ -161,31 +165,38 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	return t, t.waitDrained(ctx, drainMax)
 }
 
-// startMining mines blocks at the chain's interval while mining is on.
+// startMining mines blocks at the chain's interval while mining is on. A service that is far behind gets
+// them more slowly: on a busy machine the work for blocks would otherwise take the time of the work that
+// the cells wait for, which makes them wait for more blocks.
 func (t *scenario) startMining(ctx context.Context) {
 	ctx, t.stopMine = context.WithCancel(ctx)
 	t.mining.Store(true)
 	t.miningDone.Go(func() {
 		tick := time.NewTicker(t.net.blockInterval())
 		defer tick.Stop()
-		for {
+		for skipped := 0; ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if t.mining.Load() && !t.isTooFarAhead(ctx) {
-					_ = t.net.mineBlock(ctx) // the next tick tries again
+				if !t.mining.Load() {
+					continue
 				}
+				if skipped++; t.isTooFarAhead(ctx) && (t.net.stopsAhead() || skipped < slowTicks) {
+					continue
+				}
+				skipped = 0
+				_ = t.net.mineBlock(ctx) // the next tick tries again
 			}
 		}
 	})
 }
 
-// isTooFarAhead reports whether the service has to walk before the next block is mined. An error
+// isTooFarAhead reports whether the newest block is too far ahead of the service's walk. An error
 // changes nothing: the chain does not stop for a database that is down.
 func (t *scenario) isTooFarAhead(ctx context.Context) bool {
 	aheadMax := t.net.blocksAheadMax()
-	if aheadMax == 0 || time.Since(t.farCheckedAt) < farPollInterval {
+	if time.Since(t.farCheckedAt) < farPollInterval {
 		return t.farAhead
 	}
 	t.farCheckedAt = time.Now()
@@ -238,7 +249,7 @@ func (t *scenario) writeConfigs() error {
 	}
 	second := t.conf
 	second.Signer = app.Signer{Socket: t.socket}
-	second.Database.MaxConns = 10
+	second.Database.MaxConns = serviceConns
 	first := second
 	var err error
 	for _, listen := range []*string{&second.API.Listen, &second.Ops.Listen, &second.Operator.Listen} {

@@ -36,6 +36,8 @@ func (solana) blockInterval() time.Duration          { return 40 * time.Millisec
 // is available: a busy machine cannot walk blocks at this rate.
 func (solana) blocksAheadMax() uint64 { return 4 * surfpool.Finality }
 
+func (solana) stopsAhead() bool { return true }
+
 func (solana) sendMethod() string               { return "sendTransaction" }
 func (solana) holdPool(t *scenario, waits bool) { t.provider.setForgetting(waits) }
 func (s solana) openOracle() truth {
