@@ -40,6 +40,10 @@ type WalletRef struct {
 // The purposes of wallets that the rules know. All other wallets may only be swept into the treasury
 // of their organization.
 const (
+	// SwapDeliveryPurpose and SwapRefundPurpose are the purposes of the wallets at which a swap's
+	// output and refund arrive. Their subject is the id of the swap.
+	SwapDeliveryPurpose = "SWAP_DELIVERY"
+	SwapRefundPurpose   = "SWAP_REFUND"
 	// TreasuryPurpose is the purpose of the wallets that pay.
 	TreasuryPurpose = "TREASURY"
 	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
@@ -87,6 +91,8 @@ type Purpose string
 //   - Consolidate makes one output of an organization's outputs, and pays no one.
 //   - CreateNonceAccount creates a nonce account for a treasury's transactions, where slots are
 //     nonce accounts.
+//   - SwapPayment pays the deposit address of a swap provider, which signed that the output and a
+//     refund come to wallets of the swap.
 const (
 	Payment            Purpose = "PAYMENT"
 	Sweep              Purpose = "SWEEP"
@@ -95,6 +101,7 @@ const (
 	CloseTokenAccount  Purpose = "CLOSE"
 	Consolidate        Purpose = "MERGE"
 	CreateNonceAccount Purpose = "PLACE"
+	SwapPayment        Purpose = "SWAP"
 )
 
 // Kinds returns the kinds of intents, one for each purpose.
@@ -136,6 +143,8 @@ type Intent struct {
 	// Grant says why a payment may be made. The signer checks it when it admits the intent and does
 	// not record it.
 	Grant *Grant `json:"grant,omitempty"`
+	// Swap says what a SwapPayment buys. Only that purpose has it.
+	Swap *SwapTerms `json:"swap,omitempty"`
 }
 
 // Account returns the wallet that pays the fee and owns the slot.
@@ -149,10 +158,10 @@ func (intent Intent) Account() WalletRef {
 // HasSameWords reports whether two intents have the same fields, grants apart.
 func (intent Intent) HasSameWords(o Intent) bool {
 	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
-	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) {
+	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) || !intent.Swap.Equal(o.Swap) {
 		return false
 	}
-	intent.ToWallet, intent.Payer, intent.Grant = o.ToWallet, o.Payer, o.Grant
+	intent.ToWallet, intent.Payer, intent.Grant, intent.Swap = o.ToWallet, o.Payer, o.Grant, o.Swap
 	return intent == o
 }
 
