@@ -671,12 +671,14 @@ END $$;
 CREATE TRIGGER fee_lines_price BEFORE INSERT OR UPDATE OF price_mark_id ON fee_lines
     FOR EACH ROW WHEN (NEW.price_mark_id IS NOT NULL) EXECUTE FUNCTION fee_lines_price();
 
--- Whether a swap, which may have a reason to end without a payment, is where its order is.
+-- Whether a swap, which may have a reason to end without a payment, is where its order is. The order of a
+-- pending swap is broadcast when a cancel took its slot.
 CREATE FUNCTION swap_in_step(status text, end_reason text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE status
-    WHEN 'PENDING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'STUCK') OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
+    WHEN 'PENDING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
     WHEN 'DEPOSITING' THEN order_status IN ('BROADCAST', 'STUCK')
     WHEN 'PROCESSING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'PAID', 'FAILED')
+        OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
     WHEN 'COMPLETED' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'PAID', 'FAILED', 'WITHDRAWN')
     WHEN 'FAILED' THEN order_status IN ('PAID', 'FAILED', 'WITHDRAWN', 'BROADCAST', 'STUCK')
 END;
