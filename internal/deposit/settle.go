@@ -249,7 +249,12 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 		if err := collected.postCredits(ctx, tx, nil); err != nil {
 			return err
 		}
-		hitFor(failpoint.Hit, hasDelivery, "Q13", hasRefund, "Q17")
+		if hasDelivery {
+			failpoint.Hit("Q13")
+		}
+		if hasRefund {
+			failpoint.Hit("Q17")
+		}
 		if err := s.publishEvents(
 			ctx, tx, collected.announced, loadByID,
 			func(after storedDeposit) event.Type { return s.Owners.eventFor(after, event.CustomerDeposit) },
@@ -265,24 +270,24 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 			return err
 		}
 		settled = len(changes)
-		hitFor(failpoint.HitBeforeCommit, hasDelivery, "Q14", hasRefund, "Q18")
+		if hasDelivery {
+			failpoint.HitBeforeCommit("Q14")
+		}
+		if hasRefund {
+			failpoint.HitBeforeCommit("Q18")
+		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	hitFor(failpoint.Hit, hasDelivery, "Q14", hasRefund, "Q18")
-	return settled, nil
-}
-
-// hitFor reaches the failpoint of a delivery and that of a refund.
-func hitFor(hit func(string), hasDelivery bool, delivery string, hasRefund bool, refund string) {
 	if hasDelivery {
-		hit(delivery)
+		failpoint.Hit("Q14")
 	}
 	if hasRefund {
-		hit(refund)
+		failpoint.Hit("Q18")
 	}
+	return settled, nil
 }
 
 // lockArrivals locks the arrivals at a wallet and returns those that may be credited now, with their
