@@ -451,6 +451,10 @@ CREATE INDEX swaps_to_restore ON swaps (org_id, failed_at, swap_id) WHERE status
 -- Claims on providers, by age.
 CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
     WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in;
+-- Swaps by which we may owe a provider: it delivered or gave back before our payment is final, or more
+-- than it had.
+CREATE INDEX swaps_debts ON swaps (provider, created_at, swap_id)
+    WHERE paid_at IS NULL AND (status = 'COMPLETED' OR refunded > 0) OR status = 'COMPLETED' AND refunded > 0;
 SELECT coffer_tenant('swaps',
     'SELECT, INSERT, UPDATE (restored, restore_count, restored_at, updated_at)',
     'SELECT, INSERT, UPDATE');
