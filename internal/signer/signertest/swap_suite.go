@@ -17,6 +17,9 @@ import (
 // paysSwaps: a payment as the provider signed is admitted once and signed like any other.
 func paysSwaps(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	swap := NewSwapPayment(t, s, org, "cs_1", Token, 1000, time.Now())
+	// Exactly what the policy and the quote allow.
+	swap.Quote.SlippageBps, swap.Quote.AmountOutUSD = 300, "9.50"
+	swap.Intent.Swap.MinOut, swap.Intent.Swap.EstimatedOut = money.Units(990), money.Units(990)
 	intent, pays := swap.SignQuote(t), IssueAddress(t, s, Treasury(org))
 	entry := admitIntent(t, s, intent)
 	if repeated := admitIntent(t, s, intent); repeated.Hash != entry.Hash {
@@ -59,7 +62,7 @@ func paysSwaps(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		t.Errorf("again: got %s, want %s", repeated.Hash, first.Hash)
 	}
 
-	// What does not depend on the present time is as good in other letters.
+	// The case of letters is no part of an address, and a quote may have no values in dollars.
 	folded := NewSwapPayment(t, s, org, "cs_2", "", 1000, time.Now())
 	folded.Quote.Recipient = strings.ToLower(folded.Quote.Recipient)
 	folded.Quote.RefundTo = strings.ToLower(folded.Quote.RefundTo)
@@ -215,7 +218,10 @@ func refusesQuotes(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 			w.Intent.Swap.EstimatedOut = money.Units(979)
 		}, signer.RefusedSignedQuote},
 		"a time that is over": {payBy(-time.Second), signer.RefusedLate},
-		"the deadline":        {payBy(2 * time.Hour), signer.RefusedSignedQuote},
+		"the deadline": {func(w *SwapPayment) {
+			w.Quote.Deadline = now.Add(2 * time.Hour).Truncate(time.Millisecond)
+			w.Intent.Swap.PayBy = signer.FormatMicros(w.Quote.Deadline)
+		}, signer.RefusedSignedQuote},
 		"a day to pay": {func(w *SwapPayment) {
 			w.Quote.Deadline = now.Add(48 * time.Hour)
 			payBy(6*time.Hour + time.Minute)(w)
