@@ -303,6 +303,34 @@ func TestAReopenedSignerKnowsItsSwaps(t *testing.T) {
 	}
 }
 
+// Q06: the quote was checked and the entry did not reach the disk. The same swap is admitted after a restart, and
+// its deposit address is taken by no one else.
+func TestASwapWhoseEntryIsLostIsAdmittedAgain(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t, t.TempDir())
+	s := in.open(t)
+	i := swapOf(t, s, org, "cs_1", signertest.LimitedToken, 100, in.conf.Clock())
+	before := headOf(t, s)
+	s.BreakDisk()
+	for range 2 {
+		if _, err := s.AdmitIntent(t.Context(), i); !errors.Is(err, signer.ErrUnavailable) {
+			t.Errorf("without a disk: got %v, want %v", err, signer.ErrUnavailable)
+		}
+	}
+	_ = s.Close() // it has no disk to write to
+	s = in.open(t)
+	if after := headOf(t, s); after != before {
+		t.Fatalf("head: got %+v, want %+v", after, before)
+	}
+	entry, err := s.AdmitIntent(t.Context(), i)
+	if err != nil || entry.Seq != before.Seq+1 {
+		t.Errorf("after a restart: got entry %d, %v, want %d", entry.Seq, err, before.Seq+1)
+	}
+	if err := trySign(t, s, i, signer.Pay, 0, 50_000); err != nil {
+		t.Error(err)
+	}
+}
+
 // A copied journal with a swap is adopted only if the provider signed it and it brings the money to us.
 func TestAnAdoptedSwapIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
