@@ -236,7 +236,7 @@ var swapTamperings = []tampering{
 	}},
 	{"I-64", "another amount", []string{`UPDATE dispatch_orders SET amount = amount + 1 WHERE order_id = 'cs_wait'`}},
 	{"I-64", "another quote", []string{`UPDATE swap_offers SET signed_quote = 'x' WHERE swap_id = 'cs_wait'`}},
-	{"I-64", "a delivery elsewhere", []string{`UPDATE swaps SET delivery_wallet_id = 'we_dl_cs_wait' WHERE swap_id = 'cs_done'`}},
+	{"I-64", "a delivery elsewhere", []string{`UPDATE swaps SET delivery_wallet_id = 'we_dep' WHERE swap_id = 'cs_done'`}},
 	{"I-64", "a refund elsewhere", []string{`UPDATE dispatch_orders SET swap = jsonb_set(swap, '{refund,subject}', '"cs_done"') WHERE order_id = 'cs_wait'`}},
 	{"I-64", "a lower least amount out", []string{`UPDATE swaps SET min_out = 1 WHERE swap_id = 'cs_wait'`}},
 	{"I-64", "more time to pay", []string{`UPDATE swaps SET pay_by = pay_by + interval '1 hour' WHERE swap_id = 'cs_wait'`}},
