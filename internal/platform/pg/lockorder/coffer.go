@@ -145,7 +145,9 @@ var Coffer = mustIndex(&Order{
 		},
 		{
 			Number: 6, Function: "dispatch.Voider.tryFinishVoid", Held: []string{"signer_journal"},
-			Taken: []string{"dispatch_voids", "withdrawals", "swaps", "ledger_accounts", "ledger_transfers", "ledger_balances"},
+			Taken: []string{
+				"dispatch_voids", "withdrawals", "swaps", "ledger_accounts", "ledger_transfers", "ledger_balances",
+			},
 		},
 		{
 			Number: 7, Function: "deposit.Service.claimLoss", Held: []string{"deposits", "freezes"},
