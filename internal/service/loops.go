@@ -64,6 +64,7 @@ func (s *Service) WorkerLoops() []Loop {
 	parts := s.parts
 	loops := []Loop{
 		{"deposit", "", s.Deposits.Run},
+		{"arrivals", "", s.Deposits.RunArrivals},
 		{"memos", "", s.Deposits.RunMemos},
 		{"resolutions", "", s.Deposits.RunOverdue},
 		{"whitelist", "", s.Whitelist.RunMaintenance},

@@ -41,7 +41,7 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 
 		Source: d.Source, Status: string(d.Status), ChainStatus: d.ChainStatus,
 		UnsupportedReason: textOrNil(d.UnsupportedReason), ContractAddress: textOrNil(d.Contract),
-		SweepTxHash: text(d.SweepTxHash),
+		Swap: depositSwap(d.Swap), SweepTxHash: text(d.SweepTxHash),
 
 		Screening: webhook.Screening{
 			Status: d.Screening.Status, Provider: d.Screening.Provider, Severity: d.Screening.Severity,
@@ -81,6 +81,26 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 		}
 	}
 	return o
+}
+
+// depositSwap returns the summary of the swap that a deposit completes; nil stays nil.
+func depositSwap(c *deposit.SwapCredit) *webhook.SwapSummary {
+	if c == nil {
+		return nil
+	}
+	summary := SwapSummary(*c)
+	return &summary
+}
+
+// SwapSummary returns a customer swap as events show it. It has neither a status nor a failure reason: the
+// event says what became of the swap.
+func SwapSummary(c deposit.SwapCredit) webhook.SwapSummary {
+	return webhook.SwapSummary{
+		CustomerSwapID: c.ID, IdempotencyKey: c.IdempotencyKey, FromMint: Mint(c.FromMint), ToMint: Mint(c.ToMint),
+		AmountIn: c.AmountIn.String(), EstimatedAmountOut: c.EstimatedOut.String(), AmountOut: amount(c.AmountOut),
+		OriginTxHash: text(c.OriginTxHash), DestinationTxHash: text(c.DestinationTxHash),
+		CreatedAt: webhook.At(c.CreatedAt),
+	}
 }
 
 func freshScreening(s *deposit.FreshScreening) *webhook.FreshScreening {

@@ -250,7 +250,7 @@ type customerView struct {
 // customerBalance is what a customer has of one token.
 type customerBalance struct {
 	Available, Symbol, Network, Dollars string
-	Withdrawing, Arriving, Held         string // "" for none
+	Withdrawing, InSwap, Arriving, Held string // "" for none
 }
 
 // addressRow is an address at which the customer pays in.
@@ -390,6 +390,9 @@ func (d *dashboard) newCustomerBalance(ctx context.Context, b report.Balance) cu
 	if !b.PendingWithdraw.IsZero() {
 		row.Withdrawing = b.PendingWithdraw.Decimal(b.Mint.Decimals)
 	}
+	if !b.InSwap.IsZero() {
+		row.InSwap = b.InSwap.Decimal(b.Mint.Decimals)
+	}
 	if !b.PendingDeposit.IsZero() {
 		row.Arriving = b.PendingDeposit.Decimal(b.Mint.Decimals)
 	}
@@ -510,7 +513,7 @@ type movementRow struct {
 
 // statementFilter selects the movements of a customer, as the interface does.
 func statementFilter(customerID string) ledger.Filter {
-	return ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing}, Subject: customerID}
+	return ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.InSwap}, Subject: customerID}
 }
 
 func (d *dashboard) loadStatement(r *pages.Request) (templ.Component, error) {
@@ -548,6 +551,9 @@ func (d *dashboard) loadStatement(r *pages.Request) (templ.Component, error) {
 		}
 		if item.Account.Kind == ledger.Withdrawing {
 			row.Balance = "Held for withdrawals"
+		}
+		if item.Account.Kind == ledger.InSwap {
+			row.Balance = "Held for swaps"
 		}
 		if item.Credit {
 			row.Direction = "In"

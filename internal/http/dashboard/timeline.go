@@ -95,12 +95,13 @@ type transactionRecords struct {
 }
 
 // visibleKinds are the accounts whose entries the interface shows.
-var visibleKinds = []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing}
+var visibleKinds = []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing}
 
 // causesOf are the causes of the entries of each kind of transaction.
 var causesOf = map[transactionKind][]ledger.CauseKind{
 	depositKind: {
 		ledger.Deposit, ledger.DepositHold, ledger.DepositRelease, ledger.DepositFee, ledger.DepositReversal,
+		ledger.Arrival,
 	},
 	withdrawalKind: {
 		ledger.WithdrawalHold, ledger.WithdrawalEnd, ledger.WithdrawalFee, ledger.WithdrawalCharge,

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 func (a *api) surface() *kernel.Surface {
@@ -456,9 +457,9 @@ var (
 		MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Decimals: 6, Block: &ReserveBlock{24356789, resource.ExampleHash},
 		Holdings: ReserveHoldings{"1000000", "5000000", "6000000"},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: "4000000", CustomersWithdrawing: "1000000", Products: "1000000", Gas: "0",
+			CustomersAvailable: "4000000", CustomersWithdrawing: "1000000", InSwap: "0", Products: "1000000", Gas: "0",
 			Suspense: "0", PendingDeposits: "0", BelowMinimum: "0", Total: "6000000",
 		},
-		InTransit: ReserveInTransit{"1000000", "0"}, Difference: "0",
+		AtProviders: webhook.List[ReserveAtProvider]{}, InTransit: ReserveInTransit{"1000000", "0"}, Difference: "0",
 	}
 )
