@@ -170,9 +170,11 @@ func insertSwap(ctx context.Context, tx pg.Tx, o dispatch.Order, isRestored bool
 	_, err := tx.Exec(ctx, `
 		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest,
 			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
-			deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, created_at, updated_at, imported_at)
+			deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status,
+			created_at, updated_at, imported_at)
 		SELECT $1, $2, $3, CASE WHEN $13 THEN NULL ELSE $1 END, encode(sha256($1::bytea), 'hex'),
-			CASE WHEN $13 THEN NULL ELSE ''::bytea END, $4, $5, $6, $7, $8, 1000, 980, $9, $10, d.wallet_id, r.wallet_id,
+			CASE WHEN $13 THEN NULL ELSE ''::bytea END, $4, $5, $6, $7, $8, 1000, 980, $9, $10, d.wallet_id,
+			r.wallet_id,
 			$11, $11, 0, 0, 'PENDING', $12, $12, CASE WHEN $13 THEN $12::timestamptz END
 		FROM wallets d, wallets r
 		WHERE (d.org_id, d.purpose, d.subject) = ($2, 'SWAP_DELIVERY', $1)
@@ -648,6 +650,25 @@ func (restoredSwaps) OnRestored(
 		}
 	}
 	return nil, nil
+}
+
+// A provider that delivers without our payment gets none when its time is over, however far the swap is.
+func TestASwapThatWasDeliveredBeforeItsPaymentIsNotPaidLate(t *testing.T) {
+	t.Parallel()
+	b := newSwapEnv(t)
+	b.fundWallet(b.treasury, coin, 100)
+	o := b.newSwap("cs_1", 400)
+	b.submitSwap(o)
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE swaps SET status = 'PROCESSING' WHERE swap_id = 'cs_1'`)
+		return err
+	})
+	b.clock.advance(payWindow)
+	b.runRounds()
+	b.fundWallet(b.treasury, 0, 900)
+	b.runRounds()
+	b.wantStatus("cs_1", dispatch.Recalled)
+	b.wantReceived(o.To, 0)
 }
 
 // admitAtSigner has the signer admit a swap that this database does not have, and returns what the
