@@ -65,6 +65,9 @@ const (
 	DecideWithdrawal     Action = "withdrawal.decide" // approve or remove a held one
 	WithdrawOwnMoney     Action = "withdrawal.own"    // of the organization's own balance
 	Transfer             Action = "transfer.request"
+	QuoteSwap            Action = "swap.quote"
+	RequestSwap          Action = "swap.request"
+	RestoreSwap          Action = "swap.restore"
 	UpdateCustomer       Action = "customer.update"
 	SetCustomerEmail     Action = "customer.set_email"
 	FreezeCustomer       Action = "customer.freeze"
@@ -191,6 +194,9 @@ var permissions = map[Action]Permission{
 	Transfer: {
 		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"KEY-2", "ROLE-2"},
 	},
+	QuoteSwap:      {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
+	RequestSwap:    {Key: ScopeFull, Rules: []string{"KEY-2"}},
+	RestoreSwap:    {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	UpdateCustomer: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	SetCustomerEmail: {
 		Key: ScopeFull, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-10", "ROLE-2"},

@@ -280,7 +280,7 @@ var checks = []Check{
 			FROM deposits d WHERE d.status = 'BELOW_MINIMUM'
 			UNION ALL
 			SELECT coalesce(o.from_wallet_id, o.wallet_id), o.mint_id, o.org_id, 0, o.amount, 0, 0
-			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP', 'RETURN', 'SWAP')
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWAP', 'SWEEP', 'RETURN')
 			UNION ALL
 			SELECT o.to_wallet_id, o.mint_id, o.org_id, o.amount, 0, 0, 0
 			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'SWEEP'
@@ -313,7 +313,7 @@ var checks = []Check{
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
 			FROM (SELECT coalesce(from_wallet_id, wallet_id) AS wallet_id, mint_id, org_id, amount FROM dispatch_orders
-				WHERE (purpose IN ('PAYMENT', 'RETURN', 'SWAP') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
+				WHERE (purpose IN ('PAYMENT', 'SWAP', 'RETURN') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
 				UNION ALL
 				SELECT s.wallet_id, s.mint_id, s.org_id, s.amount FROM sweeps s
 				WHERE s.status = 'OPEN' AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.sweep_id AND o.funds_pending)) promised

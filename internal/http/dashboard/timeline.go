@@ -391,7 +391,7 @@ func replacementText(reason string) string {
 	case "OPERATOR":
 		return "The operator of this service asked for it"
 	case "REFUSAL":
-		return "The network refused the one before"
+		return "The one before was refused, or its time was over"
 	case "LAPSE":
 		return "The one before expired"
 	}

@@ -596,11 +596,11 @@ func showReserve(r report.Reserve, now time.Time) (Reserve, error) {
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
 	}
 	for _, claim := range r.AtProviders {
-		at := ReserveAtProvider{Provider: claim.Provider, Amount: claim.Amount}
+		held := ReserveAtProvider{Provider: claim.Provider, Amount: claim.Amount}
 		if claim.OldestAt != nil {
-			at.OldestClaimAgeSeconds = new(max(0, int64(now.Sub(*claim.OldestAt).Seconds())))
+			held.OldestClaimAgeSeconds = new(max(0, int64(now.Sub(*claim.OldestAt).Seconds())))
 		}
-		shown.AtProviders = append(shown.AtProviders, at)
+		shown.AtProviders = append(shown.AtProviders, held)
 	}
 	if r.Block != nil {
 		shown.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}

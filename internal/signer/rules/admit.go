@@ -20,7 +20,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, refusal
 	}
 	if existing := eng.index.intents[intent.ID]; existing != nil {
-		if !existing.HasSameWords(intent) {
+		if !existing.HasSameWords(condenseSwap(intent)) {
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
 		}
@@ -51,6 +51,9 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if reading.Ahead > 0 && eng.isTimeLimited(policy, intent) {
 		return Decision{}, refuseUnconfirmed(reading.Ahead)
 	}
+	if refusal := eng.checkPayBy(intent, reading.Now); refusal != nil {
+		return Decision{}, refusal
+	}
 	if intent.PaysOwnMoney() && !eng.conf.Rescue {
 		coolingOff := eng.conf.Policy.CoolingOff()
 		refusal := eng.index.endorsed.CheckPayment(intent, eng.index.adoptedAt, coolingOff, reading.Now)
@@ -62,7 +65,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if err := eng.index.checkFee(policy, eng.index.feeAccount(intent), money.Units(1), reading.Now); err != nil {
 		return Decision{}, err
 	}
-	if err := eng.index.checkPayment(policy, intent, reading.Now); err != nil {
+	if err := eng.checkPayment(policy, intent, reading.Now); err != nil {
 		return Decision{}, err
 	}
 	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil
@@ -140,6 +143,14 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 			return refuse(signer.RefusedDestination, "goes to %s, which is an address of this installation", intent.To)
 		}
 		return nil
+	case signer.ToProvider:
+		switch {
+		case !allowed:
+			return notAllowed(signer.RefusedWallet)
+		case toWallet != nil:
+			return refuse(signer.RefusedDestination, "names a wallet of this installation as its payee")
+		}
+		return eng.checkSwap(intent)
 	case signer.ToWallet:
 		switch {
 		case !allowed:

@@ -26,8 +26,9 @@ type journalIndex struct {
 	wallets         map[signer.WalletRef]issuedWallet
 	addressOwners   map[familyAddress]signer.WalletRef
 	intents         map[string]*intentState
-	slotOwners      map[accountSlot]string  // the id of the one intent that owns the slot
-	resourceOwners  map[slotResource]string // the id of the intent whose slot key permanently takes the resource
+	slotOwners      map[accountSlot]string   // the id of the one intent that owns the slot
+	payees          map[familyAddress]string // the id of the first intent that named the address
+	resourceOwners  map[slotResource]string  // the id of the intent whose slot key permanently takes the resource
 	changeWallets   changewallet.Counts
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	voids           map[string]voidEntry      // by the id of the intent, admitted or not
@@ -132,6 +133,7 @@ func newJournalIndex(rescue bool) *journalIndex {
 		addressOwners:   map[familyAddress]signer.WalletRef{},
 		intents:         map[string]*intentState{},
 		slotOwners:      map[accountSlot]string{},
+		payees:          map[familyAddress]string{},
 		resourceOwners:  map[slotResource]string{},
 		changeWallets:   changewallet.Counts{},
 		idempotencyKeys: map[idempotencyKey]string{},
@@ -191,8 +193,14 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
+		payee := payeeOf(*r.Admit)
+		if earlier, taken := x.payees[payee]; taken && r.Admit.Swap != nil {
+			return fmt.Errorf("swap payment %s goes to the address that intent %s named before", r.Admit.ID, earlier)
+		} else if !taken {
+			x.payees[payee] = r.Admit.ID
+		}
 		x.intents[r.Admit.ID] = &intentState{
-			Intent: *r.Admit, seq: seq, admittedAt: recordedAt,
+			Intent: condenseSwap(*r.Admit), seq: seq, admittedAt: recordedAt,
 			signatures: map[string]signer.SignBody{}, signatureSeqs: map[string]uint64{},
 		}
 		// A journal from before this rule may have a key twice. The intents that it admitted stay
@@ -279,9 +287,9 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	return nil
 }
 
-// countPayment counts an admitted payment for the limits.
+// countPayment counts an admitted payment for the limits: those of payments, or those of a swap provider.
 func (x *journalIndex) countPayment(intent signer.Intent, paidAt time.Time) {
-	if !intent.IsOutgoing() {
+	if !intent.LeavesInstallation() {
 		return
 	}
 	for _, scope := range limitScopes(intent) {
@@ -358,7 +366,8 @@ func idempotencyKeyOf(intent signer.Intent) (k idempotencyKey, ok bool) {
 }
 
 // loadTxIntents returns the intents of one transaction, the lead first. They are distinct, of the
-// same organization and chain, and the same wallet pays their fee.
+// same organization and chain, and the same wallet pays their fee. A payment to a swap provider is
+// alone, so that it can be cancelled alone.
 func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*intentState, error) {
 	intents := []*intentState{lead}
 	for _, id := range memberIDs {
@@ -369,6 +378,9 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 				"intent %s, which shares a transaction with %s, was never admitted", id, lead.ID)
 		case slices.Contains(intents, member):
 			return nil, signer.Refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
+		case member.Swap != nil || lead.Swap != nil:
+			return nil, signer.Refuse(signer.RefusedIntent,
+				"intents %s and %s cannot share a transaction: a payment to a swap provider is alone", lead.ID, id)
 		case member.Chain != lead.Chain || member.From.OrgID != lead.From.OrgID || member.Account() != lead.Account():
 			return nil, signer.Refuse(signer.RefusedIntent,
 				"intents %s and %s are not of one account: they cannot share a transaction", lead.ID, id)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -11,13 +12,34 @@ import (
 
 // limitScope identifies a limit.
 type limitScope struct {
+	provider string // of swaps; "" for other payments, which count apart
 	chain    chain.Name
 	contract chain.Address
 	org      string // "" for all organizations together
 }
 
 func limitScopes(intent signer.Intent) [2]limitScope {
-	return [2]limitScope{{intent.Chain, intent.Contract, intent.From.OrgID}, {intent.Chain, intent.Contract, ""}}
+	scope := limitScope{chain: intent.Chain, contract: intent.Contract}
+	if intent.Swap != nil {
+		scope.provider = intent.Swap.Provider
+	}
+	ofOrganization := scope
+	ofOrganization.org = intent.From.OrgID
+	return [2]limitScope{ofOrganization, scope}
+}
+
+// findLimit returns the limit of an intent that leaves the installation, and the section of the policy that has
+// it. A nil limit means that there is none; ok is false if the policy does not allow the asset.
+func (eng *Engine) findLimit(
+	c signpolicy.Chain, intent signer.Intent,
+) (limit *signpolicy.Limit, section string, ok bool) {
+	if intent.Swap == nil {
+		limit, ok = c.AssetLimit(intent.Contract)
+		return limit, fmt.Sprintf("chains.%s.assets", intent.Chain), ok
+	}
+	provider := eng.conf.Policy.EffectiveSwaps().Providers[intent.Swap.Provider]
+	limit, ok = provider.AssetLimit(intent.Chain, intent.Contract)
+	return limit, fmt.Sprintf("swaps.providers.%s.limits", intent.Swap.Provider), ok
 }
 
 // feeAccount identifies an account whose fees are counted.
@@ -49,13 +71,13 @@ func (x *journalIndex) checkFee(p signpolicy.Chain, account feeAccount, added mo
 
 // checkCurrent checks one payment against the present policy. The limits that cover more than one
 // payment were taken when it was admitted.
-func checkCurrent(c signpolicy.Chain, intent signer.Intent) *signer.Refusal {
+func (eng *Engine) checkCurrent(c signpolicy.Chain, intent signer.Intent) *signer.Refusal {
 	switch {
-	case intent.IsOutgoing():
-		limit, ok := c.AssetLimit(intent.Contract)
+	case intent.LeavesInstallation():
+		limit, section, ok := eng.findLimit(c, intent)
 		if !ok {
-			return signer.Refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more",
-				intent.Contract, intent.Chain)
+			return signer.Refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more, under %s",
+				intent.Contract, intent.Chain, section)
 		}
 		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
 			return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
@@ -69,15 +91,14 @@ func checkCurrent(c signpolicy.Chain, intent signer.Intent) *signer.Refusal {
 }
 
 // checkPayment checks a payment against the limits, without taking them.
-func (x *journalIndex) checkPayment(p signpolicy.Chain, intent signer.Intent, now time.Time) error {
-	if !intent.IsOutgoing() {
+func (eng *Engine) checkPayment(p signpolicy.Chain, intent signer.Intent, now time.Time) error {
+	if !intent.LeavesInstallation() {
 		return nil
 	}
-	limit, ok := p.AssetLimit(intent.Contract)
+	limit, section, ok := eng.findLimit(p, intent)
 	if !ok {
 		return signer.Refuse(signer.RefusedNotConfigured,
-			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", intent.Contract, intent.Chain,
-			intent.Chain)
+			"the policy has no limit for asset %q on %s: add it under %s", intent.Contract, intent.Chain, section)
 	}
 	if limit == nil {
 		return nil
@@ -91,7 +112,7 @@ func (x *journalIndex) checkPayment(p signpolicy.Chain, intent signer.Intent, no
 		name  string
 		limit money.Amount
 	}{{"organization " + intent.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
-		spent := x.paymentTotals.SumWithin(scopes[n], now)
+		spent := eng.index.paymentTotals.SumWithin(scopes[n], now)
 		if total, err := spent.Add(intent.Amount); err != nil || bound.limit.Less(total) {
 			return signer.Refuse(signer.PolicyLimit,
 				"the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
@@ -103,6 +124,9 @@ func (x *journalIndex) checkPayment(p signpolicy.Chain, intent signer.Intent, no
 
 // isTimeLimited reports whether a limit of time applies to an intent.
 func (eng *Engine) isTimeLimited(policy signpolicy.Chain, intent signer.Intent) bool {
+	if intent.Swap != nil {
+		return true // until it has to be signed
+	}
 	limit, _ := policy.AssetLimit(intent.Contract)
 	isOwnPayment := intent.PaysOwnMoney() && !eng.conf.Rescue
 	return policy.FeeDayLimit() != nil || intent.IsOutgoing() && limit != nil ||

@@ -81,7 +81,10 @@ func (eng *Engine) checkPayload(intents []*intentState, r signer.SignRequest, re
 	}
 	if r.Act == signer.Pay && !lead.hasSignedPayment() {
 		for _, intent := range intents {
-			if refusal := checkCurrent(policy, intent.Intent); refusal != nil {
+			if refusal := checkFirstSwapPayload(intent.Intent, reading); refusal != nil {
+				return refusal
+			}
+			if refusal := eng.checkCurrent(policy, intent.Intent); refusal != nil {
 				return refusal
 			}
 			if refusal := eng.index.endorsed.CheckNotRevoked(intent.Intent); refusal != nil {

@@ -131,7 +131,7 @@ type site struct {
 var sites = []site{
 	{
 		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openEthereum,
-		families: "WQADFTVSKO",
+		families: "WPADFTVSKO",
 	},
 	{
 		chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000,
