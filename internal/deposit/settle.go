@@ -75,6 +75,24 @@ type SettledArrival struct {
 	Credit ledger.Account
 }
 
+// ArrivalOwner is the part of a Settler that is the same for all of them. A Settler embeds it.
+type ArrivalOwner struct{}
+
+// Terms implements Owner. A provider may deliver in parts, so no part has a minimum.
+func (ArrivalOwner) Terms() Terms { return Terms{IsSettled: true, HasNoMinimum: true} }
+
+// Account implements Owner. It is the account of an arrival that no swap expects. What a settled arrival
+// credits follows from its role.
+func (ArrivalOwner) Account(string, bool) (ledger.Account, wallet.Part) {
+	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
+}
+
+// EventType implements Owner. Hidden arrivals have no event.
+func (ArrivalOwner) EventType(t event.Type) event.Type { return t }
+
+// OnUpdates implements Owner.
+func (ArrivalOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }
+
 // arrivalAccount returns the account that an arrival at a wallet of a swap credits, or has moved to.
 // A stray that is not hidden any more was credited to the customer by a person.
 func (d storedDeposit) arrivalAccount() ledger.Account {
@@ -295,7 +313,8 @@ func (s *Service) lockArrivals(
 		return nil, nil, nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT `+columns+` FROM deposits WHERE deposit_id = ANY ($1) AND wallet_id = $2 AND status = 'SCREENING' AND swap_id IS NOT NULL
+		SELECT `+columns+` FROM deposits
+		WHERE deposit_id = ANY ($1) AND wallet_id = $2 AND status = 'SCREENING' AND swap_id IS NOT NULL
 		ORDER BY deposit_id FOR UPDATE`, waiting.DepositIDs, w.ID)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("lock its arrivals: %w", err)
@@ -380,55 +399,70 @@ func applySettlement(arrivals []storedDeposit, settled []SettledArrival, now tim
 	return changes, nil
 }
 
-// CreditStray shows a stray arrival to its organization as a deposit of the customer of its swap, with the
-// event of a deposit. It returns the posting from the suspense account to the customer. The caller decides
-// the arrival in swap_arrivals and posts, in this system transaction, and audits the act of the person.
-// Errors: a NOT_FOUND or INVALID_STATE fault if the deposit is no hidden stray of a known customer, and
-// DEPOSITS_SUSPENDED if its block is in question.
-func (s *Service) CreditStray(ctx context.Context, tx pg.Tx, depositID string) (ledger.Posting, error) {
+// CreditedStray is a stray arrival that is the customer's from now on.
+type CreditedStray struct {
+	CustomerID string
+	Posting    ledger.Posting // from the suspense account to the customer
+	Event      event.Event    // the deposit, with source INTERNAL
+	Audit      audit.Entry
+}
+
+// CreditStray shows a stray arrival to its organization as a deposit of the customer of its swap. The
+// caller has written the decision into swap_arrivals. It posts the posting together with its own, then
+// records the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or INVALID_STATE
+// fault if the deposit is no hidden stray of a known customer, or if its block is in question.
+func (s *Service) CreditStray(
+	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
+) (CreditedStray, error) {
 	rows, err := tx.Query(
 		ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL FOR UPDATE`, depositID,
 	)
 	if err != nil {
-		return ledger.Posting{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+		return CreditedStray{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
 	}
 	before, err := pgx.CollectExactlyOneRow(rows, scanDeposit)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return ledger.Posting{}, newNotFound()
+		return CreditedStray{}, newNotFound()
 	}
 	if err != nil {
-		return ledger.Posting{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
+		return CreditedStray{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
 	}
 	if before.status != Credited || before.role != Stray || !before.isHidden || before.customerID == "" {
-		return ledger.Posting{}, newNoStray(before)
+		return CreditedStray{}, newNoStray(before)
 	}
 	if before.chainStatus != chainFinalized {
-		return ledger.Posting{}, newSuspended()
+		return CreditedStray{}, newSuspended()
 	}
 	after := before
 	after.isHidden = false
 	if err := s.applyChanges(ctx, tx, change{before, after}); err != nil {
-		return ledger.Posting{}, err
+		return CreditedStray{}, err
 	}
-	// An event takes no lock that another transaction waits for, so it may stand before the posting.
-	err = s.publishEvents(
-		ctx, tx, []storedDeposit{after}, loadByID,
-		func(d storedDeposit) event.Type { return s.Owners.eventFor(d, event.CustomerDeposit) },
-	)
+	loaded, err := loadByID(ctx, tx, []storedDeposit{after})
 	if err != nil {
-		return ledger.Posting{}, err
+		return CreditedStray{}, err
 	}
-	entry := newStatusEntry(after)
-	entry.Action = "deposit.stray_credited"
-	if err := recordAudit(ctx, tx, []audit.Entry{entry}); err != nil {
-		return ledger.Posting{}, err
+	data, ok := loaded[after.id]
+	if !ok {
+		return CreditedStray{}, fmt.Errorf("deposit %s cannot be shown", after.id)
 	}
 	suspense := ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Suspense}
 	owner := suspense
 	owner.Kind, owner.Subject = ledger.Customer, after.customerID
-	return ledger.Posting{
-		Cause: ledger.Cause{Kind: ledger.Arrival, ID: after.id},
-		Legs:  []ledger.Leg{{Debit: suspense, Credit: owner, Amount: after.amount}},
+	entry := newStatusEntry(after)
+	entry.Actor, entry.Action = actor, "deposit.stray_credited"
+	return CreditedStray{
+		CustomerID: after.customerID,
+		Posting: ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Arrival, ID: after.id},
+			Legs:  []ledger.Leg{{Debit: suspense, Credit: owner, Amount: after.amount}},
+		},
+		Event: event.Event{
+			OrgID: after.orgID, Type: s.Owners.eventFor(after, event.CustomerDeposit), ResourceKind: resourceKind,
+			ResourceID: after.id, CustomerID: after.customerID, Chain: string(after.chain), Data: data,
+			FoundAgain: true,
+		},
+		Audit: entry,
 	}, nil
 }
 

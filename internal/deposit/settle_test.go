@@ -24,7 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
-	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -48,20 +48,7 @@ var (
 
 // swapSettler settles by the rows of swaps as the feature does: what is expected is delivered or refunded,
 // parts wait, and everything else is a stray.
-type swapSettler struct{ arrivalOwner }
-
-// arrivalOwner is the part of a settler that is the same for all of them.
-type arrivalOwner struct{}
-
-func (arrivalOwner) Terms() deposit.Terms { return deposit.Terms{IsSettled: true, HasNoMinimum: true} }
-
-func (arrivalOwner) Account(string, bool) (ledger.Account, wallet.Part) {
-	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
-}
-
-func (arrivalOwner) EventType(t event.Type) event.Type { return t }
-
-func (arrivalOwner) OnUpdates(context.Context, pg.Tx, []deposit.Update) error { return nil }
+type swapSettler struct{ deposit.ArrivalOwner }
 
 type swapRow struct {
 	OrgID, CustomerID, Provider, Status string
@@ -416,7 +403,7 @@ func TestAnArrivalForAnUnknownSwapIsAStrayOfNoCustomer(t *testing.T) {
 	}
 	w.wantArrivals(t, "95 CREDITED STRAY hidden SKIPPED INTERNAL_SWAP_CREDIT")
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := w.service.CreditStray(ctx, tx, w.arrivalID(t, 95))
+		_, err := w.service.CreditStray(ctx, tx, w.arrivalID(t, 95), audit.Operator("op"))
 		return err
 	})
 	if !fault.HasCode(err, fault.InvalidState) {
@@ -607,7 +594,7 @@ func TestAnOrganizationSeesNoHiddenArrivalAndTheOperatorSeesAll(t *testing.T) {
 func (w *testEnv) decideStray(t *testing.T, depositID string) error {
 	t.Helper()
 	return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		posting, err := w.service.CreditStray(ctx, tx, depositID)
+		credited, err := w.service.CreditStray(ctx, tx, depositID, audit.Operator("op"))
 		if err != nil {
 			return err
 		}
@@ -616,7 +603,13 @@ func (w *testEnv) decideStray(t *testing.T, depositID string) error {
 			WHERE deposit_id = $1`, depositID, tx.Now); err != nil {
 			return err
 		}
-		return ledger.Post(ctx, tx, posting)
+		if err := ledger.Post(ctx, tx, credited.Posting); err != nil {
+			return err
+		}
+		if err := wire.NewRecorder().RecordMany(ctx, tx, credited.Event); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, credited.Audit)
 	})
 }
 
@@ -858,7 +851,7 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 
 // wrongSettler decides what no rows support.
 type wrongSettler struct {
-	arrivalOwner
+	deposit.ArrivalOwner
 	settlement func(waiting []deposit.WaitingArrival) []deposit.SettledArrival
 }
 
