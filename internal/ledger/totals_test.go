@@ -307,7 +307,8 @@ func TestTotalsAndBalancesCountWhatIsInSwaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantInSwap("ended", 0)
-	if err := post(ledger.SwapRestore, inSwap, customerAccount("org_a", "ann"), 1); !errors.Is(err, ledger.ErrOverdraft) {
+	err := post(ledger.SwapRestore, inSwap, customerAccount("org_a", "ann"), 1)
+	if !errors.Is(err, ledger.ErrOverdraft) {
 		t.Errorf("more than is held: got %v, want %v", err, ledger.ErrOverdraft)
 	}
 }

@@ -225,7 +225,7 @@ func TestTheWalletsOfASwapHaveTheUsualForm(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Form != chain.Usual || bitcointx.IsTaproot(got.Address) {
-				t.Errorf("%s, asked for %q: got %s of form %q, want the usual one", purpose, form, got.Address, got.Form)
+				t.Errorf("%s of %q: got %s of form %q, want the usual one", purpose, form, got.Address, got.Form)
 			}
 			seen[got.Address] = true
 		}

@@ -588,7 +588,8 @@ func showReserve(r report.Reserve, now time.Time) (Reserve, error) {
 		Quarantined: r.Mint.Quarantined,
 		Holdings:    ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(), InSwap: r.InSwap.String(),
+			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(),
+			InSwap:   r.InSwap.String(),
 			Products: r.Products.String(), Gas: r.Gas.String(),
 			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(),
 			Total: owed.String(),
