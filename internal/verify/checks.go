@@ -22,16 +22,17 @@ const (
 	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
-	// The kind and the subject of the account to which deposit d is credited. What arrives at a wallet
-	// of a swap is credited by what it is for the swap.
-	creditKindSQL = `CASE WHEN swap_id IS NOT NULL THEN CASE arrival_role WHEN 'DELIVERY' THEN 'CUSTOMER' WHEN 'REFUND' THEN 'AT_PROVIDER' ELSE 'SUSPENSE' END
-					ELSE CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END END`
-	creditSubjectSQL = `CASE WHEN d.swap_id IS NULL THEN coalesce(customer_id, product, '') ELSE CASE arrival_role WHEN 'DELIVERY' THEN customer_id
-					WHEN 'REFUND' THEN (SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id) ELSE '' END END`
-	// The event that tells of deposit d, as one of a customer, and whether an organization sees it at all.
-	eventOfDepositSQL = `CASE WHEN swap_id IS NULL THEN purpose ELSE 'CUSTOMER_DEPOSIT' END`
-	shownDepositSQL   = `purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden`
+	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
+	// credited by its role.
+	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
+						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
+	creditSubjectSQL = `CASE d.arrival_role
+					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
+					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
+	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
+	creditEventSQL = `CASE WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
 )
 
 // checks are all checks of RunChecks, in the order of the report.
@@ -89,17 +90,18 @@ var bookChecks = []Check{
 		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its " +
 			"customers' balances and of its addresses' funds", breachSQL: `
 		WITH kept AS (
-			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust,
-				sum(in_swap) AS in_swap
-			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust, in_swap FROM organization_totals
+			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap,
+				sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
+			FROM (SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals
 				UNION ALL
-				SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust, in_swap FROM organization_total_changes) parts
+				SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_total_changes) parts
 			GROUP BY 1, 2),
 		customers AS (
 			SELECT a.org_id, a.mint_id, coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'IN_SWAP'), 0) AS in_swap
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
 		held AS (
 			SELECT f.org_id, f.mint_id, coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
 				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries, sum(f.dust) AS dust
@@ -514,7 +516,8 @@ var bookChecks = []Check{
 		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
-				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (
+					WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
 				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
 				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
@@ -525,8 +528,9 @@ var bookChecks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claim_count,
-				-- A stray that a person credited is the customer's.
-				CASE WHEN arrival_role = 'STRAY' AND NOT is_hidden THEN 'CUSTOMER ' || customer_id ELSE ` + creditKindSQL + ` || ' ' || ` + creditSubjectSQL + ` END AS owner
+				-- A person may have credited a stray to its customer.
+				CASE WHEN d.arrival_role = 'STRAY' AND NOT d.is_hidden THEN 'CUSTOMER ' || d.customer_id
+					ELSE ` + creditKindSQL + ` || ' ' || ` + creditSubjectSQL + ` END AS owner
 			FROM deposits d WHERE status = 'REVERSED'
 			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
@@ -560,7 +564,7 @@ var bookChecks = []Check{
 
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.swap_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
@@ -729,10 +733,10 @@ var bookChecks = []Check{
 			"event without a credit", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, ` + eventOfDepositSQL + ` AS purpose,
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` AS purpose,
 				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
 				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
-			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND ` + shownDepositSQL + `) d
+			FROM deposits d WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
@@ -740,7 +744,7 @@ var bookChecks = []Check{
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
 				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, ` + eventOfDepositSQL + ` || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND ` + shownDepositSQL + `) d
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` || '_REVERSED' AS type FROM deposits d WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
