@@ -87,7 +87,7 @@ func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End)
 		}
 	} else {
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3, updated_at = $3, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3 END
+			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
 			WHERE swap_id = $1 AND paid_at IS NULL`, w.ID, e.Hash, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("swap %s is paid: %w", w.ID, err)
