@@ -604,6 +604,9 @@ func (e *testEnv) settle() {
 	quick := e.quick
 	e.quick = true
 	e.net.Mine(2)
+	e.mu.Lock()
+	e.now = e.now.Add(10 * time.Second)
+	e.mu.Unlock()
 	e.turn()
 	e.turn()
 	e.quick = quick
@@ -730,4 +733,43 @@ func (e *testEnv) suspension() string {
 // pricer returns the pricer of fees.
 func (e *testEnv) pricer() *fee.Pricer {
 	return &fee.Pricer{DB: e.db, Prices: e.prices, Log: slog.New(slog.DiscardHandler)}
+}
+
+var noSwapConfig = service.SwapConfig{}
+
+func units(n uint64) money.Amount { return money.Units(n) }
+
+// creditUnswept deposits dollars for a customer and leaves them at its address.
+func (e *testEnv) creditUnswept(customerID string, n uint64) {
+	e.Helper()
+	e.must(e.db.InOrg(e.ctx, e.org, func(ctx context.Context, tx pg.Tx) error {
+		_, _, err := customer.Ensure(ctx, tx, e.org, customerID, "")
+		return err
+	}))
+	w, err := e.Wallets.Address(e.ctx, signertest.Deposit(e.org, customerID))
+	e.must(err)
+	e.net.Mine(1)
+	e.net.Pay(solver, w.Address, signertest.Token, n)
+	e.net.Mine(2)
+	e.runSteps("sweeps", "dispatch")
+}
+
+// runSteps takes every step but those.
+func (e *testEnv) runSteps(without ...string) {
+	e.Helper()
+	for _, step := range e.ListSteps(nil) {
+		if slices.Contains(without, step.Name) {
+			continue
+		}
+		e.must(step.Run(e.ctx))
+	}
+}
+
+// DispatchWorkerOnly lets the payments go on without a sweep.
+func (e *testEnv) DispatchWorkerOnly(rounds int) {
+	e.Helper()
+	for range rounds {
+		e.runSteps("sweeps", "voids")
+		e.net.Mine(1)
+	}
 }
