@@ -51,7 +51,7 @@ var swapChecks = []Check{
 	},
 
 	{
-		ID: "I-62",
+		ID:      "I-62",
 		Promise: "every swap was held once, paid and ended at most once, and restored and written off as its row says",
 		breachSQL: `
 		WITH posted AS (

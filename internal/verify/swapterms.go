@@ -36,25 +36,25 @@ func WithQuotes(verify VerifyQuote) Option {
 
 // swapPayment is an order of a swap with all that has to agree with it.
 type swapPayment struct {
-	orderID, orgID     string
-	chain              chain.Name
-	to, offeredTo      chain.Address // as we write it, and as the provider does
-	amount             money.Amount
-	mintID             int
-	customerID         string
-	payBy              time.Time
-	terms              signer.SwapTerms
-	provider, scheme   string
-	signedQuote        []byte
-	digestHolds        bool // the stored digest is the one of the stored quote
-	isAsRow            bool // the order pays what the row of the swap says
-	toMint             int
-	toChain            chain.Name
-	toContract         chain.Address
-	estimated, minOut  money.Amount
-	delivery, refund   signer.WalletRef // of the wallets of the row
-	deliverTo, backTo  chain.Address
-	journaled          *signer.Intent // nil: the copy of the journal has none
+	orderID, orgID    string
+	chain             chain.Name
+	to, offeredTo     chain.Address // as we write it, and as the provider does
+	amount            money.Amount
+	mintID            int
+	customerID        string
+	payBy             time.Time
+	terms             signer.SwapTerms
+	provider, scheme  string
+	signedQuote       []byte
+	digestHolds       bool // the stored digest is the one of the stored quote
+	isAsRow           bool // the order pays what the row of the swap says
+	toMint            int
+	toChain           chain.Name
+	toContract        chain.Address
+	estimated, minOut money.Amount
+	delivery, refund  signer.WalletRef // of the wallets of the row
+	deliverTo, backTo chain.Address
+	journaled         *signer.Intent // nil: the copy of the journal has none
 }
 
 // newSwapTermsCheck compares each payment to a swap provider with the row, the offer and the wallets of
