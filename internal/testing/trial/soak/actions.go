@@ -41,7 +41,7 @@ var acts = []act{
 	{"withdraw", 12, (*soakRun).requestWithdrawal},
 	{"repeat", 3, (*soakRun).repeatRequest},
 	{"transfer", 7, (*soakRun).makeTransfer},
-	{"swap", 8, (*soakRun).requestSwap},
+	{"swap", 14, (*soakRun).requestSwap},
 	{"solver", 8, (*soakRun).actDesk},
 	{"settle swaps", 4, (*soakRun).decideSwaps},
 	{"decide", 5, (*soakRun).decideWithdrawal},

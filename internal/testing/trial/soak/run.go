@@ -33,6 +33,8 @@ const (
 	shownSteps = 40  // lines of the trace that a failure shows
 	drainMax   = 500 // rounds within which everything has to end
 	lurkRounds = 24  // of them, in which the payee of a return may still start to refuse
+	swapRounds = 12  // of them, in which customers still swap: most payments need a treasury that has swept
+	deskRounds = 60  // of them, in which the swap provider still does what it likes
 )
 
 // outcome is the result of a run.
@@ -143,7 +145,7 @@ func (w *soakRun) drainAll() {
 		}
 		w.net.Mine(1)
 		w.recordBlock()
-		w.endDeals(round > drainMax/4)
+		w.driveSwaps(round)
 		if round%4 == 3 {
 			w.settleSwaps()
 			w.decideAll(round > drainMax/4)

@@ -420,6 +420,18 @@ func (w *soakRun) actDeal(a *deal) {
 	}
 }
 
+// driveSwaps is what happens to swaps in the second phase.
+func (w *soakRun) driveSwaps(round int) {
+	if round < swapRounds {
+		w.requestSwap()
+	}
+	if round < deskRounds {
+		w.actDesk()
+		return
+	}
+	w.endDeals(round > drainMax/4)
+}
+
 // endDeals has the desk do what it said and what a fork took, once nothing is on its way. A swap ends by what
 // arrives, so that no deal may stay as it is.
 func (w *soakRun) endDeals(isLate bool) {
