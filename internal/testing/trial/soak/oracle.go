@@ -177,7 +177,7 @@ func (w *soakRun) auditIfWritten() {
 // checkBooks runs every check of the service itself.
 func (w *soakRun) checkBooks() {
 	w.audits++
-	r, err := verify.RunChecks(w.ctx, w.check, verify.WithGrants(w.grants), verify.WithQuotes(w.desk.verify),
+	r, err := verify.RunChecks(w.ctx, w.check, verify.WithGrants(w.grants), verify.WithQuotes(w.provider.verify),
 		verify.WithoutSchema)
 	w.mustSucceed(err, "verify")
 	onChain := verify.Report{}

@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	shownSteps = 40  // lines of the trace that a failure shows
-	drainMax   = 500 // rounds within which everything has to end
-	lurkRounds = 24  // of them, in which the payee of a return may still start to refuse
-	swapRounds = 12  // of them, in which customers still swap: most payments need a treasury that has swept
-	deskRounds = 60  // of them, in which the swap provider still does what it likes
+	shownSteps     = 40  // lines of the trace that a failure shows
+	drainMax       = 500 // rounds within which everything has to end
+	lurkRounds     = 24  // of them, in which the payee of a return may still start to refuse
+	swapRounds     = 12  // of them, in which customers still swap: most payments need a treasury that has swept
+	providerRounds = 60  // of them, in which the swap provider still does what it likes
 )
 
 // outcome is the result of a run.
@@ -229,7 +229,10 @@ func (w *soakRun) describeOpen() string {
 			"deposits",
 			`SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING', 'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`,
 		},
-		{"swaps", `SELECT count(*) FROM swaps WHERE status IN ('PENDING', 'DEPOSITING', 'PROCESSING') OR refunded > restored`},
+		{
+			"swaps",
+			`SELECT count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') OR refunded > restored`,
+		},
 		{"strays", `SELECT count(*) FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL`},
 		{"sweeps", `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`},
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},

@@ -53,7 +53,8 @@ const (
 
 // plans are drawn by their frequency in this list.
 var plans = []dealPlan{
-	planDeliver, planDeliver, planDeliver, planDeliver, planDeliver, planEarly, planSplit, planSplit, planShort, planTwice,
+	planDeliver, planDeliver, planDeliver, planDeliver, planDeliver, planEarly, planSplit, planSplit, planShort,
+	planTwice,
 	planOver, planOther, planRefund, planRefund, planRefund, planPart, planBoth, planFail, planFailLate, planLie,
 }
 
@@ -64,12 +65,13 @@ type deal struct {
 	recipient, refundTo chain.Address
 	origin, destination int // mints
 	amountIn, out       money.Amount
-	plan                dealPlan // "" until the payment was seen
+	wish                dealPlan // what it will do; "" until the payment was seen in a block
+	plan                dealPlan // what it does; "" until the wish may begin
 	acted, late         bool     // it did what the plan says at once, and what it says of later
 }
 
-// swapDesk is the provider. It signs as 1Click does, and decides nothing by itself: the run has it act.
-type swapDesk struct {
+// swapProvider is the provider. It signs as 1Click does, and decides nothing by itself: the run has it act.
+type swapProvider struct {
 	t       testing.TB
 	seed    uint64
 	key     ed25519.PrivateKey
@@ -79,28 +81,29 @@ type swapDesk struct {
 	byPayee map[chain.Address]*deal
 }
 
-func newSwapDesk(t testing.TB, seed uint64, clock func() time.Time) *swapDesk {
+func newSwapProvider(t testing.TB, seed uint64, clock func() time.Time) *swapProvider {
 	digest := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("soak solver "), seed))
-	return &swapDesk{
+	return &swapProvider{
 		t: t, seed: seed, key: ed25519.NewKeyFromSeed(digest[:]), clock: clock, byPayee: map[chain.Address]*deal{},
 	}
 }
 
-// policy lets the signer pay the desk.
-func (d *swapDesk) policy() *signpolicy.Swaps {
+// policy lets the signer pay the provider.
+func (d *swapProvider) policy() *signpolicy.Swaps {
 	p := signpolicy.SwapProvider{
 		Scheme: signedquote.OneClickV0, Keys: []string{quotetest.FormatOneClickKey(d.key)}, Assets: map[string]string{},
 		Limits: map[string]signpolicy.Limit{},
 	}
 	for _, contract := range tokens {
 		name := signpolicy.TokenKey(chain.Ethereum, contract)
-		p.Assets[name], p.Limits[name] = signertest.SwapAsset(chain.Ethereum, contract), signpolicy.Limit{Unlimited: true}
+		p.Assets[name], p.Limits[name] = signertest.SwapAsset(chain.Ethereum, contract),
+			signpolicy.Limit{Unlimited: true}
 	}
 	return &signpolicy.Swaps{Providers: map[string]signpolicy.SwapProvider{d.Name(): p}}
 }
 
 // verify verifies a quote for the checks of the books.
-func (d *swapDesk) verify(name string, scheme signedquote.Scheme, raw []byte) (signedquote.Quote, error) {
+func (d *swapProvider) verify(name string, scheme signedquote.Scheme, raw []byte) (signedquote.Quote, error) {
 	if name != d.Name() || scheme != signedquote.OneClickV0 {
 		return signedquote.Quote{}, fmt.Errorf("there is no provider %s that signs %s", name, scheme)
 	}
@@ -108,14 +111,15 @@ func (d *swapDesk) verify(name string, scheme signedquote.Scheme, raw []byte) (s
 }
 
 // Name implements provider.Provider.
-func (d *swapDesk) Name() string { return signertest.SwapProvider }
+func (d *swapProvider) Name() string { return signertest.SwapProvider }
 
 // Assets implements provider.Provider.
-func (d *swapDesk) Assets(context.Context) (assets []provider.Asset, err error) {
+func (d *swapProvider) Assets(context.Context) (assets []provider.Asset, err error) {
 	for _, mintID := range []int{tokenID, nativeID, limitedID} {
 		token := provider.Token{Chain: chain.Ethereum, Contract: tokens[mintID]}
 		assets = append(assets, provider.Asset{
-			Token: token.Canonical(), ID: signertest.SwapAsset(chain.Ethereum, tokens[mintID]), Accepts: true, Delivers: true,
+			Token: token.Canonical(), ID: signertest.SwapAsset(chain.Ethereum, tokens[mintID]), Accepts: true,
+			Delivers: true,
 		})
 	}
 	return assets, nil
@@ -131,7 +135,7 @@ func mintOfToken(token provider.Token) int {
 	return 0
 }
 
-// microdollars is the value of a whole unit of each mint, divided by its smallest unit, as a fraction.
+// toDollars returns the value of an amount of a mint.
 func toDollars(mintID int, amount money.Amount) *big.Rat {
 	switch mintID {
 	case nativeID:
@@ -142,33 +146,34 @@ func toDollars(mintID int, amount money.Amount) *big.Rat {
 	return new(big.Rat).SetFrac(amount.Big(), big.NewInt(1_000_000))
 }
 
-// priceOut is the amount that the desk offers: half a percent less than the value.
+// priceOut is the amount that the provider offers: half a percent less than the value.
 func priceOut(origin, destination int, amountIn money.Amount) (money.Amount, error) {
 	value := toDollars(origin, amountIn)
 	value.Mul(value, big.NewRat(995, 1000)).Quo(value, toDollars(destination, money.Units(1)))
 	return money.Parse(new(big.Int).Quo(value.Num(), value.Denom()).String())
 }
 
-var errDeskAway = errors.New("no answer")
+var errProviderAway = errors.New("no answer")
 
 // Quote implements provider.Provider.
-func (d *swapDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error) {
+func (d *swapProvider) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error) {
 	if d.isAway {
-		return provider.Offer{}, provider.Unavailable("%w", errDeskAway)
+		return provider.Offer{}, provider.Unavailable("%w", errProviderAway)
 	}
 	origin, destination := mintOfToken(ask.Origin), mintOfToken(ask.Destination)
 	out, err := priceOut(origin, destination, ask.AmountIn)
 	if err != nil || out.IsZero() {
 		return provider.Offer{}, provider.Malformed("it offers nothing: %v", err)
 	}
-	least, err := out.Bps(uint64(10_000 - ask.SlippageBps))
-	if err != nil || least.IsZero() {
+	promised, err := out.Bps(uint64(10_000 - ask.SlippageBps))
+	if err != nil || promised.IsZero() {
 		return provider.Offer{}, provider.Malformed("it promises nothing: %v", err)
 	}
 	if !ask.IsFirm {
 		return provider.Offer{
-			Provider: d.Name(), AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: least,
-			Estimate: 10 * time.Second,
+			Provider: d.Name(), AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out,
+			MinAmountOut: promised,
+			Estimate:     10 * time.Second,
 		}, nil
 	}
 	a := &deal{
@@ -185,8 +190,9 @@ func (d *swapDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, e
 	}
 	raw := quotetest.OneClick{
 		DepositAddress: string(a.depositAddress), OriginAsset: signertest.SwapAsset(chain.Ethereum, tokens[origin]),
-		DestinationAsset: signertest.SwapAsset(chain.Ethereum, tokens[destination]), AmountIn: ask.AmountIn, AmountOut: out,
-		MinAmountOut: least, AmountInUSD: "10.00", AmountOutUSD: "9.90", Recipient: string(ask.Recipient),
+		DestinationAsset: signertest.SwapAsset(chain.Ethereum, tokens[destination]), AmountIn: ask.AmountIn,
+		AmountOut:    out,
+		MinAmountOut: promised, AmountInUSD: "10.00", AmountOutUSD: "9.90", Recipient: string(ask.Recipient),
 		RefundTo: string(ask.RefundTo), RefundFee: fee, SlippageBps: ask.SlippageBps, SignedAt: now,
 		Deadline: now.Add(12 * time.Hour),
 	}.Sign(d.t, d.key)
@@ -198,9 +204,9 @@ func (d *swapDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, e
 }
 
 // Status implements provider.Provider.
-func (d *swapDesk) Status(_ context.Context, ref provider.Ref, _ chain.TxHash) (provider.Report, error) {
+func (d *swapProvider) Status(_ context.Context, ref provider.Ref, _ chain.TxHash) (provider.Report, error) {
 	if d.isAway {
-		return provider.Report{}, provider.Unavailable("%w", errDeskAway)
+		return provider.Report{}, provider.Unavailable("%w", errProviderAway)
 	}
 	r := provider.Report{Provider: d.Name(), Status: provider.Waiting, Refund: provider.RefundNone, Raw: []byte(`{}`)}
 	a := d.byPayee[chain.Address(ref.DepositAddress)]
@@ -225,12 +231,11 @@ func (d *swapDesk) Status(_ context.Context, ref provider.Ref, _ chain.TxHash) (
 
 // swapRequest is a swap as it was requested.
 type swapRequest struct {
-	n       int
-	call    swap.Request
-	mint    int // from which
-	amount  money.Amount
-	id      string
-	refused bool // for good, as far as one attempt says
+	n      int
+	call   swap.Request
+	mint   int // from which
+	amount money.Amount
+	id     string
 }
 
 // enableSwaps switches swaps on for the organization.
@@ -244,8 +249,8 @@ func (w *soakRun) enableSwaps() {
 
 // requestSwap requests a swap of a part of a balance, or repeats a request.
 func (w *soakRun) requestSwap() {
-	w.desk.isAway = w.drawChance(8)
-	defer func() { w.desk.isAway = false }()
+	w.provider.isAway = w.drawChance(8)
+	defer func() { w.provider.isAway = false }()
 	if len(w.swapRequests) > 0 && w.drawChance(20) {
 		w.sendSwap(drawFrom(w, w.swapRequests))
 		return
@@ -279,7 +284,8 @@ func (w *soakRun) sendSwap(r *swapRequest) {
 		made, _, err = drawFrom(w, w.processes).Swaps.Request(ctx, orgID, r.call)
 		return err
 	})
-	w.addTrace("swap #%d: %v of mint %d to mint %d for %s: %s", r.n, r.amount, r.call.FromMintID, r.call.ToMintID, r.call.CustomerID,
+	w.addTrace("swap #%d: %v of mint %d to mint %d for %s: %s", r.n, r.amount, r.call.FromMintID, r.call.ToMintID,
+		r.call.CustomerID,
 		outcomeCode(s.err))
 	w.findSwapWallets()
 	w.recordSwap(r, made, s.err)
@@ -305,7 +311,8 @@ func (w *soakRun) recordSwap(r *swapRequest, made swap.Swap, err error) {
 // findSwapWallets learns the addresses of the wallets of swaps.
 func (w *soakRun) findSwapWallets() {
 	for _, address := range w.queryColumn(
-		`SELECT address FROM wallets WHERE purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') AND $1 ORDER BY subject, purpose`, true,
+		`SELECT address FROM wallets WHERE purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') AND $1 ORDER BY subject,
+			purpose`, true,
 	) {
 		w.ownAddresses[chain.Address(address)], w.swapAddresses[chain.Address(address)] = true, true
 	}
@@ -314,7 +321,8 @@ func (w *soakRun) findSwapWallets() {
 // followSwaps has a process look at the swaps that are due, one after the other: the worker looks at several
 // at once, in an order that the seed does not decide.
 func (w *soakRun) followSwaps(ctx context.Context, process *serviceProcess) error {
-	ids := w.queryColumn(`SELECT swap_id FROM swaps WHERE look_at <= $1 ORDER BY swap_id`, w.readClock().Add(time.Second))
+	ids := w.queryColumn(`SELECT swap_id FROM swaps WHERE look_at <= $1 ORDER BY swap_id`,
+		w.readClock().Add(time.Second))
 	for _, id := range ids {
 		if err := process.Swaps.Look(ctx, id); err != nil {
 			return err
@@ -324,8 +332,8 @@ func (w *soakRun) followSwaps(ctx context.Context, process *serviceProcess) erro
 	return err
 }
 
-// pay has the desk pay units of a mint.
-func (w *soakRun) payFromDesk(mintID int, recipient chain.Address, amount money.Amount) {
+// payFromProvider has the provider pay an amount of a mint.
+func (w *soakRun) payFromProvider(mintID int, recipient chain.Address, amount money.Amount) {
 	if amount.IsZero() {
 		return
 	}
@@ -335,21 +343,21 @@ func (w *soakRun) payFromDesk(mintID int, recipient chain.Address, amount money.
 	w.deposits++
 }
 
-// actDesk has the desk look at its deposit addresses, and do what it plans.
-func (w *soakRun) actDesk() {
+// actProvider has the provider look at its deposit addresses, and do what it plans.
+func (w *soakRun) actProvider() {
 	final := w.arrivals.height
-	for _, a := range w.desk.deals {
+	for _, a := range w.provider.deals {
 		if a.plan == "" {
-			plan := drawFrom(w, plans)
-			switch {
-			case w.receivedUpTo(final, a.depositAddress).Less(a.amountIn):
-				if plan != planEarly || w.net.Received(a.depositAddress, tokens[a.origin]).Less(a.amountIn) {
-					continue
-				}
-			case plan == planEarly:
-				plan = planDeliver
+			if w.net.Received(a.depositAddress, tokens[a.origin]).Less(a.amountIn) {
+				continue
 			}
-			a.plan = plan
+			if a.wish == "" {
+				a.wish = drawFrom(w, plans)
+			}
+			if a.wish != planEarly && w.receivedUpTo(final, a.depositAddress).Less(a.amountIn) {
+				continue
+			}
+			a.plan = a.wish
 			w.addTrace("the solver plans for deal %d: %s", a.n, a.plan)
 			w.faults.addOne("swap: " + string(a.plan))
 		}
@@ -384,8 +392,8 @@ func (w *soakRun) part(amount money.Amount, bps uint64) money.Amount {
 
 // actDeal does at once what the plan of a deal says.
 func (w *soakRun) actDeal(a *deal) {
-	deliver := func(amount money.Amount) { w.payFromDesk(a.destination, a.recipient, amount) }
-	refund := func(amount money.Amount) { w.payFromDesk(a.origin, a.refundTo, amount) }
+	deliver := func(amount money.Amount) { w.payFromProvider(a.destination, a.recipient, amount) }
+	refund := func(amount money.Amount) { w.payFromProvider(a.origin, a.refundTo, amount) }
 	switch a.plan {
 	case planDeliver, planEarly:
 		deliver(a.out)
@@ -404,7 +412,7 @@ func (w *soakRun) actDeal(a *deal) {
 	case planOther:
 		for _, mintID := range []int{tokenID, nativeID, limitedID} {
 			if mintID != a.destination {
-				w.payFromDesk(mintID, a.recipient, money.Units(77_777))
+				w.payFromProvider(mintID, a.recipient, money.Units(77_777))
 				break
 			}
 		}
@@ -425,20 +433,20 @@ func (w *soakRun) driveSwaps(round int) {
 	if round < swapRounds {
 		w.requestSwap()
 	}
-	if round < deskRounds {
-		w.actDesk()
+	if round < providerRounds {
+		w.actProvider()
 		return
 	}
 	w.endDeals(round > drainMax/4)
 }
 
-// endDeals has the desk do what it said and what a fork took, once nothing is on its way. A swap ends by what
+// endDeals has the provider do what it said and what a fork took, once nothing is on its way. A swap ends by what
 // arrives, so that no deal may stay as it is.
 func (w *soakRun) endDeals(isLate bool) {
 	if len(w.net.Mempool()) > 0 {
 		return
 	}
-	for _, a := range w.desk.deals {
+	for _, a := range w.provider.deals {
 		if w.receivedUpTo(w.arrivals.height, a.depositAddress).IsZero() {
 			continue
 		}
@@ -446,34 +454,35 @@ func (w *soakRun) endDeals(isLate bool) {
 			a.plan = planDeliver
 		}
 		a.acted = true
-		delivered, refunded := w.net.Received(a.recipient, tokens[a.destination]), w.net.Received(a.refundTo, tokens[a.origin])
+		delivered, refunded := w.net.Received(a.recipient, tokens[a.destination]), w.net.Received(a.refundTo,
+			tokens[a.origin])
 		switch a.plan {
 		case planDeliver, planEarly, planSplit, planTwice, planOver, planOther:
 			if delivered.Less(a.out) {
-				w.payFromDesk(a.destination, a.recipient, money.SubOrZero(a.out, delivered))
+				w.payFromProvider(a.destination, a.recipient, money.SubOrZero(a.out, delivered))
 			}
 		case planShort:
 			if half := w.part(a.out, 5000); delivered.Less(half) {
-				w.payFromDesk(a.destination, a.recipient, money.SubOrZero(half, delivered))
+				w.payFromProvider(a.destination, a.recipient, money.SubOrZero(half, delivered))
 			}
 		case planRefund, planPart, planBoth:
 			if half := w.part(a.amountIn, 5000); refunded.Less(half) && delivered.IsZero() {
-				w.payFromDesk(a.origin, a.refundTo, money.SubOrZero(half, refunded))
+				w.payFromProvider(a.origin, a.refundTo, money.SubOrZero(half, refunded))
 			}
 		case planLie, planFailLate:
 			if isLate && !a.late {
 				a.late = true
-				w.payFromDesk(a.destination, a.recipient, a.out)
+				w.payFromProvider(a.destination, a.recipient, a.out)
 			}
 		case planFail:
 		}
 	}
 }
 
-// decideSwaps restores a failed swap, decides about a stray arrival, gives up a claim, or lets the desk make
+// decideSwaps restores a failed swap, decides about a stray arrival, gives up a claim, or lets the provider make
 // swaps again.
 func (w *soakRun) decideSwaps() {
-	by := audit.Operator("op_1")
+	operator := audit.Operator("op_1")
 	process := drawFrom(w, w.processes)
 	kind := w.drawNumber(10)
 	var ids []string
@@ -486,24 +495,26 @@ func (w *soakRun) decideSwaps() {
 			return err
 		}
 	case kind < 8:
-		ids = w.queryColumn(`SELECT d.deposit_id FROM swap_arrivals a JOIN deposits d USING (deposit_id) WHERE a.role = 'STRAY' AND $1 ORDER BY d.tx_hash, d.position`, true)
+		ids = w.queryColumn(`SELECT d.deposit_id FROM swap_arrivals a JOIN deposits d USING (deposit_id)
+			WHERE a.role = 'STRAY' AND $1 ORDER BY d.tx_hash, d.position`, true)
 		decision := drawFrom(w, []swap.ArrivalDecision{swap.CreditArrival, swap.CreditArrival, swap.KeepArrival})
 		decide = func(ctx context.Context, id string) error {
-			_, err := process.Swaps.DecideArrival(ctx, id, decision, "by the soak", by)
+			_, err := process.Swaps.DecideArrival(ctx, id, decision, "by the soak", operator)
 			return err
 		}
 	case kind < 9:
-		ids = w.queryColumn(`SELECT swap_id FROM swaps WHERE status = 'FAILED' AND refunded + short < amount_in AND $1 ORDER BY swap_id`, true)
+		ids = w.queryColumn(`SELECT swap_id FROM swaps WHERE status = 'FAILED' AND refunded + short < amount_in
+			AND $1 ORDER BY swap_id`, true)
 		decide = func(ctx context.Context, id string) error {
 			return w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-				_, err := process.Swaps.WriteOff(ctx, tx, id, "by the soak", by)
+				_, err := process.Swaps.WriteOff(ctx, tx, id, "by the soak", operator)
 				return err
 			})
 		}
 	default:
 		ids = w.queryColumn(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED' AND $1`, true)
 		decide = func(ctx context.Context, id string) error {
-			return process.Swaps.ResumeProvider(ctx, id, "by the soak", by)
+			return process.Swaps.ResumeProvider(ctx, id, "by the soak", operator)
 		}
 	}
 	if len(ids) == 0 {
@@ -519,31 +530,35 @@ func (w *soakRun) decideSwaps() {
 
 // settleSwaps restores everything, and decides about every stray.
 func (w *soakRun) settleSwaps() {
-	swaps, by := w.processes[0].Swaps, audit.Operator("op_1")
-	for _, id := range w.queryColumn(`SELECT swap_id FROM swaps WHERE status = 'FAILED' AND refunded > restored AND $1 ORDER BY swap_id`, true) {
+	swaps, operator := w.processes[0].Swaps, audit.Operator("op_1")
+	for _, id := range w.queryColumn(`SELECT swap_id FROM swaps WHERE status = 'FAILED' AND refunded > restored
+		AND $1 ORDER BY swap_id`, true) {
 		_, err := swaps.Restore(w.ctx, orgID, id, audit.APIKey(orgID))
 		w.mustSucceed(err, "restore a swap")
 	}
-	for _, id := range w.queryColumn(`SELECT deposit_id FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL AND $1`, true) {
-		_, err := swaps.DecideArrival(w.ctx, id, swap.CreditArrival, "by the soak", by)
+	for _, id := range w.queryColumn(`SELECT deposit_id FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL
+		AND $1`, true) {
+		_, err := swaps.DecideArrival(w.ctx, id, swap.CreditArrival, "by the soak", operator)
 		if err != nil && fault.Find(err) == nil {
 			w.failRun("decide about a stray: %v", err)
 		}
 		if fault.Find(err) != nil { // no swap says whose it is
-			_, err = swaps.DecideArrival(w.ctx, id, swap.KeepArrival, "by the soak", by)
+			_, err = swaps.DecideArrival(w.ctx, id, swap.KeepArrival, "by the soak", operator)
 			w.mustSucceed(err, "keep a stray")
 		}
 	}
 }
 
-// checkSwapPayouts checks what left for the desk: for each deal nothing, or what it was promised.
+// checkSwapPayout checks what left for the provider: for each deal nothing, or what it was promised. It reports
+// whether the payee is the provider.
 func (w *soakRun) checkSwapPayout(p payout, sum money.Amount) bool {
-	a := w.desk.byPayee[p.recipient]
+	a := w.provider.byPayee[p.recipient]
 	if a == nil {
 		return false
 	}
 	if p.contract != tokens[a.origin] || sum != a.amountIn {
-		w.failRun("deal %d was for %v of mint %d, and %v of %.10q left for it", a.n, a.amountIn, a.origin, sum, p.contract)
+		w.failRun("deal %d was for %v of mint %d, and %v of %.10q left for it", a.n, a.amountIn, a.origin, sum,
+			p.contract)
 	}
 	return true
 }
@@ -581,18 +596,21 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		return new(big.Int)
 	}
 	rows, err := w.superPool.Query(w.ctx, `
-		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.status, s.deposit_address, d.address, r.address,
+		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.status, s.deposit_address,
+			d.address, r.address,
 			coalesce(s.amount_out, 0), s.refunded, s.restored, s.short, s.paid_at IS NOT NULL
-		FROM swaps s JOIN wallets d ON d.wallet_id = s.delivery_wallet_id JOIN wallets r ON r.wallet_id = s.refund_wallet_id`)
+		FROM swaps s JOIN wallets d ON d.wallet_id = s.delivery_wallet_id JOIN wallets r ON r.wallet_id =
+			s.refund_wallet_id`)
 	w.mustSucceed(err, "read the swaps")
 	defer rows.Close()
 	for rows.Next() {
 		var id, customer, status string
-		var from, to int
+		var origin, destination int
 		var amountIn, amountOut, refunded, restored, short money.Amount
 		var deposit, delivery, refund chain.Address
 		var isPaid bool
-		w.mustSucceed(rows.Scan(&id, &customer, &from, &to, &amountIn, &status, &deposit, &delivery, &refund, &amountOut, &refunded,
+		w.mustSucceed(rows.Scan(&id, &customer, &origin, &destination, &amountIn, &status, &deposit, &delivery, &refund,
+			&amountOut, &refunded,
 			&restored, &short, &isPaid), "read a swap")
 		paid := w.receivedUpTo(w.arrivals.height, deposit)
 		fail := func(format string, args ...any) {
@@ -601,25 +619,26 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		if isPaid && paid != amountIn || !isPaid && !paid.IsZero() && status != "PENDING" && status != "DEPOSITING" {
 			fail("it counts as paid: %v", isPaid)
 		}
-		back := amountAt(refund, from)
-		if isPaid && restored.Big().Cmp(back) > 0 || amountIn.Less(restored) {
-			fail("%v was restored and %v came back", restored, back)
+		returned := amountAt(refund, origin)
+		if isPaid && restored.Big().Cmp(returned) > 0 || amountIn.Less(restored) {
+			fail("%v was restored and %v came back", restored, returned)
 		}
-		if delivered := amountAt(delivery, to); amountOut.Big().Cmp(delivered) > 0 {
+		if delivered := amountAt(delivery, destination); amountOut.Big().Cmp(delivered) > 0 {
 			fail("%v was credited and %v arrived", amountOut, delivered)
 		}
 		if status == "COMPLETED" && !restored.IsZero() || status != "COMPLETED" && !amountOut.IsZero() {
 			fail("%v was restored and %v delivered", restored, amountOut)
 		}
-		totals.add(balanceKey(customer, from), new(big.Int).Neg(amountIn.Big()))
-		totals.add(balanceKey(customer, from), restored.Big())
-		totals.add(balanceKey(customer, to), amountOut.Big())
+		totals.add(balanceKey(customer, origin), new(big.Int).Neg(amountIn.Big()))
+		totals.add(balanceKey(customer, origin), restored.Big())
+		totals.add(balanceKey(customer, destination), amountOut.Big())
 	}
 	w.mustSucceed(rows.Err(), "read the swaps")
 
 	// What was credited of the strays was decided, once. Everything else of the strays is in suspense.
 	strays, err := w.superPool.Query(w.ctx, `
-		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, ''), a.decision IS NOT DISTINCT FROM 'CREDITED'
+		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, ''), a.decision IS NOT DISTINCT
+			FROM 'CREDITED'
 		FROM swap_arrivals a JOIN deposits d USING (deposit_id) WHERE a.role = 'STRAY'`)
 	w.mustSucceed(err, "read the strays")
 	defer strays.Close()

@@ -111,7 +111,7 @@ type soakRun struct {
 	refusals         []chain.Holding
 	standing         map[string]lastingFault // faults that last, by name
 	external         *externalServices
-	desk             *swapDesk
+	provider         *swapProvider
 	swapRequests     []*swapRequest
 	swapAddresses    map[chain.Address]bool // the wallets of swaps
 	grants           *signer.GrantKey
@@ -209,7 +209,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 		tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000"), limitedID: money.MustParseUSD("2"),
 	}, Clock: w.readClock}}
 	w.arrivals = newOracle()
-	w.desk, w.swapAddresses = newSwapDesk(t, seed, w.readClock), map[chain.Address]bool{}
+	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
 	w.providers = 1 + w.drawNumber(3)
 	agree := 1 + w.drawNumber(w.providers)
 	w.liars, w.finalLag = agree > 1, uint64(2+w.drawNumber(5))
@@ -238,7 +238,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
 		Policy: signpolicy.Policy{
-			Swaps: w.desk.policy(),
+			Swaps: w.provider.policy(),
 			Chains: map[chain.Name]signpolicy.Chain{chain.Ethereum: {
 				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
 				Assets: map[chain.Address]signpolicy.Limit{
@@ -286,9 +286,11 @@ func (w *soakRun) openProcesses() {
 	for range 2 {
 		parts := harness.New(harness.Config{
 			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(),
-			Prices:        w.external,
-			RiskPolicy:    risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},
-			SwapProviders: []provider.Member{{Provider: w.desk}},
+			Prices: w.external,
+			RiskPolicy: risk.Policy{
+				Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace,
+			},
+			SwapProviders: []provider.Member{{Provider: w.provider}},
 			Grants:        w.grants, Seal: w.seal, WebhookKeys: []webhook.Key{w.hookKey},
 			// One wallet at a time, so that the seed decides what is sent first.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
