@@ -93,7 +93,7 @@ func depositSwap(c *deposit.SwapCredit) *webhook.SwapSummary {
 }
 
 // SwapSummary returns a customer swap as events show it. It has neither a status nor a failure reason: the
-// event says what became of the swap.
+// event says what became of the swap. Rule SWAP-60.
 func SwapSummary(c deposit.SwapCredit) webhook.SwapSummary {
 	return webhook.SwapSummary{
 		CustomerSwapID: c.ID, IdempotencyKey: c.IdempotencyKey, FromMint: Mint(c.FromMint), ToMint: Mint(c.ToMint),
