@@ -160,7 +160,13 @@ BEGIN
     END IF;
     IF lost IS NULL AND 'RESTORE' BETWEEN low AND high THEN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
-        WHERE t.cause_kind = 'RESTORE' AND (
+        WHERE t.cause_kind = 'RESTORE' AND coalesce((
+            SELECT (s.org_id, s.from_mint_id) = (t.org_id, t.mint_id) AND s.imported_at IS NOT NULL
+                AND (d.subject, c.subject) = (s.customer_id, s.customer_id)
+                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = ('RESTORED', 'CUSTOMER', 0)
+                    ELSE (d.kind, c.kind) = ('CUSTOMER', 'RESTORED') AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
+            FROM swaps s, ledger_accounts d, ledger_accounts c
+            WHERE s.swap_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account), (
             SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL
                 AND (d.subject, c.subject) = (coalesce(w.product, w.customer_id), coalesce(w.product, w.customer_id))
                 AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.collections) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
@@ -168,7 +174,7 @@ BEGIN
                     ELSE (d.kind, c.kind, t.cause_id) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
                         CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.collections) END
             FROM withdrawals w, ledger_accounts d, ledger_accounts c
-            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account)) IS NOT TRUE
         LIMIT 1;
     END IF;
     IF lost IS NULL AND 'TRANSFER' BETWEEN low AND high THEN
@@ -401,6 +407,9 @@ CREATE TABLE swaps (
     failed_at           timestamptz,
     restored_at         timestamptz,          -- when all that came back was restored
     imported_at         timestamptz,          -- when it was restored from the signer's journal
+    -- What the customer's restored balance lacked for the hold, and how often a part of it was taken.
+    owed                numeric(78,0) NOT NULL DEFAULT 0,
+    collections         integer NOT NULL DEFAULT 0,
     -- Keys that other tables refer to.
     CONSTRAINT swaps_of_org UNIQUE (org_id, swap_id),
     -- Idempotency keys of calls that move money never expire.
@@ -438,7 +447,8 @@ CREATE TABLE swaps (
         AND short_count >= 0 AND (short_count = 0) = (short = 0)),
     -- Only a failed swap is restored, and a completed one is never short of anything.
     CONSTRAINT swaps_restored_failed CHECK ((restored = 0 AND short = 0) OR status = 'FAILED'),
-    CONSTRAINT swaps_counts CHECK (look_count >= 0 AND estimated_seconds >= 0)
+    CONSTRAINT swaps_counts CHECK (look_count >= 0 AND estimated_seconds >= 0 AND collections >= 0),
+    CONSTRAINT swaps_owed CHECK (owed BETWEEN 0 AND amount_in AND (owed = 0 OR imported_at IS NOT NULL))
 );
 -- For lists: every filter that leaves few rows of many has an index.
 CREATE INDEX swaps_listed ON swaps (org_id, created_at, swap_id);
@@ -448,6 +458,7 @@ CREATE INDEX swaps_of_status ON swaps (org_id, status, created_at, swap_id);
 CREATE INDEX swaps_due ON swaps (look_at, swap_id) WHERE look_at IS NOT NULL;
 -- The failed swaps that an organization has to restore.
 CREATE INDEX swaps_to_restore ON swaps (org_id, failed_at, swap_id) WHERE status = 'FAILED' AND refunded > restored;
+CREATE INDEX swaps_owing ON swaps (org_id, customer_id, from_mint_id) WHERE owed > 0;
 -- Claims on providers, by age.
 CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
     WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in;
@@ -524,6 +535,7 @@ CREATE TABLE swap_offers (
     swap_id       text PRIMARY KEY,
     org_id        text NOT NULL,
     scheme        text NOT NULL,
+    deposit_address text NOT NULL,   -- as the provider writes it
     signed_quote  bytea NOT NULL,
     quote_digest  bytea NOT NULL GENERATED ALWAYS AS (sha256(signed_quote)) STORED,
     provider_usd_in  numeric(38,18), -- the dollar values that the provider gives
@@ -743,6 +755,28 @@ CREATE CONSTRAINT TRIGGER swaps_booked_begin AFTER INSERT ON swaps DEFERRABLE IN
 CREATE CONSTRAINT TRIGGER swaps_booked_move AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN ((OLD.status, OLD.paid_at, OLD.restored, OLD.short) IS DISTINCT FROM (NEW.status, NEW.paid_at, NEW.restored, NEW.short))
     EXECUTE FUNCTION swaps_book();
+
+-- What is owed of a restored swap was posted, and only falls.
+CREATE FUNCTION swaps_owe() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    s record;
+BEGIN
+    SELECT swap_id, owed, collections INTO s FROM swaps WHERE swap_id = NEW.swap_id;
+    IF s.owed <> (
+            SELECT coalesce(sum(CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN t.amount ELSE -t.amount END), 0) FROM ledger_transfers t
+            WHERE t.cause_kind = 'RESTORE'
+                AND t.cause_id = ANY (s.swap_id || ARRAY(SELECT s.swap_id || '/' || n FROM generate_series(1, s.collections) n)))
+        OR TG_OP = 'UPDATE' AND s.owed > OLD.owed THEN
+        RAISE EXCEPTION 'swap % owes %, and the books say something else', s.swap_id, s.owed
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_owed_posted';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER swaps_owed_begin AFTER INSERT ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.imported_at IS NOT NULL) EXECUTE FUNCTION swaps_owe();
+CREATE CONSTRAINT TRIGGER swaps_owed_move AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.owed <> NEW.owed) EXECUTE FUNCTION swaps_owe();
 
 -- What came back is what final blocks show at the refund wallet, or the whole amount where no payment
 -- left us. Invariant I-66.

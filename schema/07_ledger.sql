@@ -270,7 +270,13 @@ BEGIN
     END IF;
     IF lost IS NULL AND 'RESTORE' BETWEEN low AND high THEN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
-        WHERE t.cause_kind = 'RESTORE' AND (
+        WHERE t.cause_kind = 'RESTORE' AND coalesce((
+            SELECT (s.org_id, s.from_mint_id) = (t.org_id, t.mint_id) AND s.imported_at IS NOT NULL
+                AND (d.subject, c.subject) = (s.customer_id, s.customer_id)
+                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = ('RESTORED', 'CUSTOMER', 0)
+                    ELSE (d.kind, c.kind) = ('CUSTOMER', 'RESTORED') AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
+            FROM swaps s, ledger_accounts d, ledger_accounts c
+            WHERE s.swap_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account), (
             SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL
                 AND (d.subject, c.subject) = (coalesce(w.product, w.customer_id), coalesce(w.product, w.customer_id))
                 AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.collections) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
@@ -278,7 +284,7 @@ BEGIN
                     ELSE (d.kind, c.kind, t.cause_id) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
                         CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.collections) END
             FROM withdrawals w, ledger_accounts d, ledger_accounts c
-            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account)) IS NOT TRUE
         LIMIT 1;
     END IF;
     IF lost IS NULL AND 'TRANSFER' BETWEEN low AND high THEN

@@ -216,6 +216,9 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		if a.parts.Grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
+		if a.parts.SwapProviders, err = a.conf.openSwapProviders(); err != nil {
+			return err
+		}
 	}
 	conf := a.conf.serviceConfig()
 	if a.isTool {
@@ -234,6 +237,7 @@ func (c Config) serviceConfig() service.Config {
 		DevelopmentWebhooks: c.Webhooks.Development,
 		VerifyInterval:      time.Duration(c.Intervals.Verify), AnchorInterval: time.Duration(c.Intervals.Anchor),
 		RiskAnswersKept: time.Duration(c.Risk.AnswersKept),
+		Swaps:           c.Swaps.swapConfig(),
 		Chains:          map[chain.Name]service.ChainConfig{},
 	}
 	if c.Network == chain.Mainnet {

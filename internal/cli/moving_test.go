@@ -40,7 +40,8 @@ var steering = []string{
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
-	"local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
+	"local trigger outage", "local swaps behave", "local swaps price", "local risk set",
+	"local risk clear", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
 	"operator key roll", "operator key revoke", "operator invite",
 }
@@ -53,7 +54,8 @@ var reading = []string{
 	"org list", "org show", "key list",
 	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check",
 	"config sample",
-	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list",
+	"local risk list", "local swaps show", "signer clock show", "deposits list", "withdrawals list",
+	"customers list", "events list",
 	"events tail", "version",
 }
 

@@ -50,7 +50,7 @@ var actionCommands = map[identity.Action][]string{
 	},
 	identity.UseDevelopmentWorld: {
 		"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
-		"local trigger outage",
+		"local trigger outage", "local swaps behave", "local swaps price", "local swaps show",
 	},
 }
 

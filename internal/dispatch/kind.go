@@ -87,7 +87,7 @@ type Payee string
 
 // The payees. All but ToAnyone and ToProvider are of the order's organization.
 const (
-	ToAnyone       Payee = "ANYONE" // any address outside Coffer
+	ToAnyone       Payee = "ANYONE"   // any address outside Coffer
 	ToProvider     Payee = "PROVIDER" // a deposit address that a swap provider signed
 	ToTreasury     Payee = "TREASURY"
 	ToWallet       Payee = "WALLET"

@@ -223,7 +223,7 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 }
 
 // recallOrder ends a queued order and notifies its feature, in one transaction. After that, it has
-// the signer void a payment or return, and then the hold is released. It also voids an order that
+// the signer void an order with a grant, and then the hold is released. It also voids an order that
 // was recalled before and is not void yet. It returns false for every other order. Rule WD-43.
 func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Actor) (recalled bool, err error) {
 	granted := false

@@ -63,7 +63,7 @@ const (
 	// reasonRefusal says that the payment is not allowed any more: by the signer's policy, or because its
 	// PayBy has passed.
 	reasonRefusal attemptReason = "REFUSAL"
-	reasonExpired  attemptReason = "LAPSE"    // the previous one named a block that is too old now, and was not mined
+	reasonExpired attemptReason = "LAPSE" // the previous one named a block that is too old now, and was not mined
 )
 
 // allOrders returns all orders of the slot, in the order of their payments.

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -58,7 +59,19 @@ type Config struct {
 	VerifyInterval      time.Duration // between two runs of the verifier
 	AnchorInterval      time.Duration // between two anchors of the audit log
 	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
+	Swaps               SwapConfig
 	Chains              map[chain.Name]ChainConfig
+}
+
+// SwapConfig holds the settings of swaps. Its values have no defaults: 0 is 0.
+type SwapConfig struct {
+	PayWindow        time.Duration // for the payment to a provider
+	PayWindowBitcoin time.Duration // the same on Bitcoin
+	MaxLossBps       int           // how much less the least amount out may be worth, besides the slippage
+	DelayedAfter     time.Duration // until a swap at a provider is announced as delayed
+	StuckAfter       time.Duration // until an operator may fail a swap
+	RefundGrace      time.Duration // for a refund, before a failure is announced
+	WithoutPrices    bool          // a mint without a price is swapped, too
 }
 
 // ChainConfig holds the settings of the loops of one chain.
@@ -79,6 +92,9 @@ type Parts struct {
 	Prices    price.Source
 	Risk      risk.Policy
 	Log       *slog.Logger
+
+	// SwapProviders are the providers of swaps; the order decides between equal offers. None: no swaps.
+	SwapProviders []provider.Member
 
 	// Seal and WebhookKeys are nil in a process that shows no endpoints and posts no webhooks. The
 	// first key signs, and the others sign in addition.
