@@ -20,17 +20,17 @@ type Kind int
 
 // Kinds of refusals. Invalid to Blocked are final for that request; the others say "not now".
 const (
-	Invalid       Kind = iota + 1 // the request itself is wrong (400)
-	Unauthorized                  // no or wrong credential (401)
-	Forbidden                     // the credential does not allow it (403)
-	NotFound                      // no such thing for this caller (404)
-	Conflict                      // the thing is in another state (409)
-	Unprocessable                 // understood, and not possible now (422)
-	Blocked                       // blocked by risk screening (451)
-	Limited                       // too many requests (429)
-	Unavailable                   // a dependency is down or halted (503)
-	BadGateway                    // a third party answered what is no answer (502)
-	GatewayTimeout                // a third party did not answer in time (504)
+	Invalid        Kind = iota + 1 // the request itself is wrong (400)
+	Unauthorized                   // no or wrong credential (401)
+	Forbidden                      // the credential does not allow it (403)
+	NotFound                       // no such thing for this caller (404)
+	Conflict                       // the thing is in another state (409)
+	Unprocessable                  // understood, and not possible now (422)
+	Blocked                        // blocked by risk screening (451)
+	Limited                        // too many requests (429)
+	Unavailable                    // a dependency is down or halted (503)
+	BadGateway                     // a third party answered what is no answer (502)
+	GatewayTimeout                 // a third party did not answer in time (504)
 )
 
 // Code is the stable machine-readable name of a refusal, as listed in the API

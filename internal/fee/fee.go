@@ -143,9 +143,19 @@ const (
 type Pricer struct {
 	DB     *pg.DB
 	Prices price.Source
-	// PriceAge returns the greatest age of a price.
+	// PriceAge returns the greatest age of a price; nil: five minutes.
 	PriceAge func(mintID int) time.Duration
 	Log      *slog.Logger
+}
+
+// priceAgeMax is the default of PriceAge.
+const priceAgeMax = 5 * time.Minute
+
+func (p *Pricer) priceAge(mintID int) time.Duration {
+	if p.PriceAge != nil {
+		return p.PriceAge(mintID)
+	}
+	return priceAgeMax
 }
 
 // Run prices lines until ctx ends. Any number of processes may run it. It returns nil.
@@ -187,7 +197,7 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 	}
 	for i, l := range lines {
 		q, err := p.Prices.USD(ctx, l.MintID)
-		if err != nil || price.CheckFresh(q, p.DB.Clock()(), p.PriceAge(l.MintID)) != nil {
+		if err != nil || price.CheckFresh(q, p.DB.Clock()(), p.priceAge(l.MintID)) != nil {
 			continue
 		}
 		value, err := money.ValueOf(l.Amount, decimals[i], q.Price)

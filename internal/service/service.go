@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -118,6 +119,7 @@ type Service struct {
 	Deposits    *deposit.Service
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
+	Swaps       *swap.Service
 	Whitelist   *whitelist.Service
 	Voider      *dispatch.Voider
 	Sequencer   *event.Sequencer
@@ -148,12 +150,14 @@ func New(conf Config, parts Parts) *Service {
 	s.Voider = &dispatch.Voider{
 		DB: parts.DB, Signer: parts.Signer, Grants: parts.Grants, WaitMax: conf.VoidWaitMax, Log: parts.Log,
 	}
+	s.buildSwaps()
 	s.Deposits = &deposit.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners()),
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners(s.Swaps)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
 	}
+	s.Swaps.Deposits = strayCreditor{s.Deposits}
 	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
 		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
 	}, parts.Log)

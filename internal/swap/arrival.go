@@ -8,7 +8,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
@@ -33,34 +32,50 @@ const (
 	WithoutPaid StrayReason = "WITHOUT_PAID" // a refund of a payment that was never made
 )
 
-// Owner owns what arrives at the delivery and refund wallets of swaps.
-type Owner struct{ swaps *Service }
+// ArrivalRole is what an arrival is for its swap.
+type ArrivalRole string
 
-var _ deposit.Settler = Owner{}
+// The roles.
+const (
+	Delivery ArrivalRole = "DELIVERY" // the customer is credited
+	Refund   ArrivalRole = "REFUND"   // the claim on the provider shrinks
+	Stray    ArrivalRole = "STRAY"    // in suspense until a person decides
+)
 
-// NewOwner returns the owner of the arrivals of a service.
-func NewOwner(s *Service) Owner { return Owner{s} }
-
-// Terms implements deposit.Owner.
-func (Owner) Terms() deposit.Terms { return deposit.Terms{IsSettled: true, HasNoMinimum: true} }
-
-// Account implements deposit.Owner: until it is settled, an arrival has no owner.
-func (Owner) Account(string, bool) (ledger.Account, wallet.Part) {
-	return ledger.Account{Kind: ledger.Suspense}, wallet.Credited
+// WaitingArrival is a final arrival at a wallet of a swap that is not settled.
+type WaitingArrival struct {
+	DepositID   string
+	Chain       chain.Name
+	MintID      int
+	Amount      money.Amount
+	Tx          chain.TxHash
+	ConfirmedAt time.Time // when its block became final here
 }
 
-// EventType implements deposit.Owner. The settlement says which arrivals an organization hears of.
-func (Owner) EventType(t event.Type) event.Type { return t }
+// Settlement is what becomes of the arrivals at one wallet.
+type Settlement struct {
+	Arrivals []SettledArrival // the others wait on
+	Postings []ledger.Posting // in addition to those of the credits
+	Events   []event.Event
+	Audit    []audit.Entry
+}
 
-// OnUpdates implements deposit.Owner.
-func (Owner) OnUpdates(context.Context, pg.Tx, []deposit.Update) error { return nil }
+// SettledArrival is an arrival that is credited now.
+type SettledArrival struct {
+	DepositID  string
+	Role       ArrivalRole
+	CustomerID string // "" if the swap is unknown
+	Completes  bool   // it completes its swap
+	Credit     ledger.Account
+}
 
-// SettleArrivals implements deposit.Settler. Only final blocks lead here, so what it decides rests on no
+// SettleArrivals decides about all final arrivals at one wallet of a swap that are not settled, in the
+// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it decides rests on no
 // word of the provider but one: that a delivery below the minimum is all that there will be. Rules
 // SWAP-10 to SWAP-13.
-func (o Owner) SettleArrivals(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []deposit.WaitingArrival,
-) (deposit.Settlement, error) {
+func (s *Service) SettleArrivals(
+	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
+) (Settlement, error) {
 	w, err := lock(ctx, tx, at.Subject)
 	if isGone(err) {
 		t := settlement{at: at}
@@ -68,13 +83,13 @@ func (o Owner) SettleArrivals(
 		return t.Settlement, err
 	}
 	if err != nil {
-		return deposit.Settlement{}, err
+		return Settlement{}, err
 	}
 	switch at.ID {
 	case w.DeliveryWalletID:
-		return o.swaps.settleDeliveries(ctx, tx, at, w, waiting)
+		return s.settleDeliveries(ctx, tx, at, w, waiting)
 	case w.RefundWalletID:
-		return o.swaps.settleRefunds(ctx, tx, at, w, waiting)
+		return s.settleRefunds(ctx, tx, at, w, waiting)
 	}
 	t := settlement{at: at, swap: w}
 	err = t.addStrays(ctx, tx, waiting, OtherAsset)
@@ -83,14 +98,14 @@ func (o Owner) SettleArrivals(
 
 // settlement collects what becomes of the arrivals at one wallet.
 type settlement struct {
-	deposit.Settlement
+	Settlement
 	at   wallet.Wallet
 	swap Swap
 }
 
 // add settles an arrival and stores what it is for the swap. reason is "" but for a stray.
 func (t *settlement) add(
-	ctx context.Context, tx pg.Tx, a deposit.WaitingArrival, role deposit.ArrivalRole, reason StrayReason,
+	ctx context.Context, tx pg.Tx, a WaitingArrival, role ArrivalRole, reason StrayReason,
 	credit ledger.Account, completes bool,
 ) error {
 	_, err := tx.Exec(ctx, `
@@ -99,7 +114,7 @@ func (t *settlement) add(
 	if err != nil {
 		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.at.Subject, err)
 	}
-	t.Arrivals = append(t.Arrivals, deposit.SettledArrival{
+	t.Arrivals = append(t.Arrivals, SettledArrival{
 		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Completes: completes, Credit: credit,
 	})
 	return nil
@@ -107,11 +122,11 @@ func (t *settlement) add(
 
 // addStrays keeps arrivals in suspense until a person decides. No organization hears of them.
 func (t *settlement) addStrays(
-	ctx context.Context, tx pg.Tx, strays []deposit.WaitingArrival, reason StrayReason,
+	ctx context.Context, tx pg.Tx, strays []WaitingArrival, reason StrayReason,
 ) error {
 	for _, a := range strays {
 		suspense := ledger.Account{OrgID: t.at.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
-		if err := t.add(ctx, tx, a, deposit.Stray, reason, suspense, false); err != nil {
+		if err := t.add(ctx, tx, a, Stray, reason, suspense, false); err != nil {
 			return err
 		}
 		t.Audit = append(t.Audit, audit.Entry{
@@ -128,10 +143,10 @@ func (t *settlement) addStrays(
 // settleDeliveries credits the output of an open swap once final arrivals reach its minimum, all parts
 // together. Arrivals that the swap does not expect are strays. Rules SWAP-10 and SWAP-11.
 func (s *Service) settleDeliveries(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []deposit.WaitingArrival,
-) (deposit.Settlement, error) {
+	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+) (Settlement, error) {
 	t := settlement{at: at, swap: w}
-	var parts, others []deposit.WaitingArrival
+	var parts, others []WaitingArrival
 	for _, a := range waiting {
 		if a.MintID == w.To.ID && a.Chain == w.To.Chain {
 			parts = append(parts, a)
@@ -181,7 +196,7 @@ func (s *Service) settleDeliveries(
 
 // isPartialFinal reports whether a delivery below the minimum is all that will come: the provider has
 // reported success, and the time for the rest is over.
-func isPartialFinal(ctx context.Context, tx pg.Tx, w Swap, parts []deposit.WaitingArrival) (bool, error) {
+func isPartialFinal(ctx context.Context, tx pg.Tx, w Swap, parts []WaitingArrival) (bool, error) {
 	var successSaidAt *time.Time
 	err := tx.QueryRow(ctx, `SELECT success_said_at FROM swaps WHERE swap_id = $1`, w.ID).Scan(&successSaidAt)
 	if err != nil {
@@ -209,8 +224,8 @@ func markDelivering(ctx context.Context, tx pg.Tx, w Swap) error {
 // complete credits the parts of a delivery and ends the swap, with its fee. later arrived too and are
 // more than the swap expects.
 func (s *Service) complete(
-	ctx context.Context, tx pg.Tx, t *settlement, w Swap, parts, later []deposit.WaitingArrival, sum money.Amount,
-) (deposit.Settlement, error) {
+	ctx context.Context, tx pg.Tx, t *settlement, w Swap, parts, later []WaitingArrival, sum money.Amount,
+) (Settlement, error) {
 	if err := markDelivering(ctx, tx, w); err != nil {
 		return t.Settlement, err
 	}
@@ -226,7 +241,7 @@ func (s *Service) complete(
 	}
 	credit := ledger.Account{OrgID: w.OrgID, MintID: w.To.ID, Kind: ledger.Customer, Subject: w.CustomerID}
 	for i, a := range parts {
-		if err := t.add(ctx, tx, a, deposit.Delivery, "", credit, i == len(parts)-1); err != nil {
+		if err := t.add(ctx, tx, a, Delivery, "", credit, i == len(parts)-1); err != nil {
 			return t.Settlement, err
 		}
 	}
@@ -287,8 +302,8 @@ func (s *Service) chargeFee(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Pos
 // settleRefunds counts what came back at the refund wallet against what the provider has of ours. Rules
 // SWAP-12 and SWAP-20.
 func (s *Service) settleRefunds(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []deposit.WaitingArrival,
-) (deposit.Settlement, error) {
+	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+) (Settlement, error) {
 	t := settlement{at: at, swap: w}
 	refunded := w.Refunded
 	var last *chain.TxHash
@@ -310,12 +325,12 @@ func (s *Service) settleRefunds(
 			reason = TooMuch
 		}
 		if reason != "" {
-			if err := t.addStrays(ctx, tx, []deposit.WaitingArrival{a}, reason); err != nil {
+			if err := t.addStrays(ctx, tx, []WaitingArrival{a}, reason); err != nil {
 				return t.Settlement, err
 			}
 			continue
 		}
-		if err := t.add(ctx, tx, a, deposit.Refund, "", w.atProvider(), false); err != nil {
+		if err := t.add(ctx, tx, a, Refund, "", w.atProvider(), false); err != nil {
 			return t.Settlement, err
 		}
 		refunded, last = sum, &a.Tx

@@ -168,9 +168,9 @@ func refundRef(orgID, swapID string, from chain.Name) signer.WalletRef {
 // firmOffer is a signed offer that passed every check, with what follows from it.
 type firmOffer struct {
 	judgedOffer
-	to    chain.Address // the deposit address, in the form of its chain
+	to     chain.Address // the deposit address, in the form of its chain
 	minOut money.Amount
-	payBy time.Time
+	payBy  time.Time
 }
 
 // takeOffer asks for a firm quote of the best provider and checks it. If it fails, the next provider is

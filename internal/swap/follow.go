@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
@@ -224,7 +225,7 @@ func (s *Service) storeReport(ctx context.Context, tx pg.Tx, f *followed, r prov
 	var sealed []byte
 	if s.Seal != nil {
 		var err error
-		if sealed, err = s.Seal.Seal(r.Raw, []byte("swap report "+f.ID)); err != nil {
+		if sealed, err = s.Seal.Seal(r.Raw, seal.Binding{Org: f.OrgID, Kind: "swap_report", ID: f.ID, Version: report.Number}); err != nil {
 			return fmt.Errorf("seal a report of swap %s: %w", f.ID, err)
 		}
 	}

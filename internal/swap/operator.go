@@ -281,26 +281,6 @@ func (s *Service) decideArrival(
 	case decision == CreditArrival && a.CustomerID == "":
 		return a, newDecided("No swap of this database says whose this arrival is, so it can only be kept.")
 	}
-	var postings []ledger.Posting
-	var w Swap
-	if decision == CreditArrival {
-		// The deposit is locked before the swap.
-		posting, err := s.Deposits.CreditStray(ctx, tx, depositID)
-		if err != nil {
-			return a, err
-		}
-		postings = append(postings, posting)
-		if w, err = lock(ctx, tx, a.SwapID); err != nil {
-			return a, err
-		}
-		if w.Status == FailedStatus && w.PaidAt != nil && w.Refunded.IsZero() && a.MintID == w.To.ID {
-			short, err := s.keepShort(ctx, tx, w.ID, money.SubOrZero(w.AmountIn, w.Short))
-			if err != nil {
-				return a, err
-			}
-			postings = append(postings, short...)
-		}
-	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE swap_arrivals SET decision = $2, note = $3, decided_by = $4, decided_at = $5
 		WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`, depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
@@ -310,14 +290,18 @@ func (s *Service) decideArrival(
 	if tag.RowsAffected() != 1 {
 		return a, newDecided("This arrival is decided already.")
 	}
-	if err := ledger.Post(ctx, tx, postings...); err != nil {
-		return a, fmt.Errorf("credit arrival %s: %w", depositID, err)
-	}
-	err = audit.Record(ctx, tx, audit.Entry{
+	entries := []audit.Entry{{
 		OrgID: a.OrgID, Actor: by, Action: "swap.arrival_decided", ResourceKind: resourceKind, ResourceID: a.SwapID,
 		Detail: map[string]any{"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID},
-	})
-	if err != nil {
+	}}
+	if decision == CreditArrival {
+		credited, err := s.creditArrival(ctx, tx, a, by)
+		if err != nil {
+			return a, err
+		}
+		entries = append(entries, credited.Audit)
+	}
+	if err := audit.Record(ctx, tx, entries...); err != nil {
 		return a, err
 	}
 	found, err = listArrivals(ctx, tx, ` WHERE a.deposit_id = $1`, depositID)
@@ -328,6 +312,32 @@ func (s *Service) decideArrival(
 		return a, err
 	}
 	return found[0], nil
+}
+
+// creditArrival credits a stray to the customer of its swap, and announces it. The late delivery of a
+// failed swap of which nothing came back ends the claim on the provider, too.
+func (s *Service) creditArrival(ctx context.Context, tx pg.Tx, a Arrival, by audit.Actor) (CreditedStray, error) {
+	credited, err := s.Deposits.CreditStray(ctx, tx, a.DepositID, by) // locks the deposit before the swap
+	if err != nil {
+		return credited, err
+	}
+	w, err := lock(ctx, tx, a.SwapID)
+	if err != nil {
+		return credited, err
+	}
+	postings := []ledger.Posting{credited.Posting}
+	if w.Status == FailedStatus && w.PaidAt != nil && w.Refunded.IsZero() && a.MintID == w.To.ID {
+		short, err := s.keepShort(ctx, tx, w.ID, money.SubOrZero(w.AmountIn, w.Short))
+		if err != nil {
+			return credited, err
+		}
+		postings = append(postings, short...)
+	}
+	if err := ledger.Post(ctx, tx, postings...); err != nil {
+		return credited, fmt.Errorf("credit arrival %s: %w", a.DepositID, err)
+	}
+	_, err = s.Events.Record(ctx, tx, credited.Event)
+	return credited, err
 }
 
 func newDecided(format string, args ...any) error {

@@ -15,11 +15,11 @@ type Status string
 
 // The statuses. COMPLETED and FAILED are terminal; a refund moves on numbers of its own.
 const (
-	Pending    Status = "PENDING"    // held; our payment is not known to be on its way
-	Depositing Status = "DEPOSITING" // our payment is on its way
-	Processing Status = "PROCESSING" // the provider has our payment, or a part of the output arrived
-	Completed  Status = "COMPLETED"  // the output arrived and is credited
-	FailedStatus Status = "FAILED"   // no output is credited any more
+	Pending      Status = "PENDING"    // held; our payment is not known to be on its way
+	Depositing   Status = "DEPOSITING" // our payment is on its way
+	Processing   Status = "PROCESSING" // the provider has our payment, or a part of the output arrived
+	Completed    Status = "COMPLETED"  // the output arrived and is credited
+	FailedStatus Status = "FAILED"     // no output is credited any more
 )
 
 // Statuses lists all statuses.

@@ -117,10 +117,17 @@ type WalletService interface {
 	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
 }
 
-// StrayCreditor shows a stray arrival to its organization and returns the posting that credits it. It
-// writes through tx. *deposit.Service implements it.
+// StrayCreditor shows a stray arrival to its organization, and returns what its credit posts and
+// records. It writes through tx.
 type StrayCreditor interface {
-	CreditStray(ctx context.Context, tx pg.Tx, depositID string) (ledger.Posting, error)
+	CreditStray(ctx context.Context, tx pg.Tx, depositID string, by audit.Actor) (CreditedStray, error)
+}
+
+// CreditedStray is what the credit of a stray arrival posts and records.
+type CreditedStray struct {
+	Posting ledger.Posting
+	Event   event.Event
+	Audit   audit.Entry
 }
 
 // Service accepts swaps and carries them to their end. It is safe for concurrent use, by any number of
@@ -151,7 +158,9 @@ type Service struct {
 
 // NewService returns a Service with the settings of conf; the caller sets the exported fields before
 // the first call.
-func NewService(conf Config) *Service { return &Service{conf: conf.withDefaults(), Log: slog.Default()} }
+func NewService(conf Config) *Service {
+	return &Service{conf: conf.withDefaults(), Log: slog.Default()}
+}
 
 // Service listens to dispatch and owns what arrives at the wallets of swaps.
 var (

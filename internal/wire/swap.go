@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -28,23 +27,25 @@ func CustomerSwap(w swap.Swap) webhook.CustomerSwap {
 	}
 }
 
-// summary returns a customer swap as events show it.
-func summary(w swap.Swap) webhook.SwapSummary {
-	return SwapSummary(deposit.SwapCredit{
-		ID: w.ID, IdempotencyKey: w.IdempotencyKey, FromMint: w.From, ToMint: w.To, AmountIn: w.AmountIn,
-		EstimatedOut: w.EstimatedOut, AmountOut: w.AmountOut, OriginTxHash: w.OriginTxHash,
-		DestinationTxHash: w.DestinationTxHash, CreatedAt: w.CreatedAt,
-	})
+// SwapSummary returns the object of a customer swap as events carry it. It has neither a status nor a
+// failure reason. Rule SWAP-60.
+func SwapSummary(w swap.Swap) webhook.SwapSummary {
+	return webhook.SwapSummary{
+		CustomerSwapID: w.ID, IdempotencyKey: w.IdempotencyKey, FromMint: Mint(w.From), ToMint: Mint(w.To),
+		AmountIn: w.AmountIn.String(), EstimatedAmountOut: w.EstimatedOut.String(), AmountOut: amount(w.AmountOut),
+		OriginTxHash: text(w.OriginTxHash), DestinationTxHash: text(w.DestinationTxHash),
+		CreatedAt: webhook.At(w.CreatedAt),
+	}
 }
 
 // SwapFailed returns the object of the event that a swap failed, or that a refund of it arrived later.
 func SwapFailed(f swap.Failed) webhook.SwapFailed {
 	return webhook.SwapFailed{
-		CustomerID: f.Swap.CustomerID, Swap: summary(f.Swap), RefundedAmount: amount(f.Refunded),
+		CustomerID: f.Swap.CustomerID, Swap: SwapSummary(f.Swap), RefundedAmount: amount(f.Refunded),
 	}
 }
 
 // SwapDelayed returns the object of the event that a swap takes long.
 func SwapDelayed(w swap.Swap) webhook.SwapDelayed {
-	return webhook.SwapDelayed{CustomerID: w.CustomerID, Swap: summary(w)}
+	return webhook.SwapDelayed{CustomerID: w.CustomerID, Swap: SwapSummary(w)}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -88,19 +89,12 @@ func depositSwap(c *deposit.SwapCredit) *webhook.SwapSummary {
 	if c == nil {
 		return nil
 	}
-	summary := SwapSummary(*c)
+	summary := SwapSummary(swap.Swap{
+		ID: c.ID, IdempotencyKey: c.IdempotencyKey, From: c.FromMint, To: c.ToMint, AmountIn: c.AmountIn,
+		EstimatedOut: c.EstimatedOut, AmountOut: c.AmountOut, OriginTxHash: c.OriginTxHash,
+		DestinationTxHash: c.DestinationTxHash, CreatedAt: c.CreatedAt,
+	})
 	return &summary
-}
-
-// SwapSummary returns a customer swap as events show it. It has neither a status nor a failure reason: the
-// event says what became of the swap. Rule SWAP-60.
-func SwapSummary(c deposit.SwapCredit) webhook.SwapSummary {
-	return webhook.SwapSummary{
-		CustomerSwapID: c.ID, IdempotencyKey: c.IdempotencyKey, FromMint: Mint(c.FromMint), ToMint: Mint(c.ToMint),
-		AmountIn: c.AmountIn.String(), EstimatedAmountOut: c.EstimatedOut.String(), AmountOut: amount(c.AmountOut),
-		OriginTxHash: text(c.OriginTxHash), DestinationTxHash: text(c.DestinationTxHash),
-		CreatedAt: webhook.At(c.CreatedAt),
-	}
 }
 
 func freshScreening(s *deposit.FreshScreening) *webhook.FreshScreening {

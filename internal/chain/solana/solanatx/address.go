@@ -213,7 +213,9 @@ func (AddressCodec) IsUnspendable(a chain.Address) bool {
 }
 
 // SampleAddress implements chain.AddressCodec.
-func (AddressCodec) SampleAddress() chain.Address { return "1nc1nerator11111111111111111111111111111111" }
+func (AddressCodec) SampleAddress() chain.Address {
+	return "1nc1nerator11111111111111111111111111111111"
+}
 
 // ParseContract calls ParseMint.
 func (AddressCodec) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }

@@ -52,12 +52,12 @@ type OneClick struct {
 
 // Answer returns the answer to the request for the quote, not signed yet.
 func (q OneClick) Answer() map[string]any {
-	kind, least := "EXACT_INPUT", q.AmountIn
+	kind, minAmountIn := "EXACT_INPUT", q.AmountIn
 	if q.IsFlexible {
 		kind = "FLEX_INPUT"
 	}
 	if !q.MinAmountIn.IsZero() {
-		least = q.MinAmountIn
+		minAmountIn = q.MinAmountIn
 	}
 	value := func(usd string) string {
 		if usd == "" {
@@ -77,7 +77,7 @@ func (q OneClick) Answer() map[string]any {
 		},
 		"quote": map[string]any{
 			"amountIn": q.AmountIn.String(), "amountInFormatted": q.AmountIn.String(),
-			"amountInUsd": value(q.AmountInUSD), "minAmountIn": least.String(),
+			"amountInUsd": value(q.AmountInUSD), "minAmountIn": minAmountIn.String(),
 			"amountOut": q.AmountOut.String(), "amountOutFormatted": q.AmountOut.String(),
 			"amountOutUsd": value(q.AmountOutUSD), "minAmountOut": q.MinAmountOut.String(),
 			"depositAddress": q.DepositAddress, "depositMemo": q.DepositMemo, "deadline": deadline,
