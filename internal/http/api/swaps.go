@@ -156,7 +156,6 @@ func (a *api) swapRoutes() []kernel.Route {
 				"come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can advance the amount from " +
 				"a balance of your own.",
 			Retryable: true,
-			ResultAt:  "/customer-swap/{swapId}",
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The swap, with restoredAt."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.RefundNotReceived, fault.InvalidState},
 			Handler:   kernel.Handle(a.restoreSwap, exampleRestoredSwap),

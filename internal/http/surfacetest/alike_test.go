@@ -668,6 +668,8 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
 	q.setting(q.one, "additionalApiKeys", true)
 	q.testEnv.transfer("one")
+	q.openSwaps(q.one)
+	q.fund(q.one, alice, 5_000_000)
 	q.sequenced()
 	endpoint := q.wantStatus(
 		q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
@@ -675,7 +677,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
-		"symbol": "USDC", "name": "house",
+		"symbol": "USDC", "name": "house", "swapId": q.makeSwap(q.one, "one"),
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

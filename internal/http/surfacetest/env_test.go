@@ -175,7 +175,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 		Withdrawals: &withdrawal.Service{
 			DB: db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
 		},
-		Transfers: transfer.New(db, wire.NewRecorder()), Swaps: h.newSwaps(chains),
+		Transfers: transfer.New(db, wire.NewRecorder()), Swaps: h.newSwaps(db, h.book, chains),
 		Deposits: &deposit.Service{
 			Events: wire.NewRecorder(),
 			DB:     db, Chains: chains, Wallets: h.book, Owners: depositOwners(), Log: newLogger(h.logs),

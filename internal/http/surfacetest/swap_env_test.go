@@ -115,11 +115,11 @@ func refuse(err error) func(provider.Ask) (provider.Offer, error) {
 }
 
 // newSwaps returns the feature with the scripted provider.
-func (h *testEnv) newSwaps(chains chain.Chains) *swap.Service {
+func (h *testEnv) newSwaps(db *pg.DB, book *wallet.Service, chains chain.Chains) *swap.Service {
 	s := swap.NewService(swap.Config{})
-	s.DB, s.Chains, s.Wallets, s.Events, s.Log = h.db, chains, h.book, wire.NewRecorder(), newLogger(h.logs)
+	s.DB, s.Chains, s.Wallets, s.Events, s.Log = db, chains, book, wire.NewRecorder(), newLogger(h.logs)
 	s.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("2000"), dai: money.MustParseUSD("1")}}
-	s.Panel = provider.NewPanel([]provider.Member{{Provider: h.swapper}}, swap.Suspensions{DB: h.db}, nil, s.Log)
+	s.Panel = provider.NewPanel([]provider.Member{{Provider: h.swapper}}, swap.Suspensions{DB: db}, nil, s.Log)
 	return s
 }
 
