@@ -31,7 +31,9 @@ func TestEveryEventHasAnEncoder(t *testing.T) {
 			t.Errorf("%s: got no sample, want one", eventType)
 		}
 		var objects []any
-		for _, data := range []any{deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}, swap.Failed{}, swap.Swap{}} {
+		for _, data := range []any{
+			deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}, swap.Failed{}, swap.Swap{},
+		} {
 			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
 				objects = append(objects, object)
 			}
@@ -77,6 +79,39 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		listEmpty(reflect.ValueOf(c.object), "", &empty)
 		if !slices.Equal(empty, c.empty) {
 			t.Errorf("%s: got %q empty, want %q", name, empty, c.empty)
+		}
+	}
+}
+
+// The object of a swap in events says neither what its status is nor why it failed.
+func TestTheSummaryOfASwapHasNoStatusAndNoFailureReason(t *testing.T) {
+	t.Parallel()
+	amountOut, origin := money.Units(149), chain.TxHash("origin")
+	solana := mint.Mint{ID: 7, Symbol: "SOL", Name: "Solana", Chain: chain.Solana, Decimals: 9}
+	dollars := mint.Mint{ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: chain.Solana, Decimals: 6, Contract: "EPjF"}
+	got, err := json.Marshal(wire.SwapSummary(swap.Swap{
+		ID: "cs_1", From: solana, To: dollars, AmountIn: money.Units(1000), EstimatedOut: money.Units(150),
+		AmountOut: &amountOut, OriginTxHash: &origin,
+		CreatedAt: time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"customerSwapId":"cs_1","idempotencyKey":"",` +
+		`"fromMint":{"id":7,"symbol":"SOL","name":"Solana","chain":"SOLANA","decimals":9,"contractAddress":null},` +
+		`"toMint":{"id":1,"symbol":"USDC","name":"USD Coin","chain":"SOLANA","decimals":6,"contractAddress":"EPjF"},` +
+		`"amountIn":"1000","estimatedAmountOut":"150","amountOut":"149","originTxHash":"origin",` +
+		`"destinationTxHash":null,"createdAt":"2026-01-31T12:00:00.000Z"}`
+	if string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(got, &keys); err != nil {
+		t.Fatal(err)
+	}
+	for _, absent := range []string{"status", "failureReason"} {
+		if _, has := keys[absent]; has {
+			t.Errorf("got a member %s, want none", absent)
 		}
 	}
 }
