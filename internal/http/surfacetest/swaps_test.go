@@ -301,7 +301,7 @@ func TestSixtyFourCallersWithOneKeyMakeOneSwap(t *testing.T) {
 	}
 }
 
-// The header is an alias elsewhere. Rule SWAP-20.
+// The header is an alias elsewhere. Rule SWAP-61.
 func TestSwapsIgnoreTheHeaderIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	h := newSwapEnv(t)
@@ -316,7 +316,7 @@ func TestSwapsIgnoreTheHeaderIdempotencyKey(t *testing.T) {
 		"INVALID_REQUEST", "idempotencyKey")
 }
 
-// Rules SWAP-7, SWAP-21.
+// Rule SWAP-7.
 func TestWhatProvidersSayBecomesAnAnswerThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	h := newSwapEnv(t)
