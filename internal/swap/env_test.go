@@ -735,9 +735,15 @@ func (e *testEnv) pricer() *fee.Pricer {
 	return &fee.Pricer{DB: e.db, Prices: e.prices, Log: slog.New(slog.DiscardHandler)}
 }
 
-var noSwapConfig = service.SwapConfig{}
-
 func units(n uint64) money.Amount { return money.Units(n) }
+
+// newUnswept returns an environment whose customer ann has a thousand dollars at its own address.
+func newUnswept(t *testing.T) *testEnv {
+	t.Helper()
+	e := newUnfunded(t, service.SwapConfig{})
+	e.creditUnswept("ann", funded)
+	return e
+}
 
 // creditUnswept deposits dollars for a customer and leaves them at its address.
 func (e *testEnv) creditUnswept(customerID string, n uint64) {
@@ -765,8 +771,8 @@ func (e *testEnv) runSteps(without ...string) {
 	}
 }
 
-// DispatchWorkerOnly lets the payments go on without a sweep.
-func (e *testEnv) DispatchWorkerOnly(rounds int) {
+// dispatchOnly lets the payments go on without a sweep.
+func (e *testEnv) dispatchOnly(rounds int) {
 	e.Helper()
 	for range rounds {
 		e.runSteps("sweeps", "voids")

@@ -700,17 +700,14 @@ func TestASwapWhosePaymentIsNotSignedFailsWithItsAmount(t *testing.T) {
 // A treasury without funds lets the payment wait until its time is over.
 func TestASwapThatTheTreasuryCannotPayEndsAtItsTime(t *testing.T) {
 	t.Parallel()
-	e := newUnfunded(t, noSwapConfig)
-	e.quick = true
-	e.creditUnswept("ann", funded)
-	e.quick = false
+	e := newUnswept(t)
 	w := e.begin()
-	e.DispatchWorkerOnly(4)
+	e.dispatchOnly(4)
 	e.want(w.ID, swap.Pending, swap.RefundNone)
 	e.mu.Lock()
 	e.now = w.PayBy
 	e.mu.Unlock()
-	e.DispatchWorkerOnly(2)
+	e.dispatchOnly(2)
 	e.must(e.Voider.RunPass(e.ctx))
 	e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
 	e.wantReason(w.ID, swap.DeadlineExpired)
