@@ -735,6 +735,9 @@ func (e *testEnv) pricer() *fee.Pricer {
 	return &fee.Pricer{DB: e.db, Prices: e.prices, Log: slog.New(slog.DiscardHandler)}
 }
 
+// noSwaps is the configuration with the defaults of swaps.
+var noSwaps = service.SwapConfig{}
+
 func units(n uint64) money.Amount { return money.Units(n) }
 
 // newUnswept returns an environment whose customer ann has a thousand dollars at its own address.
