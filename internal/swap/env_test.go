@@ -179,19 +179,24 @@ type scriptedSigner struct {
 	signer.Signer
 	mu    sync.Mutex
 	admit func(signer.Intent) error
+	late  func(signer.Intent) // called after an admission
 	sign  func(signer.SignRequest) error
 }
 
 func (s *scriptedSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
-	refuse := s.admit
+	refuse, after := s.admit, s.late
 	s.mu.Unlock()
 	if refuse != nil {
 		if err := refuse(i); err != nil {
 			return signer.Entry{}, err
 		}
 	}
-	return s.Signer.AdmitIntent(ctx, i)
+	entry, err := s.Signer.AdmitIntent(ctx, i)
+	if after != nil {
+		after(i)
+	}
+	return entry, err
 }
 
 func (s *scriptedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
@@ -267,6 +272,12 @@ func (e *testEnv) clock() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now
+}
+
+func (e *testEnv) setClock(moment time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = moment
 }
 
 func (e *testEnv) must(err error) {

@@ -64,6 +64,16 @@ func TestASwapThatABackupLacksIsRestored(t *testing.T) {
 				return w
 			}, nil, swap.FailedStatus, held, []string{"CUSTOMER_SWAP_FAILED"},
 		},
+		"its payment was admitted and recalled": {
+			func(e *testEnv) swap.Swap {
+				w := e.begin()
+				e.signer.late = func(signer.Intent) { e.setClock(w.PayBy) }
+				e.turn()
+				e.signer.late = nil
+				e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
+				return w
+			}, nil, swap.FailedStatus, held, []string{"CUSTOMER_SWAP_FAILED"},
+		},
 		"its payment was admitted and not signed": {
 			func(e *testEnv) swap.Swap {
 				w := e.begin()
