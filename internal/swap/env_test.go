@@ -68,6 +68,7 @@ type desk struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
+	firm     func(provider.Ask) error                // refuses a firm question; nil: none
 	dry      func(provider.Ask) error                // refuses a dry question; nil: none
 	change   func(provider.Ask, *quotetest.OneClick) // changes what a firm quote signs
 	price    func(provider.Ask) (out uint64)         // units out; nil: half a percent below the input
@@ -115,6 +116,11 @@ func (d *desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 		}, nil
 	}
 	d.asked++
+	if d.firm != nil {
+		if err := d.firm(ask); err != nil {
+			return provider.Offer{}, err
+		}
+	}
 	origin, destination := findID(ask.Origin), findID(ask.Destination)
 	now := d.clock()
 	quote := quotetest.OneClick{
@@ -223,6 +229,7 @@ type testEnv struct {
 	attest   ed25519.PublicKey
 	grants   *signer.GrantKey
 	desk     *desk
+	others   []*desk // further providers
 	conf     service.SwapConfig
 	prices   *priceTable
 	org      string
@@ -338,9 +345,13 @@ var solver = sim.Address("solver")
 
 // open builds another service on a database.
 func (e *testEnv) open(db *pg.DB) *harness.Harness {
+	members := []provider.Member{{Provider: e.desk}}
+	for _, d := range e.others {
+		members = append(members, provider.Member{Provider: d})
+	}
 	return harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
-		Swaps: e.conf, SwapProviders: []provider.Member{{Provider: e.desk}}, Log: slog.New(slog.DiscardHandler),
+		Swaps: e.conf, SwapProviders: members, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -390,3 +390,63 @@ func TestTheTermsOfASwapAreTheStricterOnes(t *testing.T) {
 		e.wantFault(err, fault.CodeNotFound)
 	}
 }
+
+// Rule SWAP-9: if the best provider gives no firm offer, the next one is asked.
+func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
+	t.Parallel()
+	firmly := func(fn func() error) func(provider.Ask) error {
+		return func(ask provider.Ask) error {
+			if !ask.IsFirm {
+				return nil
+			}
+			return fn()
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare   func(best *desk)
+		suspended bool
+	}{
+		"it refuses": {func(best *desk) {
+			best.firm = firmly(func() error { return provider.Refused(best.name, "no") })
+		}, false},
+		"it is down": {func(best *desk) {
+			best.firm = firmly(func() error { return provider.Unavailable("no answer") })
+		}, false},
+		"it cannot be trusted": {func(best *desk) {
+			best.change = func(_ provider.Ask, q *quotetest.OneClick) { q.Recipient = string(signertest.Stranger) }
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			best := &desk{
+				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountIn },
+			}
+			c.prepare(best)
+			e.others = append(e.others, best)
+			e.Harness = e.open(e.db)
+			w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+			e.must(err)
+			if w.Provider != e.desk.name || best.dryAsked != 1 || w.EstimatedOut != units(amountOut) {
+				t.Errorf("the swap is with %s after %d questions to the best", w.Provider, best.dryAsked)
+			}
+			if isSuspended := e.suspension() != ""; isSuspended != c.suspended {
+				t.Errorf("suspended: %q, want %v", e.suspension(), c.suspended)
+			}
+			e.look("the request")
+		})
+	}
+	t.Run("the best one gives its offer", func(t *testing.T) {
+		t.Parallel()
+		e := newUnswept(t)
+		e.others = append(e.others, &desk{
+			t: t, name: "WORSE", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountOut - 1 },
+		})
+		e.Harness = e.open(e.db)
+		w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+		e.must(err)
+		if w.Provider != e.desk.name || e.others[0].asked != 0 {
+			t.Errorf("the swap is with %s", w.Provider)
+		}
+	})
+}

@@ -204,7 +204,7 @@ func TestAnOperatorEndsASwapOnceItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// Rule SWAP-23: a person suspends and resumes a provider. A suspended one gets no new swaps, and its open ones
+// A person suspends and resumes a provider. A suspended one gets no new swaps, and its open ones
 // are followed.
 func TestAPersonSuspendsAndResumesAProvider(t *testing.T) {
 	t.Parallel()

@@ -266,40 +266,6 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// Rule SWAP-50.
-func TestTheRefundStatusFollowsFromTheNumbers(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		refunded, restored, short uint64
-		report                    provider.RefundReport
-		want                      RefundStatus
-	}{
-		{0, 0, 0, provider.RefundNone, RefundNone},
-		{0, 0, 0, provider.RefundPending, RefundPending},
-		{0, 0, 0, provider.RefundUnavailable, RefundUnavailable},
-		{0, 0, 0, provider.RefundManual, RefundManual},
-		{0, 0, 100, provider.RefundNone, RefundNone}, // written off: nothing came back
-		{40, 0, 0, provider.RefundPending, RefundPartial},
-		{40, 0, 60, provider.RefundUnavailable, RefundComplete},
-		{100, 0, 0, provider.RefundNone, RefundComplete},
-		{100, 40, 0, provider.RefundNone, RefundComplete},
-		{90, 40, 0, provider.RefundNone, RefundPartial},
-		{90, 90, 0, provider.RefundPending, RefundRestored},
-		{100, 100, 0, provider.RefundNone, RefundRestored},
-	} {
-		w := Swap{
-			AmountIn: money.Units(100), Refunded: money.Units(c.refunded), Restored: money.Units(c.restored),
-			Short: money.Units(c.short), RefundReport: c.report,
-		}
-		if got := w.RefundStatus(); got != c.want {
-			t.Errorf("%+v: got %s, want %s", c, got, c.want)
-		}
-		if amount := w.RefundedAmount(); (amount == nil) != (c.refunded == 0) || amount != nil && *amount != w.Refunded {
-			t.Errorf("%+v: got %v refunded", c, amount)
-		}
-	}
-}
-
 // Rule SWAP-8: a loss is rounded down, and a gain is none.
 func TestALossIsInBasisPoints(t *testing.T) {
 	t.Parallel()
