@@ -450,3 +450,13 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 		}
 	})
 }
+
+// Rule SWAP-8: an operator may allow no loss besides the slippage.
+func TestALossOfNothingIsASetting(t *testing.T) {
+	t.Parallel()
+	e := newUnfunded(t, service.SwapConfig{PayWindow: time.Hour})
+	e.creditUnswept("ann", funded)
+	_, _, err := e.Swaps.Request(e.ctx, e.org, request("key")) // half a percent, and the slippage
+	e.wantFault(err, fault.QuoteRejected)
+	e.wantNothing()
+}

@@ -386,10 +386,10 @@ func TestTheDefaultsAreThoseOfTheDesign(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
 		}
 	}
-	if c.MaxLossBps != 300 {
-		t.Errorf("got a greatest loss of %d, want 300", c.MaxLossBps)
+	if *c.MaxLossBps != 300 {
+		t.Errorf("got a greatest loss of %d, want 300", *c.MaxLossBps)
 	}
-	if set := (Config{PayWindow: time.Hour, MaxLossBps: 5}).withDefaults(); set.PayWindow != time.Hour || set.MaxLossBps != 5 {
+	if set := (Config{PayWindow: time.Hour, MaxLossBps: new(int)}).withDefaults(); set.PayWindow != time.Hour || *set.MaxLossBps != 0 {
 		t.Error("a setting is replaced by its default")
 	}
 }
