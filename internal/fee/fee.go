@@ -219,7 +219,7 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) (isStored bool, err error) {
 	err = p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1 AND usd_value IS NULL FOR UPDATE),
+			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1 AND usd_value IS NULL FOR NO KEY UPDATE),
 			mark AS (
 				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
 				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due RETURNING price_mark_id)

@@ -68,6 +68,7 @@ type desk struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
+	firm     func(provider.Ask) error                // refuses a firm question; nil: none
 	dry      func(provider.Ask) error                // refuses a dry question; nil: none
 	change   func(provider.Ask, *quotetest.OneClick) // changes what a firm quote signs
 	price    func(provider.Ask) (out uint64)         // units out; nil: half a percent below the input
@@ -115,6 +116,11 @@ func (d *desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 		}, nil
 	}
 	d.asked++
+	if d.firm != nil {
+		if err := d.firm(ask); err != nil {
+			return provider.Offer{}, err
+		}
+	}
 	origin, destination := findID(ask.Origin), findID(ask.Destination)
 	now := d.clock()
 	quote := quotetest.OneClick{
@@ -179,19 +185,24 @@ type scriptedSigner struct {
 	signer.Signer
 	mu    sync.Mutex
 	admit func(signer.Intent) error
+	late  func(signer.Intent) // called after an admission
 	sign  func(signer.SignRequest) error
 }
 
 func (s *scriptedSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
-	refuse := s.admit
+	refuse, after := s.admit, s.late
 	s.mu.Unlock()
 	if refuse != nil {
 		if err := refuse(i); err != nil {
 			return signer.Entry{}, err
 		}
 	}
-	return s.Signer.AdmitIntent(ctx, i)
+	entry, err := s.Signer.AdmitIntent(ctx, i)
+	if after != nil {
+		after(i)
+	}
+	return entry, err
 }
 
 func (s *scriptedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
@@ -218,6 +229,7 @@ type testEnv struct {
 	attest   ed25519.PublicKey
 	grants   *signer.GrantKey
 	desk     *desk
+	others   []*desk // further providers
 	conf     service.SwapConfig
 	prices   *priceTable
 	org      string
@@ -267,6 +279,12 @@ func (e *testEnv) clock() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now
+}
+
+func (e *testEnv) setClock(moment time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = moment
 }
 
 func (e *testEnv) must(err error) {
@@ -327,9 +345,13 @@ var solver = sim.Address("solver")
 
 // open builds another service on a database.
 func (e *testEnv) open(db *pg.DB) *harness.Harness {
+	members := []provider.Member{{Provider: e.desk}}
+	for _, d := range e.others {
+		members = append(members, provider.Member{Provider: d})
+	}
 	return harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
-		Swaps: e.conf, SwapProviders: []provider.Member{{Provider: e.desk}}, Log: slog.New(slog.DiscardHandler),
+		Swaps: e.conf, SwapProviders: members, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -735,9 +757,18 @@ func (e *testEnv) pricer() *fee.Pricer {
 	return &fee.Pricer{DB: e.db, Prices: e.prices, Log: slog.New(slog.DiscardHandler)}
 }
 
-var noSwapConfig = service.SwapConfig{}
+// noSwaps is the configuration with the defaults of swaps.
+var noSwaps = service.SwapConfig{}
 
 func units(n uint64) money.Amount { return money.Units(n) }
+
+// newUnswept returns an environment whose customer ann has a thousand dollars at its own address.
+func newUnswept(t *testing.T) *testEnv {
+	t.Helper()
+	e := newUnfunded(t, service.SwapConfig{})
+	e.creditUnswept("ann", funded)
+	return e
+}
 
 // creditUnswept deposits dollars for a customer and leaves them at its address.
 func (e *testEnv) creditUnswept(customerID string, n uint64) {
@@ -765,8 +796,8 @@ func (e *testEnv) runSteps(without ...string) {
 	}
 }
 
-// DispatchWorkerOnly lets the payments go on without a sweep.
-func (e *testEnv) DispatchWorkerOnly(rounds int) {
+// dispatchOnly lets the payments go on without a sweep.
+func (e *testEnv) dispatchOnly(rounds int) {
 	e.Helper()
 	for range rounds {
 		e.runSteps("sweeps", "voids")

@@ -289,7 +289,7 @@ func (c Config) conclude(f followed, r provider.Report, isAnswered bool, now tim
 		end.failureSaidAt = nil
 	}
 	end.lookAt = c.nextLook(f, now)
-	if end.failureSaidAt != nil && !end.isFailed {
+	if f.Status.isOpen() && end.failureSaidAt != nil && !end.isFailed {
 		soon := now.Add(lookSlow)
 		end.lookAt = &soon
 	}
