@@ -1,5 +1,5 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// decisions, freezes and everything that can go wrong around them: forks, false providers, lost
+// swaps, decisions, freezes and everything that can go wrong around them: forks, false providers, lost
 // answers, dropped transactions, a database that fails in the middle, a signer that does not
 // answer, restarts. Everything that moves money is the real code; the chain is simulated and time
 // is virtual.
