@@ -596,22 +596,23 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		return new(big.Int)
 	}
 	rows, err := w.superPool.Query(w.ctx, `
-		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.status, s.deposit_address,
-			d.address, r.address,
-			coalesce(s.amount_out, 0), s.refunded, s.restored, s.short, s.paid_at IS NOT NULL
-		FROM swaps s JOIN wallets d ON d.wallet_id = s.delivery_wallet_id JOIN wallets r ON r.wallet_id =
-			s.refund_wallet_id`)
+		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.estimated_out, s.status,
+			s.deposit_address, d.address, r.address, coalesce(s.amount_out, 0), s.refunded, s.restored, s.paid_at IS NOT NULL
+		FROM swaps s
+		JOIN wallets d ON d.wallet_id = s.delivery_wallet_id
+		JOIN wallets r ON r.wallet_id = s.refund_wallet_id`)
 	w.mustSucceed(err, "read the swaps")
 	defer rows.Close()
 	for rows.Next() {
 		var id, customer, status string
 		var origin, destination int
-		var amountIn, amountOut, refunded, restored, short money.Amount
+		var amountIn, estimated, amountOut, refunded, restored money.Amount
 		var deposit, delivery, refund chain.Address
 		var isPaid bool
-		w.mustSucceed(rows.Scan(&id, &customer, &origin, &destination, &amountIn, &status, &deposit, &delivery, &refund,
-			&amountOut, &refunded,
-			&restored, &short, &isPaid), "read a swap")
+		w.mustSucceed(rows.Scan(
+			&id, &customer, &origin, &destination, &amountIn, &estimated, &status, &deposit, &delivery, &refund, &amountOut,
+			&refunded, &restored, &isPaid,
+		), "read a swap")
 		paid := w.receivedUpTo(w.arrivals.height, deposit)
 		fail := func(format string, args ...any) {
 			w.failRun("swap %s is %s, of %v, paid %v: %s", id, status, amountIn, paid, fmt.Sprintf(format, args...))
@@ -620,8 +621,14 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 			fail("it counts as paid: %v", isPaid)
 		}
 		returned := amountAt(refund, origin)
-		if isPaid && restored.Big().Cmp(returned) > 0 || amountIn.Less(restored) {
-			fail("%v was restored and %v came back", restored, returned)
+		switch {
+		case isPaid && refunded.Big().Cmp(returned) > 0, !isPaid && !refunded.IsZero() && refunded != amountIn,
+			refunded.Less(restored):
+			fail("%v was restored, %v counts as refunded and %v came back", restored, refunded, returned)
+		case !isPaid && !refunded.IsZero() && !paid.IsZero():
+			fail("%v counts as never paid", refunded)
+		case w.part(estimated, 11_000).Less(amountOut):
+			fail("%v was credited, and %v was expected", amountOut, estimated)
 		}
 		if delivered := amountAt(delivery, destination); amountOut.Big().Cmp(delivered) > 0 {
 			fail("%v was credited and %v arrived", amountOut, delivered)
@@ -657,5 +664,8 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		}
 	}
 	w.mustSucceed(strays.Err(), "read the strays")
+	if n := w.queryCount(`SELECT count(*) FROM swap_arrivals`); n != len(byMovement) {
+		w.failRun("%d arrivals are settled, and %d reached the wallets of swaps", n, len(byMovement))
+	}
 	return totals
 }
