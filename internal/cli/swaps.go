@@ -24,7 +24,7 @@ type swapsCmd struct {
 	Look      swapLook         `cmd:"" help:"Have the running service ask the provider about a swap at once. It decides nothing."`
 	Fail      swapFail         `cmd:"" help:"End a swap that makes no progress as failed. The claim on its provider stays open."`
 	WriteOff  swapWriteOff     `cmd:"" help:"Give up what a provider owes of a failed swap. A second operator may have to approve."`
-	Arrivals  swapArrivalsCmd   `cmd:"" help:"Show the arrivals that no open swap expects, and decide about them."`
+	Arrivals  swapArrivalsCmd  `cmd:"" help:"Show the arrivals that no open swap expects, and decide about them."`
 	Providers swapProvidersCmd `cmd:"" help:"Show the providers of swaps and what is with each; suspend and resume one."`
 }
 
@@ -63,7 +63,9 @@ func (c swapList) Run(ctx context.Context, std streams) error {
 }
 
 // formatUnits formats an amount of a mint in whole tokens.
-func formatUnits(amount money.Amount, m mint.Mint) string { return amount.Decimal(m.Decimals) + " " + m.Symbol }
+func formatUnits(amount money.Amount, m mint.Mint) string {
+	return amount.Decimal(m.Decimals) + " " + m.Symbol
+}
 
 // formatOutput formats what arrived of a swap, or what is expected.
 func formatOutput(w swap.Swap) string {
@@ -147,9 +149,14 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 		label string
 		at    *time.Time
 	}{
-		{"made", &d.CreatedAt}, {"to be paid by", &d.PayBy}, {"payment final", d.PaidAt},
-		{"provider's deadline", &d.ExpiresAt}, {"announced as delayed", d.DelayedAt}, {"completed", d.CompletedAt},
-		{"failed", d.FailedAt}, {"restored", d.RestoredAt},
+		{"made", &d.CreatedAt},
+		{"to be paid by", &d.PayBy},
+		{"payment final", d.PaidAt},
+		{"provider's deadline", &d.ExpiresAt},
+		{"announced as delayed", d.DelayedAt},
+		{"completed", d.CompletedAt},
+		{"failed", d.FailedAt},
+		{"restored", d.RestoredAt},
 	} {
 		if moment.at != nil {
 			line(moment.label, "%s", formatTime(*moment.at))
