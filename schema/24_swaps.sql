@@ -350,8 +350,7 @@ CREATE FUNCTION swap_in_step(status text, end_reason text, order_status text) RE
 RETURN CASE status
     WHEN 'PENDING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
     WHEN 'DEPOSITING' THEN order_status IN ('BROADCAST', 'STUCK')
-    WHEN 'PROCESSING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'PAID', 'FAILED')
-        OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
+    WHEN 'PROCESSING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'PAID', 'FAILED', 'WITHDRAWN')
     WHEN 'COMPLETED' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK', 'PAID', 'FAILED', 'WITHDRAWN')
     WHEN 'FAILED' THEN order_status IN ('PAID', 'FAILED', 'WITHDRAWN', 'BROADCAST', 'STUCK')
 END;

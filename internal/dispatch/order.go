@@ -256,7 +256,8 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max
-		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap`,
+		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by
+		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
 		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
 		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap)

@@ -106,8 +106,8 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 
 // handleSignerRefusal handles a transaction that the signer refuses in a slot. A payment that was
 // never signed and that the policy no longer allows, or whose time is over for the signer, can only be
-// ended by a cancel in its slot, because the signer gives an intent one slot, forever. After every other refusal the slot waits
-// and an alarm is raised; time, a new policy or a person ends the wait.
+// ended by a cancel in its slot, because the signer gives an intent one slot, forever. After every other
+// refusal the slot waits and an alarm is raised; time, a new policy or a person ends the wait.
 func (d *Worker) handleSignerRefusal(
 	ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal,
 ) (filled bool, err error) {

@@ -34,7 +34,8 @@ type swapListener struct{ *recordingListener }
 
 func (l swapListener) OnBroadcast(ctx context.Context, tx pg.Tx, o dispatch.Order, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE swaps SET status = 'DEPOSITING', origin_tx_hash = $2 WHERE swap_id = $1 AND status = 'PENDING'`, o.ID, hash)
+		UPDATE swaps SET status = 'DEPOSITING', origin_tx_hash = $2
+		WHERE swap_id = $1 AND status = 'PENDING'`, o.ID, hash)
 	return errors.Join(err, l.record("broadcast %s", o.ID))
 }
 
@@ -48,7 +49,8 @@ func (l swapListener) OnEnded(
 		return nil, failSwap(ctx, tx, o.ID, "DEADLINE_EXPIRED")
 	}
 	_, err := tx.Exec(ctx, `
-		UPDATE swaps SET status = 'PROCESSING', paid_at = $2, origin_tx_hash = $3 WHERE swap_id = $1`, o.ID, tx.Now, e.Hash)
+		UPDATE swaps SET status = 'PROCESSING', paid_at = $2, origin_tx_hash = $3
+		WHERE swap_id = $1`, o.ID, tx.Now, e.Hash)
 	account := func(k ledger.Kind, subject string) ledger.Account {
 		return ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: k, Subject: subject}
 	}
@@ -166,16 +168,19 @@ func insertSwap(ctx context.Context, tx pg.Tx, o dispatch.Order, isRestored bool
 		return err
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
-			from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,
-			pay_by, expires_at, fee_bps, fee_amount, status, created_at, updated_at, imported_at)
-		SELECT $1, $2, $3, CASE WHEN $13 THEN NULL ELSE $1 END, encode(sha256($1::bytea), 'hex'), CASE WHEN $13 THEN NULL ELSE ''::bytea END,
-			$4, $5, $6, $7, $8, 1000, 980, $9, $10, d.wallet_id, r.wallet_id,
+		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest,
+			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
+			deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status,
+			created_at, updated_at, imported_at)
+		SELECT $1, $2, $3, CASE WHEN $13 THEN NULL ELSE $1 END, encode(sha256($1::bytea), 'hex'),
+			CASE WHEN $13 THEN NULL ELSE ''::bytea END, $4, $5, $6, $7, $8, 1000, 980, $9, $10, d.wallet_id,
+			r.wallet_id,
 			$11, $11, 0, 0, 'PENDING', $12, $12, CASE WHEN $13 THEN $12::timestamptz END
 		FROM wallets d, wallets r
-		WHERE (d.org_id, d.purpose, d.subject) = ($2, 'SWAP_DELIVERY', $1) AND (r.org_id, r.purpose, r.subject) = ($2, 'SWAP_REFUND', $1)`,
-		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Swap.ToMintID, o.Chain, o.Swap.ToChain, o.Amount, o.Swap.Provider, o.To,
-		o.PayBy, tx.Now, isRestored)
+		WHERE (d.org_id, d.purpose, d.subject) = ($2, 'SWAP_DELIVERY', $1)
+			AND (r.org_id, r.purpose, r.subject) = ($2, 'SWAP_REFUND', $1)`,
+		o.ID, o.OrgID, o.CustomerID, o.MintID, o.Swap.ToMintID, o.Chain, o.Swap.ToChain, o.Amount, o.Swap.Provider,
+		o.To, o.PayBy, tx.Now, isRestored)
 	if err != nil {
 		return fmt.Errorf("insert swap %s: %w", o.ID, err)
 	}
@@ -193,8 +198,8 @@ func (b *testEnv) wantSwap(id, status string, refunded int) {
 	if n := b.queryCount(
 		`SELECT count(*) FROM swaps WHERE swap_id = $1 AND status = $2 AND refunded = $3`, id, status, refunded,
 	); n != 1 {
-		b.Errorf("swap %s: got %s, want %s with %d refunded", id,
-			b.queryText(`SELECT string_agg(format('%s %s %s', swap_id, status, refunded), ', ') FROM swaps`), status, refunded)
+		got := b.queryText(`SELECT string_agg(format('%s %s %s', swap_id, status, refunded), ', ') FROM swaps`)
+		b.Errorf("swap %s: got %s, want %s with %d refunded", id, got, status, refunded)
 	}
 }
 
@@ -274,7 +279,7 @@ func TestASwapPaymentIsPaidAndTheSignerGetsWhatItBuys(t *testing.T) {
 	b.checkBooks(b.treasury)
 }
 
-// Rule SWAP-R3: a payment that is late and has no slot is not made, whatever it waits for.
+// A payment that is late and has no slot is not made, whatever it waits for.
 func TestASwapPaymentWithoutASlotEndsWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	down := errors.New("no answer")
@@ -405,7 +410,7 @@ func TestASwapPaymentThatIsLateWhenItsSlotIsWrittenGetsNone(t *testing.T) {
 	b.wantSwap("cs_1", "FAILED", 400)
 }
 
-// Rule SWAP-R3: a payment that is late in its slot and in no block is cancelled, once.
+// A payment that is late in its slot and in no block is cancelled, once.
 func TestASwapPaymentInItsSlotIsCancelledWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -473,7 +478,8 @@ func TestASwapPaymentInItsSlotIsCancelledWhenItsTimeIsOver(t *testing.T) {
 			b.clock.advance(time.Minute)
 			b.runRounds()
 			if n := b.queryCount(
-				`SELECT count(*) FROM dispatch_attempts WHERE order_id = 'cs_1' AND act = 'CANCEL' AND replace_reason = 'REFUSAL'`,
+				`SELECT count(*) FROM dispatch_attempts
+				WHERE order_id = 'cs_1' AND act = 'CANCEL' AND replace_reason = 'REFUSAL'`,
 			); n != 1 {
 				t.Errorf("got %d cancels because of its time, want 1", n)
 			}
@@ -644,6 +650,25 @@ func (restoredSwaps) OnRestored(
 		}
 	}
 	return nil, nil
+}
+
+// A provider that delivers without our payment gets none when its time is over, however far the swap is.
+func TestASwapThatWasDeliveredBeforeItsPaymentIsNotPaidLate(t *testing.T) {
+	t.Parallel()
+	b := newSwapEnv(t)
+	b.fundWallet(b.treasury, coin, 100)
+	o := b.newSwap("cs_1", 400)
+	b.submitSwap(o)
+	b.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE swaps SET status = 'PROCESSING' WHERE swap_id = 'cs_1'`)
+		return err
+	})
+	b.clock.advance(payWindow)
+	b.runRounds()
+	b.fundWallet(b.treasury, 0, 900)
+	b.runRounds()
+	b.wantStatus("cs_1", dispatch.Recalled)
+	b.wantReceived(o.To, 0)
 }
 
 // admitAtSigner has the signer admit a swap that this database does not have, and returns what the

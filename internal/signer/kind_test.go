@@ -59,7 +59,8 @@ func TestEveryPurposeHasOneKind(t *testing.T) {
 		if !slices.Contains([]Source{FromTreasury, FromOther, FromDeposit}, k.Source) {
 			t.Errorf("%s: %q is no source", k.Purpose, k.Source)
 		}
-		if !slices.Contains([]Payee{ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToProvider}, k.Payee) {
+		payees := []Payee{ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToProvider}
+		if !slices.Contains(payees, k.Payee) {
 			t.Errorf("%s: %q is no payee", k.Purpose, k.Payee)
 		}
 		if k.Noun == "" || !strings.Contains(k.WalletRule, "%[1]s") {

@@ -142,12 +142,8 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 // OnRecalled implements dispatch.Listener: the order ended without a slot, because its time was over or
 // a person ended it.
 func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
-	w, err := lock(ctx, tx, o.ID)
-	if err != nil {
-		return err
-	}
 	reason, message := OriginTxFailed, "The operator of this service recalled the payment before it was signed."
-	if by.Kind == "SYSTEM" && !tx.Now.Before(w.PayBy) {
+	if by.Kind == "SYSTEM" { // dispatch recalls what is late, and nothing else
 		reason, message = DeadlineExpired, "The payment to the provider could not be made in time."
 	}
 	return s.markEnding(ctx, tx, o.ID, reason, message)
@@ -193,7 +189,7 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 	if err != nil {
 		return err
 	}
-	if w.Status != Pending {
+	if !w.Status.isOpen() {
 		return nil
 	}
 	var reason FailureReason

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -18,7 +21,7 @@ import (
 )
 
 // Each type of event accepts the struct of one feature, and its object is of the type that
-// integrators are shown by its sample. No feature records swaps yet.
+// integrators are shown by its sample.
 func TestEveryEventHasAnEncoder(t *testing.T) {
 	t.Parallel()
 	for _, eventType := range event.AllTypes() {
@@ -27,16 +30,14 @@ func TestEveryEventHasAnEncoder(t *testing.T) {
 			t.Errorf("%s: got no sample, want one", eventType)
 		}
 		var objects []any
-		for _, data := range []any{deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}} {
+		for _, data := range []any{
+			deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}, swap.Failed{}, swap.Swap{},
+		} {
 			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
 				objects = append(objects, object)
 			}
 		}
 		switch {
-		case eventType == event.CustomerSwapFailed:
-			if len(objects) != 0 {
-				t.Errorf("%s: got %v, want no encoder: compare the object with the sample here", eventType, objects)
-			}
 		case len(objects) != 1:
 			t.Errorf("%s: got %d structs that it accepts, want one", eventType, len(objects))
 		case reflect.TypeOf(objects[0]) != reflect.TypeOf(sample):
@@ -63,7 +64,7 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		object any
 		empty  []string
 	}{
-		"deposit":    {wire.Deposit(d), []string{"Swap", "DepositSwapID"}},
+		"deposit":    {wire.Deposit(d), []string{"DepositSwapID"}},
 		"customer's": {wire.Withdrawal(w), []string{"Product", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
 		"own":        {wire.Withdrawal(own), []string{"CustomerID", "Memo", "Approvals.ExpiresAt", "ExplorerURL"}},
 		"transfer":   {wire.Transfer(tr), nil},
@@ -72,6 +73,39 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		listEmpty(reflect.ValueOf(c.object), "", &empty)
 		if !slices.Equal(empty, c.empty) {
 			t.Errorf("%s: got %q empty, want %q", name, empty, c.empty)
+		}
+	}
+}
+
+// The object of a swap in events says neither what its status is nor why it failed.
+func TestTheSummaryOfASwapHasNoStatusAndNoFailureReason(t *testing.T) {
+	t.Parallel()
+	amountOut, origin := money.Units(149), chain.TxHash("origin")
+	solana := mint.Mint{ID: 7, Symbol: "SOL", Name: "Solana", Chain: chain.Solana, Decimals: 9}
+	dollars := mint.Mint{ID: 1, Symbol: "USDC", Name: "USD Coin", Chain: chain.Solana, Decimals: 6, Contract: "EPjF"}
+	got, err := json.Marshal(wire.SwapSummary(swap.Swap{
+		ID: "cs_1", From: solana, To: dollars, AmountIn: money.Units(1000), EstimatedOut: money.Units(150),
+		AmountOut: &amountOut, OriginTxHash: &origin,
+		CreatedAt: time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"customerSwapId":"cs_1","idempotencyKey":"",` +
+		`"fromMint":{"id":7,"symbol":"SOL","name":"Solana","chain":"SOLANA","decimals":9,"contractAddress":null},` +
+		`"toMint":{"id":1,"symbol":"USDC","name":"USD Coin","chain":"SOLANA","decimals":6,"contractAddress":"EPjF"},` +
+		`"amountIn":"1000","estimatedAmountOut":"150","amountOut":"149","originTxHash":"origin",` +
+		`"destinationTxHash":null,"createdAt":"2026-01-31T12:00:00.000Z"}`
+	if string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(got, &keys); err != nil {
+		t.Fatal(err)
+	}
+	for _, absent := range []string{"status", "failureReason"} {
+		if _, has := keys[absent]; has {
+			t.Errorf("got a member %s, want none", absent)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -15,6 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
+	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
 // swapOf returns a payment of an organization to the swap provider, with its signed quote.
@@ -39,10 +43,12 @@ func (in *installation) limitSwaps(l signpolicy.Limit) {
 	in.conf.Policy.Swaps.Providers[signertest.SwapProvider].Limits[key] = l
 }
 
-// Rule SWAP-R2: what a provider is paid has limits of its own, which a restart and a clock do not free.
+// What a provider is paid has limits of its own, which a restart and a clock do not free.
 func TestSwapsHaveLimitsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
+	providers := h.conf.Policy.Swaps.Providers
+	providers["OTHER"] = providers[signertest.SwapProvider]
 	s := h.open(t)
 	reopen := func() {
 		t.Helper()
@@ -57,7 +63,12 @@ func TestSwapsHaveLimitsOfTheirOwn(t *testing.T) {
 	h.wantSwap(t, s, "org_2", "cs_5", 100, "") // 400 of the installation's 400
 	h.wantSwap(t, s, "org_3", "cs_6", 1, signer.PolicyLimit)
 
-	// Payments and other tokens count apart.
+	// Payments, other tokens and other providers count apart.
+	other := signertest.NewSwapPayment(t, s, org, "cs_other", signertest.LimitedToken, 100, h.conf.Clock())
+	other.Intent.Swap.Provider = "OTHER"
+	if _, err := s.AdmitIntent(t.Context(), other.SignQuote(t)); err != nil {
+		t.Errorf("another provider: got %v", err)
+	}
 	for n := range 4 {
 		wantAdmitted(t, s, fmt.Sprint("wd_", n), 50, "")
 	}
@@ -241,7 +252,7 @@ func TestASwapWaitsForAClockThatJumped(t *testing.T) {
 	}
 }
 
-// Rule SWAP-R3: a restarted signer knows every deposit address, and answers about each swap as before.
+// A restarted signer knows every deposit address, and answers about each swap as before.
 func TestAReopenedSignerKnowsItsSwaps(t *testing.T) {
 	t.Parallel()
 	h := newClockEnv(t)
@@ -289,6 +300,34 @@ func TestAReopenedSignerKnowsItsSwaps(t *testing.T) {
 	ordinary.To = i.To
 	if _, err := s.AdmitIntent(t.Context(), ordinary); err != nil {
 		t.Errorf("a payment to the deposit address of a swap: got %v", err)
+	}
+}
+
+// Q06: the quote was checked and the entry did not reach the disk. The same swap is admitted after a restart, and
+// its deposit address is taken by no one else.
+func TestASwapWhoseEntryIsLostIsAdmittedAgain(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t, t.TempDir())
+	s := in.open(t)
+	i := swapOf(t, s, org, "cs_1", signertest.LimitedToken, 100, in.conf.Clock())
+	before := headOf(t, s)
+	s.BreakDisk()
+	for range 2 {
+		if _, err := s.AdmitIntent(t.Context(), i); !errors.Is(err, signer.ErrUnavailable) {
+			t.Errorf("without a disk: got %v, want %v", err, signer.ErrUnavailable)
+		}
+	}
+	_ = s.Close() // it has no disk to write to
+	s = in.open(t)
+	if after := headOf(t, s); after != before {
+		t.Fatalf("head: got %+v, want %+v", after, before)
+	}
+	entry, err := s.AdmitIntent(t.Context(), i)
+	if err != nil || entry.Seq != before.Seq+1 {
+		t.Errorf("after a restart: got entry %d, %v, want %d", entry.Seq, err, before.Seq+1)
+	}
+	if err := trySign(t, s, i, signer.Pay, 0, 50_000); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -390,19 +429,21 @@ func TestNoTermOfASwapChangesUnderItsGrant(t *testing.T) {
 	}
 	granted := signertest.GrantSwap(k, base().SignQuote(t))
 	for name, change := range map[string]func(i *signer.Intent){
-		"no grant":              func(i *signer.Intent) { i.Grant = nil },
-		"another key's grant":   func(i *signer.Intent) { *i = signertest.GrantSwap(grantKey(t, 2), *i) },
-		"another id":            func(i *signer.Intent) { i.ID = "cs_2" },
-		"another product":       func(i *signer.Intent) { i.CustomerID, i.Product = "", "CUSTODIAL" },
-		"another mint":          func(i *signer.Intent) { i.MintID++ },
-		"another token":         func(i *signer.Intent) { i.Contract = signertest.LimitedToken },
-		"another address":       func(i *signer.Intent) { i.To = signertest.Stranger },
-		"another amount":        func(i *signer.Intent) { i.Amount = money.Units(999) },
-		"a deduction":           func(i *signer.Intent) { i.FeeDeducted = money.Units(1) },
-		"another fee":           func(i *signer.Intent) { i.FeeMax = money.Units(1) },
-		"another provider":      func(i *signer.Intent) { i.Swap.Provider = "OTHER" },
-		"another scheme":        func(i *signer.Intent) { i.Swap.Scheme = "RELAY_ORDER_V1" },
-		"another quote":         func(i *signer.Intent) { i.Swap.SignedQuote = append(bytes.Clone(i.Swap.SignedQuote), ' ') },
+		"no grant":            func(i *signer.Intent) { i.Grant = nil },
+		"another key's grant": func(i *signer.Intent) { *i = signertest.GrantSwap(grantKey(t, 2), *i) },
+		"another id":          func(i *signer.Intent) { i.ID = "cs_2" },
+		"another product":     func(i *signer.Intent) { i.CustomerID, i.Product = "", "CUSTODIAL" },
+		"another mint":        func(i *signer.Intent) { i.MintID++ },
+		"another token":       func(i *signer.Intent) { i.Contract = signertest.LimitedToken },
+		"another address":     func(i *signer.Intent) { i.To = signertest.Stranger },
+		"another amount":      func(i *signer.Intent) { i.Amount = money.Units(999) },
+		"a deduction":         func(i *signer.Intent) { i.FeeDeducted = money.Units(1) },
+		"another fee":         func(i *signer.Intent) { i.FeeMax = money.Units(1) },
+		"another provider":    func(i *signer.Intent) { i.Swap.Provider = "OTHER" },
+		"another scheme":      func(i *signer.Intent) { i.Swap.Scheme = "RELAY_ORDER_V1" },
+		"another quote": func(i *signer.Intent) {
+			i.Swap.SignedQuote = append(bytes.Clone(i.Swap.SignedQuote), ' ')
+		},
 		"another delivery":      func(i *signer.Intent) { i.Swap.Delivery.Subject = "cs_2" },
 		"a delivery purpose":    func(i *signer.Intent) { i.Swap.Delivery.Purpose = "CUSTOMER_DEPOSIT" },
 		"another refund":        func(i *signer.Intent) { i.Swap.Refund.Subject = "cs_2" },
@@ -439,4 +480,136 @@ func TestNoTermOfASwapChangesUnderItsGrant(t *testing.T) {
 func grantWithoutSwap(k *signer.GrantKey, i signer.Intent) signer.Intent {
 	i.Swap = nil
 	return signertest.GrantSwap(k, i)
+}
+
+// The wallets of a swap are of the families of its two chains, and on Bitcoin of the usual form.
+func TestASwapBetweenFamiliesUsesAWalletOfEach(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t, t.TempDir())
+	in.seed = in.seed.ForNetwork(chain.Local)
+	in.conf.Policy.Chains[chain.Bitcoin] = signpolicy.Chain{
+		SignerID: btcRegtest, FeeMax: money.Units(50_000), Unlimited: true,
+	}
+	in.conf.Policy.Swaps = signertest.NewSwaps(map[chain.Name][]chain.Address{
+		signertest.Chain: {""}, chain.Bitcoin: {""},
+	})
+	s := in.open(t)
+	now := in.conf.Clock()
+	check := func(name, want string, w signertest.SwapPayment) {
+		t.Helper()
+		if _, err := s.AdmitIntent(t.Context(), w.SignQuote(t)); refusal(err) != want {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+	toBitcoin := func(id string, form chain.Form) signertest.SwapPayment {
+		w := signertest.NewSwapPayment(t, s, org, id, "", 1000, now)
+		w.Intent.Swap.ToChain, w.Intent.Swap.ToContract = chain.Bitcoin, ""
+		w.Quote.DestinationAsset = signertest.SwapAsset(chain.Bitcoin, "")
+		w.Intent.Swap.Delivery.Family, w.Intent.Swap.Delivery.Form = chain.BitcoinFamily, form
+		w.Quote.Recipient = string(signertest.IssueAddress(t, s, w.Intent.Swap.Delivery))
+		return w
+	}
+	check("to Bitcoin", "", toBitcoin("cs_1", chain.Usual))
+	check("to Bitcoin in another form", signer.RefusedSignedQuote, toBitcoin("cs_2", chain.Taproot))
+	loud := toBitcoin("cs_3", chain.Usual)
+	loud.Quote.Recipient = strings.ToUpper(loud.Quote.Recipient)
+	check("to Bitcoin in other letters", signer.RefusedSignedQuote, loud)
+	check("to an EVM wallet for Bitcoin", signer.RefusedSignedQuote, func() signertest.SwapPayment {
+		w := toBitcoin("cs_4", chain.Usual)
+		w.Intent.Swap.Delivery.Family = chain.EVM
+		w.Quote.Recipient = string(signertest.IssueAddress(t, s, w.Intent.Swap.Delivery))
+		return w
+	}())
+
+	fromBitcoin := func(id string, form chain.Form) signertest.SwapPayment {
+		w := signertest.NewSwapPayment(t, s, org, id, "", 1000, now)
+		w.Intent.Chain, w.Intent.To, w.Intent.From.Family = chain.Bitcoin, btcPayee, chain.BitcoinFamily
+		signertest.IssueAddress(t, s, w.Intent.From)
+		w.Intent.Swap.Refund.Family, w.Intent.Swap.Refund.Form = chain.BitcoinFamily, form
+		w.Intent.Swap.ToContract = ""
+		w.Quote.OriginAsset = signertest.SwapAsset(chain.Bitcoin, "")
+		w.Quote.DestinationAsset = signertest.SwapAsset(signertest.Chain, "")
+		w.Quote.DepositAddress = string(btcPayee)
+		w.Quote.RefundTo = string(signertest.IssueAddress(t, s, w.Intent.Swap.Refund))
+		return w
+	}
+	check("from Bitcoin with a refund in another form", signer.RefusedSignedQuote, fromBitcoin("cs_5", chain.Taproot))
+	check("from Bitcoin", "", fromBitcoin("cs_6", chain.Usual))
+	check("from Bitcoin to the same address", signer.RefusedSignedQuote, fromBitcoin("cs_7", chain.Usual))
+}
+
+// An order of Relay pays the address that follows from it. It signs no time, so its window counts from now.
+func TestAProviderWithOrdersIsPaidAsItSigned(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t, t.TempDir())
+	solver, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const provider, zero = "RELAY", "0x0000000000000000000000000000000000000000"
+	now := in.conf.Clock()
+	order := quotetest.Relay{
+		Origin: "ethereum", Destination: "ethereum", OriginCurrency: zero,
+		DestinationCurrency: strings.ToLower(string(signertest.Token)), AmountIn: money.Units(1000),
+		AmountOut: money.Units(1000), MinAmountOut: money.Units(990), Deadline: now.Add(24 * time.Hour),
+		Factory:        "0xfac0000000000000000000000000000000000001",
+		Implementation: "0x1e70000000000000000000000000000000000002",
+		Depositor:      "0xdeb0000000000000000000000000000000000003",
+	}
+	native := signpolicy.TokenKey(signertest.Chain, "")
+	in.conf.Policy.Swaps.Providers[provider] = signpolicy.SwapProvider{
+		Scheme: signedquote.RelayOrderV1, Solvers: []string{crypto.PubkeyToAddress(solver.PublicKey).Hex()},
+		Chains: map[string]signpolicy.SwapChain{"ethereum": {
+			VM: signedquote.RelayEthereum, Factory: order.Factory, Implementation: order.Implementation,
+			Depositor: order.Depositor,
+		}},
+		Assets: map[string]string{
+			native: "ethereum:" + zero,
+			signpolicy.TokenKey(signertest.Chain, signertest.Token): "ethereum:" + order.DestinationCurrency,
+		},
+		Limits: map[string]signpolicy.Limit{native: {Unlimited: true}},
+	}
+	s := in.open(t)
+	swap := func(id string, change func(q *quotetest.Relay, i *signer.Intent)) signer.Intent {
+		w := signertest.NewSwapPayment(t, s, org, id, "", 1000, now)
+		i, q := w.Intent, order
+		i.Swap.Provider, i.Swap.Scheme = provider, signedquote.RelayOrderV1
+		q.Recipient, q.RefundTo = strings.ToLower(w.Quote.Recipient), strings.ToLower(w.Quote.RefundTo)
+		if change != nil {
+			change(&q, &i)
+		}
+		raw, address := q.Sign(t, solver)
+		i.Swap.SignedQuote = raw
+		if i.To == w.Intent.To {
+			i.To = chain.Address(address)
+		}
+		return i
+	}
+	stranger := string(signertest.Stranger)
+	payBy := func(d time.Duration) func(*quotetest.Relay, *signer.Intent) {
+		return func(_ *quotetest.Relay, i *signer.Intent) { i.Swap.PayBy = signer.FormatMicros(now.Add(d)) }
+	}
+	for name, change := range map[string]func(q *quotetest.Relay, i *signer.Intent){
+		"another recipient":      func(q *quotetest.Relay, _ *signer.Intent) { q.Recipient = stranger },
+		"another refund address": func(q *quotetest.Relay, _ *signer.Intent) { q.RefundTo = stranger },
+		"another amount":         func(q *quotetest.Relay, _ *signer.Intent) { q.AmountIn = money.Units(1001) },
+		"another address":        func(_ *quotetest.Relay, i *signer.Intent) { i.To = signertest.Stranger },
+		"more slippage":          func(q *quotetest.Relay, _ *signer.Intent) { q.AmountOut = money.Units(1021) },
+		"a long time to pay":     payBy(6*time.Hour + time.Second),
+		"a quote of another provider": func(_ *quotetest.Relay, i *signer.Intent) {
+			i.Swap.Provider = signertest.SwapProvider
+		},
+	} {
+		_, err := s.AdmitIntent(t.Context(), swap("cs_1", change))
+		if refusal(err) != signer.RefusedSignedQuote {
+			t.Errorf("%s: got %v, want %s", name, err, signer.RefusedSignedQuote)
+		}
+	}
+	good := swap("cs_1", payBy(6*time.Hour))
+	if _, err := s.AdmitIntent(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	if err := trySign(t, s, good, signer.Pay, 0, 50_000); err != nil {
+		t.Error(err)
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/changewallet"
 	"github.com/cofferpay/coffer/internal/signer/endorse"
+	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -33,10 +35,7 @@ type journalIndex struct {
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	voids           map[string]voidEntry      // by the id of the intent, admitted or not
 	endorsed        *endorse.Book
-	// The totals hold the sums of admitted payments, and of what signed transactions may cost. They
-	// are kept with or without a limit, so that a limit set later counts what was before.
-	paymentTotals window.Totals[limitScope]
-	feeTotals     window.Totals[feeAccount]
+	totals          *limits.Book
 
 	// rescue is Config.Rescue. Everything goes to one address, so it does not matter which of two
 	// transactions that spend one output is mined. The form that a wallet had is not known.
@@ -139,8 +138,7 @@ func newJournalIndex(rescue bool) *journalIndex {
 		idempotencyKeys: map[idempotencyKey]string{},
 		voids:           map[string]voidEntry{},
 		endorsed:        endorse.NewBook(),
-		paymentTotals:   window.Totals[limitScope]{},
-		feeTotals:       window.Totals[feeAccount]{},
+		totals:          limits.NewBook(),
 	}
 }
 
@@ -193,14 +191,14 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
-		payee := payeeOf(*r.Admit)
-		if earlier, taken := x.payees[payee]; taken && r.Admit.Swap != nil {
+		payee := familyAddress{r.Admit.Chain.Family(), r.Admit.To}
+		if earlier, isPaid := x.payees[payee]; isPaid && r.Admit.Swap != nil {
 			return fmt.Errorf("swap payment %s goes to the address that intent %s named before", r.Admit.ID, earlier)
-		} else if !taken {
+		} else if !isPaid {
 			x.payees[payee] = r.Admit.ID
 		}
 		x.intents[r.Admit.ID] = &intentState{
-			Intent: condenseSwap(*r.Admit), seq: seq, admittedAt: recordedAt,
+			Intent: swapterms.Condense(*r.Admit), seq: seq, admittedAt: recordedAt,
 			signatures: map[string]signer.SignBody{}, signatureSeqs: map[string]uint64{},
 		}
 		// A journal from before this rule may have a key twice. The intents that it admitted stay
@@ -208,7 +206,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
-		x.countPayment(*r.Admit, recordedAt)
+		x.totals.CountPayment(*r.Admit, recordedAt)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
@@ -244,7 +242,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 			}
 		}
 		if added := intent.addedCost(effect.MaxCost); !added.IsZero() {
-			x.feeTotals.Add(feeAccount{payer, intent.Chain}, added, recordedAt)
+			x.totals.CountFee(x.feeAccount(intent.Intent), added, recordedAt)
 			intent.charges = append(intent.charges, feeCharge{seq, recordedAt, added})
 		}
 		if intent.signedFeeMax.Less(effect.MaxCost) {
@@ -287,16 +285,6 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	return nil
 }
 
-// countPayment counts an admitted payment for the limits: those of payments, or those of a swap provider.
-func (x *journalIndex) countPayment(intent signer.Intent, paidAt time.Time) {
-	if !intent.LeavesInstallation() {
-		return
-	}
-	for _, scope := range limitScopes(intent) {
-		x.paymentTotals.Add(scope, intent.Amount, paidAt)
-	}
-}
-
 // redateEntries counts what is dated later than a confirmed time as made at that time, and rebuilds
 // the totals. Nothing counts as made earlier than it was: a wrong clock had dropped what is now
 // within the window again.
@@ -314,19 +302,19 @@ func (x *journalIndex) redateEntries(confirmed time.Time) {
 		take func()
 	}
 	var takings []taking
-	clear(x.paymentTotals)
-	clear(x.feeTotals)
+	x.totals.Clear()
 	for _, intent := range x.intents {
 		intent.admittedAt = capTime(intent.admittedAt)
 		if confirmed.Sub(intent.admittedAt) < window.Length {
-			takings = append(takings, taking{intent.seq, func() { x.countPayment(intent.Intent, intent.admittedAt) }})
+			count := func() { x.totals.CountPayment(intent.Intent, intent.admittedAt) }
+			takings = append(takings, taking{intent.seq, count})
 		}
 		payer := x.feeAccount(intent.Intent)
 		for n := range intent.charges {
 			c := &intent.charges[n]
 			c.chargedAt = capTime(c.chargedAt)
 			if confirmed.Sub(c.chargedAt) < window.Length {
-				takings = append(takings, taking{c.seq, func() { x.feeTotals.Add(payer, c.amount, c.chargedAt) }})
+				takings = append(takings, taking{c.seq, func() { x.totals.CountFee(payer, c.amount, c.chargedAt) }})
 			}
 		}
 	}

@@ -35,8 +35,8 @@
 //
 // # What decides
 //
-// rules.go decides about addresses, endorsements and voids, admit.go about intents, swap.go about what
-// swap providers signed, sign.go about transactions, limits.go about amounts. index.go is the journal in the form that they ask,
+// rules.go decides about addresses, endorsements and voids, admit.go and swap.go about intents, sign.go
+// about transactions, limits.go about time. index.go is the journal in the form that they ask,
 // recheck.go takes over the records of a lost journal. The kinds of intents are a table in package
 // signer. Package local runs the decisions: one at a time, and journaled before they are answered.
 //

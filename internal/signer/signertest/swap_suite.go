@@ -14,24 +14,26 @@ import (
 	"github.com/cofferpay/coffer/internal/swap/signedquote"
 )
 
-// paysSwaps: a payment as the provider signed is admitted once and signed like any other. Rules SWAP-R2 and
-// SWAP-R3.
+// paysSwaps: a payment as the provider signed is admitted once and signed like any other.
 func paysSwaps(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	swap := NewSwapPayment(t, s, org, "cs_1", Token, 1000, time.Now())
+	// Exactly what the policy and the quote allow.
+	swap.Quote.SlippageBps, swap.Quote.AmountOutUSD = 300, "9.50"
+	swap.Intent.Swap.MinOut, swap.Intent.Swap.EstimatedOut = money.Units(990), money.Units(990)
 	intent, pays := swap.SignQuote(t), IssueAddress(t, s, Treasury(org))
 	entry := admitIntent(t, s, intent)
-	if again := admitIntent(t, s, intent); again.Hash != entry.Hash {
-		t.Errorf("again: got entry %d, want %d", again.Seq, entry.Seq)
+	if repeated := admitIntent(t, s, intent); repeated.Hash != entry.Hash {
+		t.Errorf("again: got entry %d, want %d", repeated.Seq, entry.Seq)
 	}
 	var r signer.Record
 	if err := json.Unmarshal(entry.Body, &r); err != nil || r.Admit == nil || !r.Admit.HasSameWords(intent) {
 		t.Errorf("got %s, %v, want the whole payment with what was signed", entry.Body, err)
 	}
-	other := intent
+	changed := intent
 	terms := *intent.Swap
 	terms.SignedQuote = append(bytes.Clone(terms.SignedQuote), ' ')
-	other.Swap = &terms
-	_, err := s.AdmitIntent(t.Context(), other)
+	changed.Swap = &terms
+	_, err := s.AdmitIntent(t.Context(), changed)
 	wantRefusal(t, "the same swap with other bytes of its quote", err, signer.RefusedIntent)
 
 	request := func(id string, nonce uint64, fees chain.Fees, members ...string) signer.SignRequest {
@@ -56,11 +58,11 @@ func paysSwaps(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	_, err = s.Sign(t.Context(), r0)
 	wantRefusal(t, "a payload to another address", err, signer.RefusedPayload)
 	first := signRequest(t, s, request(intent.ID, 0, UsualFees()))
-	if again := signRequest(t, s, request(intent.ID, 0, UsualFees())); again.Hash != first.Hash {
-		t.Errorf("again: got %s, want %s", again.Hash, first.Hash)
+	if repeated := signRequest(t, s, request(intent.ID, 0, UsualFees())); repeated.Hash != first.Hash {
+		t.Errorf("again: got %s, want %s", repeated.Hash, first.Hash)
 	}
 
-	// What does not depend on the present time is as good in other letters.
+	// The case of letters is no part of an address, and a quote may have no values in dollars.
 	folded := NewSwapPayment(t, s, org, "cs_2", "", 1000, time.Now())
 	folded.Quote.Recipient = strings.ToLower(folded.Quote.Recipient)
 	folded.Quote.RefundTo = strings.ToLower(folded.Quote.RefundTo)
@@ -77,8 +79,8 @@ func paysSwaps(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := s.VoidIntent(t.Context(), v); err != nil || again.Hash != entry.Hash {
-			t.Errorf("void %s again: got entry %d, %v, want %d", recalled.ID, again.Seq, err, entry.Seq)
+		if repeated, err := s.VoidIntent(t.Context(), v); err != nil || repeated.Hash != entry.Hash {
+			t.Errorf("void %s again: got entry %d, %v, want %d", recalled.ID, repeated.Seq, err, entry.Seq)
 		}
 		_, err = s.AdmitIntent(t.Context(), recalled)
 		wantRefusal(t, "admit "+recalled.ID+" that was taken back", err, signer.RefusedVoid)
@@ -216,7 +218,10 @@ func refusesQuotes(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 			w.Intent.Swap.EstimatedOut = money.Units(979)
 		}, signer.RefusedSignedQuote},
 		"a time that is over": {payBy(-time.Second), signer.RefusedLate},
-		"the deadline":        {payBy(2 * time.Hour), signer.RefusedSignedQuote},
+		"the deadline": {func(w *SwapPayment) {
+			w.Quote.Deadline = now.Add(2 * time.Hour).Truncate(time.Millisecond)
+			w.Intent.Swap.PayBy = signer.FormatMicros(w.Quote.Deadline)
+		}, signer.RefusedSignedQuote},
 		"a day to pay": {func(w *SwapPayment) {
 			w.Quote.Deadline = now.Add(48 * time.Hour)
 			payBy(6*time.Hour + time.Minute)(w)
@@ -299,9 +304,9 @@ func refusesQuotes(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		_, err := s.AdmitIntent(t.Context(), intent)
 		wantRefusal(t, "a swap payment with "+name, err, code)
 	}
-	none := base().SignQuote(t)
-	none.Swap = nil
-	_, err := s.AdmitIntent(t.Context(), none)
+	withoutTerms := base().SignQuote(t)
+	withoutTerms.Swap = nil
+	_, err := s.AdmitIntent(t.Context(), withoutTerms)
 	wantRefusal(t, "a swap payment without its terms", err, signer.RefusedMalformed)
 	if after := readHead(t, s); after != before {
 		t.Errorf("head: got %+v, want %+v: a refusal is not journaled", after, before)

@@ -160,7 +160,7 @@ func (p Policy) Validate() error {
 		}
 	}
 	if p.Swaps != nil {
-		p.Swaps.validate(p.Chains, complaints(complain).within("swaps."))
+		p.Swaps.validate(p.Chains, complaints(complain).aboutPart("swaps."))
 	}
 	return errors.Join(errs...)
 }

@@ -189,11 +189,24 @@ func (p SwapProvider) VerifyQuote(raw []byte) (signedquote.Quote, error) {
 	return signedquote.Quote{}, fmt.Errorf("%w: the scheme %q", signedquote.ErrMalformed, p.Scheme)
 }
 
+// NamesContract reports whether the policy knows an address as a token's contract.
+func (p Policy) NamesContract(name chain.Name, address chain.Address) bool {
+	if _, ok := p.Chains[name].Assets[address]; ok {
+		return true
+	}
+	for _, provider := range p.EffectiveSwaps().Providers {
+		if _, ok := provider.AssetID(name, address); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // complaints collects what is wrong with a policy.
 type complaints func(format string, args ...any)
 
-// within returns complaints about a part of the policy.
-func (c complaints) within(part string) complaints {
+// aboutPart returns complaints about a part of the policy.
+func (c complaints) aboutPart(part string) complaints {
 	part = strings.ReplaceAll(part, "%", "%%")
 	return func(format string, args ...any) { c(part+format, args...) }
 }
@@ -215,13 +228,13 @@ func (s Swaps) validate(chains map[chain.Name]Chain, complain complaints) {
 		complain("providers: name at least one, or leave swaps out")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
-		inside := complain.within("providers." + name + ".")
+		complainHere := complain.aboutPart("providers." + name + ".")
 		if !providerNames.MatchString(name) {
 			complain("providers: %q is not a name such as ONE_CLICK", name)
 		}
-		s.Providers[name].validateSigners(inside)
-		s.Providers[name].validateAssets(chains, inside)
-		s.Providers[name].validateLimits(chains, inside)
+		s.Providers[name].validateSigners(complainHere)
+		s.Providers[name].validateAssets(chains, complainHere)
+		s.Providers[name].validateLimits(chains, complainHere)
 	}
 }
 
@@ -253,7 +266,7 @@ func (p SwapProvider) validateSigners(complain complaints) {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
-			p.Chains[name].validate(complain.within("chains." + name + "."))
+			p.Chains[name].validate(complain.aboutPart("chains." + name + "."))
 		}
 	default:
 		complain("scheme: got %q, want %s or %s", p.Scheme, signedquote.OneClickV0, signedquote.RelayOrderV1)

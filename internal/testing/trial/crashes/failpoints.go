@@ -240,7 +240,7 @@ var unplayed = []struct{ name, why string }{
 		"the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/http/surfacetest has every credential try it, trial/flagged the code below",
 	},
 	{"X01-X10", "the world of the trial has no swap provider"},
-	{"Q06", "the world of the trial has no swap provider; the tests of the signer and of dispatch play both sides of it"},
+	{"Q06", "the world of the trial has no swap provider; a request that ends here is as one that ends at W06"},
 	{"Q07", "the same; a payment to a provider passes W18 at this place"},
 	{"Q12", "the same; the tests of internal/dispatch play a payment that is late in every state"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},
