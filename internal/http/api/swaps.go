@@ -17,7 +17,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// SwapRequest is the body of POST /customer-swap.
+// SwapRequest is the body of POST /customer-swap. Its key is in the body alone. Rule SWAP-61.
 type SwapRequest struct {
 	IdempotencyKey string             `json:"idempotencyKey" doc:"Your name for this swap: 1 to 255 printable ASCII characters without a space, one for each swap that you intend and not for each attempt. It never expires. The header Idempotency-Key is not read." pattern:"^[!-~]{1,255}$" example:"swap-7781"`
 	CustomerID     string             `json:"customerId"`
@@ -159,7 +159,6 @@ func (a *api) swapRoutes() []kernel.Route {
 				"come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can advance the amount from " +
 				"a balance of your own.",
 			Retryable: true,
-			ResultAt:  "/customer-swap/{swapId}",
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The swap, with restoredAt."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.RefundNotReceived, fault.InvalidState},
 			Handler:   kernel.Handle(a.restoreSwap, exampleRestoredSwap),
