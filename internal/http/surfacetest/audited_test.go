@@ -245,6 +245,40 @@ var acts = map[string]act{
 		},
 		rows: []string{"caller local_risk.cleared ADDRESS id"},
 	},
+	"operator lookAtSwap": {
+		id:   func(d *desks) string { return d.makeSwap(d.one, "looked-at") },
+		rows: []string{"caller swap.looked_at SWAP id"},
+	},
+	"operator failSwap": {
+		id: func(d *desks) string {
+			id := d.makeSwap(d.one, "ended")
+			d.paySwap(id)
+			return id
+		},
+		body: said(swapNote), rows: []string{"caller swap.failed SWAP id"},
+	},
+	"operator writeOffSwap": {
+		id: func(d *desks) string { return d.claim(d.one, "written-off") }, body: said(swapNote),
+		rows: []string{"caller swap.written_off SWAP id"},
+	},
+	"operator decideSwapArrival": {
+		id:   func(d *desks) string { return d.stray(d.claim(d.one, "decided")) },
+		body: said(map[string]any{"decision": "KEPT", "note": "case 8"}),
+		rows: []string{"caller swap.arrival_decided SWAP swapId"},
+	},
+	"operator suspendSwapProvider": {
+		id: of("ONE_CLICK"), body: said(map[string]any{"reason": "case 6"}),
+		rows: []string{"caller swap_provider.suspended SWAP_PROVIDER id"},
+	},
+	"operator resumeSwapProvider": {
+		id: func(d *desks) string {
+			d.desk.wantStatus(d.desk.call(d.ann, "POST", "/swap-providers/ONE_CLICK/suspend",
+				map[string]any{"reason": "case 6"}), 200)
+			return "ONE_CLICK"
+		},
+		body: said(map[string]any{"reason": "case 7"}),
+		rows: []string{"caller swap_provider.resumed SWAP_PROVIDER id"},
+	},
 	"operator addWhitelistedAddress": {
 		id: func(d *desks) string { return d.one.id }, body: said(adding(stranger, "our exchange")),
 		rows: []string{
@@ -333,7 +367,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	}
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
-		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here,
+		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, Swaps: d.conf.Swaps, AllowedPrefixes: here,
 		CursorKey: d.conf.CursorKey,
 		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
