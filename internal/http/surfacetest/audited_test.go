@@ -28,6 +28,8 @@ type desks struct {
 	bob        tenant // a second operator
 	bobKey     operator.Key
 	next       int // of the flagged deposits
+	// swaps are made before a call stops the payments of the chain.
+	swaps map[string]string
 }
 
 // flagged returns a deposit without a decision.
@@ -246,23 +248,19 @@ var acts = map[string]act{
 		rows: []string{"caller local_risk.cleared ADDRESS id"},
 	},
 	"operator lookAtSwap": {
-		id:   func(d *desks) string { return d.makeSwap(d.one, "looked-at") },
+		id:   func(d *desks) string { return d.swaps["looked at"] },
 		rows: []string{"caller swap.looked_at SWAP id"},
 	},
 	"operator failSwap": {
-		id: func(d *desks) string {
-			id := d.makeSwap(d.one, "ended")
-			d.paySwap(id)
-			return id
-		},
+		id:   func(d *desks) string { return d.swaps["paid"] },
 		body: said(swapNote), rows: []string{"caller swap.failed SWAP id"},
 	},
 	"operator writeOffSwap": {
-		id: func(d *desks) string { return d.claim(d.one, "written-off") }, body: said(swapNote),
+		id: func(d *desks) string { return d.swaps["owed"] }, body: said(swapNote),
 		rows: []string{"caller swap.written_off SWAP id"},
 	},
 	"operator decideSwapArrival": {
-		id:   func(d *desks) string { return d.stray(d.claim(d.one, "decided")) },
+		id:   func(d *desks) string { return d.stray(d.swaps["owed"]) },
 		body: said(map[string]any{"decision": "KEPT", "note": "case 8"}),
 		rows: []string{"caller swap.arrival_decided SWAP swapId"},
 	},
@@ -358,7 +356,11 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
 	d.setting(d.one, "additionalApiKeys", true)
 	d.openSwaps(d.one)
-	d.fund(d.one, alice, 5_000_000)
+	d.fund(d.one, alice, 20_000_000)
+	d.swaps = map[string]string{
+		"looked at": d.makeSwap(d.one, "looked-at"), "paid": d.makeSwap(d.one, "paid"), "owed": d.claim(d.one, "owed"),
+	}
+	d.paySwap(d.swaps["paid"])
 	d.ear, _ = d.endpoint(newWebhookReceiver(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
 	d.testEnv.transfer("told")
 	d.deliverEvents()

@@ -140,7 +140,7 @@ func TestOperatorsSeeWhatIsWithAProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.desk.fails = true
-	if got := o.desk.call(o.ann, "GET", "/swaps/"+open, nil); got.status != http.StatusInternalServerError {
+	if got := o.desk.call(o.ann, "GET", "/swaps/"+open, nil); got.status != http.StatusServiceUnavailable {
 		t.Errorf("another address in the row: got %v %s, want it refused", got.status, got.raw)
 	}
 }
