@@ -22,10 +22,11 @@ func (h *testEnv) paySwap(swapID string) {
 	owner := pgtest.OwnerPool(h.t, h.db)
 	if _, err := owner.Exec(h.t.Context(), `
 		BEGIN; SET LOCAL session_replication_role = replica;
-		UPDATE dispatch_orders SET status = 'PAID', fee = 0, tx_hash = '0xpaid', proof_id = (SELECT max(proof_id) FROM finality_proofs),
-			ended_at = now() WHERE order_id = '`+swapID+`';
-		UPDATE swaps SET status = 'PROCESSING', paid_at = now() - interval '2 days', expires_at = now() - interval '1 day',
-			origin_tx_hash = '0xpaid', look_at = now() + interval '1 hour' WHERE swap_id = '`+swapID+`';
+		UPDATE dispatch_orders SET status = 'PAID', fee = 0, tx_hash = '0xpaid',
+			proof_id = (SELECT max(proof_id) FROM finality_proofs), ended_at = now() WHERE order_id = '`+swapID+`';
+		UPDATE swaps SET status = 'PROCESSING', paid_at = now() - interval '2 days',
+			expires_at = now() - interval '1 day', origin_tx_hash = '0xpaid',
+			look_at = now() + interval '1 hour' WHERE swap_id = '`+swapID+`';
 		COMMIT`); err != nil {
 		h.t.Fatal(err)
 	}
@@ -64,12 +65,14 @@ func (h *testEnv) stray(swapID string) string {
 	depositID := "dep_" + strings.TrimPrefix(swapID, "cs_")
 	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), fmt.Sprintf(`
 		BEGIN; SET LOCAL session_replication_role = replica;
-		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, mint_id, chain, contract, amount, address, from_address,
-			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, swap_id,
-			arrival_role, is_hidden)
-		SELECT '%[2]s', s.org_id, w.wallet_id, w.purpose, %[3]d, 'ETHEREUM', '%[4]s', 700, w.address, '0xpayer', '%[2]s',
-			'TOKEN', '1', 1, 0, 'h', p.proof_id, 'CREDITED', 'FINALIZED', now(), now(), s.swap_id, 'STRAY', true
-		FROM swaps s JOIN wallets w ON w.wallet_id = s.refund_wallet_id, (SELECT max(proof_id) AS proof_id FROM finality_proofs) p
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, mint_id, chain, contract, amount, address,
+			from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status,
+			created_at, credited_at, swap_id, arrival_role, is_hidden)
+		SELECT '%[2]s', s.org_id, w.wallet_id, w.purpose, %[3]d, 'ETHEREUM', '%[4]s', 700, w.address,
+			'0xpayer', '%[2]s', 'TOKEN', '1', 1, 0, 'h', p.proof_id, 'CREDITED', 'FINALIZED',
+			now(), now(), s.swap_id, 'STRAY', true
+		FROM swaps s JOIN wallets w ON w.wallet_id = s.refund_wallet_id,
+			(SELECT max(proof_id) AS proof_id FROM finality_proofs) p
 		WHERE s.swap_id = '%[1]s';
 		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
 			SELECT '%[2]s', org_id, swap_id, 'STRAY', 'AFTER_END', now() FROM swaps WHERE swap_id = '%[1]s';
@@ -136,7 +139,8 @@ func TestOperatorsSeeWhatIsWithAProvider(t *testing.T) {
 	// An address that the signer did not attest is told to no provider.
 	if _, err := pgtest.OwnerPool(t, o.db).Exec(t.Context(), `
 		BEGIN; SET LOCAL session_replication_role = replica;
-		UPDATE wallets SET address = '0x0000000000000000000000000000000000000bad' WHERE address = '`+refund+`'; COMMIT`); err != nil {
+		UPDATE wallets SET address = '0x0000000000000000000000000000000000000bad' WHERE address = '`+refund+`';
+		COMMIT`); err != nil {
 		t.Fatal(err)
 	}
 	o.desk.fails = true
@@ -280,11 +284,15 @@ func TestFeesAreListedByMonthAndByTheirOwner(t *testing.T) {
 	id := o.makeSwap(o.one, "billed")
 	if _, err := pgtest.OwnerPool(t, o.db).Exec(t.Context(), `
 		BEGIN; SET LOCAL session_replication_role = replica;
-		INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at) VALUES (`+fmt.Sprint(dai)+`, 1.5, 'TEST', '2026-01-31T23:59:58Z', now());
-		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, usd_value, price_mark_id, incurred_at)
-			SELECT 'fee_1', org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, 2500, 25, 0.00375, (SELECT max(price_mark_id) FROM price_marks), '2026-01-31T23:59:59Z'
+		INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
+			VALUES (`+fmt.Sprint(dai)+`, 1.5, 'TEST', '2026-01-31T23:59:58Z', now());
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+				usd_value, price_mark_id, incurred_at)
+			SELECT 'fee_1', org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, 2500, 25, 0.00375,
+				(SELECT max(price_mark_id) FROM price_marks), '2026-01-31T23:59:59Z'
 			FROM swaps WHERE swap_id = '`+id+`';
-		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+				incurred_at)
 			SELECT 'fee_2', '`+o.two.id+`', 'SWAP_FEE', 'SWAP', 'cs_other', from_mint_id, 5, 1, '2026-02-01T00:00:00Z'
 			FROM swaps WHERE swap_id = '`+id+`';
 		COMMIT`); err != nil {
