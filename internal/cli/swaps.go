@@ -381,7 +381,8 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 		if p.OldestAt != nil {
 			oldest = formatAge(now.Sub(*p.OldestAt))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Name, state, changed, p.OpenSwaps, oldest, p.ChangedBy, p.Reason)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Name, state, changed, p.OpenSwaps, oldest, p.ChangedBy,
+			p.Reason)
 	}
 	return w.Flush()
 }

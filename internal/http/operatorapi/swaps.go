@@ -146,7 +146,8 @@ func showSwapDetail(d swap.Detail) SwapDetail {
 func showArrival(a swap.Arrival) SwapArrival {
 	return SwapArrival{
 		DepositID: a.DepositID, OrganizationID: a.OrgID, SwapID: a.SwapID,
-		CustomerID: resource.OptionalText(a.CustomerID), Role: a.Role, StrayReason: resource.OptionalText(string(a.Reason)), MintID: a.MintID, Symbol: a.Symbol,
+		CustomerID: resource.OptionalText(a.CustomerID), Role: a.Role,
+		StrayReason: resource.OptionalText(string(a.Reason)), MintID: a.MintID, Symbol: a.Symbol,
 		Decimals: a.Decimals, Chain: string(a.Chain), Amount: a.Amount.String(), Address: string(a.Address),
 		TxHash: string(a.TxHash), CreatedAt: webhook.At(a.CreatedAt), Decision: a.Decision, Note: a.Note,
 		DecidedBy: a.DecidedBy, DecidedAt: webhook.AtOrNil(a.DecidedAt),
@@ -379,7 +380,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Summary: "End a swap as failed",
 			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED. It is refused before " +
 				"expiresAt, and while the payment is final for less than swaps.stuck_after of the configuration. The " +
-				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a stray arrival.",
+				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a stray " +
+				"arrival.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The swap, now FAILED."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.failSwap, exampleSwapNote, exampleFailedSwap),
@@ -389,8 +391,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Action: identity.WriteOffSwap, Group: "Swaps",
 			Summary: "Write off what a provider owes",
 			Text: "Gives up the open claim of a failed swap. The amount that is held for the customer ends with it, " +
-				"and the customer gets nothing: the organization may pay its customer from a balance of its own. If the " +
-				"installation requires four eyes, the claim stays until another operator approves changeRequestId. A " +
+				"and the customer gets nothing: the organization may pay its customer from a balance of its own. If " +
+				"the installation requires four eyes, the claim stays until another operator approves changeRequestId. A " +
 				"repeated call returns the request that waits.",
 			Answers: []kernel.Success{{
 				Status: http.StatusOK, Text: "The result, or the change request that waits for a second operator.",

@@ -369,9 +369,9 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	}
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
-		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, Swaps: d.conf.Swaps, AllowedPrefixes: here,
-		CursorKey: d.conf.CursorKey,
-		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
+		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, Swaps: d.conf.Swaps,
+		AllowedPrefixes: here, CursorKey: d.conf.CursorKey,
+		BaseURL: "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
 	t.Cleanup(eyes.server.Close)
 	d.eyes = &eyes

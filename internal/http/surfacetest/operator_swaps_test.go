@@ -259,7 +259,7 @@ func TestASuspendedProviderGetsNoNewSwaps(t *testing.T) {
 	because := func(reason string) map[string]any { return map[string]any{"reason": reason} }
 	suspend, resume := "/swap-providers/ONE_CLICK/suspend", "/swap-providers/ONE_CLICK/resume"
 	o.desk.wantRefusal("no reason", o.desk.call(o.ann, "POST", suspend, because("")), 400, "INVALID_REQUEST", "reason")
-	o.desk.wantRefusal("unknown", o.desk.call(o.ann, "POST", "/swap-providers/NOBODY/suspend", because("x")), 404,
+	o.desk.wantRefusal("unknown", o.desk.call(o.ann, "POST", "/swap-providers/MISSING/suspend", because("x")), 404,
 		"NOT_FOUND", "")
 	o.desk.wantStatus(o.desk.call(o.ann, "POST", suspend, because("first")), 200)
 	got := o.desk.wantStatus(o.desk.call(o.ann, "POST", suspend, because("second")), 200)
