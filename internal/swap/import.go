@@ -60,8 +60,9 @@ func (s *Service) restoreOne(
 		return nil, err
 	}
 	switch {
-	case o.Voided:
-		return postings, s.markEnding(ctx, tx, o.ID, OriginTxFailed, dispatch.VoidedAfterBackup)
+	case o.Voided || !o.Signed && w.Status == Pending && o.Status == dispatch.Recalled:
+		ended, err := s.endVoided(ctx, tx, w)
+		return append(postings, ended...), err
 	case !o.Signed && w.Status == Pending && o.Status != dispatch.Recalled:
 		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the database was restored.")
 		if err != nil {
@@ -74,6 +75,19 @@ func (s *Service) restoreOne(
 		return postings, setStatus(ctx, tx, o.ID, Pending, Depositing, "look_at = $4")
 	}
 	return postings, nil
+}
+
+// endVoided ends a swap whose payment was recalled. Where the journal has the void, nothing else ends it: the
+// Voider only waits for voids that the journal lacks.
+func (s *Service) endVoided(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, error) {
+	if err := s.markEnding(ctx, tx, w.ID, OriginTxFailed, dispatch.VoidedAfterBackup); err != nil {
+		return nil, err
+	}
+	state, err := dispatch.LoadVoidState(ctx, tx, w.ID)
+	if err != nil || state != dispatch.Voided || !w.Status.isOpen() {
+		return nil, err
+	}
+	return s.failUnpaid(ctx, tx, w, OriginTxFailed, dispatch.VoidedAfterBackup)
 }
 
 // insertRestored makes the row of a swap from the terms in the journal. The fee is that of today's

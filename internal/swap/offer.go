@@ -115,7 +115,7 @@ func (s *Service) checkPrice(p secondPrice, ask provider.Ask, offer provider.Off
 	if err != nil {
 		return fmt.Errorf("value of a swap of mint %d for mint %d: %w", from.ID, to.ID, err)
 	}
-	if lossBps(expected, offer.MinAmountOut) > s.conf.MaxLossBps+ask.SlippageBps {
+	if lossBps(expected, offer.MinAmountOut) > *s.conf.MaxLossBps+ask.SlippageBps {
 		return errTooLow
 	}
 	return nil

@@ -37,14 +37,14 @@ import (
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
-// Config has the limits of swaps. A zero value means the default.
+// Config has the limits of swaps. A zero value means the default; no loss at all is a pointer to 0.
 type Config struct {
 	// PayWindow is how long the payment to a provider may wait, and PayWindowBitcoin the same on
 	// chains with slow blocks.
 	PayWindow, PayWindowBitcoin time.Duration
 	// MaxLossBps is how much less than the second price a swap may bring, in basis points, in
 	// addition to the slippage.
-	MaxLossBps int
+	MaxLossBps *int
 	// WithoutPrices lets a swap pass for which no second price is known.
 	WithoutPrices bool
 	// DelayedAfter is after what time the organization is told that a swap takes long.
@@ -96,8 +96,8 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.DelayedAfter, delayedAfterDefault)
 	setDuration(&c.StuckAfter, stuckAfterDefault)
 	setDuration(&c.RefundGrace, refundGraceDefault)
-	if c.MaxLossBps == 0 {
-		c.MaxLossBps = maxLossBpsDefault
+	if c.MaxLossBps == nil {
+		c.MaxLossBps = new(maxLossBpsDefault)
 	}
 	return c
 }
