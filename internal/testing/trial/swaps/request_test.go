@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"bytes"
@@ -412,11 +412,6 @@ func (e *testEnv) turn() {
 	for _, step := range e.ListSteps(nil) {
 		if err := step.Run(e.ctx); err != nil {
 			e.Fatalf("%s: %v", step.Name, err)
-		}
-		if step.Name == "credits" {
-			if _, err := e.Deposits.SettleArrivals(e.ctx); err != nil {
-				e.Fatalf("arrivals: %v", err)
-			}
 		}
 	}
 	if _, err := e.Swaps.Follow(e.ctx); err != nil {
