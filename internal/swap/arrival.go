@@ -68,8 +68,8 @@ type SettledArrival struct {
 }
 
 // SettleArrivals decides about all final arrivals at one wallet of a swap that are not settled, in the
-// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it decides rests on no
-// word of the provider but one: that a delivery below the minimum is all that there will be. Rules
+// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it
+// decides rests on no word of the provider but one: that a delivery below the minimum is all that there will be. Rules
 // SWAP-10, SWAP-11, SWAP-12 and SWAP-13.
 func (s *Service) SettleArrivals(
 	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
@@ -114,7 +114,8 @@ func (t *settlement) add(
 	credit ledger.Account, completes bool,
 ) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
 		a.DepositID, t.at.OrgID, t.at.Subject, string(role), string(reason), tx.Now)
 	if err != nil {
 		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.at.Subject, err)
@@ -299,7 +300,8 @@ func findOrigin(ctx context.Context, tx pg.Tx, w Swap) (chain.TxHash, error) {
 	}
 	var hash *chain.TxHash
 	err := tx.QueryRow(ctx, `
-		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
+		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY'
+			AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
 	if err != nil {
 		return "", fmt.Errorf("read the payment of swap %s: %w", w.ID, err)
 	}
@@ -389,8 +391,10 @@ func (s *Service) countRefund(
 	switch {
 	case w.Status == FailedStatus:
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = CASE WHEN $5 THEN NULL ELSE look_at END
-			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`, w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4,
+				look_at = CASE WHEN $5 THEN NULL ELSE look_at END
+			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`,
+			w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
 		}
@@ -407,7 +411,8 @@ func (s *Service) countRefund(
 		return append(postings, restored...), err
 	case !isWhole:
 		_, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1 AND refunded = $5`,
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1
+				AND refunded = $5`,
 			w.ID, refunded, hash, tx.Now, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
@@ -426,7 +431,9 @@ func (s *Service) countRefund(
 }
 
 // keepShort writes off what the provider keeps of a refund by the fee that it signed.
-func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount money.Amount) ([]ledger.Posting, error) {
+func (s *Service) keepShort(
+	ctx context.Context, tx pg.Tx, swapID string, amount money.Amount,
+) ([]ledger.Posting, error) {
 	if amount.IsZero() {
 		return nil, nil
 	}
@@ -437,7 +444,8 @@ func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount
 	var count int
 	err = tx.QueryRow(ctx, `
 		UPDATE swaps SET short = short + $2, short_count = short_count + 1, updated_at = $3, look_at = NULL
-		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`, swapID, amount, tx.Now, w.Short).Scan(&count)
+		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`,
+		swapID, amount, tx.Now, w.Short).Scan(&count)
 	if err != nil {
 		return nil, fmt.Errorf("write off what the provider keeps of swap %s: %w", swapID, err)
 	}

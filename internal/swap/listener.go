@@ -43,7 +43,8 @@ func (s *Service) OnIncluded(ctx context.Context, tx pg.Tx, o dispatch.Order, ha
 // setOrigin stores the hash of the payment, which changes with a replacement.
 func setOrigin(ctx context.Context, tx pg.Tx, swapID string, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE swaps SET origin_tx_hash = $2, updated_at = $3 WHERE swap_id = $1 AND origin_tx_hash IS DISTINCT FROM $2`,
+		UPDATE swaps SET origin_tx_hash = $2, updated_at = $3
+		WHERE swap_id = $1 AND origin_tx_hash IS DISTINCT FROM $2`,
 		swapID, hash, tx.Now)
 	if err != nil {
 		return fmt.Errorf("store the payment of swap %s: %w", swapID, err)
@@ -87,7 +88,8 @@ func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End)
 		}
 	} else {
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
+			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz,
+				look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
 			WHERE swap_id = $1 AND paid_at IS NULL`, w.ID, e.Hash, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("swap %s is paid: %w", w.ID, err)
@@ -122,7 +124,8 @@ func (w Swap) customer() ledger.Account { return w.account(ledger.Customer, w.Cu
 // for a person: the order is recalled at once, and the swap fails when the signer has journaled that the
 // payment is void.
 func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
-	if err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment to the provider was refused: "+r.Error()); err != nil {
+	message := "The payment to the provider was refused: " + r.Error()
+	if err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, message); err != nil {
 		return err
 	}
 	if r.Code == signer.RefusedSignedQuote {
@@ -193,7 +196,8 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 	}
 	var reason FailureReason
 	var message string
-	err = tx.QueryRow(ctx, `SELECT coalesce(end_reason, 'ORIGIN_TX_FAILED'), coalesce(failure_message, '') FROM swaps WHERE swap_id = $1`,
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(end_reason, 'ORIGIN_TX_FAILED'), coalesce(failure_message, '') FROM swaps WHERE swap_id = $1`,
 		orderID).Scan(&reason, &message)
 	if err != nil {
 		return fmt.Errorf("read why swap %s ends: %w", orderID, err)
@@ -212,7 +216,9 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 func (s *Service) failUnpaid(
 	ctx context.Context, tx pg.Tx, w Swap, reason FailureReason, message string,
 ) ([]ledger.Posting, error) {
-	return s.fail(ctx, tx, w, failure{reason: reason, message: message, refunded: w.AmountIn, refundReport: provider.RefundNone})
+	return s.fail(ctx, tx, w, failure{
+		reason: reason, message: message, refunded: w.AmountIn, refundReport: provider.RefundNone,
+	})
 }
 
 // returnUnpaid adds to a swap that failed earlier the amount that turned out never to have left.
@@ -249,8 +255,8 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 	if f.by == (audit.Actor{}) {
 		f.by = actor
 	}
-	err := setStatus(ctx, tx, w.ID, w.Status, FailedStatus, `failure_reason = $5, failure_message = nullif($6, ''), failed_at = $4,
-		refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9, look_at = $10`,
+	err := setStatus(ctx, tx, w.ID, w.Status, FailedStatus, `failure_reason = $5, failure_message = nullif($6, ''),
+		failed_at = $4, refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9, look_at = $10`,
 		f.reason, cutMessage(f.message), f.refunded, f.refundTx, f.refundReport, f.lookAt)
 	if err != nil {
 		return nil, err
@@ -268,7 +274,8 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 		return nil, err
 	}
 	postings = append(postings, restorePostings...)
-	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, Failed{restored, restored.RefundedAmount()}); err != nil {
+	told := Failed{restored, restored.RefundedAmount()}
+	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, told); err != nil {
 		return nil, err
 	}
 	detail := map[string]any{"reason": f.reason, "refunded": f.refunded}

@@ -61,7 +61,8 @@ func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail,
 		if d.Swap, err = loadAny(ctx, tx, swapID); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, `SELECT deposit_address FROM swap_offers WHERE swap_id = $1`, swapID).Scan(&d.ProviderAddress)
+		err := tx.QueryRow(ctx, `SELECT deposit_address FROM swap_offers WHERE swap_id = $1`,
+			swapID).Scan(&d.ProviderAddress)
 		if err != nil {
 			return fmt.Errorf("read the offer of swap %s: %w", swapID, err)
 		}
@@ -91,7 +92,8 @@ func (s *Service) Fail(ctx context.Context, swapID, note string, by audit.Actor)
 		}
 		switch {
 		case locked.Status != Processing || locked.PaidAt == nil:
-			return refuse("Only a swap whose payment is final can be ended as failed, and this one is %s.", locked.Status)
+			return refuse("Only a swap whose payment is final can be ended as failed, and this one is %s.",
+				locked.Status)
 		case tx.Now.Before(locked.ExpiresAt):
 			return refuse("The provider may deliver until %s.", locked.ExpiresAt.UTC().Format(time.RFC3339))
 		case tx.Now.Sub(*locked.PaidAt) < s.conf.StuckAfter:
@@ -188,7 +190,8 @@ type Arrival struct {
 }
 
 const selectArrivals = `
-	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol, m.decimals, d.chain,
+	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol,
+		m.decimals, d.chain,
 		d.amount, d.address, d.tx_hash, a.created_at, a.decision, a.note, a.decided_by, a.decided_at
 	FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id JOIN mints m ON m.mint_id = d.mint_id
 		LEFT JOIN swaps s ON s.swap_id = a.swap_id`
@@ -272,7 +275,8 @@ func (s *Service) decideArrival(
 		return Arrival{}, err
 	}
 	if len(found) == 0 {
-		return Arrival{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such arrival.")
+		return Arrival{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"There is no such arrival.")
 	}
 	a := found[0]
 	switch {
@@ -283,12 +287,15 @@ func (s *Service) decideArrival(
 	}
 	entries := []audit.Entry{{
 		OrgID: a.OrgID, Actor: by, Action: "swap.arrival_decided", ResourceKind: resourceKind, ResourceID: a.SwapID,
-		Detail: map[string]any{"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID},
+		Detail: map[string]any{
+			"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID,
+		},
 	}}
 	writeDecision := func() error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE swap_arrivals SET decision = $2, note = $3, decided_by = $4, decided_at = $5
-			WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`, depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
+			WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`,
+			depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
 		if err != nil {
 			return fmt.Errorf("decide about arrival %s: %w", depositID, err)
 		}

@@ -45,7 +45,8 @@ func (s *Service) Restore(ctx context.Context, orgID, swapID string, by audit.Ac
 			return fmt.Errorf("restore swap %s: %w", swapID, err)
 		}
 		failpoint.Hit("Q19")
-		if err := audit.Record(ctx, tx, newEntry(w, by, "restored", map[string]any{"restored": w.Restored})); err != nil {
+		entry := newEntry(w, by, "restored", map[string]any{"restored": w.Restored})
+		if err := audit.Record(ctx, tx, entry); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("Q20")

@@ -103,10 +103,13 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 			WITH open AS (
 				SELECT provider, count(*) AS swaps, min(paid_at) AS oldest FROM swaps
 				WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY provider),
-			known AS (SELECT unnest($1::text[]) AS provider UNION SELECT provider FROM swap_providers UNION SELECT provider FROM open)
-			SELECT k.provider, coalesce(p.state = 'SUSPENDED', false), coalesce(p.reason, ''), p.since, coalesce(p.changed_by, ''),
+			known AS (SELECT unnest($1::text[]) AS provider UNION SELECT provider FROM swap_providers
+				UNION SELECT provider FROM open)
+			SELECT k.provider, coalesce(p.state = 'SUSPENDED', false), coalesce(p.reason, ''), p.since,
+				coalesce(p.changed_by, ''),
 				coalesce(o.swaps, 0), o.oldest
-			FROM known k LEFT JOIN swap_providers p ON p.provider = k.provider LEFT JOIN open o ON o.provider = k.provider
+			FROM known k LEFT JOIN swap_providers p ON p.provider = k.provider
+				LEFT JOIN open o ON o.provider = k.provider
 			ORDER BY k.provider`, names)
 		if err != nil {
 			return err
@@ -170,7 +173,8 @@ func (s *Service) requireKnown(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no swap provider of this name.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"There is no swap provider of this name.")
 }
 
 // isGone reports whether an error says that there is no such swap.

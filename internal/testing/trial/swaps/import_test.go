@@ -47,7 +47,12 @@ func TestASwapThatABackupLacksIsRestored(t *testing.T) {
 			[]string{"CUSTOMER_DEPOSIT"},
 		},
 		"its output had arrived": {
-			func(e *testEnv) swap.Swap { w := e.paid(); e.deliver(w, amountOut); return w }, nil, swap.Completed, completed,
+			func(e *testEnv) swap.Swap {
+				w := e.paid()
+				e.deliver(w,
+					amountOut)
+				return w
+			}, nil, swap.Completed, completed,
 			[]string{"CUSTOMER_DEPOSIT"},
 		},
 		"its payment was sent": {
