@@ -72,7 +72,7 @@ type SettledArrival struct {
 // decides rests on no word of the provider but one: that a delivery below the minimum is all that there will be. Rules
 // SWAP-10, SWAP-11, SWAP-12 and SWAP-13.
 func (s *Service) SettleArrivals(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, waiting []WaitingArrival,
 ) (Settlement, error) {
 	// The first that became final comes first.
 	waiting = slices.SortedFunc(slices.Values(waiting), func(a, b WaitingArrival) int {
@@ -81,22 +81,22 @@ func (s *Service) SettleArrivals(
 		}
 		return strings.Compare(a.DepositID, b.DepositID)
 	})
-	w, err := lock(ctx, tx, at.Subject)
+	w, err := lock(ctx, tx, receiver.Subject)
 	if isGone(err) {
-		t := settlement{at: at}
+		t := settlement{receiver: receiver}
 		err := t.addStrays(ctx, tx, waiting, NoSwap)
 		return t.Settlement, err
 	}
 	if err != nil {
 		return Settlement{}, err
 	}
-	switch at.ID {
+	switch receiver.ID {
 	case w.DeliveryWalletID:
-		return s.settleDeliveries(ctx, tx, at, w, waiting)
+		return s.settleDeliveries(ctx, tx, receiver, w, waiting)
 	case w.RefundWalletID:
-		return s.settleRefunds(ctx, tx, at, w, waiting)
+		return s.settleRefunds(ctx, tx, receiver, w, waiting)
 	}
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	err = t.addStrays(ctx, tx, waiting, OtherAsset)
 	return t.Settlement, err
 }
@@ -104,8 +104,8 @@ func (s *Service) SettleArrivals(
 // settlement collects what becomes of the arrivals at one wallet.
 type settlement struct {
 	Settlement
-	at   wallet.Wallet
-	swap Swap
+	receiver wallet.Wallet
+	swap     Swap
 }
 
 // add settles an arrival and stores what it is for the swap. reason is "" but for a stray.
@@ -116,9 +116,9 @@ func (t *settlement) add(
 	_, err := tx.Exec(ctx, `
 		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`,
-		a.DepositID, t.at.OrgID, t.at.Subject, string(role), string(reason), tx.Now)
+		a.DepositID, t.receiver.OrgID, t.receiver.Subject, string(role), string(reason), tx.Now)
 	if err != nil {
-		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.at.Subject, err)
+		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.receiver.Subject, err)
 	}
 	t.Arrivals = append(t.Arrivals, SettledArrival{
 		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Completes: completes, Credit: credit,
@@ -131,13 +131,13 @@ func (t *settlement) addStrays(
 	ctx context.Context, tx pg.Tx, strays []WaitingArrival, reason StrayReason,
 ) error {
 	for _, a := range strays {
-		suspense := ledger.Account{OrgID: t.at.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
+		suspense := ledger.Account{OrgID: t.receiver.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
 		if err := t.add(ctx, tx, a, Stray, reason, suspense, false); err != nil {
 			return err
 		}
 		t.Audit = append(t.Audit, audit.Entry{
-			OrgID: t.at.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
-			ResourceID: t.at.Subject,
+			OrgID: t.receiver.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
+			ResourceID: t.receiver.Subject,
 			Detail: map[string]any{
 				"deposit": a.DepositID, "reason": reason, "mint": a.MintID, "amount": a.Amount, "txHash": a.Tx,
 			},
@@ -149,21 +149,21 @@ func (t *settlement) addStrays(
 // settleDeliveries credits the output of an open swap once final arrivals reach its minimum, all parts
 // together. Arrivals that the swap does not expect are strays. Rules SWAP-10 and SWAP-11.
 func (s *Service) settleDeliveries(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
-	var parts, others []WaitingArrival
+	t := settlement{receiver: receiver, swap: w}
+	var parts, unexpected []WaitingArrival
 	for _, a := range waiting {
 		if a.MintID == w.To.ID && a.Chain == w.To.Chain {
 			parts = append(parts, a)
 		} else {
-			others = append(others, a)
+			unexpected = append(unexpected, a)
 		}
 	}
-	if err := t.addStrays(ctx, tx, others, OtherAsset); err != nil {
+	if err := t.addStrays(ctx, tx, unexpected, OtherAsset); err != nil {
 		return t.Settlement, err
 	}
-	if len(others) > 0 {
+	if len(unexpected) > 0 {
 		if err := suspendForOther(ctx, tx, w); err != nil {
 			return t.Settlement, err
 		}
@@ -182,18 +182,18 @@ func (s *Service) settleDeliveries(
 	sum := money.Zero
 	var taken []WaitingArrival
 	for i, a := range parts {
-		more, err := sum.Add(a.Amount)
+		total, err := sum.Add(a.Amount)
 		if err != nil {
 			return t.Settlement, fmt.Errorf("sum of the deliveries of swap %s: %w", w.ID, err)
 		}
-		if largest.Less(more) {
+		if largest.Less(total) {
 			// The part that exceeds the bound waits for a person, as a whole: a deposit has one owner.
 			if err := t.addStrays(ctx, tx, parts[i:i+1], TooMuch); err != nil {
 				return t.Settlement, err
 			}
 			continue
 		}
-		sum, taken = more, append(taken, a)
+		sum, taken = total, append(taken, a)
 		if !sum.Less(w.MinOut) {
 			return s.complete(ctx, tx, &t, w, taken, parts[i+1:], sum)
 		}
@@ -204,8 +204,8 @@ func (s *Service) settleDeliveries(
 	if isAll, err := isPartialFinal(ctx, tx, w, taken); err != nil {
 		return t.Settlement, err
 	} else if isAll {
-		why := "it delivered less than the minimum for swap " + w.ID
-		if err := suspend(ctx, tx, w.Provider, why, actor); err != nil {
+		cause := "it delivered less than the minimum for swap " + w.ID
+		if err := suspend(ctx, tx, w.Provider, cause, actor); err != nil {
 			return t.Settlement, err
 		}
 		return s.complete(ctx, tx, &t, w, taken, nil, sum)
@@ -333,9 +333,9 @@ func (s *Service) chargeFee(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Pos
 // arrives before our payment is final waits for it: if the payment is not made, it is no refund. Rules
 // SWAP-12 and SWAP-20.
 func (s *Service) settleRefunds(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	refunded := w.Refunded
 	var last *chain.TxHash
 	open, err := w.AmountIn.Sub(w.Short)

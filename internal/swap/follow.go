@@ -350,14 +350,14 @@ func (c Config) nextLook(f followed, now time.Time) *time.Time {
 	if now.Sub(f.CreatedAt) > lookRareAfter {
 		pause = lookRare
 	}
-	next := now.Add(pause)
-	return &next
+	due := now.Add(pause)
+	return &due
 }
 
 // isSettled reports whether the provider has nothing of ours any more.
 func (w Swap) isSettled() bool {
-	kept, err := w.Refunded.Add(w.Short)
-	return w.Status == Completed || err == nil && kept == w.AmountIn
+	settled, err := w.Refunded.Add(w.Short)
+	return w.Status == Completed || err == nil && settled == w.AmountIn
 }
 
 // apply writes what a report means, under the lock of the row.

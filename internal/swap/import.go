@@ -132,7 +132,8 @@ func (s *Service) insertRestored(
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
 			$23, $23)`,
 		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
-		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, o.PayBy, o.PayBy.Add(askDeadline),
+		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, o.PayBy,
+		o.PayBy.Add(askDeadline),
 		settings.SwapFeeBps, fee,
 		Pending, owed, o.CreatedAt, tx.Now)
 	if err != nil {

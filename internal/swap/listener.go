@@ -144,9 +144,9 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 
 // OnRecalled implements dispatch.Listener: the order ended without a slot, because its time was over or
 // a person ended it.
-func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, requester audit.Actor) error {
 	reason, message := OriginTxFailed, "The operator of this service recalled the payment before it was signed."
-	if by.Kind == "SYSTEM" { // dispatch recalls what is late, and nothing else
+	if requester.Kind == "SYSTEM" { // dispatch recalls what is late, and nothing else
 		reason, message = DeadlineExpired, "The payment to the provider could not be made in time."
 	}
 	return s.markEnding(ctx, tx, o.ID, reason, message)
@@ -244,7 +244,7 @@ type failure struct {
 	refundTx     *chain.TxHash
 	refundReport provider.RefundReport
 	lookAt       *time.Time // when the worker looks next; nil: nothing more is expected
-	by           audit.Actor
+	requester    audit.Actor
 	note         string
 }
 
@@ -252,11 +252,12 @@ type failure struct {
 // wants that. It returns the postings of that. The caller holds the lock of the row. Rule SWAP-20.
 func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledger.Posting, error) {
 	failpoint.Hit("Q15")
-	if f.by == (audit.Actor{}) {
-		f.by = actor
+	if f.requester == (audit.Actor{}) {
+		f.requester = actor
 	}
 	err := setStatus(ctx, tx, w.ID, w.Status, FailedStatus, `failure_reason = $5, failure_message = nullif($6, ''),
-		failed_at = $4, refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9, look_at = $10`,
+		failed_at = $4, refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9,
+			look_at = $10`,
 		f.reason, cutMessage(f.message), f.refunded, f.refundTx, f.refundReport, f.lookAt)
 	if err != nil {
 		return nil, err
@@ -274,15 +275,15 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 		return nil, err
 	}
 	postings = append(postings, restorePostings...)
-	told := Failed{restored, restored.RefundedAmount()}
-	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, told); err != nil {
+	announcement := Failed{restored, restored.RefundedAmount()}
+	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, announcement); err != nil {
 		return nil, err
 	}
 	detail := map[string]any{"reason": f.reason, "refunded": f.refunded}
 	if f.note != "" {
 		detail["note"] = f.note
 	}
-	err = audit.Record(ctx, tx, newEntry(failed, f.by, "failed", detail))
+	err = audit.Record(ctx, tx, newEntry(failed, f.requester, "failed", detail))
 	failpoint.HitBeforeCommit("Q16")
 	return postings, err
 }

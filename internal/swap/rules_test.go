@@ -151,7 +151,8 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			provider.Report{},
 			true,
 			func(end conclusion) bool {
-				return !end.hasPayment && !end.isFailed && end.failureSaidAt != nil && end.refundReport == provider.RefundPending &&
+				return !end.hasPayment && !end.isFailed && end.failureSaidAt != nil &&
+					end.refundReport == provider.RefundPending &&
 					end.lookAt != nil
 			},
 		},
@@ -226,7 +227,9 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			},
 		},
 		"nothing is left at the provider": {
-			base(func(f *followed) { f.Status = FailedStatus; f.Refunded = money.Units(90); f.Short = money.Units(10) }),
+			base(func(f *followed) {
+				f.Status, f.Refunded, f.Short = FailedStatus, money.Units(90), money.Units(10)
+			}),
 			report(provider.Refunded,
 				provider.RefundPending), false, func(end conclusion) bool { return end.lookAt == nil },
 		},
@@ -257,7 +260,9 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			func(end conclusion) bool { return end.suspends != "" && !end.isFailed },
 		},
 		"a success that a person has seen": {
-			base(func(f *followed) { f.successSaidAt = ago(61 * time.Minute); f.providerSince = ago(30 * time.Second) }),
+			base(func(f *followed) {
+				f.successSaidAt, f.providerSince = ago(61*time.Minute), ago(30*time.Second)
+			}),
 			report(provider.Success,
 				provider.RefundNone), false, func(end conclusion) bool { return end.suspends == "" },
 		},

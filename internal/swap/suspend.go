@@ -48,7 +48,7 @@ func (s Suspensions) Suspend(ctx context.Context, name, reason string) error {
 const reasonRunesMax = 500
 
 // suspend stores that a provider gets no new swaps. A suspended provider keeps its first reason.
-func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor) error {
+func suspend(ctx context.Context, tx pg.Tx, name, reason string, requester audit.Actor) error {
 	if runes := []rune(reason); len(runes) > reasonRunesMax {
 		reason = string(runes[:reasonRunesMax])
 	}
@@ -56,7 +56,7 @@ func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor)
 		INSERT INTO swap_providers (provider, state, reason, since, changed_by) VALUES ($1, 'SUSPENDED', $2, $3, $4)
 		ON CONFLICT (provider) DO UPDATE SET state = excluded.state, reason = excluded.reason, since = excluded.since,
 			changed_by = excluded.changed_by
-		WHERE swap_providers.state = 'ACTIVE'`, name, reason, tx.Now, by.Kind+" "+by.ID)
+		WHERE swap_providers.state = 'ACTIVE'`, name, reason, tx.Now, requester.Kind+" "+requester.ID)
 	if err != nil {
 		return fmt.Errorf("suspend swap provider %s: %w", name, err)
 	}
@@ -64,7 +64,7 @@ func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor)
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "swap_provider.suspended", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
+		Actor: requester, Action: "swap_provider.suspended", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
 		Detail: map[string]any{"reason": reason},
 	})
 }
@@ -140,19 +140,22 @@ func checkReason(reason string) error {
 
 // SuspendProvider has a person suspend a provider: it gets no new swaps, and its open ones go on. A
 // provider that is suspended keeps its first reason. Error: fault NOT_FOUND. Rule SWAP-28.
-func (s *Service) SuspendProvider(ctx context.Context, name, reason string, by audit.Actor) error {
+func (s *Service) SuspendProvider(ctx context.Context, name, reason string, requester audit.Actor) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
 	if err := s.requireKnown(ctx, name); err != nil {
 		return err
 	}
-	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return suspend(ctx, tx, name, reason, by) })
+	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return suspend(ctx, tx, name, reason,
+			requester)
+	})
 }
 
 // ResumeProvider has a person lift a suspension. A provider that is not suspended stays as it is. Error:
 // fault NOT_FOUND. Rule SWAP-28.
-func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by audit.Actor) error {
+func (s *Service) ResumeProvider(ctx context.Context, name, reason string, requester audit.Actor) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by au
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE swap_providers SET state = 'ACTIVE', reason = $2, since = $3, changed_by = $4
-			WHERE provider = $1 AND state = 'SUSPENDED'`, name, reason, tx.Now, by.Kind+" "+by.ID)
+			WHERE provider = $1 AND state = 'SUSPENDED'`, name, reason, tx.Now, requester.Kind+" "+requester.ID)
 		if err != nil {
 			return fmt.Errorf("resume swap provider %s: %w", name, err)
 		}
@@ -170,7 +173,7 @@ func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by au
 			return nil
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: by, Action: "swap_provider.resumed", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
+			Actor: requester, Action: "swap_provider.resumed", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
 			Detail: map[string]any{"reason": reason},
 		})
 	})

@@ -138,8 +138,9 @@ func (d *desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 	})
 	if err == nil {
 		err = signed.CheckTerms(signedquote.Terms{
-			OriginAsset: origin, DestinationAsset: destination, AmountIn: ask.AmountIn, Recipient: string(ask.Recipient),
-			RefundTo: string(ask.RefundTo), SlippageBpsMax: ask.SlippageBps,
+			OriginAsset: origin, DestinationAsset: destination, AmountIn: ask.AmountIn,
+			Recipient: string(ask.Recipient),
+			RefundTo:  string(ask.RefundTo), SlippageBpsMax: ask.SlippageBps,
 		})
 	}
 	if err != nil {
@@ -319,12 +320,14 @@ func newUnfunded(t *testing.T, conf service.SwapConfig) *testEnv {
 	e.Harness = e.open(e.db)
 	e.must(journal.Import(e.ctx, e.db, e.signer, e.Wallets))
 	token := mint.Mint{
-		ID: dollars, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "DAI",
-		Name: "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10),
+		ID: dollars, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "DAI",
+		Name:   "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10),
 		MinWithdraw: money.Units(10), ConfirmationsRequired: 1, Finality: "FINALIZED",
 	}
 	native, other := token, token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = ether, mint.Native, "", "ETH", "Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = ether, mint.Native, "",
+		"ETH", "Ether", 18
 	other.ID, other.Contract, other.Symbol, other.Name = euros, signertest.LimitedToken, "EURX", "Euros"
 	e.must(mint.Sync(e.ctx, e.db, []mint.Mint{token, native, other}))
 	made, _, err := org.Create(e.ctx, e.db, "Acme")
@@ -487,7 +490,8 @@ func (e *testEnv) checkInvariants(when string) {
 		"I-60, claims on providers": `
 			SELECT count(*) FROM (
 				SELECT provider, from_mint_id AS mint,
-					sum(CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END - CASE WHEN status = 'COMPLETED' THEN amount_in ELSE 0 END
+					sum(CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END
+						- CASE WHEN status = 'COMPLETED' THEN amount_in ELSE 0 END
 					- CASE WHEN EXISTS (SELECT FROM deposits d WHERE d.swap_id = s.swap_id
 						AND d.arrival_role = 'REFUND') THEN refunded ELSE 0 END - short) AS due
 				FROM swaps s GROUP BY 1, 2) c

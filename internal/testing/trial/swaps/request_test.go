@@ -33,8 +33,10 @@ func TestAQuoteWritesNothing(t *testing.T) {
 		AmountIn: fmt.Sprint(amountIn),
 	})
 	e.must(err)
-	if q.EstimatedOut != units(amountOut) || q.MinOut != units(minOut) || q.FeeAmount != units(750_000) || q.FeeBps != 25 ||
-		q.Rate != "0.995" || deref(q.PriceImpactBps) != 50 || deref(q.EstimatedSeconds) != 10 || q.Provider != e.desk.name ||
+	if q.EstimatedOut != units(amountOut) || q.MinOut != units(minOut) || q.FeeAmount != units(750_000) ||
+		q.FeeBps != 25 ||
+		q.Rate != "0.995" || deref(q.PriceImpactBps) != 50 || deref(q.EstimatedSeconds) != 10 ||
+		q.Provider != e.desk.name ||
 		q.USDValue == nil || *q.USDValue != money.MustParseUSD("300") {
 		t.Errorf("got %+v", q)
 	}
@@ -135,10 +137,12 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 			fault.InvalidRequest, "slippageBps", false,
 		},
 		"a unit more than the balance": {
-			change(func(r *swap.Request) { r.AmountIn = fmt.Sprint(funded + 1) }), fault.InsufficientBalance, "amountIn", false,
+			change(func(r *swap.Request) { r.AmountIn = fmt.Sprint(funded + 1) }), fault.InsufficientBalance,
+			"amountIn", false,
 		},
 		"a minimum above the offer": {
-			change(func(r *swap.Request) { r.MinAmountOut = new(fmt.Sprint(minOut + 1)) }), fault.QuoteRejected, "", false,
+			change(func(r *swap.Request) { r.MinAmountOut = new(fmt.Sprint(minOut + 1)) }), fault.QuoteRejected, "",
+			false,
 		},
 		"the budget of the caller": {change(func(r *swap.Request) {
 			r.Limit = func() error { return fault.New(fault.Limited, fault.RateLimited, fault.NothingHeld, "Slower.") }
@@ -317,8 +321,9 @@ func TestAKnownKeyReturnsItsSwapBeforeAnythingRefuses(t *testing.T) {
 		"the customer is frozen": func() {
 			e.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				return freeze.Create(ctx, tx, freeze.Freeze{
-					Scope: freeze.ScopeCustomer, OrgID: e.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test",
-					Actor: audit.Operator("op"),
+					Scope: freeze.ScopeCustomer, OrgID: e.org, CustomerID: "ann", Source: freeze.SourceOperator,
+					Reason: "test",
+					Actor:  audit.Operator("op"),
 				})
 			})
 		},
@@ -447,7 +452,8 @@ func TestTheTermsOfASwapAreTheStricterOnes(t *testing.T) {
 	if w.MinOut != units(minOut) || w.EstimatedOut != units(amountOut) || w.FeeAmount != units(750_000) {
 		t.Errorf("got at least %v of %v and a fee of %v", w.MinOut, w.EstimatedOut, w.FeeAmount)
 	}
-	if want := e.clock().Add(20 * time.Minute); !w.PayBy.Equal(want) || !w.ExpiresAt.Equal(e.clock().Add(50*time.Minute)) {
+	if want := e.clock().Add(20 * time.Minute); !w.PayBy.Equal(want) ||
+		!w.ExpiresAt.Equal(e.clock().Add(50*time.Minute)) {
 		t.Errorf("pay by %v until %v, want %v and half an hour later", w.PayBy, w.ExpiresAt, want)
 	}
 	other, err := e.Swaps.ByID(e.ctx, "org_other", w.ID)
@@ -489,7 +495,8 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 			t.Parallel()
 			e := newUnswept(t)
 			best := &desk{
-				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountIn },
+				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour,
+				price: func(provider.Ask) uint64 { return amountIn },
 			}
 			c.prepare(best)
 			e.others = append(e.others, best)
@@ -509,7 +516,8 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 		t.Parallel()
 		e := newUnswept(t)
 		e.others = append(e.others, &desk{
-			t: t, name: "WORSE", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountOut - 1 },
+			t: t, name: "WORSE", clock: e.clock, lifetime: time.Hour,
+			price: func(provider.Ask) uint64 { return amountOut - 1 },
 		})
 		e.Harness = e.open(e.db)
 		w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))

@@ -42,7 +42,8 @@ func TestARefundIsRestoredOnce(t *testing.T) {
 	e.setting("customerSwapsEnabled", "false")
 	e.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "test",
+			Actor: audit.Operator("op"),
 		})
 	})
 	other := e.open(e.db)
