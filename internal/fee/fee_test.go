@@ -55,8 +55,10 @@ func newTestEnv(t *testing.T) *testEnv {
 	e := &testEnv{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), quotes: map[int]price.Quote{}}
 	e.db = pgtest.NewWithClock(t, e.clock)
 	e.must(mint.Sync(t.Context(), e.db, []mint.Mint{{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
-		Symbol: "DAI", Name: "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1),
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token,
+		Contract: "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
+		Symbol:   "DAI", Name: "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true,
+		MinDeposit:  money.Units(1),
 		MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}}))
 	made, _, err := org.Create(t.Context(), e.db, "Acme")
@@ -99,7 +101,7 @@ func (e *testEnv) lines() (found []fee.Line) {
 	e.Helper()
 	e.must(e.db.ReadSystem(e.Context(), func(ctx context.Context, tx pg.Tx) error {
 		found = nil
-		return fee.ForEach(ctx, tx, fee.Filter{OrgID: e.org}, func(l fee.Line) error {
+		return fee.ForEach(ctx, tx, fee.Filter{OrgID: e.org}, false, func(l fee.Line) error {
 			found = append(found, l)
 			return nil
 		})
@@ -135,7 +137,8 @@ func TestALineGetsItsValueOnce(t *testing.T) {
 	e.setPrice("3")
 	e.step(e.newPricer(), 0)
 	e.wantValue(e.lines()[0], "1.5")
-	if l := e.lines()[0]; l.Price.Source != "fixed" || !l.Price.QuotedAt.Equal(e.clock()) || l.Price.Price != money.MustParseUSD("2") {
+	if l := e.lines()[0]; l.Price.Source != "fixed" || !l.Price.QuotedAt.Equal(e.clock()) ||
+		l.Price.Price != money.MustParseUSD("2") {
 		t.Errorf("got the price %+v, want 2 from fixed", l.Price)
 	}
 	err := e.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -238,7 +241,8 @@ func TestLinesAreListedByTheirTime(t *testing.T) {
 		return sources
 	}
 	for want, f := range map[string]fee.Filter{
-		"cab": {}, "ab": {From: start.Add(time.Hour)}, "ca": {Until: start.Add(2 * time.Hour)}, "": {OrgID: "org_other"},
+		"cab": {}, "ab": {From: start.Add(time.Hour)}, "ca": {Until: start.Add(2 * time.Hour)},
+		"":  {OrgID: "org_other"},
 		"a": {OrgID: e.org, From: start.Add(time.Hour), Until: start.Add(2 * time.Hour)},
 	} {
 		if got := read(f); got != want {

@@ -83,7 +83,10 @@ func TestThePairRulesApplyInTheirOrder(t *testing.T) {
 	}
 	s := NewService(Config{})
 	s.Chains = chain.Chains{
-		chain.Solana: {Name: chain.Solana}, chain.Ethereum: {Name: chain.Ethereum, SeesInternal: func() bool { return true }},
+		chain.Solana: {Name: chain.Solana}, chain.Ethereum: {
+			Name:         chain.Ethereum,
+			SeesInternal: func() bool { return true },
+		},
 		chain.Polygon: {Name: chain.Polygon, SeesInternal: func() bool { return false }},
 	}
 	for _, from := range kinds {
@@ -111,7 +114,8 @@ func TestThePairRulesApplyInTheirOrder(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s on %s for %s on %s: got rule %q, want %q", from.Symbol, from.Chain, to.Symbol, to.Chain, got, want)
+				t.Errorf("%s on %s for %s on %s: got rule %q, want %q", from.Symbol, from.Chain, to.Symbol, to.Chain,
+					got, want)
 			}
 		}
 	}
@@ -147,16 +151,19 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			provider.Report{},
 			true,
 			func(end conclusion) bool {
-				return !end.hasPayment && !end.isFailed && end.failureSaidAt != nil && end.refundReport == provider.RefundPending &&
+				return !end.hasPayment && !end.isFailed && end.failureSaidAt != nil &&
+					end.refundReport == provider.RefundPending &&
 					end.lookAt != nil
 			},
 		},
 		"processing": {
-			base(func(f *followed) { f.failureSaidAt = ago(time.Hour) }), report(provider.Processing, provider.RefundNone), false,
+			base(func(f *followed) { f.failureSaidAt = ago(time.Hour) }), report(provider.Processing,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return end.hasPayment && end.failureSaidAt == nil && !end.isFailed },
 		},
 		"waiting takes a failure back": {
-			base(func(f *followed) { f.failureSaidAt = ago(time.Hour) }), report(provider.Waiting, provider.RefundNone), false,
+			base(func(f *followed) { f.failureSaidAt = ago(time.Hour) }), report(provider.Waiting,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return !end.hasPayment && end.failureSaidAt == nil && !end.isFailed },
 		},
 		"the first success": {
@@ -164,7 +171,8 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			func(end conclusion) bool { return end.hasPayment && end.successSaidAt.Equal(now) && !end.isFailed },
 		},
 		"a later success keeps its time": {
-			base(func(f *followed) { f.successSaidAt = ago(time.Minute) }), report(provider.Success, provider.RefundNone), false,
+			base(func(f *followed) { f.successSaidAt = ago(time.Minute) }), report(provider.Success,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return end.successSaidAt.Equal(now.Add(-time.Minute)) },
 		},
 		"the first failure": {
@@ -185,7 +193,8 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 		},
 		"a failure after a minute without a refund": {
 			base(func(f *followed) { f.failureSaidAt = ago(time.Minute) }),
-			report(provider.Refunded, provider.RefundPending), false, func(end conclusion) bool { return !end.isFailed },
+			report(provider.Refunded,
+				provider.RefundPending), false, func(end conclusion) bool { return !end.isFailed },
 		},
 		"a failure after its grace": {
 			base(func(f *followed) { f.failureSaidAt = ago(5 * time.Minute) }),
@@ -218,20 +227,26 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			},
 		},
 		"nothing is left at the provider": {
-			base(func(f *followed) { f.Status = FailedStatus; f.Refunded = money.Units(90); f.Short = money.Units(10) }),
-			report(provider.Refunded, provider.RefundPending), false, func(end conclusion) bool { return end.lookAt == nil },
+			base(func(f *followed) {
+				f.Status, f.Refunded, f.Short = FailedStatus, money.Units(90), money.Units(10)
+			}),
+			report(provider.Refunded,
+				provider.RefundPending), false, func(end conclusion) bool { return end.lookAt == nil },
 		},
 		"it takes long": {
-			base(func(f *followed) { f.PaidAt = ago(31 * time.Minute) }), report(provider.Processing, provider.RefundNone), false,
+			base(func(f *followed) { f.PaidAt = ago(31 * time.Minute) }), report(provider.Processing,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return end.isDelayed && !end.isFailed },
 		},
 		"it takes long, and was told": {
 			base(func(f *followed) { f.PaidAt = ago(31 * time.Minute); f.DelayedAt = ago(time.Minute) }),
-			report(provider.Processing, provider.RefundNone), false, func(end conclusion) bool { return !end.isDelayed },
+			report(provider.Processing,
+				provider.RefundNone), false, func(end conclusion) bool { return !end.isDelayed },
 		},
 		"it takes long as was said": {
 			base(func(f *followed) { f.PaidAt = ago(31 * time.Minute); f.EstimatedSeconds = new(700) }),
-			report(provider.Processing, provider.RefundNone), false, func(end conclusion) bool { return !end.isDelayed },
+			report(provider.Processing,
+				provider.RefundNone), false, func(end conclusion) bool { return !end.isDelayed },
 		},
 		"it takes long without an answer": {
 			base(func(f *followed) { f.PaidAt = ago(31 * time.Minute) }),
@@ -240,15 +255,20 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			func(end conclusion) bool { return end.isDelayed },
 		},
 		"a success of an hour ago": {
-			base(func(f *followed) { f.successSaidAt = ago(61 * time.Minute) }), report(provider.Success, provider.RefundNone), false,
+			base(func(f *followed) { f.successSaidAt = ago(61 * time.Minute) }), report(provider.Success,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return end.suspends != "" && !end.isFailed },
 		},
 		"a success that a person has seen": {
-			base(func(f *followed) { f.successSaidAt = ago(61 * time.Minute); f.providerSince = ago(30 * time.Second) }),
-			report(provider.Success, provider.RefundNone), false, func(end conclusion) bool { return end.suspends == "" },
+			base(func(f *followed) {
+				f.successSaidAt, f.providerSince = ago(61*time.Minute), ago(30*time.Second)
+			}),
+			report(provider.Success,
+				provider.RefundNone), false, func(end conclusion) bool { return end.suspends == "" },
 		},
 		"an old swap is looked at rarely": {
-			base(func(f *followed) { f.CreatedAt = now.Add(-2 * time.Hour) }), report(provider.Processing, provider.RefundNone), false,
+			base(func(f *followed) { f.CreatedAt = now.Add(-2 * time.Hour) }), report(provider.Processing,
+				provider.RefundNone), false,
 			func(end conclusion) bool { return end.lookAt.Equal(now.Add(lookRare)) },
 		},
 		"a young swap is looked at often": {
@@ -377,9 +397,13 @@ func TestTheDefaultsAreThoseOfTheDesign(t *testing.T) {
 	t.Parallel()
 	c := Config{}.withDefaults()
 	for name, pair := range map[string][2]time.Duration{
-		"a payment": {c.payWindow(chain.Ethereum), 30 * time.Minute}, "a payment in Bitcoin": {c.payWindow(chain.Bitcoin), 90 * time.Minute},
+		"a payment": {c.payWindow(chain.Ethereum), 30 * time.Minute}, "a payment in " +
+			"Bitcoin": {c.payWindow(chain.Bitcoin), 90 * time.Minute},
 		"a delay": {c.DelayedAfter, 30 * time.Minute}, "a refund": {c.RefundGrace, 5 * time.Minute},
-		"an end by a person": {c.StuckAfter, 24 * time.Hour}, "settling": {settleMargin(chain.Ethereum), 30 * time.Minute},
+		"an end by a person": {c.StuckAfter, 24 * time.Hour}, "settling": {
+			settleMargin(chain.Ethereum),
+			30 * time.Minute,
+		},
 		"settling in Bitcoin": {settleMargin(chain.Bitcoin), 3 * time.Hour},
 	} {
 		if pair[0] != pair[1] {
@@ -389,7 +413,10 @@ func TestTheDefaultsAreThoseOfTheDesign(t *testing.T) {
 	if *c.MaxLossBps != 300 {
 		t.Errorf("got a greatest loss of %d, want 300", *c.MaxLossBps)
 	}
-	if set := (Config{PayWindow: time.Hour, MaxLossBps: new(int)}).withDefaults(); set.PayWindow != time.Hour || *set.MaxLossBps != 0 {
+	if set := (Config{
+		PayWindow:  time.Hour,
+		MaxLossBps: new(int),
+	}).withDefaults(); set.PayWindow != time.Hour || *set.MaxLossBps != 0 {
 		t.Error("a setting is replaced by its default")
 	}
 }

@@ -120,7 +120,7 @@ type WalletService interface {
 // StrayCreditor shows a stray arrival to its organization, and returns what its credit posts and
 // records. It writes through tx.
 type StrayCreditor interface {
-	CreditStray(ctx context.Context, tx pg.Tx, depositID string, by audit.Actor) (CreditedStray, error)
+	CreditStray(ctx context.Context, tx pg.Tx, depositID string, requester audit.Actor) (CreditedStray, error)
 }
 
 // CreditedStray is what the credit of a stray arrival posts and records.
@@ -239,11 +239,11 @@ const (
 // RefundStatus computes how far the refund has come, from what final blocks show. Only where nothing
 // came back is the provider's word shown. Rule SWAP-50.
 func (w Swap) RefundStatus() RefundStatus {
-	kept, err := w.Refunded.Add(w.Short)
+	settled, err := w.Refunded.Add(w.Short)
 	switch {
 	case !w.Refunded.IsZero() && w.Restored == w.Refunded:
 		return RefundRestored
-	case !w.Refunded.IsZero() && err == nil && kept == w.AmountIn:
+	case !w.Refunded.IsZero() && err == nil && settled == w.AmountIn:
 		return RefundComplete
 	case !w.Refunded.IsZero():
 		return RefundPartial
@@ -285,9 +285,10 @@ const (
 	eventResource = "swap"
 )
 
-func newEntry(w Swap, by audit.Actor, verb string, detail map[string]any) audit.Entry {
+func newEntry(w Swap, requester audit.Actor, verb string, detail map[string]any) audit.Entry {
 	return audit.Entry{
-		OrgID: w.OrgID, Actor: by, Action: "swap." + verb, ResourceKind: resourceKind, ResourceID: w.ID, Detail: detail,
+		OrgID: w.OrgID, Actor: requester, Action: "swap." + verb, ResourceKind: resourceKind, ResourceID: w.ID,
+		Detail: detail,
 	}
 }
 

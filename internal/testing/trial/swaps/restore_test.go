@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
 
-// Rule SWAP-30: what came back is restored once, whoever asks how often.
+// Rule SWAP-30: what came back is restored once, for all callers.
 func TestARefundIsRestoredOnce(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -42,7 +42,8 @@ func TestARefundIsRestoredOnce(t *testing.T) {
 	e.setting("customerSwapsEnabled", "false")
 	e.inSystem(func(ctx context.Context, tx pg.Tx) error {
 		return freeze.Create(ctx, tx, freeze.Freeze{
-			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "test", Actor: audit.Operator("op"),
+			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "test",
+			Actor: audit.Operator("op"),
 		})
 	})
 	other := e.open(e.db)
@@ -162,7 +163,8 @@ func TestAnOperatorEndsASwapOnceItsTimeIsOver(t *testing.T) {
 	e.wantFault(err, fault.InvalidState)
 	e.wantBooks(atDesk)
 	e.refund(w, 100*million)
-	claims, err := e.Swaps.ListAll(e.ctx, swap.OperatorFilter{OpenClaims: true, Provider: e.desk.name, OrgID: e.org}, pagination.Page{Limit: 10})
+	claims, err := e.Swaps.ListAll(e.ctx, swap.OperatorFilter{OpenClaims: true, Provider: e.desk.name, OrgID: e.org},
+		pagination.Page{Limit: 10})
 	e.must(err)
 	if len(claims.Items) != 1 || claims.Items[0].ID != w.ID {
 		t.Errorf("got %d open claims, want that of the swap", len(claims.Items))
@@ -200,7 +202,8 @@ func TestAnOperatorEndsASwapOnceItsTimeIsOver(t *testing.T) {
 	detail, err := e.Swaps.ByIDForOperator(e.ctx, w.ID)
 	e.must(err)
 	if len(detail.Arrivals) != 2 || len(detail.Reports) == 0 || detail.ProviderAddress != w.DepositAddress {
-		t.Errorf("got %d arrivals and %d reports of %s", len(detail.Arrivals), len(detail.Reports), detail.ProviderAddress)
+		t.Errorf("got %d arrivals and %d reports of %s", len(detail.Arrivals), len(detail.Reports),
+			detail.ProviderAddress)
 	}
 }
 
@@ -211,8 +214,8 @@ func TestAPersonSuspendsAndResumesAProvider(t *testing.T) {
 	e := newTestEnv(t)
 	op := audit.Operator("op")
 	e.wantFault(e.Swaps.SuspendProvider(e.ctx, e.desk.name, "", op), fault.InvalidRequest)
-	e.wantFault(e.Swaps.SuspendProvider(e.ctx, "NOBODY", "why", op), fault.CodeNotFound)
-	e.wantFault(e.Swaps.ResumeProvider(e.ctx, "NOBODY", "why", op), fault.CodeNotFound)
+	e.wantFault(e.Swaps.SuspendProvider(e.ctx, "UNKNOWN", "why", op), fault.CodeNotFound)
+	e.wantFault(e.Swaps.ResumeProvider(e.ctx, "UNKNOWN", "why", op), fault.CodeNotFound)
 	e.must(e.Swaps.ResumeProvider(e.ctx, e.desk.name, "nothing to lift", op))
 	r := request("one")
 	r.AmountIn = "100000000"

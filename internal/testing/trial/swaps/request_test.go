@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"context"
@@ -28,10 +28,15 @@ func TestAQuoteWritesNothing(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
 	wallets := e.number(`SELECT count(*) FROM wallets`)
-	q, err := e.Swaps.Quote(e.ctx, e.org, swap.QuoteRequest{FromMintID: dollars, ToMintID: euros, AmountIn: fmt.Sprint(amountIn)})
+	q, err := e.Swaps.Quote(e.ctx, e.org, swap.QuoteRequest{
+		FromMintID: dollars, ToMintID: euros,
+		AmountIn: fmt.Sprint(amountIn),
+	})
 	e.must(err)
-	if q.EstimatedOut != units(amountOut) || q.MinOut != units(minOut) || q.FeeAmount != units(750_000) || q.FeeBps != 25 ||
-		q.Rate != "0.995" || deref(q.PriceImpactBps) != 50 || deref(q.EstimatedSeconds) != 10 || q.Provider != e.desk.name ||
+	if q.EstimatedOut != units(amountOut) || q.MinOut != units(minOut) || q.FeeAmount != units(750_000) ||
+		q.FeeBps != 25 ||
+		q.Rate != "0.995" || deref(q.PriceImpactBps) != 50 || deref(q.EstimatedSeconds) != 10 ||
+		q.Provider != e.desk.name ||
 		q.USDValue == nil || *q.USDValue != money.MustParseUSD("300") {
 		t.Errorf("got %+v", q)
 	}
@@ -75,31 +80,78 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 		param     string
 		suspended bool
 	}{
-		"no key":                 {change(func(r *swap.Request) { r.IdempotencyKey = "" }), fault.InvalidRequest, "idempotencyKey", false},
-		"a key with a space":     {change(func(r *swap.Request) { r.IdempotencyKey = "a b" }), fault.InvalidRequest, "idempotencyKey", false},
-		"no customer":            {change(func(r *swap.Request) { r.CustomerID = "" }), fault.InvalidRequest, "customerId", false},
-		"an e-mail that is none": {change(func(r *swap.Request) { r.CustomerEmail = new("ann") }), fault.InvalidRequest, "customerEmail", false},
-		"an unknown customer":    {change(func(r *swap.Request) { r.CustomerID = "nobody" }), fault.InsufficientBalance, "amountIn", false},
-		"an unknown source":      {change(func(r *swap.Request) { r.FromMintID = 77 }), fault.MintNotFound, "fromMintId", false},
-		"an unknown destination": {change(func(r *swap.Request) { r.ToMintID = 77 }), fault.MintNotFound, "toMintId", false},
-		"one currency":           {change(func(r *swap.Request) { r.ToMintID = dollars }), fault.InvalidPair, "", false},
-		"no amount":              {change(func(r *swap.Request) { r.AmountIn = "" }), fault.InvalidAmount, "amountIn", false},
-		"an amount of nothing":   {change(func(r *swap.Request) { r.AmountIn = "0" }), fault.InvalidAmount, "amountIn", false},
-		"half a unit":            {change(func(r *swap.Request) { r.AmountIn = "1.5" }), fault.InvalidAmount, "amountIn", false},
-		"a minimum that is none": {change(func(r *swap.Request) { r.MinAmountOut = new("x") }), fault.InvalidAmount, "minAmountOut", false},
-		"no slippage":            {change(func(r *swap.Request) { r.SlippageBps = new(0) }), fault.InvalidRequest, "slippageBps", false},
-		"all as slippage":        {change(func(r *swap.Request) { r.SlippageBps = new(10_000) }), fault.InvalidRequest, "slippageBps", false},
+		"no key": {
+			change(func(r *swap.Request) { r.IdempotencyKey = "" }), fault.InvalidRequest,
+			"idempotencyKey", false,
+		},
+		"a key with a space": {
+			change(func(r *swap.Request) { r.IdempotencyKey = "a b" }), fault.InvalidRequest,
+			"idempotencyKey", false,
+		},
+		"no customer": {
+			change(func(r *swap.Request) { r.CustomerID = "" }), fault.InvalidRequest,
+			"customerId", false,
+		},
+		"an e-mail that is none": {
+			change(func(r *swap.Request) { r.CustomerEmail = new("ann") }),
+			fault.InvalidRequest, "customerEmail", false,
+		},
+		"an unknown customer": {
+			change(func(r *swap.Request) { r.CustomerID = "stranger" }),
+			fault.InsufficientBalance, "amountIn", false,
+		},
+		"an unknown source": {
+			change(func(r *swap.Request) { r.FromMintID = 77 }), fault.MintNotFound,
+			"fromMintId", false,
+		},
+		"an unknown destination": {
+			change(func(r *swap.Request) { r.ToMintID = 77 }), fault.MintNotFound, "toMintId",
+			false,
+		},
+		"one currency": {
+			change(func(r *swap.Request) { r.ToMintID = dollars }), fault.InvalidPair, "",
+			false,
+		},
+		"no amount": {
+			change(func(r *swap.Request) { r.AmountIn = "" }), fault.InvalidAmount,
+			"amountIn", false,
+		},
+		"an amount of nothing": {
+			change(func(r *swap.Request) { r.AmountIn = "0" }), fault.InvalidAmount,
+			"amountIn", false,
+		},
+		"half a unit": {
+			change(func(r *swap.Request) { r.AmountIn = "1.5" }), fault.InvalidAmount,
+			"amountIn", false,
+		},
+		"a minimum that is none": {
+			change(func(r *swap.Request) { r.MinAmountOut = new("x") }), fault.InvalidAmount,
+			"minAmountOut", false,
+		},
+		"no slippage": {
+			change(func(r *swap.Request) { r.SlippageBps = new(0) }), fault.InvalidRequest,
+			"slippageBps", false,
+		},
+		"all as slippage": {
+			change(func(r *swap.Request) { r.SlippageBps = new(10_000) }),
+			fault.InvalidRequest, "slippageBps", false,
+		},
 		"a unit more than the balance": {
-			change(func(r *swap.Request) { r.AmountIn = fmt.Sprint(funded + 1) }), fault.InsufficientBalance, "amountIn", false,
+			change(func(r *swap.Request) { r.AmountIn = fmt.Sprint(funded + 1) }), fault.InsufficientBalance,
+			"amountIn", false,
 		},
 		"a minimum above the offer": {
-			change(func(r *swap.Request) { r.MinAmountOut = new(fmt.Sprint(minOut + 1)) }), fault.QuoteRejected, "", false,
+			change(func(r *swap.Request) { r.MinAmountOut = new(fmt.Sprint(minOut + 1)) }), fault.QuoteRejected, "",
+			false,
 		},
 		"the budget of the caller": {change(func(r *swap.Request) {
 			r.Limit = func() error { return fault.New(fault.Limited, fault.RateLimited, fault.NothingHeld, "Slower.") }
 		}), fault.RateLimited, "", false},
 		"swaps are switched off": {
-			func(e *testEnv, _ *swap.Request) { e.setting("customerSwapsEnabled", "false") }, fault.SwapsDisabled, "", false,
+			func(e *testEnv, _ *swap.Request) {
+				e.setting("customerSwapsEnabled",
+					"false")
+			}, fault.SwapsDisabled, "", false,
 		},
 		"a mint is not in the list": {
 			func(e *testEnv, _ *swap.Request) { e.setting("swappableMintIds", "[1,2]") }, fault.InvalidPair, "", false,
@@ -108,13 +160,19 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 			e.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, euros, "it lies") })
 		}, fault.InvalidPair, "", false},
 		"the customer is frozen": {
-			freezeScope(freeze.Freeze{Scope: freeze.ScopeCustomer, CustomerID: "ann"}), fault.CustomerFrozen, "customerId", false,
+			freezeScope(freeze.Freeze{
+				Scope:      freeze.ScopeCustomer,
+				CustomerID: "ann",
+			}), fault.CustomerFrozen, "customerId", false,
 		},
 		"the organization is frozen": {
 			freezeScope(freeze.Freeze{Scope: freeze.ScopeOrganization}), fault.OrganizationFrozen, "", false,
 		},
 		"the chain is frozen": {
-			freezeScope(freeze.Freeze{Scope: freeze.ScopeChain, Chain: chain.Ethereum}), fault.WithdrawalsSuspended, "fromMintId", false,
+			freezeScope(freeze.Freeze{
+				Scope: freeze.ScopeChain,
+				Chain: chain.Ethereum,
+			}), fault.WithdrawalsSuspended, "fromMintId", false,
 		},
 		"the provider refuses": {func(e *testEnv, _ *swap.Request) {
 			e.desk.dry = func(provider.Ask) error { return provider.Refused(e.desk.name, "too small") }
@@ -152,12 +210,18 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 			func(e *testEnv, _ *swap.Request) { e.prices.set(euros, nil) }, fault.CodeUnavailable, "", false,
 		},
 		"the price is old": {func(e *testEnv, _ *swap.Request) {
-			e.prices.set(euros, &price.Quote{Price: money.MustParseUSD("1"), Source: "fixed", QuotedAt: e.clock().Add(-6 * time.Minute)})
+			e.prices.set(euros, &price.Quote{
+				Price: money.MustParseUSD("1"), Source: "fixed",
+				QuotedAt: e.clock().Add(-6 * time.Minute),
+			})
 		}, fault.CodeUnavailable, "", false},
 		"the only price is the provider's": {func(e *testEnv, _ *swap.Request) {
 			e.prices.set(euros, &price.Quote{Price: money.MustParseUSD("1"), Source: "one_click"})
 		}, fault.CodeUnavailable, "", false},
-		"the offer leaves no time": {func(e *testEnv, _ *swap.Request) { e.desk.lifetime = 34 * time.Minute }, fault.CodeUnavailable, "", false},
+		"the offer leaves no time": {
+			func(e *testEnv, _ *swap.Request) { e.desk.lifetime = 34 * time.Minute },
+			fault.CodeUnavailable, "", false,
+		},
 		"the deposit address is ours": {quoted(func(e *testEnv, q *quotetest.OneClick) {
 			w, err := e.Wallets.Treasury(e.ctx, e.org, chain.EVM)
 			e.must(err)
@@ -166,14 +230,22 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 		"the deposit address is a token": {quoted(func(_ *testEnv, q *quotetest.OneClick) {
 			q.DepositAddress = string(signertest.LimitedToken)
 		}), fault.ProviderError, "", true},
-		"the deposit address is nobody's": {quoted(func(_ *testEnv, q *quotetest.OneClick) {
+		"the deposit address has no key": {quoted(func(_ *testEnv, q *quotetest.OneClick) {
 			q.DepositAddress = "0x0000000000000000000000000000000000000000"
 		}), fault.ProviderError, "", true},
-		"the deposit address is none": {quoted(func(_ *testEnv, q *quotetest.OneClick) { q.DepositAddress = "somewhere" }), fault.ProviderError, "", false},
+		"the deposit address is " +
+			"none": {
+			quoted(func(_ *testEnv, q *quotetest.OneClick) { q.DepositAddress = "somewhere" }),
+			fault.ProviderError, "", false,
+		},
 		"the quote is for another recipient": {quoted(func(_ *testEnv, q *quotetest.OneClick) {
 			q.Recipient = string(signertest.Stranger)
 		}), fault.ProviderError, "", true},
-		"the quote is for another amount": {quoted(func(_ *testEnv, q *quotetest.OneClick) { q.AmountIn = units(1) }), fault.ProviderError, "", true},
+		"the quote is for another " +
+			"amount": {
+			quoted(func(_ *testEnv, q *quotetest.OneClick) { q.AmountIn = units(1) }),
+			fault.ProviderError, "", true,
+		},
 		"the quote is for another asset": {quoted(func(_ *testEnv, q *quotetest.OneClick) {
 			q.DestinationAsset = signertest.SwapAsset(chain.Ethereum, "")
 		}), fault.ProviderError, "", true},
@@ -232,7 +304,8 @@ func TestAnOfferIsJudgedByThePricesOfOthers(t *testing.T) {
 	e.mu.Unlock()
 	w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
 	e.must(err)
-	if sources := e.texts(`SELECT price_source FROM swap_offers WHERE swap_id = $1`, w.ID); sources[0] != "fixed; other" {
+	if sources := e.texts(`SELECT price_source FROM swap_offers WHERE swap_id = $1`,
+		w.ID); sources[0] != "fixed; other" {
 		t.Errorf("judged by %q, want by fixed and other", sources[0])
 	}
 }
@@ -248,8 +321,9 @@ func TestAKnownKeyReturnsItsSwapBeforeAnythingRefuses(t *testing.T) {
 		"the customer is frozen": func() {
 			e.inSystem(func(ctx context.Context, tx pg.Tx) error {
 				return freeze.Create(ctx, tx, freeze.Freeze{
-					Scope: freeze.ScopeCustomer, OrgID: e.org, CustomerID: "ann", Source: freeze.SourceOperator, Reason: "test",
-					Actor: audit.Operator("op"),
+					Scope: freeze.ScopeCustomer, OrgID: e.org, CustomerID: "ann", Source: freeze.SourceOperator,
+					Reason: "test",
+					Actor:  audit.Operator("op"),
 				})
 			})
 		},
@@ -269,7 +343,7 @@ func TestAKnownKeyReturnsItsSwapBeforeAnythingRefuses(t *testing.T) {
 	}
 }
 
-// Rule SWAP-1: one key makes one swap, whoever asks, in any number of processes.
+// Rule SWAP-1: one key makes one swap, for all callers, in any number of processes.
 func TestManyCallersOfOneKeyMakeOneSwap(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -378,7 +452,8 @@ func TestTheTermsOfASwapAreTheStricterOnes(t *testing.T) {
 	if w.MinOut != units(minOut) || w.EstimatedOut != units(amountOut) || w.FeeAmount != units(750_000) {
 		t.Errorf("got at least %v of %v and a fee of %v", w.MinOut, w.EstimatedOut, w.FeeAmount)
 	}
-	if want := e.clock().Add(20 * time.Minute); !w.PayBy.Equal(want) || !w.ExpiresAt.Equal(e.clock().Add(50*time.Minute)) {
+	if want := e.clock().Add(20 * time.Minute); !w.PayBy.Equal(want) ||
+		!w.ExpiresAt.Equal(e.clock().Add(50*time.Minute)) {
 		t.Errorf("pay by %v until %v, want %v and half an hour later", w.PayBy, w.ExpiresAt, want)
 	}
 	other, err := e.Swaps.ByID(e.ctx, "org_other", w.ID)
@@ -420,7 +495,8 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 			t.Parallel()
 			e := newUnswept(t)
 			best := &desk{
-				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountIn },
+				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour,
+				price: func(provider.Ask) uint64 { return amountIn },
 			}
 			c.prepare(best)
 			e.others = append(e.others, best)
@@ -440,7 +516,8 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 		t.Parallel()
 		e := newUnswept(t)
 		e.others = append(e.others, &desk{
-			t: t, name: "WORSE", clock: e.clock, lifetime: time.Hour, price: func(provider.Ask) uint64 { return amountOut - 1 },
+			t: t, name: "WORSE", clock: e.clock, lifetime: time.Hour,
+			price: func(provider.Ask) uint64 { return amountOut - 1 },
 		})
 		e.Harness = e.open(e.db)
 		w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))

@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"testing"
@@ -15,8 +15,9 @@ func (e *testEnv) on(backup pgtest.Database) *testEnv {
 	e.Helper()
 	e.db.Close()
 	r := &testEnv{
-		T: e.T, ctx: e.ctx, net: e.net, now: e.clock(), conf: e.conf, grants: e.grants, signer: e.signer, attest: e.attest,
-		desk: e.desk, prices: e.prices, org: e.org, database: backup,
+		T: e.T, ctx: e.ctx, net: e.net, now: e.clock(), conf: e.conf, grants: e.grants, signer: e.signer,
+		attest: e.attest,
+		desk:   e.desk, prices: e.prices, org: e.org, database: backup,
 	}
 	r.desk.set(func() { r.desk.clock = r.clock })
 	r.prices.clock = r.clock
@@ -47,7 +48,12 @@ func TestASwapThatABackupLacksIsRestored(t *testing.T) {
 			[]string{"CUSTOMER_DEPOSIT"},
 		},
 		"its output had arrived": {
-			func(e *testEnv) swap.Swap { w := e.paid(); e.deliver(w, amountOut); return w }, nil, swap.Completed, completed,
+			func(e *testEnv) swap.Swap {
+				w := e.paid()
+				e.deliver(w,
+					amountOut)
+				return w
+			}, nil, swap.Completed, completed,
 			[]string{"CUSTOMER_DEPOSIT"},
 		},
 		"its payment was sent": {
@@ -94,13 +100,16 @@ func TestASwapThatABackupLacksIsRestored(t *testing.T) {
 				request := request("key")
 				request.AmountIn = approval
 				again, isReplayed, err := r.Swaps.Request(r.ctx, r.org, request)
-				if err != nil || !isReplayed || again.ID != w.ID || again.IdempotencyKey != "" || again.Differs(request) {
+				if err != nil || !isReplayed || again.ID != w.ID || again.IdempotencyKey != "" ||
+					again.Differs(request) {
 					t.Errorf("the key returns %s replayed %v %v, want %s", again.ID, isReplayed, err, w.ID)
 				}
 			}
 			restored := r.load(w.ID)
-			if restored.AmountIn != w.AmountIn || restored.MinOut != w.MinOut || restored.EstimatedOut != w.EstimatedOut ||
-				restored.DepositAddress != w.DepositAddress || restored.DeliveryWalletID == "" || restored.Provider != w.Provider ||
+			if restored.AmountIn != w.AmountIn || restored.MinOut != w.MinOut ||
+				restored.EstimatedOut != w.EstimatedOut ||
+				restored.DepositAddress != w.DepositAddress || restored.DeliveryWalletID == "" ||
+				restored.Provider != w.Provider ||
 				!restored.PayBy.Equal(w.PayBy) || restored.FeeAmount != w.FeeAmount {
 				t.Errorf("restored %+v, want the terms of %+v", restored, w)
 			}
