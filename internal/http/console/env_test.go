@@ -97,6 +97,16 @@ type testEnv struct {
 	used     map[string]bool // codes that an act used up
 }
 
+// unsettled leaves what arrives at the wallets of swaps as it is.
+type unsettled struct{ deposit.ArrivalOwner }
+
+// SettleArrivals implements deposit.Settler.
+func (unsettled) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, nil
+}
+
 type logs struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -169,6 +179,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: unsettled{}, wallet.SwapRefund: unsettled{},
 		}),
 	}
 	h.payments = &withdrawal.Service{

@@ -45,6 +45,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -103,6 +104,16 @@ type testEnv struct {
 type tenant struct {
 	id     string
 	people map[identity.Role]member.Member
+}
+
+// unsettled leaves what arrives at the wallets of swaps as it is.
+type unsettled struct{ deposit.ArrivalOwner }
+
+// SettleArrivals implements deposit.Settler.
+func (unsettled) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, nil
 }
 
 type logs struct {
@@ -170,6 +181,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: unsettled{}, wallet.SwapRefund: unsettled{},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -181,6 +193,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
+		Swaps:       h.newSwaps(),
 		Deposits:    h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
@@ -207,6 +220,13 @@ func (u usableEntries) Usable(
 ) (withdrawal.WhitelistEntry, error) {
 	e, err := u.entries.Usable(ctx, tx, orgID, listedID)
 	return withdrawal.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
+}
+
+// newSwaps makes swaps that no provider serves.
+func (h *testEnv) newSwaps() *swap.Service {
+	made := swap.NewService(swap.Config{})
+	made.DB, made.Wallets, made.Events = h.db, h.book, wire.NewRecorder()
+	return made
 }
 
 // sudoLasts is how long a second factor counts for keys, secrets, team and settings.
