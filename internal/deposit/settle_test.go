@@ -72,7 +72,8 @@ func (swapSettler) SettleArrivals(
 	}
 	settle := func(a deposit.WaitingArrival, role deposit.ArrivalRole, reason string, credit ledger.Account) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
 			a.DepositID, w.OrgID, w.Subject, string(role), reason, tx.Now)
 		s.Arrivals = append(s.Arrivals, deposit.SettledArrival{
 			DepositID: a.DepositID, Role: role, CustomerID: swap.CustomerID, Credit: credit,
@@ -91,7 +92,8 @@ func (swapSettler) SettleArrivals(
 		case w.Purpose == wallet.SwapRefund && isOpen && a.MintID == swap.FromMint:
 			err = settle(a, deposit.Refund, "", ledger.Account{Kind: ledger.AtProvider, Subject: swap.Provider})
 			if err == nil {
-				_, err = tx.Exec(ctx, `UPDATE swaps SET refunded = refunded + $2 WHERE swap_id = $1`, w.Subject, a.Amount)
+				const count = `UPDATE swaps SET refunded = refunded + $2 WHERE swap_id = $1`
+				_, err = tx.Exec(ctx, count, w.Subject, a.Amount)
 			}
 		default:
 			err = settle(a, deposit.Stray, "NOT_EXPECTED", ledger.Account{Kind: ledger.Suspense})
@@ -151,7 +153,8 @@ func (w *testEnv) addSwapWallets(t *testing.T, family chain.Family) {
 		ref := signer.WalletRef{OrgID: w.org, Family: family, Purpose: a.purpose, Subject: swapID}
 		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
-			VALUES ($1, $2, $3, $4, $5, 'm/1', $6, $7, now())`, a.id, w.org, string(family), a.purpose, swapID, a.address,
+			VALUES ($1, $2, $3, $4, $5, 'm/1', $6, $7, now())`,
+			a.id, w.org, string(family), a.purpose, swapID, a.address,
 			ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", a.address))); err != nil {
 			t.Fatalf("insert a wallet: %v", err)
 		}
@@ -832,8 +835,14 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 		{"a stray to the customer", "ledger_transfers_of_cause", credit(delivery, "STRAY", "alice", eth, ofAlice, 50)},
 		{"more than arrived", "ledger_transfers_of_cause", credit(delivery, "STRAY", "alice", eth, suspense, 51)},
 		{"a stray of another customer", "deposits_of_swap", credit(delivery, "STRAY", "bob", eth, suspense, 50)},
-		{"a refund at the delivery wallet", "deposits_arrival", credit(delivery, "REFUND", "alice", eth, ofProvider, 50)},
-		{"a refund to the customer", "ledger_transfers_of_cause", credit(refund, "REFUND", "alice", usdc, ofAlice, 400)},
+		{
+			"a refund at the delivery wallet", "deposits_arrival",
+			credit(delivery, "REFUND", "alice", eth, ofProvider, 50),
+		},
+		{
+			"a refund to the customer", "ledger_transfers_of_cause",
+			credit(refund, "REFUND", "alice", usdc, ofAlice, 400),
+		},
 		{
 			"a refund of another provider", "ledger_transfers_of_cause",
 			credit(refund, "REFUND", "alice", usdc, ledger.Account{Kind: ledger.AtProvider, Subject: "RELAY"}, 400),

@@ -41,9 +41,10 @@ func TestReservesCountWhatIsInSwapsAndAtProviders(t *testing.T) {
 	h.addSwap("cs_unpaid", "ONE_CLICK", "FAILED", 1, 100, 0, false)
 	h.addSwap("cs_early", "RELAY", "COMPLETED", 4, 0, 0, false) // delivered before our payment is final
 	h.write(`
-		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, swap_id, arrival_role, is_hidden, mint_id,
-			chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id,
-			status, chain_status, created_at, credited_at, reversed_at, taken_back)
+		INSERT INTO deposits (
+			deposit_id, org_id, wallet_id, purpose, customer_id, swap_id, arrival_role, is_hidden, mint_id,
+			chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash,
+			proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
 		VALUES ('dep_1', $ONE, 'adr_x', 'SWAP_REFUND', 'ann', 'cs_partly', 'REFUND', true, 1,
 			'ETHEREUM', '0x1', 40, '0xa', '0xb', '0xc', 'TOKEN', '1', 1, 1, 'h', 1,
 			'REVERSED', 'REORGED', '2026-02-01Z', '2026-02-01Z', '2026-02-02Z', 40)`)

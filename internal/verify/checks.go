@@ -23,9 +23,11 @@ const (
 	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
 	// credited by its role.
 	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER' WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
 						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
-	creditSubjectSQL = `CASE d.arrival_role WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
+	creditSubjectSQL = `CASE d.arrival_role
+					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
 					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
 	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
 	creditEventSQL = `CASE WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
@@ -83,7 +85,8 @@ var checks = []Check{
 		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its " +
 			"customers' balances and of its addresses' funds", breachSQL: `
 		WITH kept AS (
-			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
+			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap,
+				sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
 			FROM (SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals
 				UNION ALL
 				SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_total_changes) parts
@@ -92,7 +95,8 @@ var checks = []Check{
 			SELECT a.org_id, a.mint_id, coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
 				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'IN_SWAP'), 0) AS in_swap
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
 		held AS (
 			SELECT f.org_id, f.mint_id, coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
 				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries, sum(f.dust) AS dust
@@ -507,7 +511,8 @@ var checks = []Check{
 		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
-				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (
+					WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
 				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
 				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
