@@ -49,6 +49,11 @@ var titles = []struct {
 	{FreezePayments, "freeze payments"},
 	{LiftFreeze, "lift a freeze"},
 	{EditLocalRisk, "edit the local list of screening"},
+	{LookAtSwap, "have a swap looked at"},
+	{FailSwap, "end a swap as failed"},
+	{WriteOffSwap, "write off what a swap provider owes"},
+	{DecideSwapArrival, "decide about a stray arrival of a swap"},
+	{ManageSwapProviders, "suspend and resume a swap provider"},
 	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
 	{ManageJobs, "repeat and cancel jobs"},
 }
@@ -132,6 +137,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	act := []Action{
 		DecideWithdrawal, WithdrawOwnMoney, Transfer, RestoreSwap, FreezeCustomer, UnfreezeCustomer, DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
+		FailSwap, WriteOffSwap, DecideSwapArrival,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

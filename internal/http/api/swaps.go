@@ -5,9 +5,12 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -161,6 +164,18 @@ func (a *api) swapRoutes() []kernel.Route {
 			Faults:    []fault.Code{fault.CodeNotFound, fault.RefundNotReceived, fault.InvalidState},
 			Handler:   kernel.Handle(a.restoreSwap, exampleRestoredSwap),
 		},
+		{
+			Method: http.MethodGet, Path: "/billing/fees", Name: "listFees",
+			Action: identity.ReadOrganization, Group: "Swaps",
+			Summary: "List the fees that you owe",
+			Text: "One row for each completed swap. A fee is due at the completion and never for a failed " +
+				"swap, and no balance pays it: the operator bills it." + csvText,
+			Query:   resource.FeeParameters(),
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of fees."}},
+			Faults:  []fault.Code{fault.InvalidCursor},
+			Handler: kernel.Handle(a.listFees, kernel.ExamplePage(resource.ExampleFee)),
+			Table:   kernel.ExportTable("fees", resource.FeeColumns, a.exportFees),
+		},
 	}
 }
 
@@ -276,4 +291,34 @@ func (a *api) getSwap(c *call) (webhook.CustomerSwap, error) {
 		return webhook.CustomerSwap{}, err
 	}
 	return wire.CustomerSwap(w), nil
+}
+
+func (a *api) listFees(c *call) (kernel.Page[resource.FeeLine], error) {
+	f, err := resource.ReadFeeFilter(c.Query, c.Caller.OrgID)
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	p, err := c.ReadPage("fees")
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	var found pagination.Result[fee.Line]
+	err = a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = fee.List(ctx, tx, f, p)
+		return err
+	})
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	return kernel.NewPage(c.Request, "fees", found, resource.ShowFee), nil
+}
+
+func (a *api) exportFees(c *call) (kernel.Rows[resource.FeeLine], error) {
+	f, err := resource.ReadFeeFilter(c.Query, c.Caller.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(resource.FeeLine) error) error {
+		return fee.ForEach(ctx, tx, f, desc, func(l fee.Line) error { return row(resource.ShowFee(l)) })
+	}), nil
 }

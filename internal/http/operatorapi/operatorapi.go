@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -45,6 +46,7 @@ type Config struct {
 	Deposits    *deposit.Service    // decides about flagged deposits
 	Rescreens   *deposit.Rescreener // screens their senders again
 	Whitelist   *whitelist.Service  // the whitelists of organizations
+	Swaps       *swap.Service
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
 	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
