@@ -464,21 +464,13 @@ func refundFacts(w swap.Swap) (facts []ui.Fact) {
 		{"Came back", w.Refunded},
 		{"Restored", w.Restored},
 		{"Kept by the provider", w.Short},
-		{"Still with the provider", openClaim(w)},
+		{"Still with the provider", w.OpenClaim()},
 	} {
 		if !number.amount.IsZero() {
 			facts = append(facts, ui.Fact{Name: number.name, Value: amountOf(&w.From, number.amount)})
 		}
 	}
 	return facts
-}
-
-// openClaim returns what the provider has of a payment that is final, and gave back nothing for.
-func openClaim(w swap.Swap) money.Amount {
-	if w.PaidAt == nil || w.Status == swap.Completed {
-		return money.Zero
-	}
-	return money.SubOrZero(money.SubOrZero(w.AmountIn, w.Refunded), w.Short)
 }
 
 // describeSwap says where the money of a swap is, and what happens next. Rule PAGE-74.
@@ -528,7 +520,7 @@ func describeFailed(w swap.Swap) swapNow {
 	amount := func(a money.Amount) string {
 		return ui.GroupDigits(a.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 	}
-	open := openClaim(w)
+	open := w.OpenClaim()
 	rest := ""
 	if !open.IsZero() {
 		rest = " The provider still has " + amount(open) + ", which stays held until it comes back or is given up."

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -83,20 +85,8 @@ func (h *testEnv) listSwapRows(who tenant, customerID string) map[string]swaptes
 // addSwaps inserts swaps, each with the entries that the service writes into the log.
 func (h *testEnv) addSwaps(rows ...swaptest.Row) {
 	h.t.Helper()
-	ctx := h.t.Context()
-	tx, err := pgtest.OwnerPool(h.t, h.db).Begin(ctx)
-	if err == nil {
-		if err = swaptest.DisableTriggers(ctx, tx); err == nil {
-			err = swaptest.Insert(ctx, tx, rows...)
-		}
-		if err == nil {
-			err = tx.Commit(ctx)
-		}
-	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	err = h.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error { return swaptest.Insert(ctx, tx, rows...) })
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		for _, r := range rows {
 			if err := audit.Record(ctx, tx, logOfSwap(r)...); err != nil {
 				return err
@@ -372,18 +362,25 @@ func TestADeliveryAndItsSwapLeadToEachOther(t *testing.T) {
 // addArrival inserts an arrival at a wallet of a swap.
 func (h *testEnv) addArrival(r swaptest.Row, role, reason string) (depositID string) {
 	h.t.Helper()
-	ctx := h.t.Context()
-	tx, err := pgtest.OwnerPool(h.t, h.db).Begin(ctx)
-	if err == nil {
-		if err = swaptest.DisableTriggers(ctx, tx); err == nil {
-			depositID, err = swaptest.InsertArrival(ctx, tx, r, role, reason, destinationHash, r.ToMintID, r.AmountOut, *r.EndedAt)
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) (err error) {
+		depositID, err = swaptest.InsertArrival(
+			ctx, tx, r, role, reason, destinationHash, r.ToMintID, r.AmountOut, *r.EndedAt,
+		)
+		return err
+	})
+	return depositID
+}
+
+// insertRows runs a function that inserts rows that no verb made.
+func (h *testEnv) insertRows(insert func(ctx context.Context, tx pgx.Tx) error) {
+	h.t.Helper()
+	err := pgx.BeginFunc(h.t.Context(), pgtest.OwnerPool(h.t, h.db), func(tx pgx.Tx) error {
+		if err := swaptest.DisableTriggers(h.t.Context(), tx); err != nil {
+			return err
 		}
-		if err == nil {
-			err = tx.Commit(ctx)
-		}
-	}
+		return insert(h.t.Context(), tx)
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return depositID
 }
