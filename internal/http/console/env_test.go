@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -81,6 +82,7 @@ type testEnv struct {
 	worker    *dispatch.Worker // nil: the chain does not run in this process
 	newWorker func(chain.Chain) *dispatch.Worker
 	swaps     *swap.Service
+	swapID    string // of a swap, where a test made one
 	payments  *withdrawal.Service
 	server    *httptest.Server
 	orgID     string
@@ -98,16 +100,6 @@ type testEnv struct {
 	ahead    time.Duration // of the real time: codes of an authenticator app count once
 	sessions map[string]session.Session
 	used     map[string]bool // codes that an act used up
-}
-
-// unsettled leaves what arrives at the wallets of swaps as it is.
-type unsettled struct{ deposit.ArrivalOwner }
-
-// SettleArrivals implements deposit.Settler.
-func (unsettled) SettleArrivals(
-	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
-) (deposit.Settlement, error) {
-	return deposit.Settlement{}, nil
 }
 
 type logs struct {
@@ -182,7 +174,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
-			wallet.SwapDelivery: unsettled{}, wallet.SwapRefund: unsettled{},
+			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 		}),
 	}
 	h.payments = &withdrawal.Service{
@@ -501,4 +493,13 @@ func (r reply) location(t testing.TB) string {
 		t.Fatalf("got %d %s, want a redirect", r.status, r.body)
 	}
 	return r.header.Get("Location")
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }

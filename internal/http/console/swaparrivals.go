@@ -76,9 +76,9 @@ func amountOfArrival(a swap.Arrival) templ.Component {
 // swapOfArrival leads to the swap of an arrival, if this database has it.
 func swapOfArrival(r *pages.Request, a swap.Arrival) templ.Component {
 	if a.CustomerID == "" {
-		return ui.Code(a.SwapID)
+		return nothing("not known here")
 	}
-	return link(r.Path("swaps", a.SwapID), a.SwapID)
+	return link(r.Path("swaps", a.SwapID), "Show the swap")
 }
 
 // strayChip writes what a person decided about a stray arrival.
@@ -208,7 +208,7 @@ func (c *console) loadArrival(r *pages.Request) (templ.Component, error) {
 		Facts: []ui.Fact{
 			{Name: "Organization", Value: link(r.Path("organizations", a.OrgID), names.nameOf(a.OrgID))},
 			{Name: "Customer of the swap", Value: foreignOrNothing(a.CustomerID, "not known here")},
-			{Name: "Swap", Value: swapOfArrival(r, a)},
+			{Name: "Swap", Value: pair(ui.Code(a.SwapID), swapOfArrival(r, a))},
 			{Name: "Network", Value: ui.Text(networkName(a.Chain))},
 			{Name: "Arrived at", Value: ui.Address(string(a.Address))},
 			{Name: "Transaction", Value: ui.Address(string(a.TxHash))},

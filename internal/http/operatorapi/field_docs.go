@@ -41,6 +41,7 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[Reserve]():                      "The reserves and liabilities of a mint, in atomic units.",
 	reflect.TypeFor[ReserveBlock]():                 "A block of the mint's chain.",
 	reflect.TypeFor[ReserveHoldings]():              "What the service's addresses hold by final blocks.",
+	reflect.TypeFor[ReserveAtProvider]():            "What one swap provider has of the liabilities.",
 	reflect.TypeFor[ReserveLiabilities]():           "What the service owes, by kind of owner.",
 	reflect.TypeFor[ReserveInTransit](): "What transactions that are not final move. holdings and liabilities still " +
 		"count it.",
