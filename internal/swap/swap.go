@@ -283,9 +283,7 @@ var actor = audit.System("swap")
 const resourceKind = "SWAP"
 
 // eventResource names swaps in events.
-const (
-	eventResource = "swap"
-)
+const eventResource = "swap"
 
 func newEntry(w Swap, by audit.Actor, verb string, detail map[string]any) audit.Entry {
 	return audit.Entry{
