@@ -80,7 +80,7 @@ func (c *console) loadSwaps(r *pages.Request) (templ.Component, error) {
 		Path: r.Path("swaps"), CSVPath: r.CSVPath(),
 		Filters: filtersOf(r,
 			filter{Name: claimsFilter.Name, Label: "Value", Options: []option{
-				{"", "All"}, {"true", "With a provider, longest first"},
+				{"", "All"}, {"true", "With a provider"},
 			}},
 			filter{Name: "status", Label: "State", Options: states},
 			filter{Name: "provider", Label: "Provider"},
