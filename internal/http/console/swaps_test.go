@@ -81,7 +81,8 @@ func (h *testEnv) addSwap(r swaptest.Row, status string) {
 func (h *testEnv) addStray(r swaptest.Row, reason, hash string) (depositID string) {
 	h.t.Helper()
 	h.insertRows(func(ctx context.Context, tx pgx.Tx) (err error) {
-		depositID, err = swaptest.InsertArrival(ctx, tx, r, "STRAY", reason, hash, usdc, 7_000_000, r.CreatedAt.Add(2*time.Hour))
+		arrived := r.CreatedAt.Add(2 * time.Hour)
+		depositID, err = swaptest.InsertArrival(ctx, tx, r, "STRAY", reason, hash, usdc, 7_000_000, arrived)
 		return err
 	})
 	return depositID
@@ -97,6 +98,10 @@ func (h *testEnv) fillSwaps(n int) (swapID, strayID string) {
 	}
 	failed := h.newSwapRow("failed", "FAILED")
 	h.addSwap(failed, "FAILED")
+	// The wallets of a swap exist before it: here its page would be the first to ask for them.
+	if _, err := h.swaps.ByIDForOperator(h.t.Context(), failed.ID()); err != nil {
+		h.t.Fatal(err)
+	}
 	return failed.ID(), h.addStray(failed, "AFTER_END", strayHash)
 }
 
@@ -105,14 +110,16 @@ func (h *testEnv) fillSwaps(n int) (swapID, strayID string) {
 func TestOpenClaimsStandInTheListByAge(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	newer, older, ended := h.newSwapRow("newer", "PROCESSING"), h.newSwapRow("older", "FAILED"), h.newSwapRow("ended", "FAILED")
+	newer, older := h.newSwapRow("newer", "PROCESSING"), h.newSwapRow("older", "FAILED")
+	ended := h.newSwapRow("ended", "FAILED")
 	older.CreatedAt = older.CreatedAt.Add(-time.Hour)
 	ended.Refunded = ended.AmountIn
 	for _, r := range []swaptest.Row{newer, older, ended} {
 		h.addSwap(r, "PROCESSING")
 	}
 	token := h.signInAs(h.eve)
-	all := h.get(token, Prefix+"/swaps").want(t, http.StatusOK, newer.ID(), older.ID(), ended.ID(), "With the provider").body
+	all := h.get(token, Prefix+"/swaps").
+		want(t, http.StatusOK, newer.ID(), older.ID(), ended.ID(), "With the provider").body
 	if strings.Contains(all, "<b>carol") {
 		t.Error("the page has markup of a stranger")
 	}
@@ -163,7 +170,8 @@ func TestAWriteOffWaitsForAnotherOperator(t *testing.T) {
 	ann := h.signInAs(h.ann)
 	h.get(ann, path).want(t, http.StatusOK, "Write off 300 USDC")
 	h.post(ann, path+"/write-off", "note", "", "code", rightCode).want(t, http.StatusUnprocessableEntity, "Enter why.")
-	h.post(ann, path+"/write-off", "note", "it is gone", "code", "000000").want(t, http.StatusUnauthorized, "it is gone")
+	h.post(ann, path+"/write-off", "note", "it is gone", "code", "000000").
+		want(t, http.StatusUnauthorized, "it is gone")
 	h.post(h.signInAs(h.eve), path+"/write-off", "note", "x", "code", rightCode).want(t, http.StatusForbidden)
 	change := h.post(ann, path+"/write-off", "note", "it is gone", "code", rightCode).
 		want(t, http.StatusSeeOther).header.Get("Location")
@@ -189,9 +197,11 @@ func TestASwapIsLookedAtAndNotEndedTooEarly(t *testing.T) {
 	h.addSwap(r, "SUCCESS")
 	path := Prefix + "/swaps/" + r.ID()
 	ann := h.signInAs(h.ann)
-	h.get(ann, path).want(t, http.StatusOK, "The provider says that it delivered", "Looked at next", "nothing is expected")
+	h.get(ann, path).
+		want(t, http.StatusOK, "The provider says that it delivered", "Looked at next", "nothing is expected")
 	h.post(ann, path+"/look").want(t, http.StatusSeeOther)
-	if shown := h.get(ann, path).body; strings.Contains(shown, "nothing is expected") || !strings.Contains(shown, "Looked at") {
+	shown := h.get(ann, path).body
+	if strings.Contains(shown, "nothing is expected") || !strings.Contains(shown, "Looked at") {
 		t.Error("the worker was not told to look")
 	}
 	h.post(ann, path+"/fail", "note", "no answer", "code", rightCode).
@@ -213,7 +223,8 @@ func TestAStrayArrivalIsDecidedOnce(t *testing.T) {
 	ann, path := h.signInAs(h.ann), Prefix+"/swap-arrivals/"+id
 	h.get(ann, Prefix+"/swap-arrivals?open=true").want(t, http.StatusOK, path, "After the end of the swap", unknown)
 	h.get(ann, path).want(t, http.StatusOK, "Credit 7 USDC", "Keep it in suspense", `data-copy="`+strayHash+`"`)
-	if body := h.get(ann, Prefix+"/swap-arrivals/"+unknown).want(t, http.StatusOK).body; strings.Contains(body, "/credit\"") {
+	body := h.get(ann, Prefix+"/swap-arrivals/"+unknown).want(t, http.StatusOK).body
+	if strings.Contains(body, "/credit\"") {
 		t.Error("the page credits what no swap explains")
 	}
 	h.post(h.signInAs(h.eve), path+"/keep", "note", "x", "code", rightCode).want(t, http.StatusForbidden)
@@ -258,7 +269,9 @@ func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 func TestEachReasonOfAStrayArrivalHasWords(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, reason := range []swap.StrayReason{swap.NoSwap, swap.OtherAsset, swap.TooMuch, swap.AfterEnd, swap.WithoutPaid} {
+	for _, reason := range []swap.StrayReason{
+		swap.NoSwap, swap.OtherAsset, swap.TooMuch, swap.AfterEnd, swap.WithoutPaid,
+	} {
 		for _, text := range []string{strayText(reason), strayAdvice(reason)} {
 			if text == "" || seen[text] {
 				t.Errorf("%s: got the words %q, want words of its own", reason, text)

@@ -246,7 +246,8 @@ func (d *dashboard) loadSwapRecords(r *pages.Request, w swap.Swap) (records swap
 		if records.attempts, err = dispatch.ListAttempts(ctx, tx, org, w.ID); err != nil {
 			return err
 		}
-		logged, err := audit.List(ctx, tx, audit.Filter{OrgID: org, ResourceID: w.ID}, pagination.Page{Limit: swapStepsMax})
+		entries := audit.Filter{OrgID: org, ResourceID: w.ID}
+		logged, err := audit.List(ctx, tx, entries, pagination.Page{Limit: swapStepsMax})
 		if err != nil {
 			return err
 		}
@@ -362,7 +363,8 @@ func (d *dashboard) addSwapStep(
 		step.Title, step.Hash = "The payment to the provider was sent", string(detail.OriginTxHash)
 		step.ExplorerURL = d.explorerURL(w.From.Chain, detail.OriginTxHash)
 	case "swap.paid":
-		step.Title, step.Text = "The payment is final", "The provider has the money, and has to deliver or to give it back"
+		step.Title = "The payment is final"
+		step.Text = "The provider has the money, and has to deliver or to give it back"
 		step.Hash, step.ExplorerURL = string(detail.OriginTxHash), d.explorerURL(w.From.Chain, detail.OriginTxHash)
 	case "swap.processing":
 		step.Title, step.Note = "The provider says that it works on it", detail.Word
@@ -372,7 +374,8 @@ func (d *dashboard) addSwapStep(
 		step.Title = "It ends without a payment"
 	case "swap.completed":
 		step.Title = "Delivered, and credited to the customer"
-		step.Hash, step.ExplorerURL = string(detail.DestinationTxHash), d.explorerURL(w.To.Chain, detail.DestinationTxHash)
+		step.Hash = string(detail.DestinationTxHash)
+		step.ExplorerURL = d.explorerURL(w.To.Chain, detail.DestinationTxHash)
 		if detail.AmountOut != nil {
 			step.Facts = []ui.Fact{{Name: "Received", Value: amountOf(&w.To, *detail.AmountOut)}}
 		}
