@@ -75,8 +75,9 @@ func (a *App) wireConsole(
 	consoleConf := console.Config{
 		DB: a.parts.DB, SignIn: a.OperatorSignIn, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 		Swaps: a.Swaps, Rescreens: a.NewRescreener(), Whitelist: a.Whitelist, FourEyes: a.FourEyes(),
-		Worker: a.DispatchWorker, Prices: a.parts.Prices, PriceAge: a.conf.PriceAge(), KeyRolled: keyRolled, AllowedPrefixes: allowed,
-		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
+		Worker: a.DispatchWorker, Prices: a.parts.Prices, PriceAge: a.conf.PriceAge(), KeyRolled: keyRolled,
+		AllowedPrefixes: allowed,
+		Origin:          origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.followChanges(),
 		Limits:  a.conf.API.Limits.apiLimits(a.conf.Network),
 		Observe: a.metrics.ObserveRequest, Log: a.log,

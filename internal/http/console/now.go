@@ -75,7 +75,8 @@ var attentions = map[report.AttentionCause]attention{
 			"wallet reached the limit of fees.", "/signer", "",
 	},
 	report.SwapSuspended: {
-		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of it could not " +
+		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of " +
+			"it could not " +
 			"be trusted.", "/swap-providers", "",
 	},
 	report.StrayArrival: {

@@ -18,7 +18,8 @@ var openStrays = kernel.Parameter{Name: "open", Kind: kernel.FlagParameter}
 // arrivalsPage lists the arrivals at wallets of swaps that no open swap expects.
 func (c *console) arrivalsPage() pages.Page {
 	return pages.Page{
-		Path: "/swap-arrivals", Title: "Stray arrivals", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "info",
+		Path: "/swap-arrivals", Title: "Stray arrivals", Action: identity.ReadInstallation, Group: moneyGroup,
+		Icon:  "info",
 		Query: []kernel.Parameter{pages.CursorParameter, openStrays},
 		Live:  []string{"SWAP"}, Load: c.loadArrivals, WriteCSV: c.writeArrivals,
 	}
@@ -60,7 +61,10 @@ func (c *console) loadArrivals(r *pages.Request) (templ.Component, error) {
 		view.Table.addRow(
 			pair(ui.StateChip(strayChip(a.Decision)), ui.Text(strayText(a.Reason))),
 			pair(amountOfArrival(a), ui.Text(networkName(a.Chain))),
-			pair(link(r.Path("organizations", a.OrgID), names.nameOf(a.OrgID)), foreignOrNothing(a.CustomerID, "no customer")),
+			pair(
+				link(r.Path("organizations", a.OrgID), names.nameOf(a.OrgID)),
+				foreignOrNothing(a.CustomerID, "no customer"),
+			),
 			swapOfArrival(r, a), ui.When(r.Moment(a.CreatedAt)),
 			openLink(r.Path("swap-arrivals", a.DepositID), "Open", a.DepositID),
 		)
@@ -119,7 +123,8 @@ func strayAdvice(reason swap.StrayReason) string {
 	case swap.TooMuch:
 		return "Ask the provider first: the rest is mostly another customer's."
 	case swap.AfterEnd:
-		return "Credit it if the provider confirms that it belongs to this swap, and the organization has not paid the " +
+		return "Credit it if the provider confirms that it belongs to this swap, and the organization has not " +
+			"paid the " +
 			"customer meanwhile."
 	case swap.WithoutPaid:
 		return "Keep it until the provider explains it."
@@ -247,7 +252,8 @@ func (v *arrivalView) addActs(r *pages.Request, a swap.Arrival) {
 	if a.CustomerID != "" {
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: "credit", Form: r.Form, Button: "Credit " + amount, TakesCode: true, IsPrimary: true,
-			Text: "The customer of the swap gets it, and the organization hears of a deposit. Of a failed swap of which " +
+			Text: "The customer of the swap gets it, and the organization hears of a deposit. Of a failed swap " +
+				"of which " +
 				"nothing came back, it also ends the claim on the provider.",
 			Inputs: note("credit"),
 		})

@@ -87,7 +87,8 @@ func (c *console) providerPage() pages.Page {
 		Path: "/swap-providers/{provider}", Title: "Swap provider", Action: identity.ReadInstallation,
 		Live: []string{"SWAP_PROVIDER"}, Load: c.loadProvider,
 		Acts: []pages.Act{
-			change("suspend", true, (*swap.Service).SuspendProvider), change("resume", false, (*swap.Service).ResumeProvider),
+			change("suspend", true, (*swap.Service).SuspendProvider),
+			change("resume", false, (*swap.Service).ResumeProvider),
 		},
 	}
 }
@@ -149,8 +150,9 @@ func (v *providerView) addAct(r *pages.Request, p swap.ProviderState) {
 		return
 	}
 	act := actView{
-		Path: r.Path("swap-providers", p.Name), Act: "suspend", Form: r.Form, Button: "Suspend this provider", IsDanger: true,
-		Text: "It gets no new swaps until a person resumes it. Its open swaps go on.",
+		Path: r.Path("swap-providers", p.Name), Act: "suspend", Form: r.Form, Button: "Suspend this provider",
+		IsDanger: true,
+		Text:     "It gets no new swaps until a person resumes it. Its open swaps go on.",
 	}
 	if p.IsSuspended {
 		act.Act, act.Button, act.IsDanger, act.IsPrimary = "resume", "Resume this provider", false, true

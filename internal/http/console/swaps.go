@@ -38,9 +38,11 @@ var claimsFilter = kernel.Parameter{Name: "openClaims", Kind: kernel.FlagParamet
 // swapsPage lists the swaps of all organizations.
 func (c *console) swapsPage() pages.Page {
 	return pages.Page{
-		Path: "/swaps", Title: "Swaps", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "swap", Shortcut: "s",
+		Path: "/swaps", Title: "Swaps", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "swap",
+		Shortcut: "s",
 		Query: []kernel.Parameter{
-			pages.CursorParameter, claimsFilter, textFilter("status"), textFilter("provider"), textFilter("organizationId"),
+			pages.CursorParameter, claimsFilter, textFilter("status"), textFilter("provider"),
+			textFilter("organizationId"),
 			textFilter("customerId"),
 		},
 		Live: []string{"SWAP"}, Load: c.loadSwaps, WriteCSV: c.writeSwaps,
@@ -296,7 +298,8 @@ func (c *console) loadSwap(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := swapView{
-		ID: d.ID, Figure: d.AmountIn.Decimal(d.From.Decimals), Symbol: d.From.Symbol, Chip: swapChip(d.Status), Form: r.Form,
+		ID: d.ID, Figure: d.AmountIn.Decimal(d.From.Decimals), Symbol: d.From.Symbol, Chip: swapChip(d.Status),
+		Form:  r.Form,
 		Facts: swapFacts(r, d.Swap, organizations), ToTell: factsToTell(d),
 		Steps:    stepsOfSwap(r, entries, names),
 		Reports:  tableOfReports(r, d.Reports),
@@ -329,16 +332,19 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, where, next string) {
 	}
 	switch d.Status {
 	case swap.Pending:
-		return ui.Info, "The money is still here", "The payment waits for gas, the signer or a freeze. The page of its order " +
+		return ui.Info, "The money is still here", "The payment waits for gas, the signer or a freeze. The " +
+			"page of its order " +
 			"says for what. After its last moment it is not signed any more, and the swap fails by itself."
 	case swap.Depositing:
-		return ui.Info, "The money is on its way to the provider", "The payment is sent and not final. The page of its " +
+		return ui.Info, "The money is on its way to the provider", "The payment is sent and not final. The " +
+			"page of its " +
 			"order has the transaction."
 	case swap.Completed:
 		return ui.Good, "The customer has what the provider delivered", "Nothing is left to do."
 	case swap.FailedStatus:
 		if open {
-			return ui.Bad, "The provider still has money of a failed swap", "Ask it for a refund to the address below. What " +
+			return ui.Bad, "The provider still has money of a failed swap", "Ask it for a refund to the " +
+				"address below. What " +
 				"arrives there is counted. Write the claim off only when you are sure that nothing comes back."
 		}
 		if d.Refunded != d.Restored {
@@ -348,13 +354,16 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, where, next string) {
 	}
 	switch last {
 	case "", "WAITING", "INCOMPLETE":
-		return ui.Wait, "The money is with the provider, which does not see all of it", "Send it the hash of the payment. " +
+		return ui.Wait, "The money is with the provider, which does not see all of it", "Send it the hash of " +
+			"the payment. " +
 			"Never pay its address again."
 	case "SUCCESS":
-		return ui.Wait, "The provider says that it delivered", "Compare the hashes that it names with the delivery address " +
+		return ui.Wait, "The provider says that it delivered", "Compare the hashes that it names with the " +
+			"delivery address " +
 			"in an explorer. An arrival there is credited when it is final: look whether the scan of that chain runs."
 	case "REFUNDED", "FAILED":
-		return ui.Wait, "The provider says that it failed", "The swap fails when the provider says so twice, and what came " +
+		return ui.Wait, "The provider says that it failed", "The swap fails when the provider says so twice, " +
+			"and what came " +
 			"back is final."
 	}
 	return ui.Info, "The money is with the provider, which works on it", "Wait until its deadline."
@@ -498,7 +507,8 @@ func (v *swapView) addActs(r *pages.Request, w swap.Swap) {
 	if w.Status == swap.Processing && w.PaidAt != nil {
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: failAct, Form: r.Form, Button: "End it as failed", TakesCode: true, IsDanger: true,
-			Text: "It is refused before the deadline of the provider, and while the provider may still take its time. The " +
+			Text: "It is refused before the deadline of the provider, and while the provider may still take " +
+				"its time. The " +
 				"claim stays open: a refund that arrives later is counted, and a later delivery is a stray arrival.",
 			Inputs: note(failAct),
 		})
@@ -507,7 +517,8 @@ func (v *swapView) addActs(r *pages.Request, w swap.Swap) {
 		figure := ui.GroupDigits(open.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: writeOffAct, Form: r.Form, Button: "Write off " + figure, TakesCode: true, IsDanger: true,
-			Text: "The claim ends, and the customer's held amount ends with it: no balance gets anything, and it cannot be " +
+			Text: "The claim ends, and the customer's held amount ends with it: no balance gets anything, and " +
+				"it cannot be " +
 				"undone. With four eyes it waits for another operator.",
 			Inputs: note(writeOffAct),
 		})

@@ -69,7 +69,8 @@ func (h *testEnv) addSwap(r swaptest.Row, status string) {
 	})
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: r.OrgID, Actor: audit.APIKey(r.OrgID), Action: "swap.requested", ResourceKind: "SWAP", ResourceID: r.ID(),
+			OrgID: r.OrgID, Actor: audit.APIKey(r.OrgID), Action: "swap.requested", ResourceKind: "SWAP",
+			ResourceID: r.ID(),
 		})
 	})
 	if err != nil {

@@ -107,7 +107,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		OwnToken: own.cookies[pages.SessionCookie], OldToken: old, Stranger: &stranger,
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
-			"transferId": moved, "swapId": shownSwaps["back"].ID(), "memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"transferId": moved, "swapId": shownSwaps["back"].ID(), "memberId": h.one.people[identity.Viewer].ID,
+			"keyId":      "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -125,7 +126,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"/invitation":                           "token=" + invitation.Reveal(),
 		},
 		Marks: []string{
-			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved, endpoint,
+			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
+			endpoint,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,

@@ -293,8 +293,9 @@ func (d *dashboard) loadSwap(r *pages.Request) (templ.Component, error) {
 	row := newSwapRow(r, w)
 	view := swapView{
 		timelineView: timelineView{
-			ListPath: r.Path("swaps"), Kind: "Swap", ID: w.ID, Figure: row.Figure, Symbol: row.Symbol, Dollars: row.Dollars,
-			Chip: row.Chip, Facts: d.swapFacts(r, w, row), Calls: d.swapCalls(w),
+			ListPath: r.Path("swaps"), Kind: "Swap", ID: w.ID, Figure: row.Figure, Symbol: row.Symbol,
+			Dollars: row.Dollars,
+			Chip:    row.Chip, Facts: d.swapFacts(r, w, row), Calls: d.swapCalls(w),
 		},
 		Path: row.Path, OutFigure: row.OutFigure, OutSymbol: row.OutSymbol, OutWord: "about", Form: r.Form,
 		Now: describeSwap(r, w), CanRestore: r.IsAllowed(identity.RestoreSwap), BackSymbol: w.From.Symbol,
@@ -357,7 +358,8 @@ func (d *dashboard) addSwapStep(
 	case "swap.requested":
 		step.Title, step.Text = "Requested, and the amount is held", "By "+names.nameOf(item.Actor, r.Session)
 		step.Facts = []ui.Fact{
-			{Name: "Offer", Value: amountOf(&w.To, w.EstimatedOut)}, {Name: "At least", Value: amountOf(&w.To, w.MinOut)},
+			{Name: "Offer", Value: amountOf(&w.To, w.EstimatedOut)},
+			{Name: "At least", Value: amountOf(&w.To, w.MinOut)},
 		}
 	case "swap.depositing":
 		step.Title, step.Hash = "The payment to the provider was sent", string(detail.OriginTxHash)
@@ -435,7 +437,8 @@ func (d *dashboard) swapFacts(r *pages.Request, w swap.Swap, row swapRow) []ui.F
 	}
 	if w.DepositID != nil {
 		facts = append(facts, ui.Fact{
-			Name: "Deposit", Value: pathLink(transactionPath(r, depositKind, *w.DepositID), "Show the deposit of the delivery"),
+			Name:  "Deposit",
+			Value: pathLink(transactionPath(r, depositKind, *w.DepositID), "Show the deposit of the delivery"),
 		})
 	}
 	if w.Status == swap.FailedStatus {
@@ -483,7 +486,8 @@ func describeSwap(r *pages.Request, w swap.Swap) swapNow {
 	case swap.Pending:
 		return swapNow{
 			ui.Info, "The money is still here: " + in + " are held in the customer's balance.",
-			"The provider is paid by " + ui.FormatMoment(r.Moment(w.PayBy)) + ". If it is not paid until then, the swap " +
+			"The provider is paid by " + ui.FormatMoment(r.Moment(w.PayBy)) + ". If it is not paid until then, " +
+				"the swap " +
 				"fails and the amount can be restored at once.",
 		}
 	case swap.Depositing:
@@ -509,13 +513,15 @@ func describeProcessing(w swap.Swap) swapNow {
 	if w.DelayedAt != nil {
 		return swapNow{
 			ui.Wait, "The money is with the provider, for longer than usual.",
-			"The operator of this service follows it. A swap does not fail because of its age: it ends when the provider " +
+			"The operator of this service follows it. A swap does not fail because of its age: it ends when " +
+				"the provider " +
 				"delivers, or gives the money back.",
 		}
 	}
 	return swapNow{
 		ui.Info, "The money is with the provider.",
-		"It delivers to a wallet that belongs to this swap alone, and the customer is credited when the block is final.",
+		"It delivers to a wallet that belongs to this swap alone, and the customer is credited when the block " +
+			"is final.",
 	}
 }
 

@@ -314,7 +314,7 @@ func TestTheListOfSwapsShowsWhatItsFiltersSelect(t *testing.T) {
 		"customerId=" + url.QueryEscape(stranger):         {"other"},
 		"idempotencyKey=" + url.QueryEscape("odd <b>"):    {"other"},
 		"idempotencyKey=swap-completed&customerId=alice":  {"completed"},
-		"idempotencyKey=swap-completed&customerId=bob": nil,
+		"idempotencyKey=swap-completed&customerId=bob":    nil,
 		"status=PENDING&customerId=alice&idempotencyKey=": {"pending"},
 	} {
 		page := h.get(token, Prefix+"/swaps?"+query).want(t, http.StatusOK).body
@@ -327,8 +327,9 @@ func TestTheListOfSwapsShowsWhatItsFiltersSelect(t *testing.T) {
 			t.Errorf("%q: got %d rows in the table, want %d", query, len(table)-1, len(want))
 		}
 		for name, r := range map[string]swaptest.Row{
-			"pending": rows["pending"], "completed": rows["completed"], "back": rows["back"], "restored": rows["restored"],
-			"other": other,
+			"pending": rows["pending"], "completed": rows["completed"], "back": rows["back"],
+			"restored": rows["restored"],
+			"other":    other,
 		} {
 			isWanted := false
 			for _, wanted := range want {

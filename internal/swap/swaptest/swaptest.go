@@ -85,19 +85,29 @@ func insert(ctx context.Context, tx pgx.Tx, r Row) error {
 		failedAt = r.EndedAt
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata, from_mint_id,
-			to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id,
-			refund_wallet_id, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status, refunded, restored,
-			short, restore_count, short_count, refund_report, amount_out, origin_tx_hash, destination_tx_hash, refund_tx_hash,
-			failure_reason, failure_message, paid_at, delayed_at, created_at, updated_at, completed_at, failed_at, restored_at)
-		VALUES ($1, $2, $3, $4, $5, '\x00', $6, $7, $8, $9, $9, $10::numeric, $11, $11, $12, $13, $14, $15, $16, $17, 90, 12.5,
-			$18::integer, div($10::numeric * $18::integer, 10000), $19, $20, $21::numeric, $22::numeric, ($21::numeric > 0)::int,
+		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata,
+		from_mint_id,
+			to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+			delivery_wallet_id,
+			refund_wallet_id, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status,
+			refunded, restored,
+			short, restore_count, short_count, refund_report, amount_out, origin_tx_hash, destination_tx_hash,
+			refund_tx_hash,
+			failure_reason, failure_message, paid_at, delayed_at, created_at, updated_at, completed_at, failed_at,
+			restored_at)
+		VALUES ($1, $2, $3, $4, $5, '\x00', $6, $7, $8, $9, $9, $10::numeric, $11, $11, $12, $13, $14, $15, $16, $17,
+		90, 12.5,
+			$18::integer, div($10::numeric * $18::integer, 10000), $19, $20, $21::numeric, $22::numeric,
+			($21::numeric > 0)::int,
 			($22::numeric > 0)::int, $23, nullif($24::numeric, 0), nullif($25, ''), nullif($26, ''), nullif($27, ''),
 			nullif($28, ''), nullif($29, ''), $30, $31, $32, $33, $34, $35, $36)`,
-		r.ID(), r.OrgID, r.CustomerID, r.IdempotencyKey, hex.EncodeToString(hash[:]), r.Metadata, r.FromMintID, r.ToMintID,
+		r.ID(), r.OrgID, r.CustomerID, r.IdempotencyKey, hex.EncodeToString(hash[:]), r.Metadata, r.FromMintID,
+		r.ToMintID,
 		r.Chain, r.AmountIn, r.EstimatedOut, r.Provider, address, r.DeliveryWalletID(), r.RefundWalletID(),
-		r.CreatedAt.Add(30*time.Minute), r.CreatedAt.Add(24*time.Hour), feeBps, r.Status, r.Refunded, r.Restored, r.Short,
-		r.RefundReport, r.AmountOut, r.OriginTx, r.DestinationTx, r.RefundTx, r.FailureReason, r.FailureMessage, r.PaidAt,
+		r.CreatedAt.Add(30*time.Minute), r.CreatedAt.Add(24*time.Hour), feeBps, r.Status, r.Refunded, r.Restored,
+		r.Short,
+		r.RefundReport, r.AmountOut, r.OriginTx, r.DestinationTx, r.RefundTx, r.FailureReason, r.FailureMessage,
+		r.PaidAt,
 		r.DelayedAt, r.CreatedAt, latest(r), completedAt, failedAt, r.RestoredAt)
 	if err != nil {
 		return err
@@ -157,11 +167,14 @@ func InsertArrival(
 		customerID = &r.CustomerID
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, swap_id, arrival_role, completes_swap, is_hidden, customer_id,
-			mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height, block_hash, status,
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, swap_id, arrival_role, completes_swap,
+		is_hidden, customer_id,
+			mint_id, chain, contract, amount, address, from_address, tx_hash, kind, position, log_index, height,
+			block_hash, status,
 			chain_status, proof_id, created_at, confirmed_at, credited_at)
 		SELECT $1, $2, $3, $4, $5, $6, $6 = 'DELIVERY', $6 <> 'DELIVERY', $7, m.mint_id, m.chain, m.contract, $8, $9,
-			'0x1111111111111111111111111111111111111111', $10, 'TOKEN', '0', 0, 101, '0xe', 'CREDITED', 'FINALIZED', 1, $11, $11, $11
+			'0x1111111111111111111111111111111111111111', $10, 'TOKEN', '0', 0, 101, '0xe', 'CREDITED', 'FINALIZED',
+			1, $11, $11, $11
 		FROM mints m WHERE m.mint_id = $12`,
 		depositID, r.OrgID, walletID, purpose, r.ID(), role, customerID, amount,
 		"0x"+hex.EncodeToString(sha256Of(walletID))[:40], txHash, arrivedAt, mintID)
@@ -169,7 +182,8 @@ func InsertArrival(
 		return "", fmt.Errorf("insert a deposit of swap %s: %w", r.ID(), err)
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5,
+		$6)`,
 		depositID, r.OrgID, r.ID(), role, reason, arrivedAt)
 	if err != nil {
 		return "", fmt.Errorf("insert an arrival of swap %s: %w", r.ID(), err)

@@ -162,8 +162,9 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	}
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
-		Transfers: s.service.Transfers, Swaps: s.service.Swaps, Whitelist: s.service.Whitelist, Wallets: s.service.Wallets,
-		Chains: s.service.Chains, Prices: prices, Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
+		Transfers: s.service.Transfers, Swaps: s.service.Swaps, Whitelist: s.service.Whitelist,
+		Wallets: s.service.Wallets,
+		Chains:  s.service.Chains, Prices: prices, Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
 		Changes: s.conf.Changes, Log: log,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
@@ -187,8 +188,9 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 	}
 	conf := console.Config{
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
-		Deposits: s.service.Deposits, Swaps: s.service.Swaps, Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
-		Worker: s.service.DispatchWorker, Prices: prices,
+		Deposits: s.service.Deposits, Swaps: s.service.Swaps, Rescreens: s.service.NewRescreener(),
+		Whitelist: s.service.Whitelist,
+		Worker:    s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Origin:          origin, CursorKey: []byte("the key of this run's cursors"), Changes: s.conf.Changes, Log: log,
