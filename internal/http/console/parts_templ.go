@@ -5,10 +5,8 @@ package console
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "github.com/cofferpay/coffer/internal/http/pages/ui"
 
@@ -52,7 +50,7 @@ func rows(t table) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, c := range t.Columns {
-			templ_7745c5c3_Var3 := []any{templ.KV("number", c.IsNumber)}
+			var templ_7745c5c3_Var3 = []any{templ.KV("number", c.IsNumber)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var3...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -118,7 +116,7 @@ func rows(t table) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			for i, cell := range row {
-				templ_7745c5c3_Var7 := []any{templ.KV("number", t.Columns[i].IsNumber)}
+				var templ_7745c5c3_Var7 = []any{templ.KV("number", t.Columns[i].IsNumber)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var7...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -519,7 +517,7 @@ func actForm(f actView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Var25 := []any{templ.KV("danger", f.IsDanger), templ.KV("primary", f.IsPrimary)}
+		var templ_7745c5c3_Var25 = []any{templ.KV("danger", f.IsDanger), templ.KV("primary", f.IsPrimary)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var25...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

@@ -64,7 +64,7 @@ func providerChip(p swap.ProviderState) ui.Chip {
 func (c *console) providerPage() pages.Page {
 	change := func(
 		name string, isSuspended bool,
-		run func(s *swap.Service, ctx context.Context, provider, reason string, by audit.Actor) error,
+		run func(s *swap.Service, ctx context.Context, provider, reason string, author audit.Actor) error,
 	) pages.Act {
 		return pages.Act{
 			Name: name, Action: identity.ManageSwapProviders, StepUp: pages.SudoStepUp,

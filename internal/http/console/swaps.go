@@ -259,17 +259,17 @@ func (c *console) writeOff(r *pages.Request) (string, error) {
 
 // swapView is what the page of a swap shows.
 type swapView struct {
-	ID, Figure, Symbol string
-	Chip               ui.Chip
-	Where, Next        string
-	Kind               ui.ChipKind
-	Facts, ToTell      []ui.Fact
-	Steps              table
-	Reports, Arrivals  table
-	PendingPath        string // of the change request that writes the claim off; "" for none
-	Acts               []actView
-	WhyNot             string
-	Form               ui.Form
+	ID, Figure, Symbol    string
+	Chip                  ui.Chip
+	Whereabouts, NextStep string
+	Kind                  ui.ChipKind
+	Facts, ToTell         []ui.Fact
+	Steps                 table
+	Reports, Arrivals     table
+	PendingPath           string // of the change request that writes the claim off; "" for none
+	Acts                  []actView
+	WhyNot                string
+	Form                  ui.Form
 }
 
 func (c *console) loadSwap(r *pages.Request) (templ.Component, error) {
@@ -305,7 +305,7 @@ func (c *console) loadSwap(r *pages.Request) (templ.Component, error) {
 		Reports:  tableOfReports(r, d.Reports),
 		Arrivals: tableOfArrivals(r, d.Arrivals),
 	}
-	view.Kind, view.Where, view.Next = describeSwap(d)
+	view.Kind, view.Whereabouts, view.NextStep = describeSwap(d)
 	for _, request := range waiting {
 		if request.Kind == changerequest.SwapWriteOff && textOfValue(request.Wanted["swapId"]) == d.ID {
 			view.PendingPath = r.Path("changes", request.ID)
@@ -324,7 +324,7 @@ func textOfValue(value json.RawMessage) (text string) {
 }
 
 // describeSwap says where the money of a swap is, and what an operator looks at next.
-func describeSwap(d swap.Detail) (kind ui.ChipKind, where, next string) {
+func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string) {
 	open := !d.OpenClaim().IsZero()
 	last := ""
 	if len(d.Reports) > 0 {
@@ -431,14 +431,14 @@ func stepsOfSwap(r *pages.Request, entries []audit.Row, names holders) table {
 			Reason string `json:"reason"`
 		}
 		_ = json.Unmarshal(e.Detail, &detail) // What is missing is not shown.
-		what := ui.Text(wordOf(strings.TrimPrefix(e.Action, "swap.")))
+		title := ui.Text(wordOf(strings.TrimPrefix(e.Action, "swap.")))
 		switch {
 		case detail.Note != "":
-			what = pair(what, ui.Foreign(detail.Note))
+			title = pair(title, ui.Foreign(detail.Note))
 		case detail.Reason != "":
-			what = pair(what, ui.Foreign(detail.Reason))
+			title = pair(title, ui.Foreign(detail.Reason))
 		}
-		t.addRow(what, ui.Foreign(names.nameOf(e.Actor)), ui.When(r.Moment(e.RecordedAt)))
+		t.addRow(title, ui.Foreign(names.nameOf(e.Actor)), ui.When(r.Moment(e.RecordedAt)))
 	}
 	return t
 }
@@ -448,9 +448,9 @@ func tableOfReports(r *pages.Request, reports []swap.Report) table {
 	t := table{Caption: "Reports of the provider", Columns: textColumns("Report", "Refund", "Transactions", "When")}
 	for i := len(reports) - 1; i >= 0; i-- {
 		report := reports[i]
-		said := pair(ui.Text(wordOf(report.Status)), ui.Foreign(report.Word))
+		saying := pair(ui.Text(wordOf(report.Status)), ui.Foreign(report.Word))
 		if report.Reason != "" {
-			said = pair(said, ui.Foreign(report.Reason))
+			saying = pair(saying, ui.Foreign(report.Reason))
 		}
 		hashes := make([]templ.Component, 0, len(report.TxHashes))
 		for _, hash := range report.TxHashes {
@@ -460,7 +460,7 @@ func tableOfReports(r *pages.Request, reports []swap.Report) table {
 		if len(hashes) > 0 {
 			named = join(hashes...)
 		}
-		t.addRow(said, ui.Text(wordOf(report.Refund)), named, ui.When(r.Moment(report.CreatedAt)))
+		t.addRow(saying, ui.Text(wordOf(report.Refund)), named, ui.When(r.Moment(report.CreatedAt)))
 	}
 	return t
 }
@@ -475,12 +475,12 @@ func tableOfArrivals(r *pages.Request, arrivals []swap.Arrival) table {
 		{Title: "Open", IsUnseen: true},
 	}}
 	for _, a := range arrivals {
-		what, open := ui.Text(wordOf(a.Role)), nothing("")
+		title, open := ui.Text(wordOf(a.Role)), nothing("")
 		if a.Role == string(swap.Stray) {
-			what = pair(ui.StateChip(strayChip(a.Decision)), ui.Text(strayText(a.Reason)))
+			title = pair(ui.StateChip(strayChip(a.Decision)), ui.Text(strayText(a.Reason)))
 			open = openLink(r.Path("swap-arrivals", a.DepositID), "Open", a.DepositID)
 		}
-		t.addRow(what, pair(amountOfArrival(a), ui.Text(networkName(a.Chain))), ui.ShortAddress(string(a.TxHash)),
+		t.addRow(title, pair(amountOfArrival(a), ui.Text(networkName(a.Chain))), ui.ShortAddress(string(a.TxHash)),
 			ui.When(r.Moment(a.CreatedAt)), open)
 	}
 	return t

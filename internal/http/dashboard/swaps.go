@@ -223,8 +223,8 @@ type swapView struct {
 
 // swapNow says in words where the money of a swap is, and what happens next.
 type swapNow struct {
-	Kind        ui.ChipKind
-	Where, Next string
+	Kind                  ui.ChipKind
+	Whereabouts, NextStep string
 }
 
 // swapRecords are what other features know about a swap.
@@ -261,18 +261,18 @@ func (d *dashboard) loadSwapRecords(r *pages.Request, w swap.Swap) (records swap
 // listSwapEntries returns what a swap moved in the balances that the interface shows. Each time that something
 // was restored or written off is a cause of its own, numbered from 1.
 func listSwapEntries(ctx context.Context, tx pg.Tx, org string, w swap.Swap) ([]ledger.Entry, error) {
-	once := []ledger.CauseKind{ledger.SwapHold, ledger.SwapEnd}
-	entries, err := ledger.ListEntriesOf(ctx, tx, org, w.ID, once, visibleKinds)
+	single := []ledger.CauseKind{ledger.SwapHold, ledger.SwapEnd}
+	entries, err := ledger.ListEntriesOf(ctx, tx, org, w.ID, single, visibleKinds)
 	if err != nil || w.Restored.IsZero() && w.Short.IsZero() {
 		return entries, err
 	}
 	repeated := []ledger.CauseKind{ledger.SwapRestore, ledger.SwapShort}
 	for n := 1; n <= swapStepsMax; n++ {
-		more, err := ledger.ListEntriesOf(ctx, tx, org, w.ID+"/"+strconv.Itoa(n), repeated, visibleKinds)
-		if err != nil || len(more) == 0 {
+		found, err := ledger.ListEntriesOf(ctx, tx, org, w.ID+"/"+strconv.Itoa(n), repeated, visibleKinds)
+		if err != nil || len(found) == 0 {
 			return entries, err
 		}
-		entries = append(entries, more...)
+		entries = append(entries, found...)
 	}
 	return entries, nil
 }
@@ -303,8 +303,8 @@ func (d *dashboard) loadSwap(r *pages.Request) (templ.Component, error) {
 	if row.HasArrived {
 		view.OutWord = "received"
 	}
-	if back := money.SubOrZero(w.Refunded, w.Restored); w.Status == swap.FailedStatus && !back.IsZero() {
-		view.BackFigure = back.Decimal(w.From.Decimals)
+	if returned := money.SubOrZero(w.Refunded, w.Restored); w.Status == swap.FailedStatus && !returned.IsZero() {
+		view.BackFigure = returned.Decimal(w.From.Decimals)
 	}
 	for _, item := range records.log {
 		d.addSwapStep(&view.timelineView, r, w, item, names)
@@ -347,7 +347,7 @@ func (d *dashboard) addSwapStep(
 ) {
 	var detail swapDetail
 	_ = json.Unmarshal(item.Detail, &detail) // What is missing is not shown.
-	from := func(name string, amount *money.Amount) []ui.Fact {
+	factOf := func(name string, amount *money.Amount) []ui.Fact {
 		if amount == nil {
 			return nil
 		}
@@ -387,7 +387,7 @@ func (d *dashboard) addSwapStep(
 			step.Text = failureText(swap.FailureReason(*w.FailureReason))
 		}
 	case "swap.refunded":
-		step.Title, step.Facts = "Something came back", from("Came back in all", detail.Refunded)
+		step.Title, step.Facts = "Something came back", factOf("Came back in all", detail.Refunded)
 		if w.RefundTxHash != nil {
 			step.Hash, step.ExplorerURL = string(*w.RefundTxHash), d.explorerURL(w.From.Chain, *w.RefundTxHash)
 		}
@@ -395,7 +395,7 @@ func (d *dashboard) addSwapStep(
 		step.Title = "Restored to the customer"
 		step.Text = "By " + names.nameOf(item.Actor, r.Session)
 	case "swap.written_off":
-		step.Title, step.Facts = "The operator of this service gave up the rest", from("Given up", detail.Amount)
+		step.Title, step.Facts = "The operator of this service gave up the rest", factOf("Given up", detail.Amount)
 		step.Note = detail.Note
 	case "swap.collected":
 		step.Title = "A part of what the restored balance lacked was taken"
@@ -421,9 +421,9 @@ func (d *dashboard) swapFacts(r *pages.Request, w swap.Swap, row swapRow) []ui.F
 		ui.Fact{Name: "Fee, billed later", Value: feeOfSwap(w)},
 	)
 	for _, tx := range []struct {
-		name string
-		hash *chain.TxHash
-		on   chain.Name
+		name    string
+		hash    *chain.TxHash
+		network chain.Name
 	}{
 		{"Payment to the provider", w.OriginTxHash, w.From.Chain},
 		{"Delivery", w.DestinationTxHash, w.To.Chain},
@@ -431,7 +431,7 @@ func (d *dashboard) swapFacts(r *pages.Request, w swap.Swap, row swapRow) []ui.F
 	} {
 		if tx.hash != nil {
 			facts = append(facts, ui.Fact{
-				Name: tx.name, Value: chainTransaction(string(*tx.hash), d.explorerURL(tx.on, *tx.hash)),
+				Name: tx.name, Value: chainTransaction(string(*tx.hash), d.explorerURL(tx.network, *tx.hash)),
 			})
 		}
 	}
@@ -481,11 +481,11 @@ func refundFacts(w swap.Swap) (facts []ui.Fact) {
 
 // describeSwap says where the money of a swap is, and what happens next. Rule PAGE-74.
 func describeSwap(r *pages.Request, w swap.Swap) swapNow {
-	in := ui.GroupDigits(w.AmountIn.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
+	heldAmount := ui.GroupDigits(w.AmountIn.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 	switch w.Status {
 	case swap.Pending:
 		return swapNow{
-			ui.Info, "The money is still here: " + in + " are held in the customer's balance.",
+			ui.Info, "The money is still here: " + heldAmount + " are held in the customer's balance.",
 			"The provider is paid by " + ui.FormatMoment(r.Moment(w.PayBy)) + ". If it is not paid until then, " +
 				"the swap " +
 				"fails and the amount can be restored at once.",
@@ -536,11 +536,11 @@ func describeFailed(w swap.Swap) swapNow {
 	} else if !w.Short.IsZero() {
 		rest = " The provider kept " + amount(w.Short) + " for good."
 	}
-	back := money.SubOrZero(w.Refunded, w.Restored)
+	returned := money.SubOrZero(w.Refunded, w.Restored)
 	switch {
-	case !back.IsZero():
+	case !returned.IsZero():
 		return swapNow{
-			ui.Wait, amount(back) + " came back and is held for the customer." + rest,
+			ui.Wait, amount(returned) + " came back and is held for the customer." + rest,
 			"Restore it: then the customer can use it again.",
 		}
 	case !w.Restored.IsZero():

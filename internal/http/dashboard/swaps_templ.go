@@ -5,10 +5,8 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "github.com/cofferpay/coffer/internal/http/pages/ui"
 
@@ -711,7 +709,7 @@ func swapOverview(view swapView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = ui.Notice(view.Now.Kind, view.Now.Where, view.Now.Next).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.Notice(view.Now.Kind, view.Now.Whereabouts, view.Now.NextStep).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -136,15 +136,15 @@ func latest(r Row) time.Time {
 
 // InsertReports inserts reports of the provider of a swap, the oldest first.
 func InsertReports(ctx context.Context, tx pgx.Tx, r Row, reports ...Report) error {
-	for i, said := range reports {
-		hashes := said.TxHashes
+	for i, report := range reports {
+		hashes := report.TxHashes
 		if hashes == nil {
 			hashes = []string{}
 		}
 		_, err := tx.Exec(ctx, `
 			INSERT INTO swap_reports (swap_id, number, org_id, status, word, refund, reason, tx_hashes, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			r.ID(), i+1, r.OrgID, said.Status, said.Word, said.Refund, said.Reason, hashes, said.CreatedAt)
+			r.ID(), i+1, r.OrgID, report.Status, report.Word, report.Refund, report.Reason, hashes, report.CreatedAt)
 		if err != nil {
 			return fmt.Errorf("insert report %d of swap %s: %w", i+1, r.ID(), err)
 		}
