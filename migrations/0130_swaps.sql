@@ -42,9 +42,6 @@ ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_cause_known CHECK (
          'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
          'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL')) NOT VALID;
 
-ALTER TABLE change_requests DROP CONSTRAINT change_requests_kind_known;
-ALTER TABLE change_requests ADD CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')) NOT VALID;
-
 ALTER TABLE wallets DROP CONSTRAINT wallets_purpose_known;
 ALTER TABLE wallets ADD CONSTRAINT wallets_purpose_known CHECK (
         CASE purpose
@@ -81,6 +78,9 @@ ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_trigger_known;
 ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_trigger_known CHECK (
         (trigger IS NULL) = (purpose IN ('PAYMENT', 'RETURN', 'SWAP'))
         AND (trigger IS NULL OR trigger IN ('VALUE', 'DEMAND', 'PERSON', 'RESTORED'))) NOT VALID;
+
+ALTER TABLE change_requests DROP CONSTRAINT change_requests_kind_known;
+ALTER TABLE change_requests ADD CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')) NOT VALID;
 
 ALTER TABLE deposits ADD CONSTRAINT deposits_swap CHECK ((purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND')) = (swap_id IS NOT NULL)) NOT VALID;
 
@@ -497,15 +497,16 @@ BEGIN
     END IF;
     IF NEW.refunded < OLD.refunded OR NEW.restored < OLD.restored OR NEW.short < OLD.short
        OR NEW.restore_count NOT IN (OLD.restore_count, OLD.restore_count + 1) OR (NEW.restored = OLD.restored) <> (NEW.restore_count = OLD.restore_count)
-       OR NEW.short_count NOT IN (OLD.short_count, OLD.short_count + 1) OR (NEW.short = OLD.short) <> (NEW.short_count = OLD.short_count) THEN
+       OR NEW.short_count NOT IN (OLD.short_count, OLD.short_count + 1) OR (NEW.short = OLD.short) <> (NEW.short_count = OLD.short_count)
+       OR NEW.restored = OLD.restored AND NEW.restored_at IS DISTINCT FROM OLD.restored_at THEN
         RAISE EXCEPTION 'the numbers of swap % only grow', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_numbers_forward';
     END IF;
     IF OLD.paid_at IS NOT NULL AND NEW.paid_at IS DISTINCT FROM OLD.paid_at
        OR OLD.delayed_at IS NOT NULL AND NEW.delayed_at IS DISTINCT FROM OLD.delayed_at
        OR OLD.end_reason IS NOT NULL AND NEW.end_reason IS DISTINCT FROM OLD.end_reason
-       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason)
-            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason)
+       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
+            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
        OR OLD.status = 'COMPLETED' AND NEW.refunded <> OLD.refunded THEN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';

@@ -60,7 +60,8 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID, string(l.Kind), string(l.SourceKind), l.SourceID,
+		id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID, string(l.Kind), string(l.SourceKind),
+		l.SourceID,
 		l.MintID, l.Amount, l.FeeBps, l.IncurredAt)
 	if err != nil {
 		return fmt.Errorf("write the fee of %s %s: %w", l.SourceKind, l.SourceID, err)
@@ -69,7 +70,8 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 }
 
 const selectLines = `
-	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value, p.price, p.source,
+	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
+		p.price, p.source,
 		p.quoted_at, l.incurred_at
 	FROM fee_lines l LEFT JOIN price_marks p ON p.price_mark_id = l.price_mark_id`
 
@@ -96,11 +98,11 @@ const MonthLayout = "2006-01"
 
 // SetMonth narrows the filter to a month in UTC. It reports whether the text is one.
 func (f *Filter) SetMonth(month string) bool {
-	from, err := time.Parse(MonthLayout, month)
-	if err != nil || from.Format(MonthLayout) != month || from.Year() < 1 {
+	first, err := time.Parse(MonthLayout, month)
+	if err != nil || first.Format(MonthLayout) != month || first.Year() < 1 {
 		return false
 	}
-	f.From, f.Until = from, from.AddDate(0, 1, 0)
+	f.From, f.Until = first, first.AddDate(0, 1, 0)
 	return true
 }
 
@@ -118,7 +120,7 @@ func (f Filter) query() *pagination.Query {
 	return q
 }
 
-// List returns a page of lines in the order of (time, id).
+// List returns a page of lines in the order of (time, id). Rule SWAP-29.
 func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Line], error) {
 	q := f.query()
 	sql, args := q.BuildPage(p, "l.incurred_at", "l.fee_line_id")
@@ -192,8 +194,10 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 	err = p.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		lines, decimals = nil, nil
 		rows, err := tx.Query(ctx, `
-			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l JOIN mints m ON m.mint_id = l.mint_id
-			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`, tx.Now.Add(-priceLateMax), priceBatchMax)
+			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
+				JOIN mints m ON m.mint_id = l.mint_id
+			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`,
+			tx.Now.Add(-priceLateMax), priceBatchMax)
 		if err != nil {
 			return err
 		}
@@ -217,28 +221,34 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 		if err != nil {
 			return priced, fmt.Errorf("value of fee %s: %w", l.ID, err)
 		}
-		if err := p.store(ctx, l, q, value); err != nil {
+		isStored, err := p.store(ctx, l, q, value)
+		if err != nil {
 			return priced, err
 		}
-		priced++
+		if isStored {
+			priced++
+		}
 	}
 	return priced, nil
 }
 
 // store writes the price and the value. A line that another process has priced keeps that value.
-func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) error {
-	err := p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
-			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1 AND usd_value IS NULL FOR UPDATE),
+func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) (isStored bool, err error) {
+	err = p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1
+				AND usd_value IS NULL FOR NO KEY UPDATE),
 			mark AS (
 				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
-				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due RETURNING price_mark_id)
+				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due
+					RETURNING price_mark_id)
 			UPDATE fee_lines SET usd_value = $7, price_mark_id = mark.price_mark_id FROM mark WHERE fee_line_id = $1`,
 			l.ID, l.MintID, q.Price, q.Source, q.QuotedAt, tx.Now, value)
+		isStored = err == nil && tag.RowsAffected() == 1
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store the value of fee %s: %w", l.ID, err)
+		return false, fmt.Errorf("store the value of fee %s: %w", l.ID, err)
 	}
-	return nil
+	return isStored, nil
 }

@@ -284,8 +284,8 @@ var permissions = map[Action]Permission{
 	ManageSwapProviders: {
 		Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"SWAP-28", "ROLE-2"},
 	},
-	AdvanceOrder:   {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
-	ManageJobs:     {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
+	AdvanceOrder: {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
+	ManageJobs:   {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

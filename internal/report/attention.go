@@ -26,22 +26,23 @@ const (
 	GasMissing        AttentionCause = "GAS_MISSING"        // orders wait for gas
 	SignerWaits       AttentionCause = "SIGNER_WAITS"       // orders wait for the signer or its clock
 	SwapSuspended     AttentionCause = "SWAP_PROVIDER_SUSPENDED"
-	StrayArrival      AttentionCause = "STRAY_ARRIVAL"      // of a swap; no one has decided about it
-	SwapClaimLate     AttentionCause = "SWAP_CLAIM_LATE"    // a provider has had a payment for more than a day
-	MintQuarantined   AttentionCause = "MINT_QUARANTINED"   //
-	ChangeAwaits      AttentionCause = "CHANGE_AWAITS"      // a change request
-	DepositFlagged    AttentionCause = "DEPOSIT_FLAGGED"    //
-	EndpointDisabled  AttentionCause = "ENDPOINT_DISABLED"  // by failures
-	JobGivenUp        AttentionCause = "JOB_GIVEN_UP"       // in the last day
-	MailGivenUp       AttentionCause = "MAIL_GIVEN_UP"      // in the last day
-	SenderRisky       AttentionCause = "SENDER_RISKY"       // found in the last day, after its deposits were credited
-	OperatorFreezes   AttentionCause = "OPERATOR_FREEZES"   // that operators made, and that still stop payments
+	StrayArrival      AttentionCause = "STRAY_ARRIVAL"     // of a swap; no one has decided about it
+	SwapClaimLate     AttentionCause = "SWAP_CLAIM_LATE"   // a provider has had a payment for more than a day
+	MintQuarantined   AttentionCause = "MINT_QUARANTINED"  //
+	ChangeAwaits      AttentionCause = "CHANGE_AWAITS"     // a change request
+	DepositFlagged    AttentionCause = "DEPOSIT_FLAGGED"   //
+	EndpointDisabled  AttentionCause = "ENDPOINT_DISABLED" // by failures
+	JobGivenUp        AttentionCause = "JOB_GIVEN_UP"      // in the last day
+	MailGivenUp       AttentionCause = "MAIL_GIVEN_UP"     // in the last day
+	SenderRisky       AttentionCause = "SENDER_RISKY"      // found in the last day, after its deposits were credited
+	OperatorFreezes   AttentionCause = "OPERATOR_FREEZES"  // that operators made, and that still stop payments
 )
 
 // AttentionCauses are all causes, the most urgent first.
 var AttentionCauses = []AttentionCause{
 	BooksBroken, AuditContradicted, FinalityBroken, ProgramFroze, OrderStuck, ResolutionStuck, WhitelistRefused,
-	GasMissing, SignerWaits, SwapSuspended, StrayArrival, SwapClaimLate, MintQuarantined, ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
+	GasMissing, SignerWaits, SwapSuspended, StrayArrival, SwapClaimLate, MintQuarantined,
+	ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
 	SenderRisky, OperatorFreezes,
 }
 

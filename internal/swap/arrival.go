@@ -2,8 +2,9 @@ package swap
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -16,9 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
-
-// errUnpaid says that a delivery came although no transaction of ours was ever signed.
-var errUnpaid = errors.New("nothing was paid for it")
 
 // StrayReason says why an arrival is one that no open swap expects.
 type StrayReason string
@@ -70,28 +68,35 @@ type SettledArrival struct {
 }
 
 // SettleArrivals decides about all final arrivals at one wallet of a swap that are not settled, in the
-// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it decides rests on no
-// word of the provider but one: that a delivery below the minimum is all that there will be. Rules
+// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it
+// decides rests on no word of the provider but one: that a delivery below the minimum is all that there will be. Rules
 // SWAP-10, SWAP-11, SWAP-12 and SWAP-13.
 func (s *Service) SettleArrivals(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, waiting []WaitingArrival,
 ) (Settlement, error) {
-	w, err := lock(ctx, tx, at.Subject)
+	// The first that became final comes first.
+	waiting = slices.SortedFunc(slices.Values(waiting), func(a, b WaitingArrival) int {
+		if order := a.ConfirmedAt.Compare(b.ConfirmedAt); order != 0 {
+			return order
+		}
+		return strings.Compare(a.DepositID, b.DepositID)
+	})
+	w, err := lock(ctx, tx, receiver.Subject)
 	if isGone(err) {
-		t := settlement{at: at}
+		t := settlement{receiver: receiver}
 		err := t.addStrays(ctx, tx, waiting, NoSwap)
 		return t.Settlement, err
 	}
 	if err != nil {
 		return Settlement{}, err
 	}
-	switch at.ID {
+	switch receiver.ID {
 	case w.DeliveryWalletID:
-		return s.settleDeliveries(ctx, tx, at, w, waiting)
+		return s.settleDeliveries(ctx, tx, receiver, w, waiting)
 	case w.RefundWalletID:
-		return s.settleRefunds(ctx, tx, at, w, waiting)
+		return s.settleRefunds(ctx, tx, receiver, w, waiting)
 	}
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	err = t.addStrays(ctx, tx, waiting, OtherAsset)
 	return t.Settlement, err
 }
@@ -99,8 +104,8 @@ func (s *Service) SettleArrivals(
 // settlement collects what becomes of the arrivals at one wallet.
 type settlement struct {
 	Settlement
-	at   wallet.Wallet
-	swap Swap
+	receiver wallet.Wallet
+	swap     Swap
 }
 
 // add settles an arrival and stores what it is for the swap. reason is "" but for a stray.
@@ -109,10 +114,11 @@ func (t *settlement) add(
 	credit ledger.Account, completes bool,
 ) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-		a.DepositID, t.at.OrgID, t.at.Subject, string(role), string(reason), tx.Now)
+		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
+		a.DepositID, t.receiver.OrgID, t.receiver.Subject, string(role), string(reason), tx.Now)
 	if err != nil {
-		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.at.Subject, err)
+		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.receiver.Subject, err)
 	}
 	t.Arrivals = append(t.Arrivals, SettledArrival{
 		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Completes: completes, Credit: credit,
@@ -125,13 +131,13 @@ func (t *settlement) addStrays(
 	ctx context.Context, tx pg.Tx, strays []WaitingArrival, reason StrayReason,
 ) error {
 	for _, a := range strays {
-		suspense := ledger.Account{OrgID: t.at.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
+		suspense := ledger.Account{OrgID: t.receiver.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
 		if err := t.add(ctx, tx, a, Stray, reason, suspense, false); err != nil {
 			return err
 		}
 		t.Audit = append(t.Audit, audit.Entry{
-			OrgID: t.at.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
-			ResourceID: t.at.Subject,
+			OrgID: t.receiver.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
+			ResourceID: t.receiver.Subject,
 			Detail: map[string]any{
 				"deposit": a.DepositID, "reason": reason, "mint": a.MintID, "amount": a.Amount, "txHash": a.Tx,
 			},
@@ -143,19 +149,27 @@ func (t *settlement) addStrays(
 // settleDeliveries credits the output of an open swap once final arrivals reach its minimum, all parts
 // together. Arrivals that the swap does not expect are strays. Rules SWAP-10 and SWAP-11.
 func (s *Service) settleDeliveries(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
-	var parts, others []WaitingArrival
+	t := settlement{receiver: receiver, swap: w}
+	var parts, unexpected []WaitingArrival
 	for _, a := range waiting {
 		if a.MintID == w.To.ID && a.Chain == w.To.Chain {
 			parts = append(parts, a)
 		} else {
-			others = append(others, a)
+			unexpected = append(unexpected, a)
 		}
 	}
-	if err := t.addStrays(ctx, tx, others, OtherAsset); err != nil || len(parts) == 0 {
+	if err := t.addStrays(ctx, tx, unexpected, OtherAsset); err != nil {
 		return t.Settlement, err
+	}
+	if len(unexpected) > 0 {
+		if err := suspendForOther(ctx, tx, w); err != nil {
+			return t.Settlement, err
+		}
+	}
+	if len(parts) == 0 {
+		return t.Settlement, nil
 	}
 	if !w.Status.isOpen() {
 		err := t.addStrays(ctx, tx, parts, AfterEnd)
@@ -166,32 +180,46 @@ func (s *Service) settleDeliveries(
 		return t.Settlement, fmt.Errorf("bound of the delivery of swap %s: %w", w.ID, err)
 	}
 	sum := money.Zero
+	var taken []WaitingArrival
 	for i, a := range parts {
-		if sum, err = sum.Add(a.Amount); err != nil {
+		total, err := sum.Add(a.Amount)
+		if err != nil {
 			return t.Settlement, fmt.Errorf("sum of the deliveries of swap %s: %w", w.ID, err)
 		}
-		if largest.Less(sum) {
+		if largest.Less(total) {
 			// The part that exceeds the bound waits for a person, as a whole: a deposit has one owner.
 			if err := t.addStrays(ctx, tx, parts[i:i+1], TooMuch); err != nil {
 				return t.Settlement, err
 			}
-			sum = money.SubOrZero(sum, a.Amount)
-			parts = append(parts[:i:i], parts[i+1:]...)
-			break
+			continue
 		}
+		sum, taken = total, append(taken, a)
 		if !sum.Less(w.MinOut) {
-			return s.complete(ctx, tx, &t, w, parts[:i+1], parts[i+1:], sum)
+			return s.complete(ctx, tx, &t, w, taken, parts[i+1:], sum)
 		}
 	}
-	if len(parts) == 0 {
+	if len(taken) == 0 {
 		return t.Settlement, nil
 	}
-	if isAll, err := isPartialFinal(ctx, tx, w, parts); err != nil {
+	if isAll, err := isPartialFinal(ctx, tx, w, taken); err != nil {
 		return t.Settlement, err
 	} else if isAll {
-		return s.complete(ctx, tx, &t, w, parts, nil, sum)
+		cause := "it delivered less than the minimum for swap " + w.ID
+		if err := suspend(ctx, tx, w.Provider, cause, actor); err != nil {
+			return t.Settlement, err
+		}
+		return s.complete(ctx, tx, &t, w, taken, nil, sum)
 	}
 	return t.Settlement, markDelivering(ctx, tx, w)
+}
+
+// suspendForOther suspends the provider that paid a wallet of an open swap with another asset. Once a swap
+// has ended, the chain has shown its wallets to everyone.
+func suspendForOther(ctx context.Context, tx pg.Tx, w Swap) error {
+	if !w.Status.isOpen() {
+		return nil
+	}
+	return suspend(ctx, tx, w.Provider, "it sent another asset for swap "+w.ID, actor)
 }
 
 // isPartialFinal reports whether a delivery below the minimum is all that will come: the provider has
@@ -222,18 +250,19 @@ func markDelivering(ctx context.Context, tx pg.Tx, w Swap) error {
 }
 
 // complete credits the parts of a delivery and ends the swap, with its fee. later arrived too and are
-// more than the swap expects.
+// more than the swap expects. While nothing of our payment is signed, the delivery waits: the order may
+// still end without one.
 func (s *Service) complete(
 	ctx context.Context, tx pg.Tx, t *settlement, w Swap, parts, later []WaitingArrival, sum money.Amount,
 ) (Settlement, error) {
+	originTx, err := findOrigin(ctx, tx, w)
+	if err != nil || originTx == "" {
+		return t.Settlement, err
+	}
 	if err := markDelivering(ctx, tx, w); err != nil {
 		return t.Settlement, err
 	}
 	last := parts[len(parts)-1]
-	originTx, err := findOrigin(ctx, tx, w)
-	if err != nil {
-		return t.Settlement, err
-	}
 	err = setStatus(ctx, tx, w.ID, Processing, Completed, `amount_out = $5, destination_tx_hash = $6, completed_at = $4,
 		origin_tx_hash = $7, look_at = NULL`, sum, last.Tx, originTx)
 	if err != nil {
@@ -264,19 +293,20 @@ func (s *Service) complete(
 }
 
 // findOrigin returns the hash of our payment. A delivery may be final before any provider of the chain
-// said that it took the payment; its order has the hash then.
+// said that it took the payment; its order has the hash then. It is "" while nothing is signed.
 func findOrigin(ctx context.Context, tx pg.Tx, w Swap) (chain.TxHash, error) {
 	if w.OriginTxHash != nil {
 		return *w.OriginTxHash, nil
 	}
 	var hash *chain.TxHash
 	err := tx.QueryRow(ctx, `
-		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
+		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY'
+			AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
 	if err != nil {
 		return "", fmt.Errorf("read the payment of swap %s: %w", w.ID, err)
 	}
 	if hash == nil {
-		return "", fmt.Errorf("swap %s is delivered and was never paid: %w", w.ID, errUnpaid)
+		return "", nil
 	}
 	return *hash, nil
 }
@@ -299,12 +329,13 @@ func (s *Service) chargeFee(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Pos
 	}}, nil
 }
 
-// settleRefunds counts what came back at the refund wallet against what the provider has of ours. Rules
+// settleRefunds counts what came back at the refund wallet against what the provider has of ours. What
+// arrives before our payment is final waits for it: if the payment is not made, it is no refund. Rules
 // SWAP-12 and SWAP-20.
 func (s *Service) settleRefunds(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	refunded := w.Refunded
 	var last *chain.TxHash
 	open, err := w.AmountIn.Sub(w.Short)
@@ -319,14 +350,21 @@ func (s *Service) settleRefunds(
 			reason = OtherAsset
 		case w.Status == Completed:
 			reason = AfterEnd
-		case w.Status == FailedStatus && w.PaidAt == nil && !w.Refunded.IsZero():
+		case w.Status == FailedStatus && w.PaidAt == nil:
 			reason = WithoutPaid
+		case w.PaidAt == nil:
+			continue
 		case err != nil || open.Less(sum):
 			reason = TooMuch
 		}
 		if reason != "" {
 			if err := t.addStrays(ctx, tx, []WaitingArrival{a}, reason); err != nil {
 				return t.Settlement, err
+			}
+			if reason == OtherAsset {
+				if err := suspendForOther(ctx, tx, w); err != nil {
+					return t.Settlement, err
+				}
 			}
 			continue
 		}
@@ -353,23 +391,28 @@ func (s *Service) countRefund(
 	switch {
 	case w.Status == FailedStatus:
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = CASE WHEN $5 THEN NULL ELSE look_at END
-			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`, w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4,
+				look_at = CASE WHEN $5 THEN NULL ELSE look_at END
+			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`,
+			w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
 		}
 		if tag.RowsAffected() != 1 {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, errLostRace)
 		}
-		postings, err := s.afterRefund(ctx, tx, w.ID, true)
-		if err != nil || !isWhole {
-			return postings, err
+		var postings []ledger.Posting
+		if isWhole {
+			if postings, err = s.keepShort(ctx, tx, w.ID, missing); err != nil {
+				return nil, err
+			}
 		}
-		short, err := s.keepShort(ctx, tx, w.ID, missing)
-		return append(postings, short...), err
+		restored, err := s.afterRefund(ctx, tx, w.ID)
+		return append(postings, restored...), err
 	case !isWhole:
 		_, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1 AND refunded = $5`,
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1
+				AND refunded = $5`,
 			w.ID, refunded, hash, tx.Now, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
@@ -381,20 +424,16 @@ func (s *Service) countRefund(
 		return nil, err
 	}
 	w.Status = Processing
-	reason := ProviderRefunded
-	postings, err := s.fail(ctx, tx, w, failure{
-		reason: reason, message: "The provider sent the amount back.", refunded: refunded, refundTx: &hash,
-		refundReport: provider.RefundPending,
+	return s.fail(ctx, tx, w, failure{
+		reason: ProviderRefunded, message: "The provider sent the amount back.", refunded: refunded, refundTx: &hash,
+		refundReport: provider.RefundPending, short: missing,
 	})
-	if err != nil {
-		return nil, err
-	}
-	short, err := s.keepShort(ctx, tx, w.ID, missing)
-	return append(postings, short...), err
 }
 
 // keepShort writes off what the provider keeps of a refund by the fee that it signed.
-func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount money.Amount) ([]ledger.Posting, error) {
+func (s *Service) keepShort(
+	ctx context.Context, tx pg.Tx, swapID string, amount money.Amount,
+) ([]ledger.Posting, error) {
 	if amount.IsZero() {
 		return nil, nil
 	}
@@ -405,7 +444,8 @@ func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount
 	var count int
 	err = tx.QueryRow(ctx, `
 		UPDATE swaps SET short = short + $2, short_count = short_count + 1, updated_at = $3, look_at = NULL
-		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`, swapID, amount, tx.Now, w.Short).Scan(&count)
+		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`,
+		swapID, amount, tx.Now, w.Short).Scan(&count)
 	if err != nil {
 		return nil, fmt.Errorf("write off what the provider keeps of swap %s: %w", swapID, err)
 	}

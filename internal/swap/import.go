@@ -60,10 +60,12 @@ func (s *Service) restoreOne(
 		return nil, err
 	}
 	switch {
-	case o.Voided:
-		return postings, s.markEnding(ctx, tx, o.ID, OriginTxFailed, dispatch.VoidedAfterBackup)
+	case o.Voided || !o.Signed && w.Status == Pending && o.Status == dispatch.Recalled:
+		ended, err := s.endVoided(ctx, tx, w)
+		return append(postings, ended...), err
 	case !o.Signed && w.Status == Pending && o.Status != dispatch.Recalled:
-		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the database was restored.")
+		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the "+
+			"database was restored.")
 		if err != nil {
 			return nil, err
 		}
@@ -74,6 +76,19 @@ func (s *Service) restoreOne(
 		return postings, setStatus(ctx, tx, o.ID, Pending, Depositing, "look_at = $4")
 	}
 	return postings, nil
+}
+
+// endVoided ends a swap whose payment was recalled. Where the journal has the void, nothing else ends it: the
+// Voider only waits for voids that the journal lacks.
+func (s *Service) endVoided(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, error) {
+	if err := s.markEnding(ctx, tx, w.ID, OriginTxFailed, dispatch.VoidedAfterBackup); err != nil {
+		return nil, err
+	}
+	state, err := dispatch.LoadVoidState(ctx, tx, w.ID)
+	if err != nil || state != dispatch.Voided || !w.Status.isOpen() {
+		return nil, err
+	}
+	return s.failUnpaid(ctx, tx, w, OriginTxFailed, dispatch.VoidedAfterBackup)
 }
 
 // insertRestored makes the row of a swap from the terms in the journal. The fee is that of today's
@@ -110,18 +125,23 @@ func (s *Service) insertRestored(
 	owed := money.SubOrZero(o.Amount, balances[account])
 	balances[account] = money.SubOrZero(balances[account], o.Amount)
 	_, err = tx.Exec(ctx, `
-		INSERT INTO swaps (swap_id, org_id, customer_id, key_hash, from_mint_id, to_mint_id, from_chain, to_chain, amount_in,
-			estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount,
+		INSERT INTO swaps (swap_id, org_id, customer_id, key_hash, from_mint_id, to_mint_id, from_chain, to_chain,
+			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id, pay_by,
+			expires_at, fee_bps, fee_amount,
 			status, owed, created_at, updated_at, imported_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $23)`,
-		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount, terms.EstimatedOut,
-		terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, o.PayBy, o.PayBy.Add(askDeadline), settings.SwapFeeBps, fee,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $23)`,
+		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
+		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, o.PayBy,
+		o.PayBy.Add(askDeadline),
+		settings.SwapFeeBps, fee,
 		Pending, owed, o.CreatedAt, tx.Now)
 	if err != nil {
 		return nil, err
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
 		o.ID, o.OrgID, string(terms.Scheme), string(o.To), terms.SignedQuote, tx.Now)
 	if err != nil {
 		return nil, fmt.Errorf("its offer: %w", err)
@@ -172,7 +192,8 @@ func (s *Service) CollectOwed(ctx context.Context) (reduced int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT swap_id FROM swaps s WHERE owed > 0 AND EXISTS (
 				SELECT FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-				WHERE a.org_id = s.org_id AND a.mint_id = s.from_mint_id AND b.balance > 0 AND (a.kind, a.subject) = ('CUSTOMER', s.customer_id))
+				WHERE a.org_id = s.org_id AND a.mint_id = s.from_mint_id AND b.balance > 0
+					AND (a.kind, a.subject) = ('CUSTOMER', s.customer_id))
 			ORDER BY created_at, swap_id LIMIT $1`, collectBatchMax)
 		if err != nil {
 			return err
@@ -209,7 +230,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, swapID string) (bool, error) {
 	}
 	var owed money.Amount
 	var collections int
-	if err := tx.QueryRow(ctx, `SELECT owed, collections FROM swaps WHERE swap_id = $1`, swapID).Scan(&owed, &collections); err != nil {
+	err = tx.QueryRow(ctx, `SELECT owed, collections FROM swaps WHERE swap_id = $1`, swapID).Scan(&owed, &collections)
+	if err != nil {
 		return false, err
 	}
 	balance, err := ledger.Balance(ctx, tx, w.customer())
@@ -221,7 +243,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, swapID string) (bool, error) {
 		return false, nil
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE swaps SET owed = owed - $2, collections = collections + 1 WHERE swap_id = $1 AND owed = $3 AND collections = $4`,
+		UPDATE swaps SET owed = owed - $2, collections = collections + 1 WHERE swap_id = $1 AND owed = $3
+			AND collections = $4`,
 		swapID, amount, owed, collections)
 	if err != nil {
 		return false, err
