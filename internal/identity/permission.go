@@ -199,9 +199,12 @@ var permissions = map[Action]Permission{
 	Transfer: {
 		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"KEY-2", "ROLE-2"},
 	},
-	QuoteSwap:      {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
-	RequestSwap:    {Key: ScopeFull, Rules: []string{"KEY-2"}},
-	RestoreSwap:    {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
+	QuoteSwap:   {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
+	RequestSwap: {Key: ScopeFull, Rules: []string{"KEY-2"}},
+	RestoreSwap: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "ROLE-2"},
+	},
 	UpdateCustomer: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	SetCustomerEmail: {
 		Key: ScopeFull, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-10", "ROLE-2"},

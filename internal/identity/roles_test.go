@@ -19,6 +19,7 @@ var titles = []struct {
 	{DecideFlaggedDeposit, "approve or reject a flagged deposit"},
 	{WithdrawOwnMoney, "request a withdrawal of the organization's own money"},
 	{Transfer, "transfer between balances"},
+	{RestoreSwap, "restore a failed swap"},
 	{FreezeCustomer, "freeze a customer"},
 	{UnfreezeCustomer, "lift the organization's freeze of a customer"},
 	{SetCustomerEmail, "change a customer's e-mail"},
@@ -134,7 +135,8 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	t.Parallel()
 	free := []Action{ReadOrganization, ResendEvents, ExportRecords, ReadAuditLog, ReadInstallation}
 	act := []Action{
-		DecideWithdrawal, WithdrawOwnMoney, Transfer, FreezeCustomer, UnfreezeCustomer, DecideFlaggedDeposit,
+		DecideWithdrawal, WithdrawOwnMoney, Transfer, RestoreSwap, FreezeCustomer, UnfreezeCustomer,
+		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
 		FailSwap, WriteOffSwap, DecideSwapArrival,
 	}

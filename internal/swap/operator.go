@@ -223,6 +223,26 @@ func (s *Service) ListStrays(
 	return page, nil
 }
 
+// StrayByID returns a stray arrival. Error: fault NOT_FOUND, also for an arrival that its swap expects.
+func (s *Service) StrayByID(ctx context.Context, depositID string) (a Arrival, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		found, err := listArrivals(ctx, tx, ` WHERE a.deposit_id = $1 AND a.role = 'STRAY'`, depositID)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return newNoArrival()
+		}
+		a = found[0]
+		return nil
+	})
+	return a, err
+}
+
+func newNoArrival() error {
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such arrival.")
+}
+
 // ArrivalDecision is what a person decides about a stray arrival.
 type ArrivalDecision string
 
@@ -264,8 +284,7 @@ func (s *Service) decideArrival(
 		return Arrival{}, err
 	}
 	if len(found) == 0 {
-		return Arrival{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
-			"There is no such arrival.")
+		return Arrival{}, newNoArrival()
 	}
 	a := found[0]
 	switch {

@@ -279,11 +279,11 @@ type Report struct {
 // actor is this package as an actor of the audit log.
 var actor = audit.System("swap")
 
-// resourceKind names swaps in the audit log, and eventResource in events.
-const (
-	resourceKind  = "SWAP"
-	eventResource = "swap"
-)
+// resourceKind names swaps in the audit log.
+const resourceKind = "SWAP"
+
+// eventResource names swaps in events.
+const eventResource = "swap"
 
 func newEntry(w Swap, requester audit.Actor, verb string, detail map[string]any) audit.Entry {
 	return audit.Entry{

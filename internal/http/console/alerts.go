@@ -27,10 +27,6 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferAuditContradicted"},
 		{Name: "CofferAuditUnsealed"},
 	},
-	"/reserves": {
-		{Name: "CofferSwapClaimLate"},
-		{Name: "CofferSwapClaimsMany"},
-	},
 	"/chains": {
 		{Name: "CofferDepositsNotFinal"},
 		{Name: "CofferDepositsNotCredited"},
@@ -72,6 +68,18 @@ var alertsOf = map[string][]alertNote{
 	"/signer": {
 		{Name: "CofferSignerSilent", Runbook: "docs/runbooks/signer-host.md"},
 		{Name: "CofferSignerRefuses"},
+	},
+	"/swap-arrivals": {
+		{Name: "CofferSwapArrivalsStray"},
+	},
+	"/swap-providers": {
+		{Name: "CofferSwapQuotesRefused"},
+		{Name: "CofferSwapProviderSuspended"},
+		{Name: "CofferSwapProviderFails"},
+	},
+	"/swaps": {
+		{Name: "CofferSwapClaimLate"},
+		{Name: "CofferSwapClaimsMany"},
 	},
 	"/webhooks": {
 		{Name: "CofferEventsNotNumbered"},

@@ -67,10 +67,10 @@ func nameOfAuthor(names holders, keyID, holder string) string {
 
 // changeTitle says in words what a request changes.
 func changeTitle(request changerequest.Request) string {
-	if request.Kind == changerequest.WhitelistedAddress {
+	switch request.Kind {
+	case changerequest.WhitelistedAddress:
 		return "Add an address to the whitelist"
-	}
-	if request.Kind == changerequest.SwapWriteOff {
+	case changerequest.SwapWriteOff:
 		return "Write off what a swap provider owes"
 	}
 	title := ""
@@ -326,8 +326,11 @@ func valueText(name string, value json.RawMessage) templ.Component {
 		if json.Unmarshal(value, &text) != nil {
 			text = string(value)
 		}
-		if name == "address" {
+		switch name {
+		case "address":
 			return ui.Address(text)
+		case "swapId":
+			return link(Prefix+"/swaps/"+text, text)
 		}
 		return foreignOrNothing(text, "none")
 	}

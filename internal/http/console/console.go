@@ -59,9 +59,9 @@ type Config struct {
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
+	Swaps       *swap.Service
 	Rescreens   *deposit.Rescreener
 	Whitelist   *whitelist.Service
-	Swaps       *swap.Service
 	FourEyes    changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker
@@ -129,7 +129,9 @@ func (c *console) surface() pages.Surface {
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
+			c.swapsPage(), c.swapPage(), c.arrivalsPage(), c.arrivalPage(),
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
+			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),
 			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),

@@ -17,8 +17,8 @@ func (c *console) nowPage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Now", Action: identity.ReadInstallation, Icon: "home", Shortcut: "h", Load: c.loadNow,
 		Live: []string{
-			"CHAIN", "CHANGE_REQUEST", "DEPOSIT", "FREEZE", "JOB", "MINT", "SENDER", "WEBHOOK_ENDPOINT",
-			"WHITELISTED_ADDRESS", "order",
+			"CHAIN", "CHANGE_REQUEST", "DEPOSIT", "FREEZE", "JOB", "MINT", "SENDER", "SWAP", "SWAP_PROVIDER",
+			"WEBHOOK_ENDPOINT", "WHITELISTED_ADDRESS", "order",
 		},
 	}
 }
@@ -75,16 +75,17 @@ var attentions = map[report.AttentionCause]attention{
 			"wallet reached the limit of fees.", "/signer", "",
 	},
 	report.SwapSuspended: {
-		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of it " +
-			"cannot be trusted. coffer swaps providers at the terminal shows why.", "/reserves", "",
+		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of " +
+			"it could not " +
+			"be trusted.", "/swap-providers", "",
 	},
 	report.StrayArrival: {
-		ui.Wait, "stray arrival of a swap", "It is in suspense until a person decides whether its customer gets it: " +
-			"coffer swaps arrivals at the terminal.", "/reserves", "",
+		ui.Wait, "stray arrival of a swap", "No open swap expects it. It is in suspense until a person decides.",
+		"/swap-arrivals", "?open=true",
 	},
 	report.SwapClaimLate: {
-		ui.Wait, "swap that a provider has for more than a day", "Ask the provider. coffer swaps show at the " +
-			"terminal has the address and the times to tell it.", "/reserves", "",
+		ui.Wait, "swap with a provider for more than a day", "Ask the provider. The page of the swap has what to " +
+			"tell it.", "/swaps", "?openClaims=true",
 	},
 	report.MintQuarantined: {
 		ui.Wait, "token in quarantine", "Nothing of it is credited or paid until the quarantine ends.", "/chains", "",

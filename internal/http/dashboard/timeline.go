@@ -228,7 +228,7 @@ func (d *dashboard) loadDepositTimeline(r *pages.Request) (templ.Component, erro
 	if item.IsFlagged {
 		view.DecisionPath, view.IsUndecided = r.Path("approvals", "deposits", item.ID), item.Status == deposit.Flagged
 	}
-	view.Facts = append(view.Facts, d.depositFacts(item, row)...)
+	view.Facts = append(view.Facts, d.depositFacts(r, item, row)...)
 	view.Calls = []string{d.callText("GET", "/deposits/"+item.ID, "")}
 	view.addStep(r, &item.CreatedAt, timelineStep{
 		Title: "Seen on the chain", Text: "In block " + strconv.FormatUint(item.BlockNumber, 10),
@@ -277,7 +277,7 @@ func amountOf(m *mint.Mint, amount money.Amount) templ.Component {
 	return ui.Amount(amount.Decimal(m.Decimals), m.Symbol)
 }
 
-func (d *dashboard) depositFacts(item deposit.Deposit, row transactionRow) []ui.Fact {
+func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row transactionRow) []ui.Fact {
 	facts := []ui.Fact{
 		{Name: row.PartyKind, Value: ui.Foreign(row.Party)},
 		{Name: "Network", Value: ui.Text(row.Network)},
@@ -289,6 +289,11 @@ func (d *dashboard) depositFacts(item deposit.Deposit, row transactionRow) []ui.
 	facts = append(facts, ui.Fact{
 		Name: "Transaction", Value: chainTransaction(string(item.TxHash), d.explorerURL(item.Chain, item.TxHash)),
 	})
+	if w := item.Swap; w != nil {
+		facts = append(facts, ui.Fact{Name: "Completes the swap", Value: pathLink(swapPath(r, w.ID),
+			ui.GroupDigits(w.AmountIn.Decimal(w.FromMint.Decimals))+" "+ui.EscapeForeign(w.FromMint.Symbol)+" to "+
+				ui.EscapeForeign(w.ToMint.Symbol))})
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}

@@ -381,8 +381,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Summary: "End a swap as failed",
 			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED. It is refused before " +
 				"expiresAt, and while the payment is final for less than swaps.stuck_after of the configuration. The " +
-				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a stray " +
-				"arrival.",
+				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a " +
+				"stray arrival.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The swap, now FAILED."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.failSwap, exampleSwapNote, exampleFailedSwap),
@@ -393,8 +393,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Summary: "Write off what a provider owes",
 			Text: "Gives up the open claim of a failed swap. The amount that is held for the customer ends with it, " +
 				"and the customer gets nothing: the organization may pay its customer from a balance of its own. If " +
-				"the installation requires four eyes, the claim stays until another operator approves changeRequestId. A " +
-				"repeated call returns the request that waits.",
+				"the installation requires four eyes, the claim stays until another operator approves " +
+				"changeRequestId. A repeated call returns the request that waits.",
 			Answers: []kernel.Success{{
 				Status: http.StatusOK, Text: "The result, or the change request that waits for a second operator.",
 			}},

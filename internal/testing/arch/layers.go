@@ -81,6 +81,7 @@ var packages = []pkg{
 	{"internal/platform/failpoint", words, 0},
 	{"internal/platform/config", words, 0},
 	{"internal/swap/signedquote", words, 0},
+	{"internal/swap/swaptest", foundations, testOnly},
 	{"internal/swap/signedquote/quotetest", words, testOnly | mayKeys}, // of a solver
 	{"internal/chain/quorum", words, 0},
 	{"internal/chain/fifo", words, 0},
