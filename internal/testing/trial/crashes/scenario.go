@@ -77,6 +77,8 @@ type scenario struct {
 	farCheckedAt  time.Time
 
 	mint           localworld.Mint // what the scenes pay
+	swapTo         localworld.Mint // what the swaps of the scenes bring, where customers swap
+	swaps          []*customerSwap
 	claims         []*payment
 	sentAway       []oracle.Claim // flagged deposits that were sent to an address
 	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
@@ -105,7 +107,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	}
 	t.world, err = localworld.Start(ctx, localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.dir, WithoutService: true, ManualBlocks: true,
-		Chains: []chain.Name{chainSite.chain}, Log: slog.New(slog.DiscardHandler),
+		Chains: []chain.Name{chainSite.chain}, WithoutSwaps: !chainSite.withSwaps, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return t, err
@@ -115,6 +117,9 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	}
 	t.net = chainSite.openNetwork(t.world)
 	t.startMining(ctx)
+	if chainSite.withSwaps && chainSite.chain != chain.Ethereum {
+		t.startMiningEthereum(ctx)
+	}
 	if err := t.openProxies(); err != nil {
 		return t, err
 	}
@@ -136,7 +141,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
 		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled,
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
-		webhook.TransferCompleted,
+		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
+		webhook.CustomerSwapDelayed,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -148,7 +154,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	if err := t.net.waitReady(ctx, t); err != nil {
 		return t, err
 	}
-	d := &deposit{customer: richCustomer, units: big.NewInt(chainSite.richUnits)}
+	d := &deposit{customer: richCustomer, units: chainSite.richUnits}
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
 	}
@@ -192,6 +198,29 @@ func (t *scenario) startMining(ctx context.Context) {
 	})
 }
 
+// ethereumBlockTime is between two blocks of Ethereum where it is the destination of swaps from other chains.
+const ethereumBlockTime = 400 * time.Millisecond
+
+// startMiningEthereum mines blocks of Ethereum, where the swaps of another chain arrive. No scene stops them.
+func (t *scenario) startMiningEthereum(ctx context.Context) {
+	stopMine := t.stopMine
+	ctx, stop := context.WithCancel(ctx)
+	t.stopMine = func() { stopMine(); stop() }
+	node := t.world.EthereumNode()
+	t.miningDone.Go(func() {
+		tick := time.NewTicker(ethereumBlockTime)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = node.MineBlocks(ctx, 1) // the next tick tries again
+			}
+		}
+	})
+}
+
 // isTooFarAhead reports whether the newest block is too far ahead of the service's walk. An error
 // changes nothing: the chain does not stop for a database that is down.
 func (t *scenario) isTooFarAhead(ctx context.Context) bool {
@@ -228,6 +257,9 @@ func (t *scenario) openProxies() (err error) {
 	for _, m := range t.world.Info.Mints {
 		if m.Symbol == t.site.mintSymbol && m.Chain == string(t.site.chain) {
 			t.mint = m
+		}
+		if m.Symbol == swapToSymbol && m.Chain == string(chain.Ethereum) {
+			t.swapTo = m
 		}
 	}
 	t.oracle = t.net.openOracle()
@@ -471,6 +503,7 @@ const openWork = `
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
+		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status IN ('PENDING', 'DEPOSITING', 'PROCESSING') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
