@@ -42,6 +42,9 @@ ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_cause_known CHECK (
          'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
          'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL')) NOT VALID;
 
+ALTER TABLE change_requests DROP CONSTRAINT change_requests_kind_known;
+ALTER TABLE change_requests ADD CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')) NOT VALID;
+
 ALTER TABLE wallets DROP CONSTRAINT wallets_purpose_known;
 ALTER TABLE wallets ADD CONSTRAINT wallets_purpose_known CHECK (
         CASE purpose

@@ -225,7 +225,17 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		conf.VoidWaitMax = voidWaitMax
 	}
 	a.Service = service.New(conf, a.parts)
+	a.metrics.RegisterSwapProviders(a.readBreakers)
 	return nil
+}
+
+// readBreakers returns since when this process asks no provider of swaps, for the metrics.
+func (a *App) readBreakers() map[string]time.Time {
+	since := map[string]time.Time{}
+	for _, h := range a.Swaps.Panel.ListHealth() {
+		since[h.Provider] = h.OpenSince
+	}
+	return since
 }
 
 // serviceConfig returns the settings of the features and their loops.
@@ -437,7 +447,7 @@ func (a *App) wireAPI() error {
 		}
 		a.operatorHandler = operatorapi.New(operatorapi.Config{
 			Proxies:  operatorProxies,
-			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist,
+			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist, Swaps: a.Swaps,
 			DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
 			BaseURL:   a.conf.Operator.publicURL() + "/v1",

@@ -139,6 +139,24 @@ var deeds = []deed{
 	{name: "dispatch show", args: "OUT", reads: true},
 	{name: "dispatch cancel", args: "OUT", rows: []string{"cli order.replaced order OUT"}},
 
+	{name: "swaps list", reads: true},
+	{name: "swaps arrivals list", reads: true},
+	{name: "swaps providers list", reads: true},
+	{name: "billing fees", reads: true},
+	{
+		name: "swaps providers suspend", args: "ONE_CLICK --because case",
+		rows: []string{"cli swap_provider.suspended SWAP_PROVIDER ONE_CLICK"},
+	},
+	{
+		name: "swaps providers resume", args: "ONE_CLICK --because case",
+		rows: []string{"cli swap_provider.resumed SWAP_PROVIDER ONE_CLICK"},
+	},
+	{name: "swaps show", file: "swaps_test.go", action: "swaps show"},
+	{name: "swaps look", file: "../http/surfacetest/audited_test.go", action: "operator lookAtSwap"},
+	{name: "swaps fail", file: "../http/surfacetest/audited_test.go", action: "operator failSwap"},
+	{name: "swaps write-off", file: "../http/surfacetest/audited_test.go", action: "operator writeOffSwap"},
+	{name: "swaps arrivals decide", file: "../http/surfacetest/audited_test.go", action: "operator decideSwapArrival"},
+
 	{name: "chain repoint", file: "chain_test.go", action: "chain.repointed"},
 	{name: "deposits complete", file: "../http/surfacetest/audited_test.go", action: "operator completeDeposit"},
 	{name: "dispatch resolve", file: "../dispatch/operator_test.go", action: "order.resolved"},

@@ -187,8 +187,9 @@ func TestTheCommandLineTakesNoCustomerForAnother(t *testing.T) {
 		"customers list --customer":              "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
 		"local trigger failed-payout --customer": "it is a customer of the interface's, on a local chain",
 		"local trigger reorg --customer":         "it is a customer of the interface's, on a local chain",
-		"rescue --swaps":                         "each names the wallet that the seed has for it: TestTheSignerTakesNoIdForAnother",
-		"rescue --customers":                     "each names the wallet that the seed has for it: TestTheSignerTakesNoIdForAnother",
+		"rescue --swaps": "each names the wallet that the seed has for it: " +
+			"TestTheSignerTakesNoIdForAnother",
+		"rescue --customers": "each names the wallet that the seed has for it: TestTheSignerTakesNoIdForAnother",
 	}
 	var walk func(n *kong.Node, words string)
 	walk = func(n *kong.Node, words string) {

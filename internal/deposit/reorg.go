@@ -453,7 +453,8 @@ func (s *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 			JOIN ledger_accounts a ON a.org_id = d.org_id AND a.mint_id = d.mint_id
 				AND a.kind = CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AND a.subject = coalesce(d.customer_id, d.product)
 			JOIN ledger_balances b ON b.account_id = a.account_id AND b.balance > 0
-			WHERE d.status = 'REVERSED' AND d.taken_back < d.amount AND d.reversed_at >= f.created_at AND NOT d.is_hidden
+			WHERE d.status = 'REVERSED' AND d.taken_back < d.amount AND d.reversed_at >= f.created_at
+				AND NOT d.is_hidden
 			ORDER BY d.deposit_id`)
 		if err != nil {
 			return err
@@ -496,7 +497,9 @@ func (s *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isClaimed = false
 		rows, err := tx.Query(
-			ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' AND NOT is_hidden FOR UPDATE`, depositID,
+			ctx, `
+			SELECT `+columns+` FROM deposits
+			WHERE deposit_id = $1 AND status = 'REVERSED' AND NOT is_hidden FOR UPDATE`, depositID,
 		)
 		if err != nil {
 			return err

@@ -111,7 +111,8 @@ func (d *storedDeposit) loadProvider(ctx context.Context, tx pg.Tx) error {
 	if d.role != Refund {
 		return nil
 	}
-	if err := tx.QueryRow(ctx, `SELECT provider FROM swaps WHERE swap_id = $1`, d.swapID).Scan(&d.provider); err != nil {
+	err := tx.QueryRow(ctx, `SELECT provider FROM swaps WHERE swap_id = $1`, d.swapID).Scan(&d.provider)
+	if err != nil {
 		return fmt.Errorf("look up the provider of swap %s: %w", d.swapID, err)
 	}
 	return nil
@@ -312,7 +313,8 @@ func (s *Service) lockArrivals(
 		return nil, nil, nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT `+columns+` FROM deposits WHERE deposit_id = ANY ($1) AND wallet_id = $2 AND status = 'SCREENING' AND swap_id IS NOT NULL
+		SELECT `+columns+` FROM deposits
+		WHERE deposit_id = ANY ($1) AND wallet_id = $2 AND status = 'SCREENING' AND swap_id IS NOT NULL
 		ORDER BY deposit_id FOR UPDATE`, waiting.DepositIDs, w.ID)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("lock its arrivals: %w", err)
@@ -407,9 +409,11 @@ type CreditedStray struct {
 
 // CreditStray shows a stray arrival to its organization as a deposit of the customer of its swap. The
 // caller has written the decision into swap_arrivals. It posts the posting together with its own, then
-// records the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or CONFLICT
+// records the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or INVALID_STATE
 // fault if the deposit is no hidden stray of a known customer, or if its block is in question.
-func (s *Service) CreditStray(ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor) (CreditedStray, error) {
+func (s *Service) CreditStray(
+	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
+) (CreditedStray, error) {
 	rows, err := tx.Query(
 		ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL FOR UPDATE`, depositID,
 	)
@@ -455,7 +459,8 @@ func (s *Service) CreditStray(ctx context.Context, tx pg.Tx, depositID string, a
 		},
 		Event: event.Event{
 			OrgID: after.orgID, Type: s.Owners.eventFor(after, event.CustomerDeposit), ResourceKind: resourceKind,
-			ResourceID: after.id, CustomerID: after.customerID, Chain: string(after.chain), Data: data, FoundAgain: true,
+			ResourceID: after.id, CustomerID: after.customerID, Chain: string(after.chain), Data: data,
+			FoundAgain: true,
 		},
 		Audit: entry,
 	}, nil
@@ -478,12 +483,12 @@ const (
 
 // arrivalsWake wakes RunArrivals.
 type arrivalsWake struct {
-	once sync.Once
+	made sync.Once
 	ch   chan struct{}
 }
 
 func (w *arrivalsWake) channel() chan struct{} {
-	w.once.Do(func() { w.ch = make(chan struct{}, 1) })
+	w.made.Do(func() { w.ch = make(chan struct{}, 1) })
 	return w.ch
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
-	"github.com/cofferpay/coffer/internal/report"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -73,7 +72,8 @@ func (swapSettler) SettleArrivals(
 	}
 	settle := func(a deposit.WaitingArrival, role deposit.ArrivalRole, reason string, credit ledger.Account) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
 			a.DepositID, w.OrgID, w.Subject, string(role), reason, tx.Now)
 		s.Arrivals = append(s.Arrivals, deposit.SettledArrival{
 			DepositID: a.DepositID, Role: role, CustomerID: swap.CustomerID, Credit: credit,
@@ -90,8 +90,10 @@ func (swapSettler) SettleArrivals(
 			delivered = append(delivered, a)
 			sum, err = sum.Add(a.Amount)
 		case w.Purpose == wallet.SwapRefund && isOpen && a.MintID == swap.FromMint:
-			if err = settle(a, deposit.Refund, "", ledger.Account{Kind: ledger.AtProvider, Subject: swap.Provider}); err == nil {
-				_, err = tx.Exec(ctx, `UPDATE swaps SET refunded = refunded + $2 WHERE swap_id = $1`, w.Subject, a.Amount)
+			err = settle(a, deposit.Refund, "", ledger.Account{Kind: ledger.AtProvider, Subject: swap.Provider})
+			if err == nil {
+				const count = `UPDATE swaps SET refunded = refunded + $2 WHERE swap_id = $1`
+				_, err = tx.Exec(ctx, count, w.Subject, a.Amount)
 			}
 		default:
 			err = settle(a, deposit.Stray, "NOT_EXPECTED", ledger.Account{Kind: ledger.Suspense})
@@ -103,8 +105,9 @@ func (swapSettler) SettleArrivals(
 	if len(delivered) == 0 || sum.Less(swap.MinOut) {
 		return s, nil
 	}
+	ofCustomer := ledger.Account{Kind: ledger.Customer, Subject: swap.CustomerID}
 	for _, a := range delivered {
-		if err := settle(a, deposit.Delivery, "", ledger.Account{Kind: ledger.Customer, Subject: swap.CustomerID}); err != nil {
+		if err := settle(a, deposit.Delivery, "", ofCustomer); err != nil {
 			return s, err
 		}
 	}
@@ -114,8 +117,10 @@ func (swapSettler) SettleArrivals(
 		`UPDATE swaps SET status = 'PROCESSING' WHERE swap_id = $1 AND status = 'PENDING'`,
 		`UPDATE swaps SET status = 'COMPLETED', amount_out = ` + sum.String() + `, origin_tx_hash = 'origin',
 			destination_tx_hash = 'destination', completed_at = created_at WHERE swap_id = $1`,
-		`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
-		SELECT 'fee_' || swap_id, org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, fee_amount, fee_bps, completed_at FROM swaps WHERE swap_id = $1`,
+		`INSERT INTO fee_lines (
+			fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+		SELECT 'fee_' || swap_id, org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, fee_amount, fee_bps, completed_at
+		FROM swaps WHERE swap_id = $1`,
 	} {
 		if _, err := tx.Exec(ctx, sql, w.Subject); err != nil {
 			return s, err
@@ -126,7 +131,8 @@ func (swapSettler) SettleArrivals(
 	}
 	post := func(cause ledger.CauseKind, debit, credit ledger.Account, amount money.Amount) {
 		s.Postings = append(s.Postings, ledger.Posting{
-			Cause: ledger.Cause{Kind: cause, ID: w.Subject}, Legs: []ledger.Leg{{Debit: debit, Credit: credit, Amount: amount}},
+			Cause: ledger.Cause{Kind: cause, ID: w.Subject},
+			Legs:  []ledger.Leg{{Debit: debit, Credit: credit, Amount: amount}},
 		})
 	}
 	post(ledger.SwapEnd, account(ledger.InSwap, swap.CustomerID), account(ledger.AtProvider, swap.Provider), swap.In)
@@ -147,7 +153,8 @@ func (w *testEnv) addSwapWallets(t *testing.T, family chain.Family) {
 		ref := signer.WalletRef{OrgID: w.org, Family: family, Purpose: a.purpose, Subject: swapID}
 		if _, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
 			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
-			VALUES ($1, $2, $3, $4, $5, 'm/1', $6, $7, now())`, a.id, w.org, string(family), a.purpose, swapID, a.address,
+			VALUES ($1, $2, $3, $4, $5, 'm/1', $6, $7, now())`,
+			a.id, w.org, string(family), a.purpose, swapID, a.address,
 			ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", a.address))); err != nil {
 			t.Fatalf("insert a wallet: %v", err)
 		}
@@ -159,15 +166,20 @@ func (w *testEnv) addSwap(t *testing.T) {
 	t.Helper()
 	err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		for _, sql := range []string{
-			`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
-				from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,
-				pay_by, expires_at, fee_bps, fee_amount, status, created_at, updated_at)
-			SELECT $1, $2, 'alice', 'key-1', encode(sha256('key-1'), 'hex'), '\x00', 2, 1, 'ETHEREUM', 'ETHEREUM', 1000, 100, 90, 'ONE_CLICK', $3,
-				'adr_delivery', 'adr_refund', $4::timestamptz + '1 hour', $4::timestamptz + '2 hours', 50, 5, 'PENDING', $4, $4`,
-			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id,
+			`INSERT INTO swaps (
+				swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
+				from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+				delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status,
+				created_at, updated_at)
+			SELECT $1, $2, 'alice', 'key-1', encode(sha256('key-1'), 'hex'), '\x00', 2, 1,
+				'ETHEREUM', 'ETHEREUM', 1000, 100, 90, 'ONE_CLICK', $3,
+				'adr_delivery', 'adr_refund', $4::timestamptz + '1 hour', $4::timestamptz + '2 hours', 50, 5, 'PENDING',
+				$4, $4`,
+			`INSERT INTO dispatch_orders (
+				order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, customer_id,
 				status, attempt_after, created_at, pay_by, swap)
-			SELECT $1, $2, 'SWAP', 'ETHEREUM', 'adr_treasury', $3, 2, (SELECT contract FROM mints WHERE mint_id = 2), 1000, 'alice',
-				'QUEUED', $4::timestamptz, $4, $4::timestamptz + '1 hour', '{}'`,
+			SELECT $1, $2, 'SWAP', 'ETHEREUM', 'adr_treasury', $3, 2, (SELECT contract FROM mints WHERE mint_id = 2),
+				1000, 'alice', 'QUEUED', $4::timestamptz, $4, $4::timestamptz + '1 hour', '{}'`,
 		} {
 			if _, err := tx.Exec(ctx, sql, swapID, w.org, string(venueAt), tx.Now); err != nil {
 				return err
@@ -178,7 +190,9 @@ func (w *testEnv) addSwap(t *testing.T) {
 		}
 		return ledger.Post(ctx, tx, ledger.Posting{
 			Cause: ledger.Cause{Kind: ledger.SwapHold, ID: swapID},
-			Legs:  []ledger.Leg{{Debit: account(ledger.Customer), Credit: account(ledger.InSwap), Amount: money.Units(swapIn)}},
+			Legs: []ledger.Leg{{
+				Debit: account(ledger.Customer), Credit: account(ledger.InSwap), Amount: money.Units(swapIn),
+			}},
 		})
 	})
 	if err != nil {
@@ -295,7 +309,8 @@ func TestAFinalDeliveryCompletesItsSwapWithOneCreditAndOneEvent(t *testing.T) {
 		t.Fatalf("got %+v, want one deposit with its swap", shown)
 	}
 	got := *shown[0].Swap
-	if got.CustomerSwapID != swapID || got.IdempotencyKey != "key-1" || got.FromMint.ID != usdc || got.ToMint.ID != eth ||
+	if got.CustomerSwapID != swapID || got.IdempotencyKey != "key-1" ||
+		got.FromMint.ID != usdc || got.ToMint.ID != eth ||
 		got.AmountIn != "1000" || got.EstimatedAmountOut != "100" || *got.AmountOut != "95" ||
 		*got.OriginTxHash != "origin" || *got.DestinationTxHash != "destination" || got.CreatedAt.IsZero() {
 		t.Errorf("got swap %+v", got)
@@ -408,7 +423,7 @@ func TestAnArrivalForAnUnknownSwapIsAStrayOfNoCustomer(t *testing.T) {
 		return err
 	})
 	if !fault.HasCode(err, fault.InvalidState) {
-		t.Errorf("credit it to nobody: got %v, want %s", err, fault.InvalidState)
+		t.Errorf("credit it to no customer: got %v, want %s", err, fault.InvalidState)
 	}
 	w.checkBooks(t)
 }
@@ -643,45 +658,6 @@ func TestAStrayThatAPersonCreditsIsTheCustomersOnce(t *testing.T) {
 	w.checkBooks(t)
 }
 
-func TestBalancesTotalsAndReservesCountWhatIsInSwaps(t *testing.T) {
-	t.Parallel()
-	w := newSwapEnv(t)
-	w.payFinal(t, refundAt, usdcAt, 400)
-	w.settleArrivals(t)
-	w.readOrg(t, func(ctx context.Context, tx pg.Tx) error {
-		balances, err := report.LoadBalances(ctx, tx, w.org, "alice")
-		if err != nil {
-			return err
-		}
-		if b := balances[0]; len(balances) != 1 || b.InSwap != money.Units(swapIn) || b.Total != b.InSwap ||
-			!b.Available.IsZero() {
-			t.Errorf("balances: got %+v, want 1000 in swap and in total", balances)
-		}
-		own, err := report.LoadProductBalances(ctx, tx, w.org)
-		if err != nil {
-			return err
-		}
-		if len(own) != 1 || own[0].Owed != money.Units(swapIn) {
-			t.Errorf("owed to customers: got %+v, want 1000", own)
-		}
-		reserves, err := report.LoadReserves(ctx, tx, w.org)
-		if err != nil {
-			return err
-		}
-		for _, r := range reserves {
-			if r.Mint.ID != usdc {
-				continue
-			}
-			// 1000 of the customer, and 400 that came back before our payment left.
-			if r.InSwap != money.Units(swapIn) || r.Difference != "0" || len(r.AtProviders) != 1 ||
-				r.AtProviders[0].Provider != swapAtVenue || r.AtProviders[0].Amount != "-400" {
-				t.Errorf("reserves: got %+v, want 1000 in swap, -400 at the provider and no difference", r)
-			}
-		}
-		return nil
-	})
-}
-
 // The statement of a customer shows the moves of its swaps with the id of the swap.
 func TestTheStatementOfACustomerShowsItsSwaps(t *testing.T) {
 	t.Parallel()
@@ -776,7 +752,8 @@ func TestAReversedArrivalLeavesTheAccountThatItCredited(t *testing.T) {
 				}
 			}
 			w.removeArrivals(t, 4)
-			if n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE swap_id IS NOT NULL AND status = 'REVERSED'`); n != 1 {
+			n := w.queryCount(t, `SELECT count(*) FROM deposits WHERE swap_id IS NOT NULL AND status = 'REVERSED'`)
+			if n != 1 {
 				t.Errorf("got %d reversed, want 1: %q", n, w.describeArrivals(t))
 			}
 			c.want(t, w)
@@ -809,11 +786,14 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 	w.payFinal(t, deliveryAt, "", 50) // below what the swap accepts
 	w.payFinal(t, refundAt, usdcAt, 400)
 	delivery, refund := w.arrivalID(t, 50), w.arrivalID(t, 400)
-	credit := func(depositID, role, customerID string, mintID int, account ledger.Account, units uint64, sql ...string) error {
+	credit := func(
+		depositID, role, customerID string, mintID int, account ledger.Account, units uint64, sql ...string,
+	) error {
 		return w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			if _, err := tx.Exec(ctx, `
 				INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
-				VALUES ($1, $2, $3, $4, CASE $4 WHEN 'STRAY' THEN 'x' ELSE '' END, $5)`, depositID, w.org, swapID, role, tx.Now); err != nil {
+				VALUES ($1, $2, $3, $4, CASE $4 WHEN 'STRAY' THEN 'x' ELSE '' END, $5)`,
+				depositID, w.org, swapID, role, tx.Now); err != nil {
 				return err
 			}
 			for _, s := range sql {
@@ -822,7 +802,8 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 				}
 			}
 			if _, err := tx.Exec(ctx, `
-				UPDATE deposits SET status = 'CREDITED', credited_at = $4, arrival_role = $2, customer_id = nullif($3, ''), is_hidden = $2 <> 'DELIVERY'
+				UPDATE deposits SET status = 'CREDITED', credited_at = $4, arrival_role = $2,
+					customer_id = nullif($3, ''), is_hidden = $2 <> 'DELIVERY'
 				WHERE deposit_id = $1`, depositID, role, customerID, tx.Now); err != nil {
 				return err
 			}
@@ -854,8 +835,14 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 		{"a stray to the customer", "ledger_transfers_of_cause", credit(delivery, "STRAY", "alice", eth, ofAlice, 50)},
 		{"more than arrived", "ledger_transfers_of_cause", credit(delivery, "STRAY", "alice", eth, suspense, 51)},
 		{"a stray of another customer", "deposits_of_swap", credit(delivery, "STRAY", "bob", eth, suspense, 50)},
-		{"a refund at the delivery wallet", "deposits_arrival", credit(delivery, "REFUND", "alice", eth, ofProvider, 50)},
-		{"a refund to the customer", "ledger_transfers_of_cause", credit(refund, "REFUND", "alice", usdc, ofAlice, 400)},
+		{
+			"a refund at the delivery wallet", "deposits_arrival",
+			credit(delivery, "REFUND", "alice", eth, ofProvider, 50),
+		},
+		{
+			"a refund to the customer", "ledger_transfers_of_cause",
+			credit(refund, "REFUND", "alice", usdc, ofAlice, 400),
+		},
 		{
 			"a refund of another provider", "ledger_transfers_of_cause",
 			credit(refund, "REFUND", "alice", usdc, ledger.Account{Kind: ledger.AtProvider, Subject: "RELAY"}, 400),
@@ -877,7 +864,8 @@ func TestTheTableRefusesACreditOfAnotherRoleOrAmount(t *testing.T) {
 	w.payFinal(t, deliveryAt, "", 60)
 	w.settleArrivals(t)
 	for _, set := range []string{
-		`arrival_role = 'STRAY'`, `completes_swap = NOT completes_swap`, `is_hidden = true`, `customer_id = 'bob'`, `swap_id = 'cs_2'`,
+		`arrival_role = 'STRAY'`, `completes_swap = NOT completes_swap`, `is_hidden = true`, `customer_id = 'bob'`,
+		`swap_id = 'cs_2'`,
 	} {
 		err := w.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE deposits SET `+set+` WHERE deposit_id = $1`, delivery)
@@ -914,7 +902,9 @@ func TestASettlementOfAnotherAccountThanItsRoleIsRefused(t *testing.T) {
 		}
 	}
 	for name, fn := range map[string]func([]deposit.WaitingArrival) []deposit.SettledArrival{
-		"a delivery of nobody": settled(deposit.SettledArrival{Role: deposit.Delivery, Credit: ledger.Account{Kind: ledger.Customer}}),
+		"a delivery of no customer": settled(deposit.SettledArrival{
+			Role: deposit.Delivery, Credit: ledger.Account{Kind: ledger.Customer},
+		}),
 		"a delivery to suspense": settled(deposit.SettledArrival{
 			Role: deposit.Delivery, CustomerID: "alice", Credit: ledger.Account{Kind: ledger.Suspense},
 		}),
@@ -940,4 +930,20 @@ func TestASettlementOfAnotherAccountThanItsRoleIsRefused(t *testing.T) {
 		}
 	}
 	w.wantArrivals(t, "95 SCREENING hidden PENDING")
+}
+
+// On a UTXO chain what is credited counts at the treasury, and its output can be spent from then on.
+func TestAnOutputForASwapIsFreeOnceItIsSettled(t *testing.T) {
+	t.Parallel()
+	w, _ := newUTXOEnv(t)
+	w.addSwapWallets(t, chain.BitcoinFamily)
+	w.payTo(t, deliveryAt, 95)
+	w.wantOutputs(t, "HELD 95 at "+deliveryID)
+	if n := w.settleArrivals(t); n != 1 {
+		t.Fatalf("settled %d, want 1", n)
+	}
+	w.wantArrivals(t, "95 CREDITED STRAY hidden SKIPPED INTERNAL_SWAP_CREDIT")
+	w.wantOutputs(t, "FREE 95 at "+deliveryID)
+	w.wantHoldings(t, 95, 0, 0, 0)
+	w.checkBooks(t)
 }

@@ -344,7 +344,8 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
 			senders = string_to_array(c.senders, ' '), depth_required = c.depth,
-			customer_id = c.customer_id, arrival_role = c.arrival_role, completes_swap = c.completes_swap, is_hidden = c.is_hidden
+			customer_id = c.customer_id, arrival_role = c.arrival_role, completes_swap = c.completes_swap,
+			is_hidden = c.is_hidden
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
@@ -424,7 +425,8 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth, swap_id, is_hidden
+			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,
+			swap_id, is_hidden
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
 			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[],

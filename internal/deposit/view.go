@@ -125,7 +125,8 @@ const selectViews = `
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
 				ORDER BY v.verdict_id DESC LIMIT 1) v
 				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh,
-			CASE WHEN d.completes_swap THEN (SELECT ` + swapCreditJSON + ` FROM swaps s WHERE s.swap_id = d.swap_id) END AS swap
+			CASE WHEN d.completes_swap
+				THEN (SELECT ` + swapCreditJSON + ` FROM swaps s WHERE s.swap_id = d.swap_id) END AS swap
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
 	WHERE purpose NOT IN ('TREASURY', 'CHANGE')`
@@ -136,8 +137,9 @@ const selectShown = selectViews + ` AND NOT is_hidden`
 // swapCreditJSON is a storedSwapCredit of a row s of swaps. Amounts are text, because JSON numbers are not
 // exact everywhere.
 const swapCreditJSON = `jsonb_build_object('id', s.swap_id, 'idempotencyKey', coalesce(s.idempotency_key, ''),
-	'fromMintId', s.from_mint_id, 'toMintId', s.to_mint_id, 'amountIn', s.amount_in::text, 'estimatedOut', s.estimated_out::text,
-	'amountOut', s.amount_out::text, 'originTxHash', s.origin_tx_hash, 'destinationTxHash', s.destination_tx_hash, 'createdAt', s.created_at)`
+	'fromMintId', s.from_mint_id, 'toMintId', s.to_mint_id, 'amountIn', s.amount_in::text,
+	'estimatedOut', s.estimated_out::text, 'amountOut', s.amount_out::text, 'originTxHash', s.origin_tx_hash,
+	'destinationTxHash', s.destination_tx_hash, 'createdAt', s.created_at)`
 
 // storedSwapCredit is a SwapCredit as the query has it.
 type storedSwapCredit struct {
@@ -473,7 +475,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
 		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
 		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
-		SwapID: s.swapID, SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
+		SwapID: s.swapID, SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt,
+		CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
 		m, ok := catalogue.ByID(*s.mintID)

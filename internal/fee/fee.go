@@ -91,6 +91,19 @@ type Filter struct {
 	From, Until time.Time // the first inclusive, the second exclusive
 }
 
+// MonthLayout is the form of a month.
+const MonthLayout = "2006-01"
+
+// SetMonth narrows the filter to a month in UTC. It reports whether the text is one.
+func (f *Filter) SetMonth(month string) bool {
+	from, err := time.Parse(MonthLayout, month)
+	if err != nil || from.Format(MonthLayout) != month || from.Year() < 1 {
+		return false
+	}
+	f.From, f.Until = from, from.AddDate(0, 1, 0)
+	return true
+}
+
 func (f Filter) query() *pagination.Query {
 	q := pagination.NewQuery(selectLines + ` WHERE true`)
 	if f.OrgID != "" {
@@ -122,9 +135,9 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (paginatio
 	}), nil
 }
 
-// ForEach calls fn for every line of a filter, oldest first.
-func ForEach(ctx context.Context, tx pg.Tx, f Filter, fn func(Line) error) error {
-	sql, args := f.query().BuildAll(false, "l.incurred_at", "l.fee_line_id")
+// ForEach calls fn for every line of a filter, in list order.
+func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Line) error) error {
+	sql, args := f.query().BuildAll(desc, "l.incurred_at", "l.fee_line_id")
 	if err := pg.ForEachRow(ctx, tx, sql, args, scanLine, fn); err != nil {
 		return fmt.Errorf("read fees: %w", err)
 	}

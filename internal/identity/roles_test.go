@@ -48,6 +48,11 @@ var titles = []struct {
 	{FreezePayments, "freeze payments"},
 	{LiftFreeze, "lift a freeze"},
 	{EditLocalRisk, "edit the local list of screening"},
+	{LookAtSwap, "have a swap looked at"},
+	{FailSwap, "end a swap as failed"},
+	{WriteOffSwap, "write off what a swap provider owes"},
+	{DecideSwapArrival, "decide about a stray arrival of a swap"},
+	{ManageSwapProviders, "suspend and resume a swap provider"},
 	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
 	{ManageJobs, "repeat and cancel jobs"},
 }
@@ -131,6 +136,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	act := []Action{
 		DecideWithdrawal, WithdrawOwnMoney, Transfer, FreezeCustomer, UnfreezeCustomer, DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
+		FailSwap, WriteOffSwap, DecideSwapArrival,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

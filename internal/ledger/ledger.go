@@ -427,10 +427,12 @@ var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('
 // them, see Folder.
 func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT t.mint_id, k.kind, '', CASE k.kind WHEN 'CUSTOMER' THEN t.available WHEN 'WITHDRAWING' THEN t.withdrawing ELSE t.in_swap END
+		SELECT t.mint_id, k.kind, '',
+			CASE k.kind WHEN 'CUSTOMER' THEN t.available WHEN 'WITHDRAWING' THEN t.withdrawing ELSE t.in_swap END
 		FROM (SELECT mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap
 			FROM (SELECT mint_id, available, withdrawing, in_swap FROM organization_totals WHERE org_id = $1
-				UNION ALL SELECT mint_id, available, withdrawing, in_swap FROM organization_total_changes WHERE org_id = $1) parts
+				UNION ALL
+				SELECT mint_id, available, withdrawing, in_swap FROM organization_total_changes WHERE org_id = $1) parts
 			GROUP BY 1) t
 		CROSS JOIN (VALUES ('CUSTOMER'), ('WITHDRAWING'), ('IN_SWAP')) AS k (kind)
 		-- A mint of which only addresses hold something has a total as well. The order makes

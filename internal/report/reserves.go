@@ -41,8 +41,8 @@ type Reserve struct {
 	// AtProviders is what swap providers have of ours, by provider. It belongs to the owners as well.
 	AtProviders []ProviderClaim
 
-	// Difference is the holdings and what is at providers minus the amounts of their owners, with a sign. It is 0 unless a
-	// chain replaced final blocks after their amounts were spent.
+	// Difference is the holdings and what is at providers minus the amounts of their owners, with a
+	// sign. It is 0 unless a chain replaced final blocks after their amounts were spent.
 	Difference string
 }
 
@@ -85,7 +85,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			SELECT org_id FROM organizations WHERE $1 = '' OR org_id = $1),
 		totals AS (
 			SELECT t.mint_id, sum(t.available) AS available, sum(t.withdrawing) AS withdrawing,
-				sum(t.in_swap) AS in_swap, sum(t.addresses) AS addresses, sum(t.treasuries) AS treasuries, sum(t.dust) AS dust
+				sum(t.in_swap) AS in_swap, sum(t.addresses) AS addresses, sum(t.treasuries) AS treasuries,
+				sum(t.dust) AS dust
 			FROM chosen CROSS JOIN LATERAL (
 				SELECT mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals t WHERE t.org_id = chosen.org_id
 				UNION ALL
@@ -114,12 +115,15 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			FROM chosen JOIN dispatch_orders o USING (org_id)
 			WHERE o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY 1)
 		SELECT m.mint_id, walked.height, walked.hash,
-			greatest(coalesce(t.addresses, 0), 0) + coalesce(w.addresses, 0), greatest(coalesce(t.treasuries, 0), 0) + coalesce(w.treasuries, 0),
-			coalesce(t.available, 0), coalesce(t.withdrawing, 0), coalesce(t.in_swap, 0), coalesce(o.products, 0), coalesce(o.gas, 0), coalesce(o.suspense, 0),
+			greatest(coalesce(t.addresses, 0), 0) + coalesce(w.addresses, 0),
+			greatest(coalesce(t.treasuries, 0), 0) + coalesce(w.treasuries, 0),
+			coalesce(t.available, 0), coalesce(t.withdrawing, 0), coalesce(t.in_swap, 0), coalesce(o.products, 0),
+			coalesce(o.gas, 0), coalesce(o.suspense, 0),
 			coalesce(w.addresses, 0) + coalesce(w.treasuries, 0), coalesce(t.dust, 0),
 			coalesce(y.leaving, 0), coalesce(y.moving, 0),
 			(coalesce(t.addresses, 0) + coalesce(t.treasuries, 0) - coalesce(t.dust, 0)
-				- coalesce(t.available, 0) - coalesce(t.withdrawing, 0) - coalesce(t.in_swap, 0) - coalesce(o.total, 0))::text
+				- coalesce(t.available, 0) - coalesce(t.withdrawing, 0) - coalesce(t.in_swap, 0)
+				- coalesce(o.total, 0))::text
 		FROM mints m
 		LEFT JOIN totals t USING (mint_id) LEFT JOIN waiting w USING (mint_id) LEFT JOIN own o USING (mint_id) LEFT JOIN way y USING (mint_id)
 		LEFT JOIN LATERAL (
@@ -137,7 +141,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 		var height *int64
 		var hash *string
 		err = row.Scan(&mintID, &height, &hash, &r.DepositAddresses, &r.Treasuries,
-			&r.Available, &r.Withdrawing, &r.InSwap, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust, &r.Leaving, &r.Moving,
+			&r.Available, &r.Withdrawing, &r.InSwap, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust,
+			&r.Leaving, &r.Moving,
 			&r.Difference)
 		if err != nil {
 			return r, err
@@ -159,26 +164,34 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 
 // addProviderClaims adds what swap providers have of ours, and counts it in the differences. A swap that
 // is paid and ended adds nothing, so only open claims, debts and reversed refunds are read. Their sum is
-// that of the accounts at providers, whose transfers nobody could add up for each report.
+// that of the accounts at providers, whose transfers are too many to add up for each report.
 func addProviderClaims(ctx context.Context, tx pg.Tx, org string, reserves []Reserve) error {
+	// Without a parameter that may be empty, PostgreSQL plans the statement once.
+	where, args := "", []any{}
+	if org != "" {
+		where, args = "WHERE c.org_id = $1", []any{org}
+	}
 	rows, err := tx.Query(ctx, `
 		SELECT c.mint_id, c.provider, sum(c.amount)::text, min(c.created_at)
 		FROM (
-			SELECT org_id, from_mint_id AS mint_id, provider, amount_in - refunded - short AS amount, created_at FROM swaps
+			SELECT org_id, from_mint_id AS mint_id, provider, amount_in - refunded - short AS amount, created_at
+			FROM swaps
 			WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in
 			UNION ALL
 			SELECT s.org_id, s.from_mint_id, s.provider, CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END
 				- CASE s.status WHEN 'COMPLETED' THEN s.amount_in ELSE 0 END - s.short
 				- coalesce((SELECT sum(d.amount) FROM deposits d
-					WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND' AND d.status IN ('CREDITED', 'REVERSED')), 0), NULL
+					WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
+						AND d.status IN ('CREDITED', 'REVERSED')), 0), NULL
 			FROM swaps s
-			WHERE s.paid_at IS NULL AND (s.status = 'COMPLETED' OR s.refunded > 0) OR s.status = 'COMPLETED' AND s.refunded > 0
+			WHERE s.paid_at IS NULL AND (s.status = 'COMPLETED' OR s.refunded > 0)
+				OR s.status = 'COMPLETED' AND s.refunded > 0
 			UNION ALL
 			SELECT d.org_id, d.mint_id, s.provider, d.amount, s.created_at
 			FROM deposits d JOIN swaps s ON s.swap_id = d.swap_id
 			WHERE d.status = 'REVERSED' AND d.arrival_role = 'REFUND') c
-		WHERE $1 = '' OR c.org_id = $1
-		GROUP BY 1, 2 HAVING sum(c.amount) <> 0 ORDER BY 1, 2`, org)
+		`+where+`
+		GROUP BY 1, 2 HAVING sum(c.amount) <> 0 ORDER BY 1, 2`, args...)
 	if err != nil {
 		return fmt.Errorf("read what is at swap providers: %w", err)
 	}

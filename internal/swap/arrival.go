@@ -72,7 +72,7 @@ type SettledArrival struct {
 // SettleArrivals decides about all final arrivals at one wallet of a swap that are not settled, in the
 // system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it decides rests on no
 // word of the provider but one: that a delivery below the minimum is all that there will be. Rules
-// SWAP-10 to SWAP-13.
+// SWAP-10, SWAP-11, SWAP-12 and SWAP-13.
 func (s *Service) SettleArrivals(
 	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
 ) (Settlement, error) {

@@ -143,7 +143,8 @@ func (s *Service) lockAndCheck(ctx context.Context, tx pg.Tx, orgID string, r Re
 // swapWallets are the wallets that a swap needs.
 type swapWallets struct{ delivery, refund, treasury wallet.Wallet }
 
-// issueWallets returns the wallets of a swap. They follow from its id, so a repeated call finds them.
+// issueWallets returns the wallets of a swap. They follow from its id, so a repeated call finds them. Rule
+// SWAP-6.
 func (s *Service) issueWallets(ctx context.Context, orgID, swapID string, p parsed) (w swapWallets, err error) {
 	if w.treasury, err = s.Wallets.Treasury(ctx, orgID, p.from.Chain.Family()); err != nil {
 		return w, fmt.Errorf("treasury of swap %s: %w", swapID, err)

@@ -268,7 +268,7 @@ type conclusion struct {
 }
 
 // conclude decides what a report means. It is pure. Nothing here credits or returns anything: a report
-// of success only says where to look. Rules SWAP-20 to SWAP-23.
+// of success only says where to look. Rules SWAP-21, SWAP-22 and SWAP-23.
 func (c Config) conclude(f followed, r provider.Report, isAnswered bool, now time.Time) conclusion {
 	end := conclusion{
 		failureSaidAt: f.failureSaidAt, successSaidAt: f.successSaidAt, refundReport: f.RefundReport,

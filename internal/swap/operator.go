@@ -51,11 +51,14 @@ func (s *Service) ListAll(
 type Detail struct {
 	Swap
 	ProviderAddress string // the deposit address as the provider writes it
+	DeliveryAddress chain.Address
+	RefundAddress   chain.Address
 	Reports         []Report
 	Arrivals        []Arrival
 }
 
-// ByIDForOperator returns a swap of any organization with its reports and arrivals.
+// ByIDForOperator returns a swap of any organization with its reports and arrivals. It checks that the
+// signer attested both addresses, because a person may tell them to a provider.
 func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if d.Swap, err = loadAny(ctx, tx, swapID); err != nil {
@@ -71,7 +74,19 @@ func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail,
 		d.Arrivals, err = listArrivals(ctx, tx, ` WHERE a.swap_id = $1 ORDER BY a.created_at, a.deposit_id`, swapID)
 		return err
 	})
-	return d, err
+	if err != nil {
+		return d, err
+	}
+	delivery, err := s.Wallets.Address(ctx, deliveryRef(d.OrgID, swapID, d.To.Chain))
+	if err != nil {
+		return d, fmt.Errorf("delivery wallet of swap %s: %w", swapID, err)
+	}
+	refund, err := s.Wallets.Address(ctx, refundRef(d.OrgID, swapID, d.From.Chain))
+	if err != nil {
+		return d, fmt.Errorf("refund wallet of swap %s: %w", swapID, err)
+	}
+	d.DeliveryAddress, d.RefundAddress = delivery.Address, refund.Address
+	return d, nil
 }
 
 // Fail has an operator end a swap that makes no progress. Its claim on the provider stays open, and what
@@ -123,34 +138,7 @@ func checkNote(note string) error {
 	return nil
 }
 
-// WriteOff gives up what a provider owes of a failed swap: the customer's held amount ends with the
-// claim. The organization pays its customer from its own balance if it wants to. The caller has the
-// approval of a second person. Errors: faults NOT_FOUND, INVALID_STATE. Rule SWAP-25.
-func (s *Service) WriteOff(ctx context.Context, tx pg.Tx, swapID, note string, by audit.Actor) (Swap, error) {
-	w, err := lock(ctx, tx, swapID)
-	if err != nil {
-		return w, err
-	}
-	open := money.SubOrZero(money.SubOrZero(w.AmountIn, w.Refunded), w.Short)
-	if w.Status != FailedStatus || w.PaidAt == nil || open.IsZero() {
-		return w, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"Only a claim of a failed swap can be written off, and this swap has none.").
-			WithExtra("currentStatus", string(w.Status))
-	}
-	postings, err := s.keepShort(ctx, tx, swapID, open)
-	if err != nil {
-		return w, err
-	}
-	if err := ledger.Post(ctx, tx, postings...); err != nil {
-		return w, fmt.Errorf("write off the claim of swap %s: %w", swapID, err)
-	}
-	if w, err = loadAny(ctx, tx, swapID); err != nil {
-		return w, err
-	}
-	return w, audit.Record(ctx, tx, newEntry(w, by, "written_off", map[string]any{"amount": open, "note": note}))
-}
-
-// LookNow makes the worker look at a swap at once.
+// LookNow makes the worker look at a swap at once. Error: fault NOT_FOUND. Rule SWAP-27.
 func (s *Service) LookNow(ctx context.Context, swapID string, by audit.Actor) (w Swap, err error) {
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if w, err = lock(ctx, tx, swapID); err != nil {

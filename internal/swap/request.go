@@ -142,7 +142,7 @@ func checkEnabled(settings org.Settings) error {
 // Request makes a swap: it takes an offer of the best provider, holds the amount and submits the
 // payment. isReplayed is true when the key was known; w is then the swap as it is now. After a fault
 // nothing was written. After any other error the swap may exist or not, and the same request resolves
-// that. Rules SWAP-1 to SWAP-9.
+// that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
 	if !request.IsKey(r.IdempotencyKey) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -126,11 +127,19 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 	return states, nil
 }
 
-// SuspendProvider has a person suspend a provider.
+func checkReason(reason string) error {
+	if reason == "" || utf8.RuneCountInString(reason) > reasonRunesMax {
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"A reason of 1 to %d characters says why.", reasonRunesMax).WithParam("reason")
+	}
+	return nil
+}
+
+// SuspendProvider has a person suspend a provider: it gets no new swaps, and its open ones go on. A
+// provider that is suspended keeps its first reason. Error: fault NOT_FOUND. Rule SWAP-28.
 func (s *Service) SuspendProvider(ctx context.Context, name, reason string, by audit.Actor) error {
-	if reason == "" {
-		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "A suspension needs a reason.").
-			WithParam("reason")
+	if err := checkReason(reason); err != nil {
+		return err
 	}
 	if err := s.requireKnown(ctx, name); err != nil {
 		return err
@@ -138,8 +147,12 @@ func (s *Service) SuspendProvider(ctx context.Context, name, reason string, by a
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return suspend(ctx, tx, name, reason, by) })
 }
 
-// ResumeProvider has a person lift a suspension. A provider that is not suspended stays as it is.
+// ResumeProvider has a person lift a suspension. A provider that is not suspended stays as it is. Error:
+// fault NOT_FOUND. Rule SWAP-28.
 func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by audit.Actor) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
 	if err := s.requireKnown(ctx, name); err != nil {
 		return err
 	}

@@ -20,9 +20,17 @@ const (
 	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
-	// The kind of account to which a deposit is credited.
-	creditKindSQL = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
+	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
+	// credited by its role.
+	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
+						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
+	creditSubjectSQL = `CASE d.arrival_role
+					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
+					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
+	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
+	creditEventSQL = `CASE WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
 )
 
 // checks are all checks of RunChecks, in the order of the report.
@@ -77,26 +85,29 @@ var checks = []Check{
 		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its " +
 			"customers' balances and of its addresses' funds", breachSQL: `
 		WITH kept AS (
-			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
-			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
+			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap,
+				sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
+			FROM (SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals
 				UNION ALL
-				SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_total_changes) parts
+				SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_total_changes) parts
 			GROUP BY 1, 2),
 		customers AS (
 			SELECT a.org_id, a.mint_id, coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING') GROUP BY 1, 2),
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'IN_SWAP'), 0) AS in_swap
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
 		held AS (
 			SELECT f.org_id, f.mint_id, coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
 				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries, sum(f.dust) AS dust
 			FROM address_funds f JOIN wallets w USING (wallet_id) GROUP BY 1, 2)
 		SELECT org_id, 'total of mint ' || mint_id,
-			format('available %s, withdrawing %s, on addresses %s, on treasuries %s, dust %s; the balances and addresses say %s, %s, %s, %s and %s',
-				coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0),
-				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
+			format('available %s, withdrawing %s, in swaps %s, on addresses %s, on treasuries %s, dust %s; the balances and addresses say %s, %s, %s, %s, %s and %s',
+				coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.in_swap, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0),
+				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(c.in_swap, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
 		FROM kept k FULL JOIN customers c USING (org_id, mint_id) FULL JOIN held h USING (org_id, mint_id)
-		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
-			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`,
+		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.in_swap, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
+			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(c.in_swap, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`,
 	},
 
 	{
@@ -473,8 +484,8 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount,
-				` + creditKindSQL + ` AS to_kind, coalesce(customer_id, product, '') AS to_subject
-			FROM deposits WHERE status IN ('CREDITED', 'REVERSED'))
+				` + creditKindSQL + ` AS to_kind, ` + creditSubjectSQL + ` AS to_subject
+			FROM deposits d WHERE status IN ('CREDITED', 'REVERSED'))
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
 				WHEN d.deposit_id IS NULL THEN format('was posted (%s of mint %s to %s %s) and is not credited', p.amount, p.mint_id, p.to_kind, p.to_subject)
@@ -500,7 +511,8 @@ var checks = []Check{
 		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
-				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (
+					WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
 				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
 				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
@@ -511,8 +523,10 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claim_count,
-				` + creditKindSQL + ` || ' ' || coalesce(customer_id, product, '') AS owner
-			FROM deposits WHERE status = 'REVERSED'
+				-- A person may have credited a stray to its customer.
+				CASE WHEN d.arrival_role = 'STRAY' AND NOT d.is_hidden THEN 'CUSTOMER ' || d.customer_id
+					ELSE ` + creditKindSQL + ` || ' ' || ` + creditSubjectSQL + ` END AS owner
+			FROM deposits d WHERE status = 'REVERSED'
 			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
 			CASE WHEN p.deposit_id IS NULL THEN 'is reversed and was not posted back'
@@ -545,11 +559,11 @@ var checks = []Check{
 
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.swap_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
-				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
+				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.swap_id, d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -714,10 +728,10 @@ var checks = []Check{
 			"event without a credit", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose,
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` AS purpose,
 				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
 				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
-			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE')) d
+			FROM deposits d WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
@@ -725,7 +739,7 @@ var checks = []Check{
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
 				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE')) d
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` || '_REVERSED' AS type FROM deposits d WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type

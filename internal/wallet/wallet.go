@@ -121,8 +121,9 @@ func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wal
 
 // Address returns the wallet of ref and issues it on first use. It checks the proof at every call.
 // The form of ref applies to a new wallet; a wallet that was issued in another form is returned as
-// it is. The wallets of a swap have the usual form. The organization must exist. Address runs its own transactions, and the call may be
-// repeated after any error. Errors: ErrProof, a *signer.Refusal, or unknown. Rule DEP-2.
+// it is. The wallets of a swap have the usual form. The organization must exist. Address runs its own
+// transactions, and the call may be repeated after any error. Errors: ErrProof, a *signer.Refusal, or
+// unknown. Rule DEP-2.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
 	isOfSwap := ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund
 	if isOfSwap {

@@ -64,7 +64,9 @@ type Entry = resource.Entry
 
 func entryFilter(c *call) (ledger.Filter, error) {
 	f := ledger.Filter{
-		Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing},
+		Kinds: []ledger.Kind{
+			ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
+		},
 	}
 	customerID, ofCustomer := c.Query["customerId"]
 	product, ofProduct := c.Query["product"]

@@ -5,16 +5,19 @@ import (
 	"net/http"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// SwapRequest is the body of POST /customer-swap.
+// SwapRequest is the body of POST /customer-swap. Its key is in the body alone. Rule SWAP-61.
 type SwapRequest struct {
 	IdempotencyKey string             `json:"idempotencyKey" doc:"Your name for this swap: 1 to 255 printable ASCII characters without a space, one for each swap that you intend and not for each attempt. It never expires. The header Idempotency-Key is not read." pattern:"^[!-~]{1,255}$" example:"swap-7781"`
 	CustomerID     string             `json:"customerId"`
@@ -156,10 +159,21 @@ func (a *api) swapRoutes() []kernel.Route {
 				"come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can advance the amount from " +
 				"a balance of your own.",
 			Retryable: true,
-			ResultAt:  "/customer-swap/{swapId}",
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The swap, with restoredAt."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.RefundNotReceived, fault.InvalidState},
 			Handler:   kernel.Handle(a.restoreSwap, exampleRestoredSwap),
+		},
+		{
+			Method: http.MethodGet, Path: "/billing/fees", Name: "listFees",
+			Action: identity.ReadOrganization, Group: "Swaps",
+			Summary: "List the fees that you owe",
+			Text: "One row for each completed swap. A fee is due at the completion and never for a failed " +
+				"swap, and no balance pays it: the operator bills it." + csvText,
+			Query:   resource.FeeParameters(),
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of fees."}},
+			Faults:  []fault.Code{fault.InvalidCursor},
+			Handler: kernel.Handle(a.listFees, kernel.ExamplePage(resource.ExampleFee)),
+			Table:   kernel.ExportTable("fees", resource.FeeColumns, a.exportFees),
 		},
 	}
 }
@@ -276,4 +290,34 @@ func (a *api) getSwap(c *call) (webhook.CustomerSwap, error) {
 		return webhook.CustomerSwap{}, err
 	}
 	return wire.CustomerSwap(w), nil
+}
+
+func (a *api) listFees(c *call) (kernel.Page[resource.FeeLine], error) {
+	f, err := resource.ReadFeeFilter(c.Query, c.Caller.OrgID)
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	p, err := c.ReadPage("fees")
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	var found pagination.Result[fee.Line]
+	err = a.conf.DB.ReadOrg(c.Context(), c.Caller.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		found, err = fee.List(ctx, tx, f, p)
+		return err
+	})
+	if err != nil {
+		return kernel.Page[resource.FeeLine]{}, err
+	}
+	return kernel.NewPage(c.Request, "fees", found, resource.ShowFee), nil
+}
+
+func (a *api) exportFees(c *call) (kernel.Rows[resource.FeeLine], error) {
+	f, err := resource.ReadFeeFilter(c.Query, c.Caller.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	return snapshotRows(a, c, func(ctx context.Context, tx pg.Tx, desc bool, row func(resource.FeeLine) error) error {
+		return fee.ForEach(ctx, tx, f, desc, func(l fee.Line) error { return row(resource.ShowFee(l)) })
+	}), nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -60,6 +61,7 @@ type Config struct {
 	Deposits    *deposit.Service
 	Rescreens   *deposit.Rescreener
 	Whitelist   *whitelist.Service
+	Swaps       *swap.Service
 	FourEyes    changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker

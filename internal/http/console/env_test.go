@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -169,6 +170,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 		}),
 	}
 	h.payments = &withdrawal.Service{
@@ -484,4 +486,13 @@ func (r reply) location(t testing.TB) string {
 		t.Fatalf("got %d %s, want a redirect", r.status, r.body)
 	}
 	return r.header.Get("Location")
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -170,6 +171,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -552,4 +554,13 @@ func (r reply) want(t testing.TB, status int, texts ...string) reply {
 		}
 	}
 	return r
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }

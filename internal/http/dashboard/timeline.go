@@ -95,7 +95,9 @@ type transactionRecords struct {
 }
 
 // visibleKinds are the accounts whose entries the interface shows.
-var visibleKinds = []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing}
+var visibleKinds = []ledger.Kind{
+	ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
+}
 
 // causesOf are the causes of the entries of each kind of transaction.
 var causesOf = map[transactionKind][]ledger.CauseKind{

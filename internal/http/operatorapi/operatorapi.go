@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -45,6 +46,7 @@ type Config struct {
 	Deposits    *deposit.Service    // decides about flagged deposits
 	Rescreens   *deposit.Rescreener // screens their senders again
 	Whitelist   *whitelist.Service  // the whitelists of organizations
+	Swaps       *swap.Service
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
 	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
@@ -588,7 +590,8 @@ func showReserve(r report.Reserve, now time.Time) (Reserve, error) {
 		Quarantined: r.Mint.Quarantined,
 		Holdings:    ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(), InSwap: r.InSwap.String(),
+			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(),
+			InSwap:   r.InSwap.String(),
 			Products: r.Products.String(), Gas: r.Gas.String(),
 			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(),
 			Total: owed.String(),
@@ -596,11 +599,11 @@ func showReserve(r report.Reserve, now time.Time) (Reserve, error) {
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
 	}
 	for _, claim := range r.AtProviders {
-		at := ReserveAtProvider{Provider: claim.Provider, Amount: claim.Amount}
+		held := ReserveAtProvider{Provider: claim.Provider, Amount: claim.Amount}
 		if claim.OldestAt != nil {
-			at.OldestClaimAgeSeconds = new(max(0, int64(now.Sub(*claim.OldestAt).Seconds())))
+			held.OldestClaimAgeSeconds = new(max(0, int64(now.Sub(*claim.OldestAt).Seconds())))
 		}
-		shown.AtProviders = append(shown.AtProviders, at)
+		shown.AtProviders = append(shown.AtProviders, held)
 	}
 	if r.Block != nil {
 		shown.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}

@@ -21,7 +21,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Operator,
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
-			a.whitelistRoutes(),
+			a.whitelistRoutes(), a.operatorSwapRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
@@ -132,6 +132,11 @@ var operatorGroups = []kernel.Group{
 		Text: "The addresses that organizations may pay their own money to: an operator adds them, the signer " +
 			"endorses " +
 			"them, and they are usable after a cooling-off.",
+	},
+	{
+		Name: "Swaps",
+		Text: "Swaps of customers, what is with which provider, arrivals that no swap expects, the providers, and the " +
+			"fees.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},

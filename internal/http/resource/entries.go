@@ -29,15 +29,16 @@ type Entry struct {
 
 // balanceNames maps the kinds of accounts that an organization is shown to their names.
 var balanceNames = map[ledger.Kind]string{
-	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP", ledger.Product: "AVAILABLE",
-	ledger.ProductWithdrawing: "PENDING_WITHDRAW",
+	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP",
+	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
 }
 
 // ShowEntry writes a movement for the interface.
 func ShowEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 	return func(e ledger.Entry) Entry {
 		m, _ := mints.ByID(e.Account.MintID)
-		// A restored payment and what a failed swap gives back are posted in parts, which differ in the suffix of its id.
+		// A restored payment and what a failed swap gives back are posted in parts, which differ in the
+		// suffix of its id.
 		cause, _, _ := strings.Cut(e.Cause.ID, "/")
 		shown := Entry{
 			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID,

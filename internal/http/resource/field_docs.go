@@ -47,6 +47,8 @@ var TypeDocs = map[reflect.Type]string{
 		"it.",
 	reflect.TypeFor[webhook.SwapDelayed]():               "A customer swap that takes long.",
 	reflect.TypeFor[webhook.CustomerSwap]():              "A customer swap.",
+	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
+	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
 	reflect.TypeFor[ScopedKey]():                         "An API key of the organization, without its value.",
 	reflect.TypeFor[kernel.Page[ScopedKey]]():            "A page of API keys.",

@@ -97,6 +97,25 @@ var acts = map[string]act{
 	"organization createTransfer": {
 		body: said(charge("audited")), rows: []string{"caller transfer.made TRANSFER transferId"},
 	},
+	"organization quoteCustomerSwap": {
+		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "7"}),
+		why:  "it asks the providers and keeps nothing",
+	},
+	"organization createCustomerSwap": {
+		body: said(swapBody("audited")),
+		rows: []string{
+			"SYSTEM/wallet wallet.issued WALLET *", "SYSTEM/wallet wallet.issued WALLET *",
+			"caller swap.requested SWAP swapId",
+		},
+	},
+	"organization restoreCustomerSwap": {
+		id: func(d *desks) string {
+			id := d.makeSwap(d.one, "failed")
+			d.fail(id, "900000")
+			return id
+		},
+		rows: []string{"caller swap.restored SWAP id"},
+	},
 	"organization updateCustomer": {
 		id: of(alice), body: said(map[string]any{"customerEmail": "alice@example.com"}),
 		rows: []string{"caller customer.email_added CUSTOMER id"},
@@ -304,6 +323,8 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	d := &desks{queue: newQueue(t, 7)}
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
 	d.setting(d.one, "additionalApiKeys", true)
+	d.openSwaps(d.one)
+	d.fund(d.one, alice, 5_000_000)
 	d.ear, _ = d.endpoint(newWebhookReceiver(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
 	d.testEnv.transfer("told")
 	d.deliverEvents()

@@ -142,7 +142,9 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 				}
 			}
 		}
-		for _, list := range []string{"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "events"} {
+		for _, list := range []string{
+			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
+		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
 			}
@@ -250,7 +252,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		}
 	}
 	for _, list := range []string{
-		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "mints", "webhook-endpoints",
+		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
 	} {
@@ -281,7 +283,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
-		"transferId": population.ID("tr", n), "customerId": population.Customer(n),
+		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {

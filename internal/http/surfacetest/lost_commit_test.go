@@ -49,6 +49,7 @@ type subject struct {
 	withdrawal string
 	deposit    string
 	freeze     string
+	swap       string
 }
 
 // moving are the calls that move money or let it move, by interface and name: those of the two
@@ -114,6 +115,22 @@ var moving = map[string]struct {
 			})
 		},
 	},
+	"organizations createCustomerSwap": {
+		prepare: (*process).fundsSwap, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/customer-swap", swapBody(s.name, "customerId", s.name))
+		},
+	},
+	"organizations restoreCustomerSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.makeSwap(p.one, s.name, "customerId", s.name)
+			p.fail(s.swap, "400000")
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/customer-swap/"+s.swap+"/restore", nil)
+		},
+	},
 	"organizations approveDeposit": {prepare: (*process).flags, call: decides("approve", "")},
 	"organizations rejectDeposit":  {prepare: (*process).flags, call: decides("reject", "")},
 	"operators approveDeposit":     {prepare: (*process).flags, call: decides("approve", "operator")},
@@ -174,6 +191,7 @@ var moving = map[string]struct {
 var unmoving = []string{
 	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
+	"organizations quoteCustomerSwap",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
@@ -208,6 +226,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 	}
 	q := newQueue(t, 0)
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	q.openSwaps(q.one)
 	q.conf.Withdrawals.Whitelist = onlyVault{}
 	proxy := &pgtest.Proxy{}
 	d := pgtest.DatabaseOf(t, q.db)
@@ -339,7 +358,7 @@ func (q *queue) process(db *pg.DB) *process {
 		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay},
 		Log: newLogger(q.logs),
 	}
-	conf.Withdrawals, p.pay = &pay, &pay
+	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
@@ -387,6 +406,12 @@ func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 
 // funds gives the subject's customer money.
 func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
+
+// fundsSwap gives the subject's customer what can be swapped.
+func (p *process) fundsSwap(s *subject) {
+	p.funds(s)
+	p.fund(p.one, s.name, 5_000_000)
+}
 
 // fundsProduct gives CHECKOUT money.
 func (p *process) fundsProduct(s *subject) {
@@ -488,9 +513,11 @@ func (p *process) state(s *subject) (text string) {
 		WITH of AS (
 			SELECT withdrawal_id AS id FROM withdrawals WHERE customer_id = $1 OR idempotency_key = $1
 			UNION SELECT transfer_id FROM transfers WHERE idempotency_key = $1
+			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix WHERE customer_id = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('swaps [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps WHERE swap_id IN (TABLE of)),
 			(SELECT string_agg(status, ', ' ORDER BY withdrawal_id) FROM withdrawals WHERE withdrawal_id IN (TABLE of)),
 			(SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY order_id) FROM dispatch_orders WHERE order_id IN (TABLE of)),
 			(SELECT count(*) FROM transfers WHERE transfer_id IN (TABLE of)),

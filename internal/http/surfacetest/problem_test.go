@@ -124,7 +124,9 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 		organizations: {
 			"createDepositAddress": repeat, "createOrganizationDepositAddress": repeat,
 			"createWithdrawal": key, "createTransfer": key,
-			"estimateWithdrawal": repeat, "previewWithdrawal": repeat,
+			"quoteCustomerSwap": repeat, "createCustomerSwap": key,
+			"restoreCustomerSwap": "/customer-swap/{swapId}",
+			"estimateWithdrawal":  repeat, "previewWithdrawal": repeat,
 			"cancelWithdrawal": "/withdrawals/{withdrawalId}",
 			"approveDeposit":   "/deposits/{depositId}", "rejectDeposit": "/deposits/{depositId}",
 			"updateCustomer": "/customers/{customerId}",

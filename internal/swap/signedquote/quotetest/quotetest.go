@@ -92,10 +92,19 @@ func (q OneClick) Sign(t testing.TB, key ed25519.PrivateKey) []byte {
 	return SignOneClick(t, key, q.Answer())
 }
 
-// SignOneClick signs an answer as the provider does, and returns it as it comes. encoding/json writes the
-// canonical text, because it sorts the members of a map.
+// SignOneClick signs an answer as the provider does, and returns it as it comes.
 func SignOneClick(t testing.TB, key ed25519.PrivateKey, answer map[string]any) []byte {
 	t.Helper()
+	raw, err := EncodeOneClick(key, answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// EncodeOneClick is SignOneClick for a caller that is no test. encoding/json writes the canonical text,
+// because it sorts the members of a map.
+func EncodeOneClick(key ed25519.PrivateKey, answer map[string]any) ([]byte, error) {
 	signed := map[string]any{"timestamp": answer["timestamp"]}
 	for _, part := range []string{"quoteRequest", "quote"} {
 		members, _ := answer[part].(map[string]any)
@@ -107,15 +116,11 @@ func SignOneClick(t testing.TB, key ed25519.PrivateKey, answer map[string]any) [
 	}
 	text, err := json.Marshal(signed)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	sum := sha256.Sum256(text)
 	answer["signature"] = "ed25519:" + base58.Encode(ed25519.Sign(key, []byte(base58.Encode(sum[:]))))
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return json.Marshal(answer)
 }
 
 // isSigned reports whether the signature covers a member.
