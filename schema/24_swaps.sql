@@ -163,15 +163,16 @@ BEGIN
     END IF;
     IF NEW.refunded < OLD.refunded OR NEW.restored < OLD.restored OR NEW.short < OLD.short
        OR NEW.restore_count NOT IN (OLD.restore_count, OLD.restore_count + 1) OR (NEW.restored = OLD.restored) <> (NEW.restore_count = OLD.restore_count)
-       OR NEW.short_count NOT IN (OLD.short_count, OLD.short_count + 1) OR (NEW.short = OLD.short) <> (NEW.short_count = OLD.short_count) THEN
+       OR NEW.short_count NOT IN (OLD.short_count, OLD.short_count + 1) OR (NEW.short = OLD.short) <> (NEW.short_count = OLD.short_count)
+       OR NEW.restored = OLD.restored AND NEW.restored_at IS DISTINCT FROM OLD.restored_at THEN
         RAISE EXCEPTION 'the numbers of swap % only grow', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_numbers_forward';
     END IF;
     IF OLD.paid_at IS NOT NULL AND NEW.paid_at IS DISTINCT FROM OLD.paid_at
        OR OLD.delayed_at IS NOT NULL AND NEW.delayed_at IS DISTINCT FROM OLD.delayed_at
        OR OLD.end_reason IS NOT NULL AND NEW.end_reason IS DISTINCT FROM OLD.end_reason
-       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason)
-            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason)
+       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
+            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
        OR OLD.status = 'COMPLETED' AND NEW.refunded <> OLD.refunded THEN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';

@@ -408,12 +408,24 @@ type CreditedStray struct {
 }
 
 // CreditStray shows a stray arrival to its organization as a deposit of the customer of its swap. The
-// caller has written the decision into swap_arrivals. It posts the posting together with its own, then
-// records the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or INVALID_STATE
+// caller then writes the decision into swap_arrivals, posts the posting together with its own, and records
+// the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or INVALID_STATE
 // fault if the deposit is no hidden stray of a known customer, or if its block is in question.
 func (s *Service) CreditStray(
 	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
 ) (CreditedStray, error) {
+	var name chain.Name
+	err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL`, depositID).Scan(&name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return CreditedStray{}, newNotFound()
+	}
+	if err != nil {
+		return CreditedStray{}, fmt.Errorf("look up deposit %s: %w", depositID, err)
+	}
+	isBroken, err := finality.LockShared(ctx, tx, name)
+	if err != nil {
+		return CreditedStray{}, err
+	}
 	rows, err := tx.Query(
 		ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL FOR UPDATE`, depositID,
 	)
@@ -430,7 +442,7 @@ func (s *Service) CreditStray(
 	if before.status != Credited || before.role != Stray || !before.isHidden || before.customerID == "" {
 		return CreditedStray{}, newNoStray(before)
 	}
-	if before.chainStatus != chainFinalized {
+	if isBroken || before.chainStatus != chainFinalized {
 		return CreditedStray{}, newSuspended()
 	}
 	after := before

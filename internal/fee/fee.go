@@ -217,28 +217,32 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 		if err != nil {
 			return priced, fmt.Errorf("value of fee %s: %w", l.ID, err)
 		}
-		if err := p.store(ctx, l, q, value); err != nil {
+		isStored, err := p.store(ctx, l, q, value)
+		if err != nil {
 			return priced, err
 		}
-		priced++
+		if isStored {
+			priced++
+		}
 	}
 	return priced, nil
 }
 
 // store writes the price and the value. A line that another process has priced keeps that value.
-func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) error {
-	err := p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `
+func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) (isStored bool, err error) {
+	err = p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
 			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1 AND usd_value IS NULL FOR UPDATE),
 			mark AS (
 				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
 				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due RETURNING price_mark_id)
 			UPDATE fee_lines SET usd_value = $7, price_mark_id = mark.price_mark_id FROM mark WHERE fee_line_id = $1`,
 			l.ID, l.MintID, q.Price, q.Source, q.QuotedAt, tx.Now, value)
+		isStored = err == nil && tag.RowsAffected() == 1
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("store the value of fee %s: %w", l.ID, err)
+		return false, fmt.Errorf("store the value of fee %s: %w", l.ID, err)
 	}
-	return nil
+	return isStored, nil
 }

@@ -2,8 +2,9 @@ package swap
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -16,9 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
-
-// errUnpaid says that a delivery came although no transaction of ours was ever signed.
-var errUnpaid = errors.New("nothing was paid for it")
 
 // StrayReason says why an arrival is one that no open swap expects.
 type StrayReason string
@@ -76,6 +74,13 @@ type SettledArrival struct {
 func (s *Service) SettleArrivals(
 	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
 ) (Settlement, error) {
+	// The first that became final comes first.
+	waiting = slices.SortedFunc(slices.Values(waiting), func(a, b WaitingArrival) int {
+		if order := a.ConfirmedAt.Compare(b.ConfirmedAt); order != 0 {
+			return order
+		}
+		return strings.Compare(a.DepositID, b.DepositID)
+	})
 	w, err := lock(ctx, tx, at.Subject)
 	if isGone(err) {
 		t := settlement{at: at}
@@ -154,8 +159,16 @@ func (s *Service) settleDeliveries(
 			others = append(others, a)
 		}
 	}
-	if err := t.addStrays(ctx, tx, others, OtherAsset); err != nil || len(parts) == 0 {
+	if err := t.addStrays(ctx, tx, others, OtherAsset); err != nil {
 		return t.Settlement, err
+	}
+	if len(others) > 0 {
+		if err := suspendForOther(ctx, tx, w); err != nil {
+			return t.Settlement, err
+		}
+	}
+	if len(parts) == 0 {
+		return t.Settlement, nil
 	}
 	if !w.Status.isOpen() {
 		err := t.addStrays(ctx, tx, parts, AfterEnd)
@@ -166,32 +179,46 @@ func (s *Service) settleDeliveries(
 		return t.Settlement, fmt.Errorf("bound of the delivery of swap %s: %w", w.ID, err)
 	}
 	sum := money.Zero
+	var taken []WaitingArrival
 	for i, a := range parts {
-		if sum, err = sum.Add(a.Amount); err != nil {
+		more, err := sum.Add(a.Amount)
+		if err != nil {
 			return t.Settlement, fmt.Errorf("sum of the deliveries of swap %s: %w", w.ID, err)
 		}
-		if largest.Less(sum) {
+		if largest.Less(more) {
 			// The part that exceeds the bound waits for a person, as a whole: a deposit has one owner.
 			if err := t.addStrays(ctx, tx, parts[i:i+1], TooMuch); err != nil {
 				return t.Settlement, err
 			}
-			sum = money.SubOrZero(sum, a.Amount)
-			parts = append(parts[:i:i], parts[i+1:]...)
-			break
+			continue
 		}
+		sum, taken = more, append(taken, a)
 		if !sum.Less(w.MinOut) {
-			return s.complete(ctx, tx, &t, w, parts[:i+1], parts[i+1:], sum)
+			return s.complete(ctx, tx, &t, w, taken, parts[i+1:], sum)
 		}
 	}
-	if len(parts) == 0 {
+	if len(taken) == 0 {
 		return t.Settlement, nil
 	}
-	if isAll, err := isPartialFinal(ctx, tx, w, parts); err != nil {
+	if isAll, err := isPartialFinal(ctx, tx, w, taken); err != nil {
 		return t.Settlement, err
 	} else if isAll {
-		return s.complete(ctx, tx, &t, w, parts, nil, sum)
+		why := "it delivered less than the minimum for swap " + w.ID
+		if err := suspend(ctx, tx, w.Provider, why, actor); err != nil {
+			return t.Settlement, err
+		}
+		return s.complete(ctx, tx, &t, w, taken, nil, sum)
 	}
 	return t.Settlement, markDelivering(ctx, tx, w)
+}
+
+// suspendForOther suspends the provider that paid a wallet of an open swap with another asset. Once a swap
+// has ended, the chain has shown its wallets to everyone.
+func suspendForOther(ctx context.Context, tx pg.Tx, w Swap) error {
+	if !w.Status.isOpen() {
+		return nil
+	}
+	return suspend(ctx, tx, w.Provider, "it sent another asset for swap "+w.ID, actor)
 }
 
 // isPartialFinal reports whether a delivery below the minimum is all that will come: the provider has
@@ -222,18 +249,19 @@ func markDelivering(ctx context.Context, tx pg.Tx, w Swap) error {
 }
 
 // complete credits the parts of a delivery and ends the swap, with its fee. later arrived too and are
-// more than the swap expects.
+// more than the swap expects. While nothing of our payment is signed, the delivery waits: the order may
+// still end without one.
 func (s *Service) complete(
 	ctx context.Context, tx pg.Tx, t *settlement, w Swap, parts, later []WaitingArrival, sum money.Amount,
 ) (Settlement, error) {
+	originTx, err := findOrigin(ctx, tx, w)
+	if err != nil || originTx == "" {
+		return t.Settlement, err
+	}
 	if err := markDelivering(ctx, tx, w); err != nil {
 		return t.Settlement, err
 	}
 	last := parts[len(parts)-1]
-	originTx, err := findOrigin(ctx, tx, w)
-	if err != nil {
-		return t.Settlement, err
-	}
 	err = setStatus(ctx, tx, w.ID, Processing, Completed, `amount_out = $5, destination_tx_hash = $6, completed_at = $4,
 		origin_tx_hash = $7, look_at = NULL`, sum, last.Tx, originTx)
 	if err != nil {
@@ -264,7 +292,7 @@ func (s *Service) complete(
 }
 
 // findOrigin returns the hash of our payment. A delivery may be final before any provider of the chain
-// said that it took the payment; its order has the hash then.
+// said that it took the payment; its order has the hash then. It is "" while nothing is signed.
 func findOrigin(ctx context.Context, tx pg.Tx, w Swap) (chain.TxHash, error) {
 	if w.OriginTxHash != nil {
 		return *w.OriginTxHash, nil
@@ -276,7 +304,7 @@ func findOrigin(ctx context.Context, tx pg.Tx, w Swap) (chain.TxHash, error) {
 		return "", fmt.Errorf("read the payment of swap %s: %w", w.ID, err)
 	}
 	if hash == nil {
-		return "", fmt.Errorf("swap %s is delivered and was never paid: %w", w.ID, errUnpaid)
+		return "", nil
 	}
 	return *hash, nil
 }
@@ -299,7 +327,8 @@ func (s *Service) chargeFee(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Pos
 	}}, nil
 }
 
-// settleRefunds counts what came back at the refund wallet against what the provider has of ours. Rules
+// settleRefunds counts what came back at the refund wallet against what the provider has of ours. What
+// arrives before our payment is final waits for it: if the payment is not made, it is no refund. Rules
 // SWAP-12 and SWAP-20.
 func (s *Service) settleRefunds(
 	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
@@ -319,14 +348,21 @@ func (s *Service) settleRefunds(
 			reason = OtherAsset
 		case w.Status == Completed:
 			reason = AfterEnd
-		case w.Status == FailedStatus && w.PaidAt == nil && !w.Refunded.IsZero():
+		case w.Status == FailedStatus && w.PaidAt == nil:
 			reason = WithoutPaid
+		case w.PaidAt == nil:
+			continue
 		case err != nil || open.Less(sum):
 			reason = TooMuch
 		}
 		if reason != "" {
 			if err := t.addStrays(ctx, tx, []WaitingArrival{a}, reason); err != nil {
 				return t.Settlement, err
+			}
+			if reason == OtherAsset {
+				if err := suspendForOther(ctx, tx, w); err != nil {
+					return t.Settlement, err
+				}
 			}
 			continue
 		}
@@ -361,12 +397,14 @@ func (s *Service) countRefund(
 		if tag.RowsAffected() != 1 {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, errLostRace)
 		}
-		postings, err := s.afterRefund(ctx, tx, w.ID, true)
-		if err != nil || !isWhole {
-			return postings, err
+		var postings []ledger.Posting
+		if isWhole {
+			if postings, err = s.keepShort(ctx, tx, w.ID, missing); err != nil {
+				return nil, err
+			}
 		}
-		short, err := s.keepShort(ctx, tx, w.ID, missing)
-		return append(postings, short...), err
+		restored, err := s.afterRefund(ctx, tx, w.ID)
+		return append(postings, restored...), err
 	case !isWhole:
 		_, err := tx.Exec(ctx, `
 			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1 AND refunded = $5`,
@@ -381,16 +419,10 @@ func (s *Service) countRefund(
 		return nil, err
 	}
 	w.Status = Processing
-	reason := ProviderRefunded
-	postings, err := s.fail(ctx, tx, w, failure{
-		reason: reason, message: "The provider sent the amount back.", refunded: refunded, refundTx: &hash,
-		refundReport: provider.RefundPending,
+	return s.fail(ctx, tx, w, failure{
+		reason: ProviderRefunded, message: "The provider sent the amount back.", refunded: refunded, refundTx: &hash,
+		refundReport: provider.RefundPending, short: missing,
 	})
-	if err != nil {
-		return nil, err
-	}
-	short, err := s.keepShort(ctx, tx, w.ID, missing)
-	return append(postings, short...), err
 }
 
 // keepShort writes off what the provider keeps of a refund by the fee that it signed.

@@ -389,6 +389,11 @@ func (s *Service) apply(
 			return false, err
 		}
 	}
+	if w.Status == Processing && w.DelayedAt != nil {
+		if err := suspendDelayed(ctx, tx, w.Provider); err != nil {
+			return err
+		}
+	}
 	if end.suspends != "" {
 		if err := suspend(ctx, tx, w.Provider, end.suspends, actor); err != nil {
 			return false, err
@@ -409,8 +414,7 @@ func (s *Service) apply(
 	return true, nil
 }
 
-// markDelayed tells the organization once that a swap takes long. Three such swaps of a provider, since
-// a person last changed its state, suspend it.
+// markDelayed tells the organization once that a swap takes long.
 func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
 	tag, err := tx.Exec(ctx, `UPDATE swaps SET delayed_at = $2, updated_at = $2 WHERE swap_id = $1 AND delayed_at IS NULL`,
 		w.ID, tx.Now)
@@ -422,20 +426,25 @@ func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
 	}
 	now := tx.Now
 	w.DelayedAt = &now
-	var delayed int
-	err = tx.QueryRow(ctx, `
-		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING' AND s.delayed_at IS NOT NULL
-			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1), '-infinity')`, w.Provider).Scan(&delayed)
-	if err != nil {
-		return fmt.Errorf("count the delayed swaps of %s: %w", w.Provider, err)
-	}
-	if delayed >= delayedMax {
-		if err := suspend(ctx, tx, w.Provider, fmt.Sprintf("%d of its swaps are delayed", delayed), actor); err != nil {
-			return err
-		}
-	}
 	if err := s.publish(ctx, tx, w, event.CustomerSwapDelayed, w); err != nil {
 		return err
 	}
 	return audit.Record(ctx, tx, newEntry(w, actor, "delayed", nil))
+}
+
+// suspendDelayed suspends a provider of which three swaps are delayed, since a person last changed its
+// state. Swaps that are delayed at one moment do not see each other, so each look at a delayed one counts.
+func suspendDelayed(ctx context.Context, tx pg.Tx, name string) error {
+	var delayed int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING' AND s.delayed_at IS NOT NULL
+			AND s.refunded + s.short < s.amount_in
+			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1), '-infinity')`, name).Scan(&delayed)
+	if err != nil {
+		return fmt.Errorf("count the delayed swaps of %s: %w", name, err)
+	}
+	if delayed < delayedMax {
+		return nil
+	}
+	return suspend(ctx, tx, name, fmt.Sprintf("%d of its swaps are delayed", delayed), actor)
 }

@@ -87,7 +87,7 @@ func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End)
 		}
 	} else {
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3, updated_at = $3, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3 END
+			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
 			WHERE swap_id = $1 AND paid_at IS NULL`, w.ID, e.Hash, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("swap %s is paid: %w", w.ID, err)
@@ -149,20 +149,19 @@ func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, by
 	return s.markEnding(ctx, tx, o.ID, reason, message)
 }
 
-// markEnding stores why a swap without a slot ends. It stays PENDING, with its hold, until the signer
+// markEnding stores why a swap without a slot ends. It stays open, with its hold, until the signer
 // has journaled that the payment is void.
 func (s *Service) markEnding(ctx context.Context, tx pg.Tx, swapID string, reason FailureReason, message string) error {
 	w, err := lock(ctx, tx, swapID)
 	if err != nil {
 		return err
 	}
-	if w.Status != Pending {
-		// An output arrived before the payment was made: the order ends without one.
+	if !w.Status.isOpen() {
 		return nil
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE swaps SET end_reason = $2, failure_message = $3, updated_at = $4
-		WHERE swap_id = $1 AND status = 'PENDING' AND end_reason IS NULL`, swapID, reason, cutMessage(message), tx.Now)
+		WHERE swap_id = $1 AND end_reason IS NULL`, swapID, reason, cutMessage(message), tx.Now)
 	if err != nil {
 		return fmt.Errorf("store why swap %s ends: %w", swapID, err)
 	}
@@ -227,7 +226,7 @@ func (s *Service) returnUnpaid(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.
 	if tag.RowsAffected() != 1 {
 		return nil, fmt.Errorf("return what never left for swap %s: %w", w.ID, errLostRace)
 	}
-	return s.afterRefund(ctx, tx, w.ID, true)
+	return s.afterRefund(ctx, tx, w.ID)
 }
 
 // failure is how a swap fails.
@@ -235,6 +234,7 @@ type failure struct {
 	reason       FailureReason
 	message      string
 	refunded     money.Amount // what has come back by then
+	short        money.Amount // what the provider keeps of it
 	refundTx     *chain.TxHash
 	refundReport provider.RefundReport
 	lookAt       *time.Time // when the worker looks next; nil: nothing more is expected
@@ -255,14 +255,19 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 	if err != nil {
 		return nil, err
 	}
+	postings, err := s.keepShort(ctx, tx, w.ID, f.short)
+	if err != nil {
+		return nil, err
+	}
 	failed, err := loadAny(ctx, tx, w.ID)
 	if err != nil {
 		return nil, err
 	}
-	postings, restored, err := s.autoRestore(ctx, tx, failed)
+	restorePostings, restored, err := s.autoRestore(ctx, tx, failed)
 	if err != nil {
 		return nil, err
 	}
+	postings = append(postings, restorePostings...)
 	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, Failed{restored, restored.RefundedAmount()}); err != nil {
 		return nil, err
 	}
@@ -277,7 +282,7 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 
 // afterRefund tells the organization of a refund that came after the failure, and restores it where the
 // organization wants that.
-func (s *Service) afterRefund(ctx context.Context, tx pg.Tx, swapID string, isTold bool) ([]ledger.Posting, error) {
+func (s *Service) afterRefund(ctx context.Context, tx pg.Tx, swapID string) ([]ledger.Posting, error) {
 	w, err := loadAny(ctx, tx, swapID)
 	if err != nil {
 		return nil, err
@@ -286,10 +291,7 @@ func (s *Service) afterRefund(ctx context.Context, tx pg.Tx, swapID string, isTo
 	if err != nil {
 		return nil, err
 	}
-	if isTold {
-		err = s.publish(ctx, tx, w, event.CustomerSwapRefunded, Failed{w, w.RefundedAmount()})
-	}
-	if err != nil {
+	if err := s.publish(ctx, tx, w, event.CustomerSwapRefunded, Failed{w, w.RefundedAmount()}); err != nil {
 		return nil, err
 	}
 	return postings, audit.Record(ctx, tx, newEntry(w, actor, "refunded", map[string]any{"refunded": w.Refunded}))

@@ -269,21 +269,31 @@ func (s *Service) decideArrival(
 	case decision == CreditArrival && a.CustomerID == "":
 		return a, newDecided("No swap of this database says whose this arrival is, so it can only be kept.")
 	}
-	tag, err := tx.Exec(ctx, `
-		UPDATE swap_arrivals SET decision = $2, note = $3, decided_by = $4, decided_at = $5
-		WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`, depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
-	if err != nil {
-		return a, fmt.Errorf("decide about arrival %s: %w", depositID, err)
-	}
-	if tag.RowsAffected() != 1 {
-		return a, newDecided("This arrival is decided already.")
-	}
 	entries := []audit.Entry{{
 		OrgID: a.OrgID, Actor: by, Action: "swap.arrival_decided", ResourceKind: resourceKind, ResourceID: a.SwapID,
 		Detail: map[string]any{"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID},
 	}}
-	if decision == CreditArrival {
-		credited, err := s.creditArrival(ctx, tx, a, by)
+	writeDecision := func() error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE swap_arrivals SET decision = $2, note = $3, decided_by = $4, decided_at = $5
+			WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`, depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
+		if err != nil {
+			return fmt.Errorf("decide about arrival %s: %w", depositID, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return newAlreadyDecided()
+		}
+		return nil
+	}
+	switch {
+	case a.Decision != nil:
+		return a, newAlreadyDecided()
+	case decision == KeepArrival:
+		if err := writeDecision(); err != nil {
+			return a, err
+		}
+	default:
+		credited, err := s.creditArrival(ctx, tx, a, by, writeDecision)
 		if err != nil {
 			return a, err
 		}
@@ -303,14 +313,20 @@ func (s *Service) decideArrival(
 }
 
 // creditArrival credits a stray to the customer of its swap, and announces it. The late delivery of a
-// failed swap of which nothing came back ends the claim on the provider, too.
-func (s *Service) creditArrival(ctx context.Context, tx pg.Tx, a Arrival, by audit.Actor) (CreditedStray, error) {
+// failed swap of which nothing came back ends the claim on the provider, too. writeDecision is called
+// behind the locks of the deposit and the swap.
+func (s *Service) creditArrival(
+	ctx context.Context, tx pg.Tx, a Arrival, by audit.Actor, writeDecision func() error,
+) (CreditedStray, error) {
 	credited, err := s.Deposits.CreditStray(ctx, tx, a.DepositID, by) // locks the deposit before the swap
 	if err != nil {
 		return credited, err
 	}
 	w, err := lock(ctx, tx, a.SwapID)
 	if err != nil {
+		return credited, err
+	}
+	if err := writeDecision(); err != nil {
 		return credited, err
 	}
 	postings := []ledger.Posting{credited.Posting}
@@ -327,6 +343,8 @@ func (s *Service) creditArrival(ctx context.Context, tx pg.Tx, a Arrival, by aud
 	_, err = s.Events.Record(ctx, tx, credited.Event)
 	return credited, err
 }
+
+func newAlreadyDecided() error { return newDecided("This arrival is decided already.") }
 
 func newDecided(format string, args ...any) error {
 	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, format, args...)

@@ -1,5 +1,7 @@
 package verify
 
+import "slices"
+
 // The meaning of the tables for the checks. A change of how an order reserves changes these lines
 // too.
 const (
@@ -34,7 +36,10 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = []Check{
+var checks = slices.Concat(bookChecks, swapChecks)
+
+// bookChecks are those of everything but swaps.
+var bookChecks = []Check{
 	{ID: "I-01", Promise: "every ledger transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
 			format('%s of mint %s from account %s (%s, mint %s) to account %s (%s, mint %s)',
@@ -802,18 +807,21 @@ var checks = []Check{
 
 	{
 		ID: "I-45-owed", Promise: "the debts of customers and products for restored payments are those of their " +
-			"withdrawals",
+			"withdrawals and swaps",
 		breachSQL: `
 		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
-			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
+			format('the books say %s, the withdrawals and swaps %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, sum(m.delta) AS owed
 			FROM ledger_accounts a JOIN (
 				SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers WHERE cause_kind = 'RESTORE'
 				UNION ALL
 				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
 			WHERE a.kind IN ('RESTORED', 'PRODUCT_RESTORED') GROUP BY 1, 2, 3, 4) l
-		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(owed) AS owed
-			FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
+		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, subject, mint_id, sum(owed) AS owed
+			FROM (SELECT org_id, product, ` + withdrawalOwnerSQL + ` AS subject, mint_id, owed FROM withdrawals
+				UNION ALL
+				SELECT org_id, NULL, customer_id, from_mint_id, owed FROM swaps) restored
+			WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`,
 	},
@@ -857,6 +865,15 @@ var checks = []Check{
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
+			UNION ALL SELECT org_id, swap_id, 'swap.requested' FROM swaps
+			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps WHERE status IN ('COMPLETED', 'FAILED')
+			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'
+			UNION ALL SELECT org_id, swap_id, 'swap.arrival_decided' FROM swap_arrivals WHERE decision IS NOT NULL
+			UNION ALL SELECT org_id, deposit_id, 'deposit.stray_credited' FROM swap_arrivals WHERE decision = 'CREDITED'
+			UNION ALL SELECT NULL, provider, 'swap_provider.' || CASE state WHEN 'SUSPENDED' THEN 'suspended' ELSE 'resumed' END FROM swap_providers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE tx_lead_id IS NOT NULL
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')

@@ -70,6 +70,14 @@ func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed2551
 	})
 }
 
+// OpenUnlimited makes a signer like New with a clock, that checks grants unless the key is nil.
+func OpenUnlimited(
+	t testing.TB, grants *signer.GrantKey, clock func() time.Time,
+) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	return openSigner(t, local.Config{Grants: grants, Policy: newUnlimitedPolicy(), Clock: clock})
+}
+
 func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	seed, err := keys.NewSeed()
