@@ -167,9 +167,9 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 // that of the accounts at providers, whose transfers are too many to add up for each report.
 func addProviderClaims(ctx context.Context, tx pg.Tx, org string, reserves []Reserve) error {
 	// Without a parameter that may be empty, PostgreSQL plans the statement once.
-	where, args := "", []any{}
+	condition, args := "", []any{}
 	if org != "" {
-		where, args = "WHERE c.org_id = $1", []any{org}
+		condition, args = "WHERE c.org_id = $1", []any{org}
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT c.mint_id, c.provider, sum(c.amount)::text, min(c.created_at)
@@ -190,7 +190,7 @@ func addProviderClaims(ctx context.Context, tx pg.Tx, org string, reserves []Res
 			SELECT d.org_id, d.mint_id, s.provider, d.amount, s.created_at
 			FROM deposits d JOIN swaps s ON s.swap_id = d.swap_id
 			WHERE d.status = 'REVERSED' AND d.arrival_role = 'REFUND') c
-		`+where+`
+		`+condition+`
 		GROUP BY 1, 2 HAVING sum(c.amount) <> 0 ORDER BY 1, 2`, args...)
 	if err != nil {
 		return fmt.Errorf("read what is at swap providers: %w", err)

@@ -48,7 +48,8 @@ type Mint struct {
 
 func (a *api) showMint(ctx context.Context, m mint.Mint, settings org.Settings) Mint {
 	shown := Mint{
-		ID: m.ID, Decimals: m.Decimals, Swappable: a.conf.Swaps.IsSwappable(m, settings), Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
+		ID: m.ID, Decimals: m.Decimals, Swappable: a.conf.Swaps.IsSwappable(m, settings), Symbol: m.Symbol,
+		Name: m.Name, Chain: string(m.Chain),
 		ContractAddress: resource.OptionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network),
 		LogoURL:          resource.OptionalText(m.LogoURL),
 		DepositEnabled:   m.DepositEnabled && !m.Quarantined,

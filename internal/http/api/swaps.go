@@ -71,7 +71,8 @@ func (a *api) swapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/customer-swap/quote", Name: "quoteCustomerSwap",
 			Action: identity.QuoteSwap, Group: "Swaps",
 			Summary: "Ask what a swap would bring",
-			Text: "Asks the swap providers and returns the best offer. It stores nothing and holds nothing, so a quote " +
+			Text: "Asks the swap providers and returns the best offer. It stores nothing and holds nothing, so a " +
+				"quote " +
 				"has no id: send minAmountOut with POST /customer-swap to be safe from a worse offer. The balance of " +
 				"the customer is not looked at.",
 			CountsAsQuote: true,
@@ -85,7 +86,8 @@ func (a *api) swapRoutes() []kernel.Route {
 			},
 			Handler: kernel.HandleBody(a.quoteSwap,
 				SwapQuoteRequest{
-					CustomerID: new("user_42"), FromMintID: 7, ToMintID: 1, AmountIn: "1000000000", SlippageBps: new(100),
+					CustomerID: new("user_42"), FromMintID: 7, ToMintID: 1, AmountIn: "1000000000",
+					SlippageBps: new(100),
 				},
 				exampleSwapQuote,
 			),
@@ -94,7 +96,8 @@ func (a *api) swapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/customer-swap", Name: "createCustomerSwap", Action: identity.RequestSwap,
 			Group:   "Swaps",
 			Summary: "Swap a customer's balance",
-			Text: "Holds the amount and swaps it through the provider with the best offer. The delivery is credited to " +
+			Text: "Holds the amount and swaps it through the provider with the best offer. The delivery is credited " +
+				"to " +
 				"the same customer, and CUSTOMER_DEPOSIT announces it with swap. A swap that fails later announces " +
 				"CUSTOMER_SWAP_FAILED instead; restore what comes back. A known key returns its swap as it is now, " +
 				"whatever else the request has, also while swaps are switched off: the header " +
@@ -114,8 +117,8 @@ func (a *api) swapRoutes() []kernel.Route {
 			},
 			Handler: kernel.HandleBody(a.createSwap,
 				SwapRequest{
-					IdempotencyKey: "swap-7781", CustomerID: "user_42", FromMintID: 7, ToMintID: 1, AmountIn: "1000000000",
-					MinAmountOut: new("147000000"),
+					IdempotencyKey: "swap-7781", CustomerID: "user_42", FromMintID: 7, ToMintID: 1,
+					AmountIn: "1000000000", MinAmountOut: new("147000000"),
 				},
 				resource.ExampleSwap,
 			),
@@ -155,8 +158,10 @@ func (a *api) swapRoutes() []kernel.Route {
 			Summary: "Restore a failed swap",
 			Text: "Moves what came back of a failed swap from inSwap to the available balance of its customer. A " +
 				"repeated call moves what has come back since, and does nothing when there is nothing more. It works " +
-				"while swaps are switched off and while the customer or the organization is frozen. While nothing has " +
-				"come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can advance the amount from " +
+				"while swaps are switched off and while the customer or the organization is frozen. While nothing " +
+				"has " +
+				"come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can advance the amount " +
+				"from " +
 				"a balance of your own.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The swap, with restoredAt."}},

@@ -53,7 +53,7 @@ func (s *Surface) problemBody(f *fault.Fault, requestID string) map[string]any {
 		body[k] = v
 	}
 	body["error"], body["code"], body["requestId"] = s.Words.Sentences(f), f.Code, requestID
-	body["retryable"] = f.Kind == fault.Limited || f.Code == fault.Internal || HTTPStatus(f) > http.StatusInternalServerError
+	body["retryable"] = f.Kind == fault.Limited || HTTPStatus(f) >= http.StatusInternalServerError
 	if f.Param != "" {
 		body["param"] = f.Param
 	}

@@ -170,7 +170,8 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"amountIn": kernel.AmountDoc("The amount that the customer gives, in atomic units of the source mint."),
 	"estimatedAmountOut": kernel.AmountDoc("The amount that the provider offers, less its fees and the cost of the " +
 		"delivery, in atomic units of the destination mint."),
-	"minAmountOut": kernel.AmountDoc("The least amount that the offer allows the provider to deliver, in atomic units " +
+	"minAmountOut": kernel.AmountDoc("The least amount that the offer allows the provider to deliver, in atomic " +
+		"units " +
 		"of the destination mint."),
 	"feeAmount": kernel.AmountDoc("The fee of the platform, in atomic units of the source mint. Your organization is " +
 		"billed for it when the swap is completed, and it is never taken from the swap."),

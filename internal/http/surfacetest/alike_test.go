@@ -350,8 +350,8 @@ var places = map[string]func(x *similarCustomers){
 			x.wantRefusal(id, x.call(x.one, "POST", "/customer-swap", body), 422, "INSUFFICIENT_BALANCE", "amountIn")
 			body = swapBody(x.key(i), "customerId", id, "amountIn", strconv.Itoa(50+i))
 			for range 2 { // a repetition returns the same one
-				if got := x.wantStatus(x.call(x.one, "POST", "/customer-swap", body), 202); got.text("customerId") != id ||
-					got.text("idempotencyKey") != x.key(i) {
+				got := x.wantStatus(x.call(x.one, "POST", "/customer-swap", body), 202)
+				if got.text("customerId") != id || got.text("idempotencyKey") != x.key(i) {
 					x.t.Errorf("%q: got %s, want its own swap", id, got.raw)
 				}
 			}

@@ -252,7 +252,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		}
 	}
 	for _, list := range []string{
-		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "mints", "webhook-endpoints",
+		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
+		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
 	} {

@@ -517,7 +517,8 @@ func (p *process) state(s *subject) (text string) {
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
 		SELECT format('swaps [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
-			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps WHERE swap_id IN (TABLE of)),
+			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps
+				WHERE swap_id IN (TABLE of)),
 			(SELECT string_agg(status, ', ' ORDER BY withdrawal_id) FROM withdrawals WHERE withdrawal_id IN (TABLE of)),
 			(SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY order_id) FROM dispatch_orders WHERE order_id IN (TABLE of)),
 			(SELECT count(*) FROM transfers WHERE transfer_id IN (TABLE of)),

@@ -203,8 +203,8 @@ func (h *testEnv) fail(swapID, refunded string) {
 	h.t.Helper()
 	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), `
 		BEGIN; SET LOCAL session_replication_role = replica;
-		UPDATE swaps SET status = 'FAILED', failure_reason = 'PROVIDER_REFUNDED', failed_at = now(), refunded = `+refunded+`,
-			look_at = NULL WHERE swap_id = '`+swapID+`';
+		UPDATE swaps SET status = 'FAILED', failure_reason = 'PROVIDER_REFUNDED', failed_at = now(),
+			refunded = `+refunded+`, look_at = NULL WHERE swap_id = '`+swapID+`';
 		COMMIT`); err != nil {
 		h.t.Fatal(err)
 	}
@@ -228,7 +228,8 @@ func (h *testEnv) swapCounts() string {
 	h.t.Helper()
 	var counts string
 	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `
-		SELECT format('swaps %s, offers %s', (SELECT count(*) FROM swaps), (SELECT count(*) FROM swap_offers))`).Scan(&counts)
+		SELECT format('swaps %s, offers %s', (SELECT count(*) FROM swaps), (SELECT count(*) FROM swap_offers))`,
+	).Scan(&counts)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -12,9 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
 
@@ -22,8 +26,8 @@ import (
 func TestASwapIsTakenHeldAndShown(t *testing.T) {
 	t.Parallel()
 	h := newSwapEnv(t)
-	made := h.wantStatus(h.call(h.one, "POST", "/customer-swap", swapBody("s1", "metadata", map[string]string{"a": "b"})),
-		202)
+	body := swapBody("s1", "metadata", map[string]string{"a": "b"})
+	made := h.wantStatus(h.call(h.one, "POST", "/customer-swap", body), 202)
 	id := made.text("swapId")
 	want := map[string]any{
 		"swapId": id, "idempotencyKey": "s1", "customerId": alice, "fromMintId": 4.0, "toMintId": 2.0,
@@ -91,9 +95,11 @@ func TestAKnownKeyAnswersWhateverElseTheRequestHas(t *testing.T) {
 		headers []string
 		differs bool
 	}{
-		"the same":            {body: swapBody("known")},
-		"a default":           {body: swapBody("known", "slippageBps", 100)},
-		"e-mail and metadata": {body: swapBody("known", "customerEmail", "a@example.com", "metadata", map[string]string{"c": "d"})},
+		"the same":  {body: swapBody("known")},
+		"a default": {body: swapBody("known", "slippageBps", 100)},
+		"e-mail and metadata": {
+			body: swapBody("known", "customerEmail", "a@example.com", "metadata", map[string]string{"c": "d"}),
+		},
 		"a key that reads":    {who: reader, body: swapBody("known")},
 		"another amount":      {body: swapBody("known", "amountIn", "5"), differs: true},
 		"no amount":           {body: swapBody("known", "amountIn", "x"), differs: true},
@@ -131,7 +137,8 @@ func TestAKnownKeyAnswersWhateverElseTheRequestHas(t *testing.T) {
 	h.wantRefusal("an unknown key", h.call(h.one, "POST", "/customer-swap", swapBody("new")), 403, "SWAPS_DISABLED", "")
 	h.wantRefusal("another organization", h.call(h.two, "POST", "/customer-swap", swapBody("known")), 403,
 		"SWAPS_DISABLED", "")
-	h.wantRefusal("a key that reads", h.call(reader, "POST", "/customer-swap", swapBody("new")), 403, "SCOPE_MISSING", "")
+	h.wantRefusal("a key that reads", h.call(reader, "POST", "/customer-swap", swapBody("new")), 403, "SCOPE_MISSING",
+		"")
 	h.wantRefusal("no key", h.call(tenant{key: "ck_wrong"}, "POST", "/customer-swap", swapBody("known")), 401,
 		"UNAUTHORIZED", "")
 }
@@ -185,7 +192,8 @@ func TestSwapsThatAreOffRefuseEverythingNewAndShowWhatExists(t *testing.T) {
 		for _, body := range []any{swapBody("k"), swapBody("k", "nonsense", 1), "[", "null", `{"fromMintId":"x"}`} {
 			h.wantRefusal(fmt.Sprint(path, body), h.call(h.one, "POST", path, body), 403, "SWAPS_DISABLED", "")
 		}
-		h.wantRefusal(path, h.call(h.one, "POST", path, "text", "Content-Type", "text/plain"), 403, "SWAPS_DISABLED", "")
+		h.wantRefusal(path, h.call(h.one, "POST", path, "text", "Content-Type", "text/plain"), 403, "SWAPS_DISABLED",
+			"")
 	}
 	if after := h.swapCounts(); after != counts || h.swapper.count() != asked {
 		t.Errorf("got %s and %d questions, want %s and %d", after, h.swapper.count(), counts, asked)
@@ -211,7 +219,7 @@ func TestARefusedSwapNamesTheFirstRuleThatItBreaksAndWritesNothing(t *testing.T)
 	}{
 		{"a text", `"x"`, 400, "INVALID_REQUEST", "", ""},
 		{"half a body", `{"idempotencyKey":`, 400, "INVALID_JSON", "", ""},
-		{"an unknown field before all", swapBody("k", "amont", "1", "fromMintId", 99), 400, "UNKNOWN_FIELD", "amont", ""},
+		{"an unknown field", swapBody("k", "amont", "1", "fromMintId", 99), 400, "UNKNOWN_FIELD", "amont", ""},
 		{"a number", swapBody("k", "amountIn", 5, "fromMintId", 99), 400, "INVALID_AMOUNT", "amountIn", ""},
 		{"no key", map[string]any{"customerId": alice}, 400, "INVALID_REQUEST", "idempotencyKey", ""},
 		{"an empty key", swapBody(""), 400, "INVALID_REQUEST", "idempotencyKey", ""},
@@ -221,7 +229,7 @@ func TestARefusedSwapNamesTheFirstRuleThatItBreaksAndWritesNothing(t *testing.T)
 		{"an e-mail", swapBody("k", "customerEmail", "x"), 400, "INVALID_REQUEST", "customerEmail", ""},
 		{"slippage", swapBody("k", "slippageBps", 0), 400, "INVALID_REQUEST", "slippageBps", ""},
 		{"more slippage", swapBody("k", "slippageBps", 1001), 400, "INVALID_REQUEST", "slippageBps", ""},
-		{"a mint before its pair", swapBody("k", "fromMintId", 99, "toMintId", usdc), 400, "MINT_NOT_FOUND", "fromMintId", ""},
+		{"a mint", swapBody("k", "fromMintId", 99, "toMintId", usdc), 400, "MINT_NOT_FOUND", "fromMintId", ""},
 		{"the other mint", swapBody("k", "toMintId", 99), 400, "MINT_NOT_FOUND", "toMintId", ""},
 		{"a before b", swapBody("k", "fromMintId", usdc, "toMintId", usdc), 400, "INVALID_PAIR", "", "a"},
 		{"a", swapBody("k", "toMintId", dai), 400, "INVALID_PAIR", "", "a"},
@@ -289,7 +297,8 @@ func TestSixtyFourCallersWithOneKeyMakeOneSwap(t *testing.T) {
 		if got.header.Get("Idempotent-Replayed") == "" {
 			made++
 		}
-		if differs := got.header.Get("Idempotency-Parameters-Differ") == "true"; differs != (got.text("amountIn") != amount) {
+		differs := got.header.Get("Idempotency-Parameters-Differ") == "true"
+		if differs != (got.text("amountIn") != amount) {
 			t.Errorf("asked for %s, got %s, differs %v", amount, got.text("amountIn"), differs)
 		}
 	})
@@ -375,12 +384,12 @@ func TestAQuoteIsTheOfferAndWritesNothing(t *testing.T) {
 	h := newSwapEnv(t)
 	counts := h.swapCounts()
 	ask := map[string]any{
-		"customerId": "nobody-yet", "fromMintId": dai, "toMintId": eth, "amountIn": "5000000000", "slippageBps": 50,
+		"customerId": "new", "fromMintId": dai, "toMintId": eth, "amountIn": "5000000000", "slippageBps": 50,
 	}
 	got := h.wantStatus(h.call(h.one, "POST", "/customer-swap/quote", ask), 200)
 	want := map[string]any{
-		"estimatedAmountOut": "2500000000000000000", "minAmountOut": "2487500000000000000", "estimatedTimeSeconds": 22.0,
-		"feeAmount": "12500000", "feeBps": 25.0, "usdValue": "5000.00", "quotedAt": got.body["quotedAt"],
+		"estimatedAmountOut": "2500000000000000000", "minAmountOut": "2487500000000000000",
+		"estimatedTimeSeconds": 22.0, "feeAmount": "12500000", "feeBps": 25.0, "usdValue": "5000.00", "quotedAt": got.body["quotedAt"],
 		"provider": "ONE_CLICK", "rate": "0.0005", "priceImpactBps": 0.0,
 	}
 	if !sameJSON(t, got.body, want) {
@@ -395,7 +404,8 @@ func TestAQuoteIsTheOfferAndWritesNothing(t *testing.T) {
 func TestSwapsHaveTheirRates(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, kernel.Limits{
-		Writes: kernel.Rate{Count: 1, Period: time.Hour, Burst: 2}, Quotes: kernel.Rate{Count: 1, Period: time.Hour, Burst: 1},
+		Writes: kernel.Rate{Count: 1, Period: time.Hour, Burst: 2},
+		Quotes: kernel.Rate{Count: 1, Period: time.Hour, Burst: 1},
 	})
 	h.openSwaps(h.one)
 	h.fund(h.one, alice, 5_000_000)
@@ -522,4 +532,47 @@ func TestASwapOfAnotherOrganizationDoesNotExist(t *testing.T) {
 	// The same key is another swap there, and alice has nothing there.
 	h.wantRefusal("the key", h.call(h.two, "POST", "/customer-swap", swapBody("k")), 422, "INSUFFICIENT_BALANCE",
 		"amountIn")
+}
+
+// A request that is refused after its wallets were issued leaves them to its key. Rules SWAP-4, SWAP-6.
+func TestEachSwapHasTwoWalletsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newSwapEnv(t)
+	addresses := func(swapID string) (found []string) {
+		rows, err := pgtest.OwnerPool(t, h.db).Query(t.Context(), `
+			SELECT address FROM wallets WHERE subject = $1 AND purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') ORDER BY 1`, swapID)
+		if err == nil {
+			found, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	h.swapper.answer(func(ask provider.Ask) (provider.Offer, error) {
+		if ask.IsFirm {
+			return provider.Offer{}, &provider.RefusedError{Message: "gone"}
+		}
+		return honestOffer(ask)
+	})
+	h.wantRefusal("no firm offer", h.call(h.one, "POST", "/customer-swap", swapBody("one")), 422, "QUOTE_REJECTED", "")
+	issued := addresses(swap.ID(h.one.id, "one"))
+	h.swapper.answer(nil)
+	made := h.wantStatus(h.call(h.one, "POST", "/customer-swap", swapBody("one")), 202)
+	one := addresses(made.text("swapId"))
+	if len(one) != 2 || !slices.Equal(one, issued) {
+		t.Errorf("got %v, want the two that were issued before: %v", one, issued)
+	}
+	two := addresses(h.makeSwap(h.one, "two"))
+	if len(two) != 2 || slices.ContainsFunc(two, func(a string) bool { return slices.Contains(one, a) }) {
+		t.Errorf("got %v and %v, want four addresses", one, two)
+	}
+	for _, path := range []string{"/customer-swap/" + made.text("swapId"), "/customer-swaps", "/deposits"} {
+		got := h.wantStatus(h.call(h.one, "GET", path, nil), 200)
+		for _, address := range one {
+			if strings.Contains(string(got.raw), address) {
+				t.Errorf("%s: got %s, want no address of the swap", path, got.raw)
+			}
+		}
+	}
 }

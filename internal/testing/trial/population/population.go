@@ -134,14 +134,21 @@ var historyRows = []string{
 		CASE WHEN n % 3 <> 1 THEN 'crowd_' || n + 1 END, CASE WHEN n % 3 = 1 THEN 'CUSTODIAL' END,
 		CASE WHEN n % 5 = 0 THEN 'monthly' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 
-	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out,
-		provider, deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out, origin_tx_hash, destination_tx_hash,
-		failure_reason, created_at, updated_at, paid_at, completed_at, failed_at, refunded)
-	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'crowd_' || n, 'key_' || n, encode(sha256(convert_to('key_' || n, 'UTF8')), 'hex'), '', 1, 2, 'ETHEREUM', 'ETHEREUM', 1000, 900, 890,
-		'ONE_CLICK', '0xb' || lpad(to_hex(n), 39, '0'), 'adr_delivery_' || n, 'adr_refund_' || n, '2026-02-01Z', '2026-02-01Z', 25, 2, status,
-		CASE status WHEN 'COMPLETED' THEN 900 END, '0xf' || lpad(to_hex(n), 63, '0'), CASE status WHEN 'COMPLETED' THEN '0xc' || lpad(to_hex(n), 63, '0') END,
-		CASE status WHEN 'FAILED' THEN 'PROVIDER_FAILED' END, made, made, made, CASE status WHEN 'COMPLETED' THEN made END, CASE status WHEN 'FAILED' THEN made END, CASE status WHEN 'FAILED' THEN 1000 ELSE 0 END
-	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made, CASE WHEN n % 300 = 1 THEN 'FAILED' WHEN n < 20 THEN 'PROCESSING' ELSE 'COMPLETED' END AS status FROM $N) s`,
+	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
+		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out, origin_tx_hash,
+		destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at, refunded)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'crowd_' || n, 'key_' || n,
+		encode(sha256(convert_to('key_' || n, 'UTF8')), 'hex'), '', 1, 2,
+		'ETHEREUM', 'ETHEREUM', 1000, 900, 890, 'ONE_CLICK', '0xb' || lpad(to_hex(n), 39, '0'), 'adr_delivery_' || n,
+		'adr_refund_' || n, '2026-02-01Z', '2026-02-01Z', 25, 2, status,
+		CASE status WHEN 'COMPLETED' THEN 900 END, '0xf' || lpad(to_hex(n), 63, '0'),
+		CASE status WHEN 'COMPLETED' THEN '0xc' || lpad(to_hex(n), 63, '0') END,
+		CASE status WHEN 'FAILED' THEN 'PROVIDER_FAILED' END, made, made, made,
+		CASE status WHEN 'COMPLETED' THEN made END, CASE status WHEN 'FAILED' THEN made END,
+		CASE status WHEN 'FAILED' THEN 1000 ELSE 0 END
+	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
+		CASE WHEN n % 300 = 1 THEN 'FAILED' WHEN n < 20 THEN 'PROCESSING' ELSE 'COMPLETED' END AS status FROM $N) s`,
 
 	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 100 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
