@@ -391,7 +391,7 @@ func (s *Service) apply(
 	}
 	if w.Status == Processing && w.DelayedAt != nil {
 		if err := suspendDelayed(ctx, tx, w.Provider); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if end.suspends != "" {

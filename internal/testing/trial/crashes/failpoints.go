@@ -225,6 +225,7 @@ var points = []point{
 	{name: "Q18", title: "refund's commit: answer lost", commit: true, play: playRefundedSwap},
 	{name: "Q19", title: "two restores at once, one in its transaction, the other waiting", play: playRestores},
 	{name: "Q20", title: "restore's commit: answer lost", commit: true, play: playRestores},
+	{name: "Q23", title: "decision about a late delivery: answer lost", commit: true, play: playStrayArrival},
 
 	{name: "QW05", title: "swap's payment before Admit", play: playSwap},
 	{name: "QW06", title: "swap's payment admitted, reply lost", location: inSigner, play: playSwap},
@@ -306,7 +307,7 @@ var unplayed = []struct{ name, why string }{
 	},
 	{"X01-X10", "other names of Q01, Q05, Q03, Q04, QW05 and those after it, Q13, Q15, Q19, and Q17 before and after Q20"},
 	{"Q21", "a delivery and a failure at once: both take the lock of the swap, and the tests of internal/swap play both orders"},
-	{"Q22", "a delivery after the failure is no crash: the tour of the local world plays it, and the tests of internal/swap"},
+	{"Q22", "a delivery after the failure is no crash: Q23 begins with one"},
 	{"Q24", "organizations cannot swap yet"},
 	{"Q25", "there are no deposit swaps yet"},
 	{"Q26", "there are no deposit swaps yet"},

@@ -428,15 +428,34 @@ func (t *scenario) stopAll() error {
 
 var impatient = &http.Client{Timeout: callMax}
 
+// endpoint is an interface of the service with a key for it.
+type endpoint struct{ url, header, key string }
+
 // callAPI calls the API until it answers: the service may be dead at any moment, and the same
 // request with the same key may always be sent again.
 func (t *scenario) callAPI(ctx context.Context, method, path string, body, target any) (status int, err error) {
+	return callUntilAnswered(
+		ctx, endpoint{t.world.Info.BaseURL, "x-api-key", t.world.Info.APIKey}, method, path, body, target,
+	)
+}
+
+// callOperator calls the operator's interface until it answers.
+func (t *scenario) callOperator(ctx context.Context, method, path string, body, target any) (status int, err error) {
+	return callUntilAnswered(
+		ctx, endpoint{t.world.Info.OperatorURL + "/v1", "x-operator-key", t.world.Info.Operator.APIKey}, method, path,
+		body, target,
+	)
+}
+
+func callUntilAnswered(
+	ctx context.Context, e endpoint, method, path string, body, target any,
+) (status int, err error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return 0, err
 	}
 	err = waitUntil(ctx, method+" "+path+" is answered", answerMax, func(ctx context.Context) (bool, error) {
-		status, err = t.callOnce(ctx, method, path, payload, target)
+		status, err = e.callOnce(ctx, method, path, payload, target)
 		if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
 			err = fmt.Errorf("status %d", status)
 		}
@@ -445,12 +464,12 @@ func (t *scenario) callAPI(ctx context.Context, method, path string, body, targe
 	return status, err
 }
 
-func (t *scenario) callOnce(ctx context.Context, method, path string, payload []byte, target any) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, method, t.world.Info.BaseURL+path, bytes.NewReader(payload))
+func (e endpoint) callOnce(ctx context.Context, method, path string, payload []byte, target any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.url+path, bytes.NewReader(payload))
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("x-api-key", t.world.Info.APIKey)
+	req.Header.Set(e.header, e.key)
 	if method == http.MethodPost {
 		req.Header.Set("content-type", "application/json")
 	}

@@ -26,6 +26,7 @@ func (p point) isOfSwap() bool { return p.name[0] == 'Q' }
 type customerSwap struct {
 	body             map[string]any
 	created, current webhook.CustomerSwap
+	lateOut          *big.Int // what arrived after its failure and is credited; nil: nothing
 }
 
 // newSwap returns a swap that is not requested yet.
@@ -174,6 +175,60 @@ func playRestores(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	return s.waitAsync(ctx)
+}
+
+// playStrayArrival plays the decision about a delivery that came after the failure of its swap. A repeated
+// decision changes nothing.
+func playStrayArrival(ctx context.Context, s *cellRun) error {
+	if err := s.world.Info.SetLateSwap(ctx); err != nil {
+		return err
+	}
+	w := s.newSwap()
+	if err := errors.Join(s.startSwap(w)(ctx), s.waitSwapEnd(ctx, w, failed)); err != nil {
+		return err
+	}
+	if released, err := s.world.Info.ReleaseSwaps(ctx); err != nil || len(released) != 1 {
+		return fmt.Errorf("the provider released %v: %w", released, err)
+	}
+	var arrival struct{ DepositID, SwapID, Amount, Decision string }
+	err := waitUntil(ctx, "the late delivery waits for a decision", drainMax, func(ctx context.Context) (bool, error) {
+		var page struct {
+			Data []struct{ DepositID, SwapID, Amount, Decision string }
+		}
+		if _, err := s.callOperator(ctx, http.MethodGet, "/swap-arrivals?open=true", nil, &page); err != nil {
+			return false, err
+		}
+		for _, arrival = range page.Data {
+			if arrival.SwapID == w.created.SwapID {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
+		s.startAsync(func() error {
+			status, err := s.callOperator(
+				ctx, http.MethodPost, "/swap-arrivals/"+arrival.DepositID+"/decide",
+				map[string]any{"decision": "CREDITED", "note": "the late delivery of a trial"}, nil,
+			)
+			// A repetition of a decision whose answer was lost is answered 409.
+			if err == nil && status != http.StatusOK && status != http.StatusConflict {
+				err = fmt.Errorf("decide about %s: got %d, want 200 or 409", arrival.DepositID, status)
+			}
+			return err
+		})
+		return nil
+	})
+	if err := errors.Join(err, s.waitAsync(ctx)); err != nil {
+		return err
+	}
+	if w.lateOut, err = parseUnits(&arrival.Amount); err != nil {
+		return err
+	}
+	return s.waitSwapEnd(ctx, w, failed)
 }
 
 // playLateSwap plays a swap through the point whose payment finds no provider of the chain in time. The least
@@ -423,6 +478,10 @@ func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, desk swapdesk.Tr
 		}
 		if w.current.RestoredAt != nil {
 			sums.restored.Add(sums.restored, back)
+		}
+		if w.lateOut != nil {
+			sums.delivered.Add(sums.delivered, w.lateOut)
+			want["DELIVERY"] = w.lateOut
 		}
 		kept, err := parseUnits(&short)
 		if err != nil {
