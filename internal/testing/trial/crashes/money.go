@@ -253,10 +253,11 @@ func (t *scenario) checkBalances(
 // requests, and the webhooks with the feed.
 func (s *cellRun) checkEverything(ctx context.Context) error {
 	var errs []error
-	books, err := verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey()))
+	options := []verify.Option{verify.WithGrants(s.tools.GrantKey()), verify.WithQuotes(s.verifyQuote)}
+	books, err := verify.RunChecks(ctx, s.tools.DB(), options...)
 	if err != nil {
 		// The pool may have connections of a server that is gone.
-		if books, err = verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey())); err != nil {
+		if books, err = verify.RunChecks(ctx, s.tools.DB(), options...); err != nil {
 			return err
 		}
 	}

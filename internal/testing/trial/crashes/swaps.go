@@ -2,6 +2,7 @@ package crashes
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"math/big"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/localworld/swapdesk"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -368,6 +370,23 @@ func playCancelledSwap(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	return s.restoreSwap(ctx, w)
+}
+
+// verifyQuote verifies a quote with the keys of the world's swap provider.
+func (t *scenario) verifyQuote(_ string, scheme signedquote.Scheme, raw []byte) (signedquote.Quote, error) {
+	section := t.conf.Swaps.Providers.OneClick
+	if section == nil || scheme != signedquote.OneClickV0 {
+		return signedquote.Quote{}, errors.New("this world has no provider that signs so")
+	}
+	var keys []ed25519.PublicKey
+	for _, text := range section.Keys {
+		key, err := signedquote.ParseOneClickKey(text)
+		if err != nil {
+			return signedquote.Quote{}, err
+		}
+		keys = append(keys, key)
+	}
+	return signedquote.VerifyOneClick(raw, keys)
 }
 
 // swapSums are the sums over the swaps of a scenario, in units of its mint but for delivered.
