@@ -8,7 +8,9 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/localworld/swapdesk"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/swap/signedquote"
@@ -233,30 +235,20 @@ func playStrayArrival(ctx context.Context, s *cellRun) error {
 	return s.waitSwapEnd(ctx, w, failed)
 }
 
-// playLateSwap plays a swap through the point whose payment finds no provider of the chain in time. The least
-// time that a payment gets is minutes, so the trial sets the clock of the order and sets it back.
+// shortPayWindow is how long a payment to a swap provider may wait where it is to be late.
+const shortPayWindow = app.Duration(8 * time.Second)
+
+// playLateSwap plays a swap through the point whose payment finds no provider of the chain in time.
 func playLateSwap(ctx context.Context, s *cellRun) error {
+	usual := s.conf.Swaps
 	defer s.provider.setDown(false)
+	if err := s.setPayWindow(ctx, shortPayWindow, shortPayWindow); err != nil {
+		return err
+	}
 	s.afterFault = func(context.Context) error { s.provider.setDown(false); return nil }
 	s.provider.setDown(true)
 	w := s.newSwap()
-	if err := errors.Join(s.startSwap(w)(ctx), s.waitAsync(ctx)); err != nil {
-		return err
-	}
-	orderID := w.created.SwapID
-	if err := s.waitWithoutSlot(ctx, orderID); err != nil {
-		return err
-	}
-	var payBy string
-	if err := s.queryRow(
-		ctx, `SELECT pay_by::text FROM dispatch_orders WHERE order_id = $1`, []any{orderID}, &payBy,
-	); err != nil {
-		return err
-	}
-	err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
-		return s.setPayBy(ctx, orderID, "now() - interval '1 second'")
-	})
-	if err != nil {
+	if err := s.playThrough(ctx, s.point.sourceName(), s.startSwap(w)); err != nil {
 		return err
 	}
 	if err := s.waitSwapEnd(ctx, w, failed); err != nil {
@@ -265,15 +257,15 @@ func playLateSwap(ctx context.Context, s *cellRun) error {
 	if reason := w.current.FailureReason; reason == nil || *reason != "DEADLINE_EXPIRED" {
 		return fmt.Errorf("the swap is %+v, want it failed for its time", w.current)
 	}
-	return errors.Join(s.setPayBy(ctx, orderID, "'"+payBy+"'"), s.restoreSwap(ctx, w))
+	return errors.Join(
+		s.restoreSwap(ctx, w), s.setPayWindow(ctx, usual.PayWindow, usual.PayWindowBitcoin),
+	)
 }
 
-// setPayBy sets the time by which an order has to be paid, which no role of the service may change.
-func (s *cellRun) setPayBy(ctx context.Context, orderID, value string) error {
-	return s.queryRow(ctx, fmt.Sprintf(`
-		SET session_replication_role = replica;
-		UPDATE dispatch_orders SET pay_by = %s WHERE order_id = '%s';
-		SET session_replication_role = DEFAULT`, value, orderID), nil)
+// setPayWindow starts the service anew with another time that a payment to a swap provider may wait.
+func (s *cellRun) setPayWindow(ctx context.Context, window, onBitcoin app.Duration) error {
+	s.conf.Swaps.PayWindow, s.conf.Swaps.PayWindowBitcoin = window, onBitcoin
+	return errors.Join(s.service.stopProcess(), s.writeConfigs(), s.startService(ctx))
 }
 
 // playSwapProviderFault plays the payment of a swap whose provider of the chain hides what it does.
