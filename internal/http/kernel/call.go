@@ -101,6 +101,12 @@ func (s *server) serveRoute(rt Route) http.Handler {
 				err = limited
 			}
 		}
+		if rt.Answered != nil && c.caller != nil && isFinal(err) {
+			// Another request may have used the key since it was looked up.
+			if late, isKnown, lookErr := rt.Answered(c); lookErr == nil && isKnown {
+				result, err = late, nil
+			}
+		}
 		status := cmp.Or(c.status, rt.firstStatus())
 		switch {
 		case err != nil:
@@ -126,6 +132,12 @@ func (s *server) serveRoute(rt Route) http.Handler {
 			writeJSON(w, status, result.body)
 		}
 	})
+}
+
+// isFinal reports whether an error is a refusal that speaks of the request. One of its rate says nothing.
+func isFinal(err error) bool {
+	f := fault.Find(err)
+	return f != nil && f.Kind != fault.Limited && HTTPStatus(f) < http.StatusInternalServerError
 }
 
 func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, err error) {

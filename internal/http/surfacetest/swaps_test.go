@@ -1,11 +1,13 @@
 package surfacetest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +16,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
@@ -341,11 +345,16 @@ func TestWhatProvidersSayBecomesAnAnswerThatSaysWhatToDo(t *testing.T) {
 		{"refused", &provider.RefusedError{Message: "too small"}, 422, "QUOTE_REJECTED", "too small"},
 		{"garbage", provider.Malformed("no JSON"), 502, "PROVIDER_ERROR", nil},
 		{"down", provider.Unavailable("it answers 500"), 503, "UNAVAILABLE", nil},
+		{"silent", provider.Unavailable("no answer: %w", context.DeadlineExceeded), 504, "PROVIDER_TIMEOUT", nil},
 	} {
 		h.swapper.answer(refuse(c.err))
 		body := swapBody("k", "amountIn", fmt.Sprint(1000+i))
 		quote := map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": fmt.Sprint(2000 + i)}
-		for path, body := range map[string]any{"/customer-swap": body, "/customer-swap/quote": quote} {
+		calls := map[string]any{"/customer-swap": body, "/customer-swap/quote": quote}
+		if c.status > 502 {
+			delete(calls, "/customer-swap/quote") // five failures would open the breaker
+		}
+		for path, body := range calls {
 			got := h.call(h.one, "POST", path, body)
 			h.wantRefusal(c.name+path, got, c.status, c.code, "")
 			if got.body["providerMessage"] != c.message {
@@ -389,7 +398,8 @@ func TestAQuoteIsTheOfferAndWritesNothing(t *testing.T) {
 	got := h.wantStatus(h.call(h.one, "POST", "/customer-swap/quote", ask), 200)
 	want := map[string]any{
 		"estimatedAmountOut": "2500000000000000000", "minAmountOut": "2487500000000000000",
-		"estimatedTimeSeconds": 22.0, "feeAmount": "12500000", "feeBps": 25.0, "usdValue": "5000.00", "quotedAt": got.body["quotedAt"],
+		"estimatedTimeSeconds": 22.0, "feeAmount": "12500000", "feeBps": 25.0, "usdValue": "5000.00",
+		"quotedAt": got.body["quotedAt"],
 		"provider": "ONE_CLICK", "rate": "0.0005", "priceImpactBps": 0.0,
 	}
 	if !sameJSON(t, got.body, want) {
@@ -540,7 +550,8 @@ func TestEachSwapHasTwoWalletsOfItsOwn(t *testing.T) {
 	h := newSwapEnv(t)
 	addresses := func(swapID string) (found []string) {
 		rows, err := pgtest.OwnerPool(t, h.db).Query(t.Context(), `
-			SELECT address FROM wallets WHERE subject = $1 AND purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') ORDER BY 1`, swapID)
+			SELECT address FROM wallets WHERE subject = $1 AND purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') ORDER BY 1`,
+			swapID)
 		if err == nil {
 			found, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
@@ -573,6 +584,58 @@ func TestEachSwapHasTwoWalletsOfItsOwn(t *testing.T) {
 			if strings.Contains(string(got.raw), address) {
 				t.Errorf("%s: got %s, want no address of the swap", path, got.raw)
 			}
+		}
+	}
+}
+
+// passing is a caller that may do everything.
+type passing struct{}
+
+func (passing) CallerID() string                       { return "caller" }
+func (passing) Tenant() string                         { return "caller" }
+func (passing) Authorize(identity.Action) *fault.Fault { return nil }
+
+// Two requests with one key: the second one is about to be refused when the first one takes effect.
+// Rule SWAP-1.
+func TestARefusalLooksTheKeyUpAgain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	for name, c := range map[string]struct {
+		kind       fault.Kind
+		code       fault.Code
+		knownAt    int // the look-up that finds the key; 0: none
+		status     int
+		wantsLooks int
+	}{
+		"known from the start":     {fault.Invalid, fault.InvalidRequest, 1, 202, 1},
+		"known meanwhile":          {fault.Invalid, fault.InvalidRequest, 2, 202, 2},
+		"known never":              {fault.Unprocessable, fault.QuoteRejected, 0, 422, 2},
+		"a rate says nothing":      {fault.Limited, fault.RateLimited, 2, 429, 1},
+		"an error of ours is open": {fault.GatewayTimeout, fault.ProviderTimeout, 2, 504, 1},
+	} {
+		looks := 0
+		alone := *organizations
+		alone.Authenticate = func(*kernel.Request, string) (kernel.Caller, error) { return passing{}, nil }
+		alone.Forbidden, alone.Routes = nil, []kernel.Route{{
+			Method: http.MethodPost, Path: "/swap", Action: identity.RequestSwap,
+			Answers: []kernel.Success{{Status: http.StatusAccepted}},
+			Answered: kernel.AnswerKnown(func(*kernel.Call[kernel.Caller]) (struct{}, bool, error) {
+				looks++
+				return struct{}{}, looks == c.knownAt, nil
+			}),
+			Handler: kernel.HandleBody(func(*kernel.Call[kernel.Caller], keyed) (struct{}, error) {
+				return struct{}{}, fault.New(c.kind, c.code, fault.NothingHeld, "No.")
+			}, keyed{}, struct{}{}),
+		}}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/swap", strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		kernel.New(&alone, kernel.Config{
+			DB: db, CursorKey: []byte("a key"), Log: newLogger(io.Discard),
+		}).ServeHTTP(w, r)
+		if w.Code != c.status || looks != c.wantsLooks {
+			t.Errorf("%s: got %d %s after %d look-ups, want %d after %d", name, w.Code, w.Body, looks, c.status,
+				c.wantsLooks)
 		}
 	}
 }
