@@ -557,13 +557,11 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 	})
 }
 
-// expireLeases ends the leases of deliveries, as a minute does: their holders are dead.
+// expireLeases ends the leases of deliveries, and of looks at swaps, as a minute does: their holders are dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
-	return t.queryRow(
-		ctx,
-		`UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`,
-		nil,
-	)
+	return t.queryRow(ctx, `
+		UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL;
+		UPDATE swaps SET look_at = now() WHERE look_at > now()`, nil)
 }
 
 // loadOwnAddresses loads the addresses on the scenario's chain whose keys are ours.
