@@ -24,20 +24,22 @@ func (s *tourRun) hasSwaps() bool {
 	return hasSolana && s.Info.Swaps.ControlURL != ""
 }
 
-// swapOf is a swap of the tour: what is swapped, and into what.
-type swapOf struct {
-	from, to localworld.Mint
-	whole    string // of from
-	amount   *big.Int
+// plannedSwap is a swap of the tour: what is swapped, and into what.
+type plannedSwap struct {
+	source, destination localworld.Mint
+	whole               string // of source
+	amount              *big.Int
 }
 
 // swapBetween returns a swap of an amount of one token into another token.
-func (s *tourRun) swapBetween(fromChain string, from tokenAmount, toChain, toSymbol string) (w swapOf, err error) {
-	w.whole = from.whole
-	if w.from, w.amount, err = s.mintOf(fromChain, from); err != nil {
+func (s *tourRun) swapBetween(
+	chain string, t tokenAmount, destinationChain, destinationSymbol string,
+) (w plannedSwap, err error) {
+	w.whole = t.whole
+	if w.source, w.amount, err = s.mintOf(chain, t); err != nil {
 		return w, err
 	}
-	w.to, err = s.findMint(toChain, toSymbol)
+	w.destination, err = s.findMint(destinationChain, destinationSymbol)
 	return w, err
 }
 
@@ -50,11 +52,11 @@ func (s *tourRun) findMint(chain, symbol string) (localworld.Mint, error) {
 	return s.Info.Mints[i], nil
 }
 
-// requestSwap quotes a swap and requests it twice with one key.
-func (s *tourRun) requestSwap(ctx context.Context, w swapOf) (swap webhook.CustomerSwap, err error) {
+// requestSwap requests a swap, twice with one key: there is one swap.
+func (s *tourRun) requestSwap(ctx context.Context, w plannedSwap) (swap webhook.CustomerSwap, err error) {
 	body := map[string]any{
-		"fromMintId": w.from.ID, "toMintId": w.to.ID, "amountIn": w.amount.String(), "customerId": s.customer,
-		"idempotencyKey": "tour-" + randomHex(8),
+		"fromMintId": w.source.ID, "toMintId": w.destination.ID, "amountIn": w.amount.String(),
+		"customerId": s.customer, "idempotencyKey": "tour-" + randomHex(8),
 	}
 	var replay webhook.CustomerSwap
 	if err := s.api.postJSON(ctx, "/customer-swap", body, &swap); err != nil {
@@ -67,8 +69,8 @@ func (s *tourRun) requestSwap(ctx context.Context, w swapOf) (swap webhook.Custo
 		return swap, fmt.Errorf("the same key made another swap, %s", replay.SwapID)
 	}
 	s.printStep(
-		"swap %s of %s %s to %s on %s, at least %s: %s", swap.SwapID, w.whole, w.from.Symbol, w.to.Symbol, w.to.Chain,
-		formatWhole(swap.MinAmountOut, w.to), swap.Status,
+		"swap %s of %s %s to %s on %s, at least %s: %s", swap.SwapID, w.whole, w.source.Symbol,
+		w.destination.Symbol, w.destination.Chain, formatWhole(swap.MinAmountOut, w.destination), swap.Status,
 	)
 	return swap, nil
 }
@@ -79,12 +81,13 @@ func (s *tourRun) loadSwap(ctx context.Context, swapID string) (swap webhook.Cus
 	return swap, err
 }
 
-// startLateSwap requests a swap whose provider will report that it failed. Other chapters follow meanwhile.
+// startLateSwap requests a swap whose provider will report that it failed. Other chapters follow meanwhile,
+// and tourLateSwap tells its end.
 func (s *tourRun) startLateSwap(ctx context.Context) error {
 	if !s.hasSwaps() {
 		return nil
 	}
-	s.printTitle("A swap begins, and its provider is not honest")
+	s.printTitle("A swap begins whose provider does not keep its word")
 	if err := s.Info.SetLateSwap(ctx); err != nil {
 		return err
 	}
@@ -120,12 +123,12 @@ func (s *tourRun) tourSwaps(ctx context.Context) error {
 }
 
 // completeSwap requests a swap and waits until its delivery is credited and announced, once.
-func (s *tourRun) completeSwap(ctx context.Context, w swapOf) error {
-	fromBefore, err := s.loadBalance(ctx, w.from)
+func (s *tourRun) completeSwap(ctx context.Context, w plannedSwap) error {
+	sourceBefore, err := s.loadBalance(ctx, w.source)
 	if err != nil {
 		return err
 	}
-	toBefore, err := s.loadBalance(ctx, w.to)
+	destinationBefore, err := s.loadBalance(ctx, w.destination)
 	if err != nil {
 		return err
 	}
@@ -150,22 +153,23 @@ func (s *tourRun) completeSwap(ctx context.Context, w swapOf) error {
 	}
 	s.printStep("the treasury paid the provider by %s", *swap.OriginTxHash)
 	s.printStep(
-		"CUSTOMER_DEPOSIT number %d with this swap: %s %s, delivered by %s", e.Sequence, formatWhole(d.Amount, w.to),
-		w.to.Symbol, d.TxHash,
+		"CUSTOMER_DEPOSIT number %d with this swap: %s %s, delivered by %s", e.Sequence,
+		formatWhole(d.Amount, w.destination), w.destination.Symbol, d.TxHash,
 	)
 	delivered, isNumber := new(big.Int).SetString(d.Amount, 10)
-	if least, ok := new(big.Int).SetString(swap.MinAmountOut, 10); !ok || !isNumber || delivered.Cmp(least) < 0 {
+	promised, ok := new(big.Int).SetString(swap.MinAmountOut, 10)
+	if !ok || !isNumber || delivered.Cmp(promised) < 0 {
 		return fmt.Errorf("%s arrived, and the swap promised %s", d.Amount, swap.MinAmountOut)
 	}
-	if err := s.checkMoved(ctx, fromBefore, new(big.Int).Neg(w.amount), w.from); err != nil {
+	if err := s.checkMoved(ctx, sourceBefore, new(big.Int).Neg(w.amount), w.source); err != nil {
 		return err
 	}
-	if err := s.checkMoved(ctx, toBefore, delivered, w.to); err != nil {
+	if err := s.checkMoved(ctx, destinationBefore, delivered, w.destination); err != nil {
 		return err
 	}
 	s.printStep(
 		"final: %s %s less and %s %s more; the platform's fee of %d basis points is on its bill, not taken from either",
-		w.whole, w.from.Symbol, formatWhole(d.Amount, w.to), w.to.Symbol, swap.FeeBps,
+		w.whole, w.source.Symbol, formatWhole(d.Amount, w.destination), w.destination.Symbol, swap.FeeBps,
 	)
 	return nil
 }
@@ -196,7 +200,7 @@ func (s *tourRun) tourRefundedSwap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := s.loadBalance(ctx, w.from)
+	before, err := s.loadBalance(ctx, w.source)
 	if err != nil {
 		return err
 	}
@@ -219,16 +223,16 @@ func (s *tourRun) tourRefundedSwap(ctx context.Context) error {
 	}
 	s.printStep(
 		"CUSTOMER_SWAP_FAILED: %s; %s ETH are back by %s, final", orNull(swap.FailureReason),
-		formatWhole(*swap.RefundedAmount, w.from), orNull(swap.RefundTxHash),
+		formatWhole(*swap.RefundedAmount, w.source), orNull(swap.RefundTxHash),
 	)
-	if err := s.checkMoved(ctx, before, new(big.Int).Neg(w.amount), w.from); err != nil {
+	if err := s.checkMoved(ctx, before, new(big.Int).Neg(w.amount), w.source); err != nil {
 		return err
 	}
 	return s.restoreSwap(ctx, swap, w, before)
 }
 
 // restoreSwap restores a refunded swap twice: the second call changes nothing.
-func (s *tourRun) restoreSwap(ctx context.Context, swap webhook.CustomerSwap, w swapOf, before balance) error {
+func (s *tourRun) restoreSwap(ctx context.Context, swap webhook.CustomerSwap, w plannedSwap, before balance) error {
 	for range 2 {
 		if err := s.api.postJSON(
 			ctx, "/customer-swap/"+url.PathEscape(swap.SwapID)+"/restore", map[string]any{}, &swap,
@@ -242,13 +246,13 @@ func (s *tourRun) restoreSwap(ctx context.Context, swap webhook.CustomerSwap, w 
 		if !ok {
 			return fmt.Errorf("%q is not an amount", *swap.RefundedAmount)
 		}
-		if err := s.checkMoved(ctx, before, refunded.Sub(refunded, w.amount), w.from); err != nil {
+		if err := s.checkMoved(ctx, before, refunded.Sub(refunded, w.amount), w.source); err != nil {
 			return err
 		}
 	}
 	s.printStep(
 		"the marketplace restores it twice, and the customer has %s ETH again, once: %s",
-		formatWhole(*swap.RefundedAmount, w.from), swap.RefundStatus,
+		formatWhole(*swap.RefundedAmount, w.source), swap.RefundStatus,
 	)
 	return nil
 }
@@ -307,11 +311,11 @@ type strayArrival struct {
 // releaseLateSwap lets the provider deliver after the failure. The delivery waits in suspense until the
 // operator credits it.
 func (s *tourRun) releaseLateSwap(ctx context.Context, swap webhook.CustomerSwap) error {
-	to, err := s.findMint("SOLANA", "USDC")
+	destination, err := s.findMint("SOLANA", "USDC")
 	if err != nil {
 		return err
 	}
-	before, err := s.loadBalance(ctx, to)
+	before, err := s.loadBalance(ctx, destination)
 	if err != nil {
 		return err
 	}
@@ -333,12 +337,12 @@ func (s *tourRun) releaseLateSwap(ctx context.Context, swap webhook.CustomerSwap
 	}); err != nil {
 		return err
 	}
-	if err := s.checkMoved(ctx, before, new(big.Int), to); err != nil {
+	if err := s.checkMoved(ctx, before, new(big.Int), destination); err != nil {
 		return err
 	}
 	s.printStep(
 		"the provider delivered %s USDC after all, by %s: %s, in suspense, and in no balance",
-		formatWhole(stray.Amount, to), stray.TxHash, stray.Reason,
+		formatWhole(stray.Amount, destination), stray.TxHash, stray.Reason,
 	)
 	if err := s.operator.postJSON(
 		ctx, "/swap-arrivals/"+url.PathEscape(stray.DepositID)+"/decide",
@@ -363,7 +367,7 @@ func (s *tourRun) releaseLateSwap(ctx context.Context, swap webhook.CustomerSwap
 	if !ok {
 		return fmt.Errorf("%q is not an amount", stray.Amount)
 	}
-	if err := s.checkMoved(ctx, before, amount, to); err != nil {
+	if err := s.checkMoved(ctx, before, amount, destination); err != nil {
 		return err
 	}
 	s.printStep(

@@ -441,13 +441,13 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 		}
 	}
 	for _, w := range s.swaps {
-		want, other := webhook.CustomerDeposit, webhook.CustomerSwapFailed
+		want, opposite := webhook.CustomerDeposit, webhook.CustomerSwapFailed
 		if w.current.Status == failed {
-			want, other = other, want
+			want, opposite = opposite, want
 		}
-		if eventIDs[string(want)+" of "+w.current.SwapID] == "" ||
-			eventIDs[string(other)+" of "+w.current.SwapID] != "" {
-			errs = append(errs, fmt.Errorf("%s is %s and has not the event %s alone", w.current.SwapID, w.current.Status, want))
+		swapID := w.current.SwapID
+		if eventIDs[string(want)+" of "+swapID] == "" || eventIDs[string(opposite)+" of "+swapID] != "" {
+			errs = append(errs, fmt.Errorf("%s is %s and has not the event %s alone", swapID, w.current.Status, want))
 		}
 	}
 	return errors.Join(errs...)

@@ -522,7 +522,7 @@ const openWork = `
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
-		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status IN ('PENDING', 'DEPOSITING', 'PROCESSING') GROUP BY status
+		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -560,7 +560,8 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 // expireLeases ends the leases of deliveries, and of looks at swaps, as a minute does: their holders are dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
 	return t.queryRow(ctx, `
-		UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL;
+		UPDATE deliveries SET leased_until = now(), attempt_after = now()
+		WHERE status = 'PENDING' AND lease IS NOT NULL;
 		UPDATE swaps SET look_at = now() WHERE look_at > now()`, nil)
 }
 

@@ -99,7 +99,9 @@ func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) e
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
-	return s.waitOrderBroadcast(ctx, versions, func(ctx context.Context) (string, error) { return s.findTxLead(ctx, p) })
+	return s.waitOrderBroadcast(
+		ctx, versions, func(ctx context.Context) (string, error) { return s.findTxLead(ctx, p) },
+	)
 }
 
 // waitOrderBroadcast waits until the newest version of an order, at least the versions-th, was sent. The order

@@ -166,11 +166,11 @@ func playRestores(ctx context.Context, s *cellRun) error {
 	if err := errors.Join(s.startSwap(w)(ctx), s.waitSwapEnd(ctx, w, failed)); err != nil {
 		return err
 	}
-	other := *w
+	second := *w
 	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
 		s.startAsync(func() error {
 			results := make(chan error, 1)
-			go func() { results <- s.restoreSwap(ctx, &other) }()
+			go func() { results <- s.restoreSwap(ctx, &second) }()
 			return errors.Join(s.restoreSwap(ctx, w), <-results)
 		})
 		return nil
@@ -402,15 +402,15 @@ func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 	if !s.site.withSwaps {
 		return sums, nil
 	}
-	desk, err := s.loadDesk(ctx)
+	transfers, err := s.loadProviderTransfers(ctx)
 	if err != nil {
 		return sums, err
 	}
 	var errs []error
 	for _, w := range s.swaps {
-		errs = append(errs, s.addSwap(ctx, w, desk, &sums))
+		errs = append(errs, s.addSwap(ctx, w, transfers, &sums))
 	}
-	for _, total := range desk.Totals {
+	for _, total := range transfers.Totals {
 		want := [3]*big.Int{new(big.Int), new(big.Int), new(big.Int)}
 		switch total.Mint {
 		case s.mint.ID:
@@ -420,7 +420,9 @@ func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 		}
 		for i, got := range []money.Amount{total.Received, total.Delivered, total.Refunded} {
 			if got.Big().Cmp(want[i]) != 0 {
-				errs = append(errs, fmt.Errorf("the provider received, delivered and refunded %+v, want %v", total, want))
+				errs = append(
+					errs, fmt.Errorf("the provider received, delivered and refunded %+v, want %v", total, want),
+				)
 				break
 			}
 		}
@@ -428,24 +430,24 @@ func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 	return sums, errors.Join(errs...)
 }
 
-// loadDesk waits until the payments of the swap provider are final, and returns its transfers.
-func (s *cellRun) loadDesk(ctx context.Context) (desk swapdesk.Transfers, err error) {
+// loadProviderTransfers waits until the payments of the swap provider are final, and returns its transfers.
+func (s *cellRun) loadProviderTransfers(ctx context.Context) (transfers swapdesk.Transfers, err error) {
 	err = waitUntil(ctx, "the payments of the provider are final", drainMax, func(ctx context.Context) (bool, error) {
-		if desk, err = s.world.Info.ListSwapTransfers(ctx); err != nil {
+		if transfers, err = s.world.Info.ListSwapTransfers(ctx); err != nil {
 			return false, err
 		}
-		for _, t := range desk.Transfers {
+		for _, t := range transfers.Transfers {
 			if !t.IsFinal {
 				return false, errors.New(t.Kind + " of " + t.DepositAddress + " is not final")
 			}
 		}
 		return true, nil
 	})
-	return desk, err
+	return transfers, err
 }
 
 // addSwap compares a swap with the transfers of the swap provider, and adds it to the sums.
-func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, desk swapdesk.Transfers, sums *swapSums) error {
+func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, transfers swapdesk.Transfers, sums *swapSums) error {
 	var depositAddress, written string
 	var isPaid bool
 	var short string
@@ -476,41 +478,41 @@ func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, desk swapdesk.Tr
 		sums.delivered.Add(sums.delivered, out)
 		want["DELIVERY"] = out
 	} else {
-		back := new(big.Int)
+		returned := new(big.Int)
 		if w.current.RefundedAmount != nil {
 			var err error
-			if back, err = parseUnits(w.current.RefundedAmount); err != nil {
+			if returned, err = parseUnits(w.current.RefundedAmount); err != nil {
 				return fmt.Errorf("%s: %w", claim.ID, err)
 			}
 		}
-		if isPaid && back.Sign() > 0 {
-			sums.refunded.Add(sums.refunded, back)
-			want["REFUND"] = back
+		if isPaid && returned.Sign() > 0 {
+			sums.refunded.Add(sums.refunded, returned)
+			want["REFUND"] = returned
 		}
 		if w.current.RestoredAt != nil {
-			sums.restored.Add(sums.restored, back)
+			sums.restored.Add(sums.restored, returned)
 		}
 		if w.lateOut != nil {
 			sums.delivered.Add(sums.delivered, w.lateOut)
 			want["DELIVERY"] = w.lateOut
 		}
-		kept, err := parseUnits(&short)
+		keptAmount, err := parseUnits(&short)
 		if err != nil {
 			return fmt.Errorf("%s: %w", claim.ID, err)
 		}
-		open := new(big.Int).Sub(amount, back)
-		sums.claimed.Add(sums.claimed, open.Sub(open, kept))
+		open := new(big.Int).Sub(amount, returned)
+		sums.claimed.Add(sums.claimed, open.Sub(open, keptAmount))
 	}
-	return compareTransfers(claim.ID, written, desk, want)
+	return compareTransfers(claim.ID, written, transfers, want)
 }
 
 // compareTransfers compares what the swap provider did at one deposit address with what it should have: one
 // transfer of each amount.
-func compareTransfers(swapID, depositAddress string, desk swapdesk.Transfers, want map[string]*big.Int) error {
+func compareTransfers(swapID, depositAddress string, transfers swapdesk.Transfers, want map[string]*big.Int) error {
 	var got []string
 	isRight := true
 	counts := map[string]int{}
-	for _, t := range desk.Transfers {
+	for _, t := range transfers.Transfers {
 		if t.DepositAddress != depositAddress {
 			continue
 		}
