@@ -643,6 +643,41 @@ type EstimateRequest struct {
 	UseDecimal bool `json:"useDecimal,omitzero"`
 }
 
+// FeeLine: A fee that an organization owes.
+type FeeLine struct {
+	// When the swap was completed, which made the fee due.
+	CompletedAt webhook.Time `json:"completedAt"`
+	// The fee in atomic units of the source mint. No balance pays it.
+	FeeAmount string `json:"feeAmount"`
+	// The rate of feeAmount, in basis points of the amount that was swapped.
+	FeeBps int `json:"feeBps"`
+	// The mint of feeAmount: the source mint of the swap.
+	FromMintID int `json:"fromMintId"`
+	// What the fee is for. Kinds may be added without notice.
+	Kind string `json:"kind"`
+	// The price of a whole token in dollars, close to the completion; null until it is
+	// read, and for good if none was known within a quarter of an hour.
+	Price *string `json:"price"`
+	// Where the price is from; null without a price.
+	PriceSource *string `json:"priceSource"`
+	// The time of the price, by its source; null without a price.
+	PricedAt *webhook.Time `json:"pricedAt"`
+	// The customer swap.
+	SwapID string `json:"swapId"`
+	// The value of feeAmount in dollars by price; null without a price.
+	USDValue *string `json:"usdValue"`
+}
+
+// FeeLinePage: A page of fees.
+type FeeLinePage struct {
+	// The items, in order.
+	Data []FeeLine `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
 // Filters: Limits which events the endpoint receives.
 type Filters struct {
 	// Only events of this chain; null: all.
@@ -2213,6 +2248,62 @@ func (c *Client) ListCustomerSwapsCSV(ctx context.Context, p ListCustomerSwapsPa
 	q.text("idempotencyKey", p.IdempotencyKey)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ListFeesParams are the parameters of ListFees. Zero values are not sent.
+type ListFeesParams struct {
+	// Only fees of this month in UTC, such as 2026-01. All fees without it.
+	Month string
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListFees: List the fees that you owe. One row for each completed swap. A fee is due
+// at the completion and never for a failed swap, and no balance pays it: the operator
+// bills it. With Accept: text/csv the call returns everything that the filters select
+// as one table, as of one moment, without limit and cursor. If the table breaks off,
+// the connection ends without the end of the answer. A cell that a spreadsheet would
+// read as a formula has an apostrophe in front of it.
+//
+// GET /billing/fees. The client repeats the call if no answer comes.
+func (c *Client) ListFees(ctx context.Context, p ListFeesParams, opts ...CallOption) (out FeeLinePage, err error) {
+	k := call{method: "GET", path: "/billing/fees", repeat: always}
+	q := params{}
+	q.text("month", p.Month)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Fees: every item of ListFees, over all pages.
+func (c *Client) Fees(ctx context.Context, p ListFeesParams, opts ...CallOption) iter.Seq2[FeeLine, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]FeeLine, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListFees(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListFeesCSV: everything that ListFees has as one table, without limit and cursor.
+// The table is read as it arrives; the caller closes it. A read error means that the
+// table is not complete.
+func (c *Client) ListFeesCSV(ctx context.Context, p ListFeesParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/billing/fees", repeat: always}
+	q := params{}
+	q.text("month", p.Month)
 	q.text("order", p.Order)
 	q.number("limit", int64(p.Limit))
 	q.text("cursor", p.Cursor)

@@ -231,11 +231,11 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 
 // readBreakers returns since when this process asks no provider of swaps, for the metrics.
 func (a *App) readBreakers() map[string]time.Time {
-	since := map[string]time.Time{}
+	opened := map[string]time.Time{}
 	for _, h := range a.Swaps.Panel.ListHealth() {
-		since[h.Provider] = h.OpenSince
+		opened[h.Provider] = h.OpenSince
 	}
-	return since
+	return opened
 }
 
 // serviceConfig returns the settings of the features and their loops.

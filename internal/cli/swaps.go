@@ -147,7 +147,7 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 	fmt.Fprintln(w, "\nTimes:")
 	for _, moment := range []struct {
 		label string
-		at    *time.Time
+		time  *time.Time
 	}{
 		{"made", &d.CreatedAt},
 		{"to be paid by", &d.PayBy},
@@ -158,8 +158,8 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 		{"failed", d.FailedAt},
 		{"restored", d.RestoredAt},
 	} {
-		if moment.at != nil {
-			line(moment.label, "%s", formatTime(*moment.at))
+		if moment.time != nil {
+			line(moment.label, "%s", formatTime(*moment.time))
 		}
 	}
 	if len(d.Reports) > 0 {
@@ -172,8 +172,8 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 	if len(d.Arrivals) > 0 {
 		fmt.Fprintln(w, "\nWhat arrived:")
 		for _, a := range d.Arrivals {
-			line(formatTime(a.CreatedAt), "%s %s on %s in %s, %s%s", a.Amount.Decimal(a.Decimals), a.Symbol, a.Chain, a.TxHash,
-				a.Role, formatDecision(a))
+			line(formatTime(a.CreatedAt), "%s %s on %s in %s, %s%s", a.Amount.Decimal(a.Decimals), a.Symbol, a.Chain,
+				a.TxHash, a.Role, formatDecision(a))
 		}
 	}
 	return w.Flush()
@@ -230,7 +230,8 @@ func (c swapFail) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is %s, and the organization is told. %s owes %s: a refund that arrives is counted, and a "+
-		"later delivery waits in coffer swaps arrivals.\n", w.ID, w.Status, w.Provider, formatUnits(w.OpenClaim(), w.From))
+		"later delivery waits in coffer swaps arrivals.\n", w.ID, w.Status, w.Provider,
+		formatUnits(w.OpenClaim(), w.From))
 	return nil
 }
 
@@ -276,7 +277,7 @@ type swapArrivalsCmd struct {
 
 type swapArrivalsList struct {
 	configFlags
-	All bool `help:"Also those that were decided."`
+	IncludesDecided bool `name:"all" help:"Also those that were decided."`
 }
 
 func (c swapArrivalsList) Run(ctx context.Context, std streams) error {
@@ -288,7 +289,7 @@ func (c swapArrivalsList) Run(ctx context.Context, std streams) error {
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	shown := 0
 	for p := (pagination.Page{Limit: pagination.LimitMax}); ; {
-		found, err := tools.Swaps.ListStrays(ctx, !c.All, p)
+		found, err := tools.Swaps.ListStrays(ctx, !c.IncludesDecided, p)
 		if err != nil {
 			return err
 		}
@@ -333,7 +334,8 @@ func (c swapArrivalsDecide) Run(ctx context.Context, std streams) error {
 	}
 	amount := a.Amount.Decimal(a.Decimals) + " " + a.Symbol
 	if c.Decision == "credited" {
-		fmt.Fprintf(std.out, "%s of %s is credited to %q, and the organization is told.\n", amount, a.SwapID, a.CustomerID)
+		fmt.Fprintf(std.out, "%s of %s is credited to %q, and the organization is told.\n", amount, a.SwapID,
+			a.CustomerID)
 		return nil
 	}
 	fmt.Fprintf(std.out, "%s of %s stays in suspense for good.\n", amount, a.SwapID)
@@ -369,17 +371,18 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PROVIDER\tSTATE\tSINCE\tOPEN CLAIMS\tOLDEST\tBY\tREASON")
 	for _, p := range found {
-		state, since, oldest := "ACTIVE", "-", "-"
+		state, changed, oldest := "ACTIVE", "-", "-"
 		if p.IsSuspended {
 			state = "SUSPENDED"
 		}
 		if p.Since != nil {
-			since = formatTime(*p.Since)
+			changed = formatTime(*p.Since)
 		}
 		if p.OldestAt != nil {
 			oldest = formatAge(now.Sub(*p.OldestAt))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Name, state, since, p.OpenSwaps, oldest, p.ChangedBy, p.Reason)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Name, state, changed, p.OpenSwaps, oldest, p.ChangedBy,
+			p.Reason)
 	}
 	return w.Flush()
 }
@@ -388,7 +391,7 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 type swapProviderFlags struct {
 	configFlags
 	Provider string `arg:"" help:"The provider, such as ONE_CLICK."`
-	Because  string `required:"" placeholder:"WHY" help:"Why, for the next person and the audit log."`
+	Reason   string `name:"because" required:"" placeholder:"WHY" help:"Why, for the next person and the audit log."`
 }
 
 type swapProvidersSuspend struct{ swapProviderFlags }
@@ -400,7 +403,7 @@ func (c swapProvidersSuspend) Run(ctx context.Context, std streams) error {
 	}
 	defer tools.Close()
 	name := strings.ToUpper(c.Provider)
-	if err := tools.Swaps.SuspendProvider(ctx, name, c.Because, operator); err != nil {
+	if err := tools.Swaps.SuspendProvider(ctx, name, c.Reason, operator); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is suspended: it gets no new swaps, and its open ones go on.\n", name)
@@ -416,7 +419,7 @@ func (c swapProvidersResume) Run(ctx context.Context, std streams) error {
 	}
 	defer tools.Close()
 	name := strings.ToUpper(c.Provider)
-	if err := tools.Swaps.ResumeProvider(ctx, name, c.Because, operator); err != nil {
+	if err := tools.Swaps.ResumeProvider(ctx, name, c.Reason, operator); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is active: it gets new swaps.\n", name)

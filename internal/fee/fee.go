@@ -96,11 +96,11 @@ const MonthLayout = "2006-01"
 
 // SetMonth narrows the filter to a month in UTC. It reports whether the text is one.
 func (f *Filter) SetMonth(month string) bool {
-	from, err := time.Parse(MonthLayout, month)
-	if err != nil || from.Format(MonthLayout) != month || from.Year() < 1 {
+	first, err := time.Parse(MonthLayout, month)
+	if err != nil || first.Format(MonthLayout) != month || first.Year() < 1 {
 		return false
 	}
-	f.From, f.Until = from, from.AddDate(0, 1, 0)
+	f.From, f.Until = first, first.AddDate(0, 1, 0)
 	return true
 }
 
@@ -118,7 +118,7 @@ func (f Filter) query() *pagination.Query {
 	return q
 }
 
-// List returns a page of lines in the order of (time, id).
+// List returns a page of lines in the order of (time, id). Rule SWAP-29.
 func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Line], error) {
 	q := f.query()
 	sql, args := q.BuildPage(p, "l.incurred_at", "l.fee_line_id")

@@ -193,10 +193,10 @@ func (breakerCollector) Describe(sink chan<- *prometheus.Desc) { sink <- breaker
 
 // Collect implements prometheus.Collector.
 func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
-	for provider, since := range c() {
+	for provider, openedAt := range c() {
 		open := 0.0
-		if !since.IsZero() {
-			open = max(0, time.Since(since).Seconds())
+		if !openedAt.IsZero() {
+			open = max(0, time.Since(openedAt).Seconds())
 		}
 		sink <- prometheus.MustNewConstMetric(breakerDesc, prometheus.GaugeValue, open, provider)
 	}

@@ -90,18 +90,22 @@ INSERT INTO mails (mail_id, kind, to_address, sealed, status, attempts, created_
 	       ('mail_2', 'INVITATION', 'ann@example.com', NULL, 'GIVEN_UP', 11, $T, $T, $T, 'x', $T),
 	       ('mail_3', 'INVITATION', 'ann@example.com', NULL, 'SUPPRESSED', 0, $T, NULL, $T, 'x', $T),
 	       ('mail_4', 'INVITATION', 'ann@example.com', NULL, 'SENT', 1, $T, $T, $T, NULL, $T);
-INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id, from_chain, to_chain,
-	amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount,
-	status, paid_at, refunded, created_at, updated_at)
-	VALUES ('cs_1', 'org_1', 'c', 'k1', repeat('a', 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80, 'ONE', '0x1', 'd1', 'r1', $T, $T, 0, 0, 'PROCESSING', $T, 99, $T, $T),
-	       ('cs_2', 'org_1', 'c', 'k2', repeat('b', 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80, 'ONE', '0x2', 'd2', 'r2', $T, $T, 0, 0, 'PROCESSING', now(), 0, $T, $T),
-	       ('cs_3', 'org_1', 'c', 'k3', repeat('c', 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80, 'ONE', '0x3', 'd3', 'r3', $T, $T, 0, 0, 'PROCESSING', $T, 100, $T, $T),
-	       ('cs_4', 'org_1', 'c', 'k4', repeat('d', 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80, 'TWO', '0x4', 'd4', 'r4', $T, $T, 0, 0, 'PENDING', NULL, 0, $T, $T);
+INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
+	from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id,
+	refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, paid_at, refunded, created_at, updated_at)
+	SELECT 'cs_' || n, 'org_1', 'c', 'k' || n, repeat(n::text, 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80,
+		provider, '0x' || n, 'd' || n, 'r' || n, $T, $T, 0, 0, status, paid_at, refunded, $T, $T
+	FROM (VALUES (1, 'ONE', 'PROCESSING', $T, 99), (2, 'ONE', 'PROCESSING', now(), 0),
+		(3, 'ONE', 'PROCESSING', $T, 100), (4, 'TWO', 'PENDING', NULL, 0))
+		AS s (n, provider, status, paid_at, refunded);
 INSERT INTO swap_providers (provider, state, reason, since, changed_by)
-	VALUES ('ONE', 'SUSPENDED', 'a signature', $T, 'SYSTEM swap'), ('TWO', 'SUSPENDED', 'an incident', $T, 'OPERATOR opk_1'),
+	VALUES ('ONE', 'SUSPENDED', 'a signature', $T, 'SYSTEM swap'),
+	       ('TWO', 'SUSPENDED', 'an incident', $T, 'OPERATOR opk_1'),
 	       ('THREE', 'ACTIVE', 'a new key', $T, 'OPERATOR opk_1');
-INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at, decision, note, decided_by, decided_at)
-	VALUES ('dep_1', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, NULL, NULL, NULL, NULL), ('dep_2', 'org_1', 'cs_1', 'REFUND', '', $T, NULL, NULL, NULL, NULL),
+INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at, decision, note, decided_by,
+	decided_at)
+	VALUES ('dep_1', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, NULL, NULL, NULL, NULL),
+	       ('dep_2', 'org_1', 'cs_1', 'REFUND', '', $T, NULL, NULL, NULL, NULL),
 	       ('dep_3', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, 'KEPT', 'x', 'OPERATOR opk_1', $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);

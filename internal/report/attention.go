@@ -41,7 +41,8 @@ const (
 // AttentionCauses are all causes, the most urgent first.
 var AttentionCauses = []AttentionCause{
 	BooksBroken, AuditContradicted, FinalityBroken, ProgramFroze, OrderStuck, ResolutionStuck, WhitelistRefused,
-	GasMissing, SignerWaits, SwapSuspended, StrayArrival, SwapClaimLate, MintQuarantined, ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
+	GasMissing, SignerWaits, SwapSuspended, StrayArrival, SwapClaimLate, MintQuarantined,
+	ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
 	SenderRisky, OperatorFreezes,
 }
 

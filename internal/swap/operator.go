@@ -148,6 +148,7 @@ func (s *Service) LookNow(ctx context.Context, swapID string, by audit.Actor) (w
 		if err != nil {
 			return fmt.Errorf("make the worker look at swap %s: %w", swapID, err)
 		}
+		w.LookAt = &tx.Now
 		return audit.Record(ctx, tx, newEntry(w, by, "looked_at", nil))
 	})
 	return w, err

@@ -130,7 +130,7 @@ func quote(text string) json.RawMessage {
 // WriteOff gives up what a provider owes of a failed swap: the customer's held amount ends with the
 // claim. The organization pays its customer from its own balance if it wants to. The caller has the
 // approval of a second person. Errors: faults NOT_FOUND, INVALID_STATE. Rule SWAP-25.
-func (s *Service) WriteOff(ctx context.Context, tx pg.Tx, swapID, note string, by audit.Actor) (Swap, error) {
+func (s *Service) WriteOff(ctx context.Context, tx pg.Tx, swapID, note string, operator audit.Actor) (Swap, error) {
 	w, err := lock(ctx, tx, swapID)
 	if err != nil {
 		return w, err
@@ -149,5 +149,5 @@ func (s *Service) WriteOff(ctx context.Context, tx pg.Tx, swapID, note string, b
 	if w, err = loadAny(ctx, tx, swapID); err != nil {
 		return w, err
 	}
-	return w, audit.Record(ctx, tx, newEntry(w, by, "written_off", map[string]any{"amount": open, "note": note}))
+	return w, audit.Record(ctx, tx, newEntry(w, operator, "written_off", map[string]any{"amount": open, "note": note}))
 }

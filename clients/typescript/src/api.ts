@@ -833,6 +833,43 @@ export interface EstimateRequest {
   useDecimal?: boolean;
 }
 
+/** A fee that an organization owes. */
+export interface FeeLine {
+  /** When the swap was completed, which made the fee due. */
+  completedAt: string;
+  /** The fee in atomic units of the source mint. No balance pays it. */
+  feeAmount: string;
+  /** The rate of feeAmount, in basis points of the amount that was swapped. */
+  feeBps: number;
+  /** The mint of feeAmount: the source mint of the swap. */
+  fromMintId: number;
+  /** What the fee is for. Kinds may be added without notice. */
+  kind: string;
+  /**
+   * The price of a whole token in dollars, close to the completion; null until it is read, and for
+   * good if none was known within a quarter of an hour.
+   */
+  price: string | null;
+  /** Where the price is from; null without a price. */
+  priceSource: string | null;
+  /** The time of the price, by its source; null without a price. */
+  pricedAt: string | null;
+  /** The customer swap. */
+  swapId: string;
+  /** The value of feeAmount in dollars by price; null without a price. */
+  usdValue: string | null;
+}
+
+/** A page of fees. */
+export interface FeeLinePage {
+  /** The items, in order. */
+  data: FeeLine[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
 /** Limits which events the endpoint receives. */
 export interface Filters {
   /** Only events of this chain; null: all. */
@@ -2036,6 +2073,18 @@ export interface ListCustomerSwapsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listFees. */
+export interface ListFeesParams {
+  /** Only fees of this month in UTC, such as 2026-01. All fees without it. */
+  month?: string | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -2536,6 +2585,32 @@ export class Coffer {
    */
   listCustomerSwapsCSV(params: ListCustomerSwapsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/customer-swaps`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * List the fees that you owe. One row for each completed swap. A fee is due at the completion and
+   * never for a failed swap, and no balance pays it: the operator bills it. With Accept: text/csv
+   * the call returns everything that the filters select as one table, as of one moment, without
+   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
+   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /billing/fees. The client repeats the call if no answer comes.
+   */
+  listFees(params: ListFeesParams = {}, options: CallOptions = {}): Promise<FeeLinePage> {
+    return this.#connection.call<FeeLinePage>({ method: "GET", path: `/billing/fees`, repeat: "ALWAYS", query: { month: params.month, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listFees, over all pages. */
+  fees(params: ListFeesParams = {}, options: CallOptions = {}): AsyncGenerator<FeeLine, void, undefined> {
+    return each(params.cursor, (cursor) => this.listFees({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listFees has as one table, without limit and cursor. The table is read as it arrives. A
+   * read error means that the table is not complete.
+   */
+  listFeesCSV(params: ListFeesParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/billing/fees`, repeat: "ALWAYS", query: { month: params.month, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**

@@ -27,6 +27,10 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferAuditContradicted"},
 		{Name: "CofferAuditUnsealed"},
 	},
+	"/reserves": {
+		{Name: "CofferSwapClaimLate"},
+		{Name: "CofferSwapClaimsMany"},
+	},
 	"/chains": {
 		{Name: "CofferDepositsNotFinal"},
 		{Name: "CofferDepositsNotCredited"},

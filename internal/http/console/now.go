@@ -75,16 +75,16 @@ var attentions = map[report.AttentionCause]attention{
 			"wallet reached the limit of fees.", "/signer", "",
 	},
 	report.SwapSuspended: {
-		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of it cannot be " +
-			"trusted. coffer swaps providers at the terminal shows why.", "/reserves", "",
+		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of it " +
+			"cannot be trusted. coffer swaps providers at the terminal shows why.", "/reserves", "",
 	},
 	report.StrayArrival: {
 		ui.Wait, "stray arrival of a swap", "It is in suspense until a person decides whether its customer gets it: " +
 			"coffer swaps arrivals at the terminal.", "/reserves", "",
 	},
 	report.SwapClaimLate: {
-		ui.Wait, "swap that a provider has for more than a day", "Ask the provider. coffer swaps show at the terminal " +
-			"has the address and the times to tell it.", "/reserves", "",
+		ui.Wait, "swap that a provider has for more than a day", "Ask the provider. coffer swaps show at the " +
+			"terminal has the address and the times to tell it.", "/reserves", "",
 	},
 	report.MintQuarantined: {
 		ui.Wait, "token in quarantine", "Nothing of it is credited or paid until the quarantine ends.", "/chains", "",

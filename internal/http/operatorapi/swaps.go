@@ -95,7 +95,7 @@ type SwapProvider struct {
 	Provider     string        `json:"provider" doc:"The swap provider." example:"ONE_CLICK"`
 	State        string        `json:"state" doc:"SUSPENDED: it gets no new swaps until a person resumes it. Its open swaps go on." enum:"ACTIVE,SUSPENDED"`
 	Reason       *string       `json:"reason" doc:"Why it was suspended or resumed last; null if it never was."`
-	Since        *webhook.Time `json:"since" doc:"Since when it is in this state; null if it never changed."`
+	StateAt      *webhook.Time `json:"since" doc:"Since when it is in this state; null if it never changed."`
 	ChangedBy    *string       `json:"changedBy" doc:"The kind and the id of who changed it last; null if it never changed." example:"OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	BreakerSince *webhook.Time `json:"breakerSince" doc:"Since when the process that answers does not ask it because it failed too often; null while it does. It recovers by itself."`
 	OpenClaims   int           `json:"openClaims" doc:"How many swaps have value with it."`
@@ -145,8 +145,9 @@ func showSwapDetail(d swap.Detail) SwapDetail {
 
 func showArrival(a swap.Arrival) SwapArrival {
 	return SwapArrival{
-		DepositID: a.DepositID, OrganizationID: a.OrgID, SwapID: a.SwapID, CustomerID: resource.OptionalText(a.CustomerID),
-		Role: a.Role, StrayReason: resource.OptionalText(string(a.Reason)), MintID: a.MintID, Symbol: a.Symbol,
+		DepositID: a.DepositID, OrganizationID: a.OrgID, SwapID: a.SwapID,
+		CustomerID: resource.OptionalText(a.CustomerID), Role: a.Role,
+		StrayReason: resource.OptionalText(string(a.Reason)), MintID: a.MintID, Symbol: a.Symbol,
 		Decimals: a.Decimals, Chain: string(a.Chain), Amount: a.Amount.String(), Address: string(a.Address),
 		TxHash: string(a.TxHash), CreatedAt: webhook.At(a.CreatedAt), Decision: a.Decision, Note: a.Note,
 		DecidedBy: a.DecidedBy, DecidedAt: webhook.AtOrNil(a.DecidedAt),
@@ -155,7 +156,7 @@ func showArrival(a swap.Arrival) SwapArrival {
 
 func showProvider(p swap.ProviderState) SwapProvider {
 	shown := SwapProvider{
-		Provider: p.Name, State: "ACTIVE", Reason: resource.OptionalText(p.Reason), Since: webhook.AtOrNil(p.Since),
+		Provider: p.Name, State: "ACTIVE", Reason: resource.OptionalText(p.Reason), StateAt: webhook.AtOrNil(p.Since),
 		ChangedBy: resource.OptionalText(p.ChangedBy), BreakerSince: webhook.AtOrNil(p.BrokenSince),
 		OpenClaims: p.OpenSwaps, OldestPaidAt: webhook.AtOrNil(p.OldestAt),
 	}
@@ -263,7 +264,7 @@ func (a *api) listProviders(c *call) (SwapProviders, error) {
 
 // changeProvider suspends or resumes the provider that the path names, and answers with it.
 func (a *api) changeProvider(
-	change func(s *swap.Service, ctx context.Context, name, reason string, by audit.Actor) error,
+	change func(s *swap.Service, ctx context.Context, name, reason string, operator audit.Actor) error,
 ) func(*call, ProviderReason) (SwapProvider, error) {
 	return func(c *call, body ProviderReason) (SwapProvider, error) {
 		name := c.PathParam("provider")
@@ -377,9 +378,10 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swaps/{swapId}/fail", Name: "failSwap", Action: identity.FailSwap,
 			Group:   "Swaps",
 			Summary: "End a swap as failed",
-			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED. It is refused before expiresAt, " +
-				"and while the payment is final for less than swaps.stuck_after of the configuration. The claim on the " +
-				"provider stays open: a refund that arrives later is counted, and a later delivery is a stray arrival.",
+			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED. It is refused before " +
+				"expiresAt, and while the payment is final for less than swaps.stuck_after of the configuration. The " +
+				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a stray " +
+				"arrival.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The swap, now FAILED."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.failSwap, exampleSwapNote, exampleFailedSwap),
@@ -388,12 +390,13 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swaps/{swapId}/write-off", Name: "writeOffSwap",
 			Action: identity.WriteOffSwap, Group: "Swaps",
 			Summary: "Write off what a provider owes",
-			Text: "Gives up the open claim of a failed swap. The amount that is held for the customer ends with it, and " +
-				"the customer gets nothing: the organization may pay its customer from a balance of its own. If the " +
-				"installation requires four eyes, the claim stays until another operator approves changeRequestId. A " +
+			Text: "Gives up the open claim of a failed swap. The amount that is held for the customer ends with it, " +
+				"and the customer gets nothing: the organization may pay its customer from a balance of its own. If " +
+				"the installation requires four eyes, the claim stays until another operator approves changeRequestId. A " +
 				"repeated call returns the request that waits.",
-			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The result, or the change request that waits for " +
-				"a second operator."}},
+			Answers: []kernel.Success{{
+				Status: http.StatusOK, Text: "The result, or the change request that waits for a second operator.",
+			}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.ApprovalRefused},
 			Handler: kernel.HandleBody(a.writeOffSwap, exampleSwapNote, exampleWriteOff),
 		},
@@ -418,9 +421,9 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swap-arrivals/{depositId}/decide", Name: "decideSwapArrival",
 			Action: identity.DecideSwapArrival, Group: "Swaps",
 			Summary: "Decide about a stray arrival",
-			Text: "CREDITED credits the arrival to the customer of its swap, and CUSTOMER_DEPOSIT announces it. If it is " +
-				"the late delivery of a failed swap of which nothing came back, it also ends the claim on the provider. " +
-				"KEPT leaves it in suspense. The decision is final.",
+			Text: "CREDITED credits the arrival to the customer of its swap, and CUSTOMER_DEPOSIT announces it. If " +
+				"it is the late delivery of a failed swap of which nothing came back, it also ends the claim on the " +
+				"provider. KEPT leaves it in suspense. The decision is final.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The arrival, with the decision."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.decideArrival,
@@ -438,8 +441,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swap-providers/{provider}/suspend", Name: "suspendSwapProvider",
 			Action: identity.ManageSwapProviders, Group: "Swaps",
 			Summary: "Suspend a swap provider",
-			Text: "Gives the provider no new swaps until a person resumes it. Its open swaps go on. A provider that is " +
-				"suspended keeps its first reason.",
+			Text: "Gives the provider no new swaps until a person resumes it. Its open swaps go on. A provider that " +
+				"is suspended keeps its first reason.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The provider, now SUSPENDED."}},
 			Faults:    []fault.Code{fault.CodeNotFound},
@@ -450,8 +453,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swap-providers/{provider}/resume", Name: "resumeSwapProvider",
 			Action: identity.ManageSwapProviders, Group: "Swaps",
 			Summary: "Resume a swap provider",
-			Text: "Gives the provider new swaps again. The service suspends a provider by itself when an answer of it " +
-				"cannot be trusted: find out why before you resume it.",
+			Text: "Gives the provider new swaps again. The service suspends a provider by itself when an answer of " +
+				"it cannot be trusted: find out why before you resume it.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The provider, now ACTIVE."}},
 			Faults:    []fault.Code{fault.CodeNotFound},
@@ -519,6 +522,6 @@ var (
 	exampleProvider  = SwapProvider{Provider: "ONE_CLICK", State: "ACTIVE"}
 	exampleSuspended = SwapProvider{
 		Provider: "ONE_CLICK", State: "SUSPENDED", Reason: new("It reports deliveries that did not arrive."),
-		Since: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		StateAt: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
 	}
 )

@@ -365,6 +365,9 @@ var places = map[string]func(x *similarCustomers){
 	"organization listCustomerSwaps query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/customer-swaps?", "customerId", fieldsOf("customerId"))
 	},
+	"operator listSwaps query customerId": func(x *similarCustomers) {
+		x.only(x.desk, x.ann, "/swaps?", "customerId", fieldsOf("customerId"))
+	},
 	"organization listCustomerSwaps query idempotencyKey": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/customer-swaps?", "idempotencyKey", fieldsOf("idempotencyKey"))
 	},

@@ -50,6 +50,7 @@ type subject struct {
 	deposit    string
 	freeze     string
 	swap       string
+	arrival    string // at a wallet of the swap
 }
 
 // moving are the calls that move money or let it move, by interface and name: those of the two
@@ -164,6 +165,36 @@ var moving = map[string]struct {
 			return p.desk.call(p.queue.ann, "DELETE", "/freezes/"+s.freeze, nil)
 		},
 	},
+	"operators failSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.makeSwap(p.one, s.name, "customerId", s.name)
+			p.paySwap(s.swap)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swaps/"+s.swap+"/fail", swapNote)
+		},
+	},
+	"operators writeOffSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.claim(p.one, s.name, "customerId", s.name)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swaps/"+s.swap+"/write-off", swapNote)
+		},
+	},
+	"operators decideSwapArrival": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.claim(p.one, s.name, "customerId", s.name)
+			s.arrival = p.stray(s.swap)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swap-arrivals/"+s.arrival+"/decide",
+				map[string]any{"decision": "KEPT", "note": "case 9"})
+		},
+	},
 	"commands withdrawals approve": {
 		prepare: func(p *process, s *subject) { p.withdraws(s, "requireApproval", true) },
 		call: func(p *process, s *subject) reply {
@@ -201,7 +232,8 @@ var unmoving = []string{
 	"operators approveChangeRequest",
 	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress",
 	"operators removeWhitelistedAddress",
-	"operators setLocalRisk", "operators clearLocalRisk",
+	"operators setLocalRisk", "operators clearLocalRisk", "operators lookAtSwap", "operators suspendSwapProvider",
+	"operators resumeSwapProvider",
 }
 
 // Rules IDEM-7, TR-6. A call that moves money and gets no answer to one of its COMMITs says what it
@@ -370,6 +402,7 @@ func (q *queue) process(db *pg.DB) *process {
 	p.desk = listener(operators, operatorapi.New(operatorapi.Config{
 		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: q.rescreens,
 		Whitelist:       q.white,
+		Swaps:           conf.Swaps,
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),
 	}))
@@ -516,8 +549,10 @@ func (p *process) state(s *subject) (text string) {
 			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix WHERE customer_id = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('swaps [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
 			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps
+				WHERE swap_id IN (TABLE of)),
+			(SELECT string_agg(coalesce(decision, 'open'), ', ' ORDER BY deposit_id) FROM swap_arrivals
 				WHERE swap_id IN (TABLE of)),
 			(SELECT string_agg(status, ', ' ORDER BY withdrawal_id) FROM withdrawals WHERE withdrawal_id IN (TABLE of)),
 			(SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY order_id) FROM dispatch_orders WHERE order_id IN (TABLE of)),
