@@ -208,8 +208,9 @@ var points = []point{
 	{name: "Q04", title: "firm quote checked, before commit", play: playSwap},
 	{name: "Q05", title: "commit of swap, offer, hold and order: answer lost", commit: true, play: playSwap},
 	{
+		// The signer decides about one intent at a time, so a second service could not start meanwhile.
 		name: "Q06", title: "signed quote checked in the signer, before the journal", location: inSigner,
-		play: playSwap,
+		play: playSwap, faults: singleServiceFaults,
 	},
 	{name: "Q07", title: "payment to the provider taken, before the state's commit", play: playSwap},
 	{name: "Q08", title: "provider asked, reply lost", play: playSwap},
