@@ -208,6 +208,10 @@ var points = []point{
 	{name: "Q04", title: "firm quote checked, before commit", play: playSwap},
 	{name: "Q05", title: "commit of swap, offer, hold and order: answer lost", commit: true, play: playSwap},
 	{
+		name: "Q05b", title: "a swap requested by 32 callers with one key at two services, one before its commit",
+		play: playManyCallers, faults: singleServiceFaults,
+	},
+	{
 		// The signer decides about one intent at a time, so a second service could not start meanwhile.
 		name: "Q06", title: "signed quote checked in the signer, before the journal", location: inSigner,
 		play: playSwap, faults: singleServiceFaults,
@@ -275,6 +279,7 @@ var sourcePoints = map[string]string{
 	"P07": "W07", "P08": "W08", "P11": "W11", "P13": "W13", "P14": "W14", "P19": "W19", "P22": "W22", "P25": "W22",
 	"P27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
+	"Q05b": "Q05.commit",
 	"QW05": "W05", "QW06": "W06", "QW07": "W07", "QW08": "W08", "QW09": "W09", "QW10": "W10", "QW11": "W11",
 	"QW12": "W12", "QW13": "W13", "QW14": "W14", "QW19": "W19", "QW20": "W20", "QW21": "W21", "QW22": "W22",
 	"QW23": "W23", "QW25": "W22", "QW26": "W26",

@@ -5,9 +5,11 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/app"
@@ -96,6 +98,66 @@ func playSwap(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	return s.waitSwapEnd(ctx, w, paid)
+}
+
+// callersOfOneKey is how many callers request one swap at once, half of them from each of two services.
+const callersOfOneKey = 32
+
+// playManyCallers plays the request of a swap through the point by many callers with one key, at two services,
+// half of them with another slippage. All of them get the same swap.
+func playManyCallers(ctx context.Context, s *cellRun) error {
+	if err := s.startSecond(ctx); err != nil {
+		return err
+	}
+	conf, err := app.ReadConfig(s.configPath("second"))
+	if err != nil {
+		return err
+	}
+	services := []endpoint{
+		{s.world.Info.BaseURL, "x-api-key", s.world.Info.APIKey},
+		{"http://" + conf.API.Listen, "x-api-key", s.world.Info.APIKey},
+	}
+	w := s.newSwap()
+	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
+		s.startAsync(func() error { return requestAtOnce(ctx, services, w) })
+		return nil
+	})
+	if err == nil {
+		err = s.waitSwapEnd(ctx, w, paid)
+	}
+	if err == nil {
+		err = s.waitDrained(ctx, drainMax)
+	}
+	return errors.Join(err, s.endSecond())
+}
+
+// requestAtOnce has many callers request a swap with one key.
+func requestAtOnce(ctx context.Context, services []endpoint, w *customerSwap) error {
+	answers, errs := make([]webhook.CustomerSwap, callersOfOneKey), make([]error, callersOfOneKey)
+	var wg sync.WaitGroup
+	for i := range callersOfOneKey {
+		body := maps.Clone(w.body)
+		if i%4 > 1 {
+			body["slippageBps"] = 200
+		}
+		wg.Go(func() {
+			status, err := callUntilAnswered(
+				ctx, services[i%len(services)], http.MethodPost, "/customer-swap", body, &answers[i],
+			)
+			if err == nil && status != http.StatusAccepted {
+				err = fmt.Errorf("caller %d of one key: got %d, want 202", i, status)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	w.created = answers[0]
+	for i, got := range answers {
+		if errs[i] == nil && got.SwapID != w.created.SwapID {
+			errs[i] = fmt.Errorf("caller %d of one key got %s, and the first %s", i, got.SwapID, w.created.SwapID)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // startMisbehaving makes the swap provider depart from its promise in a way until the function that it returns

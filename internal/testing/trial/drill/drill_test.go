@@ -18,7 +18,9 @@ func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	failed, err := Run(t.Context(), Options{Program: program, Names: []string{"journal", "bitcoin", "swaps"}, Output: &told})
+	failed, err := Run(
+		t.Context(), Options{Program: program, Names: []string{"journal", "bitcoin", "swaps"}, Output: &told},
+	)
 	if err != nil || failed != 0 {
 		t.Errorf("got %d failed, %v, want none:\n%s", failed, err, &told)
 	}

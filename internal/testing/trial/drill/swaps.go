@@ -266,7 +266,9 @@ func (d *swapDrill) checkProvider(ctx context.Context, paid, delivered, refunded
 				isRight = total.Delivered.Big().Cmp(delivered) == 0
 			}
 			if !isRight {
-				return fmt.Errorf("it has %+v, want %s received, %s delivered, %s refunded", total, paid, delivered, refunded)
+				return fmt.Errorf(
+					"it has %+v, want %s received, %s delivered, %s refunded", total, paid, delivered, refunded,
+				)
 			}
 		}
 		return nil
