@@ -42,9 +42,6 @@ ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_cause_known CHECK (
          'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
          'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL')) NOT VALID;
 
-ALTER TABLE change_requests DROP CONSTRAINT change_requests_kind_known;
-ALTER TABLE change_requests ADD CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')) NOT VALID;
-
 ALTER TABLE wallets DROP CONSTRAINT wallets_purpose_known;
 ALTER TABLE wallets ADD CONSTRAINT wallets_purpose_known CHECK (
         CASE purpose
@@ -81,6 +78,9 @@ ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_trigger_known;
 ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_trigger_known CHECK (
         (trigger IS NULL) = (purpose IN ('PAYMENT', 'RETURN', 'SWAP'))
         AND (trigger IS NULL OR trigger IN ('VALUE', 'DEMAND', 'PERSON', 'RESTORED'))) NOT VALID;
+
+ALTER TABLE change_requests DROP CONSTRAINT change_requests_kind_known;
+ALTER TABLE change_requests ADD CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')) NOT VALID;
 
 ALTER TABLE deposits ADD CONSTRAINT deposits_swap CHECK ((purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND')) = (swap_id IS NOT NULL)) NOT VALID;
 

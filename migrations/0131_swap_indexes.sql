@@ -5,11 +5,11 @@
 ALTER TABLE ledger_accounts VALIDATE CONSTRAINT ledger_accounts_kind_known;
 ALTER TABLE ledger_accounts VALIDATE CONSTRAINT ledger_accounts_floored;
 ALTER TABLE ledger_transfers VALIDATE CONSTRAINT ledger_transfers_cause_known;
-ALTER TABLE change_requests VALIDATE CONSTRAINT change_requests_kind_known;
 ALTER TABLE wallets VALIDATE CONSTRAINT wallets_purpose_known;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_subject;
 ALTER TABLE dispatch_orders VALIDATE CONSTRAINT dispatch_orders_purpose_known;
 ALTER TABLE dispatch_orders VALIDATE CONSTRAINT dispatch_orders_trigger_known;
+ALTER TABLE change_requests VALIDATE CONSTRAINT change_requests_kind_known;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_swap;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_arrival;
 ALTER TABLE dispatch_orders VALIDATE CONSTRAINT dispatch_orders_swap;

@@ -415,7 +415,8 @@ func (s *Service) CreditStray(
 	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
 ) (CreditedStray, error) {
 	var name chain.Name
-	err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL`, depositID).Scan(&name)
+	err := tx.QueryRow(ctx, `SELECT chain FROM deposits WHERE deposit_id = $1 AND swap_id IS NOT NULL`,
+		depositID).Scan(&name)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return CreditedStray{}, newNotFound()
 	}

@@ -60,7 +60,8 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID, string(l.Kind), string(l.SourceKind), l.SourceID,
+		id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID, string(l.Kind), string(l.SourceKind),
+		l.SourceID,
 		l.MintID, l.Amount, l.FeeBps, l.IncurredAt)
 	if err != nil {
 		return fmt.Errorf("write the fee of %s %s: %w", l.SourceKind, l.SourceID, err)
@@ -69,7 +70,8 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 }
 
 const selectLines = `
-	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value, p.price, p.source,
+	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
+		p.price, p.source,
 		p.quoted_at, l.incurred_at
 	FROM fee_lines l LEFT JOIN price_marks p ON p.price_mark_id = l.price_mark_id`
 
@@ -192,8 +194,10 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 	err = p.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		lines, decimals = nil, nil
 		rows, err := tx.Query(ctx, `
-			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l JOIN mints m ON m.mint_id = l.mint_id
-			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`, tx.Now.Add(-priceLateMax), priceBatchMax)
+			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
+				JOIN mints m ON m.mint_id = l.mint_id
+			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`,
+			tx.Now.Add(-priceLateMax), priceBatchMax)
 		if err != nil {
 			return err
 		}
@@ -232,10 +236,12 @@ func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
 func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) (isStored bool, err error) {
 	err = p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1 AND usd_value IS NULL FOR UPDATE),
+			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1
+				AND usd_value IS NULL FOR NO KEY UPDATE),
 			mark AS (
 				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
-				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due RETURNING price_mark_id)
+				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due
+					RETURNING price_mark_id)
 			UPDATE fee_lines SET usd_value = $7, price_mark_id = mark.price_mark_id FROM mark WHERE fee_line_id = $1`,
 			l.ID, l.MintID, q.Price, q.Source, q.QuotedAt, tx.Now, value)
 		isStored = err == nil && tag.RowsAffected() == 1

@@ -64,7 +64,8 @@ type Config struct {
 	Chains              map[chain.Name]ChainConfig
 }
 
-// SwapConfig holds the settings of swaps. Its values have no defaults: 0 is 0.
+// SwapConfig holds the settings of swaps. Without any of them, they are the defaults of package swap. With
+// some, a loss of 0 is 0.
 type SwapConfig struct {
 	PayWindow        time.Duration // for the payment to a provider
 	PayWindowBitcoin time.Duration // the same on Bitcoin

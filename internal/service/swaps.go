@@ -58,11 +58,14 @@ func (c strayCreditor) CreditStray(
 // that they submit.
 func (s *Service) buildSwaps() {
 	conf, parts := s.conf.Swaps, s.parts
-	s.Swaps = swap.NewService(swap.Config{
-		PayWindow: conf.PayWindow, PayWindowBitcoin: conf.PayWindowBitcoin, MaxLossBps: conf.MaxLossBps,
-		WithoutPrices: conf.WithoutPrices, DelayedAfter: conf.DelayedAfter, StuckAfter: conf.StuckAfter,
-		RefundGrace: conf.RefundGrace,
-	})
+	limits := swap.Config{
+		PayWindow: conf.PayWindow, PayWindowBitcoin: conf.PayWindowBitcoin, WithoutPrices: conf.WithoutPrices,
+		DelayedAfter: conf.DelayedAfter, StuckAfter: conf.StuckAfter, RefundGrace: conf.RefundGrace,
+	}
+	if conf != (SwapConfig{}) {
+		limits.MaxLossBps = &conf.MaxLossBps
+	}
+	s.Swaps = swap.NewService(limits)
 	s.Swaps.DB, s.Swaps.Chains, s.Swaps.Wallets = parts.DB, s.Chains, s.Wallets
 	s.Swaps.Prices, s.Swaps.PriceAge, s.Swaps.Events = parts.Prices, s.conf.PriceAge, wire.NewRecorder()
 	s.Swaps.GrantKey, s.Swaps.Voider, s.Swaps.Seal = parts.Grants, s.Voider, parts.Seal

@@ -68,11 +68,11 @@ type SettledArrival struct {
 }
 
 // SettleArrivals decides about all final arrivals at one wallet of a swap that are not settled, in the
-// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it decides rests on no
-// word of the provider but one: that a delivery below the minimum is all that there will be. Rules
+// system transaction that credits them. The rows of the deposits are locked. Only final blocks lead here, so what it
+// decides rests on no word of the provider but one: that a delivery below the minimum is all that there will be. Rules
 // SWAP-10, SWAP-11, SWAP-12 and SWAP-13.
 func (s *Service) SettleArrivals(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, waiting []WaitingArrival,
 ) (Settlement, error) {
 	// The first that became final comes first.
 	waiting = slices.SortedFunc(slices.Values(waiting), func(a, b WaitingArrival) int {
@@ -81,22 +81,22 @@ func (s *Service) SettleArrivals(
 		}
 		return strings.Compare(a.DepositID, b.DepositID)
 	})
-	w, err := lock(ctx, tx, at.Subject)
+	w, err := lock(ctx, tx, receiver.Subject)
 	if isGone(err) {
-		t := settlement{at: at}
+		t := settlement{receiver: receiver}
 		err := t.addStrays(ctx, tx, waiting, NoSwap)
 		return t.Settlement, err
 	}
 	if err != nil {
 		return Settlement{}, err
 	}
-	switch at.ID {
+	switch receiver.ID {
 	case w.DeliveryWalletID:
-		return s.settleDeliveries(ctx, tx, at, w, waiting)
+		return s.settleDeliveries(ctx, tx, receiver, w, waiting)
 	case w.RefundWalletID:
-		return s.settleRefunds(ctx, tx, at, w, waiting)
+		return s.settleRefunds(ctx, tx, receiver, w, waiting)
 	}
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	err = t.addStrays(ctx, tx, waiting, OtherAsset)
 	return t.Settlement, err
 }
@@ -104,8 +104,8 @@ func (s *Service) SettleArrivals(
 // settlement collects what becomes of the arrivals at one wallet.
 type settlement struct {
 	Settlement
-	at   wallet.Wallet
-	swap Swap
+	receiver wallet.Wallet
+	swap     Swap
 }
 
 // add settles an arrival and stores what it is for the swap. reason is "" but for a stray.
@@ -114,10 +114,11 @@ func (t *settlement) add(
 	credit ledger.Account, completes bool,
 ) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-		a.DepositID, t.at.OrgID, t.at.Subject, string(role), string(reason), tx.Now)
+		INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
+		a.DepositID, t.receiver.OrgID, t.receiver.Subject, string(role), string(reason), tx.Now)
 	if err != nil {
-		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.at.Subject, err)
+		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.receiver.Subject, err)
 	}
 	t.Arrivals = append(t.Arrivals, SettledArrival{
 		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Completes: completes, Credit: credit,
@@ -130,13 +131,13 @@ func (t *settlement) addStrays(
 	ctx context.Context, tx pg.Tx, strays []WaitingArrival, reason StrayReason,
 ) error {
 	for _, a := range strays {
-		suspense := ledger.Account{OrgID: t.at.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
+		suspense := ledger.Account{OrgID: t.receiver.OrgID, MintID: a.MintID, Kind: ledger.Suspense}
 		if err := t.add(ctx, tx, a, Stray, reason, suspense, false); err != nil {
 			return err
 		}
 		t.Audit = append(t.Audit, audit.Entry{
-			OrgID: t.at.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
-			ResourceID: t.at.Subject,
+			OrgID: t.receiver.OrgID, Actor: actor, Action: "swap.stray_arrival", ResourceKind: resourceKind,
+			ResourceID: t.receiver.Subject,
 			Detail: map[string]any{
 				"deposit": a.DepositID, "reason": reason, "mint": a.MintID, "amount": a.Amount, "txHash": a.Tx,
 			},
@@ -148,21 +149,21 @@ func (t *settlement) addStrays(
 // settleDeliveries credits the output of an open swap once final arrivals reach its minimum, all parts
 // together. Arrivals that the swap does not expect are strays. Rules SWAP-10 and SWAP-11.
 func (s *Service) settleDeliveries(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
-	var parts, others []WaitingArrival
+	t := settlement{receiver: receiver, swap: w}
+	var parts, unexpected []WaitingArrival
 	for _, a := range waiting {
 		if a.MintID == w.To.ID && a.Chain == w.To.Chain {
 			parts = append(parts, a)
 		} else {
-			others = append(others, a)
+			unexpected = append(unexpected, a)
 		}
 	}
-	if err := t.addStrays(ctx, tx, others, OtherAsset); err != nil {
+	if err := t.addStrays(ctx, tx, unexpected, OtherAsset); err != nil {
 		return t.Settlement, err
 	}
-	if len(others) > 0 {
+	if len(unexpected) > 0 {
 		if err := suspendForOther(ctx, tx, w); err != nil {
 			return t.Settlement, err
 		}
@@ -181,18 +182,18 @@ func (s *Service) settleDeliveries(
 	sum := money.Zero
 	var taken []WaitingArrival
 	for i, a := range parts {
-		more, err := sum.Add(a.Amount)
+		total, err := sum.Add(a.Amount)
 		if err != nil {
 			return t.Settlement, fmt.Errorf("sum of the deliveries of swap %s: %w", w.ID, err)
 		}
-		if largest.Less(more) {
+		if largest.Less(total) {
 			// The part that exceeds the bound waits for a person, as a whole: a deposit has one owner.
 			if err := t.addStrays(ctx, tx, parts[i:i+1], TooMuch); err != nil {
 				return t.Settlement, err
 			}
 			continue
 		}
-		sum, taken = more, append(taken, a)
+		sum, taken = total, append(taken, a)
 		if !sum.Less(w.MinOut) {
 			return s.complete(ctx, tx, &t, w, taken, parts[i+1:], sum)
 		}
@@ -203,8 +204,8 @@ func (s *Service) settleDeliveries(
 	if isAll, err := isPartialFinal(ctx, tx, w, taken); err != nil {
 		return t.Settlement, err
 	} else if isAll {
-		why := "it delivered less than the minimum for swap " + w.ID
-		if err := suspend(ctx, tx, w.Provider, why, actor); err != nil {
+		cause := "it delivered less than the minimum for swap " + w.ID
+		if err := suspend(ctx, tx, w.Provider, cause, actor); err != nil {
 			return t.Settlement, err
 		}
 		return s.complete(ctx, tx, &t, w, taken, nil, sum)
@@ -299,7 +300,8 @@ func findOrigin(ctx context.Context, tx pg.Tx, w Swap) (chain.TxHash, error) {
 	}
 	var hash *chain.TxHash
 	err := tx.QueryRow(ctx, `
-		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
+		SELECT max(tx_hash) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY'
+			AND tx_hash IS NOT NULL`, w.ID).Scan(&hash)
 	if err != nil {
 		return "", fmt.Errorf("read the payment of swap %s: %w", w.ID, err)
 	}
@@ -331,9 +333,9 @@ func (s *Service) chargeFee(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Pos
 // arrives before our payment is final waits for it: if the payment is not made, it is no refund. Rules
 // SWAP-12 and SWAP-20.
 func (s *Service) settleRefunds(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, w Swap, waiting []WaitingArrival,
+	ctx context.Context, tx pg.Tx, receiver wallet.Wallet, w Swap, waiting []WaitingArrival,
 ) (Settlement, error) {
-	t := settlement{at: at, swap: w}
+	t := settlement{receiver: receiver, swap: w}
 	refunded := w.Refunded
 	var last *chain.TxHash
 	open, err := w.AmountIn.Sub(w.Short)
@@ -389,8 +391,10 @@ func (s *Service) countRefund(
 	switch {
 	case w.Status == FailedStatus:
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = CASE WHEN $5 THEN NULL ELSE look_at END
-			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`, w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4,
+				look_at = CASE WHEN $5 THEN NULL ELSE look_at END
+			WHERE swap_id = $1 AND status = 'FAILED' AND refunded = $6`,
+			w.ID, refunded, hash, tx.Now, isWhole, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
 		}
@@ -407,7 +411,8 @@ func (s *Service) countRefund(
 		return append(postings, restored...), err
 	case !isWhole:
 		_, err := tx.Exec(ctx, `
-			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1 AND refunded = $5`,
+			UPDATE swaps SET refunded = $2, refund_tx_hash = $3, updated_at = $4, look_at = $4 WHERE swap_id = $1
+				AND refunded = $5`,
 			w.ID, refunded, hash, tx.Now, w.Refunded)
 		if err != nil {
 			return nil, fmt.Errorf("count the refund of swap %s: %w", w.ID, err)
@@ -426,7 +431,9 @@ func (s *Service) countRefund(
 }
 
 // keepShort writes off what the provider keeps of a refund by the fee that it signed.
-func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount money.Amount) ([]ledger.Posting, error) {
+func (s *Service) keepShort(
+	ctx context.Context, tx pg.Tx, swapID string, amount money.Amount,
+) ([]ledger.Posting, error) {
 	if amount.IsZero() {
 		return nil, nil
 	}
@@ -437,7 +444,8 @@ func (s *Service) keepShort(ctx context.Context, tx pg.Tx, swapID string, amount
 	var count int
 	err = tx.QueryRow(ctx, `
 		UPDATE swaps SET short = short + $2, short_count = short_count + 1, updated_at = $3, look_at = NULL
-		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`, swapID, amount, tx.Now, w.Short).Scan(&count)
+		WHERE swap_id = $1 AND status = 'FAILED' AND short = $4 RETURNING short_count`,
+		swapID, amount, tx.Now, w.Short).Scan(&count)
 	if err != nil {
 		return nil, fmt.Errorf("write off what the provider keeps of swap %s: %w", swapID, err)
 	}

@@ -242,7 +242,9 @@ func (s *Service) checkFirm(
 }
 
 // checkDepositAddress returns why an address cannot be a deposit address of a provider, or "".
-func (s *Service) checkDepositAddress(ctx context.Context, from mint.Mint, to chain.Address) (problem string, err error) {
+func (s *Service) checkDepositAddress(
+	ctx context.Context, from mint.Mint, to chain.Address,
+) (problem string, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		own, err := wallet.ByAddresses(ctx, tx, from.Chain.Family(), []chain.Address{to})
 		if err != nil {
@@ -292,12 +294,13 @@ func (s *Service) write(
 		return Swap{}, fmt.Errorf("fee of swap %s: %w", swapID, err)
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata, from_mint_id,
-			to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id,
-			refund_wallet_id, refund_fee, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at,
+		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata,
+			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
+			deposit_address, delivery_wallet_id, refund_wallet_id, refund_fee, pay_by, expires_at,
+			estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at,
 			created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
-			$26, $27, $28, $28)`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $26, $27, $28, $28)`,
 		swapID, orgID, r.CustomerID, r.IdempotencyKey, keyHash(r.IdempotencyKey), r.digest(), r.Metadata, p.from.ID,
 		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, f.AmountOut, f.minOut, f.Provider, f.to, w.delivery.ID,
 		w.refund.ID, f.RefundFee, f.payBy, f.Signed.Deadline, estimatedSeconds(f.Estimate), value, settings.SwapFeeBps,
@@ -337,8 +340,8 @@ func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffe
 		pricedAt = &f.second.quotedAt
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, provider_usd_in, provider_usd_out, price_in,
-			price_out, price_source, priced_at, created_at)
+		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, provider_usd_in,
+			provider_usd_out, price_in, price_out, price_source, priced_at, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		swapID, orgID, string(f.Signed.Scheme), f.Signed.DepositAddress, f.Raw, optional(f.AmountInUSD, hasValues),
 		optional(f.AmountOutUSD, hasValues), optional(f.second.in, f.second.isKnown),

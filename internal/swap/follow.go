@@ -25,7 +25,7 @@ const (
 	followBatchMax  = 50
 	followParallel  = 8
 	statusTimeout   = 10 * time.Second
-	followLease     = time.Minute // for which one process looks at a row
+	followClaim     = time.Minute // for which one process looks at a row
 	lookFirst       = 2 * time.Second
 	lookSlow        = 15 * time.Second
 	lookRare        = 10 * time.Minute
@@ -94,7 +94,7 @@ func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
 		rows, err := tx.Query(ctx, `
 			UPDATE swaps SET look_at = $2 WHERE swap_id IN (
 				SELECT swap_id FROM swaps WHERE look_at <= $1 ORDER BY look_at, swap_id LIMIT $3 FOR UPDATE SKIP LOCKED)
-			RETURNING swap_id`, tx.Now, tx.Now.Add(followLease), followBatchMax)
+			RETURNING swap_id`, tx.Now, tx.Now.Add(followClaim), followBatchMax)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,8 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 	report, askErr := s.askStatus(ctx, f)
 	failpoint.Hit("Q11")
 	if askErr != nil {
-		s.Log.InfoContext(ctx, "swap: no report of the provider", "swap", swapID, "provider", f.Provider, "error", askErr)
+		s.Log.InfoContext(ctx, "swap: no report of the provider", "swap", swapID, "provider", f.Provider, "error",
+			askErr)
 	}
 	var hasFailed bool
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -164,9 +165,11 @@ func (s *Service) loadFollowed(ctx context.Context, swapID string) (f followed, 
 func (f *followed) loadFacts(ctx context.Context, tx pg.Tx) error {
 	err := tx.QueryRow(ctx, `
 		SELECT s.look_count, s.failure_said_at, s.success_said_at,
-			(SELECT p.block_time FROM scan_cursors c JOIN finality_live p ON p.chain = c.chain AND p.height = c.height WHERE c.chain = s.to_chain),
+			(SELECT p.block_time FROM scan_cursors c JOIN finality_live p ON p.chain = c.chain
+				AND p.height = c.height WHERE c.chain = s.to_chain),
 			(SELECT p.since FROM swap_providers p WHERE p.provider = s.provider),
-			EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id AND o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN'))
+			EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id
+				AND o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN'))
 		FROM swaps s WHERE s.swap_id = $1`, f.ID).
 		Scan(&f.lookCount, &f.failureSaidAt, &f.successSaidAt, &f.destinationAt, &f.providerSince, &f.hasOpenPayment)
 	if err != nil {
@@ -232,14 +235,16 @@ func (s *Service) storeReport(ctx context.Context, tx pg.Tx, f *followed, r prov
 	var sealed []byte
 	if s.Seal != nil {
 		var err error
-		if sealed, err = s.Seal.Seal(r.Raw, seal.Binding{Org: f.OrgID, Kind: "swap_report", ID: f.ID, Version: report.Number}); err != nil {
+		binding := seal.Binding{Org: f.OrgID, Kind: "swap_report", ID: f.ID, Version: report.Number}
+		if sealed, err = s.Seal.Seal(r.Raw, binding); err != nil {
 			return fmt.Errorf("seal a report of swap %s: %w", f.ID, err)
 		}
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO swap_reports (swap_id, number, org_id, status, word, refund, reason, tx_hashes, sealed, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		f.ID, report.Number, f.OrgID, report.Status, report.Word, report.Refund, report.Reason, report.TxHashes, sealed, tx.Now)
+		f.ID, report.Number, f.OrgID, report.Status, report.Word, report.Refund, report.Reason,
+		report.TxHashes, sealed, tx.Now)
 	if err != nil {
 		return fmt.Errorf("store a report of swap %s: %w", f.ID, err)
 	}
@@ -296,7 +301,7 @@ func (c Config) conclude(f followed, r provider.Report, isAnswered bool, now tim
 		end.failureSaidAt = nil
 	}
 	end.lookAt = c.nextLook(f, now)
-	if end.failureSaidAt != nil && !end.isFailed {
+	if f.Status.isOpen() && end.failureSaidAt != nil && !end.isFailed {
 		soon := now.Add(lookSlow)
 		end.lookAt = &soon
 	}
@@ -352,14 +357,14 @@ func (c Config) nextLook(f followed, now time.Time) *time.Time {
 	if now.Sub(f.CreatedAt) > lookRareAfter {
 		pause = lookRare
 	}
-	next := now.Add(pause)
-	return &next
+	due := now.Add(pause)
+	return &due
 }
 
 // isSettled reports whether the provider has nothing of ours any more.
 func (w Swap) isSettled() bool {
-	kept, err := w.Refunded.Add(w.Short)
-	return w.Status == Completed || err == nil && kept == w.AmountIn
+	settled, err := w.Refunded.Add(w.Short)
+	return w.Status == Completed || err == nil && settled == w.AmountIn
 }
 
 // apply writes what a report means, under the lock of the row. It reports whether the swap failed by it.
@@ -368,7 +373,8 @@ func (s *Service) apply(
 ) (hasFailed bool, err error) {
 	end := s.conf.conclude(f, r, isAnswered, tx.Now)
 	_, err = tx.Exec(ctx, `
-		UPDATE swaps SET failure_said_at = $2, success_said_at = $3, refund_report = $4, look_at = $5, look_count = look_count + 1
+		UPDATE swaps SET failure_said_at = $2, success_said_at = $3, refund_report = $4, look_at = $5,
+			look_count = look_count + 1
 		WHERE swap_id = $1`, f.ID, end.failureSaidAt, end.successSaidAt, end.refundReport, end.lookAt)
 	if err != nil {
 		return false, fmt.Errorf("store what a report of swap %s means: %w", f.ID, err)
@@ -416,7 +422,8 @@ func (s *Service) apply(
 
 // markDelayed tells the organization once that a swap takes long.
 func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
-	tag, err := tx.Exec(ctx, `UPDATE swaps SET delayed_at = $2, updated_at = $2 WHERE swap_id = $1 AND delayed_at IS NULL`,
+	tag, err := tx.Exec(ctx, `
+		UPDATE swaps SET delayed_at = $2, updated_at = $2 WHERE swap_id = $1 AND delayed_at IS NULL`,
 		w.ID, tx.Now)
 	if err != nil {
 		return fmt.Errorf("mark swap %s as delayed: %w", w.ID, err)
@@ -437,9 +444,11 @@ func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
 func suspendDelayed(ctx context.Context, tx pg.Tx, name string) error {
 	var delayed int
 	err := tx.QueryRow(ctx, `
-		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING' AND s.delayed_at IS NOT NULL
+		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING'
+			AND s.delayed_at IS NOT NULL
 			AND s.refunded + s.short < s.amount_in
-			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1), '-infinity')`, name).Scan(&delayed)
+			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1),
+				'-infinity')`, name).Scan(&delayed)
 	if err != nil {
 		return fmt.Errorf("count the delayed swaps of %s: %w", name, err)
 	}

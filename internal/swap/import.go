@@ -61,10 +61,12 @@ func (s *Service) restoreOne(
 		return nil, err
 	}
 	switch {
-	case o.Voided:
-		return postings, s.markEnding(ctx, tx, o.ID, OriginTxFailed, dispatch.VoidedAfterBackup)
+	case o.Voided || !o.Signed && w.Status == Pending && o.Status == dispatch.Recalled:
+		ended, err := s.endVoided(ctx, tx, w)
+		return append(postings, ended...), err
 	case !o.Signed && w.Status == Pending && o.Status != dispatch.Recalled:
-		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the database was restored.")
+		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the "+
+			"database was restored.")
 		if err != nil {
 			return nil, err
 		}
@@ -75,6 +77,19 @@ func (s *Service) restoreOne(
 		return postings, setStatus(ctx, tx, o.ID, Pending, Depositing, "look_at = $4")
 	}
 	return postings, nil
+}
+
+// endVoided ends a swap whose payment was recalled. Where the journal has the void, nothing else ends it: the
+// Voider only waits for voids that the journal lacks.
+func (s *Service) endVoided(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, error) {
+	if err := s.markEnding(ctx, tx, w.ID, OriginTxFailed, dispatch.VoidedAfterBackup); err != nil {
+		return nil, err
+	}
+	state, err := dispatch.LoadVoidState(ctx, tx, w.ID)
+	if err != nil || state != dispatch.Voided || !w.Status.isOpen() {
+		return nil, err
+	}
+	return s.failUnpaid(ctx, tx, w, OriginTxFailed, dispatch.VoidedAfterBackup)
 }
 
 // insertRestored makes the row of a swap from the terms in the journal. The fee is that of today's
@@ -192,7 +207,8 @@ func (s *Service) CollectOwed(ctx context.Context) (reduced int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT swap_id FROM swaps s WHERE owed > 0 AND EXISTS (
 				SELECT FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-				WHERE a.org_id = s.org_id AND a.mint_id = s.from_mint_id AND b.balance > 0 AND (a.kind, a.subject) = ('CUSTOMER', s.customer_id))
+				WHERE a.org_id = s.org_id AND a.mint_id = s.from_mint_id AND b.balance > 0
+					AND (a.kind, a.subject) = ('CUSTOMER', s.customer_id))
 			ORDER BY created_at, swap_id LIMIT $1`, collectBatchMax)
 		if err != nil {
 			return err
@@ -229,7 +245,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, swapID string) (bool, error) {
 	}
 	var owed money.Amount
 	var collections int
-	if err := tx.QueryRow(ctx, `SELECT owed, collections FROM swaps WHERE swap_id = $1`, swapID).Scan(&owed, &collections); err != nil {
+	err = tx.QueryRow(ctx, `SELECT owed, collections FROM swaps WHERE swap_id = $1`, swapID).Scan(&owed, &collections)
+	if err != nil {
 		return false, err
 	}
 	balance, err := ledger.Balance(ctx, tx, w.customer())
@@ -241,7 +258,8 @@ func collectOwed(ctx context.Context, tx pg.Tx, swapID string) (bool, error) {
 		return false, nil
 	}
 	tag, err := tx.Exec(ctx, `
-		UPDATE swaps SET owed = owed - $2, collections = collections + 1 WHERE swap_id = $1 AND owed = $3 AND collections = $4`,
+		UPDATE swaps SET owed = owed - $2, collections = collections + 1 WHERE swap_id = $1 AND owed = $3
+			AND collections = $4`,
 		swapID, amount, owed, collections)
 	if err != nil {
 		return false, err

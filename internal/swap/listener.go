@@ -43,7 +43,8 @@ func (s *Service) OnIncluded(ctx context.Context, tx pg.Tx, o dispatch.Order, ha
 // setOrigin stores the hash of the payment, which changes with a replacement.
 func setOrigin(ctx context.Context, tx pg.Tx, swapID string, hash chain.TxHash) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE swaps SET origin_tx_hash = $2, updated_at = $3 WHERE swap_id = $1 AND origin_tx_hash IS DISTINCT FROM $2`,
+		UPDATE swaps SET origin_tx_hash = $2, updated_at = $3
+		WHERE swap_id = $1 AND origin_tx_hash IS DISTINCT FROM $2`,
 		swapID, hash, tx.Now)
 	if err != nil {
 		return fmt.Errorf("store the payment of swap %s: %w", swapID, err)
@@ -87,7 +88,8 @@ func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End)
 		}
 	} else {
 		tag, err := tx.Exec(ctx, `
-			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz, look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
+			UPDATE swaps SET origin_tx_hash = $2, paid_at = $3::timestamptz, updated_at = $3::timestamptz,
+				look_at = CASE WHEN status = 'COMPLETED' THEN NULL ELSE $3::timestamptz END
 			WHERE swap_id = $1 AND paid_at IS NULL`, w.ID, e.Hash, tx.Now)
 		if err != nil {
 			return nil, fmt.Errorf("swap %s is paid: %w", w.ID, err)
@@ -122,7 +124,8 @@ func (w Swap) customer() ledger.Account { return w.account(ledger.Customer, w.Cu
 // for a person: the order is recalled at once, and the swap fails when the signer has journaled that the
 // payment is void.
 func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *signer.Refusal) error {
-	if err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment to the provider was refused: "+r.Error()); err != nil {
+	message := "The payment to the provider was refused: " + r.Error()
+	if err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, message); err != nil {
 		return err
 	}
 	if r.Code == signer.RefusedSignedQuote {
@@ -141,9 +144,9 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 
 // OnRecalled implements dispatch.Listener: the order ended without a slot, because its time was over or
 // a person ended it.
-func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, by audit.Actor) error {
+func (s *Service) OnRecalled(ctx context.Context, tx pg.Tx, o dispatch.Order, requester audit.Actor) error {
 	reason, message := OriginTxFailed, "The operator of this service recalled the payment before it was signed."
-	if by.Kind == "SYSTEM" { // dispatch recalls what is late, and nothing else
+	if requester.Kind == "SYSTEM" { // dispatch recalls what is late, and nothing else
 		reason, message = DeadlineExpired, "The payment to the provider could not be made in time."
 	}
 	return s.markEnding(ctx, tx, o.ID, reason, message)
@@ -193,7 +196,8 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 	}
 	var reason FailureReason
 	var message string
-	err = tx.QueryRow(ctx, `SELECT coalesce(end_reason, 'ORIGIN_TX_FAILED'), coalesce(failure_message, '') FROM swaps WHERE swap_id = $1`,
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(end_reason, 'ORIGIN_TX_FAILED'), coalesce(failure_message, '') FROM swaps WHERE swap_id = $1`,
 		orderID).Scan(&reason, &message)
 	if err != nil {
 		return fmt.Errorf("read why swap %s ends: %w", orderID, err)
@@ -212,7 +216,9 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 func (s *Service) failUnpaid(
 	ctx context.Context, tx pg.Tx, w Swap, reason FailureReason, message string,
 ) ([]ledger.Posting, error) {
-	return s.fail(ctx, tx, w, failure{reason: reason, message: message, refunded: w.AmountIn, refundReport: provider.RefundNone})
+	return s.fail(ctx, tx, w, failure{
+		reason: reason, message: message, refunded: w.AmountIn, refundReport: provider.RefundNone,
+	})
 }
 
 // returnUnpaid adds to a swap that failed earlier the amount that turned out never to have left.
@@ -238,7 +244,7 @@ type failure struct {
 	refundTx     *chain.TxHash
 	refundReport provider.RefundReport
 	lookAt       *time.Time // when the worker looks next; nil: nothing more is expected
-	by           audit.Actor
+	requester    audit.Actor
 	note         string
 }
 
@@ -246,11 +252,12 @@ type failure struct {
 // wants that. It returns the postings of that. The caller holds the lock of the row. Rule SWAP-20.
 func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledger.Posting, error) {
 	failpoint.Hit("Q15")
-	if f.by == (audit.Actor{}) {
-		f.by = actor
+	if f.requester == (audit.Actor{}) {
+		f.requester = actor
 	}
-	err := setStatus(ctx, tx, w.ID, w.Status, FailedStatus, `failure_reason = $5, failure_message = nullif($6, ''), failed_at = $4,
-		refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9, look_at = $10`,
+	err := setStatus(ctx, tx, w.ID, w.Status, FailedStatus, `failure_reason = $5, failure_message = nullif($6, ''),
+		failed_at = $4, refunded = $7, refund_tx_hash = coalesce($8, refund_tx_hash), refund_report = $9,
+			look_at = $10`,
 		f.reason, cutMessage(f.message), f.refunded, f.refundTx, f.refundReport, f.lookAt)
 	if err != nil {
 		return nil, err
@@ -268,14 +275,15 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 		return nil, err
 	}
 	postings = append(postings, restorePostings...)
-	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, Failed{restored, restored.RefundedAmount()}); err != nil {
+	announcement := Failed{restored, restored.RefundedAmount()}
+	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, announcement); err != nil {
 		return nil, err
 	}
 	detail := map[string]any{"reason": f.reason, "refunded": f.refunded}
 	if f.note != "" {
 		detail["note"] = f.note
 	}
-	err = audit.Record(ctx, tx, newEntry(failed, f.by, "failed", detail))
+	err = audit.Record(ctx, tx, newEntry(failed, f.requester, "failed", detail))
 	failpoint.HitBeforeCommit("Q16")
 	return postings, err
 }

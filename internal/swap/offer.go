@@ -116,7 +116,7 @@ func (s *Service) checkPrice(p secondPrice, ask provider.Ask, offer provider.Off
 	if err != nil {
 		return fmt.Errorf("value of a swap of mint %d for mint %d: %w", from.ID, to.ID, err)
 	}
-	if lossBps(expected, offer.MinAmountOut) > s.conf.MaxLossBps+ask.SlippageBps {
+	if lossBps(expected, offer.MinAmountOut) > *s.conf.MaxLossBps+ask.SlippageBps {
 		return errTooLow
 	}
 	return nil
@@ -174,7 +174,9 @@ type judgedOffer struct {
 // dryAddresses returns addresses for a question that leaves no state: those of the organization's
 // treasuries, or addresses that no person can spend from where it has none yet. Nothing is ever paid to
 // them.
-func (s *Service) dryAddresses(ctx context.Context, org string, p parsed) (recipient, refundTo chain.Address, err error) {
+func (s *Service) dryAddresses(
+	ctx context.Context, org string, p parsed,
+) (recipient, refundTo chain.Address, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 		if recipient, err = s.dryAddress(ctx, tx, org, p.to.Chain); err != nil {
 			return err

@@ -64,7 +64,8 @@ func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail,
 		if d.Swap, err = loadAny(ctx, tx, swapID); err != nil {
 			return err
 		}
-		err := tx.QueryRow(ctx, `SELECT deposit_address FROM swap_offers WHERE swap_id = $1`, swapID).Scan(&d.ProviderAddress)
+		err := tx.QueryRow(ctx, `SELECT deposit_address FROM swap_offers WHERE swap_id = $1`,
+			swapID).Scan(&d.ProviderAddress)
 		if err != nil {
 			return fmt.Errorf("read the offer of swap %s: %w", swapID, err)
 		}
@@ -91,7 +92,7 @@ func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail,
 
 // Fail has an operator end a swap that makes no progress. Its claim on the provider stays open, and what
 // comes back later is counted. Errors: faults NOT_FOUND, INVALID_STATE. Rule SWAP-24.
-func (s *Service) Fail(ctx context.Context, swapID, note string, by audit.Actor) (w Swap, err error) {
+func (s *Service) Fail(ctx context.Context, swapID, note string, requester audit.Actor) (w Swap, err error) {
 	if err := checkNote(note); err != nil {
 		return w, err
 	}
@@ -106,17 +107,18 @@ func (s *Service) Fail(ctx context.Context, swapID, note string, by audit.Actor)
 		}
 		switch {
 		case locked.Status != Processing || locked.PaidAt == nil:
-			return refuse("Only a swap whose payment is final can be ended as failed, and this one is %s.", locked.Status)
+			return refuse("Only a swap whose payment is final can be ended as failed, and this one is %s.",
+				locked.Status)
 		case tx.Now.Before(locked.ExpiresAt):
 			return refuse("The provider may deliver until %s.", locked.ExpiresAt.UTC().Format(time.RFC3339))
 		case tx.Now.Sub(*locked.PaidAt) < s.conf.StuckAfter:
 			return refuse("The payment is final since %s, and a swap may take %s.",
 				locked.PaidAt.UTC().Format(time.RFC3339), s.conf.StuckAfter)
 		}
-		next := tx.Now.Add(lookRare)
+		due := tx.Now.Add(lookRare)
 		postings, err := s.fail(ctx, tx, locked, failure{
 			reason: UnknownFailure, message: "The operator of this service ended it.", refunded: locked.Refunded,
-			refundReport: locked.RefundReport, lookAt: &next, by: by, note: note,
+			refundReport: locked.RefundReport, lookAt: &due, requester: requester, note: note,
 		})
 		if err != nil {
 			return err
@@ -139,7 +141,7 @@ func checkNote(note string) error {
 }
 
 // LookNow makes the worker look at a swap at once. Error: fault NOT_FOUND. Rule SWAP-27.
-func (s *Service) LookNow(ctx context.Context, swapID string, by audit.Actor) (w Swap, err error) {
+func (s *Service) LookNow(ctx context.Context, swapID string, requester audit.Actor) (w Swap, err error) {
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if w, err = lock(ctx, tx, swapID); err != nil {
 			return err
@@ -149,7 +151,7 @@ func (s *Service) LookNow(ctx context.Context, swapID string, by audit.Actor) (w
 			return fmt.Errorf("make the worker look at swap %s: %w", swapID, err)
 		}
 		w.LookAt = &tx.Now
-		return audit.Record(ctx, tx, newEntry(w, by, "looked_at", nil))
+		return audit.Record(ctx, tx, newEntry(w, requester, "looked_at", nil))
 	})
 	return w, err
 }
@@ -177,7 +179,8 @@ type Arrival struct {
 }
 
 const selectArrivals = `
-	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol, m.decimals, d.chain,
+	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol,
+		m.decimals, d.chain,
 		d.amount, d.address, d.tx_hash, a.created_at, a.decision, a.note, a.decided_by, a.decided_at
 	FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id JOIN mints m ON m.mint_id = d.mint_id
 		LEFT JOIN swaps s ON s.swap_id = a.swap_id`
@@ -233,7 +236,7 @@ const (
 // organization as a deposit. If it is the late delivery of a failed swap of which nothing came back, it
 // also ends the claim on the provider. Errors: faults NOT_FOUND, INVALID_STATE. Rule SWAP-26.
 func (s *Service) DecideArrival(
-	ctx context.Context, depositID string, decision ArrivalDecision, note string, by audit.Actor,
+	ctx context.Context, depositID string, decision ArrivalDecision, note string, requester audit.Actor,
 ) (a Arrival, err error) {
 	if err := checkNote(note); err != nil {
 		return a, err
@@ -243,7 +246,7 @@ func (s *Service) DecideArrival(
 			"decision has to be CREDITED or KEPT.").WithParam("decision")
 	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		a, err = s.decideArrival(ctx, tx, depositID, decision, note, by)
+		a, err = s.decideArrival(ctx, tx, depositID, decision, note, requester)
 		failpoint.HitBeforeCommit("Q23")
 		return err
 	})
@@ -254,14 +257,15 @@ func (s *Service) DecideArrival(
 }
 
 func (s *Service) decideArrival(
-	ctx context.Context, tx pg.Tx, depositID string, decision ArrivalDecision, note string, by audit.Actor,
+	ctx context.Context, tx pg.Tx, depositID string, decision ArrivalDecision, note string, requester audit.Actor,
 ) (Arrival, error) {
 	found, err := listArrivals(ctx, tx, ` WHERE a.deposit_id = $1`, depositID)
 	if err != nil {
 		return Arrival{}, err
 	}
 	if len(found) == 0 {
-		return Arrival{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such arrival.")
+		return Arrival{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"There is no such arrival.")
 	}
 	a := found[0]
 	switch {
@@ -271,13 +275,17 @@ func (s *Service) decideArrival(
 		return a, newDecided("No swap of this database says whose this arrival is, so it can only be kept.")
 	}
 	entries := []audit.Entry{{
-		OrgID: a.OrgID, Actor: by, Action: "swap.arrival_decided", ResourceKind: resourceKind, ResourceID: a.SwapID,
-		Detail: map[string]any{"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID},
+		OrgID: a.OrgID, Actor: requester, Action: "swap.arrival_decided", ResourceKind: resourceKind,
+		ResourceID: a.SwapID,
+		Detail: map[string]any{
+			"deposit": depositID, "decision": decision, "note": note, "amount": a.Amount, "mint": a.MintID,
+		},
 	}}
 	writeDecision := func() error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE swap_arrivals SET decision = $2, note = $3, decided_by = $4, decided_at = $5
-			WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`, depositID, string(decision), note, by.Kind+" "+by.ID, tx.Now)
+			WHERE deposit_id = $1 AND role = 'STRAY' AND decision IS NULL`,
+			depositID, string(decision), note, requester.Kind+" "+requester.ID, tx.Now)
 		if err != nil {
 			return fmt.Errorf("decide about arrival %s: %w", depositID, err)
 		}
@@ -294,7 +302,7 @@ func (s *Service) decideArrival(
 			return a, err
 		}
 	default:
-		credited, err := s.creditArrival(ctx, tx, a, by, writeDecision)
+		credited, err := s.creditArrival(ctx, tx, a, requester, writeDecision)
 		if err != nil {
 			return a, err
 		}
@@ -317,9 +325,9 @@ func (s *Service) decideArrival(
 // failed swap of which nothing came back ends the claim on the provider, too. writeDecision is called
 // behind the locks of the deposit and the swap.
 func (s *Service) creditArrival(
-	ctx context.Context, tx pg.Tx, a Arrival, by audit.Actor, writeDecision func() error,
+	ctx context.Context, tx pg.Tx, a Arrival, requester audit.Actor, writeDecision func() error,
 ) (CreditedStray, error) {
-	credited, err := s.Deposits.CreditStray(ctx, tx, a.DepositID, by) // locks the deposit before the swap
+	credited, err := s.Deposits.CreditStray(ctx, tx, a.DepositID, requester) // locks the deposit before the swap
 	if err != nil {
 		return credited, err
 	}

@@ -16,7 +16,7 @@ import (
 // repeated call changes nothing. It works while swaps are switched off and while the customer or the
 // organization is frozen: nothing leaves a balance. Errors: faults NOT_FOUND, REFUND_NOT_RECEIVED,
 // INVALID_STATE. Rule SWAP-30.
-func (s *Service) Restore(ctx context.Context, orgID, swapID string, by audit.Actor) (w Swap, err error) {
+func (s *Service) Restore(ctx context.Context, orgID, swapID string, requester audit.Actor) (w Swap, err error) {
 	if _, err := s.ByID(ctx, orgID, swapID); err != nil {
 		return Swap{}, err
 	}
@@ -45,7 +45,8 @@ func (s *Service) Restore(ctx context.Context, orgID, swapID string, by audit.Ac
 			return fmt.Errorf("restore swap %s: %w", swapID, err)
 		}
 		failpoint.Hit("Q19")
-		if err := audit.Record(ctx, tx, newEntry(w, by, "restored", map[string]any{"restored": w.Restored})); err != nil {
+		entry := newEntry(w, requester, "restored", map[string]any{"restored": w.Restored})
+		if err := audit.Record(ctx, tx, entry); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("Q20")

@@ -31,7 +31,7 @@ type FailureReason string
 // The reasons of a failure.
 const (
 	DeadlineExpired    FailureReason = "DEADLINE_EXPIRED"    // the payment was not made in time
-	OriginTxFailed     FailureReason = "ORIGIN_TX_FAILED"    // the payment was refused, recalled, or its slot was used without paying
+	OriginTxFailed     FailureReason = "ORIGIN_TX_FAILED"    // the payment was not made
 	ProviderRefunded   FailureReason = "PROVIDER_REFUNDED"   // the provider sent the amount back
 	ProviderFailed     FailureReason = "PROVIDER_FAILED"     // the provider stands by the report of a failure
 	ProviderCompliance FailureReason = "PROVIDER_COMPLIANCE" // a person at the provider holds it
@@ -49,12 +49,17 @@ type transition struct {
 var transitions = []transition{
 	{"", Pending, "created: row, offer, hold and order", ""},
 	{Pending, Depositing, "a provider of the chain accepted the payment, or a block has it", ""},
-	{Pending, Processing, "the payment is final before any provider of the chain said that it took it, or an output arrived", ""},
-	{Pending, FailedStatus, "the payment was refused or recalled, and the signer journaled that it is void; or its slot was used without paying", event.CustomerSwapFailed},
+	{Pending, Processing, "the payment is final before any provider of the chain said that it took it, or an output " +
+		"arrived", ""},
+	{Pending, FailedStatus, "the payment was refused or recalled, and the signer journaled that it is void; or its " +
+		"slot was used without paying", event.CustomerSwapFailed},
 	{Depositing, Processing, "the payment is final, or the provider has it, or an output arrived", ""},
 	{Depositing, FailedStatus, "a final block shows that the slot was used without paying", event.CustomerSwapFailed},
-	{Processing, Completed, "final arrivals of the asset reach the minimum; or they are less, the provider reports success and half an hour has passed", event.CustomerDeposit},
-	{Processing, FailedStatus, "final refunds reach the amount less the fee of a refund; or the provider stands by a failure, the walk is past its report, and the refund arrived or its time is over; or the slot was used without paying; or an operator ends it", event.CustomerSwapFailed},
+	{Processing, Completed, "final arrivals of the asset reach the minimum; or they are less, the provider reports " +
+		"success and half an hour has passed", event.CustomerDeposit},
+	{Processing, FailedStatus, "final refunds reach the amount less the fee of a refund; or the provider stands by " +
+		"a failure, the walk is past its report, and the refund arrived or its time is over; or the slot was used " +
+		"without paying; or an operator ends it", event.CustomerSwapFailed},
 }
 
 // errLostRace says that a swap was not in the state that a change starts from.

@@ -48,7 +48,7 @@ func (s Suspensions) Suspend(ctx context.Context, name, reason string) error {
 const reasonRunesMax = 500
 
 // suspend stores that a provider gets no new swaps. A suspended provider keeps its first reason.
-func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor) error {
+func suspend(ctx context.Context, tx pg.Tx, name, reason string, requester audit.Actor) error {
 	if runes := []rune(reason); len(runes) > reasonRunesMax {
 		reason = string(runes[:reasonRunesMax])
 	}
@@ -56,7 +56,7 @@ func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor)
 		INSERT INTO swap_providers (provider, state, reason, since, changed_by) VALUES ($1, 'SUSPENDED', $2, $3, $4)
 		ON CONFLICT (provider) DO UPDATE SET state = excluded.state, reason = excluded.reason, since = excluded.since,
 			changed_by = excluded.changed_by
-		WHERE swap_providers.state = 'ACTIVE'`, name, reason, tx.Now, by.Kind+" "+by.ID)
+		WHERE swap_providers.state = 'ACTIVE'`, name, reason, tx.Now, requester.Kind+" "+requester.ID)
 	if err != nil {
 		return fmt.Errorf("suspend swap provider %s: %w", name, err)
 	}
@@ -64,7 +64,7 @@ func suspend(ctx context.Context, tx pg.Tx, name, reason string, by audit.Actor)
 		return nil
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Actor: by, Action: "swap_provider.suspended", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
+		Actor: requester, Action: "swap_provider.suspended", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
 		Detail: map[string]any{"reason": reason},
 	})
 }
@@ -104,10 +104,13 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 			WITH open AS (
 				SELECT provider, count(*) AS swaps, min(paid_at) AS oldest FROM swaps
 				WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY provider),
-			known AS (SELECT unnest($1::text[]) AS provider UNION SELECT provider FROM swap_providers UNION SELECT provider FROM open)
-			SELECT k.provider, coalesce(p.state = 'SUSPENDED', false), coalesce(p.reason, ''), p.since, coalesce(p.changed_by, ''),
+			known AS (SELECT unnest($1::text[]) AS provider UNION SELECT provider FROM swap_providers
+				UNION SELECT provider FROM open)
+			SELECT k.provider, coalesce(p.state = 'SUSPENDED', false), coalesce(p.reason, ''), p.since,
+				coalesce(p.changed_by, ''),
 				coalesce(o.swaps, 0), o.oldest
-			FROM known k LEFT JOIN swap_providers p ON p.provider = k.provider LEFT JOIN open o ON o.provider = k.provider
+			FROM known k LEFT JOIN swap_providers p ON p.provider = k.provider
+				LEFT JOIN open o ON o.provider = k.provider
 			ORDER BY k.provider`, names)
 		if err != nil {
 			return err
@@ -137,19 +140,22 @@ func checkReason(reason string) error {
 
 // SuspendProvider has a person suspend a provider: it gets no new swaps, and its open ones go on. A
 // provider that is suspended keeps its first reason. Error: fault NOT_FOUND. Rule SWAP-28.
-func (s *Service) SuspendProvider(ctx context.Context, name, reason string, by audit.Actor) error {
+func (s *Service) SuspendProvider(ctx context.Context, name, reason string, requester audit.Actor) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
 	if err := s.requireKnown(ctx, name); err != nil {
 		return err
 	}
-	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error { return suspend(ctx, tx, name, reason, by) })
+	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return suspend(ctx, tx, name, reason,
+			requester)
+	})
 }
 
 // ResumeProvider has a person lift a suspension. A provider that is not suspended stays as it is. Error:
 // fault NOT_FOUND. Rule SWAP-28.
-func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by audit.Actor) error {
+func (s *Service) ResumeProvider(ctx context.Context, name, reason string, requester audit.Actor) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
@@ -159,7 +165,7 @@ func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by au
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE swap_providers SET state = 'ACTIVE', reason = $2, since = $3, changed_by = $4
-			WHERE provider = $1 AND state = 'SUSPENDED'`, name, reason, tx.Now, by.Kind+" "+by.ID)
+			WHERE provider = $1 AND state = 'SUSPENDED'`, name, reason, tx.Now, requester.Kind+" "+requester.ID)
 		if err != nil {
 			return fmt.Errorf("resume swap provider %s: %w", name, err)
 		}
@@ -167,7 +173,7 @@ func (s *Service) ResumeProvider(ctx context.Context, name, reason string, by au
 			return nil
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Actor: by, Action: "swap_provider.resumed", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
+			Actor: requester, Action: "swap_provider.resumed", ResourceKind: "SWAP_PROVIDER", ResourceID: name,
 			Detail: map[string]any{"reason": reason},
 		})
 	})
@@ -183,7 +189,8 @@ func (s *Service) requireKnown(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no swap provider of this name.")
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+		"There is no swap provider of this name.")
 }
 
 // isGone reports whether an error says that there is no such swap.

@@ -37,14 +37,14 @@ import (
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
-// Config has the limits of swaps. A zero value means the default.
+// Config has the limits of swaps. A zero value means the default; no loss at all is a pointer to 0.
 type Config struct {
 	// PayWindow is how long the payment to a provider may wait, and PayWindowBitcoin the same on
 	// chains with slow blocks.
 	PayWindow, PayWindowBitcoin time.Duration
 	// MaxLossBps is how much less than the second price a swap may bring, in basis points, in
 	// addition to the slippage.
-	MaxLossBps int
+	MaxLossBps *int
 	// WithoutPrices lets a swap pass for which no second price is known.
 	WithoutPrices bool
 	// DelayedAfter is after what time the organization is told that a swap takes long.
@@ -96,8 +96,8 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.DelayedAfter, delayedAfterDefault)
 	setDuration(&c.StuckAfter, stuckAfterDefault)
 	setDuration(&c.RefundGrace, refundGraceDefault)
-	if c.MaxLossBps == 0 {
-		c.MaxLossBps = maxLossBpsDefault
+	if c.MaxLossBps == nil {
+		c.MaxLossBps = new(maxLossBpsDefault)
 	}
 	return c
 }
@@ -120,7 +120,7 @@ type WalletService interface {
 // StrayCreditor shows a stray arrival to its organization, and returns what its credit posts and
 // records. It writes through tx.
 type StrayCreditor interface {
-	CreditStray(ctx context.Context, tx pg.Tx, depositID string, by audit.Actor) (CreditedStray, error)
+	CreditStray(ctx context.Context, tx pg.Tx, depositID string, requester audit.Actor) (CreditedStray, error)
 }
 
 // CreditedStray is what the credit of a stray arrival posts and records.
@@ -239,11 +239,11 @@ const (
 // RefundStatus computes how far the refund has come, from what final blocks show. Only where nothing
 // came back is the provider's word shown. Rule SWAP-50.
 func (w Swap) RefundStatus() RefundStatus {
-	kept, err := w.Refunded.Add(w.Short)
+	settled, err := w.Refunded.Add(w.Short)
 	switch {
 	case !w.Refunded.IsZero() && w.Restored == w.Refunded:
 		return RefundRestored
-	case !w.Refunded.IsZero() && err == nil && kept == w.AmountIn:
+	case !w.Refunded.IsZero() && err == nil && settled == w.AmountIn:
 		return RefundComplete
 	case !w.Refunded.IsZero():
 		return RefundPartial
@@ -285,9 +285,10 @@ const (
 	eventResource = "swap"
 )
 
-func newEntry(w Swap, by audit.Actor, verb string, detail map[string]any) audit.Entry {
+func newEntry(w Swap, requester audit.Actor, verb string, detail map[string]any) audit.Entry {
 	return audit.Entry{
-		OrgID: w.OrgID, Actor: by, Action: "swap." + verb, ResourceKind: resourceKind, ResourceID: w.ID, Detail: detail,
+		OrgID: w.OrgID, Actor: requester, Action: "swap." + verb, ResourceKind: resourceKind, ResourceID: w.ID,
+		Detail: detail,
 	}
 }
 

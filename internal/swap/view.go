@@ -15,12 +15,16 @@ import (
 
 const selectSwaps = `
 	SELECT s.swap_id, s.org_id, coalesce(s.idempotency_key, ''), s.customer_id,
-		f.mint_id, f.symbol, f.name, f.chain, f.decimals, f.contract, t.mint_id, t.symbol, t.name, t.chain, t.decimals, t.contract,
-		s.amount_in, s.estimated_out, s.min_out, s.amount_out, s.provider, s.status, s.fee_amount, s.fee_bps, s.usd_value,
-		s.estimated_seconds, s.origin_tx_hash, s.destination_tx_hash, s.refund_tx_hash, s.failure_reason, s.failure_message,
+		f.mint_id, f.symbol, f.name, f.chain, f.decimals, f.contract, t.mint_id, t.symbol, t.name, t.chain,
+			t.decimals, t.contract,
+		s.amount_in, s.estimated_out, s.min_out, s.amount_out, s.provider, s.status, s.fee_amount, s.fee_bps,
+			s.usd_value,
+		s.estimated_seconds, s.origin_tx_hash, s.destination_tx_hash, s.refund_tx_hash, s.failure_reason,
+			s.failure_message,
 		s.refunded, s.restored, s.short, s.refund_report,
 		(SELECT d.deposit_id FROM deposits d WHERE d.swap_id = s.swap_id AND d.completes_swap), s.metadata,
-		s.created_at, s.updated_at, s.completed_at, s.failed_at, s.restored_at, s.delayed_at, s.paid_at, s.pay_by, s.expires_at,
+		s.created_at, s.updated_at, s.completed_at, s.failed_at, s.restored_at, s.delayed_at, s.paid_at, s.pay_by,
+			s.expires_at,
 		s.deposit_address, s.delivery_wallet_id, s.refund_wallet_id, s.look_at, s.request_digest, s.refund_fee
 	FROM swaps s JOIN mints f ON f.mint_id = s.from_mint_id JOIN mints t ON t.mint_id = s.to_mint_id`
 

@@ -817,7 +817,8 @@ var bookChecks = []Check{
 				UNION ALL
 				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
 			WHERE a.kind IN ('RESTORED', 'PRODUCT_RESTORED') GROUP BY 1, 2, 3, 4) l
-		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, subject, mint_id, sum(owed) AS owed
+		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind,
+				subject, mint_id, sum(owed) AS owed
 			FROM (SELECT org_id, product, ` + withdrawalOwnerSQL + ` AS subject, mint_id, owed FROM withdrawals
 				UNION ALL
 				SELECT org_id, NULL, customer_id, from_mint_id, owed FROM swaps) restored
@@ -869,11 +870,14 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
-			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps WHERE status IN ('COMPLETED', 'FAILED')
+			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps
+			WHERE status IN ('COMPLETED', 'FAILED')
 			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'
 			UNION ALL SELECT org_id, swap_id, 'swap.arrival_decided' FROM swap_arrivals WHERE decision IS NOT NULL
 			UNION ALL SELECT org_id, deposit_id, 'deposit.stray_credited' FROM swap_arrivals WHERE decision = 'CREDITED'
-			UNION ALL SELECT NULL, provider, 'swap_provider.' || CASE state WHEN 'SUSPENDED' THEN 'suspended' ELSE 'resumed' END FROM swap_providers
+			UNION ALL
+			SELECT NULL, provider, 'swap_provider.' || CASE state WHEN 'SUSPENDED' THEN 'suspended' ELSE 'resumed' END
+			FROM swap_providers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE tx_lead_id IS NOT NULL
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')

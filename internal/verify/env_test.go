@@ -440,16 +440,19 @@ func newTestEnv(t testing.TB) *testEnv {
 	// The triggers that maintain the totals did not see the rows that were written past them.
 	h.exec(`
 		INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust, in_swap)
-		SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust), sum(in_swap)
+		SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust),
+			sum(in_swap)
 		FROM (SELECT a.org_id, a.mint_id, CASE a.kind WHEN 'CUSTOMER' THEN b.balance ELSE 0 END AS available, CASE a.kind WHEN 'WITHDRAWING' THEN b.balance ELSE 0 END AS withdrawing,
-				0 AS addresses, 0 AS treasuries, 0 AS dust, CASE a.kind WHEN 'IN_SWAP' THEN b.balance ELSE 0 END AS in_swap
+				0 AS addresses, 0 AS treasuries, 0 AS dust,
+				CASE a.kind WHEN 'IN_SWAP' THEN b.balance ELSE 0 END AS in_swap
 			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
 			UNION ALL
 			SELECT f.org_id, f.mint_id, 0, 0, CASE WHEN w.purpose <> 'TREASURY' THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END,
 				CASE WHEN w.purpose = 'TREASURY' THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END, f.dust, 0
 			FROM address_funds f JOIN wallets w USING (wallet_id)
 			UNION ALL
-			SELECT org_id, mint_id, -available, -withdrawing, -addresses, -treasuries, -dust, -in_swap FROM organization_total_changes) parts
+			SELECT org_id, mint_id, -available, -withdrawing, -addresses, -treasuries, -dust,
+				-in_swap FROM organization_total_changes) parts
 		GROUP BY 1, 2`)
 	return h
 }

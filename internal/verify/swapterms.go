@@ -36,25 +36,25 @@ func WithQuotes(verify VerifyQuote) Option {
 
 // swapPayment is an order of a swap with all that has to agree with it.
 type swapPayment struct {
-	orderID, orgID     string
-	chain              chain.Name
-	to, offeredTo      chain.Address // as we write it, and as the provider does
-	amount             money.Amount
-	mintID             int
-	customerID         string
-	payBy              time.Time
-	terms              signer.SwapTerms
-	provider, scheme   string
-	signedQuote        []byte
-	digestHolds        bool // the stored digest is the one of the stored quote
-	isAsRow            bool // the order pays what the row of the swap says
-	toMint             int
-	toChain            chain.Name
-	toContract         chain.Address
-	estimated, minOut  money.Amount
-	delivery, refund   signer.WalletRef // of the wallets of the row
-	deliverTo, backTo  chain.Address
-	journaled          *signer.Intent // nil: the copy of the journal has none
+	orderID, orgID    string
+	chain             chain.Name
+	payee, offeredTo  chain.Address // as we write it, and as the provider does
+	amount            money.Amount
+	mintID            int
+	customerID        string
+	payBy             time.Time
+	terms             signer.SwapTerms
+	provider, scheme  string
+	signedQuote       []byte
+	digestHolds       bool // the stored digest is the one of the stored quote
+	isAsRow           bool // the order pays what the row of the swap says
+	toMint            int
+	toChain           chain.Name
+	toContract        chain.Address
+	estimated, minOut money.Amount
+	delivery, refund  signer.WalletRef // of the wallets of the row
+	deliverTo, backTo chain.Address
+	journaled         *signer.Intent // nil: the copy of the journal has none
 }
 
 // newSwapTermsCheck compares each payment to a swap provider with the row, the offer and the wallets of
@@ -66,16 +66,22 @@ func newSwapTermsCheck(verify VerifyQuote) func(context.Context, pg.Tx) ([]Breac
 			return nil, err
 		}
 		rows, err := tx.Query(ctx, `
-			SELECT o.order_id, o.org_id, o.chain, o.to_address, coalesce(f.deposit_address, ''), o.amount, o.mint_id, coalesce(o.customer_id, ''), o.pay_by,
-				o.swap, s.provider, coalesce(f.scheme, ''), coalesce(f.signed_quote, ''), coalesce(f.quote_digest = sha256(f.signed_quote), false),
+			SELECT o.order_id, o.org_id, o.chain, o.to_address, coalesce(f.deposit_address, ''), o.amount, o.mint_id,
+				coalesce(o.customer_id, ''), o.pay_by,
+				o.swap, s.provider, coalesce(f.scheme, ''), coalesce(f.signed_quote, ''),
+					coalesce(f.quote_digest = sha256(f.signed_quote), false),
 				(s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.pay_by)
-					IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.pay_by),
+					IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id,
+						o.pay_by),
 				s.to_mint_id, m.chain, m.contract, s.estimated_out, s.min_out,
-				coalesce(d.org_id, ''), coalesce(d.family, ''), coalesce(d.purpose, ''), coalesce(d.subject, ''), coalesce(d.address, ''),
-				coalesce(r.org_id, ''), coalesce(r.family, ''), coalesce(r.purpose, ''), coalesce(r.subject, ''), coalesce(r.address, '')
+				coalesce(d.org_id, ''), coalesce(d.family, ''), coalesce(d.purpose, ''), coalesce(d.subject, ''),
+					coalesce(d.address, ''),
+				coalesce(r.org_id, ''), coalesce(r.family, ''), coalesce(r.purpose, ''), coalesce(r.subject, ''),
+					coalesce(r.address, '')
 			FROM dispatch_orders o JOIN swaps s ON s.swap_id = o.order_id JOIN mints m ON m.mint_id = s.to_mint_id
 				LEFT JOIN swap_offers f ON f.swap_id = s.swap_id
-				LEFT JOIN wallets d ON d.wallet_id = s.delivery_wallet_id LEFT JOIN wallets r ON r.wallet_id = s.refund_wallet_id
+				LEFT JOIN wallets d ON d.wallet_id = s.delivery_wallet_id LEFT
+					JOIN wallets r ON r.wallet_id = s.refund_wallet_id
 			WHERE o.purpose = 'SWAP' ORDER BY o.order_id`)
 		if err != nil {
 			return nil, err
@@ -83,7 +89,8 @@ func newSwapTermsCheck(verify VerifyQuote) func(context.Context, pg.Tx) ([]Breac
 		var p swapPayment
 		var terms []byte
 		_, err = pgx.ForEachRow(rows, []any{
-			&p.orderID, &p.orgID, &p.chain, &p.to, &p.offeredTo, &p.amount, &p.mintID, &p.customerID, &p.payBy, &terms,
+			&p.orderID, &p.orgID, &p.chain, &p.payee, &p.offeredTo, &p.amount, &p.mintID, &p.customerID, &p.payBy,
+			&terms,
 			&p.provider, &p.scheme, &p.signedQuote, &p.digestHolds, &p.isAsRow, &p.toMint, &p.toChain, &p.toContract,
 			&p.estimated, &p.minOut, &p.delivery.OrgID, &p.delivery.Family, &p.delivery.Purpose, &p.delivery.Subject,
 			&p.deliverTo, &p.refund.OrgID, &p.refund.Family, &p.refund.Purpose, &p.refund.Subject, &p.backTo,
@@ -106,7 +113,8 @@ func newSwapTermsCheck(verify VerifyQuote) func(context.Context, pg.Tx) ([]Breac
 func loadSwapIntents(ctx context.Context, tx pg.Tx) (intents map[string]*signer.Intent, found []Breach, err error) {
 	rows, err := tx.Query(ctx, `
 		SELECT journal_id, seq, body FROM signer_journal
-		WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"purpose":"SWAP"'::bytea IN body) > 0 ORDER BY journal_id, seq`)
+		WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"purpose":"SWAP"'::bytea IN body) > 0 ORDER BY
+			journal_id, seq`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,16 +144,16 @@ func loadSwapIntents(ctx context.Context, tx pg.Tx) (intents map[string]*signer.
 // listProblems returns what does not agree with a payment.
 func (p swapPayment) listProblems(verify VerifyQuote) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	compare := func(what string, got, want any) {
+	compare := func(term string, got, want any) {
 		if got != want {
-			add("its payment has the %s %v, and its swap %v", what, got, want)
+			add("its payment has the %s %v, and its swap %v", term, got, want)
 		}
 	}
 	if !p.isAsRow {
-		add("its row has another payment than its order, of %v of mint %d to %s", p.amount, p.mintID, p.to)
+		add("its row has another payment than its order, of %v of mint %d to %s", p.amount, p.mintID, p.payee)
 	}
-	if !isSameAddress(p.offeredTo, p.to) {
-		add("pays %s, and the offer names %s", p.to, p.offeredTo)
+	if !isSameAddress(p.offeredTo, p.payee) {
+		add("pays %s, and the offer names %s", p.payee, p.offeredTo)
 	}
 	if !p.digestHolds {
 		add("the digest of its quote is not the one of its quote")
@@ -166,9 +174,12 @@ func (p swapPayment) listProblems(verify VerifyQuote) (problems []string) {
 	compare("estimate", p.terms.EstimatedOut, p.estimated)
 	compare("least amount out", p.terms.MinOut, p.minOut)
 	compare("end", p.terms.PayBy, signer.FormatMicros(p.payBy))
-	if in := p.journaled; in != nil && (!in.Swap.Equal(&p.terms) || in.To != p.to || in.Amount != p.amount ||
-		in.Chain != p.chain || in.MintID != p.mintID || in.CustomerID != p.customerID || in.From.OrgID != p.orgID) {
-		add("the signer admitted another payment: %v of mint %d on %s to %s", in.Amount, in.MintID, in.Chain, in.To)
+	if admitted := p.journaled; admitted != nil && (!admitted.Swap.Equal(&p.terms) || admitted.To != p.payee ||
+		admitted.Amount != p.amount ||
+		admitted.Chain != p.chain || admitted.MintID != p.mintID || admitted.CustomerID != p.customerID ||
+		admitted.From.OrgID != p.orgID) {
+		add("the signer admitted another payment: %v of mint %d on %s to %s", admitted.Amount, admitted.MintID,
+			admitted.Chain, admitted.To)
 	}
 	if verify == nil {
 		return problems
@@ -178,15 +189,15 @@ func (p swapPayment) listProblems(verify VerifyQuote) (problems []string) {
 		add("its quote does not verify: %v", err)
 		return problems
 	}
-	if !isSameAddress(chain.Address(q.DepositAddress), p.to) {
-		add("pays %s, and %s signed %s", p.to, p.provider, q.DepositAddress)
+	if !isSameAddress(chain.Address(q.DepositAddress), p.payee) {
+		add("pays %s, and %s signed %s", p.payee, p.provider, q.DepositAddress)
 	}
 	if !isSameAddress(chain.Address(q.Recipient), p.deliverTo) {
 		add("is delivered to %s, and its wallet is %s", q.Recipient, p.deliverTo)
 	}
-	for _, back := range q.RefundTo {
-		if !isSameAddress(chain.Address(back), p.backTo) {
-			add("is refunded to %s, and its wallet is %s", back, p.backTo)
+	for _, refundTo := range q.RefundTo {
+		if !isSameAddress(chain.Address(refundTo), p.backTo) {
+			add("is refunded to %s, and its wallet is %s", refundTo, p.backTo)
 		}
 	}
 	if len(q.RefundTo) == 0 {
@@ -230,7 +241,8 @@ func checkSwapsInTime(ctx context.Context, tx pg.Tx) (found []Breach, err error)
 	}
 	rows, err = tx.Query(ctx, `
 		SELECT body FROM signer_journal
-		WHERE substr(body, 1, 14) = '{"kind":"SIGN"' AND position('"intentId":"cs_'::bytea IN body) > 0 ORDER BY journal_id, seq`)
+		WHERE substr(body, 1, 14) = '{"kind":"SIGN"' AND position('"intentId":"cs_'::bytea IN body) > 0 ORDER BY
+			journal_id, seq`)
 	if err != nil {
 		return nil, err
 	}
@@ -241,24 +253,25 @@ func checkSwapsInTime(ctx context.Context, tx pg.Tx) (found []Breach, err error)
 		if err := json.Unmarshal(body, &r); err != nil || r.Sign == nil || r.Sign.Act != signer.Pay {
 			return nil // what cannot be read has another hash than its entry: I-45-journal
 		}
-		at, err := time.Parse(time.RFC3339, r.RecordedAt)
+		signed, err := time.Parse(time.RFC3339, r.RecordedAt)
 		if err != nil {
 			return nil
 		}
 		// A journal that continues a lost one has the signatures of both.
-		if first, isKnown := signedAt[r.Sign.IntentID]; !isKnown || at.Before(first) {
-			signedAt[r.Sign.IntentID] = at
+		if first, isKnown := signedAt[r.Sign.IntentID]; !isKnown || signed.Before(first) {
+			signedAt[r.Sign.IntentID] = signed
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for swapID, at := range signedAt {
-		if latest, isKnown := payBy[swapID]; isKnown && at.After(latest) {
+	for swapID, signed := range signedAt {
+		if latest, isKnown := payBy[swapID]; isKnown && signed.After(latest) {
 			found = append(found, Breach{
-				OrgID: orgs[swapID], Subject: "swap " + swapID, Detail: fmt.Sprintf("was paid by a signature of %s, and had to be signed by %s",
-					at.UTC().Format(time.RFC3339), latest.UTC().Format(time.RFC3339)),
+				OrgID: orgs[swapID], Subject: "swap " + swapID,
+				Detail: fmt.Sprintf("was paid by a signature of %s, and had to be signed by %s",
+					signed.UTC().Format(time.RFC3339), latest.UTC().Format(time.RFC3339)),
 			})
 		}
 	}

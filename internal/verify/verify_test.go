@@ -423,7 +423,8 @@ var tamperings = []tampering{
 	},
 	{"I-06-custody", "books without funds", []string{`DELETE FROM address_funds`}},
 	{"I-06-funds", "funds moved to another wallet", []string{
-		`UPDATE address_funds SET credited = credited + CASE wallet_id WHEN 'we_dep' THEN 10 ELSE -10 END WHERE mint_id = 1 AND wallet_id IN ('we_dep', 'we_own')`,
+		`UPDATE address_funds SET credited = credited + CASE wallet_id WHEN 'we_dep' THEN 10 ELSE -10 END
+			WHERE mint_id = 1 AND wallet_id IN ('we_dep', 'we_own')`,
 	}},
 	{"I-06-funds", "swept and credited more", []string{
 		`UPDATE address_funds SET credited = credited + 7, swept = swept + 7 WHERE wallet_id = 'we_tre' AND mint_id = 1`,

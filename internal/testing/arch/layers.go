@@ -138,6 +138,7 @@ var packages = []pkg{
 	{"internal/webhooks/event", core, 0},
 	{"internal/control/audit", core, 0},
 	{"internal/price", core, 0},
+	{"internal/fee", core, 0},
 	{"internal/risk", core, 0},
 	{"internal/swap/provider", core, 0},
 	{"internal/swap/provider/providertest", core, testOnly},
@@ -175,6 +176,7 @@ var packages = []pkg{
 	{"internal/withdrawal", features, 0},
 	{"internal/sweep", features, 0},
 	{"internal/transfer", features, 0},
+	{"internal/swap", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},
@@ -225,6 +227,7 @@ var packages = []pkg{
 	{"internal/testing/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/testing/trial/flagged", watch, testOnly | mayKeys},
 	{"internal/testing/trial/utxo", watch, testOnly},
+	{"internal/testing/trial/swaps", watch, testOnly},
 	{"internal/testing/trial/race", world, testOnly},
 	{"internal/testing/trial/nonceaccounts", watch, testOnly | mayKeys},
 	{"internal/testing/trial/tokens", world, testOnly},

@@ -115,7 +115,7 @@ func playManyCallers(ctx context.Context, s *cellRun) error {
 	}
 	services := []endpoint{
 		{s.world.Info.BaseURL, "x-api-key", s.world.Info.APIKey},
-		{"http://" + conf.API.Listen, "x-api-key", s.world.Info.APIKey},
+		{"http://" + conf.API.Listen + "/v1", "x-api-key", s.world.Info.APIKey},
 	}
 	w := s.newSwap()
 	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {

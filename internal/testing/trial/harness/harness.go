@@ -106,6 +106,10 @@ func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
 		repeatStep("traces", "scan", w.Walker.StepTraces),
 		{"memos", "memos", func(ctx context.Context) error { _, err := w.Deposits.ReadMemos(ctx); return err }},
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.CreditWaiting(ctx); return err }},
+		{"arrivals", "arrivals", func(ctx context.Context) error {
+			_, err := w.Deposits.SettleArrivals(ctx)
+			return err
+		}},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		repeatStep("dispatch", "dispatch", w.DispatchWorker.RunRound),
 		{"voids", "voids", func(ctx context.Context) error { return w.Voider.RunPass(ctx) }},

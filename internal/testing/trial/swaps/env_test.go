@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"bytes"
@@ -68,6 +68,7 @@ type desk struct {
 	clock func() time.Time
 
 	mu       sync.Mutex
+	firm     func(provider.Ask) error                // refuses a firm question; nil: none
 	dry      func(provider.Ask) error                // refuses a dry question; nil: none
 	change   func(provider.Ask, *quotetest.OneClick) // changes what a firm quote signs
 	price    func(provider.Ask) (out uint64)         // units out; nil: half a percent below the input
@@ -115,6 +116,11 @@ func (d *desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 		}, nil
 	}
 	d.asked++
+	if d.firm != nil {
+		if err := d.firm(ask); err != nil {
+			return provider.Offer{}, err
+		}
+	}
 	origin, destination := findID(ask.Origin), findID(ask.Destination)
 	now := d.clock()
 	quote := quotetest.OneClick{
@@ -132,8 +138,9 @@ func (d *desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 	})
 	if err == nil {
 		err = signed.CheckTerms(signedquote.Terms{
-			OriginAsset: origin, DestinationAsset: destination, AmountIn: ask.AmountIn, Recipient: string(ask.Recipient),
-			RefundTo: string(ask.RefundTo), SlippageBpsMax: ask.SlippageBps,
+			OriginAsset: origin, DestinationAsset: destination, AmountIn: ask.AmountIn,
+			Recipient: string(ask.Recipient),
+			RefundTo:  string(ask.RefundTo), SlippageBpsMax: ask.SlippageBps,
 		})
 	}
 	if err != nil {
@@ -179,19 +186,24 @@ type scriptedSigner struct {
 	signer.Signer
 	mu    sync.Mutex
 	admit func(signer.Intent) error
+	late  func(signer.Intent) // called after an admission
 	sign  func(signer.SignRequest) error
 }
 
 func (s *scriptedSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
 	s.mu.Lock()
-	refuse := s.admit
+	refuse, after := s.admit, s.late
 	s.mu.Unlock()
 	if refuse != nil {
 		if err := refuse(i); err != nil {
 			return signer.Entry{}, err
 		}
 	}
-	return s.Signer.AdmitIntent(ctx, i)
+	entry, err := s.Signer.AdmitIntent(ctx, i)
+	if after != nil {
+		after(i)
+	}
+	return entry, err
 }
 
 func (s *scriptedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.SignedTx, error) {
@@ -218,6 +230,7 @@ type testEnv struct {
 	attest   ed25519.PublicKey
 	grants   *signer.GrantKey
 	desk     *desk
+	others   []*desk // further providers
 	conf     service.SwapConfig
 	prices   *priceTable
 	org      string
@@ -269,6 +282,12 @@ func (e *testEnv) clock() time.Time {
 	return e.now
 }
 
+func (e *testEnv) setClock(moment time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = moment
+}
+
 func (e *testEnv) must(err error) {
 	e.Helper()
 	if err != nil {
@@ -290,7 +309,10 @@ func newUnfunded(t *testing.T, conf service.SwapConfig) *testEnv {
 	e.signer, e.attest = &scriptedSigner{Signer: sign}, attest
 	e.desk = &desk{t: t, name: signertest.SwapProvider, clock: e.clock, lifetime: 24 * time.Hour}
 	e.prices = &priceTable{clock: e.clock, quotes: map[int]price.Quote{
-		dollars: {Price: money.MustParseUSD("1"), Source: "fixed"}, euros: {Price: money.MustParseUSD("1"), Source: "fixed"},
+		dollars: {Price: money.MustParseUSD("1"), Source: "fixed"}, euros: {
+			Price:  money.MustParseUSD("1"),
+			Source: "fixed",
+		},
 		ether: {Price: money.MustParseUSD("3000"), Source: "fixed"},
 	}}
 	e.database = pgtest.NewDatabase(t)
@@ -298,12 +320,14 @@ func newUnfunded(t *testing.T, conf service.SwapConfig) *testEnv {
 	e.Harness = e.open(e.db)
 	e.must(journal.Import(e.ctx, e.db, e.signer, e.Wallets))
 	token := mint.Mint{
-		ID: dollars, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "DAI",
-		Name: "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10),
+		ID: dollars, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "DAI",
+		Name:   "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(10),
 		MinWithdraw: money.Units(10), ConfirmationsRequired: 1, Finality: "FINALIZED",
 	}
 	native, other := token, token
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = ether, mint.Native, "", "ETH", "Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = ether, mint.Native, "",
+		"ETH", "Ether", 18
 	other.ID, other.Contract, other.Symbol, other.Name = euros, signertest.LimitedToken, "EURX", "Euros"
 	e.must(mint.Sync(e.ctx, e.db, []mint.Mint{token, native, other}))
 	made, _, err := org.Create(e.ctx, e.db, "Acme")
@@ -327,9 +351,13 @@ var solver = sim.Address("solver")
 
 // open builds another service on a database.
 func (e *testEnv) open(db *pg.DB) *harness.Harness {
+	members := []provider.Member{{Provider: e.desk}}
+	for _, d := range e.others {
+		members = append(members, provider.Member{Provider: d})
+	}
 	return harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
-		Swaps: e.conf, SwapProviders: []provider.Member{{Provider: e.desk}}, Log: slog.New(slog.DiscardHandler),
+		Swaps: e.conf, SwapProviders: members, Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -390,11 +418,6 @@ func (e *testEnv) turn() {
 	for _, step := range e.ListSteps(nil) {
 		if err := step.Run(e.ctx); err != nil {
 			e.Fatalf("%s: %v", step.Name, err)
-		}
-		if step.Name == "credits" {
-			if _, err := e.Deposits.SettleArrivals(e.ctx); err != nil {
-				e.Fatalf("arrivals: %v", err)
-			}
 		}
 	}
 	if _, err := e.Swaps.Follow(e.ctx); err != nil {
@@ -466,30 +489,43 @@ func (e *testEnv) checkInvariants(when string) {
 	for name, sql := range map[string]string{
 		"I-60, claims on providers": `
 			SELECT count(*) FROM (
-				SELECT provider, from_mint_id AS mint, sum(CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END - CASE WHEN status = 'COMPLETED' THEN amount_in ELSE 0 END
-					- CASE WHEN EXISTS (SELECT FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND') THEN refunded ELSE 0 END - short) AS due
+				SELECT provider, from_mint_id AS mint,
+					sum(CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END
+						- CASE WHEN status = 'COMPLETED' THEN amount_in ELSE 0 END
+					- CASE WHEN EXISTS (SELECT FROM deposits d WHERE d.swap_id = s.swap_id
+						AND d.arrival_role = 'REFUND') THEN refunded ELSE 0 END - short) AS due
 				FROM swaps s GROUP BY 1, 2) c
 			FULL JOIN (
-				SELECT a.subject, a.mint_id, sum(CASE WHEN t.debit_account = a.account_id THEN t.amount ELSE -t.amount END) AS booked
-				FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account) WHERE a.kind = 'AT_PROVIDER' GROUP BY 1, 2) b
+				SELECT a.subject, a.mint_id,
+					sum(CASE WHEN t.debit_account = a.account_id THEN t.amount ELSE -t.amount END) AS booked
+				FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account)
+					WHERE a.kind = 'AT_PROVIDER' GROUP BY 1, 2) b
 			ON b.subject = c.provider COLLATE "C" AND b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(booked, 0)`,
 		"I-61, held amounts": `
 			SELECT count(*) FROM (
-				SELECT customer_id, from_mint_id AS mint, sum(CASE WHEN status IN ('PENDING', 'DEPOSITING', 'PROCESSING') THEN amount_in
-					WHEN status = 'FAILED' THEN amount_in - restored - short ELSE 0 END) AS due FROM swaps GROUP BY 1, 2) c
-			FULL JOIN (SELECT subject, a.mint_id, balance FROM ledger_accounts a JOIN ledger_balances USING (account_id) WHERE kind = 'IN_SWAP') b
+				SELECT customer_id, from_mint_id AS mint, sum(CASE WHEN status IN ('PENDING', 'DEPOSITING',
+					'PROCESSING') THEN amount_in
+					WHEN status = 'FAILED' THEN amount_in - restored - short ELSE 0 END) AS due
+						FROM swaps GROUP BY 1, 2) c
+			FULL JOIN (SELECT subject, a.mint_id, balance FROM ledger_accounts a
+				JOIN ledger_balances USING (account_id) WHERE kind = 'IN_SWAP') b
 			ON b.subject = c.customer_id AND b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
 		"I-63, one end": `
 			SELECT count(*) FROM swaps s WHERE
-				(SELECT count(*) FROM events WHERE resource_id = s.swap_id AND type = 'CUSTOMER_SWAP_FAILED') <> (s.status = 'FAILED')::int
-				OR (SELECT count(*) FROM events v JOIN deposits d ON v.resource_id = d.deposit_id WHERE d.swap_id = s.swap_id AND d.completes_swap AND v.type = 'CUSTOMER_DEPOSIT')
+				(SELECT count(*) FROM events WHERE resource_id = s.swap_id
+					AND type = 'CUSTOMER_SWAP_FAILED') <> (s.status = 'FAILED')::int
+				OR (SELECT count(*) FROM events v JOIN deposits d ON v.resource_id = d.deposit_id
+					WHERE d.swap_id = s.swap_id AND d.completes_swap AND v.type = 'CUSTOMER_DEPOSIT')
 					<> (s.status = 'COMPLETED')::int`,
 		"I-67, fees": `
-			SELECT count(*) FROM swaps s WHERE (SELECT count(*) FROM fee_lines WHERE source_id = s.swap_id) <> (s.status = 'COMPLETED')::int`,
+			SELECT count(*) FROM swaps s WHERE (SELECT count(*) FROM fee_lines
+				WHERE source_id = s.swap_id) <> (s.status = 'COMPLETED')::int`,
 		"I-69, strays": `
-			SELECT count(*) FROM (SELECT d.mint_id AS mint, sum(d.amount) AS due FROM deposits d JOIN swap_arrivals a USING (deposit_id)
+			SELECT count(*) FROM (SELECT d.mint_id AS mint, sum(d.amount) AS due FROM deposits d
+				JOIN swap_arrivals a USING (deposit_id)
 				WHERE a.role = 'STRAY' AND a.decision IS DISTINCT FROM 'CREDITED' GROUP BY 1) c
-			FULL JOIN (SELECT a.mint_id, sum(balance) AS balance FROM ledger_accounts a JOIN ledger_balances USING (account_id) WHERE kind = 'SUSPENSE' GROUP BY 1) b
+			FULL JOIN (SELECT a.mint_id, sum(balance) AS balance FROM ledger_accounts a
+				JOIN ledger_balances USING (account_id) WHERE kind = 'SUSPENSE' GROUP BY 1) b
 			ON b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
 	} {
 		if n := e.number(sql); n != 0 {
@@ -563,7 +599,8 @@ func (e *testEnv) pay(swapID string) {
 	e.look("the payment")
 	if w := e.load(swapID); w.PaidAt == nil {
 		e.Fatalf("the payment of a swap is not final: it is %s, its order %v", w.Status, e.texts(
-			`SELECT status || ' ' || coalesce(waiting_for, '') || ' ' || coalesce(last_error, '') FROM dispatch_orders WHERE order_id = $1`, swapID))
+			`SELECT status || ' ' || coalesce(waiting_for, '') || ' ' || coalesce(last_error, '')
+				FROM dispatch_orders WHERE order_id = $1`, swapID))
 	}
 }
 
@@ -660,10 +697,12 @@ func (e *testEnv) wantBooks(want books) {
 	got := books{}
 	e.must(e.db.ReadSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT a.kind || ' ' || a.mint_id, sum(CASE WHEN t.credit_account = a.account_id THEN t.amount ELSE -t.amount END)::bigint
+			SELECT a.kind || ' ' || a.mint_id,
+				sum(CASE WHEN t.credit_account = a.account_id THEN t.amount ELSE -t.amount END)::bigint
 				* CASE WHEN a.kind IN ('AT_PROVIDER', 'SWAP_FEES_DUE') THEN -1 ELSE 1 END
 			FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account)
-			WHERE a.kind IN ('CUSTOMER', 'IN_SWAP', 'AT_PROVIDER', 'SUSPENSE', 'SWAP_FEES_DUE') GROUP BY a.kind, a.mint_id`)
+			WHERE a.kind IN ('CUSTOMER', 'IN_SWAP', 'AT_PROVIDER', 'SUSPENSE', 'SWAP_FEES_DUE') GROUP BY a.kind,
+				a.mint_id`)
 		if err != nil {
 			return err
 		}
@@ -687,7 +726,8 @@ func (e *testEnv) wantEvents(swapID string, want ...string) {
 	e.Helper()
 	e.turn()
 	got := e.texts(`
-		SELECT type FROM events WHERE resource_id = $1 OR resource_id IN (SELECT deposit_id FROM deposits WHERE swap_id = $1) ORDER BY sequence`, swapID)
+		SELECT type FROM events WHERE resource_id = $1 OR resource_id IN (SELECT deposit_id FROM deposits
+			WHERE swap_id = $1) ORDER BY sequence`, swapID)
 	if !slices.Equal(got, want) {
 		e.Errorf("got the events %v, want %v", got, want)
 	}
@@ -696,7 +736,8 @@ func (e *testEnv) wantEvents(swapID string, want ...string) {
 // wantStrays expects the reasons of the stray arrivals.
 func (e *testEnv) wantStrays(want ...string) {
 	e.Helper()
-	if got := e.texts(`SELECT reason FROM swap_arrivals WHERE role = 'STRAY' ORDER BY created_at, deposit_id`); !slices.Equal(got, want) {
+	if got := e.texts(`SELECT reason FROM swap_arrivals WHERE role = 'STRAY' ORDER BY created_at,
+		deposit_id`); !slices.Equal(got, want) {
 		e.Errorf("got strays for %v, want %v", got, want)
 	}
 }
@@ -714,7 +755,8 @@ func (e *testEnv) wantFault(err error, code fault.Code) *fault.Fault {
 // wantNothing expects that a refused request left nothing in the database.
 func (e *testEnv) wantNothing() {
 	e.Helper()
-	if n := e.number(`SELECT (SELECT count(*) FROM swaps) + (SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWAP')
+	if n := e.number(`SELECT (SELECT count(*) FROM swaps) + (SELECT count(*) FROM dispatch_orders
+		WHERE purpose = 'SWAP')
 		+ (SELECT count(*) FROM ledger_transfers WHERE cause_kind LIKE 'SWAP%')`); n != 0 {
 		e.Errorf("a refused request left %d rows", n)
 	}
@@ -735,9 +777,18 @@ func (e *testEnv) pricer() *fee.Pricer {
 	return &fee.Pricer{DB: e.db, Prices: e.prices, Log: slog.New(slog.DiscardHandler)}
 }
 
-var noSwapConfig = service.SwapConfig{}
+// noSwaps is the configuration with the defaults of swaps.
+var noSwaps = service.SwapConfig{}
 
 func units(n uint64) money.Amount { return money.Units(n) }
+
+// newUnswept returns an environment whose customer ann has a thousand dollars at its own address.
+func newUnswept(t *testing.T) *testEnv {
+	t.Helper()
+	e := newUnfunded(t, service.SwapConfig{})
+	e.creditUnswept("ann", funded)
+	return e
+}
 
 // creditUnswept deposits dollars for a customer and leaves them at its address.
 func (e *testEnv) creditUnswept(customerID string, n uint64) {
@@ -765,8 +816,8 @@ func (e *testEnv) runSteps(without ...string) {
 	}
 }
 
-// DispatchWorkerOnly lets the payments go on without a sweep.
-func (e *testEnv) DispatchWorkerOnly(rounds int) {
+// dispatchOnly lets the payments go on without a sweep.
+func (e *testEnv) dispatchOnly(rounds int) {
 	e.Helper()
 	for range rounds {
 		e.runSteps("sweeps", "voids")

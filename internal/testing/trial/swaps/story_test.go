@@ -1,4 +1,4 @@
-package swap_test
+package swaps
 
 import (
 	"context"
@@ -25,7 +25,7 @@ var (
 	whole  = books{"CUSTOMER 1": funded}
 )
 
-// Rules SWAP-10, SWAP-11 and SWAP-14: the final delivery alone completes a swap, with its fee.
+// Rules SWAP-6, SWAP-10 and SWAP-14: the final delivery alone completes a swap, with its fee.
 func TestADeliveryCompletesASwap(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -64,7 +64,7 @@ func TestANativeCoinIsDelivered(t *testing.T) {
 	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 2": out, "SWAP_FEES_DUE 1": 750_000})
 }
 
-// Rule SWAP-11: the parts of a delivery are credited together, and the last one carries the swap.
+// Rules SWAP-10 and SWAP-13: the parts of a delivery are credited together, and the last one carries the swap.
 func TestPartsOfADeliveryAreCreditedTogether(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -77,7 +77,8 @@ func TestPartsOfADeliveryAreCreditedTogether(t *testing.T) {
 	e.want(w.ID, swap.Completed, swap.RefundNone)
 	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": 298 * million, "SWAP_FEES_DUE 1": 750_000})
 	e.wantEvents(w.ID, "CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT")
-	if n := e.number(`SELECT count(*) FROM deposits WHERE swap_id = $1 AND completes_swap AND amount = 198000000`, w.ID); n != 1 {
+	if n := e.number(`SELECT count(*) FROM deposits WHERE swap_id = $1 AND completes_swap AND amount = 198000000`,
+		w.ID); n != 1 {
 		t.Errorf("the last part completes %d swaps, want 1", n)
 	}
 }
@@ -145,7 +146,8 @@ func TestARefundLessItsSignedFeeIsWhole(t *testing.T) {
 	}
 	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "IN_SWAP 1": 298 * million})
 	e.wantEvents(w.ID, "CUSTOMER_SWAP_FAILED")
-	if told := e.texts(`SELECT convert_from(data, 'UTF8')::jsonb->>'refundedAmount' FROM events WHERE resource_id = $1`, w.ID); len(told) != 1 ||
+	if told := e.texts(`SELECT convert_from(data, 'UTF8')::jsonb->>'refundedAmount' FROM events
+		WHERE resource_id = $1`, w.ID); len(told) != 1 ||
 		told[0] != "298000000" {
 		t.Errorf("the organization was told of %q, want 298000000", told)
 	}
@@ -267,7 +269,7 @@ func TestASuccessWithoutADeliveryCreditsNothing(t *testing.T) {
 	e.want(w.ID, swap.Completed, swap.RefundNone)
 }
 
-// Rule SWAP-23: three delayed swaps suspend their provider, until a person lifts it.
+// Three delayed swaps suspend their provider, until a person lifts it.
 func TestThreeDelayedSwapsSuspendTheirProvider(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -335,7 +337,10 @@ func TestALateDeliveryWaitsForAPerson(t *testing.T) {
 	w := e.failed()
 	e.deliver(w, amountOut)
 	e.wantStrays("AFTER_END")
-	strayed := books{"CUSTOMER 1": funded - amountIn, "IN_SWAP 1": amountIn, "AT_PROVIDER 1": amountIn, "SUSPENSE 3": amountOut}
+	strayed := books{
+		"CUSTOMER 1": funded - amountIn, "IN_SWAP 1": amountIn, "AT_PROVIDER 1": amountIn,
+		"SUSPENSE 3": amountOut,
+	}
 	e.wantBooks(strayed)
 	e.wantEvents(w.ID, "CUSTOMER_SWAP_FAILED")
 	stray := e.texts(`SELECT deposit_id FROM swap_arrivals`)[0]
@@ -395,7 +400,10 @@ func TestASecondDeliveryCanBeCredited(t *testing.T) {
 	stray := e.texts(`SELECT deposit_id FROM swap_arrivals WHERE role = 'STRAY'`)
 	if len(stray) == 0 {
 		// Both became final at once, the small one first: they are parts.
-		e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut + 10*million, "SWAP_FEES_DUE 1": 750_000})
+		e.wantBooks(books{
+			"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut + 10*million,
+			"SWAP_FEES_DUE 1": 750_000,
+		})
 		e.deliver(w, 10*million)
 		stray = e.texts(`SELECT deposit_id FROM swap_arrivals WHERE role = 'STRAY'`)
 	}
@@ -406,7 +414,7 @@ func TestASecondDeliveryCanBeCredited(t *testing.T) {
 	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": before, "SWAP_FEES_DUE 1": 750_000})
 }
 
-// Rule SWAP-10: what no open swap expects is in suspense, and no organization hears of it.
+// Rules SWAP-11 and SWAP-12: what no open swap expects is in suspense, and no organization hears of it.
 func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -431,7 +439,8 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			func(e *testEnv, w swap.Swap) { e.deliver(w, amountOut/10*11+1); e.deliver(w, amountOut) }, swap.Completed,
 			[]string{"TOO_MUCH"},
 			books{
-				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 3": amountOut/10*11 + 1, "SWAP_FEES_DUE 1": 750_000,
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE " +
+					"3": amountOut/10*11 + 1, "SWAP_FEES_DUE 1": 750_000,
 			},
 			false,
 			[]string{"CUSTOMER_DEPOSIT"},
@@ -455,7 +464,8 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			func(e *testEnv, w swap.Swap) { e.deliver(w, amountOut); e.refund(w, amountIn) }, swap.Completed,
 			[]string{"AFTER_END"},
 			books{
-				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn, "SWAP_FEES_DUE 1": 750_000,
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn, "SWAP_FEES_DUE " +
+					"1": 750_000,
 			},
 			false,
 			[]string{"CUSTOMER_DEPOSIT"},
@@ -467,7 +477,8 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 		},
 		"a part of a refund, then the delivery": {
 			func(e *testEnv, w swap.Swap) { e.refund(w, million); e.deliver(w, amountOut) }, swap.Completed, nil, books{
-				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -million, "SWAP_FEES_DUE 1": 750_000,
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -million, "SWAP_FEES_DUE " +
+					"1": 750_000,
 			}, false, []string{"CUSTOMER_DEPOSIT"},
 		},
 	} {
@@ -538,10 +549,12 @@ func TestADeliveryBeforeThePaymentIsFinalCompletesASwap(t *testing.T) {
 	e.look("the delivery")
 	done := e.want(w.ID, swap.Completed, swap.RefundNone)
 	if done.PaidAt != nil || done.OriginTxHash == nil || *done.OriginTxHash != payment[0] {
-		t.Errorf("got paid %v by %v, want by %s and not yet final", deref(done.PaidAt), deref(done.OriginTxHash), payment[0])
+		t.Errorf("got paid %v by %v, want by %s and not yet final", deref(done.PaidAt), deref(done.OriginTxHash),
+			payment[0])
 	}
 	e.wantBooks(books{
-		"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -amountIn, "SWAP_FEES_DUE 1": 750_000,
+		"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -amountIn, "SWAP_FEES_DUE " +
+			"1": 750_000,
 	})
 	e.pay(w.ID)
 	e.want(w.ID, swap.Completed, swap.RefundNone)
@@ -562,7 +575,8 @@ func TestADeliveryWhosePaymentIsCancelledLeavesADebt(t *testing.T) {
 	e.cancel(w)
 	e.want(w.ID, swap.Completed, swap.RefundNone)
 	e.wantBooks(books{
-		"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -amountIn, "SWAP_FEES_DUE 1": 750_000,
+		"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "AT_PROVIDER 1": -amountIn, "SWAP_FEES_DUE " +
+			"1": 750_000,
 	})
 	e.wantEvents(w.ID, "CUSTOMER_DEPOSIT")
 }
@@ -586,7 +600,8 @@ func (e *testEnv) cancel(w swap.Swap) {
 func (e *testEnv) findPayment(swapID string, hash chain.TxHash) (chain.TxHash, bool) {
 	e.Helper()
 	return hash, e.number(
-		`SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY' AND tx_hash = $2`, swapID, string(hash)) == 1
+		`SELECT count(*) FROM dispatch_attempts WHERE order_id = $1 AND act = 'PAY'
+			AND tx_hash = $2`, swapID, string(hash)) == 1
 }
 
 // Rule SWAP-20: a payment whose slot is used without paying leaves the whole amount here.
@@ -639,7 +654,8 @@ func TestASwapWhosePaymentIsNotSignedFailsWithItsAmount(t *testing.T) {
 			e.want(w.ID, swap.Processing, swap.RefundNone)
 			e.look("a part")
 			refuse(e)
-		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE 3": million}), []string{"AFTER_END"}},
+		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE " +
+			"3": million}), []string{"AFTER_END"}},
 		"the signer refuses, and the whole output is here": {func(e *testEnv, w swap.Swap) {
 			e.signer.admit = func(signer.Intent) error { return errDeskDown }
 			e.net.Pay(solver, e.address(w.DeliveryWalletID), contractOf(euros), amountOut)
@@ -648,7 +664,8 @@ func TestASwapWhosePaymentIsNotSignedFailsWithItsAmount(t *testing.T) {
 			e.want(w.ID, swap.Pending, swap.RefundNone)
 			e.look("an output")
 			refuse(e)
-		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE 3": amountOut}), []string{"AFTER_END"}},
+		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE " +
+			"3": amountOut}), []string{"AFTER_END"}},
 		"the signer refuses, and something is at the refund wallet": {func(e *testEnv, w swap.Swap) {
 			e.signer.admit = func(signer.Intent) error { return errDeskDown }
 			e.net.Pay(solver, e.address(w.RefundWalletID), contractOf(dollars), 1)
@@ -657,7 +674,8 @@ func TestASwapWhosePaymentIsNotSignedFailsWithItsAmount(t *testing.T) {
 			e.want(w.ID, swap.Pending, swap.RefundNone)
 			e.look("dust")
 			refuse(e)
-		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE 1": 1}), []string{"WITHOUT_PAID"}},
+		}, func(e *testEnv, _ swap.Swap) { e.settle() }, swap.OriginTxFailed, sum(held, books{"SUSPENSE " +
+			"1": 1}), []string{"WITHOUT_PAID"}},
 		"its time is over in the queue": {func(e *testEnv, w swap.Swap) {
 			e.signer.admit = func(signer.Intent) error { return errDeskDown }
 			e.turn()
@@ -700,17 +718,14 @@ func TestASwapWhosePaymentIsNotSignedFailsWithItsAmount(t *testing.T) {
 // A treasury without funds lets the payment wait until its time is over.
 func TestASwapThatTheTreasuryCannotPayEndsAtItsTime(t *testing.T) {
 	t.Parallel()
-	e := newUnfunded(t, noSwapConfig)
-	e.quick = true
-	e.creditUnswept("ann", funded)
-	e.quick = false
+	e := newUnswept(t)
 	w := e.begin()
-	e.DispatchWorkerOnly(4)
+	e.dispatchOnly(4)
 	e.want(w.ID, swap.Pending, swap.RefundNone)
 	e.mu.Lock()
 	e.now = w.PayBy
 	e.mu.Unlock()
-	e.DispatchWorkerOnly(2)
+	e.dispatchOnly(2)
 	e.must(e.Voider.RunPass(e.ctx))
 	e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
 	e.wantReason(w.ID, swap.DeadlineExpired)
