@@ -128,10 +128,11 @@ func (s *Service) insertRestored(
 	quote := readJournaled(o)
 	_, err = tx.Exec(ctx, `
 		INSERT INTO swaps (swap_id, org_id, customer_id, key_hash, from_mint_id, to_mint_id, from_chain, to_chain,
-			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id, refund_fee,
-			pay_by, expires_at, estimated_seconds, fee_bps, fee_amount, status, owed, created_at, updated_at, imported_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			$24, $25, $25)`,
+			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,
+			refund_fee, pay_by, expires_at, estimated_seconds, fee_bps, fee_amount, status, owed, created_at,
+			updated_at, imported_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $25)`,
 		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
 		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, quote.RefundFee, o.PayBy,
 		quote.Deadline, estimatedSeconds(quote.Estimate), settings.SwapFeeBps, fee, Pending, owed, o.CreatedAt, tx.Now)

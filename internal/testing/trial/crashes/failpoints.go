@@ -314,7 +314,7 @@ var unplayed = []struct{ name, why string }{
 	{"X01-X10", "other names of Q01, Q05, Q03, Q04, QW05 and later, Q13, Q15, Q19, and Q17 around Q20"},
 	{
 		"Q21",
-		"a delivery and a failure at once are no crash: TestADeliveryAndAFailureThatMeetHaveOneEnd of internal/swap",
+		"a delivery and a failure at once are no crash: TestADeliveryAndAFailureThatMeetHaveOneEnd of trial/swaps",
 	},
 	{"Q22", "a delivery after the failure is no crash: Q23 begins with one"},
 	{"Q24", "organizations cannot swap yet"},
