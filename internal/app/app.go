@@ -427,7 +427,8 @@ func (a *App) wireAPI() error {
 	a.apiHandler = api.New(api.Config{
 		KeyRolled: keyRolled,
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
-		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers, Swaps: a.Swaps, Wallets: a.Wallets,
+		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers,
+		Swaps: a.Swaps, Wallets: a.Wallets,
 		Prices: a.parts.Prices, WebhookKeys: a.webhookKeys,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,

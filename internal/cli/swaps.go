@@ -375,8 +375,8 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 		if p.IsSuspended {
 			state = "SUSPENDED"
 		}
-		if p.Since != nil {
-			changed = formatTime(*p.Since)
+		if p.ChangedAt != nil {
+			changed = formatTime(*p.ChangedAt)
 		}
 		if p.OldestAt != nil {
 			oldest = formatAge(now.Sub(*p.OldestAt))

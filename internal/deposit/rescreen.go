@@ -250,7 +250,8 @@ func enrollSQL(condition string) string {
 		SELECT d.org_id, d.chain, s.address, bool_or(d.status = 'CREDITED'), bool_and(d.status = 'CREDITED' AND d.screening ->> 'status' = 'SKIPPED'),
 			bool_or(d.status = 'FLAGGED'), $2, greatest($2, max(coalesce(d.flagged_at, d.credited_at, d.created_at)) + $3::interval)
 		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersExpr + `) AS s (address)
-		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND d.swap_id IS NULL AND s.address <> '' AND ` +
+		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND d.swap_id IS NULL AND
+			s.address <> '' AND ` +
 		condition + `
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 		ON CONFLICT (org_id, chain, address) DO UPDATE SET

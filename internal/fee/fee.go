@@ -89,8 +89,8 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 
 // Filter narrows a list of lines. A zero field does not narrow it.
 type Filter struct {
-	OrgID       string
-	From, Until time.Time // the first inclusive, the second exclusive
+	OrgID      string
+	Start, End time.Time // the first inclusive, the second exclusive
 }
 
 // MonthLayout is the form of a month.
@@ -102,7 +102,7 @@ func (f *Filter) SetMonth(month string) bool {
 	if err != nil || first.Format(MonthLayout) != month || first.Year() < 1 {
 		return false
 	}
-	f.From, f.Until = first, first.AddDate(0, 1, 0)
+	f.Start, f.End = first, first.AddDate(0, 1, 0)
 	return true
 }
 
@@ -111,11 +111,11 @@ func (f Filter) query() *pagination.Query {
 	if f.OrgID != "" {
 		q.AddCondition("l.org_id = ?", f.OrgID)
 	}
-	if !f.From.IsZero() {
-		q.AddCondition("l.incurred_at >= ?", f.From)
+	if !f.Start.IsZero() {
+		q.AddCondition("l.incurred_at >= ?", f.Start)
 	}
-	if !f.Until.IsZero() {
-		q.AddCondition("l.incurred_at < ?", f.Until)
+	if !f.End.IsZero() {
+		q.AddCondition("l.incurred_at < ?", f.End)
 	}
 	return q
 }

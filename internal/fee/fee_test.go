@@ -241,9 +241,9 @@ func TestLinesAreListedByTheirTime(t *testing.T) {
 		return sources
 	}
 	for want, f := range map[string]fee.Filter{
-		"cab": {}, "ab": {From: start.Add(time.Hour)}, "ca": {Until: start.Add(2 * time.Hour)},
+		"cab": {}, "ab": {Start: start.Add(time.Hour)}, "ca": {End: start.Add(2 * time.Hour)},
 		"":  {OrgID: "org_other"},
-		"a": {OrgID: e.org, From: start.Add(time.Hour), Until: start.Add(2 * time.Hour)},
+		"a": {OrgID: e.org, Start: start.Add(time.Hour), End: start.Add(2 * time.Hour)},
 	} {
 		if got := read(f); got != want {
 			t.Errorf("%+v: got %q, want %q", f, got, want)

@@ -160,21 +160,21 @@ func WithoutSource(q Quote, isExcluded func(source string) bool) (Quote, error) 
 		}
 		return q, nil
 	}
-	others := slices.DeleteFunc(slices.Clone(q.Components), func(c Quote) bool { return isExcluded(c.Source) })
-	switch len(others) {
+	independent := slices.DeleteFunc(slices.Clone(q.Components), func(c Quote) bool { return isExcluded(c.Source) })
+	switch len(independent) {
 	case len(q.Components):
 		return q, nil
 	case 0:
 		return Quote{}, fmt.Errorf("all prices are from excluded sources: %w", ErrUnavailable)
 	case 1:
-		return others[0], nil
+		return independent[0], nil
 	}
-	middle, err := agreedMedian(others, wholeBps)
+	middle, err := agreedMedian(independent, wholeBps)
 	if err != nil {
 		return Quote{}, fmt.Errorf("%w: %w", err, ErrUnavailable)
 	}
-	rest := Quote{Price: middle, QuotedAt: others[0].QuotedAt, Source: q.Source, Components: others}
-	for _, c := range others {
+	rest := Quote{Price: middle, QuotedAt: independent[0].QuotedAt, Source: q.Source, Components: independent}
+	for _, c := range independent {
 		if c.QuotedAt.Before(rest.QuotedAt) {
 			rest.QuotedAt = c.QuotedAt
 		}

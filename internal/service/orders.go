@@ -35,7 +35,9 @@ func (s *Service) orderListeners() map[signer.Purpose]dispatch.Listener {
 
 // voidListeners maps each purpose whose orders have grants to the feature that owns them.
 func (s *Service) voidListeners() map[signer.Purpose]dispatch.VoidListener {
-	return map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.Withdrawals, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps}
+	return map[signer.Purpose]dispatch.VoidListener{
+		signer.Payment: s.Withdrawals, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
+	}
 }
 
 // DecideStuck ends a stuck payment, sweep or top-up as a person has found it on the chain: paid or

@@ -23,13 +23,13 @@ var _ deposit.Settler = swapOwner{}
 
 // SettleArrivals implements deposit.Settler.
 func (o swapOwner) SettleArrivals(
-	ctx context.Context, tx pg.Tx, at wallet.Wallet, waiting []deposit.WaitingArrival,
+	ctx context.Context, tx pg.Tx, w wallet.Wallet, waiting []deposit.WaitingArrival,
 ) (deposit.Settlement, error) {
 	arrivals := make([]swap.WaitingArrival, len(waiting))
 	for i, a := range waiting {
 		arrivals[i] = swap.WaitingArrival(a)
 	}
-	settled, err := o.swaps.SettleArrivals(ctx, tx, at, arrivals)
+	settled, err := o.swaps.SettleArrivals(ctx, tx, w, arrivals)
 	if err != nil {
 		return deposit.Settlement{}, err
 	}
@@ -48,9 +48,9 @@ type strayCreditor struct{ deposits *deposit.Service }
 
 // CreditStray implements swap.StrayCreditor.
 func (c strayCreditor) CreditStray(
-	ctx context.Context, tx pg.Tx, depositID string, by audit.Actor,
+	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
 ) (swap.CreditedStray, error) {
-	credited, err := c.deposits.CreditStray(ctx, tx, depositID, by)
+	credited, err := c.deposits.CreditStray(ctx, tx, depositID, actor)
 	return swap.CreditedStray{Posting: credited.Posting, Event: credited.Event, Audit: credited.Audit}, err
 }
 

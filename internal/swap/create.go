@@ -158,18 +158,18 @@ func (s *Service) issueWallets(ctx context.Context, orgID, swapID string, p pars
 	return w, nil
 }
 
-func deliveryRef(orgID, swapID string, to chain.Name) signer.WalletRef {
-	return signer.WalletRef{OrgID: orgID, Family: to.Family(), Purpose: wallet.SwapDelivery, Subject: swapID}
+func deliveryRef(orgID, swapID string, destination chain.Name) signer.WalletRef {
+	return signer.WalletRef{OrgID: orgID, Family: destination.Family(), Purpose: wallet.SwapDelivery, Subject: swapID}
 }
 
-func refundRef(orgID, swapID string, from chain.Name) signer.WalletRef {
-	return signer.WalletRef{OrgID: orgID, Family: from.Family(), Purpose: wallet.SwapRefund, Subject: swapID}
+func refundRef(orgID, swapID string, source chain.Name) signer.WalletRef {
+	return signer.WalletRef{OrgID: orgID, Family: source.Family(), Purpose: wallet.SwapRefund, Subject: swapID}
 }
 
 // firmOffer is a signed offer that passed every check, with what follows from it.
 type firmOffer struct {
 	judgedOffer
-	to     chain.Address // the deposit address, in the form of its chain
+	payee  chain.Address // the deposit address, in the form of its chain
 	minOut money.Amount
 	payBy  time.Time
 }
@@ -222,31 +222,31 @@ func (s *Service) checkFirm(
 			offer.Signed.Deadline.Format(time.RFC3339))
 	}
 	codec := s.Chains.AddressCodec(p.from.Chain.Family())
-	if taken.to, err = codec.Parse(offer.Signed.DepositAddress); err != nil {
+	if taken.payee, err = codec.Parse(offer.Signed.DepositAddress); err != nil {
 		return taken, provider.Malformed("its deposit address: %v", err)
 	}
-	problem, err := s.checkDepositAddress(ctx, p.from, taken.to)
+	problem, err := s.checkDepositAddress(ctx, p.from, taken.payee)
 	if err != nil {
 		return taken, err
 	}
-	if codec.IsUnspendable(taken.to) {
+	if codec.IsUnspendable(taken.payee) {
 		problem = "it is an address that no one can spend from"
 	}
 	if problem != "" {
-		if err := s.Suspend(ctx, offer.Provider, "its deposit address "+string(taken.to)+": "+problem); err != nil {
+		if err := s.Suspend(ctx, offer.Provider, "its deposit address "+string(taken.payee)+": "+problem); err != nil {
 			return taken, err
 		}
-		return taken, fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, taken.to, problem)
+		return taken, fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, taken.payee, problem)
 	}
 	return taken, nil
 }
 
 // checkDepositAddress returns why an address cannot be a deposit address of a provider, or "".
 func (s *Service) checkDepositAddress(
-	ctx context.Context, from mint.Mint, to chain.Address,
+	ctx context.Context, source mint.Mint, payee chain.Address,
 ) (problem string, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		own, err := wallet.ByAddresses(ctx, tx, from.Chain.Family(), []chain.Address{to})
+		ourWallets, err := wallet.ByAddresses(ctx, tx, source.Chain.Family(), []chain.Address{payee})
 		if err != nil {
 			return err
 		}
@@ -256,13 +256,13 @@ func (s *Service) checkDepositAddress(
 		}
 		var isUsed bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2)`,
-			from.Chain, to).Scan(&isUsed); err != nil {
-			return fmt.Errorf("look for swaps that paid %s: %w", to, err)
+			source.Chain, payee).Scan(&isUsed); err != nil {
+			return fmt.Errorf("look for swaps that paid %s: %w", payee, err)
 		}
 		switch {
-		case len(own) > 0:
+		case len(ourWallets) > 0:
 			problem = "it is an address of this installation"
-		case mints.IsContract(from.Chain.Family(), to):
+		case mints.IsContract(source.Chain.Family(), payee):
 			problem = "it is the contract of a token"
 		case isUsed:
 			problem = "it is that of another swap"
@@ -302,7 +302,7 @@ func (s *Service) write(
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
 			$23, $24, $25, $26, $27, $28, $28)`,
 		swapID, orgID, r.CustomerID, r.IdempotencyKey, keyHash(r.IdempotencyKey), r.digest(), r.Metadata, p.from.ID,
-		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, f.AmountOut, f.minOut, f.Provider, f.to, w.delivery.ID,
+		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, f.AmountOut, f.minOut, f.Provider, f.payee, w.delivery.ID,
 		w.refund.ID, f.RefundFee, f.payBy, f.Signed.Deadline, estimatedSeconds(f.Estimate), value, settings.SwapFeeBps,
 		fee, Pending, nil, tx.Now)
 	if err != nil {
@@ -344,8 +344,8 @@ func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffe
 			provider_usd_out, price_in, price_out, price_source, priced_at, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		swapID, orgID, string(f.Signed.Scheme), f.Signed.DepositAddress, f.Raw, optional(f.AmountInUSD, hasValues),
-		optional(f.AmountOutUSD, hasValues), optional(f.second.in, f.second.isKnown),
-		optional(f.second.out, f.second.isKnown), f.second.source, pricedAt, tx.Now)
+		optional(f.AmountOutUSD, hasValues), optional(f.second.inUSD, f.second.isKnown),
+		optional(f.second.outUSD, f.second.isKnown), f.second.source, pricedAt, tx.Now)
 	if err != nil {
 		return fmt.Errorf("insert the offer of swap %s: %w", swapID, err)
 	}
@@ -368,11 +368,13 @@ func (s *Service) newOrder(
 ) dispatch.Order {
 	terms := f.terms(p, w)
 	grant := s.GrantKey.MakeGrant(signer.Terms{
-		OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract, To: f.to,
+		OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
+		To: f.payee,
 		Amount: p.amountIn, Swap: terms,
 	}, money.Zero, 0, 0, nil)
 	return dispatch.Order{
-		ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID, To: f.to,
+		ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
+		To: f.payee,
 		MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn, CustomerID: customerID,
 		KeyHash: keyHash(key), Grant: grant, PayBy: f.payBy, Swap: terms,
 	}

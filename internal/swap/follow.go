@@ -357,8 +357,8 @@ func (c Config) nextLook(f followed, now time.Time) *time.Time {
 	if now.Sub(f.CreatedAt) > lookRareAfter {
 		pause = lookRare
 	}
-	due := now.Add(pause)
-	return &due
+	nextLook := now.Add(pause)
+	return &nextLook
 }
 
 // isSettled reports whether the provider has nothing of ours any more.

@@ -79,9 +79,9 @@ func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dis
 // endPaid posts the claim on the provider.
 func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End) ([]ledger.Posting, error) {
 	failpoint.Hit("Q09")
-	to := w.Status
+	status := w.Status
 	if w.Status == Pending || w.Status == Depositing {
-		to = Processing
+		status = Processing
 		if err := setStatus(ctx, tx, w.ID, w.Status, Processing, "origin_tx_hash = $5, paid_at = $4, look_at = $4",
 			e.Hash); err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (s *Service) endPaid(ctx context.Context, tx pg.Tx, w Swap, e dispatch.End)
 			return nil, fmt.Errorf("swap %s is paid twice: %w", w.ID, errLostRace)
 		}
 	}
-	err := audit.Record(ctx, tx, newEntry(w, actor, "paid", map[string]any{"originTxHash": e.Hash, "status": to}))
+	err := audit.Record(ctx, tx, newEntry(w, actor, "paid", map[string]any{"originTxHash": e.Hash, "status": status}))
 	if err != nil {
 		return nil, err
 	}

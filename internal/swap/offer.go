@@ -35,20 +35,20 @@ const payWindowLeast = 5 * time.Minute
 
 // secondPrice is what both mints are worth by sources other than the provider's own.
 type secondPrice struct {
-	in, out  money.USD // of a whole token
-	source   string
-	quotedAt time.Time // of the older one
-	isKnown  bool
+	inUSD, outUSD money.USD // of a whole token
+	source        string
+	quotedAt      time.Time // of the older one
+	isKnown       bool
 }
 
 // loadPrices returns the prices of both mints as all sources have them; the quotes name their
 // components.
-func (s *Service) loadPrices(ctx context.Context, from, to mint.Mint) (in, out price.Quote, err error) {
-	if in, err = s.Prices.USD(ctx, from.ID); err != nil {
-		return in, out, err
+func (s *Service) loadPrices(ctx context.Context, from, to mint.Mint) (inPrice, outPrice price.Quote, err error) {
+	if inPrice, err = s.Prices.USD(ctx, from.ID); err != nil {
+		return inPrice, outPrice, err
 	}
-	out, err = s.Prices.USD(ctx, to.ID)
-	return in, out, err
+	outPrice, err = s.Prices.USD(ctx, to.ID)
+	return inPrice, outPrice, err
 }
 
 // isOwnSource reports whether a price source belongs to a provider: its name has the same letters.
@@ -58,23 +58,27 @@ func isOwnSource(source, providerName string) bool {
 
 // withoutOwn returns the price by which an offer of a provider is judged. It is not known if a price
 // is missing or old, or if only the provider itself gives one. Rule SWAP-8.
-func (s *Service) withoutOwn(in, out price.Quote, priceErr error, providerName string, from, to mint.Mint) secondPrice {
+func (s *Service) withoutOwn(
+	inPrice, outPrice price.Quote, priceErr error, providerName string, from, to mint.Mint,
+) secondPrice {
 	if priceErr != nil {
 		return secondPrice{}
 	}
 	now := s.DB.Clock()()
 	var quotes [2]price.Quote
-	for i, q := range []price.Quote{in, out} {
-		other, err := price.WithoutSource(q, func(source string) bool { return isOwnSource(source, providerName) })
+	for i, q := range []price.Quote{inPrice, outPrice} {
+		independent, err := price.WithoutSource(q, func(source string) bool {
+			return isOwnSource(source, providerName)
+		})
 		if err == nil {
-			err = price.CheckFresh(other, now, s.priceAge([]int{from.ID, to.ID}[i]))
+			err = price.CheckFresh(independent, now, s.priceAge([]int{from.ID, to.ID}[i]))
 		}
 		if err != nil {
 			return secondPrice{}
 		}
-		quotes[i] = other
+		quotes[i] = independent
 	}
-	p := secondPrice{in: quotes[0].Price, out: quotes[1].Price, quotedAt: quotes[0].QuotedAt, isKnown: true}
+	p := secondPrice{inUSD: quotes[0].Price, outUSD: quotes[1].Price, quotedAt: quotes[0].QuotedAt, isKnown: true}
 	if quotes[1].QuotedAt.Before(p.quotedAt) {
 		p.quotedAt = quotes[1].QuotedAt
 	}
@@ -87,7 +91,7 @@ func (s *Service) withoutOwn(in, out price.Quote, priceErr error, providerName s
 
 // expected returns how much of the destination mint an amount is worth at the second price.
 func (p secondPrice) expected(amountIn money.Amount, from, to mint.Mint) (money.Amount, error) {
-	return money.Convert(amountIn, from.Decimals, p.in, to.Decimals, p.out)
+	return money.Convert(amountIn, from.Decimals, p.inUSD, to.Decimals, p.outUSD)
 }
 
 // lossBps returns by how many basis points an amount out is below what is expected, 0 if it is not.
@@ -144,7 +148,7 @@ func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []j
 	if err != nil {
 		return nil, err
 	}
-	in, out, priceErr := s.loadPrices(ctx, p.from, p.to)
+	inPrice, outPrice, priceErr := s.loadPrices(ctx, p.from, p.to)
 	ask := s.newAsk(p, recipient, refundTo, s.DB.Clock()(), "dry")
 	found, err := s.Panel.Compare(ctx, ask)
 	if err != nil {
@@ -152,7 +156,7 @@ func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []j
 	}
 	var last error
 	for _, offer := range found {
-		second := s.withoutOwn(in, out, priceErr, offer.Provider, p.from, p.to)
+		second := s.withoutOwn(inPrice, outPrice, priceErr, offer.Provider, p.from, p.to)
 		if last = s.checkPrice(second, ask, offer, p.from, p.to); last != nil {
 			s.Log.WarnContext(ctx, "swap: an offer is not taken", "provider", offer.Provider, "error", last)
 			continue

@@ -115,10 +115,10 @@ func (s *Service) Fail(ctx context.Context, swapID, note string, requester audit
 			return refuse("The payment is final since %s, and a swap may take %s.",
 				locked.PaidAt.UTC().Format(time.RFC3339), s.conf.StuckAfter)
 		}
-		due := tx.Now.Add(lookRare)
+		nextLook := tx.Now.Add(lookRare)
 		postings, err := s.fail(ctx, tx, locked, failure{
 			reason: UnknownFailure, message: "The operator of this service ended it.", refunded: locked.Refunded,
-			refundReport: locked.RefundReport, lookAt: &due, requester: requester, note: note,
+			refundReport: locked.RefundReport, lookAt: &nextLook, requester: requester, note: note,
 		})
 		if err != nil {
 			return err

@@ -124,10 +124,10 @@ const rateDigits = 12
 
 // formatRate returns how many whole tokens come out for a whole token, rounded down, without trailing
 // zeros.
-func formatRate(in, out money.Amount, inDecimals, outDecimals int) string {
+func formatRate(amountIn, amountOut money.Amount, inDecimals, outDecimals int) string {
 	power := func(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
-	n := new(big.Int).Mul(out.Big(), power(inDecimals+rateDigits))
-	n.Div(n, new(big.Int).Mul(in.Big(), power(outDecimals)))
+	n := new(big.Int).Mul(amountOut.Big(), power(inDecimals+rateDigits))
+	n.Div(n, new(big.Int).Mul(amountIn.Big(), power(outDecimals)))
 	text := n.String()
 	if len(text) <= rateDigits {
 		text = strings.Repeat("0", rateDigits-len(text)+1) + text

@@ -300,13 +300,13 @@ func checkFrozen(ctx context.Context, tx pg.Tx, orgID, customerID string) error 
 }
 
 // checkStopped refuses a swap while nothing may leave the balances of its mint.
-func checkStopped(ctx context.Context, tx pg.Tx, orgID, customerID string, from mint.Mint) error {
-	active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID, CustomerID: customerID, Chain: from.Chain})
+func checkStopped(ctx context.Context, tx pg.Tx, orgID, customerID string, source mint.Mint) error {
+	active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID, CustomerID: customerID, Chain: source.Chain})
 	if err != nil {
 		return err
 	}
 	if policy.IsStopped(active) {
-		return policy.NewSuspended("Payments on "+string(from.Chain)+" are stopped.", fault.NothingHeld).
+		return policy.NewSuspended("Payments on "+string(source.Chain)+" are stopped.", fault.NothingHeld).
 			WithParam("fromMintId")
 	}
 	return nil

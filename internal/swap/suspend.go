@@ -80,7 +80,7 @@ type ProviderState struct {
 	Name        string
 	IsSuspended bool
 	Reason      string // why it is suspended
-	Since       *time.Time
+	ChangedAt   *time.Time
 	ChangedBy   string
 	// BrokenSince is since when this process does not ask it, because it failed too often.
 	BrokenSince *time.Time
@@ -116,9 +116,9 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 			return err
 		}
 		states, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p ProviderState, err error) {
-			err = row.Scan(&p.Name, &p.IsSuspended, &p.Reason, &p.Since, &p.ChangedBy, &p.OpenSwaps, &p.OldestAt)
-			if since, ok := broken[p.Name]; ok {
-				p.BrokenSince = &since
+			err = row.Scan(&p.Name, &p.IsSuspended, &p.Reason, &p.ChangedAt, &p.ChangedBy, &p.OpenSwaps, &p.OldestAt)
+			if brokenAt, ok := broken[p.Name]; ok {
+				p.BrokenSince = &brokenAt
 			}
 			return p, err
 		})

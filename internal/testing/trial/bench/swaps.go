@@ -96,8 +96,9 @@ func (p *instantProvider) Quote(_ context.Context, ask provider.Ask) (provider.O
 	}
 	now := p.clock()
 	raw, err := quotetest.EncodeOneClick(p.key, quotetest.OneClick{
-		DepositAddress: "0x" + hex.EncodeToString(address[:]), OriginAsset: "bench:coin", DestinationAsset: "bench:token",
-		AmountIn: ask.AmountIn, AmountOut: offer.AmountOut, MinAmountOut: offer.MinAmountOut,
+		DepositAddress: "0x" + hex.EncodeToString(address[:]), OriginAsset: "bench:coin",
+		DestinationAsset: "bench:token",
+		AmountIn:         ask.AmountIn, AmountOut: offer.AmountOut, MinAmountOut: offer.MinAmountOut,
 		Recipient: string(ask.Recipient), RefundTo: string(ask.RefundTo), SlippageBps: ask.SlippageBps, SignedAt: now,
 		Deadline: now.Add(24 * time.Hour),
 	}.Answer())
@@ -325,7 +326,7 @@ func benchSwaps(ctx context.Context, w *benchEnv) (err error) {
 }
 
 func (w *benchEnv) benchSwapQuotes(ctx context.Context, e *swapEnv) error {
-	var own durations
+	var took durations
 	e.provider.spent.Store(0)
 	end, n := time.Now().Add(w.duration/2), 0
 	for ; time.Now().Before(end) || n == 0; n++ {
@@ -337,12 +338,12 @@ func (w *benchEnv) benchSwapQuotes(ctx context.Context, e *swapEnv) error {
 		if err != nil {
 			return fmt.Errorf("quote: %w", err)
 		}
-		own = append(own, time.Since(began)-time.Duration(e.provider.spent.Load()-before))
+		took = append(took, time.Since(began)-time.Duration(e.provider.spent.Load()-before))
 	}
-	p50 := own.percentile(0.5)
+	p50 := took.percentile(0.5)
 	w.table.addRow(row{
 		figure: "our part of a quote, one caller",
-		result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(p50), formatDuration(own.percentile(0.99))),
+		result: fmt.Sprintf("p50 %s, p99 %s", formatDuration(p50), formatDuration(took.percentile(0.99))),
 		compared: fmt.Sprintf("the provider's own time is %s of it more",
 			formatDuration(time.Duration(e.provider.spent.Load()/int64(n)))),
 		target: formatTarget(p50 < 15*time.Millisecond, "p50 < 15 ms"),
@@ -355,14 +356,14 @@ const swapCallers = 64
 
 // countFor calls act from many callers for a time and returns how often it succeeded in a second.
 func countFor(ctx context.Context, d time.Duration, act func(ctx context.Context, n int64) error) (float64, error) {
-	var next, count atomic.Int64
+	var last, count atomic.Int64
 	var failure atomic.Value
 	began, end := time.Now(), time.Now().Add(d)
 	var wg sync.WaitGroup
 	for range swapCallers {
 		wg.Go(func() {
 			for time.Now().Before(end) && failure.Load() == nil {
-				if err := act(ctx, next.Add(1)); err != nil {
+				if err := act(ctx, last.Add(1)); err != nil {
 					failure.Store(err)
 					return
 				}
@@ -460,7 +461,9 @@ func (e *swapEnv) deliver(ctx context.Context, solver chain.Address, made swap.S
 	if err != nil {
 		return 0, err
 	}
-	hash := e.net.SubmitTx(solver, sim.Move{To: address, Contract: sim.Address(swapToken0x), Amount: money.Units(swapOut)})
+	hash := e.net.SubmitTx(solver, sim.Move{
+		To: address, Contract: sim.Address(swapToken0x), Amount: money.Units(swapOut),
+	})
 	e.net.Mine(1)
 	e.net.MineEmpty(8) // until it is final
 	for end := time.Now().Add(deliveryWait); time.Now().Before(end); sleepContext(ctx, time.Millisecond) {

@@ -137,7 +137,8 @@ var historyRows = []string{
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
-		origin_tx_hash, destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at, refunded)
+		origin_tx_hash, destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at,
+		refunded)
 	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'crowd_' || n, 'key_' || n,
 		encode(sha256(convert_to('key_' || n, 'UTF8')), 'hex'), '', 1, 2,
 		'ETHEREUM', 'ETHEREUM', 1000, 900, 890, 'ONE_CLICK', '0xb' || lpad(to_hex(n), 39, '0'), 'adr_delivery_' || n,

@@ -597,7 +597,8 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 	}
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.estimated_out, s.status,
-			s.deposit_address, d.address, r.address, coalesce(s.amount_out, 0), s.refunded, s.restored, s.paid_at IS NOT NULL
+			s.deposit_address, d.address, r.address, coalesce(s.amount_out, 0), s.refunded,
+			s.restored, s.paid_at IS NOT NULL
 		FROM swaps s
 		JOIN wallets d ON d.wallet_id = s.delivery_wallet_id
 		JOIN wallets r ON r.wallet_id = s.refund_wallet_id`)
@@ -610,7 +611,8 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		var deposit, delivery, refund chain.Address
 		var isPaid bool
 		w.mustSucceed(rows.Scan(
-			&id, &customer, &origin, &destination, &amountIn, &estimated, &status, &deposit, &delivery, &refund, &amountOut,
+			&id, &customer, &origin, &destination, &amountIn, &estimated, &status, &deposit, &delivery, &refund,
+			&amountOut,
 			&refunded, &restored, &isPaid,
 		), "read a swap")
 		paid := w.receivedUpTo(w.arrivals.height, deposit)
