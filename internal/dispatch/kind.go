@@ -116,7 +116,7 @@ var kinds = []Kind{
 		Purpose: signer.SwapPayment, Source: FromTreasury, Payee: ToProvider,
 		Reserves: wallet.Reserved, NeedsGrant: true,
 		AfterRecall: "Its swap fails, and its amount can be restored to the customer.",
-		failpoints:  failpoints{afterStore: "W14", afterSend: "Q07", afterProof: "W26", afterEnd: "W27"},
+		failpoints:  failpoints{afterStore: "W14", afterSend: "Q07", afterProof: "W26", afterEnd: "Q10"},
 	},
 	{
 		Purpose: signer.Return, Source: FromDeposit, Payee: ToAnyone,

@@ -36,11 +36,17 @@ const (
 	providerTokens = 100_000_000
 	// calmProviderInterval is the pause between two looks of the swap provider with Options.Calm.
 	calmProviderInterval = 500 * time.Millisecond
+	// worldRefundGrace is how long a confirmed failure waits for its refund: tests and demonstrations do not
+	// wait for one that never comes.
+	worldRefundGrace = time.Second
 	// worldSwapFeeBps is the platform's fee for a swap in a local world.
 	worldSwapFeeBps = 25
 
 	// providerName is the name of the provider, whose adapter the service uses.
 	providerName = "ONE_CLICK"
+
+	// lateDelay is longer than any step that waits for the failure which a late provider reports.
+	lateDelay = 10 * time.Minute
 
 	providerAnswerMax = 10 * time.Second
 	providerBytesMax  = 64 << 20
@@ -205,6 +211,7 @@ func (w *World) stopSwapProvider() error {
 // configureSwaps names the swap provider in the service's configuration.
 func (w *World) configureSwaps(conf *app.Config) {
 	if w.swapProvider != nil {
+		conf.Swaps.RefundGrace = app.Duration(worldRefundGrace)
 		conf.Swaps.Providers.AddOneClick(
 			w.swapProvider.URL(), []string{w.swapProvider.PublicKey()}, assetIDs(w.swapAssets),
 		)
@@ -282,6 +289,26 @@ func (i Info) SetSwapBehaviour(ctx context.Context, mode string, count, mint int
 	return i.callSwapProvider(ctx, http.MethodPut, "/behaviour", swapdesk.Behaviour{
 		Mode: swapdesk.Mode(mode), Remaining: count, Mint: mint,
 	}, nil)
+}
+
+// SetLateSwap makes the swap provider report that the next swap failed, keep its deposit, and deliver when
+// ReleaseSwaps is called, or ten minutes later.
+func (i Info) SetLateSwap(ctx context.Context) error {
+	body := map[string]any{"mode": swapdesk.ModeLate, "next": 1, "delay": lateDelay.String()}
+	return i.callSwapProvider(ctx, http.MethodPut, "/behaviour", body, nil)
+}
+
+// ReleaseSwaps makes the swap provider deliver what it keeps back. It returns the deposit addresses of these
+// swaps.
+func (i Info) ReleaseSwaps(ctx context.Context) (addresses []string, err error) {
+	var answer struct{ Released []string }
+	err = i.callSwapProvider(ctx, http.MethodPost, "/release", map[string]any{}, &answer)
+	return answer.Released, err
+}
+
+// ListSwapTransfers returns what the swap provider received, delivered and refunded.
+func (i Info) ListSwapTransfers(ctx context.Context) (transfers swapdesk.Transfers, err error) {
+	return transfers, i.callSwapProvider(ctx, http.MethodGet, "/transfers", nil, &transfers)
 }
 
 // SetSwapPrice sets the price at which the swap provider quotes a mint; nil sets the usual one. It returns the

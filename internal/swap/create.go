@@ -211,12 +211,13 @@ func (s *Service) checkFirm(
 	if taken.minOut.Less(p.minOut) {
 		taken.minOut = p.minOut
 	}
-	now := s.DB.Clock()()
-	taken.payBy = now.Add(s.conf.payWindow(p.from.Chain)).UTC().Truncate(time.Microsecond)
-	if latest := offer.Signed.Deadline.Add(-settleMargin(p.from.Chain)); latest.Before(taken.payBy) {
+	now, window := s.DB.Clock()(), s.conf.payWindow(p.from.Chain)
+	taken.payBy = now.Add(window).UTC().Truncate(time.Microsecond)
+	latest := offer.Signed.Deadline.Add(-settleMargin(p.from.Chain))
+	if latest.Before(taken.payBy) {
 		taken.payBy = latest.UTC().Truncate(time.Microsecond)
 	}
-	if taken.payBy.Before(now.Add(payWindowLeast)) {
+	if latest.Before(now.Add(min(payWindowLeast, window))) {
 		return taken, provider.Unavailable("its offer ends at %s, which leaves no time to pay",
 			offer.Signed.Deadline.Format(time.RFC3339))
 	}

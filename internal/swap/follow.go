@@ -120,7 +120,9 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 		s.Log.InfoContext(ctx, "swap: no report of the provider", "swap", swapID, "provider", f.Provider, "error",
 			askErr)
 	}
-	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	var hasFailed bool
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		hasFailed = false
 		locked, err := lock(ctx, tx, swapID)
 		if err != nil {
 			return err
@@ -135,8 +137,13 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 				return err
 			}
 		}
-		return s.apply(ctx, tx, current, report, askErr == nil)
+		hasFailed, err = s.apply(ctx, tx, current, report, askErr == nil)
+		return err
 	})
+	if err == nil && hasFailed {
+		failpoint.Hit("Q16")
+	}
+	return err
 }
 
 func (s *Service) loadFollowed(ctx context.Context, swapID string) (f followed, err error) {
@@ -360,55 +367,57 @@ func (w Swap) isSettled() bool {
 	return w.Status == Completed || err == nil && settled == w.AmountIn
 }
 
-// apply writes what a report means, under the lock of the row.
-func (s *Service) apply(ctx context.Context, tx pg.Tx, f followed, r provider.Report, isAnswered bool) error {
+// apply writes what a report means, under the lock of the row. It reports whether the swap failed by it.
+func (s *Service) apply(
+	ctx context.Context, tx pg.Tx, f followed, r provider.Report, isAnswered bool,
+) (hasFailed bool, err error) {
 	end := s.conf.conclude(f, r, isAnswered, tx.Now)
-	_, err := tx.Exec(ctx, `
+	_, err = tx.Exec(ctx, `
 		UPDATE swaps SET failure_said_at = $2, success_said_at = $3, refund_report = $4, look_at = $5,
 			look_count = look_count + 1
 		WHERE swap_id = $1`, f.ID, end.failureSaidAt, end.successSaidAt, end.refundReport, end.lookAt)
 	if err != nil {
-		return fmt.Errorf("store what a report of swap %s means: %w", f.ID, err)
+		return false, fmt.Errorf("store what a report of swap %s means: %w", f.ID, err)
 	}
 	w := f.Swap
 	w.RefundReport = end.refundReport
 	if end.hasPayment && w.Status == Depositing {
 		if err := setStatus(ctx, tx, w.ID, Depositing, Processing, ""); err != nil {
-			return err
+			return false, err
 		}
 		w.Status = Processing
 		if err := audit.Record(ctx, tx, newEntry(w, actor, "processing", map[string]any{"word": r.Word})); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if end.isDelayed {
 		if err := s.markDelayed(ctx, tx, w); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if w.Status == Processing && w.DelayedAt != nil {
 		if err := suspendDelayed(ctx, tx, w.Provider); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if end.suspends != "" {
 		if err := suspend(ctx, tx, w.Provider, end.suspends, actor); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !end.isFailed {
-		return nil
+		return false, nil
 	}
 	postings, err := s.fail(ctx, tx, w, failure{
 		reason: end.reason, message: r.Reason, refunded: w.Refunded, refundReport: end.refundReport, lookAt: end.lookAt,
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := ledger.Post(ctx, tx, postings...); err != nil {
-		return fmt.Errorf("fail swap %s: %w", w.ID, err)
+		return false, fmt.Errorf("fail swap %s: %w", w.ID, err)
 	}
-	return nil
+	return true, nil
 }
 
 // markDelayed tells the organization once that a swap takes long.

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -124,25 +125,24 @@ func (s *Service) insertRestored(
 	}
 	owed := money.SubOrZero(o.Amount, balances[account])
 	balances[account] = money.SubOrZero(balances[account], o.Amount)
+	quote := readJournaled(o)
 	_, err = tx.Exec(ctx, `
 		INSERT INTO swaps (swap_id, org_id, customer_id, key_hash, from_mint_id, to_mint_id, from_chain, to_chain,
-			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id, pay_by,
-			expires_at, fee_bps, fee_amount,
-			status, owed, created_at, updated_at, imported_at)
+			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,
+			refund_fee, pay_by, expires_at, estimated_seconds, fee_bps, fee_amount, status, owed, created_at,
+			updated_at, imported_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $23)`,
+			$23, $24, $25, $25)`,
 		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
-		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, o.PayBy,
-		o.PayBy.Add(askDeadline),
-		settings.SwapFeeBps, fee,
-		Pending, owed, o.CreatedAt, tx.Now)
+		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, quote.RefundFee, o.PayBy,
+		quote.Deadline, estimatedSeconds(quote.Estimate), settings.SwapFeeBps, fee, Pending, owed, o.CreatedAt, tx.Now)
 	if err != nil {
 		return nil, err
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6)`,
-		o.ID, o.OrgID, string(terms.Scheme), string(o.To), terms.SignedQuote, tx.Now)
+		o.ID, o.OrgID, string(terms.Scheme), quote.DepositAddress, terms.SignedQuote, tx.Now)
 	if err != nil {
 		return nil, fmt.Errorf("its offer: %w", err)
 	}
@@ -163,6 +163,22 @@ func (s *Service) insertRestored(
 		"restored": true, "signed": o.Signed, "owed": owed,
 	}))
 	return append(postings, newHoldPosting(o.OrgID, o.ID, o.CustomerID, o.MintID, o.Amount)), err
+}
+
+// readJournaled returns what the signed quote of a journaled swap says besides its terms: the fee of a refund,
+// the end, the estimate, and the deposit address as the provider writes it, which names the swap to it. The
+// signer verified the quote before it journaled it. A quote that cannot be read here stops no restore: its
+// swap has the end of its payment and no fee of a refund.
+func readJournaled(o dispatch.RestoredOrder) signedquote.Quote {
+	usual := signedquote.Quote{DepositAddress: string(o.To), Deadline: o.PayBy.Add(askDeadline)}
+	if o.Swap.Scheme != signedquote.OneClickV0 {
+		return usual
+	}
+	quote, err := signedquote.ReadOneClick(o.Swap.SignedQuote)
+	if err != nil {
+		return usual
+	}
+	return quote
 }
 
 const (

@@ -29,7 +29,8 @@ func settleMargin(name chain.Name) time.Duration {
 	return 30 * time.Minute
 }
 
-// payWindowLeast is the least time that a payment may have.
+// payWindowLeast is the least time that a provider's offer has to leave for a payment, unless the configured
+// window is shorter.
 const payWindowLeast = 5 * time.Minute
 
 // secondPrice is what both mints are worth by sources other than the provider's own.

@@ -69,6 +69,22 @@ func TestTheProvidersOwnSamplesVerify(t *testing.T) {
 	}
 }
 
+// A quote is read without keys as it was verified with them, and what is no quote is not read.
+func TestAVerifiedQuoteIsReadAgainWithoutKeys(t *testing.T) {
+	t.Parallel()
+	raw := readSample(t, "oneclick-firm")
+	want, err := VerifyOneClick(raw, stagingKeys(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadOneClick(raw); err != nil || !equalQuotes(got, want) {
+		t.Errorf("got %+v %v, want %+v", got, err, want)
+	}
+	if got, err := ReadOneClick(raw[1:]); !errors.Is(err, ErrMalformed) {
+		t.Errorf("got %+v %v, want ErrMalformed", got, err)
+	}
+}
+
 func equalQuotes(a, b Quote) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -127,6 +127,8 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"O", 5, 8},
 		{"T", 1, 2},
 		{"V", 1, 7},
+		{"Q", 1, 26},
+		{"QW", 5, 29},
 	} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
@@ -184,6 +186,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},
+		"swaps":   {"Q05 cut ETHEREUM", "Q14 kill ETHEREUM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
