@@ -369,12 +369,12 @@ func (s *Service) newOrder(
 	terms := f.terms(p, w)
 	grant := s.GrantKey.MakeGrant(signer.Terms{
 		OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
-		To: f.payee,
+		To:     f.payee,
 		Amount: p.amountIn, Swap: terms,
 	}, money.Zero, 0, 0, nil)
 	return dispatch.Order{
 		ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
-		To: f.payee,
+		To:     f.payee,
 		MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn, CustomerID: customerID,
 		KeyHash: keyHash(key), Grant: grant, PayBy: f.payBy, Swap: terms,
 	}

@@ -157,7 +157,7 @@ func showArrival(a swap.Arrival) SwapArrival {
 func showProvider(p swap.ProviderState) SwapProvider {
 	shown := SwapProvider{
 		Provider: p.Name, State: "ACTIVE", Reason: resource.OptionalText(p.Reason),
-		StateAt: webhook.AtOrNil(p.ChangedAt),
+		StateAt:   webhook.AtOrNil(p.ChangedAt),
 		ChangedBy: resource.OptionalText(p.ChangedBy), BreakerSince: webhook.AtOrNil(p.BrokenSince),
 		OpenClaims: p.OpenSwaps, OldestPaidAt: webhook.AtOrNil(p.OldestAt),
 	}
