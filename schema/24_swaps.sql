@@ -123,6 +123,11 @@ CREATE TABLE swaps (
 CREATE INDEX swaps_listed ON swaps (org_id, created_at, swap_id);
 CREATE INDEX swaps_of_customer ON swaps (org_id, customer_id, created_at, swap_id);
 CREATE INDEX swaps_of_status ON swaps (org_id, status, created_at, swap_id);
+-- The same for operators, who list the swaps of all organizations.
+CREATE INDEX swaps_all_listed ON swaps (created_at, swap_id);
+CREATE INDEX swaps_all_of_customer ON swaps (customer_id, created_at, swap_id);
+CREATE INDEX swaps_all_of_status ON swaps (status, created_at, swap_id);
+CREATE INDEX swaps_of_provider ON swaps (provider, created_at, swap_id);
 -- What the worker looks at.
 CREATE INDEX swaps_due ON swaps (look_at, swap_id) WHERE look_at IS NOT NULL;
 -- The failed swaps that an organization has to restore.
@@ -136,7 +141,11 @@ CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
 CREATE INDEX swaps_debts ON swaps (provider, created_at, swap_id)
     WHERE paid_at IS NULL AND (status = 'COMPLETED' OR refunded > 0) OR status = 'COMPLETED' AND refunded > 0;
 SELECT coffer_tenant('swaps',
-    'SELECT, INSERT, UPDATE (restored, restore_count, restored_at, updated_at)',
+    -- Not imported_at, owed and collections: a restored swap makes a balance that its customer owes.
+    'SELECT, INSERT (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata, from_mint_id, to_mint_id,'
+        ' from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,'
+        ' refund_fee, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at, created_at, updated_at),'
+        ' UPDATE (restored, restore_count, restored_at, updated_at)',
     'SELECT, INSERT, UPDATE');
 CREATE TRIGGER swaps_stay BEFORE DELETE OR TRUNCATE ON swaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -475,15 +484,19 @@ CREATE CONSTRAINT TRIGGER swaps_refunds AFTER UPDATE ON swaps DEFERRABLE INITIAL
 CREATE FUNCTION ledger_swap_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF (SELECT (s.org_id, s.from_mint_id) = (NEW.org_id, NEW.mint_id) AND CASE NEW.cause_kind
+    IF (SELECT (s.org_id, s.from_mint_id, NEW.leg) = (NEW.org_id, NEW.mint_id, 0) AND CASE NEW.cause_kind
             WHEN 'SWAP_HOLD' THEN NEW.amount = s.amount_in AND (d.kind, d.subject, c.kind, c.subject) = ('CUSTOMER', s.customer_id, 'IN_SWAP', s.customer_id)
             WHEN 'SWAP_PAID' THEN NEW.amount = s.amount_in AND s.paid_at IS NOT NULL AND (d.kind, d.subject, c.kind, c.subject) = ('AT_PROVIDER', s.provider, 'CUSTODY', '')
                 AND EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id AND o.status = 'PAID')
             WHEN 'SWAP_END' THEN NEW.amount = s.amount_in AND s.status = 'COMPLETED' AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'AT_PROVIDER', s.provider)
             WHEN 'SWAP_FEE' THEN NEW.amount = s.fee_amount AND s.status = 'COMPLETED' AND (d.kind, c.kind) = ('SWAP_FEES_DUE', 'SWAP_FEES_BILLED')
-            WHEN 'SWAP_RESTORE' THEN NEW.cause_id = (s.swap_id || '/' || s.restore_count) COLLATE "C" AND s.status = 'FAILED'
+            WHEN 'SWAP_RESTORE' THEN s.restore_count > 0 AND NEW.cause_id = (s.swap_id || '/' || s.restore_count) COLLATE "C" AND s.status = 'FAILED'
+                AND NEW.amount = s.restored - (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_RESTORE'
+                    AND t.cause_id = ANY (ARRAY(SELECT (s.swap_id || '/' || n) COLLATE "C" FROM generate_series(1, s.restore_count - 1) n)))
                 AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'CUSTOMER', s.customer_id)
-            WHEN 'SWAP_SHORT' THEN NEW.cause_id = (s.swap_id || '/' || s.short_count) COLLATE "C" AND s.status = 'FAILED'
+            WHEN 'SWAP_SHORT' THEN s.short_count > 0 AND NEW.cause_id = (s.swap_id || '/' || s.short_count) COLLATE "C" AND s.status = 'FAILED'
+                AND NEW.amount = s.short - (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_SHORT'
+                    AND t.cause_id = ANY (ARRAY(SELECT (s.swap_id || '/' || n) COLLATE "C" FROM generate_series(1, s.short_count - 1) n)))
                 AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'AT_PROVIDER', s.provider)
             END
         FROM swaps s, ledger_accounts d, ledger_accounts c
@@ -540,7 +553,8 @@ BEGIN
     SELECT a.role = p.arrival_role AND CASE p.arrival_role
             WHEN 'DELIVERY' THEN (s.customer_id, s.to_mint_id, s.delivery_wallet_id, s.status) = (p.customer_id, p.mint_id, p.wallet_id, 'COMPLETED')
             WHEN 'REFUND' THEN (s.from_mint_id, s.refund_wallet_id) = (p.mint_id, p.wallet_id)
-            ELSE s.customer_id IS NOT DISTINCT FROM p.customer_id END
+            -- A stray of no swap keeps no customer, also when its swap is made later.
+            ELSE s.customer_id IS NOT DISTINCT FROM p.customer_id OR a.reason = 'NO_SWAP' AND p.customer_id IS NULL END
     INTO ok FROM swap_arrivals a LEFT JOIN swaps s ON s.swap_id = a.swap_id
     WHERE a.deposit_id = p.deposit_id AND a.swap_id = p.swap_id;
     IF ok IS NOT TRUE THEN

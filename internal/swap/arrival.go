@@ -28,6 +28,7 @@ const (
 	TooMuch     StrayReason = "TOO_MUCH"     // far above the offer, or more than was paid
 	AfterEnd    StrayReason = "AFTER_END"    // the swap had ended
 	WithoutPaid StrayReason = "WITHOUT_PAID" // a refund of a payment that was never made
+	TooSmall    StrayReason = "TOO_SMALL"    // far too little to be a refund
 )
 
 // ArrivalRole is what an arrival is for its swap.
@@ -126,7 +127,7 @@ func (t *settlement) add(
 	return nil
 }
 
-// addStrays keeps arrivals in suspense until a person decides. No organization hears of them.
+// addStrays keeps arrivals in suspense until a person decides. The organization gets no event of them.
 func (t *settlement) addStrays(
 	ctx context.Context, tx pg.Tx, strays []WaitingArrival, reason StrayReason,
 ) error {
@@ -231,6 +232,21 @@ func isPartialFinal(ctx context.Context, tx pg.Tx, w Swap, parts []WaitingArriva
 		return false, fmt.Errorf("read when swap %s was reported delivered: %w", w.ID, err)
 	}
 	if successSaidAt == nil || tx.Now.Before(successSaidAt.Add(partialWait)) {
+		return false, nil
+	}
+	ids := make([]string, 0, len(parts))
+	for _, part := range parts {
+		ids = append(ids, part.DepositID)
+	}
+	var isMoreComing bool
+	err = tx.QueryRow(ctx, `SELECT EXISTS (
+		SELECT FROM deposits WHERE swap_id = $1 AND wallet_id = $2 AND mint_id = $3
+			AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING') AND deposit_id <> ALL ($4))`,
+		w.ID, w.DeliveryWalletID, w.To.ID, ids).Scan(&isMoreComing)
+	if err != nil {
+		return false, fmt.Errorf("look for more that arrives for swap %s: %w", w.ID, err)
+	}
+	if isMoreComing {
 		return false, nil
 	}
 	return !tx.Now.Before(parts[len(parts)-1].ConfirmedAt.Add(partialWait)), nil
@@ -342,6 +358,10 @@ func (s *Service) settleRefunds(
 	if err != nil {
 		return t.Settlement, fmt.Errorf("claim of swap %s: %w", w.ID, err)
 	}
+	least, err := w.AmountIn.Bps(refundLeastBps)
+	if err != nil {
+		return t.Settlement, fmt.Errorf("least refund of swap %s: %w", w.ID, err)
+	}
 	for _, a := range waiting {
 		sum, err := refunded.Add(a.Amount)
 		reason := StrayReason("")
@@ -356,6 +376,9 @@ func (s *Service) settleRefunds(
 			continue
 		case err != nil || open.Less(sum):
 			reason = TooMuch
+		case a.Amount.Less(least) && w.RefundFee().Less(money.SubOrZero(open, sum)):
+			// Taken as a refund, it would make the whole refund one that is too much.
+			reason = TooSmall
 		}
 		if reason != "" {
 			if err := t.addStrays(ctx, tx, []WaitingArrival{a}, reason); err != nil {

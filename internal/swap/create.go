@@ -225,7 +225,7 @@ func (s *Service) checkFirm(
 	if taken.payee, err = codec.Parse(offer.Signed.DepositAddress); err != nil {
 		return taken, provider.Malformed("its deposit address: %v", err)
 	}
-	problem, err := s.checkDepositAddress(ctx, p.from, taken.payee)
+	problem, err := s.checkDepositAddress(ctx, p.from, taken.payee, w.delivery.Subject)
 	if err != nil {
 		return taken, err
 	}
@@ -243,7 +243,7 @@ func (s *Service) checkFirm(
 
 // checkDepositAddress returns why an address cannot be a deposit address of a provider, or "".
 func (s *Service) checkDepositAddress(
-	ctx context.Context, source mint.Mint, payee chain.Address,
+	ctx context.Context, source mint.Mint, payee chain.Address, swapID string,
 ) (problem string, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		ourWallets, err := wallet.ByAddresses(ctx, tx, source.Chain.Family(), []chain.Address{payee})
@@ -255,8 +255,9 @@ func (s *Service) checkDepositAddress(
 			return err
 		}
 		var isUsed bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2)`,
-			source.Chain, payee).Scan(&isUsed); err != nil {
+		if err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
+			source.Chain, payee, swapID).Scan(&isUsed); err != nil {
 			return fmt.Errorf("look for swaps that paid %s: %w", payee, err)
 		}
 		switch {

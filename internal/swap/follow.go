@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -65,6 +66,9 @@ type followed struct {
 	destinationAt  *time.Time // up to where the final walk of the destination has read
 	providerSince  *time.Time // when its state changed last
 	hasOpenPayment bool       // our payment may still be made
+	// arriving is what of the destination mint is at the delivery wallet and not settled: it waits for
+	// confirmations, for its mint, or for more.
+	arriving money.Amount
 }
 
 // Follow looks at the swaps that are due. It returns how many it looked at.
@@ -169,9 +173,13 @@ func (f *followed) loadFacts(ctx context.Context, tx pg.Tx) error {
 				AND p.height = c.height WHERE c.chain = s.to_chain),
 			(SELECT p.since FROM swap_providers p WHERE p.provider = s.provider),
 			EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id
-				AND o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN'))
+				AND o.status NOT IN ('PAID', 'FAILED', 'WITHDRAWN')),
+			(SELECT coalesce(sum(d.amount), 0) FROM deposits d WHERE d.swap_id = s.swap_id
+				AND d.wallet_id = s.delivery_wallet_id AND d.mint_id = s.to_mint_id
+				AND d.status IN ('DETECTED', 'CONFIRMING', 'SCREENING'))
 		FROM swaps s WHERE s.swap_id = $1`, f.ID).
-		Scan(&f.lookCount, &f.failureSaidAt, &f.successSaidAt, &f.destinationAt, &f.providerSince, &f.hasOpenPayment)
+		Scan(&f.lookCount, &f.failureSaidAt, &f.successSaidAt, &f.destinationAt, &f.providerSince, &f.hasOpenPayment,
+			&f.arriving)
 	if err != nil {
 		return fmt.Errorf("read the facts of swap %s: %w", f.ID, err)
 	}
@@ -310,10 +318,11 @@ func (c Config) conclude(f followed, r provider.Report, isAnswered bool, now tim
 
 // isFailureConfirmed reports whether the word of a provider that the swap failed counts: our payment is
 // final, the provider has stood by it for a minute, the walk of the destination is past the moment of
-// the first such report, and the refund has arrived or its time is over.
+// the first such report, no whole delivery waits for its confirmations, and the refund has arrived or its
+// time is over.
 func (c Config) isFailureConfirmed(f followed, saidAt, now time.Time) bool {
 	return f.PaidAt != nil && f.Status == Processing && !now.Before(saidAt.Add(failureConfirm)) &&
-		f.destinationAt != nil && f.destinationAt.After(saidAt) &&
+		f.destinationAt != nil && f.destinationAt.After(saidAt) && f.arriving.Less(f.MinOut) &&
 		(!f.Refunded.IsZero() || !now.Before(saidAt.Add(c.RefundGrace)))
 }
 

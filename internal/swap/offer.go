@@ -108,8 +108,16 @@ func lossBps(expected, out money.Amount) int {
 // errTooLow says that an offer brings much less than the second price.
 var errTooLow = errors.New("the offer is too far below the price of other sources")
 
-// checkPrice judges an offer by the second price. Errors: errTooLow, price.ErrUnavailable. Rule SWAP-8.
+// checkPrice judges an offer by the second price, and by what the provider keeps of a refund: a provider
+// that may keep all of it owes nothing. Errors: errTooLow, price.ErrUnavailable. Rule SWAP-8.
 func (s *Service) checkPrice(p secondPrice, ask provider.Ask, offer provider.Offer, from, to mint.Mint) error {
+	feeMax, err := offer.AmountIn.Bps(refundFeeMaxBps)
+	if err != nil {
+		return fmt.Errorf("the most that a provider keeps of a refund of mint %d: %w", from.ID, err)
+	}
+	if feeMax.Less(offer.RefundFee) {
+		return fmt.Errorf("it keeps %s of a refund of %s: %w", offer.RefundFee, offer.AmountIn, errTooLow)
+	}
 	if !p.isKnown {
 		if s.conf.WithoutPrices {
 			return nil

@@ -115,6 +115,13 @@ func (s *Service) Fail(ctx context.Context, swapID, note string, requester audit
 			return refuse("The payment is final since %s, and a swap may take %s.",
 				locked.PaidAt.UTC().Format(time.RFC3339), s.conf.StuckAfter)
 		}
+		current := followed{Swap: locked}
+		if err := current.loadFacts(ctx, tx); err != nil {
+			return err
+		}
+		if !current.arriving.Less(locked.MinOut) {
+			return refuse("A whole delivery has arrived and waits for its confirmations or its mint.")
+		}
 		nextLook := tx.Now.Add(lookRare)
 		postings, err := s.fail(ctx, tx, locked, failure{
 			reason: UnknownFailure, message: "The operator of this service ended it.", refunded: locked.Refunded,
@@ -340,8 +347,8 @@ func (s *Service) decideArrival(
 	return found[0], nil
 }
 
-// creditArrival credits a stray to the customer of its swap, and announces it. The late delivery of a
-// failed swap of which nothing came back ends the claim on the provider, too. writeDecision is called
+// creditArrival credits a stray to the customer of its swap, and announces it. The whole late delivery of
+// a failed swap of which nothing came back ends the claim on the provider, too. writeDecision is called
 // behind the locks of the deposit and the swap.
 func (s *Service) creditArrival(
 	ctx context.Context, tx pg.Tx, a Arrival, requester audit.Actor, writeDecision func() error,
@@ -358,7 +365,11 @@ func (s *Service) creditArrival(
 		return credited, err
 	}
 	postings := []ledger.Posting{credited.Posting}
-	if w.Status == FailedStatus && w.PaidAt != nil && w.Refunded.IsZero() && a.MintID == w.To.ID {
+	isWhole, err := isLateDelivery(ctx, tx, w)
+	if err != nil {
+		return credited, err
+	}
+	if isWhole && w.Refunded.IsZero() {
 		short, err := s.keepShort(ctx, tx, w.ID, money.SubOrZero(w.AmountIn, w.Short))
 		if err != nil {
 			return credited, err
@@ -370,6 +381,23 @@ func (s *Service) creditArrival(
 	}
 	_, err = s.Events.Record(ctx, tx, credited.Event)
 	return credited, err
+}
+
+// isLateDelivery reports whether what was credited of late deliveries to a failed swap reaches its
+// minimum. Less ends no claim: that takes a second operator.
+func isLateDelivery(ctx context.Context, tx pg.Tx, w Swap) (bool, error) {
+	if w.Status != FailedStatus || w.PaidAt == nil {
+		return false, nil
+	}
+	var credited money.Amount
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(sum(d.amount), 0) FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id
+		WHERE a.swap_id = $1 AND a.reason = $2 AND a.decision = $3 AND d.wallet_id = $4 AND d.mint_id = $5`,
+		w.ID, AfterEnd, CreditArrival, w.DeliveryWalletID, w.To.ID).Scan(&credited)
+	if err != nil {
+		return false, fmt.Errorf("read the late deliveries of swap %s: %w", w.ID, err)
+	}
+	return !credited.Less(w.MinOut), nil
 }
 
 func newAlreadyDecided() error { return newDecided("This arrival is decided already.") }

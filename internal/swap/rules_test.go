@@ -130,7 +130,7 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 	base := func(change func(*followed)) followed {
 		f := followed{Swap: Swap{
 			ID: "cs_1", Status: Processing, PaidAt: ago(10 * time.Minute), CreatedAt: now.Add(-12 * time.Minute),
-			AmountIn: money.Units(100), RefundReport: provider.RefundNone,
+			AmountIn: money.Units(100), MinOut: money.Units(90), RefundReport: provider.RefundNone,
 		}, destinationAt: ago(0)}
 		if change != nil {
 			change(&f)
@@ -200,6 +200,14 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			base(func(f *followed) { f.failureSaidAt = ago(5 * time.Minute) }),
 			report(provider.Refunded, provider.RefundPending), false,
 			func(end conclusion) bool { return end.isFailed && end.reason == ProviderRefunded && end.lookAt != nil },
+		},
+		"a failure while a whole delivery waits": {
+			base(func(f *followed) { f.failureSaidAt = ago(time.Hour); f.arriving = money.Units(90) }),
+			report(provider.Failed, provider.RefundNone), false, func(end conclusion) bool { return !end.isFailed },
+		},
+		"a failure while less than a delivery waits": {
+			base(func(f *followed) { f.failureSaidAt = ago(time.Hour); f.arriving = money.Units(89) }),
+			report(provider.Failed, provider.RefundNone), false, func(end conclusion) bool { return end.isFailed },
 		},
 		"a person of the provider holds it": {
 			base(func(f *followed) { f.failureSaidAt = ago(5 * time.Minute) }),

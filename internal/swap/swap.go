@@ -78,6 +78,11 @@ const (
 	// delayedFactor is how many times the provider's estimate a swap may take before it counts as
 	// delayed.
 	delayedFactor = 3
+	// refundLeastBps is the least part of the amount that counts as a refund, in basis points, unless it
+	// completes the refund.
+	refundLeastBps = 10
+	// refundFeeMaxBps is the most that a provider may keep of a refund, in basis points of the amount.
+	refundFeeMaxBps = 1_000
 	// overDeliveryBps is the most that a delivery may have over the offer, in basis points of the
 	// offer. More belongs to no one until a person decides.
 	overDeliveryBps = 11_000

@@ -109,6 +109,8 @@ func strayText(reason swap.StrayReason) string {
 		return "After the end of the swap"
 	case swap.WithoutPaid:
 		return "A refund of what was never paid"
+	case swap.TooSmall:
+		return "Far too little for a refund"
 	}
 	return ""
 }
@@ -128,6 +130,8 @@ func strayAdvice(reason swap.StrayReason) string {
 			"customer meanwhile."
 	case swap.WithoutPaid:
 		return "Keep it until the provider explains it."
+	case swap.TooSmall:
+		return "Credit it if the provider confirms that it is a part of the refund. Anyone can send so little."
 	}
 	return ""
 }

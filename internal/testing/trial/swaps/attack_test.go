@@ -106,6 +106,9 @@ func TestTheDatabaseKeepsTheRowsOfSwaps(t *testing.T) {
 			WHERE swap_id = $swap`, "swaps_terms_fixed"},
 		"more time": {system, queued.ID, `UPDATE swaps SET pay_by = pay_by + '1 day'
 			WHERE swap_id = $swap`, "swaps_terms_fixed"},
+		"a restored swap by the app": {
+			app, open.ID, `INSERT INTO swaps (swap_id, imported_at, owed) SELECT 'cs_y', now(), 1 WHERE $swap <> ''`, denied,
+		},
 		"terms by the app": {app, open.ID, `UPDATE swaps SET amount_in = 1 WHERE swap_id = $swap`, denied},
 		"a status by the app": {
 			app, open.ID, `UPDATE swaps SET status = 'FAILED' WHERE swap_id = $swap`,
@@ -244,6 +247,16 @@ func TestTheDatabaseKeepsTheRowsOfSwaps(t *testing.T) {
 			ledger.Cause{Kind: ledger.SwapRestore, ID: open.ID + "/0"},
 			inSwap,
 			customer, "ledger_transfers_of_swap",
+		},
+		"a restore that no row counts": {
+			ledger.Cause{Kind: ledger.SwapRestore, ID: failed.ID + "/0"},
+			inSwap,
+			customer, "ledger_transfers_of_swap",
+		},
+		"a shortfall that no row counts": {
+			ledger.Cause{Kind: ledger.SwapShort, ID: failed.ID + "/0"},
+			inSwap, desk,
+			"ledger_transfers_of_swap",
 		},
 		"a second hold": {
 			ledger.Cause{Kind: ledger.SwapHold, ID: open.ID},

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -800,4 +801,78 @@ func TestADeliveryAndAFailureThatMeetHaveOneEnd(t *testing.T) {
 	default:
 		t.Errorf("the swap is %s, want an end", got.Status)
 	}
+}
+
+// Rule SWAP-21: neither the word of the provider nor an operator fails a swap whose delivery is final and waits.
+func TestADeliveryThatWaitsIsNotAFailure(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	e.inSystem(func(ctx context.Context, tx pg.Tx) error { return mint.Quarantine(ctx, tx, euros, "a test") })
+	e.deliver(w, amountOut)
+	e.desk.says(provider.Failed, provider.RefundNone)
+	e.wait(time.Minute)
+	e.wait(10 * time.Minute)
+	e.turn()
+	e.want(w.ID, swap.Processing, swap.RefundNone)
+	e.wait(25 * time.Hour)
+	_, err := e.Swaps.Fail(e.ctx, w.ID, "it takes long", audit.Operator("op"))
+	e.wantFault(err, fault.InvalidState)
+	e.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return mint.ReleaseQuarantine(ctx, tx, euros, audit.Operator("op"), "a test")
+	})
+	e.turn()
+	e.want(w.ID, swap.Completed, swap.RefundNone)
+	e.wantEvents(w.ID, "CUSTOMER_SWAP_DELAYED", "CUSTOMER_DEPOSIT")
+}
+
+// Rule SWAP-12: anyone can send dust to a refund wallet, and the refund counts nevertheless.
+func TestDustLeavesTheRefundWhole(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	e.refund(w, amountIn/1000-1)
+	e.wantStrays("TOO_SMALL")
+	e.want(w.ID, swap.Processing, swap.RefundNone)
+	e.refund(w, amountIn/1000)
+	e.want(w.ID, swap.Processing, swap.RefundPartial)
+	e.refund(w, amountIn-amountIn/1000)
+	e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
+	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "IN_SWAP 1": amountIn, "SUSPENSE 1": amountIn/1000 - 1})
+	e.wantStrays("TOO_SMALL")
+}
+
+// Rules SWAP-25 and SWAP-26: late deliveries end the claim when they reach the minimum, and not before.
+func TestALittleLateDeliveryEndsNoClaim(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.failed()
+	credit := func() {
+		e.Helper()
+		stray := e.texts(`SELECT deposit_id FROM swap_arrivals WHERE decision IS NULL`)[0]
+		_, err := e.Swaps.DecideArrival(e.ctx, stray, swap.CreditArrival, "late", audit.Operator("op"))
+		e.must(err)
+		e.look("a decision")
+	}
+	e.deliver(w, million)
+	credit()
+	e.wantBooks(books{
+		"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": million, "IN_SWAP 1": amountIn, "AT_PROVIDER 1": amountIn,
+	})
+	e.deliver(w, amountOut-million)
+	credit()
+	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut})
+}
+
+// Rule SWAP-8: a provider that may keep more than a tenth of a refund gets no payment.
+func TestAnOfferThatKeepsTheRefundIsNotTaken(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.RefundFee = units(amountIn/10 + 1) }
+	_, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+	e.wantFault(err, fault.QuoteRejected)
+	e.wantNothing()
+	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.RefundFee = units(amountIn / 10) }
+	_, _, err = e.Swaps.Request(e.ctx, e.org, request("key"))
+	e.must(err)
 }
