@@ -255,8 +255,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
-		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations", "API keys",
-		"API keys of " + org,
+		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
+		"API keys", "API keys of " + org,
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
