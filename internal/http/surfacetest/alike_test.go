@@ -678,9 +678,11 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
 	).text("endpointId")
 	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
+	swapID := q.makeSwap(q.one, "one")
+	q.bill(swapID)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
-		"symbol": "USDC", "name": "house", "swapId": q.makeSwap(q.one, "one"),
+		"symbol": "USDC", "name": "house", "swapId": swapID, "provider": "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

@@ -255,7 +255,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
-		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
+		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
+		"API keys", "API keys of " + org,
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
@@ -280,7 +281,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
-		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM",
+		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "provider": "ONE_CLICK", "month": "2026-01",
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),

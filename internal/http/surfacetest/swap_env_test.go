@@ -210,6 +210,21 @@ func (h *testEnv) fail(swapID, refunded string) {
 	}
 }
 
+// bill adds the fee of a swap to January 2026, without a value in dollars.
+func (h *testEnv) bill(swapID string) {
+	h.t.Helper()
+	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), `
+		BEGIN; SET LOCAL session_replication_role = replica;
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+				incurred_at)
+			SELECT 'fee_' || swap_id, org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, fee_amount, fee_bps,
+				'2026-01-31T23:59:59Z'
+			FROM swaps WHERE swap_id = '`+swapID+`';
+		COMMIT`); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // daiOf returns a customer's balance of DAI.
 func (h *testEnv) daiOf(who tenant, customerID string) map[string]any {
 	h.t.Helper()

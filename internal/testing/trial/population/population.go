@@ -150,6 +150,15 @@ var historyRows = []string{
 		CASE status WHEN 'FAILED' THEN 1000 ELSE 0 END
 	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
 		CASE WHEN n % 300 = 1 THEN 'FAILED' WHEN n < 20 THEN 'PROCESSING' ELSE 'COMPLETED' END AS status FROM $N) s`,
+	`INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'ONE_CLICK_V0', '0xb' || lpad(to_hex(n), 39, '0'),
+		convert_to('quote ' || n, 'UTF8'), '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO swap_reports (swap_id, number, org_id, status, word, refund, reason, tx_hashes, created_at)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), 1, $ORG, 'PROCESSING', 'PROCESSING', 'NONE', '', '{}',
+		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+	SELECT 'fee_' || lpad(n::text, 26, '0'), $ORG, 'SWAP_FEE', 'SWAP', 'cs_' || lpad(n::text, 26, '0'), 1, 2, 25,
+		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 300 <> 1 AND n >= 20`,
 
 	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 100 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
