@@ -653,6 +653,7 @@ CREATE TABLE fee_lines (
     CONSTRAINT fee_lines_priced CHECK ((usd_value IS NULL) = (price_mark_id IS NULL) AND usd_value >= 0)
 );
 CREATE INDEX fee_lines_listed ON fee_lines (org_id, incurred_at, fee_line_id);
+CREATE INDEX fee_lines_all_listed ON fee_lines (incurred_at, fee_line_id);
 CREATE INDEX fee_lines_unpriced ON fee_lines (incurred_at) WHERE usd_value IS NULL;
 SELECT coffer_tenant('fee_lines', 'SELECT', 'SELECT, INSERT, UPDATE (usd_value, price_mark_id)');
 CREATE TRIGGER fee_lines_stay BEFORE DELETE OR TRUNCATE

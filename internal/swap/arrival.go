@@ -358,7 +358,7 @@ func (s *Service) settleRefunds(
 	if err != nil {
 		return t.Settlement, fmt.Errorf("claim of swap %s: %w", w.ID, err)
 	}
-	least, err := w.AmountIn.Bps(refundLeastBps)
+	amountMin, err := w.AmountIn.Bps(refundLeastBps)
 	if err != nil {
 		return t.Settlement, fmt.Errorf("least refund of swap %s: %w", w.ID, err)
 	}
@@ -376,7 +376,7 @@ func (s *Service) settleRefunds(
 			continue
 		case err != nil || open.Less(sum):
 			reason = TooMuch
-		case a.Amount.Less(least) && w.RefundFee().Less(money.SubOrZero(open, sum)):
+		case a.Amount.Less(amountMin) && w.RefundFee().Less(money.SubOrZero(open, sum)):
 			// Taken as a refund, it would make the whole refund one that is too much.
 			reason = TooSmall
 		}

@@ -107,7 +107,8 @@ func TestTheDatabaseKeepsTheRowsOfSwaps(t *testing.T) {
 		"more time": {system, queued.ID, `UPDATE swaps SET pay_by = pay_by + '1 day'
 			WHERE swap_id = $swap`, "swaps_terms_fixed"},
 		"a restored swap by the app": {
-			app, open.ID, `INSERT INTO swaps (swap_id, imported_at, owed) SELECT 'cs_y', now(), 1 WHERE $swap <> ''`, denied,
+			app, open.ID, `INSERT INTO swaps (swap_id, imported_at, owed)
+				SELECT 'cs_y', now(), 1 WHERE $swap <> ''`, denied,
 		},
 		"terms by the app": {app, open.ID, `UPDATE swaps SET amount_in = 1 WHERE swap_id = $swap`, denied},
 		"a status by the app": {
