@@ -227,6 +227,10 @@ func TestAReportMeansNoMoreThanItMay(t *testing.T) {
 			report(provider.Failed, provider.RefundNone), false,
 			func(end conclusion) bool { return !end.isFailed && !end.hasPayment },
 		},
+		"a failure of what arrived in part before the payment is final": {
+			base(func(f *followed) { f.failureSaidAt = ago(time.Hour); f.PaidAt = nil }),
+			report(provider.Failed, provider.RefundNone), false, func(end conclusion) bool { return !end.isFailed },
+		},
 		"a failure of a failed swap": {
 			base(func(f *followed) { f.failureSaidAt = ago(time.Hour); f.Status = FailedStatus }),
 			report(provider.Failed, provider.RefundUnavailable), false,

@@ -520,6 +520,10 @@ func TestASwapBetweenFamiliesUsesAWalletOfEach(t *testing.T) {
 		w.Quote.Recipient = string(signertest.IssueAddress(t, s, w.Intent.Swap.Delivery))
 		return w
 	}())
+	ours := toBitcoin("cs_8", chain.Usual)
+	ours.Intent.To = signertest.IssueAddress(t, s, signertest.Deposit(org, "alice"))
+	ours.Quote.DepositAddress = string(ours.Intent.To)
+	check("to Bitcoin by an address of ours", signer.RefusedSignedQuote, ours)
 
 	fromBitcoin := func(id string, form chain.Form) signertest.SwapPayment {
 		w := signertest.NewSwapPayment(t, s, org, id, "", 1000, now)

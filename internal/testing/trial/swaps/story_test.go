@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -875,4 +876,111 @@ func TestAnOfferThatKeepsTheRefundIsNotTaken(t *testing.T) {
 	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.RefundFee = units(amountIn / 10) }
 	_, _, err = e.Swaps.Request(e.ctx, e.org, request("key"))
 	e.must(err)
+}
+
+// Rule SWAP-12: what comes to the refund wallet before our payment is final waits for it.
+func TestARefundBeforeThePaymentIsFinalWaits(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.desk.says(provider.Waiting, provider.RefundNone)
+	w := e.begin()
+	e.turn() // the payment is in the pool
+	refund := e.net.Pay(solver, e.address(w.RefundWalletID), contractOf(dollars), amountIn)
+	e.net.MineOnly(refund)
+	e.net.MineEmpty(2)
+	e.turn()
+	e.look("the early refund")
+	e.want(w.ID, swap.Depositing, swap.RefundNone)
+	e.wantStrays()
+	e.pay(w.ID)
+	e.turn()
+	e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
+	e.wantBooks(held)
+	e.lookWithChain("the end")
+}
+
+// Rule SWAP-13: parts that do not reach the minimum together wait, and the half hour is that of the last one.
+func TestPartsBelowTheMinimumWaitForTheLastOne(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	e.desk.says(provider.Success, provider.RefundNone)
+	e.deliver(w, 100*million, 50*million)
+	e.want(w.ID, swap.Processing, swap.RefundNone)
+	e.wantBooks(atDesk)
+	e.wait(29 * time.Minute)
+	e.deliver(w, 50*million)
+	e.wait(2 * time.Minute)
+	e.want(w.ID, swap.Processing, swap.RefundNone)
+	e.wait(29 * time.Minute)
+	done := e.want(w.ID, swap.Completed, swap.RefundNone)
+	if done.AmountOut.String() != "200000000" {
+		t.Errorf("got %v out, want 200000000", done.AmountOut)
+	}
+}
+
+// Rule SWAP-20: a refund that is counted while the provider is asked is a part of what its failure shows.
+func TestARefundWhileTheProviderIsAskedCounts(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	e.desk.says(provider.Failed, provider.RefundPending)
+	e.wait(time.Minute)
+	e.want(w.ID, swap.Processing, swap.RefundPending)
+	isAsked, hasRefund := make(chan struct{}), make(chan struct{})
+	e.desk.set(func() {
+		report := e.desk.report(provider.Failed, provider.RefundPending)
+		e.desk.status = func(provider.Ref) (provider.Report, error) {
+			close(isAsked)
+			<-hasRefund
+			return report, nil
+		}
+	})
+	e.setClock(e.clock().Add(7 * time.Minute))
+	e.net.SkipTime(7 * time.Minute)
+	looked := make(chan error, 1)
+	go func() { looked <- e.Swaps.Look(e.ctx, w.ID) }()
+	<-isAsked
+	e.net.Pay(solver, e.address(w.RefundWalletID), contractOf(dollars), 100*million)
+	e.net.Mine(2)
+	e.runSteps("swaps")
+	close(hasRefund)
+	e.must(<-looked)
+	e.desk.says(provider.Failed, provider.RefundPending)
+	e.turn()
+	e.want(w.ID, swap.FailedStatus, swap.RefundPartial)
+	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "IN_SWAP 1": amountIn, "AT_PROVIDER 1": 200 * million})
+	e.look("the end")
+}
+
+// Rule SWAP-12: where refunds are restored at once, the signed fee of a whole refund ends with the claim, too.
+func TestTheFeeOfARefundEndsAlsoWhereItIsRestoredAtOnce(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.setting("autoRestoreFailedSwaps", "true")
+	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.RefundFee = units(2 * million) }
+	w := e.paid()
+	e.refund(w, amountIn-2*million)
+	e.want(w.ID, swap.FailedStatus, swap.RefundRestored)
+	e.wantBooks(books{"CUSTOMER 1": funded - 2*million})
+	e.lookWithChain("the end")
+}
+
+// Rule SWAP-4: a freeze that commits while the provider makes its offer stops the swap.
+func TestAFreezeDuringTheOfferStopsTheSwap(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r := request("key")
+	e.desk.firm = func(provider.Ask) error {
+		return e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				OrgID: e.org, Scope: freeze.ScopeCustomer, CustomerID: r.CustomerID, Reason: "a test",
+				Source: freeze.SourceOperator,
+				Actor:  audit.Operator("op"),
+			})
+		})
+	}
+	_, _, err := e.Swaps.Request(e.ctx, e.org, r)
+	e.wantFault(err, fault.CustomerFrozen)
+	e.wantNothing()
 }
