@@ -75,7 +75,7 @@ generate: ## write generated files anew (the local chain's contracts, the pages,
 	@scripts/setup --generate
 	@node localchain/compile.js
 	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./internal/http/pages
-	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/identity ./internal/verify ./internal/http/surfacetest
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/swap ./internal/identity ./internal/verify ./internal/http/surfacetest
 	@$(TOOL) gofumpt -w .
 
 .PHONY: screens
@@ -102,7 +102,7 @@ crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAU
 	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' CHAINS='$(CHAINS)' WORLDS='$(WORLDS)' bin/crash.trial
 
 .PHONY: drill
-drill: setup ## restore old backups, lost journals and seeds as the runbook says, promote standbys (DRILL=backup,solana,bitcoin,standby,lagging)
+drill: setup ## restore old backups, lost journals and seeds as the runbook says, promote standbys (DRILL=backup,solana,bitcoin,swaps,standby,lagging)
 	@go build -o bin/drill.trial ./internal/testing/trial/drill/run
 	@DRILL='$(DRILL)' bin/drill.trial
 

@@ -33,6 +33,7 @@ const (
 	InvalidAmount          Code = "INVALID_AMOUNT"
 	InvalidCursor          Code = "INVALID_CURSOR"
 	InvalidJSON            Code = "INVALID_JSON"
+	InvalidPair            Code = "INVALID_PAIR"
 	InvalidRequest         Code = "INVALID_REQUEST"
 	InvalidState           Code = "INVALID_STATE"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
@@ -41,12 +42,17 @@ const (
 	NotFound               Code = "NOT_FOUND"
 	OperatorOnly           Code = "OPERATOR_ONLY"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
+	ProviderError          Code = "PROVIDER_ERROR"
+	ProviderTimeout        Code = "PROVIDER_TIMEOUT"
+	QuoteRejected          Code = "QUOTE_REJECTED"
 	RateLimited            Code = "RATE_LIMITED"
+	RefundNotReceived      Code = "REFUND_NOT_RECEIVED"
 	RejectBlockedSanctions Code = "REJECT_BLOCKED_SANCTIONS"
 	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
 	ResolutionStuck        Code = "RESOLUTION_STUCK"
 	SameAccount            Code = "SAME_ACCOUNT"
 	ScopeMissing           Code = "SCOPE_MISSING"
+	SwapsDisabled          Code = "SWAPS_DISABLED"
 	Unauthorized           Code = "UNAUTHORIZED"
 	Unavailable            Code = "UNAVAILABLE"
 	UnknownField           Code = "UNKNOWN_FIELD"
@@ -60,6 +66,7 @@ type (
 	Actor               = webhook.Actor
 	Approvals           = webhook.Approvals
 	CustomerCharge      = webhook.CustomerCharge
+	CustomerSwap        = webhook.CustomerSwap
 	Deposit             = webhook.Deposit
 	EmbeddedMint        = webhook.Mint
 	Envelope            = webhook.Envelope
@@ -70,6 +77,7 @@ type (
 	ResolutionAttempt   = webhook.ResolutionAttempt
 	Reversal            = webhook.Reversal
 	Screening           = webhook.Screening
+	SwapDelayed         = webhook.SwapDelayed
 	SwapFailed          = webhook.SwapFailed
 	SwapSummary         = webhook.SwapSummary
 	Transfer            = webhook.Transfer
@@ -85,7 +93,8 @@ type Balance struct {
 	Chain string `json:"chain"`
 	// Deposits that risk screening flagged. The total does not include them.
 	Held string `json:"held"`
-	// Held for swaps that have not ended.
+	// Held for swaps that have not ended, and what came back from failed ones until you
+	// restore it.
 	InSwap string `json:"inSwap"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
@@ -155,6 +164,36 @@ const (
 type CustomerPage struct {
 	// The items, in order.
 	Data []Customer `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// The values of CustomerSwap.RefundStatus.
+const (
+	CustomerSwapRefundStatusNone        = "NONE"
+	CustomerSwapRefundStatusPending     = "PENDING"
+	CustomerSwapRefundStatusPartial     = "PARTIAL"
+	CustomerSwapRefundStatusRefunded    = "REFUNDED"
+	CustomerSwapRefundStatusRestored    = "RESTORED"
+	CustomerSwapRefundStatusUnavailable = "UNAVAILABLE"
+	CustomerSwapRefundStatusManual      = "MANUAL"
+)
+
+// The values of CustomerSwap.Status.
+const (
+	CustomerSwapStatusPending    = "PENDING"
+	CustomerSwapStatusDepositing = "DEPOSITING"
+	CustomerSwapStatusProcessing = "PROCESSING"
+	CustomerSwapStatusCompleted  = "COMPLETED"
+	CustomerSwapStatusFailed     = "FAILED"
+)
+
+// CustomerSwapPage: A page of customer swaps.
+type CustomerSwapPage struct {
+	// The items, in order.
+	Data []CustomerSwap `json:"data"`
 	// Whether there are more items.
 	HasMore bool `json:"hasMore"`
 	// The cursor of the next page; null on the last page.
@@ -477,8 +516,8 @@ type Entry struct {
 	Amount string `json:"amount"`
 	// The amount in whole tokens.
 	AmountDecimal string `json:"amountDecimal"`
-	// The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a
-	// customer's withdrawals.
+	// The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's
+	// withdrawals, or IN_SWAP for what is held for a customer's swaps.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
 	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
@@ -494,7 +533,7 @@ type Entry struct {
 	EntryID string `json:"entryId"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// The deposit, withdrawal or transfer that caused the movement.
+	// The deposit, withdrawal, transfer or swap that caused the movement.
 	ResourceID string `json:"resourceId"`
 	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
@@ -504,6 +543,7 @@ type Entry struct {
 const (
 	EntryBalanceAvailable       = "AVAILABLE"
 	EntryBalancePendingWithdraw = "PENDING_WITHDRAW"
+	EntryBalanceInSwap          = "IN_SWAP"
 )
 
 // The values of Entry.Direction.
@@ -601,6 +641,41 @@ type EstimateRequest struct {
 	TravelRule json.RawMessage `json:"travelRule,omitzero"`
 	// true: amount is in whole tokens.
 	UseDecimal bool `json:"useDecimal,omitzero"`
+}
+
+// FeeLine: A fee that an organization owes.
+type FeeLine struct {
+	// When the swap was completed, which made the fee due.
+	CompletedAt webhook.Time `json:"completedAt"`
+	// The fee in atomic units of the source mint. No balance pays it.
+	FeeAmount string `json:"feeAmount"`
+	// The rate of feeAmount, in basis points of the amount that was swapped.
+	FeeBps int `json:"feeBps"`
+	// The mint of feeAmount: the source mint of the swap.
+	FromMintID int `json:"fromMintId"`
+	// What the fee is for. Kinds may be added without notice.
+	Kind string `json:"kind"`
+	// The price of a whole token in dollars, close to the completion; null until it is
+	// read, and for good if none was known within a quarter of an hour.
+	Price *string `json:"price"`
+	// Where the price is from; null without a price.
+	PriceSource *string `json:"priceSource"`
+	// The time of the price, by its source; null without a price.
+	PricedAt *webhook.Time `json:"pricedAt"`
+	// The customer swap.
+	SwapID string `json:"swapId"`
+	// The value of feeAmount in dollars by price; null without a price.
+	USDValue *string `json:"usdValue"`
+}
+
+// FeeLinePage: A page of fees.
+type FeeLinePage struct {
+	// The items, in order.
+	Data []FeeLine `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // Filters: Limits which events the endpoint receives.
@@ -721,7 +796,8 @@ type Mint struct {
 	Name string `json:"name"`
 	// The network of the chain that this installation uses.
 	Network string `json:"network"`
-	// Whether customer swaps of this organization may use the mint.
+	// Whether customer swaps of your organization may use the mint; false for every mint
+	// while swaps are off.
 	Swappable bool `json:"swappable"`
 	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`
@@ -1018,6 +1094,83 @@ const (
 	ScopedKeyWithValueScopeFull       = "FULL"
 )
 
+// SwapQuote: What a customer swap would bring now. It binds no one.
+type SwapQuote struct {
+	// What the customer would receive, in atomic units of the destination mint: the offer
+	// of the provider less its fees and the cost of the delivery.
+	EstimatedAmountOut string `json:"estimatedAmountOut"`
+	// How long the provider expects the swap to take; null if it does not say.
+	EstimatedTimeSeconds *int `json:"estimatedTimeSeconds"`
+	// The fee of the platform, in atomic units of the source mint. Your organization is
+	// billed for it when the swap is completed, and it is never taken from the swap.
+	FeeAmount string `json:"feeAmount"`
+	// The rate of feeAmount, in basis points.
+	FeeBps int `json:"feeBps"`
+	// The least amount that the offer allows the provider to deliver, in atomic units of
+	// the destination mint.
+	MinAmountOut string `json:"minAmountOut"`
+	// How much estimatedAmountOut is below the price of other sources, in basis points;
+	// null when there is no such price.
+	PriceImpactBps *int `json:"priceImpactBps"`
+	// The swap provider with the best offer. Providers may be added without notice.
+	Provider string `json:"provider"`
+	// When the provider was asked.
+	QuotedAt webhook.Time `json:"quotedAt"`
+	// Whole tokens of the destination mint for one whole token of the source mint, by
+	// estimatedAmountOut.
+	Rate string `json:"rate"`
+	// The value of amountIn in dollars, for display; null when there is no recent price.
+	USDValue *string `json:"usdValue"`
+}
+
+// SwapQuoteRequest: Asks what a customer swap would bring.
+type SwapQuoteRequest struct {
+	// The amount to swap, in atomic units of the source mint.
+	AmountIn string `json:"amountIn"`
+	// Your own id of the customer. The balance of the customer is not looked at.
+	CustomerID string `json:"customerId,omitzero"`
+	// The mint that the customer gives.
+	FromMintID int `json:"fromMintId"`
+	// How much less than the offer the provider may deliver, in basis points; 100 if it is
+	// left out. The service asks providers for at most 300.
+	SlippageBps *int `json:"slippageBps,omitzero"`
+	// The mint that the customer receives.
+	ToMintID int `json:"toMintId"`
+}
+
+// SwapRequest: Asks for a customer swap.
+type SwapRequest struct {
+	// The amount that the customer gives, in atomic units of the source mint. ASCII digits
+	// without sign, exponent and leading zero.
+	AmountIn string `json:"amountIn"`
+	// The customer's e-mail, for a customer who does not exist yet. Such a customer has no
+	// balance to swap, so it never changes anything.
+	CustomerEmail string `json:"customerEmail,omitzero"`
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
+	CustomerID string `json:"customerId"`
+	// The mint that the customer gives.
+	FromMintID int `json:"fromMintId"`
+	// Your name for this swap: 1 to 255 printable ASCII characters without a space, one
+	// for each swap that you intend and not for each attempt. It never expires. The header
+	// Idempotency-Key is not read.
+	IdempotencyKey string `json:"idempotencyKey"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The least amount that you accept, in atomic units of the destination mint. If no
+	// provider offers at least this much, the request is refused with 422 QUOTE_REJECTED.
+	MinAmountOut string `json:"minAmountOut,omitzero"`
+	// How much less than the offer the provider may deliver, in basis points; 100 if it is
+	// left out. The service asks providers for at most 300.
+	SlippageBps *int `json:"slippageBps,omitzero"`
+	// The mint that the customer receives.
+	ToMintID int `json:"toMintId"`
+}
+
 // TestRequest: Asks for a sample event.
 type TestRequest struct {
 	// The type of the event.
@@ -1242,7 +1395,7 @@ type ListMintsParams struct {
 	Chain string
 	// Only mints with exactly this symbol.
 	Symbol string
-	// true: only mints that can be swapped. false: only those that cannot.
+	// true: only mints that your customers can swap. false: only those that they cannot.
 	Swappable *bool
 	// true: only mints with deposit addresses. false: only those without.
 	DepositEnabled *bool
@@ -1998,6 +2151,194 @@ func (c *Client) ListTransfersCSV(ctx context.Context, p ListTransfersParams, op
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// CreateCustomerSwap: Swap a customer's balance. Holds the amount and swaps it through
+// the provider with the best offer. The delivery is credited to the same customer, and
+// CUSTOMER_DEPOSIT announces it with swap. A swap that fails later announces
+// CUSTOMER_SWAP_FAILED instead; restore what comes back. A known key returns its swap
+// as it is now, whatever else the request has, also while swaps are switched off: the
+// header Idempotency-Parameters-Differ says if the parameters differ. Every other 4xx
+// means that there is no swap with this key; 401, 403 IP_NOT_ALLOWED and
+// SCOPE_MISSING, and 429 say nothing about earlier attempts. After a 5xx or no answer,
+// repeat with the same key.
+//
+// POST /customer-swap. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateCustomerSwap(ctx context.Context, body SwapRequest, opts ...CallOption) (out CustomerSwap, err error) {
+	k := call{method: "POST", path: "/customer-swap", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetCustomerSwap: Read a swap. One customer swap. The call works while swaps are
+// switched off, and can be polled instead of webhooks.
+//
+// GET /customer-swap/{swapId}. The client repeats the call if no answer comes.
+func (c *Client) GetCustomerSwap(ctx context.Context, swapID string, opts ...CallOption) (out CustomerSwap, err error) {
+	swapIDPart, err := segment("swapId", swapID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/customer-swap/" + swapIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListCustomerSwapsParams are the parameters of ListCustomerSwaps. Zero values are not sent.
+type ListCustomerSwapsParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only in this status.
+	Status string
+	// Only the one with this key.
+	IdempotencyKey string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListCustomerSwaps: List swaps. The organization's customer swaps. idempotencyKey
+// selects the swap with this key. With Accept: text/csv the call returns everything
+// that the filters select as one table, as of one moment, without limit and cursor. If
+// the table breaks off, the connection ends without the end of the answer. A cell that
+// a spreadsheet would read as a formula has an apostrophe in front of it.
+//
+// GET /customer-swaps. The client repeats the call if no answer comes.
+func (c *Client) ListCustomerSwaps(ctx context.Context, p ListCustomerSwapsParams, opts ...CallOption) (out CustomerSwapPage, err error) {
+	k := call{method: "GET", path: "/customer-swaps", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CustomerSwaps: every item of ListCustomerSwaps, over all pages.
+func (c *Client) CustomerSwaps(ctx context.Context, p ListCustomerSwapsParams, opts ...CallOption) iter.Seq2[CustomerSwap, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]CustomerSwap, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListCustomerSwaps(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListCustomerSwapsCSV: everything that ListCustomerSwaps has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
+func (c *Client) ListCustomerSwapsCSV(ctx context.Context, p ListCustomerSwapsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/customer-swaps", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ListFeesParams are the parameters of ListFees. Zero values are not sent.
+type ListFeesParams struct {
+	// Only fees of this month in UTC, such as 2026-01. All fees without it.
+	Month string
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListFees: List the fees that you owe. One row for each completed swap. A fee is due
+// at the completion and never for a failed swap, and no balance pays it: the operator
+// bills it. With Accept: text/csv the call returns everything that the filters select
+// as one table, as of one moment, without limit and cursor. If the table breaks off,
+// the connection ends without the end of the answer. A cell that a spreadsheet would
+// read as a formula has an apostrophe in front of it.
+//
+// GET /billing/fees. The client repeats the call if no answer comes.
+func (c *Client) ListFees(ctx context.Context, p ListFeesParams, opts ...CallOption) (out FeeLinePage, err error) {
+	k := call{method: "GET", path: "/billing/fees", repeat: always}
+	q := params{}
+	q.text("month", p.Month)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Fees: every item of ListFees, over all pages.
+func (c *Client) Fees(ctx context.Context, p ListFeesParams, opts ...CallOption) iter.Seq2[FeeLine, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]FeeLine, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListFees(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListFeesCSV: everything that ListFees has as one table, without limit and cursor.
+// The table is read as it arrives; the caller closes it. A read error means that the
+// table is not complete.
+func (c *Client) ListFeesCSV(ctx context.Context, p ListFeesParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/billing/fees", repeat: always}
+	q := params{}
+	q.text("month", p.Month)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// QuoteCustomerSwap: Ask what a swap would bring. Asks the swap providers and returns
+// the best offer. It stores nothing and holds nothing, so a quote has no id: send
+// minAmountOut with POST /customer-swap to be safe from a worse offer. The balance of
+// the customer is not looked at.
+//
+// POST /customer-swap/quote. The client repeats the call if no answer comes.
+func (c *Client) QuoteCustomerSwap(ctx context.Context, body SwapQuoteRequest, opts ...CallOption) (out SwapQuote, err error) {
+	k := call{method: "POST", path: "/customer-swap/quote", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// RestoreCustomerSwap: Restore a failed swap. Moves what came back of a failed swap
+// from inSwap to the available balance of its customer. A repeated call moves what has
+// come back since, and does nothing when there is nothing more. It works while swaps
+// are switched off and while the customer or the organization is frozen. While nothing
+// has come back it is refused with 409 REFUND_NOT_RECEIVED, and POST /transfers can
+// advance the amount from a balance of your own.
+//
+// POST /customer-swap/{swapId}/restore. The client repeats the call if no answer comes.
+func (c *Client) RestoreCustomerSwap(ctx context.Context, swapID string, opts ...CallOption) (out CustomerSwap, err error) {
+	swapIDPart, err := segment("swapId", swapID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/customer-swap/" + swapIDPart + "/restore", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // CreateApiKey: Make an additional API key. Makes a key in addition to the main key.

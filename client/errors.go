@@ -35,6 +35,8 @@ type Error struct {
 	ExistingID    string         `json:"existingId"`    // with IdempotencyConflict: the id that has the key
 	CurrentStatus string         `json:"currentStatus"` // with InvalidState
 	WithdrawalID  string         `json:"withdrawalId"`  // with WithdrawalRiskBlocked
+	// with QuoteRejected: what the swap provider said, if one refused
+	ProviderMessage string `json:"providerMessage"`
 
 	RetryAfter time.Duration   `json:"-"` // the wait that the answer demands, or 0
 	Method     string          `json:"-"`

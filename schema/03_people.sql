@@ -64,7 +64,7 @@ CREATE TABLE change_requests (
     decided_by  text,
     decided_key text,
     decided_at  timestamptz,
-    CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS')),
+    CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')),
     CONSTRAINT change_requests_status_known CHECK (status IN ('PENDING', 'APPROVED', 'WITHDRAWN', 'EXPIRED')),
     CONSTRAINT change_requests_objects CHECK (
         jsonb_typeof(before) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),

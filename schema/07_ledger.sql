@@ -30,18 +30,22 @@ CREATE TABLE ledger_accounts (
             WHEN 'PRODUCT' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'PRODUCT_WITHDRAWING' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'PRODUCT_RESTORED' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'IN_SWAP' THEN subject <> ''             -- held for a customer's swaps, or came back and is not restored
+            WHEN 'AT_PROVIDER' THEN subject <> ''         -- what a swap provider, the subject, has of ours
             WHEN 'GAS' THEN subject = ''                  -- native coin that the operator put in for fees
             WHEN 'SUSPENSE' THEN subject = ''             -- arrived, owner not settled; or a flagged deposit
             WHEN 'CUSTODY' THEN subject = ''              -- what our addresses hold on chain
             WHEN 'FEES_DUE' THEN subject = ''             -- network fees that the organization owes the operator
             WHEN 'FEES_BILLED' THEN subject = ''          -- the other side of FEES_DUE
+            WHEN 'SWAP_FEES_DUE' THEN subject = ''        -- fees of swaps that the organization owes the operator
+            WHEN 'SWAP_FEES_BILLED' THEN subject = ''     -- the other side of SWAP_FEES_DUE
             WHEN 'REORG_LOSS' THEN subject = ''           -- credited, then taken back by the chain
             ELSE false
         END),
     -- Liabilities grow on the credit side and may not fall below zero. What we own or lost is
     -- a sum over transfers, which no payment has to lock.
     CONSTRAINT ledger_accounts_floored CHECK (
-        (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')))
+        (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')))
 );
 -- The accounts of a customer or a product.
 CREATE INDEX ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
@@ -55,7 +59,7 @@ CREATE TRIGGER ledger_accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE O
 CREATE FUNCTION ledger_accounts_floor() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE');
+    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE');
     RETURN NEW;
 END $$;
 CREATE TRIGGER ledger_accounts_floor BEFORE INSERT ON ledger_accounts
@@ -114,7 +118,8 @@ CREATE TABLE ledger_transfers (
     CONSTRAINT ledger_transfers_cause_known CHECK (cause_kind IN
         ('DEPOSIT', 'DEPOSIT_HOLD', 'DEPOSIT_RELEASE', 'DEPOSIT_FEE', 'DEPOSIT_REVERSAL',
          'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN', 'WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_FEE',
-         'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER')),
+         'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
+         'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL')),
     -- A cause has these legs, and no more under other numbers.
     CONSTRAINT ledger_transfers_legs CHECK (
         CASE cause_kind
@@ -239,11 +244,16 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'DEPOSIT' AND (
             SELECT (p.org_id, p.mint_id, p.amount) = (t.org_id, t.mint_id, t.amount) AND p.status IN ('CREDITED', 'REVERSED')
-                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.customer_id, p.product, ''))
+                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.customer_id, p.product, ''))
                 AND (d.kind, d.subject) = ('CUSTODY', '')
-                AND (c.kind, c.subject) = (CASE WHEN p.purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-                        WHEN p.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END,
-                    coalesce(p.customer_id, p.product, ''))
+                AND CASE WHEN p.swap_id IS NULL
+                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+                            WHEN p.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END,
+                        coalesce(p.customer_id, p.product, ''))
+                    -- An arrival for a swap: what it is decides the account.
+                    WHEN p.arrival_role = 'DELIVERY' THEN (c.kind, c.subject) = ('CUSTOMER', p.customer_id)
+                    WHEN p.arrival_role = 'REFUND' THEN (c.kind, c.subject) = ('AT_PROVIDER', (SELECT s.provider FROM swaps s WHERE s.swap_id = p.swap_id))
+                    ELSE (c.kind, c.subject) = ('SUSPENSE', '') END
             FROM deposits p, wallets a, ledger_accounts d, ledger_accounts c
             WHERE p.deposit_id = t.cause_id COLLATE "default" AND a.wallet_id = p.wallet_id AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
         LIMIT 1;
@@ -260,7 +270,13 @@ BEGIN
     END IF;
     IF lost IS NULL AND 'RESTORE' BETWEEN low AND high THEN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
-        WHERE t.cause_kind = 'RESTORE' AND (
+        WHERE t.cause_kind = 'RESTORE' AND coalesce((
+            SELECT (s.org_id, s.from_mint_id) = (t.org_id, t.mint_id) AND s.imported_at IS NOT NULL
+                AND (d.subject, c.subject) = (s.customer_id, s.customer_id)
+                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = ('RESTORED', 'CUSTOMER', 0)
+                    ELSE (d.kind, c.kind) = ('CUSTOMER', 'RESTORED') AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
+            FROM swaps s, ledger_accounts d, ledger_accounts c
+            WHERE s.swap_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account), (
             SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL
                 AND (d.subject, c.subject) = (coalesce(w.product, w.customer_id), coalesce(w.product, w.customer_id))
                 AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.collections) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
@@ -268,7 +284,7 @@ BEGIN
                     ELSE (d.kind, c.kind, t.cause_id) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
                         CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.collections) END
             FROM withdrawals w, ledger_accounts d, ledger_accounts c
-            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account)) IS NOT TRUE
         LIMIT 1;
     END IF;
     IF lost IS NULL AND 'TRANSFER' BETWEEN low AND high THEN

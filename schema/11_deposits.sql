@@ -51,9 +51,17 @@ CREATE TABLE deposits (
     -- How deep its block must be, by the tier of the amount when the block became final. 0:
     -- finality is enough (decision 0059).
     depth_required bigint NOT NULL DEFAULT 0,
+    -- The swap at whose wallet it arrived, what it is for that swap, and whether it completes it.
+    -- Organizations do not see what is hidden: a refund, and a stray until a person credits it.
+    swap_id        text,
+    arrival_role   text,
+    completes_swap boolean NOT NULL DEFAULT false,
+    is_hidden      boolean NOT NULL DEFAULT false,
     CONSTRAINT deposits_positive CHECK (amount > 0),
     CONSTRAINT deposits_kind_known CHECK (kind IN ('NATIVE', 'INTERNAL', 'TOKEN')),
-    CONSTRAINT deposits_subject CHECK ((purpose = 'CUSTOMER_DEPOSIT') = (customer_id IS NOT NULL)),
+    CONSTRAINT deposits_subject CHECK (
+        CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN customer_id IS NOT NULL
+            ELSE customer_id IS NULL OR purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') END),
     CONSTRAINT deposits_product CHECK (
         (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL)
         AND product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
@@ -90,7 +98,16 @@ CREATE TABLE deposits (
     CONSTRAINT deposits_senders_several CHECK (senders IS NULL OR
         from_address = '' AND cardinality(senders) BETWEEN 2 AND 20 AND array_ndims(senders) = 1
         AND array_position(senders, NULL) IS NULL AND array_position(senders, '') IS NULL),
-    CONSTRAINT deposits_depth_required CHECK (depth_required >= 0)
+    CONSTRAINT deposits_depth_required CHECK (depth_required >= 0),
+    CONSTRAINT deposits_swap CHECK ((purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND')) = (swap_id IS NOT NULL)),
+    CONSTRAINT deposits_arrival CHECK (
+        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap AND NOT is_hidden
+            WHEN status NOT IN ('CREDITED', 'REVERSED') THEN arrival_role IS NULL AND NOT completes_swap AND is_hidden
+            WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND customer_id IS NOT NULL AND NOT is_hidden
+            WHEN arrival_role = 'REFUND' THEN purpose = 'SWAP_REFUND' AND is_hidden AND NOT completes_swap
+            WHEN arrival_role = 'STRAY' THEN NOT completes_swap AND (is_hidden OR customer_id IS NOT NULL)
+            ELSE false
+        END)
 );
 -- A movement on a chain has one row that counts. Rows that the chain took away may exist as
 -- well: on another fork the same position of the same transaction can have paid another
@@ -115,6 +132,9 @@ CREATE INDEX deposits_of_chain ON deposits (org_id, chain, created_at, deposit_i
 CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, deposit_id);
 CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
 CREATE INDEX deposits_to_resolve ON deposits (status, created_at) WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK');
+CREATE INDEX deposits_of_swap ON deposits (swap_id) WHERE swap_id IS NOT NULL;
+-- One deposit completes a swap. Invariant I-63.
+CREATE UNIQUE INDEX deposits_completing_swap ON deposits (swap_id) WHERE completes_swap;
 CREATE INDEX deposits_of_product_pending ON deposits (org_id)
     WHERE product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING');
 SELECT coffer_tenant('deposits', 'SELECT', 'SELECT, INSERT, UPDATE');
@@ -235,9 +255,14 @@ CREATE FUNCTION deposits_keep() RETURNS trigger LANGUAGE plpgsql SET search_path
 DECLARE
     gone boolean; -- the proof of the deposit is dead
 BEGIN
-    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.customer_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
+    -- The customer of an arrival for a swap is written with its credit.
+    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.swap_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
        IS DISTINCT FROM
-       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.customer_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position) THEN
+       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
+       OR NEW.customer_id IS DISTINCT FROM OLD.customer_id
+          AND NOT (OLD.customer_id IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED')
+       OR OLD.status IN ('CREDITED', 'REVERSED') AND ((NEW.arrival_role, NEW.completes_swap) IS DISTINCT FROM (OLD.arrival_role, OLD.completes_swap)
+          OR NEW.is_hidden AND NOT OLD.is_hidden) THEN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_identity_fixed';
     END IF;

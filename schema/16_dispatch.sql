@@ -55,6 +55,9 @@ CREATE TABLE dispatch_orders (
     from_role              text GENERATED ALWAYS AS (CASE purpose WHEN 'CLOSE' THEN 'DEPOSIT' END) STORED,
     slot_order_id          text GENERATED ALWAYS AS (
         CASE WHEN status NOT IN ('QUEUED', 'REFUSED', 'WITHDRAWN') THEN coalesce(tx_lead_id, order_id) END) STORED,
+    -- Of a payment to a swap provider: when it is not signed any more, and for the signer what it buys.
+    pay_by                 timestamptz,
+    swap                   jsonb,
     -- Keys that other tables refer to.
     CONSTRAINT dispatch_orders_of_org UNIQUE (org_id, order_id),
     CONSTRAINT dispatch_orders_of_wallet UNIQUE (order_id, wallet_id, chain),
@@ -83,6 +86,7 @@ CREATE TABLE dispatch_orders (
         CASE purpose
             WHEN 'PAYMENT' THEN to_wallet_id IS NULL
             WHEN 'RETURN' THEN to_wallet_id IS NULL
+            WHEN 'SWAP' THEN to_wallet_id IS NULL AND from_wallet_id IS NULL
             WHEN 'SWEEP' THEN to_wallet_id IS NOT NULL
             WHEN 'GAS' THEN to_wallet_id IS NOT NULL AND contract = ''
             WHEN 'PLACE' THEN to_wallet_id IS NULL AND contract = '' AND customer_id IS NULL
@@ -136,14 +140,16 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_costs_of_payment CHECK (
         (rent = 0 OR rent > 0 AND purpose = 'PAYMENT')
         AND (NOT payee_failed OR purpose = 'PAYMENT' AND status = 'FAILED' OR purpose = 'PLACE' AND status = 'REFUSED')),
-    -- A payment and a return have a cause of their own. Every other order is internal: it has a
+    -- A payment, a return and a payment to a swap provider have a cause of their own. Every other order is internal: it has a
     -- trigger, and by it a row in internal_orders.
     CONSTRAINT dispatch_orders_trigger_known CHECK (
-        (trigger IS NULL) = (purpose IN ('PAYMENT', 'RETURN'))
+        (trigger IS NULL) = (purpose IN ('PAYMENT', 'RETURN', 'SWAP'))
         AND (trigger IS NULL OR trigger IN ('VALUE', 'DEMAND', 'PERSON', 'RESTORED'))),
     -- A failed order pauses the next one, so its end has a time.
     CONSTRAINT dispatch_orders_end_dated CHECK (
-        trigger IS NULL OR (ended_at IS NOT NULL) = (status IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN')))
+        trigger IS NULL OR (ended_at IS NOT NULL) = (status IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))),
+    CONSTRAINT dispatch_orders_swap CHECK (
+        num_nonnulls(pay_by, swap) = CASE purpose WHEN 'SWAP' THEN 2 ELSE 0 END)
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');
@@ -173,6 +179,9 @@ CREATE INDEX sweeps_not_paid ON dispatch_orders (org_id, mint_id) WHERE purpose 
 CREATE INDEX closes_of_wallet ON dispatch_orders (from_wallet_id, mint_id, created_at) WHERE purpose = 'CLOSE';
 CREATE INDEX gas_top_ups_of_wallet ON dispatch_orders (to_wallet_id, chain) WHERE purpose = 'GAS';
 CREATE INDEX consolidations_of_wallet ON dispatch_orders (wallet_id, chain, ended_at) WHERE purpose = 'MERGE';
+-- The payments to swap providers that are late.
+CREATE INDEX dispatch_orders_pay_by ON dispatch_orders (pay_by)
+    WHERE purpose = 'SWAP' AND status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');
 CREATE INDEX nonce_accounts_of_wallet ON dispatch_orders (wallet_id, chain) WHERE purpose = 'PLACE';
 -- Which change wallet a consolidation without a slot is to have.
 CREATE INDEX dispatch_orders_consolidations ON dispatch_orders (to_wallet_id) WHERE purpose = 'MERGE';
@@ -263,7 +272,7 @@ END $$;
 CREATE TRIGGER dispatch_orders_proof_live BEFORE INSERT OR UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_proof_live();
 
--- A payment or return is where its cause is.
+-- A payment, a return or a payment to a swap provider is where its cause is.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -273,6 +282,8 @@ BEGIN
     SELECT status INTO now FROM dispatch_orders WHERE order_id = NEW.order_id;
     IF NEW.purpose = 'PAYMENT' THEN
         SELECT withdrawal_in_step(status, end_status, now) INTO in_step FROM withdrawals WHERE withdrawal_id = NEW.order_id;
+    ELSIF NEW.purpose = 'SWAP' THEN
+        SELECT swap_in_step(status, end_reason, now) INTO in_step FROM swaps WHERE swap_id = NEW.order_id;
     ELSE
         SELECT resolution_in_step(decision, status, now) INTO in_step FROM deposit_resolutions WHERE resolution_id = NEW.order_id;
     END IF;
@@ -359,6 +370,8 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole AFTER UPDATE ON dispatch_orde
 CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_tx_whole();
 CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER dispatch_orders_swap_as_inserted BEFORE UPDATE OF pay_by, swap ON dispatch_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What an order cost and when, and by what authority it is paid, is written when its status
@@ -629,7 +642,7 @@ BEGIN
         RAISE EXCEPTION 'the void of order % is what it was', OLD.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_voids_fixed';
     END IF;
-    IF NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.order_id AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN')) THEN
+    IF NOT EXISTS (SELECT FROM dispatch_orders WHERE order_id = NEW.order_id AND status = 'WITHDRAWN' AND purpose IN ('PAYMENT', 'RETURN', 'SWAP')) THEN
         RAISE EXCEPTION 'order % was not taken back', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_voids_withdrawn';
     END IF;

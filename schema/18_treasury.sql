@@ -19,7 +19,8 @@ SELECT coffer_tenant('internal_orders', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER internal_orders_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON internal_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- An order without a trigger is a payment or a return, and has the key of its own cause.
+-- An order without a trigger is a payment or a return, and has the key of its own cause, or a
+-- payment to a swap provider, which a trigger compares with its swap.
 ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_caused FOREIGN KEY (order_id, org_id, purpose, trigger)
     REFERENCES internal_orders DEFERRABLE INITIALLY DEFERRED;
 

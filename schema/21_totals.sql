@@ -12,6 +12,7 @@ CREATE TABLE organization_totals (
     addresses   numeric NOT NULL, -- on addresses other than the treasury's
     treasuries  numeric NOT NULL, -- on the treasury's addresses
     dust        numeric NOT NULL, -- the part of both that is below the minimum of its mint and not credited
+    in_swap     numeric NOT NULL DEFAULT 0, -- what is held for customers' swaps
     CONSTRAINT organization_totals_pkey PRIMARY KEY (org_id, mint_id),
     CONSTRAINT organization_totals_org FOREIGN KEY (org_id) REFERENCES organizations,
     CONSTRAINT organization_totals_mint FOREIGN KEY (mint_id) REFERENCES mints
@@ -31,6 +32,7 @@ CREATE TABLE organization_total_changes (
     addresses   numeric NOT NULL DEFAULT 0,
     treasuries  numeric NOT NULL DEFAULT 0,
     dust        numeric NOT NULL DEFAULT 0,
+    in_swap     numeric NOT NULL DEFAULT 0,
     CONSTRAINT organization_total_changes_pkey PRIMARY KEY (org_id, change_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_insert_scale_factor = 0);
@@ -51,15 +53,17 @@ CREATE POLICY keeper ON address_funds FOR SELECT TO CURRENT_USER USING (true);
 CREATE FUNCTION ledger_transfers_total() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    INSERT INTO organization_total_changes (org_id, mint_id, available, withdrawing)
-    SELECT m.org_id, m.mint_id, coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0), coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0)
+    INSERT INTO organization_total_changes (org_id, mint_id, available, withdrawing, in_swap)
+    SELECT m.org_id, m.mint_id, coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0), coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0),
+        coalesce(sum(m.delta) FILTER (WHERE m.kind = 'IN_SWAP'), 0)
     FROM (SELECT l.org_id, l.mint_id, l.delta, (SELECT a.kind FROM ledger_accounts a WHERE a.account_id = l.account_id) AS kind
           FROM (SELECT org_id, mint_id, credit_account AS account_id, amount AS delta FROM added
                 UNION ALL
                 SELECT org_id, mint_id, debit_account, -amount FROM added) l) m
-    WHERE m.kind IN ('CUSTOMER', 'WITHDRAWING')
+    WHERE m.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP')
     GROUP BY m.org_id, m.mint_id
-    HAVING coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0) <> 0 OR coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0) <> 0;
+    HAVING coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0) <> 0 OR coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0) <> 0
+        OR coalesce(sum(m.delta) FILTER (WHERE m.kind = 'IN_SWAP'), 0) <> 0;
     RETURN NULL;
 END $$;
 CREATE TRIGGER ledger_transfers_total AFTER INSERT ON ledger_transfers
@@ -105,14 +109,15 @@ CREATE FUNCTION fold_organization_totals(most integer) RETURNS bigint LANGUAGE s
         SELECT org_id, change_id FROM organization_total_changes LIMIT most FOR UPDATE SKIP LOCKED),
     taken AS (
         DELETE FROM organization_total_changes c USING due d WHERE c.org_id = d.org_id AND c.change_id = d.change_id
-        RETURNING c.org_id, c.mint_id, c.available, c.withdrawing, c.addresses, c.treasuries, c.dust),
+        RETURNING c.org_id, c.mint_id, c.available, c.withdrawing, c.addresses, c.treasuries, c.dust, c.in_swap),
     folded AS (
-        INSERT INTO organization_totals AS t (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
-        SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust)
+        INSERT INTO organization_totals AS t (org_id, mint_id, available, withdrawing, addresses, treasuries, dust, in_swap)
+        SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust), sum(in_swap)
         FROM taken GROUP BY org_id, mint_id ORDER BY org_id, mint_id
         ON CONFLICT ON CONSTRAINT organization_totals_pkey DO UPDATE SET
             available = t.available + excluded.available, withdrawing = t.withdrawing + excluded.withdrawing,
-            addresses = t.addresses + excluded.addresses, treasuries = t.treasuries + excluded.treasuries, dust = t.dust + excluded.dust)
+            addresses = t.addresses + excluded.addresses, treasuries = t.treasuries + excluded.treasuries, dust = t.dust + excluded.dust,
+            in_swap = t.in_swap + excluded.in_swap)
     SELECT count(*) FROM taken
 $$;
 REVOKE ALL ON FUNCTION ledger_transfers_total(), address_funds_total(), fold_organization_totals(integer) FROM PUBLIC;

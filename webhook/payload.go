@@ -75,6 +75,12 @@ const (
 	// OrganizationWithdrawCompleted has a Withdrawal that is final on the chain.
 	OrganizationWithdrawCompleted Type = "ORGANIZATION_WITHDRAW_COMPLETED"
 
+	// CustomerSwapRefunded has a SwapFailed: a refund of a failed swap arrived after its
+	// CUSTOMER_SWAP_FAILED.
+	CustomerSwapRefunded Type = "CUSTOMER_SWAP_REFUNDED"
+	// CustomerSwapDelayed has a SwapDelayed: a swap takes long. It is not failed.
+	CustomerSwapDelayed Type = "CUSTOMER_SWAP_DELAYED"
+
 	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
 	TransferCompleted Type = "TRANSFER_COMPLETED"
 )
@@ -94,7 +100,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer or a failed swap."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap that failed or takes long."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -400,10 +406,11 @@ type Party struct {
 // SwapSummary is a customer swap as events carry it. It has neither a status nor a
 // failure reason, in contrast to the object of the API: the event's type says both.
 type SwapSummary struct {
-	CustomerSwapID     string  `json:"customerSwapId" doc:"The customer swap."`
-	IdempotencyKey     string  `json:"idempotencyKey"`
-	FromMint           Mint    `json:"fromMint" doc:"The amount and mint that the customer gave."`
-	ToMint             Mint    `json:"toMint" doc:"The amount and mint that the customer received."`
+	CustomerSwapID string `json:"customerSwapId" doc:"The customer swap."`
+	// "" for a swap that was restored from the signer's journal, which has only the key's hash
+	IdempotencyKey     string  `json:"idempotencyKey" doc:"The key of the request that made the swap; empty if the swap was restored from the signer's journal, which has only a hash of the key." example:"swap-7781"`
+	FromMint           Mint    `json:"fromMint" doc:"The mint that the customer gave."`
+	ToMint             Mint    `json:"toMint" doc:"The mint that the customer received."`
 	AmountIn           string  `json:"amountIn" doc:"The amount in atomic units of the mint that was given." form:"amount"`
 	EstimatedAmountOut string  `json:"estimatedAmountOut" doc:"The estimate, in atomic units of the mint that was received." form:"amount"`
 	AmountOut          *string `json:"amountOut" doc:"The amount that arrived; null until it has." form:"amount"`
@@ -412,11 +419,58 @@ type SwapSummary struct {
 	CreatedAt          Time    `json:"createdAt"`
 }
 
-// SwapFailed is the data of CUSTOMER_SWAP_FAILED.
+// SwapFailed is the data of CUSTOMER_SWAP_FAILED and of CUSTOMER_SWAP_REFUNDED.
 type SwapFailed struct {
 	CustomerID     string      `json:"customerId"`
 	Swap           SwapSummary `json:"swap" doc:"The swap."`
 	RefundedAmount *string     `json:"refundedAmount" doc:"The amount that had come back when the event was sent, in atomic units of the mint that was given; null when nothing had." form:"amount"`
+}
+
+// SwapDelayed is the data of CUSTOMER_SWAP_DELAYED.
+type SwapDelayed struct {
+	CustomerID string      `json:"customerId"`
+	Swap       SwapSummary `json:"swap" doc:"The swap."`
+}
+
+// CustomerSwap is a customer swap as the API answers it. Events carry the SwapSummary.
+//
+// Status COMPLETED and FAILED are final. A refund of a failed swap moves on RefundStatus alone, and
+// what came back belongs to the customer's balance only once it is restored.
+type CustomerSwap struct {
+	SwapID         string `json:"swapId"`
+	IdempotencyKey string `json:"idempotencyKey" doc:"The key of the request that made the swap; empty if the swap was restored from the signer's journal, which has only a hash of the key." example:"swap-7781"`
+	CustomerID     string `json:"customerId"`
+	FromMintID     int    `json:"fromMintId"`
+	ToMintID       int    `json:"toMintId"`
+
+	AmountIn           string `json:"amountIn"`
+	EstimatedAmountOut string `json:"estimatedAmountOut"`
+	MinAmountOut       string `json:"minAmountOut"`
+	// what a final block shows, never what the provider says
+	AmountOut         *string `json:"amountOut" doc:"The amount that arrived, in atomic units of the destination mint; null until the swap is COMPLETED." form:"amount"`
+	OriginTxHash      *string `json:"originTxHash" doc:"The hash of the transaction that paid the swap provider; null until it is broadcast."`
+	DestinationTxHash *string `json:"destinationTxHash" doc:"The hash of the transaction that delivered; null until the delivery is final."`
+	FailureReason     *string `json:"failureReason" doc:"Why the swap failed: SLIPPAGE_EXCEEDED, DEADLINE_EXPIRED, INCOMPLETE_DEPOSIT, ORIGIN_TX_FAILED, NO_LIQUIDITY, PROVIDER_REFUNDED, PROVIDER_FAILED, PROVIDER_COMPLIANCE, DESTINATION_UNAVAILABLE, DEPOSIT_REORGED or UNKNOWN; null unless the swap is FAILED. Reasons may be added without notice." example:"PROVIDER_REFUNDED"`
+	FailureMessage    *string `json:"failureMessage" doc:"A sentence about the failure for a person; null without one."`
+	CompletedAt       *Time   `json:"completedAt" doc:"When the delivery was credited; null until the swap is COMPLETED."`
+	Status            string  `json:"status" doc:"PENDING: the amount is held and the payment to the provider is not broadcast. DEPOSITING: the payment is broadcast. PROCESSING: the provider has the payment, or a part of the delivery arrived. COMPLETED: the delivery is final and credited. FAILED: no delivery is credited any more."`
+
+	FeeAmount            string  `json:"feeAmount"`
+	FeeBps               int     `json:"feeBps"`
+	USDValue             *string `json:"usdValue" doc:"The value of amountIn in dollars when the swap was made, for display; null when there was no price." pattern:"^[0-9]+\\.[0-9]{2}$" example:"149.80"`
+	EstimatedTimeSeconds *int    `json:"estimatedTimeSeconds"`
+
+	RefundStatus   string  `json:"refundStatus" doc:"How far a refund has come, by final blocks. NONE: nothing came back. PENDING: the provider announces a refund. PARTIAL: a part came back. REFUNDED: all came back, less what the provider keeps. RESTORED: the customer's balance has what came back. UNAVAILABLE: the provider says that there will be no refund. MANUAL: a person at the provider decides."`
+	RefundedAmount *string `json:"refundedAmount" doc:"The amount that came back, in atomic units of the source mint; null while nothing has. It is amountIn if the payment never left." form:"amount"`
+	RefundTxHash   *string `json:"refundTxHash" doc:"The hash of the latest transaction that brought a refund; null without one."`
+	RestoredAt     *Time   `json:"restoredAt" doc:"When all that came back was restored to the customer's balance; null before."`
+
+	DepositID *string  `json:"depositId" doc:"The deposit that completes the swap; null until the swap is COMPLETED." example:"dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Provider  string   `json:"provider" doc:"The swap provider. Providers may be added without notice." example:"ONE_CLICK"`
+	Metadata  Metadata `json:"metadata"`
+
+	CreatedAt Time `json:"createdAt"`
+	UpdatedAt Time `json:"updatedAt"`
 }
 
 // List is a slice that prints as [] and never as null.

@@ -73,6 +73,13 @@ func Sample(t Type) (data any, ok bool) {
 		return w, true
 	case CustomerSwapFailed:
 		return sampleSwap(), true
+	case CustomerSwapRefunded:
+		refunded := sampleSwap()
+		refunded.RefundedAmount = text("998500000000000")
+		return refunded, true
+	case CustomerSwapDelayed:
+		failed := sampleSwap()
+		return SwapDelayed{CustomerID: failed.CustomerID, Swap: failed.Swap}, true
 	case TransferCompleted:
 		return Transfer{
 			TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: sampleUSDC(),

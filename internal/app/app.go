@@ -216,13 +216,26 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		if a.parts.Grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
+		if a.parts.SwapProviders, err = a.conf.openSwapProviders(); err != nil {
+			return err
+		}
 	}
 	conf := a.conf.serviceConfig()
 	if a.isTool {
 		conf.VoidWaitMax = voidWaitMax
 	}
 	a.Service = service.New(conf, a.parts)
+	a.metrics.RegisterSwapProviders(a.readBreakers)
 	return nil
+}
+
+// readBreakers returns since when this process asks no provider of swaps, for the metrics.
+func (a *App) readBreakers() map[string]time.Time {
+	opened := map[string]time.Time{}
+	for _, h := range a.Swaps.Panel.ListHealth() {
+		opened[h.Provider] = h.OpenSince
+	}
+	return opened
 }
 
 // serviceConfig returns the settings of the features and their loops.
@@ -234,6 +247,7 @@ func (c Config) serviceConfig() service.Config {
 		DevelopmentWebhooks: c.Webhooks.Development,
 		VerifyInterval:      time.Duration(c.Intervals.Verify), AnchorInterval: time.Duration(c.Intervals.Anchor),
 		RiskAnswersKept: time.Duration(c.Risk.AnswersKept),
+		Swaps:           c.Swaps.swapConfig(),
 		Chains:          map[chain.Name]service.ChainConfig{},
 	}
 	if c.Network == chain.Mainnet {
@@ -413,7 +427,8 @@ func (a *App) wireAPI() error {
 	a.apiHandler = api.New(api.Config{
 		KeyRolled: keyRolled,
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
-		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers, Wallets: a.Wallets,
+		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers,
+		Swaps: a.Swaps, Wallets: a.Wallets,
 		Prices: a.parts.Prices, WebhookKeys: a.webhookKeys,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,
@@ -433,7 +448,7 @@ func (a *App) wireAPI() error {
 		}
 		a.operatorHandler = operatorapi.New(operatorapi.Config{
 			Proxies:  operatorProxies,
-			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist,
+			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist, Swaps: a.Swaps,
 			DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
 			BaseURL:   a.conf.Operator.publicURL() + "/v1",

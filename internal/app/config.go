@@ -51,6 +51,7 @@ type Config struct {
 	Mints     []Mint               `toml:"mints"`
 	Prices    Prices               `toml:"prices"`
 	Risk      Risk                 `toml:"risk,omitempty"`
+	Swaps     Swaps                `toml:"swaps,omitempty"`
 	Webhooks  Webhooks             `toml:"webhooks"`
 	Mail      mail.Config          `toml:"mail,omitempty"`
 	Intervals Intervals            `toml:"paces"`
@@ -563,6 +564,7 @@ func (c *Config) resolveFiles(dir string) error {
 	}
 	c.Risk.readKeys(secret)
 	c.Prices.readKeys(secret)
+	c.Swaps.readKeys(secret)
 	if text := content("mail.password_file", c.Mail.PasswordFile, false, c.hasRole(RoleWorkers)); text != "" {
 		c.Mail.Password = seal.NewSecret(text)
 	}
@@ -680,6 +682,7 @@ func (c Config) Check() error {
 	c.checkMints(&errs)
 	c.checkPrices(&errs)
 	c.checkRisk(&errs)
+	c.checkSwaps(&errs)
 	c.Mail.Check(errs.addProblem, c.Network != chain.Mainnet)
 	if c.Webhooks.Development && c.Network != chain.Local {
 		bad("webhooks.development", "is for network LOCAL only: it allows webhooks to this machine")

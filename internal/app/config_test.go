@@ -184,6 +184,21 @@ var mistakes = []mistake{
 	{"risk.rescreen.every", "at least", func(c *Config) { c.Risk.Rescreen.Interval = Duration(time.Minute) }},
 	{"risk.rescreen.pace", "at most", func(c *Config) { c.Risk.Rescreen.Pace = Duration(2 * time.Hour) }},
 	{"risk.keep", "at the latest", func(c *Config) { c.Risk.Keep = Duration(8 * 24 * time.Hour) }},
+	{"swaps.pay_window", "at most", func(c *Config) { c.Swaps.PayWindow = Duration(7 * time.Hour) }},
+	{"swaps.pay_window_bitcoin", "at most", func(c *Config) { c.Swaps.PayWindowBitcoin = Duration(7 * time.Hour) }},
+	{"swaps.max_loss_bps", "a tenth", func(c *Config) {
+		c.Swaps.MaxLossBps = new(int)
+		*c.Swaps.MaxLossBps = 1001
+	}},
+	{"swaps.delayed_after", "at least", func(c *Config) { c.Swaps.DelayedAfter = Duration(time.Second) }},
+	{"swaps.stuck_after", "at most", func(c *Config) { c.Swaps.StuckAfter = Duration(31 * 24 * time.Hour) }},
+	{"swaps.refund_grace", "at most", func(c *Config) { c.Swaps.RefundGrace = Duration(25 * time.Hour) }},
+	{"swaps.providers.one_click.url", "URL", func(c *Config) { c.Swaps.Providers.AddOneClick("1click", nil, nil) }},
+	{"swaps.providers.relay.quotes_per_minute", "no limit", func(c *Config) {
+		c.Swaps.Providers.Relay = newRelaySection()
+		c.Swaps.Providers.Relay.Quotes = new(int)
+		*c.Swaps.Providers.Relay.Quotes = -1
+	}},
 	{"webhooks.development", "LOCAL only", func(c *Config) { c.Webhooks.Development = true }},
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},
 }
@@ -229,6 +244,25 @@ var alone = []mistake{
 	}},
 	{"prices.chainlink.2.heartbeat", "feed's page", func(c *Config) {
 		feed(c, func(f *chainlink.FeedConfig) { f.Heartbeat = 0 })
+	}},
+	{"swaps.stuck_after", "delayed before it is stuck", func(c *Config) {
+		c.Swaps.DelayedAfter, c.Swaps.StuckAfter = Duration(2*time.Hour), Duration(time.Hour)
+	}},
+	{"swaps.providers.one_click.url", "https on a main network", func(c *Config) {
+		c.Swaps.Providers.AddOneClick("http://127.0.0.1:9000", nil, nil)
+	}},
+	{"swaps.providers.relay.url", "https on a main network", func(c *Config) {
+		c.Swaps.Providers.Relay = newRelaySection()
+		c.Swaps.Providers.Relay.URL = "http://127.0.0.1:9000"
+	}},
+	{"swaps.providers.one_click.assets", "only a local world has", func(c *Config) {
+		c.Swaps.Providers.AddOneClick("", nil, map[string]string{"BITCOIN:native": "local:bitcoin:native"})
+	}},
+	{"swaps.providers.one_click.assets", "is not a token", func(c *Config) {
+		c.Swaps.Providers.AddOneClick("", nil, map[string]string{"bitcoin": "nep141:btc.omft.near"})
+	}},
+	{"swaps.providers.one_click.keys", "key", func(c *Config) {
+		c.Swaps.Providers.AddOneClick("", []string{"ed25519:0"}, nil)
 	}},
 	{"prices.required", "give it more", func(c *Config) { c.Prices.Required = 2 }},
 	{"risk.providers", "twice", func(c *Config) { c.Risk.Providers = []string{"ofac", "ofac"} }},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The sections of risk providers and price sources are written as they were read, with their
+// The sections of risk providers, price sources and swap providers are written as they were read, with their
 // comments, in one order.
 func TestTheSectionsOfProvidersAndSourcesKeepTheirForm(t *testing.T) {
 	t.Parallel()

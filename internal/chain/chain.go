@@ -718,6 +718,9 @@ type AddressCodec interface {
 	// IsUnspendable reports whether the key of an address is known to be held by no person (zero,
 	// burn addresses, precompiles), so that what arrives there is lost.
 	IsUnspendable(a Address) bool
+	// SampleAddress returns an address that no person can spend from, for questions that need some
+	// address and lead to no payment.
+	SampleAddress() Address
 	// PaymentURI returns the link that a wallet opens to pay a token ("" for the native coin) to an
 	// address.
 	PaymentURI(a Address, contract Address) string
@@ -761,6 +764,8 @@ type Chain struct {
 	AddressCodec AddressCodec
 	Reader       Reader
 	Sender       Sender
+	// SeesInternal reports whether an arrival of native coin is seen that a contract pays; nil: always.
+	SeesInternal func() bool
 	// SeparateFeePayer says that an account other than the sender may pay the fee of a transaction.
 	// Deposit addresses then never hold gas.
 	SeparateFeePayer bool

@@ -179,15 +179,18 @@ func TestTheCommandLineTakesNoCustomerForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const listed = "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing"
 	// Each with the test that passes awkward ids through it, or the reason why it compares none.
 	takes := map[string]string{
 		"freezes put --customer":                 "it is the freeze of the operator's interface: TestCustomersWithIdsAlikeShareNothing",
-		"withdrawals list --customer":            "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
-		"deposits list --customer":               "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
-		"customers list --customer":              "it is the filter of the interface's list: TestCustomersWithIdsAlikeShareNothing",
+		"withdrawals list --customer":            listed,
+		"swaps list --customer":                  listed,
+		"deposits list --customer":               listed,
+		"customers list --customer":              listed,
 		"local trigger failed-payout --customer": "it is a customer of the interface's, on a local chain",
 		"local trigger reorg --customer":         "it is a customer of the interface's, on a local chain",
-		"rescue --customers":                     "each names the wallet that the seed has for it: TestTheSignerTakesNoIdForAnother",
+		"rescue --customers": "each names the wallet that the seed has for it: " +
+			"TestTheSignerTakesNoIdForAnother",
 	}
 	var walk func(n *kong.Node, words string)
 	walk = func(n *kong.Node, words string) {

@@ -78,7 +78,7 @@ func (c dispatchList) Run(ctx context.Context, std streams) error {
 // orderFlags are the flags of the verbs on one order.
 type orderFlags struct {
 	configFlags
-	ID string `arg:"" help:"The order. It has the id of its withdrawal, sweep, top-up or nonce account: wd_…, sw_…, gas_…, place_…"`
+	ID string `arg:"" help:"The order. It has the id of its withdrawal, swap, sweep, top-up or nonce account: wd_…, cs_…, sw_…, gas_…, place_…"`
 }
 
 // openWorker opens the tools and finds the dispatch worker of the order's chain.
@@ -183,7 +183,7 @@ func (c dispatchShow) Run(ctx context.Context, std streams) error {
 		case "OPERATOR":
 			reason = "an operator"
 		case "REFUSAL":
-			reason = "the signer's refusal"
+			reason = "a refusal, or the end of its time"
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%v\t%s ago\t%s\t%s\n", t.Version, t.Act, reason, formatCostMax(
 			mints, s.Chain, t.Fees,

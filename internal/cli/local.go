@@ -31,6 +31,7 @@ type local struct {
 	Faucet  localFaucet  `cmd:"" help:"Send coins or tokens from the local faucet."`
 	Trigger localTrigger `cmd:"" help:"Cause a failed payment, a reorganization, or the outage of a provider."`
 	Risk    localRisk    `cmd:"" help:"Set what screening answers for an address."`
+	Swaps   localSwaps   `cmd:"" help:"Make the local swap provider misbehave, set its prices, and show its swaps."`
 }
 
 type localRun struct {
@@ -114,6 +115,9 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
 			detail = fmt.Sprintf(" (user %s, password %s)", c.User, c.Password)
 		}
 		fmt.Fprintf(t, "  %s\t%s%s\n", strings.ToLower(string(name)), c.RPCURL, detail)
+	}
+	if info.Swaps.URL != "" {
+		fmt.Fprintf(t, "  swap provider\t%s (controlled at %s)\n", info.Swaps.URL, info.Swaps.ControlURL)
 	}
 	for _, m := range info.Mints {
 		contract := "native coin"

@@ -32,6 +32,8 @@ var moving = map[string]string{
 var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
+	"swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide", "swaps providers suspend",
+	"swaps providers resume",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
 }
 
@@ -40,7 +42,8 @@ var steering = []string{
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
-	"local trigger outage", "local risk set", "local risk clear", "keys create", "keys backup", "keys restore",
+	"local trigger outage", "local swaps behave", "local swaps price", "local risk set",
+	"local risk clear", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
 	"operator key roll", "operator key revoke", "operator invite",
 }
@@ -53,8 +56,10 @@ var reading = []string{
 	"org list", "org show", "key list",
 	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check",
 	"config sample",
-	"local risk list", "signer clock show", "deposits list", "withdrawals list", "customers list", "events list",
-	"events tail", "version",
+	"local risk list", "local swaps show", "signer clock show", "deposits list", "withdrawals list",
+	"customers list", "events list",
+	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
+	"billing fees",
 }
 
 // Every command is in one of the lists, so that a new command that moves money is played.

@@ -200,18 +200,28 @@ func (c reservesCmd) Run(ctx context.Context, std streams) error {
 			position = fmt.Sprintf("at block %d", r.Block.Height)
 		}
 		customers, err := r.Available.Add(r.Withdrawing)
+		if err == nil {
+			customers, err = customers.Add(r.InSwap)
+		}
 		if err != nil {
 			return err
 		}
 		d := r.Mint.Decimals
 		fmt.Fprintf(std.out,
 			"%s on %s, %s\n  held %s: %s on deposit addresses, %s in treasuries\n  owed %s: %s to customers, %s of "+
-				"it being withdrawn; %s of organizations, %s of gas, %s in suspense, %s not credited yet, %s below "+
-				"the minimum\n",
+				"it being withdrawn and %s in swaps; %s of organizations, %s of gas, %s in suspense, %s not credited "+
+				"yet, %s below the minimum\n",
 			r.Mint.Symbol, r.Mint.Chain, position, held.Decimal(d), r.DepositAddresses.Decimal(d),
 			r.Treasuries.Decimal(d), owed.Decimal(d),
-			customers.Decimal(d), r.Withdrawing.Decimal(d), r.Products.Decimal(d), r.Gas.Decimal(d),
-			r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
+			customers.Decimal(d), r.Withdrawing.Decimal(d), r.InSwap.Decimal(d), r.Products.Decimal(d),
+			r.Gas.Decimal(d), r.Suspense.Decimal(d), r.Waiting.Decimal(d), r.Dust.Decimal(d))
+		for _, claim := range r.AtProviders {
+			fmt.Fprintf(std.out, "  at %s: %s units", claim.Provider, claim.Amount)
+			if claim.OldestAt != nil {
+				fmt.Fprintf(std.out, ", the oldest claim from %s", claim.OldestAt.UTC().Format(time.RFC3339))
+			}
+			fmt.Fprintln(std.out)
+		}
 		if !r.Leaving.IsZero() || !r.Moving.IsZero() {
 			fmt.Fprintf(std.out, "  in transactions that are not final, and still counted: %s to others, %s between "+
 				"the service's own addresses\n",

@@ -16,7 +16,7 @@ var actionCommands = map[identity.Action][]string{
 		"settings show", "settings history", "whitelist list", "changes list", "dispatch list", "dispatch show",
 		"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "org list",
 		"org show", "key list", "operator key list", "audit status", "audit export", "risk show", "risk senders",
-		"local risk list",
+		"local risk list", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list", "billing fees",
 	},
 	identity.DecideWithdrawal:       {"withdrawals approve", "withdrawals remove"},
 	identity.WithdrawOwnMoney:       {"withdrawals organization"},
@@ -35,6 +35,11 @@ var actionCommands = map[identity.Action][]string{
 	identity.FreezePayments:         {"freezes put", "org freeze"},
 	identity.LiftFreeze:             {"freezes lift", "org unfreeze"},
 	identity.EditLocalRisk:          {"local risk set", "local risk clear"},
+	identity.LookAtSwap:             {"swaps look"},
+	identity.FailSwap:               {"swaps fail"},
+	identity.WriteOffSwap:           {"swaps write-off"},
+	identity.DecideSwapArrival:      {"swaps arrivals decide"},
+	identity.ManageSwapProviders:    {"swaps providers suspend", "swaps providers resume"},
 	identity.ManageOperatorKeys: {
 		"operator key create", "operator key roll", "operator key revoke", "operator invite",
 	},
@@ -50,7 +55,7 @@ var actionCommands = map[identity.Action][]string{
 	},
 	identity.UseDevelopmentWorld: {
 		"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
-		"local trigger outage",
+		"local trigger outage", "local swaps behave", "local swaps price", "local swaps show",
 	},
 }
 

@@ -16,6 +16,7 @@ type rescueCmd struct {
 	ConfigFile string     `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files, the chains and the mints. The command does not use the database."`
 	Org        string     `required:"" placeholder:"ORG" help:"The organization that the addresses were made for, org_…"`
 	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one per line. Without it, the command looks only at the treasury and the organization's own addresses."`
+	Swaps      string     `type:"existingfile" help:"File with the ids of swaps, one per line. Without it, the command does not look at the addresses at which swaps are delivered and refunded."`
 	Chain      chain.Name `default:"ETHEREUM" help:"The chain."`
 	From       uint64     `placeholder:"HEIGHT" help:"BITCOIN: the first block that can have paid an address. Without it, start_height of the configuration. The command reads all blocks from there on."`
 	To         string     `placeholder:"ADDRESS" help:"The destination of all money."`
@@ -31,6 +32,23 @@ No service may ever run with this seed again: begin a new installation with a ne
 seed, and move later deposits to the old addresses with this command.
 `
 
+// readLines returns the lines of a file that are not empty; none without a name.
+func readLines(name string) (lines []string, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
 func (c rescueCmd) Run(ctx context.Context, std streams) error {
 	if c.Yes && c.To == "" {
 		return errors.New("name the destination of the money, with --to ADDRESS; nothing was done")
@@ -43,16 +61,11 @@ func (c rescueCmd) Run(ctx context.Context, std streams) error {
 		Org: c.Org, Chain: c.Chain, Destination: c.To, StartBlock: c.From,
 		Progress: func(line string) { fmt.Fprintln(std.err, line) },
 	}
-	if c.Customers != "" {
-		text, err := os.ReadFile(c.Customers)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" {
-				order.Customers = append(order.Customers, line)
-			}
-		}
+	if order.Customers, err = readLines(c.Customers); err != nil {
+		return err
+	}
+	if order.Swaps, err = readLines(c.Swaps); err != nil {
+		return err
 	}
 	r, closeSigner, err := app.PrepareRescue(ctx, conf, order)
 	if err != nil {

@@ -146,6 +146,7 @@ func (c changesApprove) Run(ctx context.Context, std streams) error {
 				map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
 					changerequest.Settings:           org.ApplyApproved(approver),
 					changerequest.WhitelistedAddress: tools.Whitelist.ApplyApproved(approver),
+					changerequest.SwapWriteOff:       tools.Swaps.ApplyApproved(approver),
 				})
 		})
 }

@@ -32,7 +32,7 @@ func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain
 		if err := s.Owners.checkPurpose(f.Wallet.Purpose); err != nil {
 			return err
 		}
-		if f.Mint != nil && !s.Owners.forPurpose(f.Wallet.Purpose).Terms().IsOperators &&
+		if f.Mint != nil && s.Owners.forPurpose(f.Wallet.Purpose).Terms().isShownEarly() &&
 			!f.Amount.Less(f.Mint.MinDeposit) {
 			visible = append(visible, f)
 		}
@@ -99,13 +99,16 @@ func (s *Service) orphanDeposits(
 
 // newStatusEntry returns the audit entry of the status that a deposit now has.
 func newStatusEntry(after storedDeposit) audit.Entry {
+	detail := map[string]string{
+		"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(),
+		"reason": after.reason,
+	}
+	if after.swapID != "" {
+		detail["swapId"], detail["role"] = after.swapID, string(after.role)
+	}
 	return audit.Entry{
 		OrgID: after.orgID, Actor: systemActor, Action: "deposit." + auditActions[after.status],
-		ResourceKind: resourceKind, ResourceID: after.id,
-		Detail: map[string]string{
-			"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(),
-			"reason": after.reason,
-		},
+		ResourceKind: resourceKind, ResourceID: after.id, Detail: detail,
 	}
 }
 
@@ -271,7 +274,10 @@ func (s *Service) applyBlock(
 			}
 		}
 		_, hasWallet := wallets.walletFor(after)
-		if after.status == Screening && decisions.creditDeposit(
+		if after.status == Screening && after.swapID != "" {
+			s.wakeArrivals()
+		}
+		if after.status == Screening && after.swapID == "" && decisions.creditDeposit(
 			&after, f, owner.Terms().IsOperators, isDeep, hasWallet, tx.Now,
 		) {
 			credits.addCredit(after, f.Mint.Kind == mint.Native)
@@ -428,11 +434,15 @@ func nextState(
 	after = before
 	if before.status == "" {
 		after.orgID, after.walletID, after.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
-		switch account, _ := owner.Account(f.Wallet.Subject, false); account.Kind {
-		case ledger.Customer:
-			after.customerID = account.Subject
-		case ledger.Product:
-			after.product = account.Subject
+		if owner.Terms().IsSettled {
+			after.swapID, after.isHidden = f.Wallet.Subject, true
+		} else {
+			switch account, _ := owner.Account(f.Wallet.Subject, false); account.Kind {
+			case ledger.Customer:
+				after.customerID = account.Subject
+			case ledger.Product:
+				after.product = account.Subject
+			}
 		}
 		after.chain, after.contract, after.address = ch, f.Contract, f.To
 		after.tx, after.kind, after.position = f.Tx, f.Kind, f.Position

@@ -37,7 +37,7 @@ func (s *Service) decideBlock(ctx context.Context, ch chain.Name, b chain.Block,
 	orgs := map[string]bool{}
 	var wallets []wallet.Wallet
 	for _, f := range found {
-		if f.Mint == nil || f.FromOwnWallets {
+		if f.Mint == nil || f.FromOwnWallets || s.Owners.isSettled(f.Wallet.Purpose) {
 			continue
 		}
 		if _, isListed := decisions.provenWallets[f.Wallet.ID]; !isListed {

@@ -173,7 +173,7 @@ func (s *Service) loadWaiting(
 ) (page []candidate, settings map[string]org.Settings, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
+			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND swap_id IS NULL AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
 				AND (depth_required = 0 OR finality_depth(chain, height) >= depth_required)
 			ORDER BY deposit_id LIMIT $2`, afterID, batchMax, tx.Now)
@@ -345,7 +345,7 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 			return err
 		}
 		rows, err := tx.Query(ctx, `
-			SELECT `+columns+` FROM deposits WHERE deposit_id = ANY($1) AND status = 'SCREENING'
+			SELECT `+columns+` FROM deposits WHERE deposit_id = ANY($1) AND status = 'SCREENING' AND swap_id IS NULL
 			ORDER BY deposit_id FOR UPDATE SKIP LOCKED`, ids)
 		if err != nil {
 			return err

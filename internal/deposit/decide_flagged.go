@@ -628,7 +628,7 @@ func (s *Service) findFlagged(
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(
 			ctx,
-			`SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND purpose NOT IN ('TREASURY', 'CHANGE')`,
+			`SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND ($2 = '' OR org_id = $2) AND NOT is_hidden AND purpose NOT IN ('TREASURY', 'CHANGE')`,
 			depositID, actor.OrgID,
 		)
 		if err != nil {

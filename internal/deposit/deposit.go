@@ -5,6 +5,7 @@
 //   - An address of a customer credits the customer.
 //   - An address of a product credits the organization.
 //   - Native coin at a treasury is the operator's, for fees.
+//   - What reaches a wallet of a swap is what the rows of the swap say: see settle.go.
 //   - Everything else waits in the suspense account.
 //
 // The package never
@@ -82,6 +83,7 @@ type Service struct {
 	Log             *slog.Logger
 
 	lastDecided sync.Map // chain.Name -> hash of the block that decideBlock saw last
+	arrivals    arrivalsWake
 }
 
 // Service listens to the walks of the chains, to broken finality, and to the orders that send a

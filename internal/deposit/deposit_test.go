@@ -91,6 +91,7 @@ func owners() map[string]deposit.Owner {
 	return map[string]deposit.Owner{
 		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+		wallet.SwapDelivery: swapSettler{}, wallet.SwapRefund: swapSettler{},
 	}
 }
 

@@ -33,12 +33,12 @@ const (
 // queueMemos has the memos of a block's deposits read later, unless they are queued already. It
 // leaves out deposits that are unsupported or below the minimum: they are never credited, each
 // costs its sender next to nothing, and their memos are mostly advertisements. It leaves out the
-// operator's wallets, whose deposits no organization sees. Rule DEP-54.
+// operator's wallets, whose deposits no organization sees, and those of swaps. Rule DEP-54.
 func (s *Service) queueMemos(ctx context.Context, tx pg.Tx, ch chain.Name, changes []change) error {
 	var hashes []string
 	for _, c := range changes {
 		if c.after.status != Unsupported && c.after.status != BelowMinimum &&
-			!s.Owners.isOperators(c.after) {
+			s.Owners.forPurpose(c.after.purpose).Terms().isShownEarly() {
 			hashes = append(hashes, string(c.after.tx))
 		}
 	}

@@ -44,7 +44,13 @@ type Terms struct {
 	// before they are final, and have no memo.
 	IsOperators  bool
 	HasNoMinimum bool // the minimum of the mint does not apply
+	// IsSettled says that the owner is a Settler. Its arrivals are of a swap, the subject of the
+	// wallet. They are not screened, not shown before they are final, and have no memo.
+	IsSettled bool
 }
+
+// isShownEarly reports whether an arrival is shown before it is final, and its memo is read.
+func (t Terms) isShownEarly() bool { return !t.IsOperators && !t.IsSettled }
 
 // Update is a deposit that changes.
 type Update struct {
@@ -66,6 +72,9 @@ func NewOwners(byPurpose map[string]Owner) Owners {
 	for _, purpose := range wallet.Purposes {
 		if byPurpose[purpose] == nil {
 			panic(fmt.Sprintf("deposit: no owner is registered for arrivals at wallets of purpose %s", purpose))
+		}
+		if _, isSettler := byPurpose[purpose].(Settler); isSettler != byPurpose[purpose].Terms().IsSettled {
+			panic(fmt.Sprintf("deposit: the owner of wallets of purpose %s does not settle what it says", purpose))
 		}
 	}
 	return Owners{maps.Clone(byPurpose)}
@@ -89,9 +98,21 @@ func (o Owners) checkPurpose(purpose string) error {
 
 func (o Owners) isOperators(d storedDeposit) bool { return o.forPurpose(d.purpose).Terms().IsOperators }
 
+// isSettled reports whether the owner of a purpose settles its arrivals. A purpose without an owner is
+// refused later.
+func (o Owners) isSettled(purpose string) bool {
+	owner := o.byPurpose[purpose]
+	return owner != nil && owner.Terms().IsSettled
+}
+
 // accountFor returns the ledger account that a deposit credits, and the part of the address funds
 // that it belongs to. It is pure. Rule DEP-25.
 func (o Owners) accountFor(d storedDeposit, isNative bool) (ledger.Account, wallet.Part) {
+	if d.swapID != "" {
+		account := d.arrivalAccount()
+		account.OrgID, account.MintID = d.orgID, *d.mintID
+		return account, wallet.Credited
+	}
 	account, part := o.forPurpose(d.purpose).Account(d.walletSubject(), isNative)
 	account.OrgID, account.MintID = d.orgID, *d.mintID
 	return account, part
@@ -101,6 +122,9 @@ func (o Owners) accountFor(d storedDeposit, isNative bool) (ledger.Account, wall
 // The interface defines events of customers only. It returns "" if no organization is notified.
 // Rule DEP-25.
 func (o Owners) eventFor(d storedDeposit, t event.Type) event.Type {
+	if d.isHidden {
+		return ""
+	}
 	return o.forPurpose(d.purpose).EventType(t)
 }
 

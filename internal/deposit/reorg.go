@@ -24,6 +24,9 @@ import (
 
 var _ finality.Listener = (*Service)(nil)
 
+// hiddenStray is the SQL condition of a stray arrival of which its customer has nothing.
+const hiddenStray = `(is_hidden AND arrival_role = 'STRAY')`
+
 // OnForked implements finality.Listener. It freezes every customer whose credited deposits may be
 // gone, at once: the money must not leave by another chain while a person looks. An organization
 // that was credited itself is frozen as a whole. Otherwise the missing amount of its product could
@@ -32,6 +35,7 @@ func (s *Service) OnForked(ctx context.Context, tx pg.Tx, ch chain.Name, ancesto
 	rows, err := tx.Query(ctx, `
 		SELECT DISTINCT org_id, coalesce(customer_id, '') AS customer FROM deposits
 		WHERE chain = $1 AND height > $2 AND proof_id IS NOT NULL AND status = 'CREDITED' AND (customer_id IS NOT NULL OR product IS NOT NULL)
+			AND NOT `+hiddenStray+`
 		ORDER BY org_id, customer`, ch, ancestorHeight)
 	if err != nil {
 		return fmt.Errorf("look for customers credited above block %d of %s: %w", ancestorHeight, ch, err)
@@ -200,6 +204,9 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		if !ok {
 			return fmt.Errorf("its mint %d does not exist", *before.mintID)
 		}
+		if err := before.loadProvider(ctx, tx); err != nil {
+			return err
+		}
 		account, part := s.Owners.accountFor(before, m.Kind == mint.Native)
 		wallets, err := creditWalletsFor(ctx, tx, before)
 		if err != nil {
@@ -209,11 +216,14 @@ func (s *Service) reverseDeposit(ctx context.Context, depositID string) (isRever
 		if !hasTreasury {
 			return errors.New("its organization has no treasury")
 		}
-		balance, err := ledger.Balance(ctx, tx, account)
-		if err != nil {
-			return err
+		// A claim has no floor: the provider owes the amount again.
+		if taken = before.amount; account.Kind.HasFloor() {
+			balance, err := ledger.Balance(ctx, tx, account)
+			if err != nil {
+				return err
+			}
+			taken = minAmount(balance, before.amount)
 		}
-		taken = minAmount(balance, before.amount)
 		lost, err := before.amount.Sub(taken)
 		if err != nil {
 			return err
@@ -444,6 +454,7 @@ func (s *Service) ClaimLosses(ctx context.Context) (claimed int, err error) {
 				AND a.kind = CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AND a.subject = coalesce(d.customer_id, d.product)
 			JOIN ledger_balances b ON b.account_id = a.account_id AND b.balance > 0
 			WHERE d.status = 'REVERSED' AND d.taken_back < d.amount AND d.reversed_at >= f.created_at
+				AND NOT d.is_hidden
 			ORDER BY d.deposit_id`)
 		if err != nil {
 			return err
@@ -486,7 +497,9 @@ func (s *Service) claimLoss(ctx context.Context, depositID string) (isClaimed bo
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		isClaimed = false
 		rows, err := tx.Query(
-			ctx, `SELECT `+columns+` FROM deposits WHERE deposit_id = $1 AND status = 'REVERSED' FOR UPDATE`, depositID,
+			ctx, `
+			SELECT `+columns+` FROM deposits
+			WHERE deposit_id = $1 AND status = 'REVERSED' AND NOT is_hidden FOR UPDATE`, depositID,
 		)
 		if err != nil {
 			return err
@@ -566,9 +579,9 @@ func (s *Service) LiftFreezes(ctx context.Context) (released int, err error) {
 		rows, err := tx.Query(ctx, `
 			SELECT f.freeze_id FROM freezes f
 			WHERE f.scope IN ('CUSTOMER', 'ORGANIZATION') AND f.source = 'FINALITY' AND f.lifted_at IS NULL
-				AND NOT `+existsForFrozen(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at)`)+`
+				AND NOT `+existsForFrozen(`deposits d`, `(d.status = 'CREDITED' AND d.chain_status = 'REORGED' OR d.status = 'REVERSED' AND d.reversed_at >= f.created_at) AND NOT `+hiddenStray)+`
 				-- Where nobody has decided yet nothing is in question, and all of it is.
-				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.forked_above`, `d.status = 'CREDITED'`)+`
+				AND NOT `+existsForFrozen(`deposits d JOIN scan_cursors c ON c.chain = d.chain AND d.height > c.forked_above`, `d.status = 'CREDITED' AND NOT `+hiddenStray)+`
 			ORDER BY f.freeze_id FOR UPDATE OF f SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("look for freezes to lift: %w", err)

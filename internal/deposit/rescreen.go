@@ -242,14 +242,17 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 }
 
 // enrollSQL returns the statement that enrolls the senders of the deposits of a condition. A new
-// sender is due once its last answer is RescreenConfig.Interval old.
+// sender is due once its last answer is RescreenConfig.Interval old. The sender of an arrival for a swap is
+// a solver or a bridge, and is left out.
 func enrollSQL(condition string) string {
 	return `
 		INSERT INTO sender_watch AS w (org_id, chain, address, credited, lists_only, flagged, enrolled_at, next_at)
 		SELECT d.org_id, d.chain, s.address, bool_or(d.status = 'CREDITED'), bool_and(d.status = 'CREDITED' AND d.screening ->> 'status' = 'SKIPPED'),
 			bool_or(d.status = 'FLAGGED'), $2, greatest($2, max(coalesce(d.flagged_at, d.credited_at, d.created_at)) + $3::interval)
 		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersExpr + `) AS s (address)
-		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND s.address <> '' AND ` + condition + `
+		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND d.swap_id IS NULL AND
+			s.address <> '' AND ` +
+		condition + `
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 		ON CONFLICT (org_id, chain, address) DO UPDATE SET
 			credited = excluded.credited OR w.enrolled_at = excluded.enrolled_at AND w.credited,

@@ -82,7 +82,7 @@ var transitions = []transition{
 	{Orphaned, Credited, "a final block shows it again, and no screening is needed", event.CustomerDeposit},
 	{Orphaned, Unsupported, "a final block shows it again, and it cannot be credited", ""},
 	{Orphaned, BelowMinimum, "a final block shows it again, and the amount is below the minimum", ""},
-	{Screening, Credited, "screening passes it", event.CustomerDeposit},
+	{Screening, Credited, "screening passes it, or its swap decides what it is", event.CustomerDeposit},
 	{Screening, Flagged, "screening is above the threshold, or does not answer", event.CustomerDeposit},
 	{Flagged, Credited, "a person approves it", event.CustomerDepositApproved},
 	{Flagged, Rejecting, "a person rejects it", ""},
@@ -114,7 +114,11 @@ var transitions = []transition{
 	{Screening, Orphaned, "finality break, and its block is gone", ""},
 	{Unsupported, Orphaned, "finality break, and its block is gone", ""},
 	{BelowMinimum, Orphaned, "finality break, and its block is gone", ""},
-	{Credited, Credited, "finality break and its block is gone, or a final block of the new fork has it again", ""},
+	{
+		Credited, Credited,
+		"finality break and its block is gone, or a final block of the new fork has it again, or a person credits " +
+			"a stray arrival", "",
+	},
 	{Credited, Reversed, "finality break, and the new fork does not have it", event.CustomerDepositReversed},
 	{Reversed, Reversed, "the service takes more of the loss from a frozen customer", ""},
 }
@@ -126,7 +130,7 @@ func isAllowed(from, to Status) bool {
 // storedDeposit is a row of deposits.
 type storedDeposit struct {
 	id, orgID, walletID, purpose string
-	customerID                   string // "" for a treasury and for an organization
+	customerID                   string // "" for a treasury, for an organization, and for a swap until the credit
 	product                      string // set for an organization's own deposit only
 	mintID                       *int
 	chain                        chain.Name
@@ -154,6 +158,11 @@ type storedDeposit struct {
 	lostAt                       *time.Time    // when a returned or redirected deposit turned out to be gone
 	depth                        uint64        // confirmations needed before a credit or a flag; 0: final is enough
 	screenTries                  int           // how often no provider gave an answer
+	swapID                       string        // set at a wallet of a swap only
+	role                         ArrivalRole   // what it is for that swap; "" until it is credited
+	completesSwap                bool
+	isHidden                     bool   // organizations do not see it
+	provider                     string // of the swap; read for a refund only, see loadProvider
 }
 
 // flag holds why a deposit was flagged, as known at that moment.
@@ -169,7 +178,8 @@ type flag struct {
 const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, ''), coalesce(product, ''), mint_id, chain, contract, address, from_address, senders,
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
-	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required`
+	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required,
+	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden`
 
 func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
@@ -188,7 +198,7 @@ func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 		&d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
 		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries,
-		&d.depth,
+		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden,
 	}, extra...)...)
 	if flagged && flaggedAt != nil {
 		f.flaggedAt = *flaggedAt
@@ -212,7 +222,12 @@ func (d storedDeposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err
 }
 
 // walletSubject returns the subject of the wallet that received the deposit.
-func (d storedDeposit) walletSubject() string { return d.customerID + d.product } // one of them is ""
+func (d storedDeposit) walletSubject() string {
+	if d.swapID != "" {
+		return d.swapID
+	}
+	return d.customerID + d.product // one of them is ""
+}
 
 func emptyAsNull(s string) *string {
 	if s == "" {
@@ -295,6 +310,9 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toClaims  = make([]int, n)
 		toSenders = make([]*string, n)
 		toDepth   = make([]int64, n)
+
+		toCustomers, toRoles = make([]*string, n), make([]*string, n)
+		toCompletes, toHides = make([]bool, n), make([]bool, n)
 	)
 	for i, c := range changes {
 		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash,
@@ -309,6 +327,8 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toTaken[i], toClaims[i], lost[i], toSenders[i] = c.after.takenBack, c.after.claimCount, c.after.lostAt,
 			emptyAsNull(joinAddresses(c.after.senders))
 		toDepth[i] = int64(c.after.depth)
+		toCustomers[i], toRoles[i] = emptyAsNull(c.after.customerID), emptyAsNull(string(c.after.role))
+		toCompletes[i], toHides[i] = c.after.completesSwap, c.after.isHidden
 		if f := c.after.flag; f != nil {
 			reason := string(f.reason)
 			flagged[i], risks[i], flags[i], flaggedAt[i], returns[i], returnRisks[i] = true, &f.risk, &reason,
@@ -323,22 +343,27 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			reversed_at = c.reversed_at, taken_back = c.taken_back, claim_count = c.claim_count,
 			is_flagged = c.is_flagged, risk_of_funds = c.risk_of_funds, flag_reason = c.flag_reason::jsonb, flagged_at = c.flagged_at,
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
-			senders = string_to_array(c.senders, ' '), depth_required = c.depth
+			senders = string_to_array(c.senders, ' '), depth_required = c.depth,
+			customer_id = c.customer_id, arrival_role = c.arrival_role, completes_swap = c.completes_swap,
+			is_hidden = c.is_hidden
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
-			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[])
+			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[],
+			$35::text[], $36::text[], $37::boolean[], $38::boolean[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
-				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth)
+				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth,
+				customer_id, arrival_role, completes_swap, is_hidden)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claim_count = c.was_claims`,
 		ids, statuses, amounts, blocks, proofs, chains, claims,
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
-		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth)
+		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth,
+		toCustomers, toRoles, toCompletes, toHides)
 	description := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		description += fmt.Sprintf(" and %d more", n-1)
@@ -374,6 +399,8 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		values                          = make([]*money.USD, n)
 		senders                         = make([]*string, n)
 		depths                          = make([]int64, n)
+		swaps                           = make([]*string, n)
+		hides                           = make([]bool, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
@@ -390,23 +417,26 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		values[i], created[i], confirmed[i], credited[i] = c.after.usd, c.after.createdAt, c.after.confirmedAt,
 			c.after.creditedAt
 		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
+		swaps[i], hides[i] = emptyAsNull(c.after.swapID), c.after.isHidden
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required)
+			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth
+			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,
+			swap_id, is_hidden
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
-			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[])
+			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[],
+			$30::text[], $31::boolean[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth)`,
+				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
 		amounts, hashes, kinds, positions, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
-		values, screenings, created, confirmed, credited, senders, depths)
+		values, screenings, created, confirmed, credited, senders, depths, swaps, hides)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

@@ -64,7 +64,7 @@ func newUTXOEnv(t *testing.T, tiers ...chain.Tier) (*testEnv, *fakeScreener) {
 	says := &fakeScreener{says: map[chain.Address]risk.Severity{payer: risk.Low}}
 	w := &testEnv{
 		db: db, org: o.ID, c: sim.New(sim.Config{Name: chain.Bitcoin, FinalityDepth: 3, UTXO: true}),
-		logs: &bytes.Buffer{},
+		logs: &bytes.Buffer{}, attest: private,
 	}
 	for _, a := range []struct {
 		id, purpose, subject string

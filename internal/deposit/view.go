@@ -43,6 +43,8 @@ type Deposit struct {
 	Confirmations, ConfirmationsRequired uint64
 
 	Source            string
+	SwapID            string      // of the swap at whose wallet it arrived; "" for others
+	Swap              *SwapCredit // nil unless it completes a swap
 	Status            Status
 	ChainStatus       string
 	UnsupportedReason string // "" unless it is UNSUPPORTED
@@ -71,9 +73,25 @@ type Reversal struct {
 	Loss       money.Amount // was not there any more
 }
 
-// sourceExternal is the source of a deposit that came from outside. Other sources come with their
-// features.
-const sourceExternal = "EXTERNAL"
+// SwapCredit is the customer swap that a deposit completes.
+type SwapCredit struct {
+	ID                string
+	IdempotencyKey    string // "" if the swap was restored from the signer's journal
+	FromMint, ToMint  mint.Mint
+	AmountIn          money.Amount
+	EstimatedOut      money.Amount
+	AmountOut         *money.Amount // of all its deliveries
+	OriginTxHash      *chain.TxHash
+	DestinationTxHash *chain.TxHash
+	CreatedAt         time.Time
+}
+
+// These are the sources of deposits. Other sources come with their features.
+const (
+	sourceExternal     = "EXTERNAL"
+	sourceCustomerSwap = "CUSTOMER_SWAP" // a swap provider delivered it
+	sourceInternal     = "INTERNAL"      // a person credited what arrived without an owner
+)
 
 // selectViews selects deposits of customers and organizations with the values that their objects
 // show in addition:
@@ -83,10 +101,12 @@ const sourceExternal = "EXTERNAL"
 //   - the sweep that moved the credited amount
 //   - the resolution and the failed attempts
 //   - the worst verdict about its senders since it was flagged
+//   - the swap that it completes
 //
-// It leaves out deposits to treasuries and change wallets, which are the operator's.
+// It leaves out deposits to treasuries and change wallets, which are the operator's. It includes hidden
+// ones, which the operator sees; see selectShown.
 const selectViews = `
-	SELECT ` + columns + `, email, memo, latest, sweep_hash, resolution, attempts, fresh
+	SELECT ` + columns + `, email, memo, latest, sweep_hash, resolution, attempts, fresh, swap
 	FROM (
 		SELECT d.*, c.email,
 			(SELECT m.memo FROM transaction_memos m WHERE m.chain = d.chain AND m.tx_hash = d.tx_hash) AS memo,
@@ -104,10 +124,61 @@ const selectViews = `
 				WHERE v.org_id = d.org_id AND v.chain = d.chain AND v.address = s.address AND v.at > d.flagged_at
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
 				ORDER BY v.verdict_id DESC LIMIT 1) v
-				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh
+				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh,
+			CASE WHEN d.completes_swap
+				THEN (SELECT ` + swapCreditJSON + ` FROM swaps s WHERE s.swap_id = d.swap_id) END AS swap
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
 	WHERE purpose NOT IN ('TREASURY', 'CHANGE')`
+
+// selectShown selects what organizations see.
+const selectShown = selectViews + ` AND NOT is_hidden`
+
+// swapCreditJSON is a storedSwapCredit of a row s of swaps. Amounts are text, because JSON numbers are not
+// exact everywhere.
+const swapCreditJSON = `jsonb_build_object('id', s.swap_id, 'idempotencyKey', coalesce(s.idempotency_key, ''),
+	'fromMintId', s.from_mint_id, 'toMintId', s.to_mint_id, 'amountIn', s.amount_in::text,
+	'estimatedOut', s.estimated_out::text, 'amountOut', s.amount_out::text, 'originTxHash', s.origin_tx_hash,
+	'destinationTxHash', s.destination_tx_hash, 'createdAt', s.created_at)`
+
+// storedSwapCredit is a SwapCredit as the query has it.
+type storedSwapCredit struct {
+	ID                string        `json:"id"`
+	IdempotencyKey    string        `json:"idempotencyKey"`
+	FromMintID        int           `json:"fromMintId"`
+	ToMintID          int           `json:"toMintId"`
+	AmountIn          string        `json:"amountIn"`
+	EstimatedOut      string        `json:"estimatedOut"`
+	AmountOut         *string       `json:"amountOut"`
+	OriginTxHash      *chain.TxHash `json:"originTxHash"`
+	DestinationTxHash *chain.TxHash `json:"destinationTxHash"`
+	CreatedAt         time.Time     `json:"createdAt"`
+}
+
+// toSwapCredit returns the swap of a row.
+func (s storedSwapCredit) toSwapCredit(catalogue mint.Catalogue) (*SwapCredit, error) {
+	from, hasFrom := catalogue.ByID(s.FromMintID)
+	to, hasTo := catalogue.ByID(s.ToMintID)
+	if !hasFrom || !hasTo {
+		return nil, fmt.Errorf("a mint of swap %s does not exist", s.ID)
+	}
+	c := SwapCredit{
+		ID: s.ID, IdempotencyKey: s.IdempotencyKey, FromMint: from, ToMint: to, OriginTxHash: s.OriginTxHash,
+		DestinationTxHash: s.DestinationTxHash, CreatedAt: s.CreatedAt,
+	}
+	var err, errOut error
+	c.AmountIn, err = money.Parse(s.AmountIn)
+	c.EstimatedOut, errOut = money.Parse(s.EstimatedOut)
+	if err = errors.Join(err, errOut); err == nil && s.AmountOut != nil {
+		var amountOut money.Amount
+		amountOut, err = money.Parse(*s.AmountOut)
+		c.AmountOut = &amountOut
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the amounts of swap %s: %w", s.ID, err)
+	}
+	return &c, nil
+}
 
 // sendersExpr selects all senders of a row d of deposits.
 const sendersExpr = `coalesce(d.senders, ARRAY[d.from_address])`
@@ -120,6 +191,7 @@ type depositView struct {
 	sweepHash            *chain.TxHash
 	resolution, attempts json.RawMessage // rows of deposit_resolutions
 	freshVerdict         json.RawMessage // of sender_verdicts
+	swap                 json.RawMessage // a storedSwapCredit
 }
 
 // Load returns a deposit as this transaction sees it. Error: a NOT_FOUND fault if the organization
@@ -132,7 +204,7 @@ func Load(ctx context.Context, tx pg.Tx, org, depositID string) (Deposit, error)
 		return Deposit{}, notFound
 	}
 	found, err := loadPage(
-		ctx, tx, pagination.NewQuery(selectViews+` AND org_id = ? AND deposit_id = ?`, org, depositID),
+		ctx, tx, pagination.NewQuery(selectShown+` AND org_id = ? AND deposit_id = ?`, org, depositID),
 		pagination.Page{Limit: 1},
 	)
 	if err != nil {
@@ -236,7 +308,7 @@ type Filter struct {
 }
 
 func (f Filter) orgQuery(org string) *pagination.Query {
-	return f.addConditions(pagination.NewQuery(selectViews+` AND org_id = ?`, org))
+	return f.addConditions(pagination.NewQuery(selectShown+` AND org_id = ?`, org))
 }
 
 // addConditions adds the conditions that are set.
@@ -335,7 +407,7 @@ func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (ma
 		SELECT mint_id, coalesce(sum(amount) FILTER (WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING')), 0),
 			coalesce(sum(amount) FILTER (WHERE status IN ('FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')), 0)
 		FROM deposits
-		WHERE org_id = $1 AND customer_id = $2 AND status <> 'ORPHANED' AND mint_id IS NOT NULL
+		WHERE org_id = $1 AND customer_id = $2 AND status <> 'ORPHANED' AND mint_id IS NOT NULL AND NOT is_hidden
 		GROUP BY mint_id`, org, customerID)
 	if err != nil {
 		return nil, fmt.Errorf("sum up pending deposits: %w", err)
@@ -355,7 +427,7 @@ func UncreditedByMint(ctx context.Context, tx pg.Tx, org, customerID string) (ma
 
 func scanView(r pgx.CollectableRow) (s depositView, err error) {
 	err = s.storedDeposit.scanColumns(
-		r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict,
+		r, &s.email, &s.memo, &s.latestHeight, &s.sweepHash, &s.resolution, &s.attempts, &s.freshVerdict, &s.swap,
 	)
 	return s, err
 }
@@ -403,7 +475,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
 		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
 		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
-		SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
+		SwapID: s.swapID, SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt,
+		CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
 		m, ok := catalogue.ByID(*s.mintID)
@@ -411,6 +484,22 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 			return Deposit{}, errors.New("its mint does not exist")
 		}
 		d.Mint, d.ConfirmationsRequired = &m, max(uint64(m.ConfirmationsRequired), s.depth)
+	}
+	switch {
+	case s.role == Delivery:
+		d.Source = sourceCustomerSwap
+	case s.role == Stray && !s.isHidden:
+		d.Source = sourceInternal
+	}
+	if len(s.swap) > 0 {
+		var stored storedSwapCredit
+		if err := json.Unmarshal(s.swap, &stored); err != nil {
+			return Deposit{}, fmt.Errorf("read the swap that it completes: %w", err)
+		}
+		var err error
+		if d.Swap, err = stored.toSwapCredit(catalogue); err != nil {
+			return Deposit{}, err
+		}
 	}
 	if s.from != "" {
 		d.FromAddresses = append([]chain.Address{s.from}, s.senders...)

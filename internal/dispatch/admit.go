@@ -137,6 +137,9 @@ func candidateOrders(cs []candidate) []Order {
 func (d *Worker) loadCandidate(
 	ctx context.Context, payer wallet.Wallet, acct chain.Account, o Order, promised map[int]money.Amount,
 ) (*candidate, error) {
+	if o.isLate(d.db.Clock()()) {
+		return nil, d.recallLate(ctx, o.ID)
+	}
 	var refusal *signer.Refusal
 	c := candidate{Order: o, source: payer}
 	err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -306,6 +309,8 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 			"order", o.ID, "why", refusal.Message,
 		)
 		return nil, d.leaveWaiting(ctx, o, WaitClock, money.Zero, refusal.Error())
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedLate:
+		return nil, d.recallLate(ctx, o.ID)
 	case errors.As(err, &refusal):
 		return nil, d.refuseOrder(ctx, o, refusal)
 	case err != nil:
@@ -319,6 +324,7 @@ func buildIntent(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract,
 		Amount: o.Amount, CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID,
 		MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
+		Swap: o.Swap,
 	}
 	if o.FeeMax != nil {
 		intent.FeeMax = *o.FeeMax

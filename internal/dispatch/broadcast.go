@@ -19,7 +19,12 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 	ctx, span := trace.StartAbout(ctx, "dispatch send", s.ID)
 	defer func() { span.End(err) }()
 	var reason string
+	var late bool
 	err = d.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		// A late payment that was never sent is not sent any more: a cancel fills its slot.
+		if late = attempt.Act == signer.Pay && !s.wasSent() && s.Status == Signed && s.isLate(tx.Now); late {
+			return nil
+		}
 		if err := freeze.LockShared(ctx, tx); err != nil {
 			return err
 		}
@@ -34,7 +39,7 @@ func (d *Worker) sendAttempt(ctx context.Context, s slot, attempt attempt) (busy
 	if err != nil {
 		return false, fmt.Errorf("mark attempt %d as sent: %w", attempt.Version, err)
 	}
-	if reason != "" {
+	if reason != "" || late {
 		return false, nil
 	}
 	answer, detail := d.chain.Sender.Send(ctx, attempt.Raw)

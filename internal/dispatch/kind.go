@@ -85,9 +85,10 @@ const (
 // Payee is who may receive the amount of an order.
 type Payee string
 
-// The payees. All but ToAnyone are of the order's organization.
+// The payees. All but ToAnyone and ToProvider are of the order's organization.
 const (
-	ToAnyone       Payee = "ANYONE" // any address outside Coffer
+	ToAnyone       Payee = "ANYONE"   // any address outside Coffer
+	ToProvider     Payee = "PROVIDER" // a deposit address that a swap provider signed
 	ToTreasury     Payee = "TREASURY"
 	ToWallet       Payee = "WALLET"
 	ToChangeWallet Payee = "CHANGE_WALLET"
@@ -109,6 +110,13 @@ var kinds = []Kind{
 		Reserves: wallet.Reserved, NeedsGrant: true, MayBeBatched: true, RecordsPayeeCosts: true, MayArriveShort: true,
 		AfterRecall: "Its withdrawal is REJECTED and its amount is available again.",
 		failpoints:  failpoints{afterStore: "W14", afterProof: "W26", afterEnd: "W27"},
+	},
+	{
+		// It is alone in its transaction, so that it can be cancelled alone.
+		Purpose: signer.SwapPayment, Source: FromTreasury, Payee: ToProvider,
+		Reserves: wallet.Reserved, NeedsGrant: true,
+		AfterRecall: "Its swap fails, and its amount can be restored to the customer.",
+		failpoints:  failpoints{afterStore: "W14", afterSend: "Q07", afterProof: "W26", afterEnd: "Q10"},
 	},
 	{
 		Purpose: signer.Return, Source: FromDeposit, Payee: ToAnyone,
@@ -177,6 +185,10 @@ func (o Order) TakesToppedUpGas() bool {
 // isInternal reports whether the service plans orders of the kind itself, see internal_orders. A
 // person may have decided about the others.
 func (k Kind) isInternal() bool { return !k.NeedsGrant }
+
+// leavesInstallation reports whether the amount goes to an address outside Coffer. The payee or the
+// amount of such an order may be what the chain refuses.
+func (k Kind) leavesInstallation() bool { return k.Payee == ToAnyone || k.Payee == ToProvider }
 
 // movesGas reports whether the amount is gas of the paying wallet.
 func (k Kind) movesGas() bool { return k.Reserves == wallet.GasReserved }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -154,6 +155,12 @@ func (d *Worker) BumpFee(
 	if err := s.refuseKind(s.Kind().NotReplaceable); err != nil {
 		return chain.Fees{}, err
 	}
+	if s.newestAttempt().Act == signer.Pay && s.isLate(d.db.Clock()()) {
+		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"Order %s had to be paid by %s: its fee is not raised any more, and the service fills its slot with a "+
+				"cancel.", o.ID, o.PayBy.UTC().Format(time.RFC3339)).
+			WithStep(fault.ShowOrder).WithSubject(o.ID)
+	}
 	if s.newestAttempt().Raw == nil {
 		return chain.Fees{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"The newest transaction of order %s is not signed yet, so there is nothing to replace.", o.ID).
@@ -209,23 +216,14 @@ func (d *Worker) CancelOrder(ctx context.Context, orderID string, actor audit.Ac
 		return false, err
 	}
 	request := replacementRequest{reason: reasonOperator, actor: actor}
-	if len(s.signedHashes()) > 0 {
-		err = d.addReplacement(ctx, payer, s, signer.Cancel, request)
-	} else {
-		var fees chain.Fees
-		if fees, err = d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address}); err != nil {
-			return false, fmt.Errorf("price a cancel of order %s: %w", orderID, err)
-		}
-		err = d.commitAttempt(ctx, payer, s, signer.Cancel, fees, request)
-	}
-	if err != nil {
+	if err := d.commitCancel(ctx, payer, s, request); err != nil {
 		return false, s.explainFailure(o, err)
 	}
 	return true, nil
 }
 
 // recallOrder ends a queued order and notifies its feature, in one transaction. After that, it has
-// the signer void a payment or return, and then the hold is released. It also voids an order that
+// the signer void an order with a grant, and then the hold is released. It also voids an order that
 // was recalled before and is not void yet. It returns false for every other order. Rule WD-43.
 func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Actor) (recalled bool, err error) {
 	granted := false
@@ -253,13 +251,7 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 		case o.Status != Queued:
 			return nil
 		}
-		if recalled, err = Recall(ctx, tx, o.ID); err != nil || !recalled {
-			return err
-		}
-		if err := d.listeners[o.Purpose].OnRecalled(ctx, tx, o, actor); err != nil {
-			return err
-		}
-		if err := recordAuditBy(ctx, tx, actor, o, "withdrawn", map[string]any{"waitedFor": o.WaitingFor}); err != nil {
+		if recalled, err = d.recallLocked(ctx, tx, o, actor); err != nil || !recalled {
 			return err
 		}
 		failpoint.HitBeforeCommit("V06")
@@ -283,6 +275,22 @@ func (d *Worker) recallOrder(ctx context.Context, orderID string, actor audit.Ac
 			WithStep(fault.CancelOrderAgain).WithSubject(orderID)
 	}
 	return true, nil
+}
+
+// recallLocked ends a queued order under its lock and notifies its feature. It returns false if the
+// order is past that.
+func (d *Worker) recallLocked(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) (recalled bool, err error) {
+	if recalled, err = Recall(ctx, tx, o.ID); err != nil || !recalled {
+		return recalled, err
+	}
+	if err := d.listeners[o.Purpose].OnRecalled(ctx, tx, o, actor); err != nil {
+		return true, err
+	}
+	detail := map[string]any{"waitedFor": o.WaitingFor}
+	if !o.PayBy.IsZero() {
+		detail["payBy"] = o.PayBy.UTC()
+	}
+	return true, recordAuditBy(ctx, tx, actor, o, "withdrawn", detail)
 }
 
 // ResolveStuck ends a stuck order by what the balances before and after its final block prove. As

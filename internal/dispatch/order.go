@@ -39,6 +39,7 @@
 // The other files hold parts of these steps:
 //
 //   - freeze.go: the freezes that stop orders, and those that dispatch creates;
+//   - late.go: the orders whose time to be paid has passed;
 //   - void.go: the voids of recalled orders at the signer;
 //   - slot_model.go and account_nonce.go: how an order gets a slot on each kind of chain;
 //   - durable_nonce.go, nonce_account.go and idle_nonce_account.go: slots with nonce accounts;
@@ -55,6 +56,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -93,6 +95,11 @@ type Order struct {
 	// Grant is the approval that the signer checks before it admits a payment; dispatch passes it
 	// on.
 	Grant *signer.Grant
+	// PayBy is the time after which the payment is not made any more, unless its slot was sent before;
+	// zero sets no time. Swap says for the signer what a payment to a swap provider buys. Only that kind
+	// has both, and PayBy is that of Swap.
+	PayBy time.Time
+	Swap  *signer.SwapTerms
 	// Trigger says why the service planned an internal order. It is "" for the other kinds, and for
 	// an order that was read from its row.
 	Trigger Trigger
@@ -158,7 +165,7 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 		UNION
 		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
 		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)
-			AND purpose = 'PAYMENT' AND status = 'QUEUED' AND waiting_for = ANY ($3)
+			AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED' AND waiting_for = ANY ($3)
 		GROUP BY org_id, wallet_id, mint_id
 		ORDER BY 1, 3, 2`, org, mintID, ReasonsReverting())
 	if err != nil {
@@ -175,7 +182,9 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 type End struct {
 	Paid      bool
 	Cancelled bool // a cancel transaction took the slot
-	Refused   bool // the cancel was sent because the signer's policy no longer allowed the payment
+	// Refused says that the cancel was sent because the payment was not allowed any more: by the
+	// signer's policy, or because its PayBy had passed.
+	Refused bool
 	// PayeeFailed says that the chain refused the payment because of its payee, and that the
 	// payment was alone in its transaction. It is also false where the cause is unknown.
 	PayeeFailed bool
@@ -207,10 +216,13 @@ type Listener interface {
 	//   - ConsolidationRefused: no outputs are consolidated now;
 	//   - a code of a Reviewer: the order goes back to a person;
 	//   - every other code: the signer's policy refused.
+	//
+	// A feature that does not submit the order again recalls it here.
 	OnRefused(ctx context.Context, tx pg.Tx, o Order, r *signer.Refusal) error
-	// OnRecalled reports that a person ended the order while it had no slot. Nothing of it was
-	// signed and nothing will be. The feature releases here, once, what it held for the order. The
-	// hold of a withdrawal waits for VoidListener.OnVoided instead.
+	// OnRecalled reports that a person ended the order while it had no slot, or that dispatch did so
+	// because its PayBy had passed. Nothing of it was signed and nothing will be. The feature releases
+	// here, once, what it held for the order. The hold of an order with a grant waits for
+	// VoidListener.OnVoided instead.
 	OnRecalled(ctx context.Context, tx pg.Tx, o Order, actor audit.Actor) error
 }
 
@@ -237,16 +249,18 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id, from_wallet_id, trigger)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''))
+		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22)
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
-		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max`,
+		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max
+		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by
+		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap`,
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
 		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
-		o.WhitelistedID, o.FromWalletID, o.Trigger)
+		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap)
 	if err != nil {
 		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}
@@ -281,8 +295,9 @@ func LockWaiting(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 // is past that; then only its slot ends it. An order has no other way to end without a slot. Of
 // Recall and a step that assigns a slot at the same moment, one wins and the other sees its result.
 //
-// A payment or return had a grant. So its hold must not be released before the signer has voided
-// the grant. After the commit the caller has to call Voider.FinishVoid, which notifies the feature.
+// An order with a grant, such as a payment, keeps its hold until the signer has voided the grant.
+// After the commit the caller calls Voider.FinishVoid, which notifies the feature, or leaves that to
+// Voider.Run.
 func Recall(ctx context.Context, tx pg.Tx, orderID string) (bool, error) {
 	tag, err := tx.Exec(ctx, `
 		UPDATE dispatch_orders SET status = 'WITHDRAWN', waiting_for = NULL, missing_amount = NULL, ended_at = $2
@@ -357,14 +372,14 @@ func EndWaits(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, r
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(from_wallet_id, ''),
 	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(tx_lead_id, '')`
+	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(tx_lead_id, ''), pay_by, swap`
 
 func (o *Order) scanTargets() []any {
 	return []any{
 		&o.ID, &o.OrgID, &o.Purpose, &o.Chain, &o.WalletID, &o.FromWalletID, &o.fromAddress, &o.ToWalletID, &o.To,
 		&o.MintID,
 		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted,
-		&o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID,
+		&o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID, (*zeronull.Timestamptz)(&o.PayBy), &o.Swap,
 	}
 }
 

@@ -190,7 +190,7 @@ func (d *Worker) handleNoQuote(ctx context.Context, payer wallet.Wallet, c candi
 		)
 	case !wouldRevert:
 		return d.leaveWaiting(ctx, o, WaitProviders, money.Zero, quoteErr.Error())
-	case o.Kind().Payee != ToAnyone:
+	case !o.Kind().leavesInstallation():
 		return d.leaveWaiting(ctx, o, WaitSimulation, money.Zero, reverted.Reason)
 	}
 	cause, err := d.findRevertCause(ctx, payer, c, reverted)
@@ -339,7 +339,7 @@ func (d *Worker) refuseOrder(ctx context.Context, o Order, refusal *signer.Refus
 	switch kind := o.Kind(); {
 	case kind.SlotIsPayee:
 		details = append(details, "at", string(o.To))
-	case kind.Payee == ToAnyone:
+	case kind.leavesInstallation():
 		details = append(details, "payee", string(o.To), "amount", o.Amount.String())
 	}
 	d.log.Log(ctx, cause.level, cause.sentence, details...)

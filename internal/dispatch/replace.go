@@ -8,6 +8,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -18,7 +19,11 @@ import (
 func (d *Worker) resendOrBump(ctx context.Context, payer wallet.Wallet, s slot, isHead bool) (busy bool, err error) {
 	now := d.db.Clock()()
 	attempt := s.newestSigned()
-	if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil &&
+	if s.isLate(now) && s.newestAttempt().Act == signer.Pay {
+		if busy, err = d.cancelLate(ctx, payer, s); busy || errors.Is(err, errLostRace) {
+			return busy, err
+		}
+	} else if isHead && !s.FundsPending && attempt.Version == s.newestAttempt().Version && attempt.SentAt != nil &&
 		now.Sub(*attempt.SentAt) >= d.conf.BumpAfter {
 		shouldBump := true
 		if s.Kind().IsOptional {
@@ -69,6 +74,7 @@ type replacementRequest struct {
 	reason attemptReason
 	actor  audit.Actor
 	note   string // stored with the order, unless ""
+	isLate bool   // it is a cancel because the order's PayBy has passed
 }
 
 // errFeeCapped says that the configured cap, or the order's own limit, forbids a higher fee.
@@ -105,6 +111,23 @@ func (d *Worker) addReplacement(
 	return d.commitAttempt(ctx, payer, s, act, fees, request)
 }
 
+// commitCancel commits a cancel to a slot, with a fee high enough to replace what was signed there.
+// Errors: those of addReplacement.
+func (d *Worker) commitCancel(ctx context.Context, payer wallet.Wallet, s slot, request replacementRequest) error {
+	if len(s.signedHashes()) > 0 {
+		err := d.addReplacement(ctx, payer, s, signer.Cancel, request)
+		if !errors.Is(err, errFeeCapped) || s.wasSent() {
+			return err
+		}
+		// No node has the payment, so the cancel need not outbid it.
+	}
+	fees, err := d.chain.Sender.Quote(ctx, chain.Payment{From: payer.Address, To: payer.Address})
+	if err != nil {
+		return fmt.Errorf("price a cancel of order %s: %w", s.ID, err)
+	}
+	return d.commitAttempt(ctx, payer, s, signer.Cancel, fees, request)
+}
+
 // cancelSlot commits a cancel to a slot whose payment was never signed and never will be. If the
 // signer refuses the cancel for its fee as well, cancelSlot makes a new one once fees have fallen.
 func (d *Worker) cancelSlot(ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal) (bool, error) {
@@ -133,7 +156,7 @@ func (d *Worker) cancelSlot(ctx context.Context, payer wallet.Wallet, s slot, re
 	}
 	if err == nil {
 		d.log.Error(
-			"the signer's policy does not allow a payment any more: its slot is cancelled and the payment fails",
+			"the signer does not allow a payment any more: its slot is cancelled and the payment fails",
 			"order", s.ID,
 			"code", refusal.Code, "why", refusal.Message,
 		)
@@ -211,6 +234,9 @@ func (d *Worker) commitAttempt(
 			if err := recordAuditBy(ctx, tx, request.actor, o, "replaced", detail); err != nil {
 				return err
 			}
+		}
+		if request.isLate {
+			failpoint.HitBeforeCommit("Q12")
 		}
 		return nil
 	})

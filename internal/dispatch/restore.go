@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -126,7 +127,7 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m journal.I
 	case m.Intent != nil &&
 		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
 			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product ||
-			m.Intent.WhitelistedID != r.WhitelistedID):
+			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap)):
 		return nil, fmt.Errorf(
 			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
 		)
@@ -279,6 +280,12 @@ func insertRestored(ctx context.Context, tx pg.Tx, m journal.Intent) (Order, err
 		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
 		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
+		Swap: intent.Swap,
+	}
+	if o.Swap != nil {
+		if o.PayBy, err = time.Parse(time.RFC3339Nano, o.Swap.PayBy); err != nil {
+			return o, fmt.Errorf("read the time by which it is paid: %w", err)
+		}
 	}
 	if o.Kind().isInternal() {
 		o.Trigger = TriggerRestore

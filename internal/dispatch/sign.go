@@ -17,6 +17,12 @@ func (d *Worker) signSlot(ctx context.Context, payer wallet.Wallet, s *slot) (bu
 		if attempt.Raw != nil || s.isSuperseded(attempt) {
 			continue
 		}
+		if attempt.Act == signer.Pay && s.isLate(d.db.Clock()()) {
+			if len(s.signedHashes()) == 0 {
+				return busy, &lateError{s.Order}
+			}
+			continue // a cancel replaces what was signed, see resendOrBump
+		}
 		var reason string
 		err := d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 			reason, err = d.freezeReason(ctx, tx, s.ordersToFreeze()...)
@@ -99,9 +105,9 @@ func (d *Worker) storeSigned(ctx context.Context, s slot, attempt attempt, signe
 }
 
 // handleSignerRefusal handles a transaction that the signer refuses in a slot. A payment that was
-// never signed and that the policy no longer allows can only be ended by a cancel in its slot,
-// because the signer gives an intent one slot, forever. After every other refusal the slot waits
-// and an alarm is raised; time, a new policy or a person ends the wait.
+// never signed and that the policy no longer allows, or whose time is over for the signer, can only be
+// ended by a cancel in its slot, because the signer gives an intent one slot, forever. After every other
+// refusal the slot waits and an alarm is raised; time, a new policy or a person ends the wait.
 func (d *Worker) handleSignerRefusal(
 	ctx context.Context, payer wallet.Wallet, s slot, refusal *signer.Refusal,
 ) (filled bool, err error) {
@@ -119,7 +125,8 @@ func (d *Worker) handleSignerRefusal(
 			return false, err
 		}
 	case s.Kind().NotCancellable != "": // such a slot holds up nothing, or a cancel would be the same transaction
-	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee:
+	case refusal.Code == signer.PolicyLimit || refusal.Code == signer.RefusedFee ||
+		refusal.Code == signer.RefusedLate:
 		if filled, err = d.cancelSlot(ctx, payer, s, refusal); filled || err != nil {
 			return filled, err
 		}

@@ -60,8 +60,10 @@ const (
 	reasonFirst    attemptReason = ""         // the first one of its slot, or one that a restore inserted
 	reasonFee      attemptReason = "FEE"      // the previous one waited too long at its fee
 	reasonOperator attemptReason = "OPERATOR" // a person asked for it
-	reasonRefusal  attemptReason = "REFUSAL"  // the signer's policy no longer allows the payment
-	reasonExpired  attemptReason = "LAPSE"    // the previous one named a block that is too old now, and was not mined
+	// reasonRefusal says that the payment is not allowed any more: by the signer's policy, or because its
+	// PayBy has passed.
+	reasonRefusal attemptReason = "REFUSAL"
+	reasonExpired attemptReason = "LAPSE" // the previous one named a block that is too old now, and was not mined
 )
 
 // allOrders returns all orders of the slot, in the order of their payments.
@@ -152,6 +154,11 @@ func (s slot) signedHashes() []chain.TxHash {
 	return hashes
 }
 
+// wasSent reports whether a transaction of the slot was sent, as far as the database knows.
+func (s slot) wasSent() bool {
+	return s.Status == Broadcast || slices.ContainsFunc(s.Attempts, func(a attempt) bool { return a.SentAt != nil })
+}
+
 // otherHashes returns the hashes of the signed transactions other than the one that ended the slot.
 func (s slot) otherHashes(endHash chain.TxHash) []chain.TxHash {
 	return slices.DeleteFunc(s.signedHashes(), func(h chain.TxHash) bool { return h == endHash })
@@ -184,7 +191,10 @@ func (d *Worker) assignSlot(
 		return false, waitErr
 	}
 	var stopped *stoppedError
+	var late *lateError
 	switch {
+	case errors.As(err, &late):
+		return false, d.recallLate(ctx, late.order.ID)
 	case errors.As(err, &stopped):
 		return false, d.leaveWaiting(ctx, stopped.order, stopped.reason, money.Zero, stopped.detail)
 	case errors.Is(err, wallet.ErrInsufficient):
@@ -244,6 +254,9 @@ func (d *Worker) createSlot(
 			// longer applies once there is a slot.
 			if err := d.checkStopped(ctx, tx, o); err != nil {
 				return err
+			}
+			if o.isLate(tx.Now) {
+				return &lateError{o}
 			}
 		}
 		if err := setStatus(ctx, tx, lead.ID, Queued, Slotted, ""); err != nil {
@@ -377,7 +390,7 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''),
+	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''), o.pay_by, o.swap,
 	       s.nonce, s.slot_key, s.proof, s.gas_reserved, o.funds_pending, s.missing_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 

@@ -43,7 +43,7 @@ var transitions = []transition{
 		"the signer's policy refuses it, or the chain would because of the payee or the amount, or its nonce account " +
 			"exists already, or there is nothing to consolidate now",
 	},
-	{Queued, Recalled, "recalled by its feature, or ended by a person"},
+	{Queued, Recalled, "recalled by its feature, ended by a person, or its time to be paid passed"},
 	{Refused, Queued, "submitted again"},
 	{Refused, Recalled, "recalled by its feature"},
 	{Slotted, Signed, "the signed bytes are stored"},

@@ -33,7 +33,7 @@ type VoidListener interface {
 	OnVoided(ctx context.Context, tx pg.Tx, orgID, orderID string) error
 }
 
-// Voider has the signer journal that a recalled payment or return is void, and notifies its
+// Voider has the signer journal that a recalled order with a grant is void, and notifies its
 // feature. It is the only way from WITHDRAWN to a released hold. A crash leaves a row without its
 // journal entry, which Run finishes. A Voider is safe for concurrent use, also by several
 // processes. Rule WD-50.

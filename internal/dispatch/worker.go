@@ -156,6 +156,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // RunRound takes every wallet that has open orders one step forward. busy says that something
 // changed, so another round is worthwhile at once. An error in one wallet does not stop the others.
 func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
+	recalled, lateErr := d.recallAllLate(ctx)
 	var wallets []string
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
@@ -173,7 +174,7 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("find wallets with orders: %w", err)
+		return recalled, errors.Join(lateErr, fmt.Errorf("find wallets with orders: %w", err))
 	}
 	// First, so that a nonce account that a foreign transaction used is known before it is given
 	// out.
@@ -182,8 +183,9 @@ func (d *Worker) RunRound(ctx context.Context) (busy bool, err error) {
 		wg    sync.WaitGroup
 		mu    sync.Mutex
 		slots = make(chan struct{}, d.conf.WalletsMax)
-		errs  = []error{watchErr}
+		errs  = []error{lateErr, watchErr}
 	)
+	busy = recalled
 	for _, id := range wallets {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -297,9 +299,15 @@ func (d *Worker) followSlots(
 		signed, err := d.signSlot(ctx, payer, &open[i])
 		busy = busy || signed
 		var refusal *signer.Refusal
+		var late *lateError
 		switch {
 		case errors.Is(err, errLostRace):
 			return nil, busy, err
+		case errors.As(err, &late):
+			filled, err := d.cancelLate(ctx, payer, open[i])
+			if err != nil || filled {
+				return nil, busy || filled, err // the rows changed
+			}
 		case errors.As(err, &refusal):
 			filled, err := d.handleSignerRefusal(ctx, payer, open[i], refusal)
 			if err != nil || filled {

@@ -214,10 +214,17 @@ func (b *testEnv) restartWithPolicy(p signpolicy.Chain) {
 	b.Helper()
 	b.must(b.signer.Close())
 	b.conf.Policy = signpolicy.Policy{Chains: map[chain.Name]signpolicy.Chain{b.name: p}}
+	b.openSigner()
+	b.newWorker(dispatch.Config{})
+}
+
+// openSigner opens the closed signer again, with its configuration.
+func (b *testEnv) openSigner() {
+	b.Helper()
 	var err error
 	b.signer, err = local.Open(b.conf, b.seed)
 	b.must(err)
-	b.newWorker(dispatch.Config{})
+	b.book = wallet.New(b.db, b.signer, b.seed.AttestKey().PublicKey())
 }
 
 // openPolicy returns a policy that allows everything.
@@ -230,13 +237,16 @@ func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, co
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
 	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: sweepListener{b.feature}, signer.GasTopUp: b.feature,
+		signer.SwapPayment: swapListener{b.feature},
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))
 }
 
 // voider returns a Voider for orders that were ended without a slot.
 func (b *testEnv) voider(s signer.Signer) *dispatch.Voider {
 	return &dispatch.Voider{
-		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: b.feature},
+		DB: b.db, Signer: s, Listeners: map[signer.Purpose]dispatch.VoidListener{
+			signer.Payment: b.feature, signer.SwapPayment: swapListener{b.feature},
+		},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }

@@ -18,17 +18,19 @@ import (
 // Kind is the class of a refusal. A surface maps each kind to one status.
 type Kind int
 
-// Kinds of refusals. Invalid to Blocked are final for that request; the last three say "not now".
+// Kinds of refusals. Invalid to Blocked are final for that request; the others say "not now".
 const (
-	Invalid       Kind = iota + 1 // the request itself is wrong (400)
-	Unauthorized                  // no or wrong credential (401)
-	Forbidden                     // the credential does not allow it (403)
-	NotFound                      // no such thing for this caller (404)
-	Conflict                      // the thing is in another state (409)
-	Unprocessable                 // understood, and not possible now (422)
-	Blocked                       // blocked by risk screening (451)
-	Limited                       // too many requests (429)
-	Unavailable                   // a dependency is down or halted (503)
+	Invalid        Kind = iota + 1 // the request itself is wrong (400)
+	Unauthorized                   // no or wrong credential (401)
+	Forbidden                      // the credential does not allow it (403)
+	NotFound                       // no such thing for this caller (404)
+	Conflict                       // the thing is in another state (409)
+	Unprocessable                  // understood, and not possible now (422)
+	Blocked                        // blocked by risk screening (451)
+	Limited                        // too many requests (429)
+	Unavailable                    // a dependency is down or halted (503)
+	BadGateway                     // a third party answered what is no answer (502)
+	GatewayTimeout                 // a third party did not answer in time (504)
 )
 
 // Code is the stable machine-readable name of a refusal, as listed in the API
@@ -44,12 +46,14 @@ const (
 	AmountBelowMinimum     Code = "AMOUNT_BELOW_MINIMUM"
 	InvalidAddress         Code = "INVALID_ADDRESS"
 	MintNotFound           Code = "MINT_NOT_FOUND"
+	InvalidPair            Code = "INVALID_PAIR"
 	InvalidCursor          Code = "INVALID_CURSOR"
 	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
 	SameAccount            Code = "SAME_ACCOUNT"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	ScopeMissing           Code = "SCOPE_MISSING"
+	SwapsDisabled          Code = "SWAPS_DISABLED"
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	FeatureDisabled        Code = "FEATURE_DISABLED"
@@ -62,12 +66,14 @@ const (
 	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"
 	ApprovalRefused        Code = "APPROVAL_REFUSED"
 	InvalidState           Code = "INVALID_STATE"
+	RefundNotReceived      Code = "REFUND_NOT_RECEIVED"
 	DepositNotFlagged      Code = "DEPOSIT_NOT_FLAGGED"
 	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
 	ResolutionStuckCode    Code = "RESOLUTION_STUCK"
 	RejectBlockedSanctions Code = "REJECT_BLOCKED_SANCTIONS"
 	InsufficientGas        Code = "INSUFFICIENT_GAS"
 	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
+	QuoteRejected          Code = "QUOTE_REJECTED"
 	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"
 	AddressNotWhitelisted  Code = "ADDRESS_NOT_WHITELISTED"
 	DepositsSuspended      Code = "DEPOSITS_SUSPENDED"
@@ -76,6 +82,8 @@ const (
 	RateLimited            Code = "RATE_LIMITED"
 	Internal               Code = "INTERNAL"
 	CodeUnavailable        Code = "UNAVAILABLE"
+	ProviderError          Code = "PROVIDER_ERROR"
+	ProviderTimeout        Code = "PROVIDER_TIMEOUT"
 )
 
 // Codes are all codes.
@@ -87,12 +95,14 @@ var Codes = []Code{
 	AmountBelowMinimum,
 	InvalidAddress,
 	MintNotFound,
+	InvalidPair,
 	InvalidCursor,
 	IdempotencyKeyMismatch,
 	SameAccount,
 	CodeUnauthorized,
 	IPNotAllowed,
 	ScopeMissing,
+	SwapsDisabled,
 	CustomerFrozen,
 	OrganizationFrozen,
 	FeatureDisabled,
@@ -105,12 +115,14 @@ var Codes = []Code{
 	IdempotencyConflict,
 	ApprovalRefused,
 	InvalidState,
+	RefundNotReceived,
 	DepositNotFlagged,
 	ResolutionInProgress,
 	ResolutionStuckCode,
 	RejectBlockedSanctions,
 	InsufficientGas,
 	InsufficientBalance,
+	QuoteRejected,
 	DestinationNotAllowed,
 	AddressNotWhitelisted,
 	DepositsSuspended,
@@ -119,6 +131,8 @@ var Codes = []Code{
 	RateLimited,
 	Internal,
 	CodeUnavailable,
+	ProviderError,
+	ProviderTimeout,
 }
 
 // Fault is a refusal that a caller may see.

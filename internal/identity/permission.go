@@ -65,6 +65,9 @@ const (
 	DecideWithdrawal     Action = "withdrawal.decide" // approve or remove a held one
 	WithdrawOwnMoney     Action = "withdrawal.own"    // of the organization's own balance
 	Transfer             Action = "transfer.request"
+	QuoteSwap            Action = "swap.quote"
+	RequestSwap          Action = "swap.request"
+	RestoreSwap          Action = "swap.restore"
 	UpdateCustomer       Action = "customer.update"
 	SetCustomerEmail     Action = "customer.set_email"
 	FreezeCustomer       Action = "customer.freeze"
@@ -107,6 +110,11 @@ const (
 	FreezePayments         Action = "freeze.create"
 	LiftFreeze             Action = "freeze.lift" // every freeze except an organization's own
 	EditLocalRisk          Action = "local_risk.edit"
+	LookAtSwap             Action = "swap.look" // have the worker look at it at once
+	FailSwap               Action = "swap.fail"
+	WriteOffSwap           Action = "swap.write_off" // give up what a provider owes
+	DecideSwapArrival      Action = "swap.decide_arrival"
+	ManageSwapProviders    Action = "swap_provider.manage" // suspend or resume
 )
 
 // What operators do on their pages alone.
@@ -191,6 +199,12 @@ var permissions = map[Action]Permission{
 	Transfer: {
 		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"KEY-2", "ROLE-2"},
 	},
+	QuoteSwap:   {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
+	RequestSwap: {Key: ScopeFull, Rules: []string{"KEY-2"}},
+	RestoreSwap: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "ROLE-2"},
+	},
 	UpdateCustomer: {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2"}},
 	SetCustomerEmail: {
 		Key: ScopeFull, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-10", "ROLE-2"},
@@ -261,8 +275,18 @@ var permissions = map[Action]Permission{
 	FreezePayments: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
 	LiftFreeze:     {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"OP-5", "ROLE-2"}},
 	EditLocalRisk:  {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"RISK-10", "ROLE-2"}},
-	AdvanceOrder:   {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
-	ManageJobs:     {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
+	LookAtSwap:     {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"SWAP-27", "ROLE-2"}},
+	FailSwap:       {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"SWAP-24", "ROLE-2"}},
+	WriteOffSwap: {
+		Operator: true, Terminal: true, SecondOperator: true, StepUp: ActFactor,
+		Rules: []string{"OP-7", "SWAP-25", "ROLE-2"},
+	},
+	DecideSwapArrival: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"SWAP-26", "ROLE-2"}},
+	ManageSwapProviders: {
+		Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"SWAP-28", "ROLE-2"},
+	},
+	AdvanceOrder: {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
+	ManageJobs:   {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

@@ -120,7 +120,8 @@ func TestEveryActionHasOneRowAUseAndARule(t *testing.T) {
 func TestDualControlIsForWhatLoosensAControl(t *testing.T) {
 	t.Parallel()
 	for action, row := range permissions {
-		if want := action == ChangeSettings || action == AddWhitelistEntry; row.SecondOperator != want {
+		want := action == ChangeSettings || action == AddWhitelistEntry || action == WriteOffSwap
+		if row.SecondOperator != want {
 			t.Errorf("%s: got %v, want %v", action, row.SecondOperator, want)
 		}
 	}

@@ -19,6 +19,7 @@ var titles = []struct {
 	{DecideFlaggedDeposit, "approve or reject a flagged deposit"},
 	{WithdrawOwnMoney, "request a withdrawal of the organization's own money"},
 	{Transfer, "transfer between balances"},
+	{RestoreSwap, "restore a failed swap"},
 	{FreezeCustomer, "freeze a customer"},
 	{UnfreezeCustomer, "lift the organization's freeze of a customer"},
 	{SetCustomerEmail, "change a customer's e-mail"},
@@ -48,6 +49,11 @@ var titles = []struct {
 	{FreezePayments, "freeze payments"},
 	{LiftFreeze, "lift a freeze"},
 	{EditLocalRisk, "edit the local list of screening"},
+	{LookAtSwap, "have a swap looked at"},
+	{FailSwap, "end a swap as failed"},
+	{WriteOffSwap, "write off what a swap provider owes"},
+	{DecideSwapArrival, "decide about a stray arrival of a swap"},
+	{ManageSwapProviders, "suspend and resume a swap provider"},
 	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
 	{ManageJobs, "repeat and cancel jobs"},
 }
@@ -129,8 +135,10 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	t.Parallel()
 	free := []Action{ReadOrganization, ResendEvents, ExportRecords, ReadAuditLog, ReadInstallation}
 	act := []Action{
-		DecideWithdrawal, WithdrawOwnMoney, Transfer, FreezeCustomer, UnfreezeCustomer, DecideFlaggedDeposit,
+		DecideWithdrawal, WithdrawOwnMoney, Transfer, RestoreSwap, FreezeCustomer, UnfreezeCustomer,
+		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
+		FailSwap, WriteOffSwap, DecideSwapArrival,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

@@ -41,9 +41,12 @@ type Kind string
 const (
 	Customer    Kind = "CUSTOMER"    // what a customer may spend; the subject is the customer's id
 	Withdrawing Kind = "WITHDRAWING" // held for a customer's withdrawals; the subject is the customer's id
-	Product     Kind = "PRODUCT"     // the organization's own balance; the subject is the product
-	Gas         Kind = "GAS"         // native coin that the operator provided for network fees
-	Suspense    Kind = "SUSPENSE"    // arrived or restored, with an owner that is not decided
+	// InSwap is held for a customer's swaps, or came back from one and is not restored; the subject is
+	// the customer's id.
+	InSwap   Kind = "IN_SWAP"
+	Product  Kind = "PRODUCT"  // the organization's own balance; the subject is the product
+	Gas      Kind = "GAS"      // native coin that the operator provided for network fees
+	Suspense Kind = "SUSPENSE" // arrived or restored, with an owner that is not decided
 
 	// ProductWithdrawing is held for the organization's own withdrawals; the subject is the
 	// product.
@@ -57,6 +60,11 @@ const (
 	FeesDue    Kind = "FEES_DUE"    // network fees that the organization owes the operator
 	FeesBilled Kind = "FEES_BILLED" // the contra account of FEES_DUE
 	ReorgLoss  Kind = "REORG_LOSS"  // credited, then removed by a reorg
+	// AtProvider is the claim on a swap provider, the subject. It is a debt to the provider while a
+	// provider has delivered before our payment is final.
+	AtProvider     Kind = "AT_PROVIDER"
+	SwapFeesDue    Kind = "SWAP_FEES_DUE"    // fees of swaps that the organization owes the operator
+	SwapFeesBilled Kind = "SWAP_FEES_BILLED" // the contra account of SWAP_FEES_DUE
 	// Restored is owed by a customer for a payment that a restored backup lacked; the subject is
 	// the customer's id.
 	Restored Kind = "RESTORED"
@@ -73,7 +81,7 @@ var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
 // HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {
 	switch k {
-	case Customer, Withdrawing, Product, ProductWithdrawing, Gas, Suspense:
+	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, Gas, Suspense:
 		return true
 	}
 	return false
@@ -84,7 +92,7 @@ type Account struct {
 	OrgID   string
 	MintID  int
 	Kind    Kind
-	Subject string // the customer's id or the product; "" for the other kinds
+	Subject string // the customer's id, the product or the swap provider; "" for the other kinds
 }
 
 // String describes the account for errors and for people.
@@ -130,6 +138,17 @@ const (
 	// another fee.
 	FeeChange CauseKind = "FEE_CHANGE"
 	Restore   CauseKind = "RESTORE" // the restored withdrawal; /1, /2, … for what is collected later
+
+	// The swap: when it is created, when its payment is final, and when it is completed.
+	SwapHold CauseKind = "SWAP_HOLD"
+	SwapPaid CauseKind = "SWAP_PAID"
+	SwapEnd  CauseKind = "SWAP_END"
+	SwapFee  CauseKind = "SWAP_FEE"
+	// The failed swap and, after a slash, 1, 2, …: what its customer has again, and what its provider
+	// keeps.
+	SwapRestore CauseKind = "SWAP_RESTORE"
+	SwapShort   CauseKind = "SWAP_SHORT"
+	Arrival     CauseKind = "ARRIVAL" // the stray deposit that a person credited
 )
 
 // Cause identifies the one event that a posting follows from.
@@ -408,12 +427,14 @@ var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('
 // them, see Folder.
 func LoadTotals(ctx context.Context, tx pg.Tx, org string) ([]KindTotal, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT t.mint_id, k.kind, '', CASE k.kind WHEN 'CUSTOMER' THEN t.available ELSE t.withdrawing END
-		FROM (SELECT mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing
-			FROM (SELECT mint_id, available, withdrawing FROM organization_totals WHERE org_id = $1
-				UNION ALL SELECT mint_id, available, withdrawing FROM organization_total_changes WHERE org_id = $1) parts
+		SELECT t.mint_id, k.kind, '',
+			CASE k.kind WHEN 'CUSTOMER' THEN t.available WHEN 'WITHDRAWING' THEN t.withdrawing ELSE t.in_swap END
+		FROM (SELECT mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap
+			FROM (SELECT mint_id, available, withdrawing, in_swap FROM organization_totals WHERE org_id = $1
+				UNION ALL
+				SELECT mint_id, available, withdrawing, in_swap FROM organization_total_changes WHERE org_id = $1) parts
 			GROUP BY 1) t
-		CROSS JOIN (VALUES ('CUSTOMER'), ('WITHDRAWING')) AS k (kind)
+		CROSS JOIN (VALUES ('CUSTOMER'), ('WITHDRAWING'), ('IN_SWAP')) AS k (kind)
 		-- A mint of which only addresses hold something has a total as well. The order makes
 		-- the look-up one by the key.
 		WHERE (SELECT true FROM ledger_accounts a WHERE a.org_id = $1 AND a.mint_id = t.mint_id AND a.kind = k.kind ORDER BY a.subject LIMIT 1)
@@ -460,13 +481,13 @@ type AccountBalance struct {
 	Balance money.Amount
 }
 
-// CustomerBalances returns the available and held balances of customers, by customer, mint and
-// kind. A mint appears once an account in it exists.
+// CustomerBalances returns the balances of customers, available and held for withdrawals and swaps, by
+// customer, mint and kind. A mint appears once an account in it exists.
 func CustomerBalances(ctx context.Context, tx pg.Tx, org string, customers ...string) ([]AccountBalance, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT a.org_id, a.mint_id, a.kind, a.subject, b.balance
 		FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
-		WHERE a.org_id = $1 AND a.subject = ANY ($2) AND a.kind IN ('CUSTOMER', 'WITHDRAWING')
+		WHERE a.org_id = $1 AND a.subject = ANY ($2) AND a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP')
 		ORDER BY a.subject, a.mint_id, a.kind`, org, customers)
 	if err != nil {
 		return nil, fmt.Errorf("read the balances of %d customers of %s: %w", len(customers), org, err)

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -251,4 +252,63 @@ func TestOnlyPostingsChangeTotals(t *testing.T) {
 		t.Errorf("an organization folds: got %v, want no privilege", err)
 	}
 	wantTotals(t, db, "after all that", "org_a", 200, 0)
+}
+
+// What is held for swaps has a floor, and is a total and a balance of its own.
+func TestTotalsAndBalancesCountWhatIsInSwaps(t *testing.T) {
+	t.Parallel()
+	db := newBooks(t, "org_a")
+	// No swap says that the amounts move, and this test is not about that.
+	if _, err := pgtest.OwnerPool(t, db).Exec(
+		t.Context(), `ALTER TABLE ledger_transfers DISABLE TRIGGER ledger_transfers_of_swap`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	inSwap := ledger.Account{OrgID: "org_a", MintID: 1, Kind: ledger.InSwap, Subject: "ann"}
+	atProvider := ledger.Account{OrgID: "org_a", MintID: 1, Kind: ledger.AtProvider, Subject: "ONE_CLICK"}
+	post := func(cause ledger.CauseKind, debit, credit ledger.Account, units uint64) error {
+		return db.InOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
+			return ledger.Post(ctx, tx, ledger.Posting{
+				Cause: ledger.Cause{Kind: cause, ID: "cs_1"},
+				Legs:  []ledger.Leg{{Debit: debit, Credit: credit, Amount: money.Units(units)}},
+			})
+		})
+	}
+	mustPost(t, db, "org_a", depositPosting("org_a", "ann", "dep_1", 100))
+	if err := post(ledger.SwapHold, customerAccount("org_a", "ann"), inSwap, 60); err != nil {
+		t.Fatal(err)
+	}
+	wantInSwap := func(when string, want uint64) {
+		t.Helper()
+		err := db.ReadOrg(t.Context(), "org_a", func(ctx context.Context, tx pg.Tx) error {
+			totals, err := ledger.LoadTotals(ctx, tx, "org_a")
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(totals, ledger.KindTotal{MintID: 1, Kind: ledger.InSwap, Balance: money.Units(want)}) {
+				t.Errorf("%s: got totals %+v, want %d in swaps", when, totals, want)
+			}
+			balances, err := ledger.CustomerBalances(ctx, tx, "org_a", "ann")
+			if !slices.Contains(balances, ledger.AccountBalance{Account: inSwap, Balance: money.Units(want)}) {
+				t.Errorf("%s: got balances %+v, want %d in swaps", when, balances, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantInSwap("before a fold", 60)
+	fold(t, db)
+	wantInSwap("after a fold", 60)
+	wantTotals(t, db, "after a fold", "org_a", 40, 0)
+	// A claim has no floor: the provider may deliver before our payment is final.
+	if err := post(ledger.SwapEnd, inSwap, atProvider, 60); err != nil {
+		t.Fatal(err)
+	}
+	wantInSwap("ended", 0)
+	err := post(ledger.SwapRestore, inSwap, customerAccount("org_a", "ann"), 1)
+	if !errors.Is(err, ledger.ErrOverdraft) {
+		t.Errorf("more than is held: got %v, want %v", err, ledger.ErrOverdraft)
+	}
 }

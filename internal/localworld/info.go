@@ -33,6 +33,7 @@ type Info struct {
 	Users          []User              `json:"users"`
 	Chains         map[string]Endpoint `json:"chains"`
 	Mints          []Mint              `json:"mints"`
+	Swaps          SwapProvider        `json:"swaps,omitzero"` // absent without a swap provider
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
 	OutageProxies  bool                `json:"gates"`  // an outage of a chain's provider can be simulated
@@ -73,6 +74,16 @@ type Mint struct {
 // Database is the world's private PostgreSQL, as the service logs in to it.
 type Database struct {
 	URL string `json:"url"`
+}
+
+// FindMint returns a mint by its id.
+func (i Info) FindMint(id int) (Mint, bool) {
+	for _, m := range i.Mints {
+		if m.ID == id {
+			return m, true
+		}
+	}
+	return Mint{}, false
 }
 
 // ReadInfo reads the description of the world that runs below dir.

@@ -2,6 +2,7 @@ package localworld
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -135,7 +136,15 @@ func (w *World) writePolicy(path string) error {
 	if w.otherChains.bitcoin != nil {
 		chains = append(chains, line(chain.Bitcoin, chaincfg.RegressionNetParams.GenesisHash.String(), "10000000"))
 	}
-	text := `{"whitelistCoolingOff": "0s", "chains": {` + strings.Join(chains, ", ") + "}}\n"
+	text := `{"whitelistCoolingOff": "0s", "chains": {` + strings.Join(chains, ", ") + "}"
+	if swaps := w.swapPolicy(); swaps != nil {
+		b, err := json.MarshalIndent(swaps, "", "  ")
+		if err != nil {
+			return fmt.Errorf("write the signer's policy: %w", err)
+		}
+		text += `, "swaps": ` + string(b)
+	}
+	text += "}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the signer's policy: %w", err)
 	}

@@ -1,7 +1,7 @@
 // Package localworld runs the whole service against real chains on this machine. It starts a
 // private PostgreSQL, anvil with test tokens, surfpool with USDC and USDT at their real addresses,
-// and btcd. It makes an organization with a key and a person, and wires the service as coffer serve
-// does.
+// btcd, and a swap provider on these chains. It makes an organization with a key and people, and
+// wires the service as coffer serve does.
 //
 // The package never connects beyond this machine. After a crash, the child processes end with their
 // parent. The world's folder and .coffer/local.json may remain, and the next start replaces them.
@@ -34,6 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
+	"github.com/cofferpay/coffer/internal/localworld/swapdesk"
 	"github.com/cofferpay/coffer/internal/platform/freeport"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
@@ -71,6 +72,7 @@ type Options struct {
 	OutageProxies bool // the service reaches its chains through proxies, which Info.SetOutage controls
 	Limits        bool // the API limits its callers as on a main network; false: no limits
 	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
+	WithoutSwaps  bool // the world has no swap provider, and its configuration names none
 	// Calm makes the service look for work less often: a test that waits for blocks and for people
 	// pays for each look of a service that has nothing to do. The pauses between two polls for events
 	// are long only where the service runs in this process.
@@ -105,6 +107,8 @@ type World struct {
 	lock          *os.File // the lock on .coffer: only one world runs in this folder
 	chain         *anvil.Node
 	otherChains   otherChains
+	swapProvider  *swapdesk.Server // the swap provider; nil with Options.WithoutSwaps
+	swapAssets    []swapdesk.Asset
 	database      *local.Cluster
 	app           *app.App
 	stop          context.CancelFunc
@@ -179,7 +183,7 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 	if w.app, err = app.New(ctx, conf, opts.Log); err != nil {
 		return w, err
 	}
-	if err := w.ensureAccounts(ctx); err != nil {
+	if err := w.ensureAccounts(ctx, conf.Mints); err != nil {
 		return w, err
 	}
 	if err := w.fundTreasury(ctx); err != nil {
@@ -217,12 +221,13 @@ func (w *World) startService(ctx context.Context) error {
 	return w.app.WaitReady(ctx)
 }
 
-// startDependencies starts PostgreSQL and the chains concurrently.
+// startDependencies starts PostgreSQL concurrently with the chains and, on them, the swap provider.
 func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err error) {
 	w.dropUnavailableChains()
 	w.opts.Progress("starting PostgreSQL and a local chain for %s", w.chainList())
 	g, gctx := errgroup.WithContext(ctx)
-	w.startOtherChains(ctx, g)
+	chains, chainsCtx := errgroup.WithContext(gctx)
+	w.startOtherChains(ctx, chains)
 	g.Go(func() (err error) {
 		dir := filepath.Join(w.dir, "postgres")
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && w.opts.PrepareDatabase != nil {
@@ -236,7 +241,7 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 		})
 		return err
 	})
-	g.Go(func() (err error) {
+	chains.Go(func() (err error) {
 		conf := anvil.Config{
 			BlockTime: w.opts.BlockTime, Manual: w.opts.ManualBlocks, SlotsInEpoch: slotsInEpoch,
 			Port: w.opts.ChainPort,
@@ -258,7 +263,7 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 			}
 			return err
 		}
-		if tokens, err = w.chain.DeployTokens(gctx); err != nil {
+		if tokens, err = w.chain.DeployTokens(chainsCtx); err != nil {
 			return err
 		}
 		b, err := json.Marshal(tokens)
@@ -266,6 +271,12 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 			err = os.WriteFile(file, b, 0o600)
 		}
 		return err
+	})
+	g.Go(func() error {
+		if err := chains.Wait(); err != nil {
+			return err
+		}
+		return w.startSwapProvider(gctx, tokens)
 	})
 	return tokens, g.Wait()
 }
@@ -313,13 +324,8 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 		}
 		conf.Signer = app.Signer{Socket: w.socketPath()}
 	}
-	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
-		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000",
-		StartHeight: 1, Trace: "on",
-	}}
-	conf.Mints = evmMints(tokens)
-	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
-	w.configureOtherChains(&conf)
+	w.configureChains(&conf, tokens)
+	w.configureSwaps(&conf)
 	if err := w.proxyChains(conf); err != nil {
 		return conf, err
 	}
@@ -360,6 +366,17 @@ func findListenAddress(port int) (string, error) {
 	return l.Addr().String(), nil
 }
 
+// configureChains adds the chains with their mints and prices.
+func (w *World) configureChains(conf *app.Config, tokens anvil.Tokens) {
+	conf.Chains = map[chain.Name]app.Chain{chain.Ethereum: {
+		ChainID: anvil.DefaultChainID, Endpoints: []string{w.chain.URL}, Agree: 1, FeeCap: "500000000000",
+		StartHeight: 1, Trace: "on",
+	}}
+	conf.Mints = evmMints(tokens)
+	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
+	w.configureOtherChains(conf)
+}
+
 // evmMints returns the mints of the local Ethereum. The ids must never change.
 func evmMints(tokens anvil.Tokens) []app.Mint {
 	base := app.Mint{
@@ -380,8 +397,8 @@ func evmMints(tokens anvil.Tokens) []app.Mint {
 	return append(mints, eth)
 }
 
-// ensureAccounts makes the organization, its key, its person and the operator's key, or loads them.
-func (w *World) ensureAccounts(ctx context.Context) error {
+// ensureAccounts makes the organization, its key, its people and the operators with their key, or loads them.
+func (w *World) ensureAccounts(ctx context.Context, mints []app.Mint) error {
 	if err := w.loadSavedWorld(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -396,6 +413,9 @@ func (w *World) ensureAccounts(ctx context.Context) error {
 			return err
 		}
 		k.OrganizationID, k.APIKey = o.ID, key.Reveal()
+		if err := w.enableSwaps(ctx, actor, o.ID, mints); err != nil {
+			return err
+		}
 	}
 	if k.Users = w.Info.Users; len(k.Users) < len(people) {
 		var err error
@@ -476,6 +496,9 @@ func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 		RPCURL: w.chain.URL, WSURL: w.chain.WSURL, ChainID: anvil.DefaultChainID, FaucetKey: "0x" + anvil.FaucetKey,
 	}}
 	w.describeOtherChains()
+	if w.swapProvider != nil {
+		w.Info.Swaps = SwapProvider{URL: w.swapProvider.URL(), ControlURL: w.swapProvider.ControlURL()}
+	}
 	for _, m := range conf.Mints {
 		line := Mint{ID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain), Decimals: m.Decimals}
 		if m.Contract != "" {
@@ -540,7 +563,7 @@ func (w *World) WaitEnd(ctx context.Context) error {
 	}
 }
 
-// Stop ends the world: the service first, then the database and the chains. It may be called at any
+// Stop ends the world: the service first, then the swap provider, the database and the chains. It may be called at any
 // time and more than once.
 func (w *World) Stop() error {
 	var errs []error
@@ -562,7 +585,7 @@ func (w *World) Stop() error {
 		errs = append(errs, <-w.serviceEnded)
 		w.running = false
 	}
-	errs = append(errs, w.finalizeBlocks())
+	errs = append(errs, w.stopSwapProvider(), w.finalizeBlocks())
 	w.started = false
 	if w.app != nil {
 		errs = append(errs, w.app.Close())

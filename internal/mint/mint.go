@@ -49,9 +49,6 @@ type Mint struct {
 	Quarantined           bool         // its events and its balances differed; no deposit of it is credited
 }
 
-// IsSwappable reports whether customers can swap the mint. Customer swaps are off. Rule MINT-2.
-func (m Mint) IsSwappable() bool { return false }
-
 const decimalsMax = 36
 
 func (m Mint) validateMint() error {
@@ -258,6 +255,9 @@ type Filter struct {
 	Symbol         string // exact match
 	Swappable      *bool
 	DepositEnabled *bool
+	// IsSwappable says of each mint whether it can be swapped, which depends on who asks. It is needed
+	// with Swappable alone.
+	IsSwappable func(Mint) bool
 }
 
 // List returns the mints that match the filter, sorted by id.
@@ -266,7 +266,7 @@ func (c Catalogue) List(f Filter) []Mint {
 	for _, m := range c.mints {
 		if (f.Chain == "" || m.Chain == f.Chain) &&
 			(f.Symbol == "" || m.Symbol == f.Symbol) &&
-			(f.Swappable == nil || m.IsSwappable() == *f.Swappable) &&
+			(f.Swappable == nil || f.IsSwappable(m) == *f.Swappable) &&
 			(f.DepositEnabled == nil || m.DepositEnabled == *f.DepositEnabled) {
 			found = append(found, m)
 		}

@@ -82,8 +82,13 @@ func TestWhatIsSyncedIsTheCatalogue(t *testing.T) {
 	if got := c.List(mint.Filter{DepositEnabled: &yes}); len(got) != 1 || got[0].ID != 1 {
 		t.Errorf("got %+v, want USDC", got)
 	}
-	if got := c.List(mint.Filter{Swappable: &yes}); len(got) != 0 {
-		t.Errorf("got %+v, want none", got)
+	isCoin := func(m mint.Mint) bool { return m.Kind == mint.Native }
+	if got := c.List(mint.Filter{Swappable: &yes, IsSwappable: isCoin}); len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("got %+v, want ether", got)
+	}
+	no := false
+	if got := c.List(mint.Filter{Swappable: &no, IsSwappable: isCoin}); len(got) != 1 || got[0].ID != 1 {
+		t.Errorf("got %+v, want USDC", got)
 	}
 	if got := c.List(mint.Filter{Chain: chain.Ethereum, Symbol: "ETH"}); len(got) != 1 || got[0].ID != 2 {
 		t.Errorf("got %+v, want ether", got)

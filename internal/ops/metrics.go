@@ -176,6 +176,32 @@ func (c certificateCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
+// RegisterSwapProviders adds whether this process asks each provider of swaps. read returns since when it
+// does not, by provider; the zero time means that it does. It is called once.
+func (m *Metrics) RegisterSwapProviders(read func() map[string]time.Time) {
+	m.registry.MustRegister(breakerCollector(read))
+}
+
+type breakerCollector func() map[string]time.Time
+
+var breakerDesc = newDesc("coffer_swap_breaker_open_seconds",
+	"Time since this process stopped asking a provider of swaps because it failed too often; 0 while it asks.",
+	"provider")
+
+// Describe implements prometheus.Collector.
+func (breakerCollector) Describe(sink chan<- *prometheus.Desc) { sink <- breakerDesc }
+
+// Collect implements prometheus.Collector.
+func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
+	for provider, openedAt := range c() {
+		open := 0.0
+		if !openedAt.IsZero() {
+			open = max(0, time.Since(openedAt).Seconds())
+		}
+		sink <- prometheus.MustNewConstMetric(breakerDesc, prometheus.GaugeValue, open, provider)
+	}
+}
+
 // WrapSigner returns a signer whose answers are counted, and traced with spans.
 func (m *Metrics) WrapSigner(s signer.Signer) signer.Signer { return countedSigner{s, m} }
 
@@ -450,6 +476,22 @@ var gauges = []gauge{
 		"Addresses that received transfers of unknown tokens in the last day which are not recorded.", `
 		SELECT chain, count(*)::float8 FROM unknown_token_counts WHERE dropped_at > now() - interval '24 hours' GROUP BY 1`,
 		"chain"),
+	newGauge("coffer_swap_claims", "Swaps whose value is with a provider.", `
+		SELECT provider, count(*)::float8 FROM swaps
+		WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY 1`, "provider"),
+	newGauge("coffer_swap_claims_oldest_seconds", "Time since the oldest of these was paid.", `
+		SELECT provider, extract(epoch FROM now() - min(paid_at))::float8 FROM swaps
+		WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY 1`, "provider"),
+	newGauge("coffer_swap_providers_suspended",
+		"1 for each provider that gets no new swaps, by whether a person or the service suspended it.", `
+		SELECT provider, CASE WHEN changed_by LIKE 'SYSTEM %' THEN 'service' ELSE 'operator' END, 1::float8
+		FROM swap_providers WHERE state = 'SUSPENDED'`, "provider", "source"),
+	newGauge("coffer_swap_arrivals_open",
+		"Stray arrivals at addresses of swaps about which no person has decided.", `
+		SELECT count(*)::float8 FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL`),
+	newGauge("coffer_swap_arrivals_open_oldest_seconds", "Age of the oldest of them; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM swap_arrivals
+		WHERE role = 'STRAY' AND decision IS NULL`),
 	newGauge("coffer_mints_quarantined", "Quarantined mints, of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

@@ -90,6 +90,23 @@ INSERT INTO mails (mail_id, kind, to_address, sealed, status, attempts, created_
 	       ('mail_2', 'INVITATION', 'ann@example.com', NULL, 'GIVEN_UP', 11, $T, $T, $T, 'x', $T),
 	       ('mail_3', 'INVITATION', 'ann@example.com', NULL, 'SUPPRESSED', 0, $T, NULL, $T, 'x', $T),
 	       ('mail_4', 'INVITATION', 'ann@example.com', NULL, 'SENT', 1, $T, $T, $T, NULL, $T);
+INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
+	from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id,
+	refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, paid_at, refunded, created_at, updated_at)
+	SELECT 'cs_' || n, 'org_1', 'c', 'k' || n, repeat(n::text, 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80,
+		provider, '0x' || n, 'd' || n, 'r' || n, $T, $T, 0, 0, status, paid_at, refunded, $T, $T
+	FROM (VALUES (1, 'ONE', 'PROCESSING', $T, 99), (2, 'ONE', 'PROCESSING', now(), 0),
+		(3, 'ONE', 'PROCESSING', $T, 100), (4, 'TWO', 'PENDING', NULL, 0))
+		AS s (n, provider, status, paid_at, refunded);
+INSERT INTO swap_providers (provider, state, reason, since, changed_by)
+	VALUES ('ONE', 'SUSPENDED', 'a signature', $T, 'SYSTEM swap'),
+	       ('TWO', 'SUSPENDED', 'an incident', $T, 'OPERATOR opk_1'),
+	       ('THREE', 'ACTIVE', 'a new key', $T, 'OPERATOR opk_1');
+INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at, decision, note, decided_by,
+	decided_at)
+	VALUES ('dep_1', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, NULL, NULL, NULL, NULL),
+	       ('dep_2', 'org_1', 'cs_1', 'REFUND', '', $T, NULL, NULL, NULL, NULL),
+	       ('dep_3', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, 'KEPT', 'x', 'OPERATOR opk_1', $T);
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
 `
@@ -101,6 +118,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	calm := scrape(t, m)
 	for name, want := range map[string]float64{
 		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0,
+		"coffer_swap_arrivals_open": 0, "coffer_swap_arrivals_open_oldest_seconds": 0,
 		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0, "coffer_mails_queued_oldest_seconds": 0,
 		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
 		"coffer_db_commits_unknown_total": 0,
@@ -134,6 +152,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 			{"authority", "ours", time.Now().Add(365 * 24 * time.Hour)},
 		}
 	})
+	m.RegisterSwapProviders(func() map[string]time.Time {
+		return map[string]time.Time{"ONE": {}, "TWO": time.Now().Add(-age * time.Second)}
+	})
 	no := m.WrapSigner(refuses{})
 	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
 	_, _ = no.Sign(t.Context(), signer.SignRequest{})
@@ -166,6 +187,14 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		"coffer_verify_breached":                                                             1,
 		"coffer_verify_age_seconds":                                                          age,
 		"coffer_mints_quarantined":                                                           1,
+		`coffer_swap_claims{provider="ONE"}`:                                                 2,
+		`coffer_swap_claims_oldest_seconds{provider="ONE"}`:                                  age,
+		`coffer_swap_providers_suspended{provider="ONE",source="service"}`:                   1,
+		`coffer_swap_providers_suspended{provider="TWO",source="operator"}`:                  1,
+		"coffer_swap_arrivals_open":                                                          1,
+		"coffer_swap_arrivals_open_oldest_seconds":                                           age,
+		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
+		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,
 		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`:                                    1,
 		`coffer_jobs_given_up{kind="mail"}`:                                                  1,
 		`coffer_mails_queued{failing="yes"}`:                                                 1,
@@ -185,6 +214,12 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		}
 	}
 
+	for name := range got {
+		if strings.HasPrefix(name, "coffer_swap_claims") && strings.Contains(name, "TWO") ||
+			strings.HasPrefix(name, "coffer_swap_providers_suspended") && strings.Contains(name, "THREE") {
+			t.Errorf("got %s, want nothing of a provider without claims or suspension", name)
+		}
+	}
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {
 		i := slices.IndexFunc(slices.Collect(maps.Keys(got)), func(key string) bool {
 			return strings.HasPrefix(key, "coffer_signer_certificate_days_left{") && strings.Contains(key, name) &&

@@ -150,3 +150,34 @@ func FromRat(v *big.Rat) (money.USD, error) {
 	}
 	return money.ParseUSD(text[:len(text)-digits] + "." + text[len(text)-digits:])
 }
+
+// WithoutSource returns a quote as it is without the sources that isExcluded names: a party is not
+// judged by a price of its own. Error: ErrUnavailable if no other source remains.
+func WithoutSource(q Quote, isExcluded func(source string) bool) (Quote, error) {
+	if len(q.Components) == 0 {
+		if isExcluded(q.Source) {
+			return Quote{}, fmt.Errorf("the only price is from %q: %w", q.Source, ErrUnavailable)
+		}
+		return q, nil
+	}
+	independent := slices.DeleteFunc(slices.Clone(q.Components), func(c Quote) bool { return isExcluded(c.Source) })
+	switch len(independent) {
+	case len(q.Components):
+		return q, nil
+	case 0:
+		return Quote{}, fmt.Errorf("all prices are from excluded sources: %w", ErrUnavailable)
+	case 1:
+		return independent[0], nil
+	}
+	middle, err := agreedMedian(independent, wholeBps)
+	if err != nil {
+		return Quote{}, fmt.Errorf("%w: %w", err, ErrUnavailable)
+	}
+	rest := Quote{Price: middle, QuotedAt: independent[0].QuotedAt, Source: q.Source, Components: independent}
+	for _, c := range independent {
+		if c.QuotedAt.Before(rest.QuotedAt) {
+			rest.QuotedAt = c.QuotedAt
+		}
+	}
+	return rest, nil
+}

@@ -25,20 +25,24 @@ const (
 	WhitelistRefused  AttentionCause = "WHITELIST_REFUSED"  // the signer refuses an entry
 	GasMissing        AttentionCause = "GAS_MISSING"        // orders wait for gas
 	SignerWaits       AttentionCause = "SIGNER_WAITS"       // orders wait for the signer or its clock
-	MintQuarantined   AttentionCause = "MINT_QUARANTINED"   //
-	ChangeAwaits      AttentionCause = "CHANGE_AWAITS"      // a change request
-	DepositFlagged    AttentionCause = "DEPOSIT_FLAGGED"    //
-	EndpointDisabled  AttentionCause = "ENDPOINT_DISABLED"  // by failures
-	JobGivenUp        AttentionCause = "JOB_GIVEN_UP"       // in the last day
-	MailGivenUp       AttentionCause = "MAIL_GIVEN_UP"      // in the last day
-	SenderRisky       AttentionCause = "SENDER_RISKY"       // found in the last day, after its deposits were credited
-	OperatorFreezes   AttentionCause = "OPERATOR_FREEZES"   // that operators made, and that still stop payments
+	SwapSuspended     AttentionCause = "SWAP_PROVIDER_SUSPENDED"
+	StrayArrival      AttentionCause = "STRAY_ARRIVAL"     // of a swap; no one has decided about it
+	SwapClaimLate     AttentionCause = "SWAP_CLAIM_LATE"   // a provider has had a payment for more than a day
+	MintQuarantined   AttentionCause = "MINT_QUARANTINED"  //
+	ChangeAwaits      AttentionCause = "CHANGE_AWAITS"     // a change request
+	DepositFlagged    AttentionCause = "DEPOSIT_FLAGGED"   //
+	EndpointDisabled  AttentionCause = "ENDPOINT_DISABLED" // by failures
+	JobGivenUp        AttentionCause = "JOB_GIVEN_UP"      // in the last day
+	MailGivenUp       AttentionCause = "MAIL_GIVEN_UP"     // in the last day
+	SenderRisky       AttentionCause = "SENDER_RISKY"      // found in the last day, after its deposits were credited
+	OperatorFreezes   AttentionCause = "OPERATOR_FREEZES"  // that operators made, and that still stop payments
 )
 
 // AttentionCauses are all causes, the most urgent first.
 var AttentionCauses = []AttentionCause{
 	BooksBroken, AuditContradicted, FinalityBroken, ProgramFroze, OrderStuck, ResolutionStuck, WhitelistRefused,
-	GasMissing, SignerWaits, MintQuarantined, ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
+	GasMissing, SignerWaits, SwapSuspended, StrayArrival, SwapClaimLate, MintQuarantined,
+	ChangeAwaits, DepositFlagged, EndpointDisabled, JobGivenUp, MailGivenUp,
 	SenderRisky, OperatorFreezes,
 }
 
@@ -82,6 +86,15 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			UNION ALL
 			SELECT 'WHITELIST_REFUSED', count(*), min(created_at) FROM whitelisted_addresses
 			WHERE removed_at IS NULL AND refusal IS NOT NULL
+			UNION ALL
+			SELECT 'SWAP_PROVIDER_SUSPENDED', count(*), min(since) FROM swap_providers WHERE state = 'SUSPENDED'
+			UNION ALL
+			SELECT 'STRAY_ARRIVAL', count(*), min(created_at) FROM swap_arrivals
+			WHERE role = 'STRAY' AND decision IS NULL
+			UNION ALL
+			SELECT 'SWAP_CLAIM_LATE', count(*), min(paid_at) FROM swaps
+			WHERE paid_at < $1::timestamptz - interval '24 hours' AND status <> 'COMPLETED'
+				AND refunded + short < amount_in
 			UNION ALL
 			SELECT 'MINT_QUARANTINED', count(*), min(quarantined_at) FROM mints WHERE quarantined_at IS NOT NULL
 			UNION ALL

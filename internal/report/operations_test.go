@@ -164,6 +164,29 @@ func TestWhatNeedsAnOperatorIsNamedOnce(t *testing.T) {
 				CASE WHEN n > 2 THEN 'ann' END
 		FROM generate_series(1, 3) n`)
 	h.write(`UPDATE mints SET quarantined_at = '2026-01-02Z', quarantine_reason = 'because' WHERE mint_id = 3`)
+	h.write(`INSERT INTO swap_providers (provider, state, reason, since, changed_by)
+		VALUES ('ONE', 'SUSPENDED', 'because', '2026-01-05Z', 'SYSTEM swap'),
+			('TWO', 'ACTIVE', '', '2026-01-04Z', 'OPERATOR x')`)
+	h.write(`INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at, decision, note,
+			decided_by, decided_at)
+		VALUES ('dep_a', $ONE, 'cs_1', 'STRAY', 'AFTER_END', '2026-01-06Z', NULL, NULL, NULL, NULL),
+			('dep_b', $ONE, 'cs_1', 'STRAY', 'AFTER_END', '2026-01-03Z', 'KEPT', 'because', 'x', '2026-01-04Z'),
+			('dep_c', $ONE, 'cs_1', 'REFUND', '', '2026-01-03Z', NULL, NULL, NULL, NULL)`)
+	// Late, refunded in full, completed, written off, and not late.
+	h.write(`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest,
+			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
+			deposit_address, delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status,
+			paid_at, refunded, short, short_count, failure_reason, failed_at, amount_out, origin_tx_hash,
+			destination_tx_hash, completed_at, created_at, updated_at)
+		SELECT 'cs_' || n, $ONE, 'alice', 'k' || n, repeat(n::text, 64), '', 1, 2, 'ETHEREUM', 'SOLANA', 100, 90, 80,
+			'ONE', '0xd' || n, 'adr_d' || n, 'adr_r' || n, '2026-01-07Z', '2026-01-07Z', 0, 0,
+			CASE WHEN n = 3 THEN 'COMPLETED' ELSE 'FAILED' END,
+			CASE n WHEN 5 THEN ` + recent + ` ELSE '2026-01-07Z' END, CASE n WHEN 1 THEN 40 WHEN 2 THEN 100 ELSE 0 END,
+			CASE n WHEN 1 THEN 59 WHEN 4 THEN 100 ELSE 0 END, CASE WHEN n IN (1, 4) THEN 1 ELSE 0 END,
+			CASE WHEN n <> 3 THEN 'UNKNOWN' END, CASE WHEN n <> 3 THEN '2026-01-07Z'::timestamptz END,
+			CASE WHEN n = 3 THEN 90 END, '0x1', CASE WHEN n = 3 THEN '0x2' END,
+			CASE WHEN n = 3 THEN '2026-01-07Z'::timestamptz END, '2026-01-07Z', '2026-01-07Z'
+		FROM generate_series(1, 5) n`)
 	h.write(`INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at,
 			expires_at)
 		VALUES ('chg_1', $ONE, 'SETTINGS', '{}', '{"a": 1}', 'ann', 'k', '2026-01-02Z', now() + interval '1 day'),
@@ -199,6 +222,9 @@ func TestWhatNeedsAnOperatorIsNamedOnce(t *testing.T) {
 		{report.WhitelistRefused, 1, "2026-01-01"},
 		{report.GasMissing, 3, "2026-02-01"},
 		{report.SignerWaits, 2, "2026-02-01"},
+		{report.SwapSuspended, 1, "2026-01-05"},
+		{report.StrayArrival, 1, "2026-01-06"},
+		{report.SwapClaimLate, 1, "2026-01-07"},
 		{report.MintQuarantined, 1, "2026-01-02"},
 		{report.ChangeAwaits, 1, "2026-01-02"},
 		{report.DepositFlagged, 3, "2026-02-01"},
@@ -233,6 +259,7 @@ func TestWhatNeedsAnOperatorIsNamedOnce(t *testing.T) {
 	h.write(`UPDATE freezes SET lifted_at = now(), lifted_by = 'OPERATOR x'
 		WHERE freeze_id NOT LIKE 'frz\_a%' AND lifted_at IS NULL`)
 	h.write(`DELETE FROM dispatch_orders WHERE status = 'BROADCAST'`)
+	h.write(`UPDATE swaps SET paid_at = NULL WHERE swap_id !~ '^cs_[1-5]$' AND status <> 'COMPLETED'`)
 	h.write(`VACUUM ANALYZE`)
 	found, reads := h.listAttention()
 	compare(found)

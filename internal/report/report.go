@@ -25,9 +25,10 @@ type Balance struct {
 	Mint            mint.Mint
 	Available       money.Amount // may be spent
 	PendingWithdraw money.Amount // held for withdrawals that have not ended
+	InSwap          money.Amount // held for swaps that have not ended, or not restored yet
 	PendingDeposit  money.Amount // seen and not credited yet; it may still disappear
 	Held            money.Amount // flagged, and not resolved or not returned yet; part of no total
-	Total           money.Amount // Available and PendingWithdraw
+	Total           money.Amount // Available, PendingWithdraw and InSwap
 }
 
 // LoadBalances returns a customer's balances by mint. It has a row for each mint that the customer
@@ -64,6 +65,8 @@ func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Bala
 			b.Available = h.Balance
 		case ledger.Withdrawing:
 			b.PendingWithdraw = h.Balance
+		case ledger.InSwap:
+			b.InSwap = h.Balance
 		}
 	}
 	pending, err := deposit.UncreditedByMint(ctx, tx, org, customerID)
@@ -80,7 +83,7 @@ func LoadBalances(ctx context.Context, tx pg.Tx, org, customerID string) ([]Bala
 
 	balances := make([]Balance, 0, len(rows))
 	for _, b := range rows {
-		if b.Total, err = b.Available.Add(b.PendingWithdraw); err != nil {
+		if b.Total, err = sumAmounts(b.Available, b.PendingWithdraw, b.InSwap); err != nil {
 			return nil, fmt.Errorf("total of mint %d: %w", b.Mint.ID, err)
 		}
 		balances = append(balances, *b)
@@ -99,7 +102,7 @@ type ProductBalance struct {
 	// PendingDeposit is seen at the product's addresses and not credited yet. It may still
 	// disappear, and Available does not include it.
 	PendingDeposit money.Amount
-	// Owed is set for CUSTODIAL: what customers have, available or being withdrawn. It is theirs,
+	// Owed is set for CUSTODIAL: what customers have, available, being withdrawn or in swaps. It is theirs,
 	// and Available does not include it.
 	Owed money.Amount
 }
@@ -139,7 +142,7 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 		switch t.Kind {
 		case ledger.Product, ledger.ProductWithdrawing:
 			key.product = t.Subject
-		case ledger.Customer, ledger.Withdrawing:
+		case ledger.Customer, ledger.Withdrawing, ledger.InSwap:
 		default:
 			continue
 		}

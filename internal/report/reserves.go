@@ -3,6 +3,8 @@ package report
 import (
 	"context"
 	"fmt"
+	"math/big"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,6 +28,7 @@ type Reserve struct {
 	// Owners of the holdings.
 	Available   money.Amount // of customers, free to be spent
 	Withdrawing money.Amount // of customers, held for withdrawals
+	InSwap      money.Amount // of customers, held for swaps or not restored yet
 	Products    money.Amount // of the organizations themselves
 	Gas         money.Amount // sent by the operator for fees
 	Suspense    money.Amount // arrived or restored, without a decision about the owner
@@ -35,9 +38,20 @@ type Reserve struct {
 	// Amounts in transactions that are not final. The figures above still count them.
 	Leaving, Moving money.Amount // to external addresses; between Coffer's own addresses
 
-	// Difference is the holdings minus the amounts of their owners, with a sign. It is 0 unless a
-	// chain replaced final blocks after their amounts were spent.
+	// AtProviders is what swap providers have of ours, by provider. It belongs to the owners as well.
+	AtProviders []ProviderClaim
+
+	// Difference is the holdings and what is at providers minus the amounts of their owners, with a
+	// sign. It is 0 unless a chain replaced final blocks after their amounts were spent.
 	Difference string
+}
+
+// ProviderClaim is what one swap provider has of ours in a mint.
+type ProviderClaim struct {
+	Provider string
+	// Amount has a sign: it is negative if the provider has delivered or given back more than it got.
+	Amount   string
+	OldestAt *time.Time // when the oldest swap with an open claim was created; nil without one
 }
 
 // HeldAmount returns what Coffer's addresses hold.
@@ -47,7 +61,7 @@ func (r Reserve) HeldAmount() (money.Amount, error) {
 
 // SumLiabilities returns the sum of what the owners have.
 func (r Reserve) SumLiabilities() (money.Amount, error) {
-	return sumAmounts(r.Available, r.Withdrawing, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
+	return sumAmounts(r.Available, r.Withdrawing, r.InSwap, r.Products, r.Gas, r.Suspense, r.Waiting, r.Dust)
 }
 
 func sumAmounts(amounts ...money.Amount) (total money.Amount, err error) {
@@ -71,11 +85,12 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			SELECT org_id FROM organizations WHERE $1 = '' OR org_id = $1),
 		totals AS (
 			SELECT t.mint_id, sum(t.available) AS available, sum(t.withdrawing) AS withdrawing,
-				sum(t.addresses) AS addresses, sum(t.treasuries) AS treasuries, sum(t.dust) AS dust
+				sum(t.in_swap) AS in_swap, sum(t.addresses) AS addresses, sum(t.treasuries) AS treasuries,
+				sum(t.dust) AS dust
 			FROM chosen CROSS JOIN LATERAL (
-				SELECT mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals t WHERE t.org_id = chosen.org_id
+				SELECT mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals t WHERE t.org_id = chosen.org_id
 				UNION ALL
-				SELECT mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_total_changes c WHERE c.org_id = chosen.org_id) t
+				SELECT mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_total_changes c WHERE c.org_id = chosen.org_id) t
 			GROUP BY 1),
 		waiting AS (
 			SELECT d.mint_id, coalesce(sum(d.amount) FILTER (WHERE d.purpose <> 'TREASURY'), 0) AS addresses,
@@ -100,12 +115,15 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			FROM chosen JOIN dispatch_orders o USING (org_id)
 			WHERE o.status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY 1)
 		SELECT m.mint_id, walked.height, walked.hash,
-			greatest(coalesce(t.addresses, 0), 0) + coalesce(w.addresses, 0), greatest(coalesce(t.treasuries, 0), 0) + coalesce(w.treasuries, 0),
-			coalesce(t.available, 0), coalesce(t.withdrawing, 0), coalesce(o.products, 0), coalesce(o.gas, 0), coalesce(o.suspense, 0),
+			greatest(coalesce(t.addresses, 0), 0) + coalesce(w.addresses, 0),
+			greatest(coalesce(t.treasuries, 0), 0) + coalesce(w.treasuries, 0),
+			coalesce(t.available, 0), coalesce(t.withdrawing, 0), coalesce(t.in_swap, 0), coalesce(o.products, 0),
+			coalesce(o.gas, 0), coalesce(o.suspense, 0),
 			coalesce(w.addresses, 0) + coalesce(w.treasuries, 0), coalesce(t.dust, 0),
 			coalesce(y.leaving, 0), coalesce(y.moving, 0),
 			(coalesce(t.addresses, 0) + coalesce(t.treasuries, 0) - coalesce(t.dust, 0)
-				- coalesce(t.available, 0) - coalesce(t.withdrawing, 0) - coalesce(o.total, 0))::text
+				- coalesce(t.available, 0) - coalesce(t.withdrawing, 0) - coalesce(t.in_swap, 0)
+				- coalesce(o.total, 0))::text
 		FROM mints m
 		LEFT JOIN totals t USING (mint_id) LEFT JOIN waiting w USING (mint_id) LEFT JOIN own o USING (mint_id) LEFT JOIN way y USING (mint_id)
 		LEFT JOIN LATERAL (
@@ -123,7 +141,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 		var height *int64
 		var hash *string
 		err = row.Scan(&mintID, &height, &hash, &r.DepositAddresses, &r.Treasuries,
-			&r.Available, &r.Withdrawing, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust, &r.Leaving, &r.Moving,
+			&r.Available, &r.Withdrawing, &r.InSwap, &r.Products, &r.Gas, &r.Suspense, &r.Waiting, &r.Dust,
+			&r.Leaving, &r.Moving,
 			&r.Difference)
 		if err != nil {
 			return r, err
@@ -140,5 +159,64 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the reserves: %w", err)
 	}
-	return found, nil
+	return found, addProviderClaims(ctx, tx, org, found)
+}
+
+// addProviderClaims adds what swap providers have of ours, and counts it in the differences. A swap that
+// is paid and ended adds nothing, so only open claims, debts and reversed refunds are read. Their sum is
+// that of the accounts at providers, whose transfers are too many to add up for each report.
+func addProviderClaims(ctx context.Context, tx pg.Tx, org string, reserves []Reserve) error {
+	// Without a parameter that may be empty, PostgreSQL plans the statement once.
+	condition, args := "", []any{}
+	if org != "" {
+		condition, args = "WHERE c.org_id = $1", []any{org}
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT c.mint_id, c.provider, sum(c.amount)::text, min(c.created_at)
+		FROM (
+			SELECT org_id, from_mint_id AS mint_id, provider, amount_in - refunded - short AS amount, created_at
+			FROM swaps
+			WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in
+			UNION ALL
+			SELECT s.org_id, s.from_mint_id, s.provider, CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END
+				- CASE s.status WHEN 'COMPLETED' THEN s.amount_in ELSE 0 END - s.short
+				- coalesce((SELECT sum(d.amount) FROM deposits d
+					WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
+						AND d.status IN ('CREDITED', 'REVERSED')), 0), NULL
+			FROM swaps s
+			WHERE s.paid_at IS NULL AND (s.status = 'COMPLETED' OR s.refunded > 0)
+				OR s.status = 'COMPLETED' AND s.refunded > 0
+			UNION ALL
+			SELECT d.org_id, d.mint_id, s.provider, d.amount, s.created_at
+			FROM deposits d JOIN swaps s ON s.swap_id = d.swap_id
+			WHERE d.status = 'REVERSED' AND d.arrival_role = 'REFUND') c
+		`+condition+`
+		GROUP BY 1, 2 HAVING sum(c.amount) <> 0 ORDER BY 1, 2`, args...)
+	if err != nil {
+		return fmt.Errorf("read what is at swap providers: %w", err)
+	}
+	claims := map[int][]ProviderClaim{}
+	var mintID int
+	var claim ProviderClaim
+	_, err = pgx.ForEachRow(rows, []any{&mintID, &claim.Provider, &claim.Amount, &claim.OldestAt}, func() error {
+		claims[mintID] = append(claims[mintID], claim)
+		claim = ProviderClaim{}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what is at swap providers: %w", err)
+	}
+	for i := range reserves {
+		r := &reserves[i]
+		r.AtProviders = claims[r.Mint.ID]
+		for _, c := range r.AtProviders {
+			difference, isNumber := new(big.Int).SetString(r.Difference, 10)
+			amount, isAmount := new(big.Int).SetString(c.Amount, 10)
+			if !isNumber || !isAmount {
+				return fmt.Errorf("the claim on %s in mint %d is no whole number: %q", c.Provider, r.Mint.ID, c.Amount)
+			}
+			r.Difference = difference.Add(difference, amount).String()
+		}
+	}
+	return nil
 }

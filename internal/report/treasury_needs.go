@@ -95,7 +95,7 @@ func ListGasDemand(ctx context.Context, tx pg.Tx) ([]GasDemand, error) {
 		payments AS (
 			SELECT org_id, chain, wallet_id, mint_id, count(*) AS orders, sum(amount) AS due
 			FROM dispatch_orders
-			WHERE status = 'QUEUED' AND purpose = 'PAYMENT'
+			WHERE status = 'QUEUED' AND purpose IN ('PAYMENT', 'SWAP')
 				AND coalesce(waiting_for, '') <> ALL ($1::text[] || $2::text[])
 			GROUP BY 1, 2, 3, 4),
 		uncovered AS (

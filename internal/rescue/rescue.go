@@ -59,6 +59,7 @@ type Order struct {
 	Org string // the organization of the addresses
 	// Ids as the organization gave them; the treasury and the products are always included.
 	Customers   []string
+	Swaps       []string // ids, whose wallets may hold what arrived for them
 	Chain       chain.Name
 	Destination string // "" only looks
 	// StartBlock is the first block that may have an output, on UTXO chains; 0 means the configured
@@ -112,6 +113,13 @@ func Prepare(ctx context.Context, parts Parts, order Order) (*Rescue, error) {
 		refs = append(refs, signer.WalletRef{
 			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c,
 		})
+	}
+	for _, swapID := range order.Swaps {
+		for _, purpose := range []string{wallet.SwapDelivery, wallet.SwapRefund} {
+			refs = append(refs, signer.WalletRef{
+				OrgID: order.Org, Family: order.Chain.Family(), Purpose: purpose, Subject: swapID,
+			})
+		}
 	}
 	for _, ref := range refs {
 		issued, err := parts.Signer.IssueAddress(ctx, ref)

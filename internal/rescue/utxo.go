@@ -83,7 +83,7 @@ func (r *Rescue) prepareUTXO(ctx context.Context, parts Parts, order Order) erro
 			order.Chain,
 		)
 	}
-	if err := h.deriveWallets(order.Customers); err != nil {
+	if err := h.deriveWallets(order.Customers, order.Swaps); err != nil {
 		return err
 	}
 	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(
@@ -120,7 +120,7 @@ func (r *Rescue) prepareUTXO(ctx context.Context, parts Parts, order Order) erro
 }
 
 // deriveWallets derives the addresses of all wallets but the change wallets.
-func (h *utxoRescue) deriveWallets(customers []string) error {
+func (h *utxoRescue) deriveWallets(customers, swaps []string) error {
 	h.refs = map[chain.Address]signer.WalletRef{}
 	refs := []signer.WalletRef{{Purpose: wallet.Treasury}}
 	for _, form := range []chain.Form{chain.Usual, chain.Taproot} {
@@ -129,6 +129,11 @@ func (h *utxoRescue) deriveWallets(customers []string) error {
 		}
 		for _, c := range customers {
 			refs = append(refs, signer.WalletRef{Purpose: wallet.CustomerDeposit, Subject: c, Form: form})
+		}
+	}
+	for _, swapID := range swaps { // their wallets have the usual form
+		for _, purpose := range []string{wallet.SwapDelivery, wallet.SwapRefund} {
+			refs = append(refs, signer.WalletRef{Purpose: purpose, Subject: swapID})
 		}
 	}
 	for _, ref := range refs {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -64,11 +65,15 @@ func (s *Service) WorkerLoops() []Loop {
 	parts := s.parts
 	loops := []Loop{
 		{"deposit", "", s.Deposits.Run},
+		{"arrivals", "", s.Deposits.RunArrivals},
 		{"memos", "", s.Deposits.RunMemos},
 		{"resolutions", "", s.Deposits.RunOverdue},
 		{"whitelist", "", s.Whitelist.RunMaintenance},
 		{"voids", "", s.Voider.Run},
 		{"restored", "", func(ctx context.Context) error { return s.Withdrawals.RunCollectOwed(ctx, parts.Log) }},
+		{"swaps", "", s.Swaps.Run},
+		{"restored swaps", "", func(ctx context.Context) error { return s.Swaps.RunCollectOwed(ctx, parts.Log) }},
+		{"fees", "", (&fee.Pricer{DB: parts.DB, Prices: parts.Prices, PriceAge: s.Swaps.PriceAge, Log: parts.Log}).Run},
 		{"sequencer", "", s.Sequencer.Run},
 		{"delivery", "", s.Dispatcher.Run},
 		{"jobs", "", s.newJobs().Run},

@@ -21,7 +21,7 @@ func (s *Service) orderFeatures() map[signer.Purpose]orderFeature {
 	return map[signer.Purpose]orderFeature{
 		signer.Payment: s.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.Listener{},
-		signer.Consolidate: sweep.Listener{}, signer.Return: s.Deposits,
+		signer.Consolidate: sweep.Listener{}, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
 	}
 }
 
@@ -35,7 +35,9 @@ func (s *Service) orderListeners() map[signer.Purpose]dispatch.Listener {
 
 // voidListeners maps each purpose whose orders have grants to the feature that owns them.
 func (s *Service) voidListeners() map[signer.Purpose]dispatch.VoidListener {
-	return map[signer.Purpose]dispatch.VoidListener{signer.Payment: s.Withdrawals, signer.Return: s.Deposits}
+	return map[signer.Purpose]dispatch.VoidListener{
+		signer.Payment: s.Withdrawals, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
+	}
 }
 
 // DecideStuck ends a stuck payment, sweep or top-up as a person has found it on the chain: paid or

@@ -22,8 +22,8 @@ func TestAServiceDoesNotStartWhileAPurposeOfWalletsHasNoOwner(t *testing.T) {
 	}
 	known := wallet.Purposes
 	t.Cleanup(func() { wallet.Purposes = known })
-	wallet.Purposes = append(slices.Clone(known), "SWAP_DELIVERY")
-	if text, _ := build().(string); !strings.Contains(text, "SWAP_DELIVERY") {
+	wallet.Purposes = append(slices.Clone(known), "SWAP_ELSEWHERE")
+	if text, _ := build().(string); !strings.Contains(text, "SWAP_ELSEWHERE") {
 		t.Errorf("a purpose without an owner: got %q, want a panic that names it", text)
 	}
 }

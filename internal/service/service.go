@@ -26,6 +26,8 @@ import (
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -58,7 +60,20 @@ type Config struct {
 	VerifyInterval      time.Duration // between two runs of the verifier
 	AnchorInterval      time.Duration // between two anchors of the audit log
 	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
+	Swaps               SwapConfig
 	Chains              map[chain.Name]ChainConfig
+}
+
+// SwapConfig holds the settings of swaps. Without any of them, they are the defaults of package swap. With
+// some, a loss of 0 is 0.
+type SwapConfig struct {
+	PayWindow        time.Duration // for the payment to a provider
+	PayWindowBitcoin time.Duration // the same on Bitcoin
+	MaxLossBps       int           // how much less the least amount out may be worth, besides the slippage
+	DelayedAfter     time.Duration // until a swap at a provider is announced as delayed
+	StuckAfter       time.Duration // until an operator may fail a swap
+	RefundGrace      time.Duration // for a refund, before a failure is announced
+	WithoutPrices    bool          // a mint without a price is swapped, too
 }
 
 // ChainConfig holds the settings of the loops of one chain.
@@ -79,6 +94,9 @@ type Parts struct {
 	Prices    price.Source
 	Risk      risk.Policy
 	Log       *slog.Logger
+
+	// SwapProviders are the providers of swaps; the order decides between equal offers. None: no swaps.
+	SwapProviders []provider.Member
 
 	// Seal and WebhookKeys are nil in a process that shows no endpoints and posts no webhooks. The
 	// first key signs, and the others sign in addition.
@@ -102,6 +120,7 @@ type Service struct {
 	Deposits    *deposit.Service
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
+	Swaps       *swap.Service
 	Whitelist   *whitelist.Service
 	Voider      *dispatch.Voider
 	Sequencer   *event.Sequencer
@@ -132,12 +151,14 @@ func New(conf Config, parts Parts) *Service {
 	s.Voider = &dispatch.Voider{
 		DB: parts.DB, Signer: parts.Signer, Grants: parts.Grants, WaitMax: conf.VoidWaitMax, Log: parts.Log,
 	}
+	s.buildSwaps()
 	s.Deposits = &deposit.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners()),
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners(s.Swaps)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
 	}
+	s.Swaps.Deposits = strayCreditor{s.Deposits}
 	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
 		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
 	}, parts.Log)

@@ -29,6 +29,8 @@ type Terms struct {
 	// customer's payment.
 	Product       string
 	WhitelistedID string
+	// Swap is what a payment to a swap provider buys; nil for every other payment.
+	Swap *SwapTerms
 }
 
 // termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
@@ -62,6 +64,9 @@ func (t Terms) ComputeDigest() string {
 	if t.Product != "" || t.WhitelistedID != "" {
 		// A customer's payment keeps the digest that it had before organizations could pay.
 		words = append(words, "ORGANIZATION", t.Product, t.WhitelistedID)
+	}
+	if t.Swap != nil {
+		words = append(append(words, "SWAP"), t.Swap.words()...)
 	}
 	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
@@ -215,7 +220,7 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
 		Contract: intent.Contract, To: intent.To,
 		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
-		WhitelistedID: intent.WhitelistedID,
+		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap,
 	}
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")

@@ -57,7 +57,8 @@ func (s Source) Includes(w WalletRef) bool {
 	return false
 }
 
-// Payee is a class of addresses that may be paid. All but ToAnyone belong to the organization.
+// Payee is a class of addresses that may be paid. All but ToAnyone and ToProvider belong to the
+// organization.
 type Payee string
 
 // The payees.
@@ -67,6 +68,7 @@ const (
 	ToWallet       Payee = "WALLET"
 	ToChangeWallet Payee = "CHANGE_WALLET" // one that no other slot names
 	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury that pays
+	ToProvider     Payee = "PROVIDER"      // a deposit address that a swap provider signed
 )
 
 // kinds has one entry for each purpose.
@@ -75,6 +77,11 @@ var kinds = []Kind{
 		Purpose: Payment, Noun: "payment", Source: FromTreasury, Payee: ToAnyone,
 		WalletRule: "payments are made from the treasury only; intent %[1]s is from a wallet for %[2]s",
 		NeedsGrant: true, MayPayOwnMoney: true, OncePerKey: true,
+	},
+	{
+		Purpose: SwapPayment, Noun: "swap payment", Source: FromTreasury, Payee: ToProvider,
+		WalletRule: "swap payments are made from the treasury only; intent %[1]s is from a wallet for %[2]s",
+		NeedsGrant: true,
 	},
 	{
 		Purpose: Return, Noun: "return", Source: FromDeposit, Payee: ToAnyone,
@@ -118,8 +125,15 @@ func (intent Intent) Kind() Kind {
 	return Kind{}
 }
 
-// IsOutgoing reports whether an intent pays an address outside the installation.
+// IsOutgoing reports whether an intent pays an address outside the installation, under the limits of
+// payments. A payment to a swap provider has limits of its own.
 func (intent Intent) IsOutgoing() bool { return intent.Kind().Payee == ToAnyone }
+
+// LeavesInstallation reports whether an intent pays an address outside the installation.
+func (intent Intent) LeavesInstallation() bool {
+	payee := intent.Kind().Payee
+	return payee == ToAnyone || payee == ToProvider
+}
 
 // PaysOwnMoney reports whether an intent pays an organization's own money, not a customer's.
 func (intent Intent) PaysOwnMoney() bool {

@@ -59,14 +59,15 @@ func TestEveryPurposeHasOneKind(t *testing.T) {
 		if !slices.Contains([]Source{FromTreasury, FromOther, FromDeposit}, k.Source) {
 			t.Errorf("%s: %q is no source", k.Purpose, k.Source)
 		}
-		if !slices.Contains([]Payee{ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount}, k.Payee) {
+		payees := []Payee{ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToProvider}
+		if !slices.Contains(payees, k.Payee) {
 			t.Errorf("%s: %q is no payee", k.Purpose, k.Payee)
 		}
 		if k.Noun == "" || !strings.Contains(k.WalletRule, "%[1]s") {
 			t.Errorf("%s: its refusals name no intent", k.Purpose)
 		}
 		// An address outside is paid only with a grant; all limits of payments rest on the payee.
-		if k.NeedsGrant != (k.Payee == ToAnyone) {
+		if k.NeedsGrant != (Intent{Purpose: k.Purpose}).LeavesInstallation() {
 			t.Errorf("%s: got NeedsGrant %v for payee %s", k.Purpose, k.NeedsGrant, k.Payee)
 		}
 	}

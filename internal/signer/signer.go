@@ -40,6 +40,10 @@ type WalletRef struct {
 // The purposes of wallets that the rules know. All other wallets may only be swept into the treasury
 // of their organization.
 const (
+	// SwapDeliveryPurpose and SwapRefundPurpose are the purposes of the wallets at which a swap's
+	// output and refund arrive. Their subject is the id of the swap.
+	SwapDeliveryPurpose = "SWAP_DELIVERY"
+	SwapRefundPurpose   = "SWAP_REFUND"
 	// TreasuryPurpose is the purpose of the wallets that pay.
 	TreasuryPurpose = "TREASURY"
 	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
@@ -87,6 +91,8 @@ type Purpose string
 //   - Consolidate makes one output of an organization's outputs, and pays no one.
 //   - CreateNonceAccount creates a nonce account for a treasury's transactions, where slots are
 //     nonce accounts.
+//   - SwapPayment pays the deposit address of a swap provider, which signed that the output and a
+//     refund come to wallets of the swap.
 const (
 	Payment            Purpose = "PAYMENT"
 	Sweep              Purpose = "SWEEP"
@@ -95,6 +101,7 @@ const (
 	CloseTokenAccount  Purpose = "CLOSE"
 	Consolidate        Purpose = "MERGE"
 	CreateNonceAccount Purpose = "PLACE"
+	SwapPayment        Purpose = "SWAP"
 )
 
 // Kinds returns the kinds of intents, one for each purpose.
@@ -136,6 +143,8 @@ type Intent struct {
 	// Grant says why a payment may be made. The signer checks it when it admits the intent and does
 	// not record it.
 	Grant *Grant `json:"grant,omitempty"`
+	// Swap says what a SwapPayment buys. Only that purpose has it.
+	Swap *SwapTerms `json:"swap,omitempty"`
 }
 
 // Account returns the wallet that pays the fee and owns the slot.
@@ -149,10 +158,10 @@ func (intent Intent) Account() WalletRef {
 // HasSameWords reports whether two intents have the same fields, grants apart.
 func (intent Intent) HasSameWords(o Intent) bool {
 	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
-	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) {
+	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) || !intent.Swap.Equal(o.Swap) {
 		return false
 	}
-	intent.ToWallet, intent.Payer, intent.Grant = o.ToWallet, o.Payer, o.Grant
+	intent.ToWallet, intent.Payer, intent.Grant, intent.Swap = o.ToWallet, o.Payer, o.Grant, o.Swap
 	return intent == o
 }
 
@@ -410,6 +419,12 @@ const (
 	// RefusedKey means that another payment in the journal has the same idempotency key. A database
 	// that knew that payment would not have made this one: the database is older than the journal.
 	RefusedKey = "KEY"
+	// RefusedSignedQuote means that a payment to a swap provider is not what the provider signed, or that its
+	// quote does not bring the output and a refund to wallets of the swap within the policy. No such payment is
+	// made, and a person looks at the provider.
+	RefusedSignedQuote = "SIGNED_QUOTE"
+	// RefusedLate means that the time is over by which a payment to a swap provider had to be signed.
+	RefusedLate = "PAY_BY"
 	// RefusedForm means that the wallet was issued in another form, which it keeps.
 	RefusedForm = "FORM"
 	// RefusedAnchor means that an audit head goes back or contradicts a signed anchor. Either the
@@ -440,7 +455,8 @@ type Signer interface {
 	AdmitIntent(ctx context.Context, intent Intent) (Entry, error)
 	// Sign signs a payload of an admitted intent. It decodes the payload first and compares it with
 	// the intent, the slot and the journal. The first payload that pays has to be within the
-	// present policy; AdmitIntent took the limits that cover more than one payment.
+	// present policy, and in time where it pays a swap provider; AdmitIntent took the limits that
+	// cover more than one payment.
 	Sign(ctx context.Context, r SignRequest) (SignedTx, error)
 	// EndorseAddress records that an organization may pay out to an address, and signs that.
 	// Payments may start no earlier than the policy's cooling-off allows. A repeated call with the
@@ -449,8 +465,8 @@ type Signer interface {
 	// RevokeEndorsement revokes an endorsement permanently, also one that was never made: its id
 	// can no longer be endorsed. A repeated call returns the same entry.
 	RevokeEndorsement(ctx context.Context, r Revocation) (Entry, error)
-	// VoidIntent ends the authority of a payment or return that people recalled, permanently, also
-	// of one that was never admitted. The signer then admits it no more and signs nothing that pays
+	// VoidIntent ends the authority of an intent that pays an outside address and that was recalled,
+	// permanently, also of one that was never admitted. The signer then admits it no more and signs nothing that pays
 	// it. A repeated call returns the same entry. An intent with a slot is refused.
 	VoidIntent(ctx context.Context, v Void) (Entry, error)
 	// EntriesAfter returns at most limit of the journal's entries after a sequence number, in

@@ -1,5 +1,7 @@
 package verify
 
+import "slices"
+
 // The meaning of the tables for the checks. A change of how an order reserves changes these lines
 // too.
 const (
@@ -20,13 +22,24 @@ const (
 	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
 					SELECT t.wallet_id FROM wallets t JOIN wallets a ON a.wallet_id = d.wallet_id
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
-	// The kind of account to which a deposit is credited.
-	creditKindSQL = `CASE purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE contract WHEN '' THEN 'GAS' ELSE 'SUSPENSE' END END`
+	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
+	// credited by its role.
+	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
+						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
+	creditSubjectSQL = `CASE d.arrival_role
+					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
+					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
+	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
+	creditEventSQL = `CASE WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = []Check{
+var checks = slices.Concat(bookChecks, swapChecks)
+
+// bookChecks are those of everything but swaps.
+var bookChecks = []Check{
 	{ID: "I-01", Promise: "every ledger transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
 			format('%s of mint %s from account %s (%s, mint %s) to account %s (%s, mint %s)',
@@ -77,26 +90,29 @@ var checks = []Check{
 		Promise: "an organization's totals, with the differences that are not folded yet, are the sums of its " +
 			"customers' balances and of its addresses' funds", breachSQL: `
 		WITH kept AS (
-			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
-			FROM (SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_totals
+			SELECT org_id, mint_id, sum(available) AS available, sum(withdrawing) AS withdrawing, sum(in_swap) AS in_swap,
+				sum(addresses) AS addresses, sum(treasuries) AS treasuries, sum(dust) AS dust
+			FROM (SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_totals
 				UNION ALL
-				SELECT org_id, mint_id, available, withdrawing, addresses, treasuries, dust FROM organization_total_changes) parts
+				SELECT org_id, mint_id, available, withdrawing, in_swap, addresses, treasuries, dust FROM organization_total_changes) parts
 			GROUP BY 1, 2),
 		customers AS (
 			SELECT a.org_id, a.mint_id, coalesce(sum(b.balance) FILTER (WHERE a.kind = 'CUSTOMER'), 0) AS available,
-				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING') GROUP BY 1, 2),
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'WITHDRAWING'), 0) AS withdrawing,
+				coalesce(sum(b.balance) FILTER (WHERE a.kind = 'IN_SWAP'), 0) AS in_swap
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE a.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP') GROUP BY 1, 2),
 		held AS (
 			SELECT f.org_id, f.mint_id, coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose <> 'TREASURY'), 0) AS addresses,
 				coalesce(sum(f.credited - f.swept + f.gas + f.dust) FILTER (WHERE w.purpose = 'TREASURY'), 0) AS treasuries, sum(f.dust) AS dust
 			FROM address_funds f JOIN wallets w USING (wallet_id) GROUP BY 1, 2)
 		SELECT org_id, 'total of mint ' || mint_id,
-			format('available %s, withdrawing %s, on addresses %s, on treasuries %s, dust %s; the balances and addresses say %s, %s, %s, %s and %s',
-				coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0),
-				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
+			format('available %s, withdrawing %s, in swaps %s, on addresses %s, on treasuries %s, dust %s; the balances and addresses say %s, %s, %s, %s, %s and %s',
+				coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.in_swap, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0),
+				coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(c.in_swap, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))
 		FROM kept k FULL JOIN customers c USING (org_id, mint_id) FULL JOIN held h USING (org_id, mint_id)
-		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
-			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`,
+		WHERE (coalesce(k.available, 0), coalesce(k.withdrawing, 0), coalesce(k.in_swap, 0), coalesce(k.addresses, 0), coalesce(k.treasuries, 0), coalesce(k.dust, 0))
+			IS DISTINCT FROM (coalesce(c.available, 0), coalesce(c.withdrawing, 0), coalesce(c.in_swap, 0), coalesce(h.addresses, 0), coalesce(h.treasuries, 0), coalesce(h.dust, 0))`,
 	},
 
 	{
@@ -273,7 +289,7 @@ var checks = []Check{
 			FROM deposits d WHERE d.status = 'BELOW_MINIMUM'
 			UNION ALL
 			SELECT coalesce(o.from_wallet_id, o.wallet_id), o.mint_id, o.org_id, 0, o.amount, 0, 0
-			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWEEP', 'RETURN')
+			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose IN ('PAYMENT', 'SWAP', 'SWEEP', 'RETURN')
 			UNION ALL
 			SELECT o.to_wallet_id, o.mint_id, o.org_id, o.amount, 0, 0, 0
 			FROM dispatch_orders o WHERE o.status = 'PAID' AND o.purpose = 'SWEEP'
@@ -306,7 +322,7 @@ var checks = []Check{
 		FULL JOIN (
 			SELECT wallet_id, mint_id, org_id, sum(amount) AS amount
 			FROM (SELECT coalesce(from_wallet_id, wallet_id) AS wallet_id, mint_id, org_id, amount FROM dispatch_orders
-				WHERE (purpose IN ('PAYMENT', 'RETURN') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
+				WHERE (purpose IN ('PAYMENT', 'SWAP', 'RETURN') AND status IN ` + openOrders + ` OR purpose = 'RETURN' AND status = 'QUEUED') AND NOT funds_pending
 				UNION ALL
 				SELECT s.wallet_id, s.mint_id, s.org_id, s.amount FROM sweeps s
 				WHERE s.status = 'OPEN' AND NOT EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.sweep_id AND o.funds_pending)) promised
@@ -473,8 +489,8 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount,
-				` + creditKindSQL + ` AS to_kind, coalesce(customer_id, product, '') AS to_subject
-			FROM deposits WHERE status IN ('CREDITED', 'REVERSED'))
+				` + creditKindSQL + ` AS to_kind, ` + creditSubjectSQL + ` AS to_subject
+			FROM deposits d WHERE status IN ('CREDITED', 'REVERSED'))
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.cause_id),
 			CASE WHEN p.cause_id IS NULL THEN 'is credited and was not posted'
 				WHEN d.deposit_id IS NULL THEN format('was posted (%s of mint %s to %s %s) and is not credited', p.amount, p.mint_id, p.to_kind, p.to_subject)
@@ -500,7 +516,8 @@ var checks = []Check{
 		breachSQL: `
 		WITH posted AS (
 			SELECT split_part(t.cause_id, '/', 1) AS deposit_id, min(t.org_id) AS org_id, min(t.mint_id) AS mint_id, count(DISTINCT t.mint_id) AS mints,
-				coalesce(sum(t.amount) FILTER (WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE')), 0) AS taken,
+				coalesce(sum(t.amount) FILTER (
+					WHERE d.kind IN ('CUSTOMER', 'PRODUCT', 'GAS', 'SUSPENSE', 'AT_PROVIDER')), 0) AS taken,
 				coalesce(sum(t.amount) FILTER (WHERE c.kind = 'CUSTODY'), 0) AS back,
 				coalesce(sum(t.amount) FILTER (WHERE d.kind = 'REORG_LOSS'), 0) - coalesce(sum(t.amount) FILTER (WHERE c.kind = 'REORG_LOSS'), 0) AS lost,
 				array_agg(DISTINCT d.kind || ' ' || d.subject) FILTER (WHERE d.kind <> 'REORG_LOSS') AS owners,
@@ -511,8 +528,10 @@ var checks = []Check{
 			WHERE t.cause_kind = 'DEPOSIT_REVERSAL' GROUP BY 1),
 		due AS (
 			SELECT deposit_id, org_id, mint_id, amount, taken_back, claim_count,
-				` + creditKindSQL + ` || ' ' || coalesce(customer_id, product, '') AS owner
-			FROM deposits WHERE status = 'REVERSED'
+				-- A person may have credited a stray to its customer.
+				CASE WHEN d.arrival_role = 'STRAY' AND NOT d.is_hidden THEN 'CUSTOMER ' || d.customer_id
+					ELSE ` + creditKindSQL + ` || ' ' || ` + creditSubjectSQL + ` END AS owner
+			FROM deposits d WHERE status = 'REVERSED'
 			UNION ALL SELECT deposit_id, org_id, mint_id, amount, 0, 0, NULL FROM deposits WHERE lost_at IS NOT NULL)
 		SELECT coalesce(d.org_id, p.org_id), 'deposit ' || coalesce(d.deposit_id, p.deposit_id),
 			CASE WHEN p.deposit_id IS NULL THEN 'is reversed and was not posted back'
@@ -545,11 +564,11 @@ var checks = []Check{
 
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.customer_id, d.product, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.swap_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
-				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.customer_id, d.product, ''))`},
+				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.swap_id, d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -714,10 +733,10 @@ var checks = []Check{
 			"event without a credit", breachSQL: `
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('was told of by %s and is not credited so', e.type) ELSE format('was told of by %s %s times', d.purpose, coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose,
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` AS purpose,
 				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
 				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
-			FROM deposits WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE')) d
+			FROM deposits d WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
@@ -725,7 +744,7 @@ var checks = []Check{
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
 				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, purpose || '_REVERSED' AS type FROM deposits WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE')) d
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` || '_REVERSED' AS type FROM deposits d WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type
@@ -788,18 +807,22 @@ var checks = []Check{
 
 	{
 		ID: "I-45-owed", Promise: "the debts of customers and products for restored payments are those of their " +
-			"withdrawals",
+			"withdrawals and swaps",
 		breachSQL: `
 		SELECT coalesce(l.org_id, w.org_id), format('%s %s in mint %s', coalesce(l.kind, w.kind), coalesce(l.subject, w.subject), coalesce(l.mint_id, w.mint_id)),
-			format('the books say %s, the withdrawals %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
+			format('the books say %s, the withdrawals and swaps %s', coalesce(l.owed, 0), coalesce(w.owed, 0))
 		FROM (SELECT a.org_id, a.kind, a.subject, a.mint_id, sum(m.delta) AS owed
 			FROM ledger_accounts a JOIN (
 				SELECT debit_account AS account_id, amount AS delta FROM ledger_transfers WHERE cause_kind = 'RESTORE'
 				UNION ALL
 				SELECT credit_account, -amount FROM ledger_transfers WHERE cause_kind = 'RESTORE') m USING (account_id)
 			WHERE a.kind IN ('RESTORED', 'PRODUCT_RESTORED') GROUP BY 1, 2, 3, 4) l
-		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind, ` + withdrawalOwnerSQL + ` AS subject, mint_id, sum(owed) AS owed
-			FROM withdrawals WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
+		FULL JOIN (SELECT org_id, CASE WHEN product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END AS kind,
+				subject, mint_id, sum(owed) AS owed
+			FROM (SELECT org_id, product, ` + withdrawalOwnerSQL + ` AS subject, mint_id, owed FROM withdrawals
+				UNION ALL
+				SELECT org_id, NULL, customer_id, from_mint_id, owed FROM swaps) restored
+			WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`,
 	},
@@ -843,6 +866,18 @@ var checks = []Check{
 			UNION ALL SELECT org_id, withdrawal_id, 'withdrawal.' || CASE status WHEN 'REJECTED' THEN 'removed' ELSE lower(status) END
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
+			UNION ALL SELECT org_id, swap_id, 'swap.requested' FROM swaps
+			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps
+			WHERE status IN ('COMPLETED', 'FAILED')
+			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'
+			UNION ALL SELECT org_id, swap_id, 'swap.arrival_decided' FROM swap_arrivals WHERE decision IS NOT NULL
+			UNION ALL SELECT org_id, deposit_id, 'deposit.stray_credited' FROM swap_arrivals WHERE decision = 'CREDITED'
+			UNION ALL
+			SELECT NULL, provider, 'swap_provider.' || CASE state WHEN 'SUSPENDED' THEN 'suspended' ELSE 'resumed' END
+			FROM swap_providers
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_slots
 			UNION ALL SELECT org_id, order_id, 'order.slotted' FROM dispatch_orders WHERE tx_lead_id IS NOT NULL
 			UNION ALL SELECT org_id, order_id, 'order.ended' FROM dispatch_orders WHERE status IN ('PAID', 'FAILED')

@@ -69,6 +69,12 @@ var forms = map[string]map[string]string{
 		"numbered": "sequence = 7, body = '{}'",
 		"expired":  "sequence = 7, body = NULL, data = '', expired_at = now()",
 	},
+	"fee_lines": {"unpriced": "usd_value = NULL, price_mark_id = NULL", "priced": "usd_value = 1"},
+	"swap_arrivals": {
+		"expected":  "role = 'DELIVERY', reason = '', " + notDecided,
+		"undecided": "role = 'STRAY', reason = 'AFTER_END', " + notDecided,
+		"decided":   "role = 'STRAY', decision = 'KEPT', note = 'x', decided_by = 'ann', decided_at = now()",
+	},
 	"deposits": {
 		"FLAGGED": isFlagged, "RESOLUTION_STUCK": isFlagged, "REJECTING": isFlagged, "REDIRECTING": isFlagged,
 		"REJECTED": isFlagged, "REDIRECTED": isFlagged,
@@ -78,6 +84,7 @@ var forms = map[string]map[string]string{
 const (
 	notRemoved = "removed_at = NULL, removed_by = NULL, revoked_seq = NULL"
 	isFlagged  = "is_flagged = true"
+	notDecided = "decision = NULL, note = NULL, decided_by = NULL, decided_at = NULL"
 )
 
 // columnOf is a column of a table in the catalog.

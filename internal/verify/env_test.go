@@ -219,14 +219,18 @@ func newTestEnv(t testing.TB) *testEnv {
 		if to != nil {
 			address = "0x" + *to
 		}
+		if purpose == "SWAP" {
+			address = swapDepositAddress(id)
+		}
 		ended := status == "PAID" || status == "FAILED"
 		out := ended || status == "BROADCAST"
 		h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount, customer_id,
-				status, attempt_after, created_at, tx_hash, fee, proof_id, ended_at, trigger)
-			SELECT $1, $2, $3, 'ETHEREUM', $4, $5, $6, $7, $8, $9, CASE WHEN $3 = 'PAYMENT' THEN 'ann' END, $10, now(), now(),
+				status, attempt_after, created_at, tx_hash, fee, proof_id, ended_at, trigger, pay_by, swap)
+			SELECT $1, $2, $3, 'ETHEREUM', $4, $5, $6, $7, $8, $9, CASE WHEN $3 IN ('PAYMENT', 'SWAP') THEN 'ann' END, $10, now(), now(),
 				CASE WHEN $11 THEN 'hash_' || $1 END, CASE WHEN $12 THEN $13::int END,
-				CASE WHEN $12 THEN (SELECT proof_id FROM finality_proofs WHERE height = 13) END, CASE WHEN $12 THEN now() END, CASE WHEN $3 NOT IN ('PAYMENT', 'RETURN') THEN 'VALUE' END`,
-			id, h.org, purpose, wallet, to, address, mintID, contract, amount, status, out, ended, fee)
+				CASE WHEN $12 THEN (SELECT proof_id FROM finality_proofs WHERE height = 13) END, CASE WHEN $12 THEN now() END, CASE WHEN $3 NOT IN ('PAYMENT', 'RETURN', 'SWAP') THEN 'VALUE' END,
+				CASE WHEN $3 = 'SWAP' THEN $14::timestamptz END, CASE WHEN $3 = 'SWAP' THEN '{}'::jsonb END`,
+			id, h.org, purpose, wallet, to, address, mintID, contract, amount, status, out, ended, fee, swapPayBy)
 		h.insertCause(id)
 		if status == "QUEUED" || status == "REFUSED" || status == "WITHDRAWN" {
 			return
@@ -393,13 +397,14 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.insertEvent("TRANSFER_COMPLETED", "tr_made", 1, 0)
 	h.recordAudit("transfer.made", "tr_made")
 
+	h.swaps(ordered)
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 96, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 200, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 438, 66, 0)`,
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 360, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 432, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)
@@ -429,21 +434,25 @@ func newTestEnv(t testing.TB) *testEnv {
 		}
 	}
 	h.whitelisted(prev)
+	h.journalSwaps()
 	h.addDecisions()
 	h.sealAudit()
 	// The triggers that maintain the totals did not see the rows that were written past them.
 	h.exec(`
-		INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust)
-		SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust)
+		INSERT INTO organization_totals (org_id, mint_id, available, withdrawing, addresses, treasuries, dust, in_swap)
+		SELECT org_id, mint_id, sum(available), sum(withdrawing), sum(addresses), sum(treasuries), sum(dust),
+			sum(in_swap)
 		FROM (SELECT a.org_id, a.mint_id, CASE a.kind WHEN 'CUSTOMER' THEN b.balance ELSE 0 END AS available, CASE a.kind WHEN 'WITHDRAWING' THEN b.balance ELSE 0 END AS withdrawing,
-				0 AS addresses, 0 AS treasuries, 0 AS dust
+				0 AS addresses, 0 AS treasuries, 0 AS dust,
+				CASE a.kind WHEN 'IN_SWAP' THEN b.balance ELSE 0 END AS in_swap
 			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
 			UNION ALL
 			SELECT f.org_id, f.mint_id, 0, 0, CASE WHEN w.purpose <> 'TREASURY' THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END,
-				CASE WHEN w.purpose = 'TREASURY' THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END, f.dust
+				CASE WHEN w.purpose = 'TREASURY' THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END, f.dust, 0
 			FROM address_funds f JOIN wallets w USING (wallet_id)
 			UNION ALL
-			SELECT org_id, mint_id, -available, -withdrawing, -addresses, -treasuries, -dust FROM organization_total_changes) parts
+			SELECT org_id, mint_id, -available, -withdrawing, -addresses, -treasuries, -dust,
+				-in_swap FROM organization_total_changes) parts
 		GROUP BY 1, 2`)
 	return h
 }

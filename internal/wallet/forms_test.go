@@ -210,3 +210,27 @@ func TestAnAddressOfAnotherFormThanAskedForIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// Providers of swaps parse other forms of addresses unreliably.
+func TestTheWalletsOfASwapHaveTheUsualForm(t *testing.T) {
+	t.Parallel()
+	w, _ := newBitcoinEnv(t)
+	seen := map[chain.Address]bool{}
+	for _, purpose := range []string{wallet.SwapDelivery, wallet.SwapRefund} {
+		for _, form := range []chain.Form{chain.Taproot, chain.Usual} {
+			got, err := w.book.Address(t.Context(), signer.WalletRef{
+				OrgID: org, Family: chain.BitcoinFamily, Purpose: purpose, Subject: "cs_1", Form: form,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Form != chain.Usual || bitcointx.IsTaproot(got.Address) {
+				t.Errorf("%s of %q: got %s of form %q, want the usual one", purpose, form, got.Address, got.Form)
+			}
+			seen[got.Address] = true
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("got %d addresses, want one of each purpose", len(seen))
+	}
+}

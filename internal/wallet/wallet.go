@@ -40,10 +40,15 @@ const (
 	// Change receives the change output of one Bitcoin slot. Change wallets are numbered from 1 in
 	// their organization; the number is the subject.
 	Change = "CHANGE"
+	// SwapDelivery receives what a swap provider delivers for one swap, and SwapRefund what it gives
+	// back. The subject is the swap. Both have the usual form, because providers parse other forms of
+	// addresses unreliably.
+	SwapDelivery = signer.SwapDeliveryPurpose
+	SwapRefund   = signer.SwapRefundPurpose
 )
 
 // Purposes lists every purpose that a wallet can have.
-var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change}
+var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund}
 
 var (
 	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.
@@ -57,7 +62,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product or the number; "" for a treasury
+	Subject   string // the customer's id, the product, the number or the swap; "" for a treasury
 	Form      chain.Form
 	Path      string
 	Address   chain.Address
@@ -116,9 +121,14 @@ func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wal
 
 // Address returns the wallet of ref and issues it on first use. It checks the proof at every call.
 // The form of ref applies to a new wallet; a wallet that was issued in another form is returned as
-// it is. The organization must exist. Address runs its own transactions, and the call may be
-// repeated after any error. Errors: ErrProof, a *signer.Refusal, or unknown. Rule DEP-2.
+// it is. The wallets of a swap have the usual form. The organization must exist. Address runs its own
+// transactions, and the call may be repeated after any error. Errors: ErrProof, a *signer.Refusal, or
+// unknown. Rule DEP-2.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+	isOfSwap := ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund
+	if isOfSwap {
+		ref.Form = chain.Usual
+	}
 	var w Wallet
 	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		w, err = findBySubject(ctx, tx, ref)
@@ -136,6 +146,9 @@ func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, er
 	}
 	if err != nil {
 		return Wallet{}, err
+	}
+	if isOfSwap && w.Form != chain.Usual {
+		return Wallet{}, fmt.Errorf("wallet %s of %s is of form %q: %w", w.ID, w.OrgID, w.Form, ErrProof)
 	}
 	if err := b.VerifyAttestation(w); err != nil {
 		return Wallet{}, err

@@ -47,6 +47,10 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.OrganizationWithdrawFailed:           encode(Withdrawal),
 	event.OrganizationWithdrawCompleted:        encode(Withdrawal),
 
+	event.CustomerSwapFailed:   encode(SwapFailed),
+	event.CustomerSwapRefunded: encode(SwapFailed),
+	event.CustomerSwapDelayed:  encode(SwapDelayed),
+
 	event.TransferCompleted: encode(Transfer),
 }
 

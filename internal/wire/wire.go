@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -41,7 +42,7 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 
 		Source: d.Source, Status: string(d.Status), ChainStatus: d.ChainStatus,
 		UnsupportedReason: textOrNil(d.UnsupportedReason), ContractAddress: textOrNil(d.Contract),
-		SweepTxHash: text(d.SweepTxHash),
+		Swap: depositSwap(d.Swap), SweepTxHash: text(d.SweepTxHash),
 
 		Screening: webhook.Screening{
 			Status: d.Screening.Status, Provider: d.Screening.Provider, Severity: d.Screening.Severity,
@@ -81,6 +82,19 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 		}
 	}
 	return o
+}
+
+// depositSwap returns the summary of the swap that a deposit completes; nil stays nil.
+func depositSwap(c *deposit.SwapCredit) *webhook.SwapSummary {
+	if c == nil {
+		return nil
+	}
+	summary := SwapSummary(swap.Swap{
+		ID: c.ID, IdempotencyKey: c.IdempotencyKey, From: c.FromMint, To: c.ToMint, AmountIn: c.AmountIn,
+		EstimatedOut: c.EstimatedOut, AmountOut: c.AmountOut, OriginTxHash: c.OriginTxHash,
+		DestinationTxHash: c.DestinationTxHash, CreatedAt: c.CreatedAt,
+	})
+	return &summary
 }
 
 func freshScreening(s *deposit.FreshScreening) *webhook.FreshScreening {

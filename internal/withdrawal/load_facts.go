@@ -256,7 +256,7 @@ func loadLiquidity(
 			 FROM wallets w JOIN address_funds f ON f.wallet_id = w.wallet_id
 			 WHERE w.org_id = $1 AND w.family = $2 AND w.purpose = $3 AND w.subject = '' AND f.mint_id = $4),
 			(SELECT coalesce(sum(amount), 0) FROM dispatch_orders
-			 WHERE org_id = $1 AND mint_id = $4 AND purpose = 'PAYMENT' AND status = 'QUEUED'),
+			 WHERE org_id = $1 AND mint_id = $4 AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED'),
 			EXISTS (SELECT FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = '' AND wallet_id = ANY($5))`,
 		orgID, m.Chain.Family(), wallet.Treasury, m.ID, immovableIDs).Scan(&liquidSum, &ordered, &isImmovable)
 	if err != nil {

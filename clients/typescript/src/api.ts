@@ -20,6 +20,7 @@ export type Code =
   | "INVALID_AMOUNT"
   | "INVALID_CURSOR"
   | "INVALID_JSON"
+  | "INVALID_PAIR"
   | "INVALID_REQUEST"
   | "INVALID_STATE"
   | "IP_NOT_ALLOWED"
@@ -28,12 +29,17 @@ export type Code =
   | "NOT_FOUND"
   | "OPERATOR_ONLY"
   | "ORGANIZATION_FROZEN"
+  | "PROVIDER_ERROR"
+  | "PROVIDER_TIMEOUT"
+  | "QUOTE_REJECTED"
   | "RATE_LIMITED"
+  | "REFUND_NOT_RECEIVED"
   | "REJECT_BLOCKED_SANCTIONS"
   | "RESOLUTION_IN_PROGRESS"
   | "RESOLUTION_STUCK"
   | "SAME_ACCOUNT"
   | "SCOPE_MISSING"
+  | "SWAPS_DISABLED"
   | "UNAUTHORIZED"
   | "UNAVAILABLE"
   | "UNKNOWN_FIELD"
@@ -70,7 +76,7 @@ export interface Balance {
   chain: string;
   /** Deposits that risk screening flagged. The total does not include them. */
   held: string;
-  /** Held for swaps that have not ended. */
+  /** Held for swaps that have not ended, and what came back from failed ones until you restore it. */
   inSwap: string;
   /** The mint: a token on a chain. */
   mintId: number;
@@ -157,6 +163,116 @@ export interface CustomerCharge {
 export interface CustomerPage {
   /** The items, in order. */
   data: Customer[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** A customer swap. */
+export interface CustomerSwap {
+  /** The amount that the customer gives, in atomic units of the source mint. */
+  amountIn: string;
+  /**
+   * The amount that arrived, in atomic units of the destination mint; null until the swap is
+   * COMPLETED.
+   */
+  amountOut: string | null;
+  /** When the delivery was credited; null until the swap is COMPLETED. */
+  completedAt: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /**
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
+   */
+  customerId: string;
+  /** The deposit that completes the swap; null until the swap is COMPLETED. */
+  depositId: string | null;
+  /** The hash of the transaction that delivered; null until the delivery is final. */
+  destinationTxHash: string | null;
+  /**
+   * The amount that the provider offers, less its fees and the cost of the delivery, in atomic units
+   * of the destination mint.
+   */
+  estimatedAmountOut: string;
+  /** How long the provider expects the swap to take; null if it does not say. */
+  estimatedTimeSeconds: number | null;
+  /** A sentence about the failure for a person; null without one. */
+  failureMessage: string | null;
+  /**
+   * Why the swap failed: SLIPPAGE_EXCEEDED, DEADLINE_EXPIRED, INCOMPLETE_DEPOSIT, ORIGIN_TX_FAILED,
+   * NO_LIQUIDITY, PROVIDER_REFUNDED, PROVIDER_FAILED, PROVIDER_COMPLIANCE, DESTINATION_UNAVAILABLE,
+   * DEPOSIT_REORGED or UNKNOWN; null unless the swap is FAILED. Reasons may be added without notice.
+   */
+  failureReason: string | null;
+  /**
+   * The fee of the platform, in atomic units of the source mint. Your organization is billed for it
+   * when the swap is completed, and it is never taken from the swap.
+   */
+  feeAmount: string;
+  /** The rate of feeAmount, in basis points. */
+  feeBps: number;
+  /** The mint that the customer gives. */
+  fromMintId: number;
+  /**
+   * The key of the request that made the swap; empty if the swap was restored from the signer's
+   * journal, which has only a hash of the key.
+   */
+  idempotencyKey: string;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata: Record<string, string>;
+  /**
+   * The least amount that the offer allows the provider to deliver, in atomic units of the
+   * destination mint.
+   */
+  minAmountOut: string;
+  /** The hash of the transaction that paid the swap provider; null until it is broadcast. */
+  originTxHash: string | null;
+  /** The swap provider. Providers may be added without notice. */
+  provider: string;
+  /**
+   * How far a refund has come, by final blocks. NONE: nothing came back. PENDING: the provider
+   * announces a refund. PARTIAL: a part came back. REFUNDED: all came back, less what the provider
+   * keeps. RESTORED: the customer's balance has what came back. UNAVAILABLE: the provider says that
+   * there will be no refund. MANUAL: a person at the provider decides.
+   */
+  refundStatus: "NONE" | "PENDING" | "PARTIAL" | "REFUNDED" | "RESTORED" | "UNAVAILABLE" | "MANUAL";
+  /** The hash of the latest transaction that brought a refund; null without one. */
+  refundTxHash: string | null;
+  /**
+   * The amount that came back, in atomic units of the source mint; null while nothing has. It is
+   * amountIn if the payment never left.
+   */
+  refundedAmount: string | null;
+  /** When all that came back was restored to the customer's balance; null before. */
+  restoredAt: string | null;
+  /**
+   * PENDING: the amount is held and the payment to the provider is not broadcast. DEPOSITING: the
+   * payment is broadcast. PROCESSING: the provider has the payment, or a part of the delivery
+   * arrived. COMPLETED: the delivery is final and credited. FAILED: no delivery is credited any
+   * more.
+   */
+  status: "PENDING" | "DEPOSITING" | "PROCESSING" | "COMPLETED" | "FAILED";
+  /** The customer swap. */
+  swapId: string;
+  /** The mint that the customer receives. */
+  toMintId: number;
+  /** When it last changed. */
+  updatedAt: string;
+  /**
+   * The value of amountIn in dollars when the swap was made, for display; null when there was no
+   * price.
+   */
+  usdValue: string | null;
+}
+
+/** A page of customer swaps. */
+export interface CustomerSwapPage {
+  /** The items, in order. */
+  data: CustomerSwap[];
   /** Whether there are more items. */
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
@@ -484,7 +600,7 @@ export interface EndpointChange {
    * The events that the endpoint shall receive. Empty: the seven events of the interface and no
    * extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -522,7 +638,7 @@ export interface EndpointRequest {
    * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
    * and no extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
@@ -570,10 +686,10 @@ export interface Entry {
   /** The amount in whole tokens. */
   amountDecimal: string;
   /**
-   * The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's
-   * withdrawals.
+   * The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals,
+   * or IN_SWAP for what is held for a customer's swaps.
    */
-  balance: "AVAILABLE" | "PENDING_WITHDRAW";
+  balance: "AVAILABLE" | "PENDING_WITHDRAW" | "IN_SWAP";
   /**
    * What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END, WITHDRAWAL_FEE,
    * WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE. Causes may be added without
@@ -590,7 +706,7 @@ export interface Entry {
   entryId: string;
   /** The mint: a token on a chain. */
   mintId: number;
-  /** The deposit, withdrawal or transfer that caused the movement. */
+  /** The deposit, withdrawal, transfer or swap that caused the movement. */
   resourceId: string;
   /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
@@ -610,7 +726,10 @@ export interface EntryPage {
 export interface Envelope {
   /** The date of the payload version. */
   apiVersion: string;
-  /** The object of the event: a deposit, a withdrawal, a transfer or a failed swap. */
+  /**
+   * The object of the event: a deposit, a withdrawal, a transfer, or a swap that failed or takes
+   * long.
+   */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
   environment: "LIVE" | "TEST";
@@ -712,6 +831,43 @@ export interface EstimateRequest {
   travelRule?: Record<string, unknown> | null;
   /** true: amount is in whole tokens. */
   useDecimal?: boolean;
+}
+
+/** A fee that an organization owes. */
+export interface FeeLine {
+  /** When the swap was completed, which made the fee due. */
+  completedAt: string;
+  /** The fee in atomic units of the source mint. No balance pays it. */
+  feeAmount: string;
+  /** The rate of feeAmount, in basis points of the amount that was swapped. */
+  feeBps: number;
+  /** The mint of feeAmount: the source mint of the swap. */
+  fromMintId: number;
+  /** What the fee is for. Kinds may be added without notice. */
+  kind: string;
+  /**
+   * The price of a whole token in dollars, close to the completion; null until it is read, and for
+   * good if none was known within a quarter of an hour.
+   */
+  price: string | null;
+  /** Where the price is from; null without a price. */
+  priceSource: string | null;
+  /** The time of the price, by its source; null without a price. */
+  pricedAt: string | null;
+  /** The customer swap. */
+  swapId: string;
+  /** The value of feeAmount in dollars by price; null without a price. */
+  usdValue: string | null;
+}
+
+/** A page of fees. */
+export interface FeeLinePage {
+  /** The items, in order. */
+  data: FeeLine[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
 }
 
 /** Limits which events the endpoint receives. */
@@ -885,7 +1041,10 @@ export interface Mint {
   name: string;
   /** The network of the chain that this installation uses. */
   network: "MAINNET" | "TESTNET" | "LOCAL";
-  /** Whether customer swaps of this organization may use the mint. */
+  /**
+   * Whether customer swaps of your organization may use the mint; false for every mint while swaps
+   * are off.
+   */
   swappable: boolean;
   /** The symbol, for people. It identifies nothing: two tokens may share it. */
   symbol: string;
@@ -1232,7 +1391,20 @@ export interface Screening {
   status: string;
 }
 
-/** A customer swap that failed after its creation. */
+/** A customer swap that takes long. */
+export interface SwapDelayed {
+  /**
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
+   */
+  customerId: string;
+  /** The swap. */
+  swap: SwapSummary;
+}
+
+/** A customer swap that failed after its creation, or what came back from it. */
 export interface SwapFailed {
   /**
    * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
@@ -1250,6 +1422,105 @@ export interface SwapFailed {
   swap: SwapSummary;
 }
 
+/** What a customer swap would bring now. It binds no one. */
+export interface SwapQuote {
+  /**
+   * What the customer would receive, in atomic units of the destination mint: the offer of the
+   * provider less its fees and the cost of the delivery.
+   */
+  estimatedAmountOut: string;
+  /** How long the provider expects the swap to take; null if it does not say. */
+  estimatedTimeSeconds: number | null;
+  /**
+   * The fee of the platform, in atomic units of the source mint. Your organization is billed for it
+   * when the swap is completed, and it is never taken from the swap.
+   */
+  feeAmount: string;
+  /** The rate of feeAmount, in basis points. */
+  feeBps: number;
+  /**
+   * The least amount that the offer allows the provider to deliver, in atomic units of the
+   * destination mint.
+   */
+  minAmountOut: string;
+  /**
+   * How much estimatedAmountOut is below the price of other sources, in basis points; null when
+   * there is no such price.
+   */
+  priceImpactBps: number | null;
+  /** The swap provider with the best offer. Providers may be added without notice. */
+  provider: string;
+  /** When the provider was asked. */
+  quotedAt: string;
+  /**
+   * Whole tokens of the destination mint for one whole token of the source mint, by
+   * estimatedAmountOut.
+   */
+  rate: string;
+  /** The value of amountIn in dollars, for display; null when there is no recent price. */
+  usdValue: string | null;
+}
+
+/** Asks what a customer swap would bring. */
+export interface SwapQuoteRequest {
+  /** The amount to swap, in atomic units of the source mint. */
+  amountIn: string;
+  /** Your own id of the customer. The balance of the customer is not looked at. */
+  customerId?: string | null;
+  /** The mint that the customer gives. */
+  fromMintId: number;
+  /**
+   * How much less than the offer the provider may deliver, in basis points; 100 if it is left out.
+   * The service asks providers for at most 300.
+   */
+  slippageBps?: number | null;
+  /** The mint that the customer receives. */
+  toMintId: number;
+}
+
+/** Asks for a customer swap. */
+export interface SwapRequest {
+  /**
+   * The amount that the customer gives, in atomic units of the source mint. ASCII digits without
+   * sign, exponent and leading zero.
+   */
+  amountIn: string;
+  /**
+   * The customer's e-mail, for a customer who does not exist yet. Such a customer has no balance to
+   * swap, so it never changes anything.
+   */
+  customerEmail?: string | null;
+  /**
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
+   */
+  customerId: string;
+  /** The mint that the customer gives. */
+  fromMintId: number;
+  /**
+   * Your name for this swap: 1 to 255 printable ASCII characters without a space, one for each swap
+   * that you intend and not for each attempt. It never expires. The header Idempotency-Key is not
+   * read.
+   */
+  idempotencyKey: string;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string> | null;
+  /**
+   * The least amount that you accept, in atomic units of the destination mint. If no provider offers
+   * at least this much, the request is refused with 422 QUOTE_REJECTED.
+   */
+  minAmountOut?: string | null;
+  /**
+   * How much less than the offer the provider may deliver, in basis points; 100 if it is left out.
+   * The service asks providers for at most 300.
+   */
+  slippageBps?: number | null;
+  /** The mint that the customer receives. */
+  toMintId: number;
+}
+
 /** A customer swap as events show it. */
 export interface SwapSummary {
   /** The amount in atomic units of the mint that was given. */
@@ -1264,23 +1535,23 @@ export interface SwapSummary {
   destinationTxHash: string | null;
   /** The estimate, in atomic units of the mint that was received. */
   estimatedAmountOut: string;
-  /** The amount and mint that the customer gave. */
+  /** The mint that the customer gave. */
   fromMint: EmbeddedMint;
   /**
-   * Your name for this payment: 1 to 255 printable ASCII characters without a space. It never
-   * expires.
+   * The key of the request that made the swap; empty if the swap was restored from the signer's
+   * journal, which has only a hash of the key.
    */
   idempotencyKey: string;
   /** The hash of the transaction that paid the swap provider. */
   originTxHash: string | null;
-  /** The amount and mint that the customer received. */
+  /** The mint that the customer received. */
   toMint: EmbeddedMint;
 }
 
 /** Asks for a sample event. */
 export interface TestRequest {
   /** The type of the event. */
-  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
+  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /**
@@ -1603,7 +1874,9 @@ export interface EventData {
   CUSTOMER_DEPOSIT_REJECTED: Deposit;
   CUSTOMER_DEPOSIT_REVERSED: Deposit;
   CUSTOMER_DEPOSIT_SEEN: Deposit;
+  CUSTOMER_SWAP_DELAYED: SwapDelayed;
   CUSTOMER_SWAP_FAILED: SwapFailed;
+  CUSTOMER_SWAP_REFUNDED: SwapFailed;
   CUSTOMER_WITHDRAW: Withdrawal;
   CUSTOMER_WITHDRAW_APPROVED: Withdrawal;
   CUSTOMER_WITHDRAW_AWAITING_APPROVAL: Withdrawal;
@@ -1637,7 +1910,7 @@ export interface ListMintsParams {
   chain?: "ETHEREUM" | "BASE" | "ARBITRUM" | "OPTIMISM" | "POLYGON" | "BSC" | "AVALANCHE" | "SOLANA" | "BITCOIN" | "TRON" | undefined;
   /** Only mints with exactly this symbol. */
   symbol?: string | undefined;
-  /** true: only mints that can be swapped. false: only those that cannot. */
+  /** true: only mints that your customers can swap. false: only those that they cannot. */
   swappable?: boolean | undefined;
   /** true: only mints with deposit addresses. false: only those without. */
   depositEnabled?: boolean | undefined;
@@ -1780,6 +2053,38 @@ export interface ListTransfersParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listCustomerSwaps. */
+export interface ListCustomerSwapsParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only in this status. */
+  status?: "PENDING" | "DEPOSITING" | "PROCESSING" | "COMPLETED" | "FAILED" | undefined;
+  /** Only the one with this key. */
+  idempotencyKey?: string | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listFees. */
+export interface ListFeesParams {
+  /** Only fees of this month in UTC, such as 2026-01. All fees without it. */
+  month?: string | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -1809,7 +2114,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts of this time or later. */
   since?: string | Date | undefined;
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -2228,6 +2533,108 @@ export class Coffer {
    */
   listTransfersCSV(params: ListTransfersParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/transfers`, repeat: "ALWAYS", query: { customerId: params.customerId, product: params.product, mintId: params.mintId, chain: params.chain, reference: params.reference, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Swap a customer's balance. Holds the amount and swaps it through the provider with the best
+   * offer. The delivery is credited to the same customer, and CUSTOMER_DEPOSIT announces it with
+   * swap. A swap that fails later announces CUSTOMER_SWAP_FAILED instead; restore what comes back. A
+   * known key returns its swap as it is now, whatever else the request has, also while swaps are
+   * switched off: the header Idempotency-Parameters-Differ says if the parameters differ. Every
+   * other 4xx means that there is no swap with this key; 401, 403 IP_NOT_ALLOWED and SCOPE_MISSING,
+   * and 429 say nothing about earlier attempts. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /customer-swap. The client repeats the call if no answer comes and it has an
+   * idempotencyKey; without one it sends the call once.
+   */
+  createCustomerSwap(body: SwapRequest, options: CallOptions = {}): Promise<CustomerSwap> {
+    return this.#connection.call<CustomerSwap>({ method: "POST", path: `/customer-swap`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a swap. One customer swap. The call works while swaps are switched off, and can be polled
+   * instead of webhooks.
+   *
+   * GET /customer-swap/{swapId}. The client repeats the call if no answer comes.
+   */
+  getCustomerSwap(swapId: string, options: CallOptions = {}): Promise<CustomerSwap> {
+    return this.#connection.call<CustomerSwap>({ method: "GET", path: `/customer-swap/${segment("swapId", swapId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List swaps. The organization's customer swaps. idempotencyKey selects the swap with this key.
+   * With Accept: text/csv the call returns everything that the filters select as one table, as of
+   * one moment, without limit and cursor. If the table breaks off, the connection ends without the
+   * end of the answer. A cell that a spreadsheet would read as a formula has an apostrophe in front
+   * of it.
+   *
+   * GET /customer-swaps. The client repeats the call if no answer comes.
+   */
+  listCustomerSwaps(params: ListCustomerSwapsParams = {}, options: CallOptions = {}): Promise<CustomerSwapPage> {
+    return this.#connection.call<CustomerSwapPage>({ method: "GET", path: `/customer-swaps`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listCustomerSwaps, over all pages. */
+  customerSwaps(params: ListCustomerSwapsParams = {}, options: CallOptions = {}): AsyncGenerator<CustomerSwap, void, undefined> {
+    return each(params.cursor, (cursor) => this.listCustomerSwaps({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listCustomerSwaps has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listCustomerSwapsCSV(params: ListCustomerSwapsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/customer-swaps`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * List the fees that you owe. One row for each completed swap. A fee is due at the completion and
+   * never for a failed swap, and no balance pays it: the operator bills it. With Accept: text/csv
+   * the call returns everything that the filters select as one table, as of one moment, without
+   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
+   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /billing/fees. The client repeats the call if no answer comes.
+   */
+  listFees(params: ListFeesParams = {}, options: CallOptions = {}): Promise<FeeLinePage> {
+    return this.#connection.call<FeeLinePage>({ method: "GET", path: `/billing/fees`, repeat: "ALWAYS", query: { month: params.month, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listFees, over all pages. */
+  fees(params: ListFeesParams = {}, options: CallOptions = {}): AsyncGenerator<FeeLine, void, undefined> {
+    return each(params.cursor, (cursor) => this.listFees({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listFees has as one table, without limit and cursor. The table is read as it arrives. A
+   * read error means that the table is not complete.
+   */
+  listFeesCSV(params: ListFeesParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/billing/fees`, repeat: "ALWAYS", query: { month: params.month, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Ask what a swap would bring. Asks the swap providers and returns the best offer. It stores
+   * nothing and holds nothing, so a quote has no id: send minAmountOut with POST /customer-swap to
+   * be safe from a worse offer. The balance of the customer is not looked at.
+   *
+   * POST /customer-swap/quote. The client repeats the call if no answer comes.
+   */
+  quoteCustomerSwap(body: SwapQuoteRequest, options: CallOptions = {}): Promise<SwapQuote> {
+    return this.#connection.call<SwapQuote>({ method: "POST", path: `/customer-swap/quote`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Restore a failed swap. Moves what came back of a failed swap from inSwap to the available
+   * balance of its customer. A repeated call moves what has come back since, and does nothing when
+   * there is nothing more. It works while swaps are switched off and while the customer or the
+   * organization is frozen. While nothing has come back it is refused with 409 REFUND_NOT_RECEIVED,
+   * and POST /transfers can advance the amount from a balance of your own.
+   *
+   * POST /customer-swap/{swapId}/restore. The client repeats the call if no answer comes.
+   */
+  restoreCustomerSwap(swapId: string, options: CallOptions = {}): Promise<CustomerSwap> {
+    return this.#connection.call<CustomerSwap>({ method: "POST", path: `/customer-swap/${segment("swapId", swapId)}/restore`, repeat: "ALWAYS" }, options);
   }
 
   /**

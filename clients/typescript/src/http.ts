@@ -65,7 +65,7 @@ export class Refusal extends CofferError {
   readonly retryable: boolean;
   /** Seconds that the answer asks to wait. */
   readonly retryAfter: number | undefined;
-  /** The whole body: details, existingId, currentStatus, withdrawalId and what is added later. */
+  /** The whole body: details, existingId, currentStatus, withdrawalId, providerMessage and what is added later. */
   readonly body: Record<string, unknown>;
 
   constructor(where: string, status: number, headers: Headers, body: Record<string, unknown>, outcomeUnknown: boolean) {

@@ -55,7 +55,8 @@ func (c *Chain) mineBlock(candidates []*tx) {
 	}
 	b.Height = parent.Height + 1
 	b.Parent = parent.Hash
-	b.Time = parent.Time.Add(c.conf.BlockTime)
+	b.Time = parent.Time.Add(c.conf.BlockTime + c.skipped)
+	c.skipped = 0
 
 	// Of two transactions with one nonce, the one with the higher fee comes first and wins. The
 	// others keep the caller's order.

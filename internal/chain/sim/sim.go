@@ -95,8 +95,9 @@ type Chain struct {
 	providers     []*Provider
 	firstProvider int // the first one asked for blocks that are not final
 	baseFee       uint64
-	forks         uint64 // makes the hashes of another fork differ
-	scriptCount   uint64 // makes scripted transactions differ
+	skipped       time.Duration // added to the time of the next block
+	forks         uint64        // makes the hashes of another fork differ
+	scriptCount   uint64        // makes scripted transactions differ
 
 	undecodable  map[uint64]bool
 	balanceLies  map[chain.Holding]money.Amount
@@ -440,6 +441,13 @@ func (c *Chain) Mempool() []chain.TxHash {
 		hashes = append(hashes, t.hash)
 	}
 	return hashes
+}
+
+// SkipTime makes the next block so much later than its parent as it would be otherwise.
+func (c *Chain) SkipTime(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skipped += d
 }
 
 // SetBaseFee sets the base fee per gas of the blocks to come.

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -38,6 +39,7 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
 	Deposits    *deposit.Service // decides about flagged deposits
+	Swaps       *swap.Service
 	Wallets     withdrawal.AddressIssuer
 	Prices      price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
@@ -89,7 +91,7 @@ func (a *api) surface() *kernel.Surface {
 		Title: "Coffer", Description: aboutOrganizations, Page: "Coffer: guide and API reference",
 		Guide:     docs.Integrate,
 		Pages:     []string{docs.Testing, docs.Errors, docs.Changelog},
-		Routes:    slices.Concat(a.routes(), a.flaggedRoutes(), a.keyRoutes()),
+		Routes:    slices.Concat(a.routes(), a.swapRoutes(), a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
@@ -159,7 +161,7 @@ const aboutOrganizations = `Coffer holds balances for the customers of an organi
 
 **Units.** An amount is a string of whole atomic units of its mint: with 6 decimals, five tokens are "5000000". Dollar values are for display.
 
-**Repeating.** Send an ` + "`idempotencyKey`" + ` with every withdrawal. A 4xx means that the request held nothing and sent nothing. After a 5xx or no answer, send the same request with the same key: it takes effect at most once, and the answer shows the result. A call without a key may have taken effect, too: ` + "`error`" + ` names the GET that shows the result.
+**Repeating.** Send an ` + "`idempotencyKey`" + ` with every withdrawal, transfer and swap. A 4xx means that the request held nothing and sent nothing. After a 5xx or no answer, send the same request with the same key: it takes effect at most once, and the answer shows the result. A call without a key may have taken effect, too: ` + "`error`" + ` names the GET that shows the result.
 
 **Strictness.** The service refuses unknown fields and query parameters. Names are case-sensitive. No value is converted from another type.
 
@@ -175,6 +177,9 @@ var groups = []kernel.Group{
 	{Name: "Deposits", Text: "Deposit addresses, and the deposits that arrive at them."},
 	{Name: "Withdrawals", Text: "Payments from customers' balances."},
 	{Name: "Transfers", Text: "Transfers between balances inside the service, without a chain."},
+	{
+		Name: "Swaps", Text: "Customer swaps: a balance of a customer becomes another asset of the same customer.",
+	},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
 	{Name: "Meta", Text: "About this interface."},

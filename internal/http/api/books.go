@@ -64,7 +64,9 @@ type Entry = resource.Entry
 
 func entryFilter(c *call) (ledger.Filter, error) {
 	f := ledger.Filter{
-		Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing},
+		Kinds: []ledger.Kind{
+			ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
+		},
 	}
 	customerID, ofCustomer := c.Query["customerId"]
 	product, ofProduct := c.Query["product"]
@@ -74,9 +76,9 @@ func entryFilter(c *call) (ledger.Filter, error) {
 			"A balance belongs to a customer or to a product, not to both.").
 			WithAdvice("Give customerId or product, or neither for all balances.").WithParam("product")
 	case ofCustomer:
-		f.Kinds, f.Subject = f.Kinds[:2], customerID
+		f.Kinds, f.Subject = f.Kinds[:3], customerID
 	case ofProduct:
-		f.Kinds, f.Subject = f.Kinds[2:], product
+		f.Kinds, f.Subject = f.Kinds[3:], product
 	}
 	if n := c.Query.NumberValue("mintId"); n != nil {
 		f.MintID = *n

@@ -121,7 +121,7 @@ type Balance struct {
 	Available       string  `json:"available" doc:"The amount that can be spent." form:"amount"`
 	PendingDeposit  string  `json:"pendingDeposit"`
 	PendingWithdraw string  `json:"pendingWithdraw" doc:"Held for withdrawals that have not ended." form:"amount"`
-	InSwap          string  `json:"inSwap" doc:"Held for swaps that have not ended." form:"amount"`
+	InSwap          string  `json:"inSwap" doc:"Held for swaps that have not ended, and what came back from failed ones until you restore it." form:"amount"`
 	Held            string  `json:"held" doc:"Deposits that risk screening flagged. The total does not include them." form:"amount"`
 	Total           string  `json:"total" doc:"available + pendingWithdraw + inSwap." form:"amount"`
 	USDValue        *string `json:"usdValue"`
@@ -151,7 +151,7 @@ func (a *api) customerBalances(c *call) (Balances, error) {
 			MintID: b.Mint.ID, Symbol: b.Mint.Symbol, Chain: string(b.Mint.Chain),
 			Available: b.Available.String(), PendingDeposit: b.PendingDeposit.String(),
 			PendingWithdraw: b.PendingWithdraw.String(),
-			InSwap:          "0", Held: b.Held.String(), Total: b.Total.String(),
+			InSwap:          b.InSwap.String(), Held: b.Held.String(), Total: b.Total.String(),
 		}
 		if v := report.USDValue(c.Context(), a.conf.Prices, b.Mint, b.Total); v != nil {
 			row.USDValue = resource.OptionalText(v.Cents())

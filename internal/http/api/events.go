@@ -39,7 +39,9 @@ func webhooks() []kernel.Webhook {
 // eventDataType returns the type of an event's data.
 func eventDataType(t event.Type) reflect.Type {
 	switch {
-	case t == event.CustomerSwapFailed:
+	case t == event.CustomerSwapDelayed:
+		return reflect.TypeFor[webhook.SwapDelayed]()
+	case t == event.CustomerSwapFailed, t == event.CustomerSwapRefunded:
 		return reflect.TypeFor[webhook.SwapFailed]()
 	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"), strings.HasPrefix(string(t), "ORGANIZATION_DEPOSIT"):
 		return reflect.TypeFor[webhook.Deposit]()

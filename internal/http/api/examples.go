@@ -66,6 +66,20 @@ var (
 		Reference: new("order-77"), CreatedAt: resource.ExampleAt,
 	}
 
+	exampleSwapQuote = SwapQuote{
+		EstimatedAmountOut: "149250000", MinAmountOut: "147757500", EstimatedTimeSeconds: new(22),
+		FeeAmount: "2500000", FeeBps: 25, USDValue: new("149.80"), QuotedAt: resource.ExampleAt, Provider: "ONE_CLICK",
+		Rate: "149.25", PriceImpactBps: new(37),
+	}
+
+	exampleRestoredSwap = func() webhook.CustomerSwap {
+		w := resource.ExampleSwap
+		w.Status, w.FailureReason = "FAILED", new("PROVIDER_REFUNDED")
+		w.OriginTxHash, w.RefundTxHash = new(resource.ExampleHash), new(resource.ExampleHash)
+		w.RefundStatus, w.RefundedAmount, w.RestoredAt = "RESTORED", new("998500000"), &resource.ExampleAt
+		return w
+	}()
+
 	exampleProductBalance = ProductBalance{
 		Product: "CUSTODIAL", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Available: "5000000", Pending: "0",
 		PendingDeposit: "0", Total: "5000000",

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -25,7 +26,7 @@ import (
 type Mint struct {
 	ID                    int           `json:"id"`
 	Decimals              int           `json:"decimals"`
-	Swappable             bool          `json:"swappable" doc:"Whether customer swaps of this organization may use the mint."`
+	Swappable             bool          `json:"swappable" doc:"Whether customer swaps of your organization may use the mint; false for every mint while swaps are off."`
 	Symbol                string        `json:"symbol"`
 	Name                  string        `json:"name" doc:"The name, for people." example:"USD Coin"`
 	Chain                 string        `json:"chain"`
@@ -45,9 +46,10 @@ type Mint struct {
 	USDPriceAt            *webhook.Time `json:"usdPriceAt" doc:"The time of the price."`
 }
 
-func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
+func (a *api) showMint(ctx context.Context, m mint.Mint, settings org.Settings) Mint {
 	shown := Mint{
-		ID: m.ID, Decimals: m.Decimals, Symbol: m.Symbol, Name: m.Name, Chain: string(m.Chain),
+		ID: m.ID, Decimals: m.Decimals, Swappable: a.conf.Swaps.IsSwappable(m, settings), Symbol: m.Symbol,
+		Name: m.Name, Chain: string(m.Chain),
 		ContractAddress: resource.OptionalText(string(m.Contract)), Kind: string(m.Kind), Network: string(m.Network),
 		LogoURL:          resource.OptionalText(m.LogoURL),
 		DepositEnabled:   m.DepositEnabled && !m.Quarantined,
@@ -68,12 +70,18 @@ func (a *api) showMint(ctx context.Context, m mint.Mint) Mint {
 	return shown
 }
 
-func (a *api) loadMints(ctx context.Context, org string) (mints mint.Catalogue, err error) {
-	err = a.conf.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+// loadMints reads the catalogue, and the settings that say what of it an organization can swap.
+func (a *api) loadMints(
+	ctx context.Context, orgID string,
+) (mints mint.Catalogue, settings org.Settings, err error) {
+	err = a.conf.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		if settings, err = org.SettingsOf(ctx, tx, orgID); err != nil {
+			return fmt.Errorf("settings of %s: %w", orgID, err)
+		}
 		mints, err = mint.LoadCatalogue(ctx, tx)
 		return err
 	})
-	return mints, err
+	return mints, settings, err
 }
 
 // mintsCache lets clients cache the catalogue, which is small and often read.
@@ -84,13 +92,14 @@ func (a *api) listMints(c *call) (kernel.Page[Mint], error) {
 	if err != nil {
 		return kernel.Page[Mint]{}, err
 	}
-	mints, err := a.loadMints(c.Context(), c.Caller.OrgID)
+	mints, settings, err := a.loadMints(c.Context(), c.Caller.OrgID)
 	if err != nil {
 		return kernel.Page[Mint]{}, err
 	}
 	filtered := mints.List(mint.Filter{
 		Chain: chain.Name(c.Query["chain"]), Symbol: c.Query["symbol"],
 		Swappable: c.Query.FlagValue("swappable"), DepositEnabled: c.Query.FlagValue("depositEnabled"),
+		IsSwappable: func(m mint.Mint) bool { return a.conf.Swaps.IsSwappable(m, settings) },
 	})
 	if p.Cursor != nil {
 		afterID, err := strconv.Atoi(p.Cursor.ID)
@@ -105,7 +114,8 @@ func (a *api) listMints(c *call) (kernel.Page[Mint], error) {
 			return pagination.Cursor{ID: strconv.Itoa(m.ID)}
 		})
 	}
-	body := kernel.NewPage(c.Request, "mints", found, func(m mint.Mint) Mint { return a.showMint(c.Context(), m) })
+	body := kernel.NewPage(c.Request, "mints", found,
+		func(m mint.Mint) Mint { return a.showMint(c.Context(), m, settings) })
 	tag := mintsTag(body)
 	c.AnswerHeader.Set("ETag", tag)
 	c.AnswerHeader.Set("Cache-Control", mintsCache)
@@ -145,7 +155,7 @@ func matchesETag(values []string, tag string) bool {
 }
 
 func (a *api) getMint(c *call) (Mint, error) {
-	mints, err := a.loadMints(c.Context(), c.Caller.OrgID)
+	mints, settings, err := a.loadMints(c.Context(), c.Caller.OrgID)
 	if err != nil {
 		return Mint{}, err
 	}
@@ -154,7 +164,7 @@ func (a *api) getMint(c *call) (Mint, error) {
 	if err == nil && strconv.Itoa(n) == text {
 		if m, ok := mints.ByID(n); ok {
 			c.AnswerHeader.Set("Cache-Control", mintsCache)
-			return a.showMint(c.Context(), m), nil
+			return a.showMint(c.Context(), m, settings), nil
 		}
 	}
 	return Mint{}, fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly,

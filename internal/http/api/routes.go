@@ -48,9 +48,10 @@ func (a *api) routes() []kernel.Route {
 			Query: []kernel.Parameter{
 				resource.ChainFilter,
 				{Name: "symbol", Kind: kernel.TextParameter, Max: 32, Text: "Only mints with exactly this symbol."},
-				{Name: "swappable", Kind: kernel.FlagParameter, Text: "true: only mints that can be swapped. false: " +
-					"only those " +
-					"that cannot."},
+				{
+					Name: "swappable", Kind: kernel.FlagParameter,
+					Text: "true: only mints that your customers can swap. false: only those that they cannot.",
+				},
 				{
 					Name: "depositEnabled", Kind: kernel.FlagParameter,
 					Text: "true: only mints with deposit addresses. false: only those without.",

@@ -22,6 +22,9 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[ProductAddress](): "Where your organization pays in for one of its products. The address belongs " +
 		"to the product and the chain.",
 	reflect.TypeFor[WithdrawRequest]():       "Asks for a payment from a customer's balance.",
+	reflect.TypeFor[SwapRequest]():           "Asks for a customer swap.",
+	reflect.TypeFor[SwapQuoteRequest]():      "Asks what a customer swap would bring.",
+	reflect.TypeFor[SwapQuote]():             "What a customer swap would bring now. It binds no one.",
 	reflect.TypeFor[TransferRequest]():       "Asks for a transfer between two balances.",
 	reflect.TypeFor[TransferParty]():         "One side of a transfer: either a customer or a product.",
 	reflect.TypeFor[ProductBalance]():        "Your organization's balance of one mint in one product.",

@@ -69,6 +69,18 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferSignerSilent", Runbook: "docs/runbooks/signer-host.md"},
 		{Name: "CofferSignerRefuses"},
 	},
+	"/swap-arrivals": {
+		{Name: "CofferSwapArrivalsStray"},
+	},
+	"/swap-providers": {
+		{Name: "CofferSwapQuotesRefused"},
+		{Name: "CofferSwapProviderSuspended"},
+		{Name: "CofferSwapProviderFails"},
+	},
+	"/swaps": {
+		{Name: "CofferSwapClaimLate"},
+		{Name: "CofferSwapClaimsMany"},
+	},
 	"/webhooks": {
 		{Name: "CofferEventsNotNumbered"},
 		{Name: "CofferEventsNotDelivered"},

@@ -67,8 +67,11 @@ func nameOfAuthor(names holders, keyID, holder string) string {
 
 // changeTitle says in words what a request changes.
 func changeTitle(request changerequest.Request) string {
-	if request.Kind == changerequest.WhitelistedAddress {
+	switch request.Kind {
+	case changerequest.WhitelistedAddress:
 		return "Add an address to the whitelist"
+	case changerequest.SwapWriteOff:
+		return "Write off what a swap provider owes"
 	}
 	title := ""
 	for _, name := range request.ChangedNames() {
@@ -190,6 +193,7 @@ func (c *console) changePage() pages.Page {
 							map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
 								changerequest.Settings:           org.ApplyApproved(holder(r)),
 								changerequest.WhitelistedAddress: c.conf.Whitelist.ApplyApproved(holder(r)),
+								changerequest.SwapWriteOff:       c.conf.Swaps.ApplyApproved(holder(r)),
 							})
 					}
 				}),
@@ -302,8 +306,14 @@ func valueName(name string) templ.Component {
 	if form, isSetting := settingForms[name]; isSetting {
 		return pair(ui.Text(form.Title), ui.Code(name))
 	}
+	if text := valueNames[name]; text != "" {
+		return ui.Text(text)
+	}
 	return ui.Text(wordOf(name))
 }
+
+// valueNames has the words of values whose names are not those of settings.
+var valueNames = map[string]string{"openClaim": "Claim on the provider, in atomic units", "swapId": "Swap"}
 
 // valueText writes a value of a change request whole: an operator decides by it.
 func valueText(name string, value json.RawMessage) templ.Component {
@@ -316,8 +326,11 @@ func valueText(name string, value json.RawMessage) templ.Component {
 		if json.Unmarshal(value, &text) != nil {
 			text = string(value)
 		}
-		if name == "address" {
+		switch name {
+		case "address":
 			return ui.Address(text)
+		case "swapId":
+			return link(Prefix+"/swaps/"+text, text)
 		}
 		return foreignOrNothing(text, "none")
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -58,6 +59,7 @@ type Config struct {
 	Chains      chain.Chains
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
+	Swaps       *swap.Service
 	Rescreens   *deposit.Rescreener
 	Whitelist   *whitelist.Service
 	FourEyes    changerequest.Rule
@@ -127,7 +129,9 @@ func (c *console) surface() pages.Surface {
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
+			c.swapsPage(), c.swapPage(), c.arrivalsPage(), c.arrivalPage(),
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
+			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),
 			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,6 +49,8 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -78,6 +81,8 @@ type testEnv struct {
 	providers []chain.ProviderState
 	worker    *dispatch.Worker // nil: the chain does not run in this process
 	newWorker func(chain.Chain) *dispatch.Worker
+	swaps     *swap.Service
+	swapID    string // of a swap, where a test made one
 	payments  *withdrawal.Service
 	server    *httptest.Server
 	orgID     string
@@ -169,11 +174,15 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 		}),
 	}
 	h.payments = &withdrawal.Service{
 		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
 	}
+	h.swaps = swap.NewService(swap.Config{})
+	h.swaps.DB, h.swaps.Wallets, h.swaps.Events = h.db, h.book, wire.NewRecorder()
+	h.swaps.Panel = provider.NewPanel(nil, swap.Suspensions{DB: h.db}, h.now, log)
 	h.newWorker = func(on chain.Chain) *dispatch.Worker {
 		return dispatch.New(h.db, on, s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 			signer.Payment: h.payments, signer.Return: h.deposits,
@@ -186,7 +195,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.signIn = h.newSignIn(origin.String())
 	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
-		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Prices: prices,
+		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Swaps: h.swaps, Prices: prices,
 		PriceAge:    func(int) time.Duration { return time.Hour },
 		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
@@ -484,4 +493,13 @@ func (r reply) location(t testing.TB) string {
 		t.Fatalf("got %d %s, want a redirect", r.status, r.body)
 	}
 	return r.header.Get("Location")
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }

@@ -61,6 +61,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		h.t.Fatal(err)
 	}
 	withdrawalID := h.withdraw(n)
+	swapID, strayID := h.fillSwaps(n)
 	freezeID := h.freezeOrg()
 	var orderID, treasuryID string
 	for query, value := range map[string]*string{
@@ -83,7 +84,9 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"organizationId": h.orgID, "setting": "approvalQuorum", "depositId": depositID, "freezeId": freezeID,
 			"changeRequestId": changeID, "withdrawalId": withdrawalID, "orderId": orderID, "walletId": treasuryID,
+			"swapId": swapID, "provider": "ONE_CLICK",
 		},
+		OwnValues: map[string]map[string]string{"/swap-arrivals/{depositId}": {"depositId": strayID}},
 		Queries: map[string]string{
 			"/gas/{walletId}": "mintId=2", "/invitation": "token=" + invitation.Reveal(),
 		},
@@ -94,6 +97,9 @@ func (h *testEnv) fill(n int) pagematrix.House {
 				Name: "organization-not-found", Path: "/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC", Token: ann,
 				IsMissing: true,
 			},
+			{Name: "swaps-claims", Path: "/swaps?openClaims=true", Token: ann},
+			{Name: "swaps-none", Path: "/swaps?provider=NONE", Token: ann},
+			{Name: "swaps-auditor", Path: "/swaps/" + swapID, Token: h.signInAs(h.eve)},
 			{Name: "deposit-auditor", Path: "/flagged/" + depositID, Token: h.signInAs(h.eve)},
 		},
 	}

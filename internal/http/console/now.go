@@ -17,8 +17,8 @@ func (c *console) nowPage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Now", Action: identity.ReadInstallation, Icon: "home", Shortcut: "h", Load: c.loadNow,
 		Live: []string{
-			"CHAIN", "CHANGE_REQUEST", "DEPOSIT", "FREEZE", "JOB", "MINT", "SENDER", "WEBHOOK_ENDPOINT",
-			"WHITELISTED_ADDRESS", "order",
+			"CHAIN", "CHANGE_REQUEST", "DEPOSIT", "FREEZE", "JOB", "MINT", "SENDER", "SWAP", "SWAP_PROVIDER",
+			"WEBHOOK_ENDPOINT", "WHITELISTED_ADDRESS", "order",
 		},
 	}
 }
@@ -73,6 +73,19 @@ var attentions = map[report.AttentionCause]attention{
 	report.SignerWaits: {
 		ui.Bad, "order that waits for the signer", "The signer does not answer, its clock is not confirmed, or a " +
 			"wallet reached the limit of fees.", "/signer", "",
+	},
+	report.SwapSuspended: {
+		ui.Wait, "suspended swap provider", "It gets no new swaps. If the service suspended it, an answer of " +
+			"it could not " +
+			"be trusted.", "/swap-providers", "",
+	},
+	report.StrayArrival: {
+		ui.Wait, "stray arrival of a swap", "No open swap expects it. It is in suspense until a person decides.",
+		"/swap-arrivals", "?open=true",
+	},
+	report.SwapClaimLate: {
+		ui.Wait, "swap with a provider for more than a day", "Ask the provider. The page of the swap has what to " +
+			"tell it.", "/swaps", "?openClaims=true",
 	},
 	report.MintQuarantined: {
 		ui.Wait, "token in quarantine", "Nothing of it is credited or paid until the quarantine ends.", "/chains", "",

@@ -337,7 +337,7 @@ func reasonOfTransaction(reason string) string {
 	case "OPERATOR":
 		return "an operator"
 	case "REFUSAL":
-		return "the signer's refusal"
+		return "a refusal, or the end of its time"
 	case "LAPSE":
 		return "the end of an earlier one"
 	}

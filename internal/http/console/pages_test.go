@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/netip"
@@ -22,7 +23,7 @@ import (
 func (h *testEnv) pathOf(p pages.Page, depositID, freezeID, changeID string) string {
 	path := strings.NewReplacer(
 		"{organizationId}", h.orgID, "{setting}", "approvalQuorum", "{depositId}", depositID, "{freezeId}", freezeID,
-		"{changeRequestId}", changeID,
+		"{changeRequestId}", changeID, "{swapId}", cmp.Or(h.swapID, "{swapId}"), "{provider}", "ONE_CLICK",
 	).Replace(p.Path)
 	if strings.Contains(path, "{") || p.Access != pages.Members {
 		return ""
@@ -71,12 +72,16 @@ func TestEachPageAndActHasItsRoles(t *testing.T) {
 	h := newTestEnv(t)
 	ann, eve := h.signInAs(h.ann), h.signInAs(h.eve)
 	member := h.open(session.Session{OrgID: h.orgID, Member: h.memberOf, SudoUntil: h.now().AddDate(0, 0, 1)})
-	depositID, freezeID := h.flag(), h.freezeOrg()
+	depositID, freezeID, strayID := h.flag(), h.freezeOrg(), ""
 	changeID := h.requestChange(ann)
+	h.swapID, strayID = h.fillSwaps(1)
 	rows := h.count(`SELECT count(*) FROM audit_log`)
 	seen := 0
 	for _, p := range surface(h).Pages {
 		path := h.pathOf(p, depositID, freezeID, changeID)
+		if p.Path == "/swap-arrivals/{depositId}" {
+			path = h.pathOf(p, strayID, freezeID, changeID)
+		}
 		if path == "" {
 			continue
 		}

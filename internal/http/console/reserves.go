@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -84,11 +85,19 @@ func newReserveRow(reserve report.Reserve) (reserveRow, error) {
 	add("Liabilities", owed.Decimal(d))
 	add("to customers, free", reserve.Available.Decimal(d))
 	add("to customers, being withdrawn", reserve.Withdrawing.Decimal(d))
+	add("to customers, in swaps", reserve.InSwap.Decimal(d))
 	add("of organizations", reserve.Products.Decimal(d))
 	add("gas of the operator", reserve.Gas.Decimal(d))
 	add("in suspense", reserve.Suspense.Decimal(d))
 	add("not credited yet", reserve.Waiting.Decimal(d))
 	add("below the minimum", reserve.Dust.Decimal(d))
+	for _, claim := range reserve.AtProviders {
+		value := claim.Amount + " units"
+		if claim.OldestAt != nil {
+			value += ", the oldest claim from " + claim.OldestAt.UTC().Format(time.RFC3339)
+		}
+		row.Facts = append(row.Facts, ui.Fact{Name: "at " + claim.Provider, Value: ui.Text(value)})
+	}
 	return row, nil
 }
 
@@ -99,11 +108,19 @@ var reserveColumns = []kernel.Column[report.Reserve]{
 	{Name: "treasuries", Cell: func(r report.Reserve) string { return r.Treasuries.String() }},
 	{Name: "available", Cell: func(r report.Reserve) string { return r.Available.String() }},
 	{Name: "withdrawing", Cell: func(r report.Reserve) string { return r.Withdrawing.String() }},
+	{Name: "inSwap", Cell: func(r report.Reserve) string { return r.InSwap.String() }},
 	{Name: "products", Cell: func(r report.Reserve) string { return r.Products.String() }},
 	{Name: "gas", Cell: func(r report.Reserve) string { return r.Gas.String() }},
 	{Name: "suspense", Cell: func(r report.Reserve) string { return r.Suspense.String() }},
 	{Name: "waiting", Cell: func(r report.Reserve) string { return r.Waiting.String() }},
 	{Name: "dust", Cell: func(r report.Reserve) string { return r.Dust.String() }},
+	{Name: "atProviders", Cell: func(r report.Reserve) string {
+		claims := make([]string, len(r.AtProviders))
+		for i, claim := range r.AtProviders {
+			claims[i] = claim.Provider + " " + claim.Amount
+		}
+		return strings.Join(claims, ", ")
+	}},
 	{Name: "difference", Cell: func(r report.Reserve) string { return strings.TrimSpace(r.Difference) }},
 }
 

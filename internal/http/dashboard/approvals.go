@@ -73,6 +73,7 @@ func approvalTabs(r *pages.Request, current, count string) []ui.Tab {
 	tabs := []ui.Tab{
 		{Title: "Withdrawals", Path: r.Path("approvals")},
 		{Title: "Flagged deposits", Path: r.Path("approvals", "flagged")},
+		{Title: "Failed swaps", Path: r.Path("approvals", "swaps")},
 		{Title: "Resolution history", Path: r.Path("approvals", "history")},
 	}
 	for i := range tabs {

@@ -32,8 +32,8 @@ func (d *dashboard) auditPage() pages.Page {
 	return pages.Page{
 		Path: "/audit", Title: "Audit log", Action: identity.ReadAuditLog, OwnActs: true,
 		Live: []string{
-			"WITHDRAWAL", "DEPOSIT", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS", "WEBHOOK_ENDPOINT",
-			"API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
+			"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS",
+			"WEBHOOK_ENDPOINT", "API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
 		},
 		Group: "", Icon: "history", Shortcut: "l",
 		Query: []kernel.Parameter{
@@ -158,6 +158,8 @@ func pathOfResource(r *pages.Request, item audit.Row) string {
 		return r.Path("approvals", "withdrawals", item.ResourceID)
 	case "CUSTOMER":
 		return r.Path("customers", item.ResourceID)
+	case "SWAP":
+		return swapPath(r, item.ResourceID)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -233,6 +235,7 @@ func (d *dashboard) changeEmail(r *pages.Request) (string, error) {
 type customerView struct {
 	ListPath, Path, ID      string
 	StatementPath           string
+	SwapsPath               string // the list of its swaps
 	Chip                    ui.Chip
 	Facts                   []ui.Fact
 	Balances                []customerBalance
@@ -250,7 +253,7 @@ type customerView struct {
 // customerBalance is what a customer has of one token.
 type customerBalance struct {
 	Available, Symbol, Network, Dollars string
-	Withdrawing, Arriving, Held         string // "" for none
+	Withdrawing, InSwap, Arriving, Held string // "" for none
 }
 
 // addressRow is an address at which the customer pays in.
@@ -326,6 +329,7 @@ func (d *dashboard) loadCustomer(r *pages.Request) (templ.Component, error) {
 	view := customerView{
 		ListPath: r.Path("customers"), Path: customerPath(r), ID: c.customer.ID,
 		StatementPath: r.Path("customers", c.customer.ID, "statement"),
+		SwapsPath:     r.Path("swaps") + "?" + url.Values{resource.CustomerFilter.Name: {c.customer.ID}}.Encode(),
 		Chip:          customerChip(c.customer.Frozen), Facts: aboutCustomer(r, c.customer), Form: r.Form,
 		HasOwnFreeze: slices.ContainsFunc(c.freezes, isOwnFreeze), CanFreeze: r.IsAllowed(identity.FreezeCustomer),
 		CanLift: r.IsAllowed(identity.UnfreezeCustomer), CanChangeEmail: r.IsAllowed(identity.SetCustomerEmail),
@@ -390,6 +394,9 @@ func (d *dashboard) newCustomerBalance(ctx context.Context, b report.Balance) cu
 	if !b.PendingWithdraw.IsZero() {
 		row.Withdrawing = b.PendingWithdraw.Decimal(b.Mint.Decimals)
 	}
+	if !b.InSwap.IsZero() {
+		row.InSwap = b.InSwap.Decimal(b.Mint.Decimals)
+	}
 	if !b.PendingDeposit.IsZero() {
 		row.Arriving = b.PendingDeposit.Decimal(b.Mint.Decimals)
 	}
@@ -419,7 +426,7 @@ func (d *dashboard) listAddresses(r *pages.Request, wallets []wallet.Wallet) (ro
 	return rows, nil
 }
 
-// listRecent merges the newest deposits, withdrawals and transfers of a customer.
+// listRecent merges the newest deposits, withdrawals, transfers and swaps of a customer.
 func (d *dashboard) listRecent(
 	r *pages.Request, customerID string, deposits []deposit.Deposit,
 ) (rows []transactionRow, err error) {
@@ -436,6 +443,10 @@ func (d *dashboard) listRecent(
 	if err != nil {
 		return nil, err
 	}
+	swaps, err := d.conf.Swaps.List(r.Context(), r.Session.OrgID, swap.Filter{CustomerID: customerID}, newest)
+	if err != nil {
+		return nil, err
+	}
 	add := func(kind transactionKind, row transactionRow) {
 		row.Kind = kind.singular()
 		rows = append(rows, row)
@@ -449,8 +460,10 @@ func (d *dashboard) listRecent(
 	for _, t := range transfers.Items {
 		add(transferKind, transferLine(r, t))
 	}
-	slices.SortStableFunc(rows, func(a, b transactionRow) int { return b.createdAt.Compare(a.createdAt) })
-	return rows[:min(len(rows), recentTransactionsMax)], nil
+	for _, w := range swaps.Items {
+		rows = append(rows, swapLine(r, w))
+	}
+	return sortRecent(rows), nil
 }
 
 // freezeSourceText says who froze a customer.
@@ -487,7 +500,7 @@ func widerFreezeText(scope freeze.Scope) string {
 func (d *dashboard) statementPage() pages.Page {
 	return pages.Page{
 		Path: "/customers/{customerId}/statement", Title: "Statement", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT", "WITHDRAWAL", "TRANSFER"}, LiveOfAll: true,
+		Live: []string{"DEPOSIT", "WITHDRAWAL", "SWAP", "TRANSFER"}, LiveOfAll: true,
 		Query: []kernel.Parameter{pages.CursorParameter},
 		Load:  d.loadStatement, WriteCSV: d.writeStatement,
 	}
@@ -510,7 +523,7 @@ type movementRow struct {
 
 // statementFilter selects the movements of a customer, as the interface does.
 func statementFilter(customerID string) ledger.Filter {
-	return ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing}, Subject: customerID}
+	return ledger.Filter{Kinds: []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.InSwap}, Subject: customerID}
 }
 
 func (d *dashboard) loadStatement(r *pages.Request) (templ.Component, error) {
@@ -548,6 +561,9 @@ func (d *dashboard) loadStatement(r *pages.Request) (templ.Component, error) {
 		}
 		if item.Account.Kind == ledger.Withdrawing {
 			row.Balance = "Held for withdrawals"
+		}
+		if item.Account.Kind == ledger.InSwap {
+			row.Balance = "Held for swaps"
 		}
 		if item.Credit {
 			row.Direction = "In"

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -50,6 +51,7 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
 	Transfers   *transfer.Service
+	Swaps       *swap.Service
 	Whitelist   *whitelist.Service
 	Wallets     *wallet.Service
 	Chains      chain.Chains
@@ -101,9 +103,10 @@ func (d *dashboard) surface() pages.Surface {
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
 		Pages: []pages.Page{
 			d.homePage(),
-			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.historyPage(),
+			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
+			d.swapsPage(), d.swapPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),

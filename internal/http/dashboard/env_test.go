@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,6 +46,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -170,6 +172,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
+			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -181,6 +184,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
+		Swaps:       h.newSwaps(),
 		Deposits:    h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
@@ -207,6 +211,13 @@ func (u usableEntries) Usable(
 ) (withdrawal.WhitelistEntry, error) {
 	e, err := u.entries.Usable(ctx, tx, orgID, listedID)
 	return withdrawal.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
+}
+
+// newSwaps makes swaps that no provider serves.
+func (h *testEnv) newSwaps() *swap.Service {
+	made := swap.NewService(swap.Config{})
+	made.DB, made.Wallets, made.Events = h.db, h.book, wire.NewRecorder()
+	return made
 }
 
 // sudoLasts is how long a second factor counts for keys, secrets, team and settings.
@@ -552,4 +563,13 @@ func (r reply) want(t testing.TB, status int, texts ...string) reply {
 		}
 	}
 	return r
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }

@@ -18,7 +18,7 @@ import (
 func (d *dashboard) homePage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Home", Action: identity.ReadOrganization, Icon: "home", Shortcut: "h", Load: d.loadHome,
-		Live: []string{"WITHDRAWAL", "DEPOSIT", "TRANSFER"},
+		Live: []string{"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER"},
 	}
 }
 
@@ -26,7 +26,8 @@ func (d *dashboard) homePage() pages.Page {
 type homeView struct {
 	Greeting                   string
 	ApprovalsPath, FlaggedPath string
-	Approvals, Flagged         string // how many wait; "" for none
+	SwapsPath                  string
+	Approvals, Flagged, Swaps  string // how many wait; "" for none
 	Products                   []productCard
 	Disabled                   []disabledRow
 }
@@ -46,6 +47,7 @@ const waitingMax = 99
 func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
 		Greeting: r.Session.OrgName, ApprovalsPath: r.Path("approvals"), FlaggedPath: r.Path("approvals", "flagged"),
+		SwapsPath: r.Path("approvals", "swaps"),
 	}
 	held, err := d.conf.Withdrawals.List(
 		r.Context(), r.Session.OrgID, heldFilter, pagination.Page{Limit: waitingMax, Desc: true},
@@ -72,6 +74,15 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	}
 	if len(flagged.Items) > 0 {
 		view.Flagged = countNoun("flagged deposit", len(flagged.Items), flagged.NextCursor != nil)
+	}
+	failed, err := d.conf.Swaps.List(
+		r.Context(), r.Session.OrgID, swapsToRestore, pagination.Page{Limit: waitingMax, Desc: true},
+	)
+	if err != nil {
+		return nil, err
+	}
+	if len(failed.Items) > 0 {
+		view.Swaps = countNoun("failed swap", len(failed.Items), failed.NextCursor != nil) + " to restore"
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err

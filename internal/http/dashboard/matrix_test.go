@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
@@ -47,6 +48,15 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	counter := &deposit.AddressService{DB: h.db, Chains: h.withdrawals.Chains, Wallets: h.book}
 	if _, err := counter.IssueForProduct(h.t.Context(), h.one.id, usdc, "CHECKOUT"); err != nil {
 		h.t.Fatal(err)
+	}
+	shownSwaps := h.listSwapRows(h.one, "<script>Аlice")
+	for i := range n {
+		r := h.newSwapRow(h.one, "<script>Аlice", fmt.Sprint("failed-", i), "FAILED")
+		r.FailureReason, r.EndedAt, r.Refunded = "DEADLINE_EXPIRED", after(r, time.Hour), r.AmountIn
+		h.addSwaps(r)
+	}
+	for _, r := range shownSwaps {
+		h.addSwaps(r)
 	}
 	flagged := h.flagDeposits(h.one, n, true)[0]
 
@@ -97,7 +107,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		OwnToken: own.cookies[pages.SessionCookie], OldToken: old, Stranger: &stranger,
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
-			"transferId": moved, "memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"transferId": moved, "swapId": shownSwaps["back"].ID(), "memberId": h.one.people[identity.Viewer].ID,
+			"keyId":      "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -115,7 +126,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"/invitation":                           "token=" + invitation.Reveal(),
 		},
 		Marks: []string{
-			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, moved, endpoint,
+			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
+			endpoint,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -139,6 +151,13 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "withdraw-filled", Path: "/withdraw/CHECKOUT/1?amount=12&to=" + entry, Token: finance},
 		{Name: "withdraw-unusable", Path: "/withdraw/BATCH_PAYOUT/2", Token: finance},
 		{Name: "withdraw-forbidden", Path: "/withdraw/CHECKOUT/1/confirm?amount=90000&to=" + entry, Token: finance},
+		{Name: "swaps-completed", Path: "/swaps/" + shownSwaps["completed"].ID(), Token: finance},
+		{Name: "swaps-delayed", Path: "/swaps/" + shownSwaps["delayed"].ID(), Token: finance},
+		{Name: "swaps-pending", Path: "/swaps/" + shownSwaps["pending"].ID(), Token: finance},
+		{Name: "swaps-held", Path: "/swaps/" + shownSwaps["held"].ID(), Token: finance},
+		{Name: "swaps-restored", Path: "/swaps/" + shownSwaps["restored"].ID(), Token: finance},
+		{Name: "swaps-none", Path: "/swaps?idempotencyKey=none", Token: finance},
+		{Name: "swaps-queue-empty", Path: "/approvals/swaps", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},
 	}
 	return house

@@ -76,6 +76,9 @@ func (d *dashboard) findByID(r *pages.Request, text string) (path string, err er
 	case id.IsValid("tr", text):
 		_, err = d.conf.Transfers.ByID(r.Context(), r.Session.OrgID, text)
 		path = transactionPath(r, transferKind, text)
+	case id.IsValid("cs", text):
+		_, err = d.conf.Swaps.ByID(r.Context(), r.Session.OrgID, text)
+		path = swapPath(r, text)
 	}
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return "", nil

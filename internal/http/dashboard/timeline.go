@@ -95,12 +95,15 @@ type transactionRecords struct {
 }
 
 // visibleKinds are the accounts whose entries the interface shows.
-var visibleKinds = []ledger.Kind{ledger.Customer, ledger.Withdrawing, ledger.Product, ledger.ProductWithdrawing}
+var visibleKinds = []ledger.Kind{
+	ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
+}
 
 // causesOf are the causes of the entries of each kind of transaction.
 var causesOf = map[transactionKind][]ledger.CauseKind{
 	depositKind: {
 		ledger.Deposit, ledger.DepositHold, ledger.DepositRelease, ledger.DepositFee, ledger.DepositReversal,
+		ledger.Arrival,
 	},
 	withdrawalKind: {
 		ledger.WithdrawalHold, ledger.WithdrawalEnd, ledger.WithdrawalFee, ledger.WithdrawalCharge,
@@ -225,7 +228,7 @@ func (d *dashboard) loadDepositTimeline(r *pages.Request) (templ.Component, erro
 	if item.IsFlagged {
 		view.DecisionPath, view.IsUndecided = r.Path("approvals", "deposits", item.ID), item.Status == deposit.Flagged
 	}
-	view.Facts = append(view.Facts, d.depositFacts(item, row)...)
+	view.Facts = append(view.Facts, d.depositFacts(r, item, row)...)
 	view.Calls = []string{d.callText("GET", "/deposits/"+item.ID, "")}
 	view.addStep(r, &item.CreatedAt, timelineStep{
 		Title: "Seen on the chain", Text: "In block " + strconv.FormatUint(item.BlockNumber, 10),
@@ -274,7 +277,7 @@ func amountOf(m *mint.Mint, amount money.Amount) templ.Component {
 	return ui.Amount(amount.Decimal(m.Decimals), m.Symbol)
 }
 
-func (d *dashboard) depositFacts(item deposit.Deposit, row transactionRow) []ui.Fact {
+func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row transactionRow) []ui.Fact {
 	facts := []ui.Fact{
 		{Name: row.PartyKind, Value: ui.Foreign(row.Party)},
 		{Name: "Network", Value: ui.Text(row.Network)},
@@ -286,6 +289,11 @@ func (d *dashboard) depositFacts(item deposit.Deposit, row transactionRow) []ui.
 	facts = append(facts, ui.Fact{
 		Name: "Transaction", Value: chainTransaction(string(item.TxHash), d.explorerURL(item.Chain, item.TxHash)),
 	})
+	if w := item.Swap; w != nil {
+		facts = append(facts, ui.Fact{Name: "Completes the swap", Value: pathLink(swapPath(r, w.ID),
+			ui.GroupDigits(w.AmountIn.Decimal(w.FromMint.Decimals))+" "+ui.EscapeForeign(w.FromMint.Symbol)+" to "+
+				ui.EscapeForeign(w.ToMint.Symbol))})
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}
@@ -390,7 +398,7 @@ func replacementText(reason string) string {
 	case "OPERATOR":
 		return "The operator of this service asked for it"
 	case "REFUSAL":
-		return "The network refused the one before"
+		return "The one before was refused, or its time was over"
 	case "LAPSE":
 		return "The one before expired"
 	}

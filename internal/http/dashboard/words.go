@@ -224,6 +224,8 @@ func balanceText(kind ledger.Kind) string {
 		return "Balance of the customer"
 	case ledger.Withdrawing:
 		return "Held for withdrawals of the customer"
+	case ledger.InSwap:
+		return "Held for swaps of the customer"
 	case ledger.Product:
 		return "Balance of your product"
 	case ledger.ProductWithdrawing:
@@ -265,6 +267,20 @@ func causeText(cause ledger.CauseKind) string {
 		return "A network fee changed"
 	case ledger.Restore:
 		return "Restored from the journal of the signer"
+	case ledger.SwapHold:
+		return "The amount was held for the swap"
+	case ledger.SwapPaid:
+		return "The swap provider was paid"
+	case ledger.SwapEnd:
+		return "The swap ended"
+	case ledger.SwapFee:
+		return "The fee of the swap"
+	case ledger.SwapRestore:
+		return "The failed swap was restored"
+	case ledger.SwapShort:
+		return "The swap provider kept a part"
+	case ledger.Arrival:
+		return "The deposit was credited by the operator"
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -62,6 +63,8 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"withdrawal", "Gate", func(s string) string { return gateText(withdrawal.Gate(s)) }},
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
+		{"swap", "Status", func(s string) string { return swapChip(swap.Status(s)).Word }},
+		{"swap", "FailureReason", func(s string) string { return failureText(swap.FailureReason(s)) }},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
 		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},

@@ -27,6 +27,20 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 	if !typed && !optional {
 		return nil, newUnsupportedBody()
 	}
+	body, err := readBytes(w, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case optional && len(body) == 0:
+		return []byte("{}"), nil
+	case !typed:
+		return nil, newUnsupportedBody()
+	}
+	return body, nil
+}
+
+// readBytes reads a complete body of any type, or refuses it by its size.
+func readBytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
 	var large *http.MaxBytesError
 	switch {
@@ -38,10 +52,6 @@ func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, er
 		return nil, fault.New(fault.Invalid, fault.InvalidJSON, fault.NothingWritten,
 			"The body did not arrive completely.").
 			WithAdvice("Send it again.")
-	case optional && len(body) == 0:
-		return []byte("{}"), nil
-	case !typed:
-		return nil, newUnsupportedBody()
 	}
 	return body, nil
 }
@@ -81,6 +91,24 @@ func decodeBody(body []byte, target any) error {
 			WithAdvice("Send an object.")
 	}
 	return fillStruct(raw, reflect.ValueOf(target).Elem(), "")
+}
+
+// DecodeBody reads the body strictly, as the handler of a route does.
+func (c *Request) DecodeBody(target any) error { return decodeBody(c.Body, target) }
+
+// TextMember returns a text of the body by its name, whatever else the body has; "" if the body is no
+// JSON object or has no such text.
+func (c *Request) TextMember(name string) string {
+	var raw map[string]jsontext.Value
+	err := json.Unmarshal(c.Body, &raw, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil || raw[name].Kind() != '"' {
+		return ""
+	}
+	text, err := jsontext.AppendUnquote(nil, raw[name])
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // HasMember reports whether the body has a member of that name. It returns false for an unreadable
@@ -235,7 +263,7 @@ func elementsOf(value jsontext.Value) []jsontext.Value {
 }
 
 // amountFields are refused with INVALID_AMOUNT if their type is wrong.
-var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true}
+var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true, "amountIn": true, "minAmountOut": true}
 
 func newWrongType(name string, want reflect.Type) *fault.Fault {
 	code := fault.InvalidRequest

@@ -78,8 +78,8 @@ type answer struct {
 	stream func(io.Writer) error
 }
 
-// serveRoute runs the checks that all routes share, in this order: key, scope, rate, query, and
-// then the body's type, size, syntax and fields.
+// serveRoute runs the checks that all routes share, in this order: key, known idempotency key where
+// the route has Answered, scope, rate, query, and then the body's type, size, syntax and fields.
 func (s *server) serveRoute(rt Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serverWriter := w
@@ -99,6 +99,12 @@ func (s *server) serveRoute(rt Route) http.Handler {
 		if f := fault.Find(err); rt.LimitsItself && c.caller != nil && f != nil && f.Kind == fault.Invalid {
 			if limited := c.CheckScopeAndRate(); limited != nil {
 				err = limited
+			}
+		}
+		if rt.Answered != nil && c.caller != nil && isFinal(err) {
+			// Another request may have used the key since it was looked up.
+			if late, isKnown, lookErr := rt.Answered(c); lookErr == nil && isKnown {
+				result, err = late, nil
 			}
 		}
 		status := cmp.Or(c.status, rt.firstStatus())
@@ -128,8 +134,15 @@ func (s *server) serveRoute(rt Route) http.Handler {
 	})
 }
 
+// isFinal reports whether an error is a refusal that speaks of the request. One of its rate says nothing.
+func isFinal(err error) bool {
+	f := fault.Find(err)
+	return f != nil && f.Kind != fault.Limited && HTTPStatus(f) < http.StatusInternalServerError
+}
+
 func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, err error) {
 	rt := c.route
+	var bodyErr error // of a body that was read before it was checked
 	if !rt.NeedsNoKey {
 		if err = s.authenticate(w, c); err != nil {
 			return result, err
@@ -138,8 +151,20 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 		// share of connections.
 		c.Request = c.WithContext(s.conf.DB.WithShare(c.Context(), c.caller.CallerID(),
 			cmp.Or(s.conf.TurnMax, turnMaxDefault)))
+		if rt.Answered != nil {
+			c.Body, bodyErr = readBytes(c.serverWriter, c.Request)
+			var isKnown bool
+			if result, isKnown, err = rt.Answered(c); err != nil || isKnown {
+				return result, err
+			}
+		}
 		if !rt.LimitsItself {
 			if err = c.CheckScopeAndRate(); err != nil {
+				return result, err
+			}
+		}
+		if rt.BeforeRead != nil {
+			if err = rt.BeforeRead(c); err != nil {
 				return result, err
 			}
 		}
@@ -156,6 +181,13 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 	}
 	if c.Query, err = ReadQuery(c.Request, rt.Query); err != nil {
 		return result, err
+	}
+	switch {
+	case rt.Answered == nil:
+	case !hasJSONType(c.Request):
+		return result, newUnsupportedBody()
+	case bodyErr != nil:
+		return result, bodyErr
 	}
 	if rt.Handler.request != nil && c.Body == nil {
 		if c.Body, err = readBody(c.serverWriter, c.Request, rt.Optional); err != nil {

@@ -284,6 +284,9 @@ func (d *drawing) drawProblem() {
 			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
 			"currentStatus": text("With INVALID_STATE: the current status of the resource."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
+			"providerMessage": text("With QUOTE_REJECTED: what the swap provider said, where one refused. It is text " +
+				"of " +
+				"a third party."),
 		},
 	}
 }

@@ -164,7 +164,7 @@ func (v rateResult) toFault(h http.Header) error {
 	h.Set("Retry-After", formatSeconds(v.retry))
 	return fault.New(fault.Limited, fault.RateLimited, fault.Unprocessed,
 		"Too many requests.").
-		WithAdvice("Wait %s seconds and repeat the request; repeat a withdrawal with the same "+
+		WithAdvice("Wait %s seconds and repeat the request; repeat a payment with the same "+
 			"idempotencyKey.", formatSeconds(
 			v.retry,
 		))

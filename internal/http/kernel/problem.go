@@ -13,15 +13,17 @@ import (
 
 // statuses maps a kind of refusal to its HTTP status. It is the only place that does.
 var statuses = map[fault.Kind]int{
-	fault.Invalid:       http.StatusBadRequest,
-	fault.Unauthorized:  http.StatusUnauthorized,
-	fault.Forbidden:     http.StatusForbidden,
-	fault.NotFound:      http.StatusNotFound,
-	fault.Conflict:      http.StatusConflict,
-	fault.Unprocessable: http.StatusUnprocessableEntity,
-	fault.Blocked:       http.StatusUnavailableForLegalReasons,
-	fault.Limited:       http.StatusTooManyRequests,
-	fault.Unavailable:   http.StatusServiceUnavailable,
+	fault.Invalid:        http.StatusBadRequest,
+	fault.Unauthorized:   http.StatusUnauthorized,
+	fault.Forbidden:      http.StatusForbidden,
+	fault.NotFound:       http.StatusNotFound,
+	fault.Conflict:       http.StatusConflict,
+	fault.Unprocessable:  http.StatusUnprocessableEntity,
+	fault.Blocked:        http.StatusUnavailableForLegalReasons,
+	fault.Limited:        http.StatusTooManyRequests,
+	fault.Unavailable:    http.StatusServiceUnavailable,
+	fault.BadGateway:     http.StatusBadGateway,
+	fault.GatewayTimeout: http.StatusGatewayTimeout,
 }
 
 // codeStatuses are the refusals of HTTP itself, whose status does not follow from their kind.
@@ -51,7 +53,7 @@ func (s *Surface) problemBody(f *fault.Fault, requestID string) map[string]any {
 		body[k] = v
 	}
 	body["error"], body["code"], body["requestId"] = s.Words.Sentences(f), f.Code, requestID
-	body["retryable"] = f.Kind == fault.Limited || f.Kind == fault.Unavailable || f.Code == fault.Internal
+	body["retryable"] = f.Kind == fault.Limited || HTTPStatus(f) >= http.StatusInternalServerError
 	if f.Param != "" {
 		body["param"] = f.Param
 	}

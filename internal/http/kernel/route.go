@@ -35,6 +35,12 @@ type Route struct {
 	Headers  []Header
 	Answers  []Success    // the first is the usual one
 	Faults   []fault.Code // in addition to those of every call
+	// Answered answers a call whose idempotency key is known, before everything but the key and the
+	// address of the caller can refuse it. AnswerKnown makes one; nil: the handler looks keys up.
+	Answered func(*Request) (result answer, isKnown bool, err error)
+	// BeforeRead refuses a call before its query and body are read, and after its rate was checked; it
+	// may be nil. Check makes one.
+	BeforeRead func(*Request) error
 	// Before refuses a call before the fields of its body are read; it may be nil. Check makes one.
 	Before  func(*Request) error
 	Handler Handler
@@ -116,7 +122,21 @@ func HandleEmpty[C Caller](handle func(*Call[C]) error) Handler {
 	return Handler{serve: func(r *Request) (answer, error) { return answer{}, handle(callOf[C](r)) }}
 }
 
-// Check makes a route's Before.
+// AnswerKnown makes a route's Answered. The body is complete and nothing of it is checked.
+func AnswerKnown[C Caller, Resp any](
+	find func(*Call[C]) (body Resp, isKnown bool, err error),
+) func(*Request) (answer, bool, error) {
+	return func(r *Request) (answer, bool, error) {
+		body, isKnown, err := find(callOf[C](r))
+		if err != nil || !isKnown {
+			return answer{}, false, err
+		}
+		result, err := encode(body, nil)
+		return result, true, err
+	}
+}
+
+// Check makes a route's Before or BeforeRead.
 func Check[C Caller](check func(*Call[C]) error) func(*Request) error {
 	return func(r *Request) error { return check(callOf[C](r)) }
 }

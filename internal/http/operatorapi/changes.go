@@ -175,6 +175,7 @@ func (a *api) approveChange(c *call) (ChangeRequest, error) {
 			map[changerequest.Kind]func(context.Context, pg.Tx, changerequest.Request) error{
 				changerequest.Settings:           org.ApplyApproved(c.Caller.Key),
 				changerequest.WhitelistedAddress: a.conf.Whitelist.ApplyApproved(c.Caller.Key),
+				changerequest.SwapWriteOff:       a.conf.Swaps.ApplyApproved(c.Caller.Key),
 			})
 		return approved, err
 	})

@@ -41,6 +41,7 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[Reserve]():                      "The reserves and liabilities of a mint, in atomic units.",
 	reflect.TypeFor[ReserveBlock]():                 "A block of the mint's chain.",
 	reflect.TypeFor[ReserveHoldings]():              "What the service's addresses hold by final blocks.",
+	reflect.TypeFor[ReserveAtProvider]():            "What one swap provider has of the liabilities.",
 	reflect.TypeFor[ReserveLiabilities]():           "What the service owes, by kind of owner.",
 	reflect.TypeFor[ReserveInTransit](): "What transactions that are not final move. holdings and liabilities still " +
 		"count it.",
@@ -53,6 +54,20 @@ var typeDocs = map[reflect.Type]string{
 		"to.",
 	reflect.TypeFor[kernel.Page[WhitelistedAddress]](): "A page of whitelisted addresses.",
 	reflect.TypeFor[WhitelistedAddressRequest]():       "A whitelist entry to add.",
+	reflect.TypeFor[OwnedSwap]():                       "A swap with its organization and the claim on its provider.",
+	reflect.TypeFor[kernel.Page[OwnedSwap]]():          "A page of swaps.",
+	reflect.TypeFor[SwapDetail]():                      "A swap with its addresses, reports and arrivals.",
+	reflect.TypeFor[SwapReport]():                      "What a provider reported of a swap.",
+	reflect.TypeFor[SwapArrival]():                     "A final arrival at an address of a swap.",
+	reflect.TypeFor[kernel.Page[SwapArrival]]():        "A page of arrivals.",
+	reflect.TypeFor[SwapNote]():                        "Why an operator decides about a swap.",
+	reflect.TypeFor[SwapWriteOff]():                    "The result of a request to write a claim off.",
+	reflect.TypeFor[ArrivalDecision]():                 "A decision about a stray arrival.",
+	reflect.TypeFor[SwapProvider]():                    "A swap provider and what is with it.",
+	reflect.TypeFor[SwapProviders]():                   "The swap providers.",
+	reflect.TypeFor[ProviderReason]():                  "Why a provider is suspended or resumed.",
+	reflect.TypeFor[OwnedFee]():                        "A fee with its organization.",
+	reflect.TypeFor[kernel.Page[OwnedFee]]():           "A page of fees.",
 }
 
 // fieldDocs are the texts that differ from those of the same names for organizations, those about fields

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -30,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -44,6 +46,7 @@ type Config struct {
 	Deposits    *deposit.Service    // decides about flagged deposits
 	Rescreens   *deposit.Rescreener // screens their senders again
 	Whitelist   *whitelist.Service  // the whitelists of organizations
+	Swaps       *swap.Service
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
 	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix
@@ -526,9 +529,11 @@ type Reserve struct {
 	Block       *ReserveBlock      `json:"block" doc:"The last final block that the service has read; null before the first."`
 	Holdings    ReserveHoldings    `json:"holdings" doc:"What the service's addresses hold."`
 	Liabilities ReserveLiabilities `json:"liabilities" doc:"What the service owes, by kind of owner."`
-	InTransit   ReserveInTransit   `json:"inTransit" doc:"What is in transactions that are not final."`
-	Difference  string             `json:"difference" doc:"holdings.total less liabilities.total, with a sign. It is 0 unless a chain replaced final blocks after their amounts were spent." pattern:"^-?(0|[1-9][0-9]{0,77})$" example:"0"`
-	Quarantined bool               `json:"quarantined" doc:"Whether the mint is quarantined: its balances contradict its transfers."`
+	// What the liabilities count and swap providers have.
+	AtProviders webhook.List[ReserveAtProvider] `json:"atProviders" doc:"What swap providers have of the liabilities, by provider."`
+	InTransit   ReserveInTransit                `json:"inTransit" doc:"What is in transactions that are not final."`
+	Difference  string                          `json:"difference" doc:"holdings.total and atProviders less liabilities.total, with a sign. It is 0 unless a chain replaced final blocks after their amounts were spent." pattern:"^-?(0|[1-9][0-9]{0,77})$" example:"0"`
+	Quarantined bool                            `json:"quarantined" doc:"Whether the mint is quarantined: its balances contradict its transfers."`
 }
 
 // ReserveBlock is a block of the mint's chain.
@@ -548,6 +553,7 @@ type ReserveHoldings struct {
 type ReserveLiabilities struct {
 	CustomersAvailable   string `json:"customersAvailable" doc:"What customers can spend." form:"amount"`
 	CustomersWithdrawing string `json:"customersWithdrawing" doc:"What is held for customers' withdrawals." form:"amount"`
+	InSwap               string `json:"inSwap" doc:"What is held for customers' swaps, or came back from them and is not restored yet." form:"amount"`
 	Products             string `json:"products" doc:"The organizations' own balances." form:"amount"`
 	Gas                  string `json:"gas" doc:"Paid in for network fees." form:"amount"`
 	Suspense             string `json:"suspense" doc:"On suspense accounts: arrived or restored, with an owner that is not decided yet." form:"amount"`
@@ -556,13 +562,21 @@ type ReserveLiabilities struct {
 	Total                string `json:"total" doc:"The sum of all of them." form:"amount"`
 }
 
+// ReserveAtProvider is what one swap provider has of ours.
+type ReserveAtProvider struct {
+	Provider string `json:"provider" doc:"The swap provider."`
+	Amount   string `json:"amount" doc:"What the provider has of ours, with a sign. It is negative if the provider delivered or gave back more than it got." pattern:"^-?(0|[1-9][0-9]{0,77})$" example:"0"`
+	// OldestClaimAgeSeconds is null if there is no open claim.
+	OldestClaimAgeSeconds *int64 `json:"oldestClaimAgeSeconds" doc:"The age of the oldest swap with an open claim, in seconds; null without an open claim."`
+}
+
 // ReserveInTransit are the amounts that transactions move that are not final.
 type ReserveInTransit struct {
 	Leaving string `json:"leaving" doc:"Payments to external addresses." form:"amount"`
 	Moving  string `json:"moving" doc:"Transfers between the service's own addresses." form:"amount"`
 }
 
-func showReserve(r report.Reserve) (Reserve, error) {
+func showReserve(r report.Reserve, now time.Time) (Reserve, error) {
 	held, err := r.HeldAmount()
 	if err != nil {
 		return Reserve{}, err
@@ -577,11 +591,19 @@ func showReserve(r report.Reserve) (Reserve, error) {
 		Holdings:    ReserveHoldings{r.DepositAddresses.String(), r.Treasuries.String(), held.String()},
 		Liabilities: ReserveLiabilities{
 			CustomersAvailable: r.Available.String(), CustomersWithdrawing: r.Withdrawing.String(),
+			InSwap:   r.InSwap.String(),
 			Products: r.Products.String(), Gas: r.Gas.String(),
 			Suspense: r.Suspense.String(), PendingDeposits: r.Waiting.String(), BelowMinimum: r.Dust.String(),
 			Total: owed.String(),
 		},
 		InTransit: ReserveInTransit{r.Leaving.String(), r.Moving.String()}, Difference: r.Difference,
+	}
+	for _, claim := range r.AtProviders {
+		held := ReserveAtProvider{Provider: claim.Provider, Amount: claim.Amount}
+		if claim.OldestAt != nil {
+			held.OldestClaimAgeSeconds = new(max(0, int64(now.Sub(*claim.OldestAt).Seconds())))
+		}
+		shown.AtProviders = append(shown.AtProviders, held)
 	}
 	if r.Block != nil {
 		shown.Block = &ReserveBlock{int64(r.Block.Height), r.Block.Hash}
@@ -607,7 +629,7 @@ func (a *api) listReserves(c *call) (Reserves, error) {
 		return Reserves{}, err
 	}
 	for _, r := range found {
-		shown, err := showReserve(r)
+		shown, err := showReserve(r, body.AsOf.Time)
 		if err != nil {
 			return Reserves{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 func (a *api) surface() *kernel.Surface {
@@ -20,7 +21,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Operator,
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
-			a.whitelistRoutes(),
+			a.whitelistRoutes(), a.operatorSwapRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
@@ -131,6 +132,11 @@ var operatorGroups = []kernel.Group{
 		Text: "The addresses that organizations may pay their own money to: an operator adds them, the signer " +
 			"endorses " +
 			"them, and they are usable after a cooling-off.",
+	},
+	{
+		Name: "Swaps",
+		Text: "Swaps of customers, what is with which provider, arrivals that no swap expects, the providers, and " +
+			"the fees.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},
@@ -456,9 +462,9 @@ var (
 		MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Decimals: 6, Block: &ReserveBlock{24356789, resource.ExampleHash},
 		Holdings: ReserveHoldings{"1000000", "5000000", "6000000"},
 		Liabilities: ReserveLiabilities{
-			CustomersAvailable: "4000000", CustomersWithdrawing: "1000000", Products: "1000000", Gas: "0",
+			CustomersAvailable: "4000000", CustomersWithdrawing: "1000000", InSwap: "0", Products: "1000000", Gas: "0",
 			Suspense: "0", PendingDeposits: "0", BelowMinimum: "0", Total: "6000000",
 		},
-		InTransit: ReserveInTransit{"1000000", "0"}, Difference: "0",
+		AtProviders: webhook.List[ReserveAtProvider]{}, InTransit: ReserveInTransit{"1000000", "0"}, Difference: "0",
 	}
 )

@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	EntryID       string        `json:"entryId" doc:"The movement." example:"le_4711_c"`
 	Account       webhook.Party `json:"account" doc:"Whose balance moved."`
-	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, or PENDING_WITHDRAW for what is held for a customer's withdrawals." enum:"AVAILABLE,PENDING_WITHDRAW"`
+	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals, or IN_SWAP for what is held for a customer's swaps." enum:"AVAILABLE,PENDING_WITHDRAW,IN_SWAP"`
 	MintID        int           `json:"mintId"`
 	Symbol        string        `json:"symbol"`
 	Chain         string        `json:"chain"`
@@ -23,21 +23,22 @@ type Entry struct {
 	Amount        string        `json:"amount"`
 	AmountDecimal string        `json:"amountDecimal"`
 	Cause         string        `json:"cause"`
-	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal or transfer that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal, transfer or swap that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	CreatedAt     webhook.Time  `json:"createdAt"`
 }
 
 // balanceNames maps the kinds of accounts that an organization is shown to their names.
 var balanceNames = map[ledger.Kind]string{
-	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.Product: "AVAILABLE",
-	ledger.ProductWithdrawing: "PENDING_WITHDRAW",
+	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP",
+	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
 }
 
 // ShowEntry writes a movement for the interface.
 func ShowEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 	return func(e ledger.Entry) Entry {
 		m, _ := mints.ByID(e.Account.MintID)
-		// A restored payment is posted in parts, which differ in the suffix of its id.
+		// A restored payment and what a failed swap gives back are posted in parts, which differ in the
+		// suffix of its id.
 		cause, _, _ := strings.Cut(e.Cause.ID, "/")
 		shown := Entry{
 			EntryID: fmt.Sprint("le_", e.ID, "_d"), Balance: balanceNames[e.Account.Kind], MintID: m.ID,

@@ -14,6 +14,9 @@ import (
 const (
 	exampleWithdrawalID = "wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"
 
+	// ExampleSwapID is the id of a customer swap.
+	ExampleSwapID = "cs_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+
 	ExampleHash = "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"
 
 	ExampleHolder = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
@@ -53,6 +56,14 @@ var (
 		CreatedAt: ExampleAt,
 	}
 )
+
+// ExampleSwap is a customer swap that was just made.
+var ExampleSwap = webhook.CustomerSwap{
+	SwapID: ExampleSwapID, IdempotencyKey: "swap-7781", CustomerID: "user_42", FromMintID: 7, ToMintID: 1,
+	AmountIn: "1000000000", EstimatedAmountOut: "149250000", MinAmountOut: "147757500", Status: "PENDING",
+	FeeAmount: "2500000", FeeBps: 25, USDValue: new("149.80"), EstimatedTimeSeconds: new(22), RefundStatus: "NONE",
+	Provider: "ONE_CLICK", CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+}
 
 // MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {

@@ -43,10 +43,16 @@ var TypeDocs = map[reflect.Type]string{
 		"deposit. It decides nothing.",
 	reflect.TypeFor[webhook.Reversal](): "How the service reversed a credit after the chain " +
 		"replaced final blocks.",
-	reflect.TypeFor[webhook.SwapFailed]():     "A customer swap that failed after its creation.",
-	reflect.TypeFor[ScopedKey]():              "An API key of the organization, without its value.",
-	reflect.TypeFor[kernel.Page[ScopedKey]](): "A page of API keys.",
-	reflect.TypeFor[DecisionNote]():           "What the service records with a decision.",
+	reflect.TypeFor[webhook.SwapFailed](): "A customer swap that failed after its creation, or what came back from " +
+		"it.",
+	reflect.TypeFor[webhook.SwapDelayed]():               "A customer swap that takes long.",
+	reflect.TypeFor[webhook.CustomerSwap]():              "A customer swap.",
+	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
+	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
+	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
+	reflect.TypeFor[ScopedKey]():                         "An API key of the organization, without its value.",
+	reflect.TypeFor[kernel.Page[ScopedKey]]():            "A page of API keys.",
+	reflect.TypeFor[DecisionNote]():                      "What the service records with a decision.",
 }
 
 // FieldDocs are the texts about fields of the same name in several types, and what a tag cannot hold.
@@ -154,6 +160,30 @@ var FieldDocs = map[string]kernel.FieldDoc{
 			"it with the withdrawal. It does not check it, and no event has it.",
 		Bounds: map[string]any{"maxProperties": 200},
 	},
+	"swapId": {Text: "The customer swap.", Example: ExampleSwapID},
+	"fromMintId": {
+		Text: "The mint that the customer gives.", Bounds: map[string]any{"minimum": 1}, Example: 7,
+	},
+	"toMintId": {
+		Text: "The mint that the customer receives.", Bounds: map[string]any{"minimum": 1}, Example: 1,
+	},
+	"amountIn": kernel.AmountDoc("The amount that the customer gives, in atomic units of the source mint."),
+	"estimatedAmountOut": kernel.AmountDoc("The amount that the provider offers, less its fees and the cost of the " +
+		"delivery, in atomic units of the destination mint."),
+	"minAmountOut": kernel.AmountDoc("The least amount that the offer allows the provider to deliver, in atomic " +
+		"units " +
+		"of the destination mint."),
+	"feeAmount": kernel.AmountDoc("The fee of the platform, in atomic units of the source mint. Your organization is " +
+		"billed for it when the swap is completed, and it is never taken from the swap."),
+	"feeBps":               {Text: "The rate of feeAmount, in basis points."},
+	"estimatedTimeSeconds": {Text: "How long the provider expects the swap to take; null if it does not say."},
+	"slippageBps": {
+		Text: "How much less than the offer the provider may deliver, in basis points; 100 if it is left out. The " +
+			"service asks providers for at most 300.",
+		Bounds: map[string]any{"minimum": 1, "maximum": 1000}, Example: 100,
+	},
+	"CustomerSwap.status":       {Enum: SwapStatuses},
+	"CustomerSwap.refundStatus": {Enum: RefundStatuses},
 	"customerCharge": {
 		Text: "The costs of the payment that the customer pays, in the withdrawn token and in addition to the " +
 			"amount. Absent when your organization charges nothing (chargeCustomerCosts).",
@@ -253,6 +283,14 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Kind: fault.Invalid, Text: "the mint does not exist", Param: "mintId",
 		Example: "Mint 99 does not exist." + nothingHeld + " GET /mints lists the mints.",
 	},
+	fault.InvalidPair: {
+		Kind: fault.Invalid,
+		Text: "the mints cannot be swapped for each other; details.rule names the rule: a, both are the same " +
+			"currency; b, USDC or USDT that is not on Solana; c, a mint is not swappable for your organization",
+		Example: "A swap turns one currency into another one, and both mints are USDC." + nothingHeld +
+			" GET /mints lists the mints.",
+		Extra: map[string]any{"details": map[string]any{"rule": "a"}},
+	},
 	fault.InvalidCursor: {
 		Kind: fault.Invalid, Text: "the cursor belongs to another list, order or filter, or was changed",
 		Param:   "cursor",
@@ -297,6 +335,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Kind: fault.Forbidden, Text: "the customer is frozen", Param: "customerId",
 		Example: "This customer is frozen, so no money can leave the balance." + nothingHeld +
 			" The party that froze the customer has to lift the freeze first.",
+	},
+	fault.SwapsDisabled: {
+		Kind: fault.Forbidden, Text: "customer swaps are not enabled for your organization",
+		Example: "Customer swaps are not enabled for your organization." + nothingHeld +
+			" Ask the operator of this service to switch them on.",
 	},
 	fault.OperatorOnly: {
 		Kind: fault.Forbidden, Text: "only the operator of this service may do this",
@@ -349,6 +392,14 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "The customer's available balance is smaller than the amount." + nothingHeld +
 			" Ask for less, or wait for a deposit.",
 	},
+	fault.QuoteRejected: {
+		Kind: fault.Unprocessable,
+		Text: "no swap provider offers the swap on these terms; providerMessage, if present, is what the provider " +
+			"said",
+		Example: "No provider offers this swap on these terms." + nothingHeld +
+			" Ask for a quote and change the amount, minAmountOut or slippageBps.",
+		Extra: map[string]any{"providerMessage": "Amount is too low for bridge, try at least 1000000"},
+	},
 	fault.DestinationNotAllowed: {
 		Kind:  fault.Unprocessable,
 		Text:  "the destination is an address of this service, a token's contract, or an address without a known key",
@@ -389,6 +440,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"Nothing " +
 			"was changed.",
 		Extra: map[string]any{"currentStatus": "RESOLUTION_STUCK"},
+	},
+	fault.RefundNotReceived: {
+		Kind: fault.Conflict, Text: "nothing of the failed swap has come back yet",
+		Example: "Nothing of this swap has come back yet. Nothing was changed and no money moved. Restore it after " +
+			"CUSTOMER_SWAP_REFUNDED.",
 	},
 	fault.RejectBlockedSanctions: {
 		Kind: fault.Conflict, Text: "the sender is on a sanctions list, and the installation sends nothing back to " +
@@ -431,6 +487,18 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Too many requests. This request did nothing, which says nothing about earlier attempts. Wait 1 " +
 			"seconds and " +
 			"repeat the request; repeat a withdrawal with the same idempotencyKey.",
+	},
+	fault.ProviderError: {
+		Kind: fault.BadGateway, Text: "the answer of a swap provider cannot be read or trusted; whether the swap " +
+			"exists is not known, and a repeated request with the same key shows it",
+		Example: "The swap provider answered what is no answer. It is not known whether this call took effect. " +
+			"Repeat the request shortly with the same idempotencyKey.",
+	},
+	fault.ProviderTimeout: {
+		Kind: fault.GatewayTimeout, Text: "no swap provider answered in time; whether the swap exists is not known, " +
+			"and a repeated request with the same key shows it",
+		Example: "The swap provider did not answer in time. It is not known whether this call took effect. " +
+			"Repeat the request shortly with the same idempotencyKey.",
 	},
 	fault.Internal: {
 		Kind: kernel.KindInternal, Text: "an internal error; a GET changed nothing, and error says how to find out " +

@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
@@ -119,6 +120,20 @@ var WithdrawalStatuses = []string{
 	string(withdrawal.AwaitingApproval), string(withdrawal.Processing), string(withdrawal.Broadcast),
 	string(withdrawal.Completed), string(withdrawal.Failed), string(withdrawal.Rejected), string(withdrawal.Cancelled),
 	string(withdrawal.Blocked),
+}
+
+// SwapStatuses are the statuses of a customer swap.
+var SwapStatuses = func() (words []string) {
+	for _, s := range swap.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// RefundStatuses say how far the refund of a swap has come.
+var RefundStatuses = []string{
+	string(swap.RefundNone), string(swap.RefundPending), string(swap.RefundPartial), string(swap.RefundComplete),
+	string(swap.RefundRestored), string(swap.RefundUnavailable), string(swap.RefundManual),
 }
 
 var withdrawalTypes = []string{webhook.OfCustomer, webhook.OfOrganization}

@@ -49,6 +49,7 @@ func newSimilarCustomers(t *testing.T) *similarCustomers {
 		ear: newWebhookReceiver(t),
 	}
 	x.owner = pgtest.OwnerPool(t, x.db)
+	x.openSwaps(x.one)
 	for i, id := range x.ids {
 		body := map[string]any{"mintId": usdc, "customerId": id, "customerEmail": mailbox}
 		x.at[id] = x.wantStatus(x.call(x.one, "POST", "/deposit", body), 200).text("address")
@@ -322,6 +323,53 @@ var places = map[string]func(x *similarCustomers){
 	},
 	"organization listTransfers query idempotencyKey": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/transfers?", "idempotencyKey", fieldsOf("idempotencyKey"))
+	},
+	"organization quoteCustomerSwap body customerId": func(x *similarCustomers) {
+		quote := func(id string) reply {
+			return x.call(x.one, "POST", "/customer-swap/quote", map[string]any{
+				"customerId": id, "fromMintId": dai, "toMintId": eth, "amountIn": "1000",
+			})
+		}
+		for i, id := range x.ids {
+			x.wantStatus(x.call(
+				x.one, "POST", atCustomer("/customers/{customerId}/freeze", id), map[string]any{"reason": "case"},
+			), 200)
+			x.wantRefusal(id, quote(id), 403, "CUSTOMER_FROZEN", "customerId")
+			for _, other := range x.near(i) {
+				x.wantStatus(quote(other), 200)
+			}
+			x.wantStatus(x.call(x.one, "POST", atCustomer("/customers/{customerId}/unfreeze", id), nil), 200)
+		}
+	},
+	"organization createCustomerSwap body customerId": func(x *similarCustomers) {
+		for i, id := range x.ids {
+			x.fund(x.one, id, uint64(100+i))
+		}
+		for i, id := range x.ids {
+			body := swapBody(fmt.Sprint("too-much-", i), "customerId", id, "amountIn", strconv.Itoa(101+i))
+			x.wantRefusal(id, x.call(x.one, "POST", "/customer-swap", body), 422, "INSUFFICIENT_BALANCE", "amountIn")
+			body = swapBody(x.key(i), "customerId", id, "amountIn", strconv.Itoa(50+i))
+			for range 2 { // a repetition returns the same one
+				got := x.wantStatus(x.call(x.one, "POST", "/customer-swap", body), 202)
+				if got.text("customerId") != id || got.text("idempotencyKey") != x.key(i) {
+					x.t.Errorf("%q: got %s, want its own swap", id, got.raw)
+				}
+			}
+		}
+		for i, id := range x.ids {
+			if got := x.daiOf(x.one, id); got["available"] != "50" || got["inSwap"] != strconv.Itoa(50+i) {
+				x.t.Errorf("%q: got %v, want 50 available and %d in a swap", id, got, 50+i)
+			}
+		}
+	},
+	"organization listCustomerSwaps query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/customer-swaps?", "customerId", fieldsOf("customerId"))
+	},
+	"operator listSwaps query customerId": func(x *similarCustomers) {
+		x.only(x.desk, x.ann, "/swaps?", "customerId", fieldsOf("customerId"))
+	},
+	"organization listCustomerSwaps query idempotencyKey": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/customer-swaps?", "idempotencyKey", fieldsOf("idempotencyKey"))
 	},
 	"organization listLedgerEntries query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/ledger/entries?", "customerId", fieldsOf("account.customerId"))
@@ -623,14 +671,18 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
 	q.setting(q.one, "additionalApiKeys", true)
 	q.testEnv.transfer("one")
+	q.openSwaps(q.one)
+	q.fund(q.one, alice, 5_000_000)
 	q.sequenced()
 	endpoint := q.wantStatus(
 		q.call(q.one, "POST", "/webhook-endpoints", map[string]any{"url": "https://example.com/hook"}), 201,
 	).text("endpointId")
 	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
+	swapID := q.makeSwap(q.one, "one")
+	q.bill(swapID)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
-		"symbol": "USDC", "name": "house",
+		"symbol": "USDC", "name": "house", "swapId": swapID, "provider": "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

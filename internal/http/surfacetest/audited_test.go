@@ -28,6 +28,8 @@ type desks struct {
 	bob        tenant // a second operator
 	bobKey     operator.Key
 	next       int // of the flagged deposits
+	// swaps are made before a call stops the payments of the chain.
+	swaps map[string]string
 }
 
 // flagged returns a deposit without a decision.
@@ -96,6 +98,25 @@ var acts = map[string]act{
 	},
 	"organization createTransfer": {
 		body: said(charge("audited")), rows: []string{"caller transfer.made TRANSFER transferId"},
+	},
+	"organization quoteCustomerSwap": {
+		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "7"}),
+		why:  "it asks the providers and keeps nothing",
+	},
+	"organization createCustomerSwap": {
+		body: said(swapBody("audited")),
+		rows: []string{
+			"SYSTEM/wallet wallet.issued WALLET *", "SYSTEM/wallet wallet.issued WALLET *",
+			"caller swap.requested SWAP swapId",
+		},
+	},
+	"organization restoreCustomerSwap": {
+		id: func(d *desks) string {
+			id := d.makeSwap(d.one, "failed")
+			d.fail(id, "900000")
+			return id
+		},
+		rows: []string{"caller swap.restored SWAP id"},
 	},
 	"organization updateCustomer": {
 		id: of(alice), body: said(map[string]any{"customerEmail": "alice@example.com"}),
@@ -226,6 +247,36 @@ var acts = map[string]act{
 		},
 		rows: []string{"caller local_risk.cleared ADDRESS id"},
 	},
+	"operator lookAtSwap": {
+		id:   func(d *desks) string { return d.swaps["looked at"] },
+		rows: []string{"caller swap.looked_at SWAP id"},
+	},
+	"operator failSwap": {
+		id:   func(d *desks) string { return d.swaps["paid"] },
+		body: said(swapNote), rows: []string{"caller swap.failed SWAP id"},
+	},
+	"operator writeOffSwap": {
+		id: func(d *desks) string { return d.swaps["owed"] }, body: said(swapNote),
+		rows: []string{"caller swap.written_off SWAP id"},
+	},
+	"operator decideSwapArrival": {
+		id:   func(d *desks) string { return d.stray(d.swaps["owed"]) },
+		body: said(map[string]any{"decision": "KEPT", "note": "case 8"}),
+		rows: []string{"caller swap.arrival_decided SWAP swapId"},
+	},
+	"operator suspendSwapProvider": {
+		id: of("ONE_CLICK"), body: said(map[string]any{"reason": "case 6"}),
+		rows: []string{"caller swap_provider.suspended SWAP_PROVIDER id"},
+	},
+	"operator resumeSwapProvider": {
+		id: func(d *desks) string {
+			d.desk.wantStatus(d.desk.call(d.ann, "POST", "/swap-providers/ONE_CLICK/suspend",
+				map[string]any{"reason": "case 6"}), 200)
+			return "ONE_CLICK"
+		},
+		body: said(map[string]any{"reason": "case 7"}),
+		rows: []string{"caller swap_provider.resumed SWAP_PROVIDER id"},
+	},
 	"operator addWhitelistedAddress": {
 		id: func(d *desks) string { return d.one.id }, body: said(adding(stranger, "our exchange")),
 		rows: []string{
@@ -304,6 +355,12 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	d := &desks{queue: newQueue(t, 7)}
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
 	d.setting(d.one, "additionalApiKeys", true)
+	d.openSwaps(d.one)
+	d.fund(d.one, alice, 20_000_000)
+	d.swaps = map[string]string{
+		"looked at": d.makeSwap(d.one, "looked-at"), "paid": d.makeSwap(d.one, "paid"), "owed": d.claim(d.one, "owed"),
+	}
+	d.paySwap(d.swaps["paid"])
 	d.ear, _ = d.endpoint(newWebhookReceiver(t).URL, map[string]any{"events": []string{"TRANSFER_COMPLETED"}})
 	d.testEnv.transfer("told")
 	d.deliverEvents()
@@ -312,9 +369,9 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	}
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
-		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, AllowedPrefixes: here,
-		CursorKey: d.conf.CursorKey,
-		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
+		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, Swaps: d.conf.Swaps,
+		AllowedPrefixes: here, CursorKey: d.conf.CursorKey,
+		BaseURL: "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))
 	t.Cleanup(eyes.server.Close)
 	d.eyes = &eyes

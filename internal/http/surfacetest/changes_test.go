@@ -21,9 +21,10 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	o = newOffice(t)
 	desk := *o.desk
 	desk.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
-		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, AllowedPrefixes: here,
-		CursorKey: o.conf.CursorKey,
-		BaseURL:   "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(o.logs),
+		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, Swaps: o.conf.Swaps,
+		AllowedPrefixes: here,
+		CursorKey:       o.conf.CursorKey,
+		BaseURL:         "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(o.logs),
 	}))
 	t.Cleanup(desk.server.Close)
 	o.desk = &desk

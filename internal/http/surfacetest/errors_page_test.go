@@ -24,7 +24,9 @@ var cures = map[fault.Code]string{
 	fault.AmountBelowMinimum: "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
 	fault.InvalidAddress: "Check the address with your customer: its chain, its length and its checksum. Do " +
 		"not guess a correction.",
-	fault.MintNotFound:           "Take the `mintId` from `GET /mints`.",
+	fault.MintNotFound: "Take the `mintId` from `GET /mints`.",
+	fault.InvalidPair: "Choose other mints: `details.rule` names the rule, and `GET " +
+		"/mints?swappable=true` lists the mints that your customers can swap.",
 	fault.InvalidCursor:          "Begin the list again without a cursor, and use each `nextCursor` with the same filters and order.",
 	fault.IdempotencyKeyMismatch: "Give the key in the body or in the header `Idempotency-Key`, or the same one in both.",
 	fault.SameAccount:            "Give two different balances.",
@@ -33,23 +35,29 @@ var cures = map[fault.Code]string{
 	fault.ScopeMissing:           "Call with a key whose scope allows it, or with the main key; `error` names what is missing. A person needs the role that it names.",
 	fault.CustomerFrozen:         "The party that set the freeze has to lift it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
 	fault.OrganizationFrozen:     "Ask the operator of this service. Deposits are still credited.",
-	fault.FeatureDisabled:        "Ask the operator of this service to switch it on.",
-	fault.OperatorOnly:           "Ask the operator of this service to do it.",
-	fault.CodeNotFound:           "Check the id and the path. A resource of another organization is not found, either.",
-	fault.MethodNotAllowed:       "Use a method that the header `Allow` names.",
-	fault.NotAcceptable:          "Leave the header `Accept` out, or send `Accept: application/json`.",
-	fault.BodyTooLarge:           "Send a smaller body.",
-	fault.UnsupportedMediaType:   "Send the header `Content-Type: application/json`.",
-	fault.IdempotencyConflict:    "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key only for a new payment.",
-	fault.ApprovalRefused:        "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
-	fault.InvalidState:           "Read the resource again: `currentStatus` has its status. It may have ended in the meantime.",
-	fault.DepositNotFlagged:      "There is nothing to do: `currentStatus` says how the deposit was resolved.",
-	fault.ResolutionInProgress:   "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, shows which one it was.",
-	fault.ResolutionStuckCode:    "Ask the operator of this service to complete it.",
+	fault.SwapsDisabled: "Ask the operator of this service to switch swaps on. A swap that exists can be " +
+		"read and restored meanwhile.",
+	fault.FeatureDisabled:      "Ask the operator of this service to switch it on.",
+	fault.OperatorOnly:         "Ask the operator of this service to do it.",
+	fault.CodeNotFound:         "Check the id and the path. A resource of another organization is not found, either.",
+	fault.MethodNotAllowed:     "Use a method that the header `Allow` names.",
+	fault.NotAcceptable:        "Leave the header `Accept` out, or send `Accept: application/json`.",
+	fault.BodyTooLarge:         "Send a smaller body.",
+	fault.UnsupportedMediaType: "Send the header `Content-Type: application/json`.",
+	fault.IdempotencyConflict:  "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key only for a new payment.",
+	fault.ApprovalRefused:      "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
+	fault.InvalidState:         "Read the resource again: `currentStatus` has its status. It may have ended in the meantime.",
+	fault.DepositNotFlagged:    "There is nothing to do: `currentStatus` says how the deposit was resolved.",
+	fault.ResolutionInProgress: "Wait for the other decision. The event of its end, or `GET /deposits/{depositId}`, shows which one it was.",
+	fault.ResolutionStuckCode:  "Ask the operator of this service to complete it.",
+	fault.RefundNotReceived: "Restore the swap after `CUSTOMER_SWAP_REFUNDED`, or when `refundedAmount` is set. " +
+		"`POST /transfers` can advance the amount from a balance of your own.",
 	fault.RejectBlockedSanctions: "Ask the operator of this service to redirect the deposit.",
 	fault.InsufficientGas: "Approve the deposit, or ask the operator to redirect it later: it is worth less " +
 		"than the fee that sends it.",
 	fault.InsufficientBalance: "Ask for at most `available` of the balance, or wait for a deposit to be credited.",
+	fault.QuoteRejected: "Ask for a quote, and change the amount, `minAmountOut` or `slippageBps`. " +
+		"`providerMessage` is what the provider said, for people.",
 	fault.DestinationNotAllowed: "Give an address of your customer's own, not a deposit address of this service and " +
 		"not a token contract.",
 	fault.AddressNotWhitelisted: "Pay to an address on the organization's whitelist, or ask the operator to add " +
@@ -59,8 +67,12 @@ var cures = map[fault.Code]string{
 	fault.WithdrawalsSuspended:  "Repeat the request later with the same `idempotencyKey`.",
 	fault.WithdrawalRiskBlocked: "Do not repeat the request with this destination: ask your customer for another address, or the operator of the service. `withdrawalId` names the record.",
 	fault.RateLimited:           "Wait as many seconds as the header `Retry-After` says, then repeat the request, a payment with the same `idempotencyKey`.",
-	fault.Internal:              "Repeat a payment with the same `idempotencyKey` until another answer comes. For any other call, look the result up with the GET that `error` names. If the error stays, send the `requestId` to the operator.",
-	fault.CodeUnavailable:       "Wait as many seconds as `Retry-After` says. Then repeat a payment with the same `idempotencyKey`; for any other call, look the result up with the GET that `error` names.",
+	fault.ProviderError: "Repeat the request with the same `idempotencyKey`: it returns the swap if there is " +
+		"one, and asks again otherwise.",
+	fault.ProviderTimeout: "Repeat the request with the same `idempotencyKey`: it returns the swap if there is " +
+		"one, and asks again otherwise.",
+	fault.Internal:        "Repeat a payment with the same `idempotencyKey` until another answer comes. For any other call, look the result up with the GET that `error` names. If the error stays, send the `requestId` to the operator.",
+	fault.CodeUnavailable: "Wait as many seconds as `Retry-After` says. Then repeat a payment with the same `idempotencyKey`; for any other call, look the result up with the GET that `error` names.",
 }
 
 // seldom has the causes of codes that no call of an organization documents.

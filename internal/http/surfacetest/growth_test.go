@@ -142,7 +142,9 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 				}
 			}
 		}
-		for _, list := range []string{"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "events"} {
+		for _, list := range []string{
+			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
+		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
 			}
@@ -250,9 +252,11 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		}
 	}
 	for _, list := range []string{
-		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "mints", "webhook-endpoints",
+		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
+		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
-		"deposits of all", "withdrawals of all", "freezes", "organizations", "API keys", "API keys of " + org,
+		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
+		"API keys", "API keys of " + org,
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
@@ -277,11 +281,11 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
-		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM",
+		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "provider": "ONE_CLICK", "month": "2026-01",
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
-		"transferId": population.ID("tr", n), "customerId": population.Customer(n),
+		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {

@@ -47,7 +47,8 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	t.Parallel()
 	full := []string{
 		"createWithdrawal",
-		"createTransfer", "approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
+		"createTransfer", "createCustomerSwap",
+		"approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
 		"rotateWebhookSecret",
 	}
 	for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {

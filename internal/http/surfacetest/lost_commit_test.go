@@ -49,6 +49,8 @@ type subject struct {
 	withdrawal string
 	deposit    string
 	freeze     string
+	swap       string
+	arrival    string // at a wallet of the swap
 }
 
 // moving are the calls that move money or let it move, by interface and name: those of the two
@@ -114,6 +116,22 @@ var moving = map[string]struct {
 			})
 		},
 	},
+	"organizations createCustomerSwap": {
+		prepare: (*process).fundsSwap, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/customer-swap", swapBody(s.name, "customerId", s.name))
+		},
+	},
+	"organizations restoreCustomerSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.makeSwap(p.one, s.name, "customerId", s.name)
+			p.fail(s.swap, "400000")
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/customer-swap/"+s.swap+"/restore", nil)
+		},
+	},
 	"organizations approveDeposit": {prepare: (*process).flags, call: decides("approve", "")},
 	"organizations rejectDeposit":  {prepare: (*process).flags, call: decides("reject", "")},
 	"operators approveDeposit":     {prepare: (*process).flags, call: decides("approve", "operator")},
@@ -147,6 +165,36 @@ var moving = map[string]struct {
 			return p.desk.call(p.queue.ann, "DELETE", "/freezes/"+s.freeze, nil)
 		},
 	},
+	"operators failSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.makeSwap(p.one, s.name, "customerId", s.name)
+			p.paySwap(s.swap)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swaps/"+s.swap+"/fail", swapNote)
+		},
+	},
+	"operators writeOffSwap": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.claim(p.one, s.name, "customerId", s.name)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swaps/"+s.swap+"/write-off", swapNote)
+		},
+	},
+	"operators decideSwapArrival": {
+		prepare: func(p *process, s *subject) {
+			p.fundsSwap(s)
+			s.swap = p.claim(p.one, s.name, "customerId", s.name)
+			s.arrival = p.stray(s.swap)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.desk.call(p.queue.ann, "POST", "/swap-arrivals/"+s.arrival+"/decide",
+				map[string]any{"decision": "KEPT", "note": "case 9"})
+		},
+	},
 	"commands withdrawals approve": {
 		prepare: func(p *process, s *subject) { p.withdraws(s, "requireApproval", true) },
 		call: func(p *process, s *subject) reply {
@@ -174,6 +222,7 @@ var moving = map[string]struct {
 var unmoving = []string{
 	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
+	"organizations quoteCustomerSwap",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
@@ -183,7 +232,8 @@ var unmoving = []string{
 	"operators approveChangeRequest",
 	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress",
 	"operators removeWhitelistedAddress",
-	"operators setLocalRisk", "operators clearLocalRisk",
+	"operators setLocalRisk", "operators clearLocalRisk", "operators lookAtSwap", "operators suspendSwapProvider",
+	"operators resumeSwapProvider",
 }
 
 // Rules IDEM-7, TR-6. A call that moves money and gets no answer to one of its COMMITs says what it
@@ -208,6 +258,7 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 	}
 	q := newQueue(t, 0)
 	q.setting(q.one, "flaggedDepositApiEnabled", true)
+	q.openSwaps(q.one)
 	q.conf.Withdrawals.Whitelist = onlyVault{}
 	proxy := &pgtest.Proxy{}
 	d := pgtest.DatabaseOf(t, q.db)
@@ -339,7 +390,7 @@ func (q *queue) process(db *pg.DB) *process {
 		DB: db, Signer: q.signer, Listeners: map[signer.Purpose]dispatch.VoidListener{signer.Payment: &pay},
 		Log: newLogger(q.logs),
 	}
-	conf.Withdrawals, p.pay = &pay, &pay
+	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
@@ -351,6 +402,7 @@ func (q *queue) process(db *pg.DB) *process {
 	p.desk = listener(operators, operatorapi.New(operatorapi.Config{
 		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: q.rescreens,
 		Whitelist:       q.white,
+		Swaps:           conf.Swaps,
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),
 	}))
@@ -387,6 +439,12 @@ func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 
 // funds gives the subject's customer money.
 func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
+
+// fundsSwap gives the subject's customer what can be swapped.
+func (p *process) fundsSwap(s *subject) {
+	p.funds(s)
+	p.fund(p.one, s.name, 5_000_000)
+}
 
 // fundsProduct gives CHECKOUT money.
 func (p *process) fundsProduct(s *subject) {
@@ -488,9 +546,14 @@ func (p *process) state(s *subject) (text string) {
 		WITH of AS (
 			SELECT withdrawal_id AS id FROM withdrawals WHERE customer_id = $1 OR idempotency_key = $1
 			UNION SELECT transfer_id FROM transfers WHERE idempotency_key = $1
+			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix WHERE customer_id = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps
+				WHERE swap_id IN (TABLE of)),
+			(SELECT string_agg(coalesce(decision, 'open'), ', ' ORDER BY deposit_id) FROM swap_arrivals
+				WHERE swap_id IN (TABLE of)),
 			(SELECT string_agg(status, ', ' ORDER BY withdrawal_id) FROM withdrawals WHERE withdrawal_id IN (TABLE of)),
 			(SELECT string_agg(purpose || ' ' || status, ', ' ORDER BY order_id) FROM dispatch_orders WHERE order_id IN (TABLE of)),
 			(SELECT count(*) FROM transfers WHERE transfer_id IN (TABLE of)),

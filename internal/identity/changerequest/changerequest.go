@@ -47,10 +47,11 @@ type Kind string
 const (
 	Settings           Kind = "SETTINGS"
 	WhitelistedAddress Kind = "WHITELISTED_ADDRESS"
+	SwapWriteOff       Kind = "SWAP_WRITE_OFF"
 )
 
 // Kinds lists all kinds.
-var Kinds = []string{string(Settings), string(WhitelistedAddress)}
+var Kinds = []string{string(Settings), string(WhitelistedAddress), string(SwapWriteOff)}
 
 // Status is the state of a request.
 type Status string

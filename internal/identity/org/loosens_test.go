@@ -45,9 +45,9 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"customerFeeDayUsd":          dollars,
 		"chargeCustomerCosts":        {{{`"RENT_AND_FAILURES"`}, {`"RENT"`}, {`"NONE"`}}},
 		"additionalApiKeys":          {{{`false`}, {`true`}}},
-		"customerSwapsEnabled":       nil,
+		"customerSwapsEnabled":       {{{`false`}, {`true`}}},
 		"organizationSwapsEnabled":   nil,
-		"swappableMintIds":           nil,
+		"swappableMintIds":           {{{`[]`}, {`[1]`}, {`[1,2]`, `[2,1]`}}},
 		"swapFeeBps":                 nil,
 		"autoRestoreFailedSwaps":     nil,
 	}

@@ -204,9 +204,18 @@ var settings = []setting{
 		},
 		func(before, after Settings) bool { return addsAddresses(before.IPAllowlist, after.IPAllowlist) },
 	},
-	boolSetting("customerSwapsEnabled", func(s *Settings) *bool { return &s.CustomerSwapsEnabled }, nil),
+	// A swap hands money to a provider that this service does not control.
+	boolSetting("customerSwapsEnabled", func(s *Settings) *bool { return &s.CustomerSwapsEnabled },
+		func(before, after bool) bool { return after && !before }),
 	boolSetting("organizationSwapsEnabled", func(s *Settings) *bool { return &s.OrganizationSwapsEnabled }, nil),
-	{"swappableMintIds", func(s Settings) any { return orEmpty(s.SwappableMintIDs) }, readSwappableMints, nil},
+	{
+		"swappableMintIds", func(s Settings) any { return orEmpty(s.SwappableMintIDs) }, readSwappableMints,
+		func(before, after Settings) bool {
+			return slices.ContainsFunc(after.SwappableMintIDs, func(mintID int) bool {
+				return !slices.Contains(before.SwappableMintIDs, mintID)
+			})
+		},
+	},
 	{
 		"swapFeeBps", func(s Settings) any { return s.SwapFeeBps },
 		func(text json.RawMessage, target *Settings) error {
@@ -885,9 +894,5 @@ func setSetting(ctx context.Context, tx pg.Tx, actor audit.Actor, org, name stri
 // UnavailableSettings lists the settings that are stored and shown but have no effect in this
 // version, each with what is missing.
 var UnavailableSettings = map[string]string{
-	"customerSwapsEnabled":     "swaps",
-	"organizationSwapsEnabled": "swaps",
-	"swappableMintIds":         "swaps",
-	"swapFeeBps":               "swaps",
-	"autoRestoreFailedSwaps":   "swaps",
+	"organizationSwapsEnabled": "swaps of the organization's own money",
 }

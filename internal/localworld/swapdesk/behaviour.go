@@ -2,6 +2,7 @@ package swapdesk
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/money"
@@ -75,6 +76,9 @@ var (
 	calls     = []call{callTokens, callDry, callFirm, callSubmit, callStatus}
 	forms     = []string{formHTML, formHuge, formHalf, formUnknown}
 )
+
+// ListModes returns every mode: None, those of a swap, and those of the API.
+func ListModes() []Mode { return slices.Concat([]Mode{ModeNone}, swapModes, callModes) }
 
 // Behaviour says how the desk departs, and where. The zero value departs nowhere.
 type Behaviour struct {

@@ -320,8 +320,9 @@ func (d *Server) readBlocks(ctx context.Context, c Chain) error {
 	}
 	d.mu.Lock()
 	last, hasCursor := d.cursors[c.Name()]
+	hasWatches := len(d.watches[c.Name()]) > 0
 	d.mu.Unlock()
-	if !hasCursor {
+	if !hasCursor || !hasWatches && last < final {
 		// Every address of the desk is newer than this block.
 		return d.saveCursor(c.Name(), final, nil)
 	}

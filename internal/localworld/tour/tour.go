@@ -60,6 +60,7 @@ type tourRun struct {
 	usdc          localworld.Mint
 	ether         localworld.Mint
 	operator      *api
+	lateSwap      webhook.CustomerSwap // that startLateSwap requested
 }
 
 // Play runs the tour from the first address to the last check.
@@ -74,9 +75,9 @@ func Play(ctx context.Context, o Options) (err error) {
 	defer s.receiver.closeServer()
 	defer func() { err = errors.Join(err, s.unsubscribe(ctx)) }()
 	for _, chapter := range []func(context.Context) error{
-		s.startListening, s.tourDeposit, s.tourNativeCoin, s.tourWithdrawal, s.tourApproval, s.tourTwoApprovals,
-		s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.checkFeedOrder, s.checkBooks,
-		s.unsubscribe,
+		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
+		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
+		s.tourRefundedSwap, s.tourLateSwap, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
@@ -522,7 +523,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		}
 		return s.receiver.hasAll(
 			events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw,
-			webhook.CustomerWithdrawAwaitingApproval,
+			webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerSwapFailed,
 		), nil
 	})
 	if err != nil {

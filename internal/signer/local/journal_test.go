@@ -584,6 +584,12 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 				_, err := s.AdmitIntent(t.Context(), i)
 				mayRefuse(r, err)
 			},
+			"swap": func(r *rapid.T) {
+				_, err := s.AdmitIntent(t.Context(), swapOf(t, s, org,
+					rapid.SampledFrom([]string{"cs_1", "cs_2", "cs_3"}).Draw(r, "swap"), signertest.LimitedToken,
+					rapid.Uint64Range(60, 110).Draw(r, "units"), in.conf.Clock()))
+				mayRefuse(r, err)
+			},
 			"own": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), 60)
 				i.CustomerID, i.WhitelistedID = "", rapid.SampledFrom([]string{"wla_1", "wla_2"}).Draw(r, "whitelisted")

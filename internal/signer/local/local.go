@@ -192,7 +192,11 @@ func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.I
 func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.Entry, error) {
 	malformed := syntax.CheckIntent(intent)
 	e, err := s.waitDurable(s.decide(ctx, malformed, func(reading rules.Reading) (rules.Decision, error) {
-		return s.rules.AdmitIntent(intent, reading)
+		d, err := s.rules.AdmitIntent(intent, reading)
+		if err == nil && intent.Swap != nil {
+			failpoint.Hit("Q06")
+		}
+		return d, err
 	}))
 	if err != nil {
 		return signer.Entry{}, err

@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 )
 
@@ -20,7 +21,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, refusal
 	}
 	if existing := eng.index.intents[intent.ID]; existing != nil {
-		if !existing.HasSameWords(intent) {
+		if !existing.HasSameWords(swapterms.Condense(intent)) {
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
 		}
@@ -51,6 +52,9 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if reading.Ahead > 0 && eng.isTimeLimited(policy, intent) {
 		return Decision{}, refuseUnconfirmed(reading.Ahead)
 	}
+	if refusal := swapterms.CheckPayBy(intent, eng.conf.Policy.EffectiveSwaps(), reading.Now); refusal != nil {
+		return Decision{}, refusal
+	}
 	if intent.PaysOwnMoney() && !eng.conf.Rescue {
 		coolingOff := eng.conf.Policy.CoolingOff()
 		refusal := eng.index.endorsed.CheckPayment(intent, eng.index.adoptedAt, coolingOff, reading.Now)
@@ -59,10 +63,10 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		}
 	}
 	// Without any fee allowance left, the intent would get a slot in which nothing could be signed.
-	if err := eng.index.checkFee(policy, eng.index.feeAccount(intent), money.Units(1), reading.Now); err != nil {
+	if err := eng.index.totals.CheckFee(policy, eng.index.feeAccount(intent), money.Units(1), reading.Now); err != nil {
 		return Decision{}, err
 	}
-	if err := eng.index.checkPayment(policy, intent, reading.Now); err != nil {
+	if err := eng.index.totals.CheckPayment(eng.conf.Policy, intent, reading.Now); err != nil {
 		return Decision{}, err
 	}
 	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil
@@ -130,12 +134,14 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 	switch kind.Payee {
 	case signer.ToNonceAccount:
 		return eng.checkNonceAccount(intent, policy)
-	case signer.ToAnyone:
+	case signer.ToAnyone, signer.ToProvider:
 		switch {
 		case !allowed:
 			return notAllowed(signer.RefusedWallet)
 		case toWallet != nil:
 			return refuse(signer.RefusedDestination, "names a wallet of this installation as its payee")
+		case kind.Payee == signer.ToProvider:
+			return eng.checkSwap(intent)
 		case eng.index.isOwn(intent.Chain, intent.To):
 			return refuse(signer.RefusedDestination, "goes to %s, which is an address of this installation", intent.To)
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/changewallet"
 	"github.com/cofferpay/coffer/internal/signer/endorse"
+	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -26,16 +28,14 @@ type journalIndex struct {
 	wallets         map[signer.WalletRef]issuedWallet
 	addressOwners   map[familyAddress]signer.WalletRef
 	intents         map[string]*intentState
-	slotOwners      map[accountSlot]string  // the id of the one intent that owns the slot
-	resourceOwners  map[slotResource]string // the id of the intent whose slot key permanently takes the resource
+	slotOwners      map[accountSlot]string   // the id of the one intent that owns the slot
+	payees          map[familyAddress]string // the id of the first intent that named the address
+	resourceOwners  map[slotResource]string  // the id of the intent whose slot key permanently takes the resource
 	changeWallets   changewallet.Counts
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	voids           map[string]voidEntry      // by the id of the intent, admitted or not
 	endorsed        *endorse.Book
-	// The totals hold the sums of admitted payments, and of what signed transactions may cost. They
-	// are kept with or without a limit, so that a limit set later counts what was before.
-	paymentTotals window.Totals[limitScope]
-	feeTotals     window.Totals[feeAccount]
+	totals          *limits.Book
 
 	// rescue is Config.Rescue. Everything goes to one address, so it does not matter which of two
 	// transactions that spend one output is mined. The form that a wallet had is not known.
@@ -132,13 +132,13 @@ func newJournalIndex(rescue bool) *journalIndex {
 		addressOwners:   map[familyAddress]signer.WalletRef{},
 		intents:         map[string]*intentState{},
 		slotOwners:      map[accountSlot]string{},
+		payees:          map[familyAddress]string{},
 		resourceOwners:  map[slotResource]string{},
 		changeWallets:   changewallet.Counts{},
 		idempotencyKeys: map[idempotencyKey]string{},
 		voids:           map[string]voidEntry{},
 		endorsed:        endorse.NewBook(),
-		paymentTotals:   window.Totals[limitScope]{},
-		feeTotals:       window.Totals[feeAccount]{},
+		totals:          limits.NewBook(),
 	}
 }
 
@@ -191,8 +191,14 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 				return fmt.Errorf("intent %s pays from a wallet that was never issued", r.Admit.ID)
 			}
 		}
+		payee := familyAddress{r.Admit.Chain.Family(), r.Admit.To}
+		if earlier, isPaid := x.payees[payee]; isPaid && r.Admit.Swap != nil {
+			return fmt.Errorf("swap payment %s goes to the address that intent %s named before", r.Admit.ID, earlier)
+		} else if !isPaid {
+			x.payees[payee] = r.Admit.ID
+		}
 		x.intents[r.Admit.ID] = &intentState{
-			Intent: *r.Admit, seq: seq, admittedAt: recordedAt,
+			Intent: swapterms.Condense(*r.Admit), seq: seq, admittedAt: recordedAt,
 			signatures: map[string]signer.SignBody{}, signatureSeqs: map[string]uint64{},
 		}
 		// A journal from before this rule may have a key twice. The intents that it admitted stay
@@ -200,7 +206,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
-		x.countPayment(*r.Admit, recordedAt)
+		x.totals.CountPayment(*r.Admit, recordedAt)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
@@ -236,7 +242,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 			}
 		}
 		if added := intent.addedCost(effect.MaxCost); !added.IsZero() {
-			x.feeTotals.Add(feeAccount{payer, intent.Chain}, added, recordedAt)
+			x.totals.CountFee(x.feeAccount(intent.Intent), added, recordedAt)
 			intent.charges = append(intent.charges, feeCharge{seq, recordedAt, added})
 		}
 		if intent.signedFeeMax.Less(effect.MaxCost) {
@@ -279,16 +285,6 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 	return nil
 }
 
-// countPayment counts an admitted payment for the limits.
-func (x *journalIndex) countPayment(intent signer.Intent, paidAt time.Time) {
-	if !intent.IsOutgoing() {
-		return
-	}
-	for _, scope := range limitScopes(intent) {
-		x.paymentTotals.Add(scope, intent.Amount, paidAt)
-	}
-}
-
 // redateEntries counts what is dated later than a confirmed time as made at that time, and rebuilds
 // the totals. Nothing counts as made earlier than it was: a wrong clock had dropped what is now
 // within the window again.
@@ -306,19 +302,19 @@ func (x *journalIndex) redateEntries(confirmed time.Time) {
 		take func()
 	}
 	var takings []taking
-	clear(x.paymentTotals)
-	clear(x.feeTotals)
+	x.totals.Clear()
 	for _, intent := range x.intents {
 		intent.admittedAt = capTime(intent.admittedAt)
 		if confirmed.Sub(intent.admittedAt) < window.Length {
-			takings = append(takings, taking{intent.seq, func() { x.countPayment(intent.Intent, intent.admittedAt) }})
+			count := func() { x.totals.CountPayment(intent.Intent, intent.admittedAt) }
+			takings = append(takings, taking{intent.seq, count})
 		}
 		payer := x.feeAccount(intent.Intent)
 		for n := range intent.charges {
 			c := &intent.charges[n]
 			c.chargedAt = capTime(c.chargedAt)
 			if confirmed.Sub(c.chargedAt) < window.Length {
-				takings = append(takings, taking{c.seq, func() { x.feeTotals.Add(payer, c.amount, c.chargedAt) }})
+				takings = append(takings, taking{c.seq, func() { x.totals.CountFee(payer, c.amount, c.chargedAt) }})
 			}
 		}
 	}
@@ -358,7 +354,8 @@ func idempotencyKeyOf(intent signer.Intent) (k idempotencyKey, ok bool) {
 }
 
 // loadTxIntents returns the intents of one transaction, the lead first. They are distinct, of the
-// same organization and chain, and the same wallet pays their fee.
+// same organization and chain, and the same wallet pays their fee. A payment to a swap provider is
+// alone, so that it can be cancelled alone.
 func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*intentState, error) {
 	intents := []*intentState{lead}
 	for _, id := range memberIDs {
@@ -369,6 +366,9 @@ func (x *journalIndex) loadTxIntents(lead *intentState, memberIDs []string) ([]*
 				"intent %s, which shares a transaction with %s, was never admitted", id, lead.ID)
 		case slices.Contains(intents, member):
 			return nil, signer.Refuse(signer.RefusedIntent, "intent %s is named twice for one transaction", id)
+		case member.Swap != nil || lead.Swap != nil:
+			return nil, signer.Refuse(signer.RefusedIntent,
+				"intents %s and %s cannot share a transaction: a payment to a swap provider is alone", lead.ID, id)
 		case member.Chain != lead.Chain || member.From.OrgID != lead.From.OrgID || member.Account() != lead.Account():
 			return nil, signer.Refuse(signer.RefusedIntent,
 				"intents %s and %s are not of one account: they cannot share a transaction", lead.ID, id)

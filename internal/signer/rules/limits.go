@@ -3,109 +3,20 @@ package rules
 import (
 	"time"
 
-	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
-// limitScope identifies a limit.
-type limitScope struct {
-	chain    chain.Name
-	contract chain.Address
-	org      string // "" for all organizations together
-}
-
-func limitScopes(intent signer.Intent) [2]limitScope {
-	return [2]limitScope{{intent.Chain, intent.Contract, intent.From.OrgID}, {intent.Chain, intent.Contract, ""}}
-}
-
-// feeAccount identifies an account whose fees are counted.
-type feeAccount struct {
-	address chain.Address
-	chain   chain.Name
-}
-
 // feeAccount returns the account that pays the fee of an intent.
-func (x *journalIndex) feeAccount(intent signer.Intent) feeAccount {
-	return feeAccount{x.wallets[intent.Account()].address, intent.Chain}
+func (x *journalIndex) feeAccount(intent signer.Intent) limits.Account {
+	return limits.Account{Address: x.wallets[intent.Account()].address, Chain: intent.Chain}
 }
 
-// checkFee checks whether a wallet may sign for a further fee, without taking it.
-func (x *journalIndex) checkFee(p signpolicy.Chain, account feeAccount, added money.Amount, now time.Time) error {
-	limit := p.FeeDayLimit()
-	if limit == nil {
-		return nil
-	}
-	spent := x.feeTotals.SumWithin(account, now)
-	if total, err := spent.Add(added); err != nil || limit.Less(total) {
-		return signer.Refuse(signer.FeeLimit,
-			"%s has signed for fees of %v on %s in 24 hours; %v more would exceed feeDayMax of the policy, %v: wait "+
-				"until the day has passed, or find out what spends so much and raise it", account.address, spent,
-			account.chain, added, *limit)
-	}
-	return nil
-}
-
-// checkCurrent checks one payment against the present policy. The limits that cover more than one
-// payment were taken when it was admitted.
-func checkCurrent(c signpolicy.Chain, intent signer.Intent) *signer.Refusal {
-	switch {
-	case intent.IsOutgoing():
-		limit, ok := c.AssetLimit(intent.Contract)
-		if !ok {
-			return signer.Refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more",
-				intent.Contract, intent.Chain)
-		}
-		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
-			return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
-				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
-		}
-	case intent.Kind().PaysGas && c.GasMax.Less(intent.Amount):
-		return signer.Refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
-			c.GasMax, intent.Amount)
-	}
-	return nil // the cost of the others is a fee
-}
-
-// checkPayment checks a payment against the limits, without taking them.
-func (x *journalIndex) checkPayment(p signpolicy.Chain, intent signer.Intent, now time.Time) error {
-	if !intent.IsOutgoing() {
-		return nil
-	}
-	limit, ok := p.AssetLimit(intent.Contract)
-	if !ok {
-		return signer.Refuse(signer.RefusedNotConfigured,
-			"the policy has no limit for asset %q on %s: add it under chains.%s.assets", intent.Contract, intent.Chain,
-			intent.Chain)
-	}
-	if limit == nil {
-		return nil
-	}
-	if limit.PaymentMax.Less(intent.Amount) {
-		return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s; this is %v",
-			limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
-	}
-	scopes := limitScopes(intent)
-	for n, bound := range []struct {
-		name  string
-		limit money.Amount
-	}{{"organization " + intent.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
-		spent := x.paymentTotals.SumWithin(scopes[n], now)
-		if total, err := spent.Add(intent.Amount); err != nil || bound.limit.Less(total) {
-			return signer.Refuse(signer.PolicyLimit,
-				"the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
-				bound.name, bound.limit, intent.Contract, intent.Chain, intent.Amount, spent)
-		}
-	}
-	return nil
-}
-
-// isTimeLimited reports whether a limit of time applies to an intent.
+// isTimeLimited reports whether a limit of time applies to an intent, as to each that pays a swap provider.
 func (eng *Engine) isTimeLimited(policy signpolicy.Chain, intent signer.Intent) bool {
-	limit, _ := policy.AssetLimit(intent.Contract)
 	isOwnPayment := intent.PaysOwnMoney() && !eng.conf.Rescue
-	return policy.FeeDayLimit() != nil || intent.IsOutgoing() && limit != nil ||
+	return policy.FeeDayLimit() != nil || intent.Swap != nil || limits.DependOnTime(eng.conf.Policy, intent) ||
 		isOwnPayment && eng.conf.Policy.CoolingOff() > 0
 }
 

@@ -35,8 +35,8 @@
 //
 // # What decides
 //
-// rules.go decides about addresses, endorsements and voids, admit.go about intents, sign.go about
-// transactions, limits.go about amounts. index.go is the journal in the form that they ask,
+// rules.go decides about addresses, endorsements and voids, admit.go and swap.go about intents, sign.go
+// about transactions, limits.go about time. index.go is the journal in the form that they ask,
 // recheck.go takes over the records of a lost journal. The kinds of intents are a table in package
 // signer. Package local runs the decisions: one at a time, and journaled before they are answered.
 //
@@ -44,6 +44,7 @@
 //   - a second slot of an intent, or a second intent in a slot
 //   - an output that is spent for two intents, or that is of another organization
 //   - a second payment of an idempotency key
+//   - a second payment to an address that a swap provider signed
 //   - a payload that is signed because the caller says what it does
 //   - a secret in an error
 //
@@ -214,7 +215,7 @@ func (eng *Engine) VoidIntent(v signer.Void) (Decision, error) {
 		case intent.From.OrgID != v.OrgID:
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted for another organization in entry %d", v.ID, intent.seq)
-		case !intent.IsOutgoing():
+		case !intent.LeavesInstallation():
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s pays no external payee, so it cannot be voided", v.ID)
 		case intent.slot != nil:

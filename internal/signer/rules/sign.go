@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 )
@@ -81,7 +82,10 @@ func (eng *Engine) checkPayload(intents []*intentState, r signer.SignRequest, re
 	}
 	if r.Act == signer.Pay && !lead.hasSignedPayment() {
 		for _, intent := range intents {
-			if refusal := checkCurrent(policy, intent.Intent); refusal != nil {
+			if refusal := checkFirstSwapPayload(intent.Intent, reading); refusal != nil {
+				return refusal
+			}
+			if refusal := limits.CheckCurrent(eng.conf.Policy, intent.Intent); refusal != nil {
 				return refusal
 			}
 			if refusal := eng.index.endorsed.CheckNotRevoked(intent.Intent); refusal != nil {
@@ -109,7 +113,7 @@ func (eng *Engine) checkPayload(intents []*intentState, r signer.SignRequest, re
 		if reading.Ahead > 0 && policy.FeeDayLimit() != nil {
 			return refuseUnconfirmed(reading.Ahead)
 		}
-		return eng.index.checkFee(policy, eng.index.feeAccount(lead.Intent), added, reading.Now)
+		return eng.index.totals.CheckFee(policy, eng.index.feeAccount(lead.Intent), added, reading.Now)
 	}
 	return nil
 }

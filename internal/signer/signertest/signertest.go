@@ -41,14 +41,17 @@ var (
 
 // NewPolicy returns the policy that the suite expects.
 func NewPolicy() signpolicy.Policy {
-	return signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{Chain: {
+	c := signpolicy.Chain{
 		SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax,
 		Assets: map[chain.Address]signpolicy.Limit{
 			"":           {Unlimited: true},
 			Token:        {Unlimited: true},
 			LimitedToken: {PaymentMax: PaymentMax, OrganizationMax: OrganizationMax, OverallMax: OverallMax},
 		},
-	}}}
+	}
+	return signpolicy.Policy{
+		WhitelistCoolingOff: "0s", Swaps: newSwaps(), Chains: map[chain.Name]signpolicy.Chain{Chain: c},
+	}
 }
 
 // Open makes a signer with a seed and a journal of its own, which closes at the end of the test,
@@ -63,10 +66,16 @@ func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed2551
 	t.Helper()
 	return openSigner(t, local.Config{
 		Grants: grants,
-		Policy: signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{
-			Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
-		}},
+		Policy: newUnlimitedPolicy(),
 	})
+}
+
+// OpenUnlimited makes a signer like New with a clock, that checks grants unless the key is nil.
+func OpenUnlimited(
+	t testing.TB, grants *signer.GrantKey, clock func() time.Time,
+) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	return openSigner(t, local.Config{Grants: grants, Policy: newUnlimitedPolicy(), Clock: clock})
 }
 
 func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
@@ -94,9 +103,18 @@ func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicK
 // New makes a signer like Open without any limits on Chain.
 func New(t testing.TB) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
-	return Open(t, signpolicy.Policy{WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{
-		Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
-	}}, nil)
+	return Open(t, newUnlimitedPolicy(), nil)
+}
+
+// newUnlimitedPolicy returns a policy without any limits on Chain.
+func newUnlimitedPolicy() signpolicy.Policy {
+	return signpolicy.Policy{
+		WhitelistCoolingOff: "0s",
+		Swaps:               NewSwaps(map[chain.Name][]chain.Address{Chain: {"", Token, LimitedToken}}),
+		Chains: map[chain.Name]signpolicy.Chain{
+			Chain: {SignerID: "31337", FeeMax: FeeMax, GasMax: GasMax, Unlimited: true},
+		},
+	}
 }
 
 // Treasury returns the reference of an organization's treasury.

@@ -40,6 +40,8 @@ func RunSuite(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.Publ
 		"an organization is paid where it was endorsed":  paysEndorsed,
 		"an endorsement is made once and proven":         endorsesOnce,
 		"what people took back is never paid":            keepsVoids,
+		"a swap provider is paid as it signed":           paysSwaps,
+		"a quote for anything else is never paid":        refusesQuotes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,6 +27,8 @@ type Policy struct {
 	// not be paid, such as "24h" or "0s". If absent, it is a day. It is the signer's own setting:
 	// an attacker with control of the server cannot shorten it.
 	WhitelistCoolingOff string `json:"whitelistCoolingOff,omitempty"`
+	// Swaps are the swap providers that may be paid. If absent, none may.
+	Swaps *Swaps `json:"swaps,omitempty"`
 }
 
 const (
@@ -151,15 +153,23 @@ func (p Policy) Validate() error {
 			if contract != "" && !family.IsCanonical(contract) {
 				complain("chains.%s.assets: %q is not a contract address in its canonical form", name, contract)
 			}
-			someSet := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
-			allSet := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
-			if l.Unlimited && someSet || !l.Unlimited && !allSet {
+			if !l.isComplete() {
 				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone",
 					name, contract)
 			}
 		}
 	}
+	if p.Swaps != nil {
+		p.Swaps.validate(p.Chains, complaints(complain).aboutPart("swaps."))
+	}
 	return errors.Join(errs...)
+}
+
+// isComplete reports whether a limit has all three amounts, or says that there is none.
+func (l Limit) isComplete() bool {
+	someSet := !l.PaymentMax.IsZero() || !l.OrganizationMax.IsZero() || !l.OverallMax.IsZero()
+	allSet := !l.PaymentMax.IsZero() && !l.OrganizationMax.IsZero() && !l.OverallMax.IsZero()
+	return l.Unlimited && !someSet || !l.Unlimited && allSet
 }
 
 // UnlimitedSetting returns the setting of the policy that removes a limit; "" if there is none.
@@ -169,7 +179,7 @@ func (p Policy) UnlimitedSetting() string {
 			return fmt.Sprintf("chains.%s.%s", name, setting)
 		}
 	}
-	return ""
+	return p.EffectiveSwaps().unlimitedSetting()
 }
 
 func (c Chain) unlimitedSetting() string {

@@ -18,6 +18,7 @@ const (
 	wordBytesMax    = 128      // an id or a subject
 	payloadBytesMax = 24 << 10 // an unsigned transaction
 	txMembersMax    = 255      // other intents that one transaction pays
+	quoteBytesMax   = 64 << 10 // what a swap provider signed
 	reasonBytesMax  = 500      // why a person did something at the signer's host
 )
 
@@ -104,7 +105,7 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 		return malformed("amount: an amount of zero cannot be paid")
 	case intent.WhitelistedID != "" && !intent.PaysOwnMoney():
 		return malformed("whitelistedId: only a payment of an organization has one")
-	case intent.Product != "" && intent.WhitelistedID == "":
+	case intent.Product != "" && intent.WhitelistedID == "" && kind.Payee != signer.ToProvider:
 		return malformed("product: only a payment of an organization has one")
 	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
 		return malformed("whitelistedId, product: give at most %d bytes of UTF-8 without NUL",
@@ -112,6 +113,42 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
 		return malformed(
 			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	case (intent.Swap != nil) != (kind.Payee == signer.ToProvider):
+		return malformed("swap: only a %s has one, and always", signer.SwapPayment)
+	case intent.Swap != nil && (intent.CustomerID == "") == (intent.Product == ""):
+		return malformed("customerId, product: a %s is of one of them", signer.SwapPayment)
+	case intent.Swap != nil:
+		return checkSwapTerms(*intent.Swap)
+	}
+	return nil
+}
+
+// checkSwapTerms checks what a payment to a swap provider buys. It does not read the quote.
+func checkSwapTerms(terms signer.SwapTerms) *signer.Refusal {
+	if refusal := CheckWallet(terms.Delivery); refusal != nil {
+		refusal.Message = "swap.delivery." + refusal.Message
+		return refusal
+	}
+	if refusal := CheckWallet(terms.Refund); refusal != nil {
+		refusal.Message = "swap.refund." + refusal.Message
+		return refusal
+	}
+	payBy, err := time.Parse(time.RFC3339Nano, terms.PayBy)
+	codec := txcodec.Find(terms.ToChain.Family())
+	switch {
+	case !IsWord(terms.Provider) || !IsWord(string(terms.Scheme)):
+		return malformed("swap.provider, swap.scheme: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case len(terms.SignedQuote) == 0 || len(terms.SignedQuote) > quoteBytesMax:
+		return malformed("swap.signedQuote: give 1 to %d bytes", quoteBytesMax)
+	case codec == nil:
+		return signer.Refuse(signer.RefusedNotConfigured, "swap.toChain: this signer has no keys for %.80q",
+			terms.ToChain)
+	case terms.ToContract != "" && !codec.IsCanonical(terms.ToContract):
+		return malformed("swap.toContract: %.80q is not an address in its canonical form", terms.ToContract)
+	case terms.ToContract != "" && terms.ToChain.Family() == chain.BitcoinFamily:
+		return malformed("swap.toContract: there are no tokens on %s", terms.ToChain)
+	case err != nil || signer.FormatMicros(payBy) != terms.PayBy:
+		return malformed("swap.payBy: give a time of RFC 3339 in UTC, to the microsecond")
 	}
 	return nil
 }

@@ -127,6 +127,16 @@ func VerifyOneClick(raw []byte, keys []ed25519.PublicKey) (Quote, error) {
 	return Quote{}, ErrUnsigned
 }
 
+// ReadOneClick reads an answer that was verified before, such as one of the signer's journal, whatever keys the
+// provider has now. Error: ErrMalformed.
+func ReadOneClick(raw []byte) (Quote, error) {
+	a, err := readOneClick(raw)
+	if err != nil {
+		return Quote{}, err
+	}
+	return a.quote()
+}
+
 func readOneClick(raw []byte) (a oneClickAnswer, err error) {
 	if len(raw) > oneClickBytesMax {
 		return a, fmt.Errorf("%w: %d bytes", ErrMalformed, len(raw))

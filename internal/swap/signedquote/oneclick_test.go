@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mr-tron/base58"
-
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
 // stagingKey is the key of the provider's staging, with which its published samples are signed.
@@ -67,6 +66,22 @@ func TestTheProvidersOwnSamplesVerify(t *testing.T) {
 		if !equalQuotes(q, want) {
 			t.Errorf("%s: got %+v, want %+v", name, q, want)
 		}
+	}
+}
+
+// A quote is read without keys as it was verified with them, and what is no quote is not read.
+func TestAVerifiedQuoteIsReadAgainWithoutKeys(t *testing.T) {
+	t.Parallel()
+	raw := readSample(t, "oneclick-firm")
+	want, err := VerifyOneClick(raw, stagingKeys(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadOneClick(raw); err != nil || !equalQuotes(got, want) {
+		t.Errorf("got %+v %v, want %+v", got, err, want)
+	}
+	if got, err := ReadOneClick(raw[1:]); !errors.Is(err, ErrMalformed) {
+		t.Errorf("got %+v %v, want ErrMalformed", got, err)
 	}
 }
 
@@ -170,35 +185,6 @@ func changeLetter(text string) string {
 	return text + "0"
 }
 
-// signOneClick signs an answer as the provider does: its canonical text is written here by encoding/json, which
-// sorts the members of a map, and not by the code under test.
-func signOneClick(t *testing.T, key ed25519.PrivateKey, answer map[string]any) []byte {
-	t.Helper()
-	signed := map[string]any{"timestamp": answer["timestamp"]}
-	for _, part := range []string{"quoteRequest", "quote"} {
-		for name, value := range answer[part].(map[string]any) {
-			switch name {
-			case "depositMode", "confidentiality", "appFees":
-				continue
-			}
-			if value == "" || value == float64(0) || value == nil {
-				continue
-			}
-			signed[name] = value
-		}
-	}
-	text, err := json.Marshal(signed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer["signature"] = "ed25519:" + base58.Encode(ed25519.Sign(key, digestText(text)))
-	raw, err := json.Marshal(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
-
 // A genuine quote that asks for more than a plain transfer, or contradicts itself, is refused.
 func TestAGenuineQuoteHasToBeAPlainTransfer(t *testing.T) {
 	t.Parallel()
@@ -212,7 +198,7 @@ func TestAGenuineQuoteHasToBeAPlainTransfer(t *testing.T) {
 		for i := 0; i < len(changes); i += 3 {
 			answer[changes[i].(string)].(map[string]any)[changes[i+1].(string)] = changes[i+2]
 		}
-		return signOneClick(t, private, answer)
+		return quotetest.SignOneClick(t, private, answer)
 	}
 	if _, err := VerifyOneClick(change(), keys); err != nil {
 		t.Fatalf("the sample signed anew: %v", err)

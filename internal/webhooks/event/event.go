@@ -68,6 +68,9 @@ const (
 	OrganizationWithdrawFailed           = webhook.OrganizationWithdrawFailed
 	OrganizationWithdrawCompleted        = webhook.OrganizationWithdrawCompleted
 
+	CustomerSwapRefunded = webhook.CustomerSwapRefunded
+	CustomerSwapDelayed  = webhook.CustomerSwapDelayed
+
 	TransferCompleted = webhook.TransferCompleted
 )
 
@@ -88,6 +91,8 @@ var extension = map[Type]bool{
 	OrganizationWithdraw: true, OrganizationWithdrawAwaitingApproval: true, OrganizationWithdrawBlocked: true,
 	OrganizationWithdrawApproved: true, OrganizationWithdrawRejected: true, OrganizationWithdrawCancelled: true,
 	OrganizationWithdrawFailed: true, OrganizationWithdrawCompleted: true,
+
+	CustomerSwapRefunded: true, CustomerSwapDelayed: true,
 
 	TransferCompleted: true,
 }

@@ -241,6 +241,16 @@ func (g AddressCodec) IsUnspendable(a chain.Address) bool {
 	return err == nil && d.isUnspendable()
 }
 
+// SampleAddress implements chain.AddressCodec: the P2WPKH address of a hash of zeros. It panics on a
+// network that Bitcoin does not have.
+func (g AddressCodec) SampleAddress() chain.Address {
+	p, err := Params(g.Network)
+	if err != nil {
+		panic("bitcointx: " + err.Error())
+	}
+	return destination{p2wpkh, make([]byte, hashBytes)}.toAddress(p)
+}
+
 // ParseContract refuses: Bitcoin has no tokens.
 func (AddressCodec) ParseContract(string) (chain.Address, error) {
 	return "", errors.New("there are no tokens on Bitcoin: leave the contract out")

@@ -88,6 +88,11 @@ var unspendable = map[common.Address]bool{
 	common.HexToAddress("0xdead000000000000000042069420694206942069"): true,
 }
 
+// SampleAddress implements chain.AddressCodec.
+func (AddressCodec) SampleAddress() chain.Address {
+	return "0x000000000000000000000000000000000000dEaD"
+}
+
 // IsUnspendable reports whether an address has no known key. The addresses below 0x10000 are the
 // zero address, the present and future precompiled contracts of every chain, and 0x…dead.
 func (AddressCodec) IsUnspendable(a chain.Address) bool {

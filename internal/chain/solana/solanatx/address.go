@@ -212,6 +212,11 @@ func (AddressCodec) IsUnspendable(a chain.Address) bool {
 		strings.HasSuffix(string(a), handwrittenSuffix)
 }
 
+// SampleAddress implements chain.AddressCodec.
+func (AddressCodec) SampleAddress() chain.Address {
+	return "1nc1nerator11111111111111111111111111111111"
+}
+
 // ParseContract calls ParseMint.
 func (AddressCodec) ParseContract(s string) (chain.Address, error) { return ParseMint(s) }
 

@@ -44,6 +44,13 @@ var Coffer = mustIndex(&Order{
 			{Name: "customers"},
 			{Name: "transfers"},
 			{Name: "transaction_memos"},
+			{Name: "swaps", Strong: true},
+			{Name: "swap_offers", Fresh: "its swap is new"},
+			{Name: "swap_reports", Fresh: "its swap is locked"},
+			{Name: "swap_arrivals", Fresh: "its deposit is locked"},
+			{Name: "price_marks", Fresh: "its id is new"},
+			{Name: "fee_lines", Fresh: "its swap is locked"},
+			{Name: "swap_providers"},
 		}},
 		{"nonce counter", []Lock{{Name: "dispatch_accounts"}}},
 		{"UTXOs", []Lock{{Name: "utxos", Strong: true}}},
@@ -134,7 +141,7 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "address_funds", "utxos", "ledger_accounts",
+				"withdrawals", "deposits", "deposit_resolutions", "swaps", "address_funds", "utxos", "ledger_accounts",
 				"ledger_transfers", "ledger_balances",
 			},
 		},
@@ -144,7 +151,9 @@ var Coffer = mustIndex(&Order{
 		},
 		{
 			Number: 6, Function: "dispatch.Voider.tryFinishVoid", Held: []string{"signer_journal"},
-			Taken: []string{"dispatch_voids", "withdrawals", "ledger_accounts", "ledger_transfers", "ledger_balances"},
+			Taken: []string{
+				"dispatch_voids", "withdrawals", "swaps", "ledger_accounts", "ledger_transfers", "ledger_balances",
+			},
 		},
 		{
 			Number: 7, Function: "deposit.Service.claimLoss", Held: []string{"deposits", "freezes"},

@@ -2,7 +2,6 @@ package oneclick
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mr-tron/base58"
-
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/httpjson"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/provider/providertest"
+	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
 func TestConformance(t *testing.T) {
@@ -238,29 +236,13 @@ func (l *lab) forge(request, quote map[string]any) {
 	}
 }
 
-// sign signs as the provider does. encoding/json writes the canonical text here, which sorts the members of a
-// map, and not the code under test.
+// sign signs as the provider does.
 func (l *lab) sign(answer map[string]any) {
-	signed := map[string]any{"timestamp": answer["timestamp"]}
-	for _, part := range []string{"quoteRequest", "quote"} {
-		for name, value := range answer[part].(map[string]any) {
-			if name != "depositMode" && name != "confidentiality" && name != "appFees" && value != "" && value != nil {
-				signed[name] = value
-			}
-		}
-	}
-	text, err := json.Marshal(signed)
-	if err != nil {
-		l.t.Error(err)
-	}
 	key := l.private
 	if l.forgery == providertest.OtherKey {
-		if _, key, err = ed25519.GenerateKey(nil); err != nil {
-			l.t.Error(err)
-		}
+		key = quotetest.NewOneClickKey(l.t)
 	}
-	sum := sha256.Sum256(text)
-	answer["signature"] = "ed25519:" + base58.Encode(ed25519.Sign(key, []byte(base58.Encode(sum[:]))))
+	quotetest.SignOneClick(l.t, key, answer)
 }
 
 func (l *lab) report(address string) string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/provider/providertest"
+	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
 func TestConformance(t *testing.T) {
@@ -270,7 +270,7 @@ func (l *lab) promise(request, answer, step map[string]any) {
 	if l.order != nil {
 		l.order(order)
 	}
-	hash := hashOrder(order)
+	hash := quotetest.HashRelayOrder(order)
 	signature, err := crypto.Sign(hash[:], l.signer())
 	if err != nil {
 		l.t.Error(err)
@@ -280,7 +280,7 @@ func (l *lab) promise(request, answer, step map[string]any) {
 		"hubType": "onchain", "paymentDetails": map[string]any{"chainId": origin},
 	}
 	answer["protocol"] = map[string]any{"v2": v2}
-	step["depositAddress"] = cloneAddress(hash)
+	step["depositAddress"] = quotetest.RelayDepositAddress(hash, factory, implementation, depositor)
 	switch l.forgery {
 	case providertest.NoSignature:
 		delete(v2, "orderSignature")
@@ -342,91 +342,6 @@ func (l *lab) report() string {
 	return marshal(l.t, report)
 }
 
-// cloneAddress returns the address as the factory computes it: the last 20 bytes of the hash of its parts.
-func cloneAddress(order common.Hash) string {
-	salt := crypto.Keccak256(order[:], common.FromHex(depositor))
-	code := crypto.Keccak256(common.FromHex(
-		"0x3d602d80600a3d3981f3363d3d373d3d3d363d73" + implementation[2:] + "5af43d82803e903d91602b57fd5bf3"))
-	return common.BytesToAddress(crypto.Keccak256([]byte{0xff}, common.FromHex(factory), salt, code)).Hex()
-}
-
-// The types of an order, written out: this hash shares nothing with the code under test.
-var orderTypes = map[string]string{
-	"Order": "Order(string version,string solverChainId,address solver,uint256 salt," +
-		"Input[] inputs,Output output,Fee[] fees)",
-	"Fee": "Fee(string recipientChainId,bytes recipient," +
-		"string currencyChainId,bytes currency,uint256 amount)",
-	"Input":        "Input(InputPayment payment,InputRefund[] refunds)",
-	"InputPayment": "InputPayment(string chainId,bytes currency,uint256 amount,uint256 weight)",
-	"InputRefund": "InputRefund(string chainId,bytes recipient,bytes currency," +
-		"uint256 minimumAmount,uint32 deadline,bytes extraData)",
-	"Output":        "Output(string chainId,OutputPayment[] payments,uint32 deadline,bytes[] calls,bytes extraData)",
-	"OutputPayment": "OutputPayment(bytes recipient,bytes currency,uint256 minimumAmount,uint256 expectedAmount)",
-}
-
-// encodeStruct hashes a struct of words, with the types that it refers to in alphabetical order.
-func encodeStruct(name string, referred []string, words ...[]byte) []byte {
-	text := orderTypes[name]
-	for _, r := range referred {
-		text += orderTypes[r]
-	}
-	parts := [][]byte{crypto.Keccak256([]byte(text))}
-	return crypto.Keccak256(append(parts, words...)...)
-}
-
-func wordOf(value any) []byte {
-	number := new(big.Int)
-	switch v := value.(type) {
-	case int:
-		number.SetInt64(int64(v))
-	case string:
-		if _, isNumber := number.SetString(v, 0); !isNumber {
-			panic("not a number: " + v)
-		}
-	}
-	return common.LeftPadBytes(number.Bytes(), 32)
-}
-
-func textWord(value any) []byte  { return crypto.Keccak256([]byte(value.(string))) }
-func bytesWord(value any) []byte { return crypto.Keccak256(common.FromHex(value.(string))) }
-
-func hashOrder(order map[string]any) common.Hash {
-	var inputs, payments, calls []byte
-	for _, entry := range order["inputs"].([]any) {
-		input := entry.(map[string]any)
-		pay := input["payment"].(map[string]any)
-		payment := encodeStruct("InputPayment", nil, textWord(pay["chainId"]), bytesWord(pay["currency"]),
-			wordOf(pay["amount"]), wordOf(pay["weight"]))
-		var refunds []byte
-		for _, entry := range input["refunds"].([]any) {
-			r := entry.(map[string]any)
-			refunds = append(refunds, encodeStruct("InputRefund", nil, textWord(r["chainId"]),
-				bytesWord(r["recipient"]), bytesWord(r["currency"]), wordOf(r["minimumAmount"]),
-				wordOf(r["deadline"]), bytesWord(r["extraData"]))...)
-		}
-		inputs = append(inputs, encodeStruct("Input", []string{"InputPayment", "InputRefund"}, payment,
-			crypto.Keccak256(refunds))...)
-	}
-	output := order["output"].(map[string]any)
-	for _, entry := range output["payments"].([]any) {
-		pay := entry.(map[string]any)
-		payments = append(payments, encodeStruct("OutputPayment", nil, bytesWord(pay["recipient"]),
-			bytesWord(pay["currency"]), wordOf(pay["minimumAmount"]), wordOf(pay["expectedAmount"]))...)
-	}
-	for _, call := range output["calls"].([]any) {
-		calls = append(calls, bytesWord(call)...)
-	}
-	outputHash := encodeStruct("Output", []string{"OutputPayment"}, textWord(output["chainId"]),
-		crypto.Keccak256(payments), wordOf(output["deadline"]), crypto.Keccak256(calls),
-		bytesWord(output["extraData"]))
-	return common.BytesToHash(encodeStruct(
-		"Order", []string{"Fee", "Input", "InputPayment", "InputRefund", "Output", "OutputPayment"},
-		textWord(order["version"]), textWord(order["solverChainId"]),
-		common.LeftPadBytes(common.FromHex(order["solver"].(string)), 32), wordOf(order["salt"]),
-		crypto.Keccak256(inputs), outputHash, crypto.Keccak256(),
-	))
-}
-
 // The hash of this test is the id of the order in the provider's documentation.
 func TestTheTestsHashIsTheProviders(t *testing.T) {
 	t.Parallel()
@@ -439,7 +354,7 @@ func TestTheTestsHashIsTheProviders(t *testing.T) {
 		refund := entry.(map[string]any)
 		refund["deadline"] = int(refund["deadline"].(float64))
 	}
-	if got := hashOrder(order).Hex(); got != v2["orderId"] {
+	if got := quotetest.HashRelayOrder(order).Hex(); got != v2["orderId"] {
 		t.Errorf("got %s, want %s", got, v2["orderId"])
 	}
 }

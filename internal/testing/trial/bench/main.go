@@ -44,6 +44,7 @@ var figures = []figure{
 	{"matching", "a block's recipients against ten million addresses", benchMatching},
 	{"decode", "blocks of Bitcoin and Solana on one core", benchDecoding},
 	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", benchSweeps},
+	{"swaps", "a swap: quote, creation, delivery, signed quote", benchSwaps},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"start", "cold start of coffer serve", benchStart},
 }

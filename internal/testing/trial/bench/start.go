@@ -32,7 +32,7 @@ func benchStart(ctx context.Context, w *benchEnv) (err error) {
 		return fmt.Errorf("build: %w\n%s", err, output)
 	}
 	localWorld, err := localworld.Start(ctx, localworld.Options{
-		Dir: w.dir, WithoutService: true, Log: slog.New(slog.DiscardHandler),
+		Dir: w.dir, WithoutService: true, WithoutSwaps: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
@@ -216,33 +217,47 @@ func (t *scenario) payIn(ctx context.Context, d *deposit) error {
 	return t.waitBooked(ctx, d)
 }
 
+// customerBalance is what a customer has of a mint.
+type customerBalance struct {
+	MintID                            int
+	Available, PendingWithdraw, Total string
+}
+
 // checkBalance compares a customer's balance with the expected one.
 func (t *scenario) checkBalance(ctx context.Context, customer string, want *big.Int) error {
-	var list struct {
-		Data []struct {
-			MintID                            int
-			Available, PendingWithdraw, Total string
-		}
-	}
+	return t.checkBalances(ctx, customer, t.mint, want, want)
+}
+
+// checkBalances compares what a customer has of a mint, and has available, with the expected amounts.
+func (t *scenario) checkBalances(
+	ctx context.Context, customer string, m localworld.Mint, available, total *big.Int,
+) error {
+	var list struct{ Data []customerBalance }
 	if _, err := t.callAPI(ctx, http.MethodGet, "/customers/"+customer+"/balances", nil, &list); err != nil {
 		return err
 	}
 	for _, b := range list.Data {
-		if b.MintID == t.mint.ID && b.Available == want.String() && b.Total == want.String() {
+		if b.MintID == m.ID && b.Available == available.String() && b.Total == total.String() {
 			return nil
 		}
 	}
-	return fmt.Errorf("the balance of %s is %+v, want %s", customer, list.Data, want)
+	if total.Sign() == 0 && !slices.ContainsFunc(list.Data, func(b customerBalance) bool { return b.MintID == m.ID }) {
+		return nil
+	}
+	return fmt.Errorf(
+		"the balance of %s is %+v, want %s of mint %d, %s of it available", customer, list.Data, total, m.ID, available,
+	)
 }
 
 // checkEverything compares the books with each other and with the chain, the payments with the
 // requests, and the webhooks with the feed.
 func (s *cellRun) checkEverything(ctx context.Context) error {
 	var errs []error
-	books, err := verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey()))
+	options := []verify.Option{verify.WithGrants(s.tools.GrantKey()), verify.WithQuotes(s.verifyQuote)}
+	books, err := verify.RunChecks(ctx, s.tools.DB(), options...)
 	if err != nil {
 		// The pool may have connections of a server that is gone.
-		if books, err = verify.RunChecks(ctx, s.tools.DB(), verify.WithGrants(s.tools.GrantKey())); err != nil {
+		if books, err = verify.RunChecks(ctx, s.tools.DB(), options...); err != nil {
 			return err
 		}
 	}
@@ -274,7 +289,7 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 	}
 	var claims []oracle.Claim
 	left := new(big.Int).Set(s.deposited)
-	balance := new(big.Int).Sub(big.NewInt(s.site.richUnits), s.transferredOut)
+	balance := new(big.Int).Sub(s.site.richUnits, s.transferredOut)
 	for _, p := range s.claims {
 		c := oracle.Claim{
 			ID: p.created.WithdrawalID, Asset: s.assetID(), To: p.recipient, Amount: p.amount,
@@ -294,6 +309,13 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 		claims = append(claims, c)
 		left.Sub(left, c.Amount)
 	}
+	swapped, err := s.sumSwaps(ctx)
+	if err != nil {
+		return err
+	}
+	claims = append(claims, swapped.claims...)
+	left.Sub(left, swapped.paid).Add(left, swapped.refunded)
+	balance.Sub(balance, swapped.swappedIn).Add(balance, swapped.restored)
 	var errs []error
 	for _, w := range s.oracle.Judge(claims, ownAddresses) {
 		errs = append(errs, errors.New("oracle: "+w))
@@ -315,8 +337,11 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 	}
 	errs = append(
 		errs, s.checkBooks(ctx, held), s.net.compareOutputs(ctx, s.scenario, ownAddresses),
-		s.checkBalance(ctx, richCustomer, balance),
+		s.checkBalances(ctx, richCustomer, s.mint, balance, new(big.Int).Add(balance, swapped.claimed)),
 	)
+	if s.site.withSwaps {
+		errs = append(errs, s.checkSwapBooks(ctx, swapped))
+	}
 	return errors.Join(errs...)
 }
 
@@ -367,11 +392,17 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 				errs = append(errs, fmt.Errorf("the feed goes from event %d to %d", sequence, e.Sequence))
 			}
 			sequence = e.Sequence
-			var resource struct{ WithdrawalID, DepositID, TransferID string }
+			var resource struct {
+				WithdrawalID, DepositID, TransferID string
+				Swap                                *struct{ CustomerSwapID string }
+			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
 			eventKey := string(e.Type) + " of " + resource.WithdrawalID + resource.DepositID + resource.TransferID
+			if resource.Swap != nil {
+				eventKey = string(e.Type) + " of " + resource.Swap.CustomerSwapID
+			}
 			if earlier, twice := eventIDs[eventKey]; twice {
 				errs = append(errs, fmt.Errorf("%s has two events, %s and %s", eventKey, earlier, e.ID))
 			}
@@ -407,6 +438,16 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			if eventIDs[string(want)+" of "+p.created.WithdrawalID] == "" {
 				errs = append(errs, fmt.Errorf("there is no event %s of %s", want, p.created.WithdrawalID))
 			}
+		}
+	}
+	for _, w := range s.swaps {
+		want, opposite := webhook.CustomerDeposit, webhook.CustomerSwapFailed
+		if w.current.Status == failed {
+			want, opposite = opposite, want
+		}
+		swapID := w.current.SwapID
+		if eventIDs[string(want)+" of "+swapID] == "" || eventIDs[string(opposite)+" of "+swapID] != "" {
+			errs = append(errs, fmt.Errorf("%s is %s and has not the event %s alone", swapID, w.current.Status, want))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ethereum/go-ethereum/params"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
@@ -118,34 +120,49 @@ type truth interface {
 // site is a chain that points are played on.
 type site struct {
 	chain       chain.Name
-	mintSymbol  string // the symbol of what is paid
-	richUnits   int64  // units of it that the payments are made from
+	mintSymbol  string   // the symbol of what is paid
+	richUnits   *big.Int // units of it that the payments are made from
+	swaps       swapSite
+	withSwaps   bool // its customers swap
 	openNetwork func(w *localworld.World) network
 	families    string            // the letters of the points that are played on this chain
 	excluded    map[string]string // points that are not played, and why
 	overrides   map[string]point  // points that are played in another way
 }
 
+// swapSite is what the customers of a chain swap into ETH on Ethereum.
+type swapSite struct {
+	symbol    string
+	richUnits *big.Int // units of it that a world's swaps are made from
+	units     *big.Int // of one swap
+}
+
 // sites are all chains, in the order of the table. A point that belongs to no chain, such as an
 // approval or a webhook, is played on the first alone.
 var sites = []site{
 	{
-		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: 1_000_000_000_000, openNetwork: openEthereum,
-		families: "WQADFTVSKO",
+		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
+		openNetwork: openEthereum, families: "WPADFTVSKOQ",
+		// USDC is swapped on Solana alone.
+		swaps: swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
 	},
 	{
-		chain: chain.Solana, mintSymbol: "USDC", richUnits: 1_000_000_000_000,
-		openNetwork: openSolana, families: "WDVS",
+		chain: chain.Solana, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
+		openNetwork: openSolana, families: "WDVSQ",
+		swaps: swapSite{"USDC", big.NewInt(1_000_000_000_000), big.NewInt(50_000_000)},
 		excluded: map[string]string{
-			"V07": "no flagged deposit is played there",
-			"W25": "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
-			"D12": "surfpool has no forks", "D13": "surfpool has no forks",
+			"QW25": "surfpool has no forks",
+			"V07":  "no flagged deposit is played there",
+			"W25":  "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
+			"D12":  "surfpool has no forks", "D13": "surfpool has no forks",
 			"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups",
 			"S07": "it stands where a top-up ends",
 		},
 	},
 	{
-		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: 1_000_000_000, openNetwork: openBitcoin, families: "WDFVS",
+		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: big.NewInt(1_000_000_000), openNetwork: openBitcoin,
+		families: "WDFVSQ",
+		swaps:    swapSite{"BTC", big.NewInt(1_000_000_000), big.NewInt(200_000)},
 		excluded: map[string]string{
 			"S01": noSweeps, "S02": noSweeps, "S03": noSweeps, "S04": noSweeps, "S05": noSweeps, "S06": noSweeps,
 			"S05b": noSweeps, "S06b": noSweeps,
@@ -162,6 +179,17 @@ var sites = []site{
 }
 
 const noSweeps = "nothing is swept there: what is credited pays from the address where it is"
+
+// wholeCoins returns the units of an amount of a token with 18 decimals.
+func wholeCoins(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(params.Ether)) }
+
+// forPoint returns the site as the world of a point needs it: the customers of its world swap, or they do not.
+func (s site) forPoint(p point) site {
+	if p.isOfSwap() {
+		s.withSwaps, s.mintSymbol, s.richUnits = true, s.swaps.symbol, s.swaps.richUnits
+	}
+	return s
+}
 
 // adaptPoint returns a point as it is played on this chain.
 func (s site) adaptPoint(p point) point {

@@ -136,13 +136,14 @@ func Run(ctx context.Context, opts Options) (Report, error) {
 // history of its scenario, so in a long one they would take most of the time.
 const scenarioCellsMax = 16
 
-// runWorker plays cells in its own scenario. It starts a new one for another chain, after
+// runWorker plays cells in its own scenario. It starts a new one for another chain and for swaps, after
 // scenarioCellsMax cells, and after a failure, so that one failure does not show in two cells.
 func runWorker(ctx context.Context, program string, takeCell func() *cell, reportCell func(*cell)) {
 	var t *scenario
 	for c := takeCell(); c != nil; c = takeCell() {
 		began := time.Now()
-		if t != nil && (t.site.chain != c.site.chain || t.cells == scenarioCellsMax) {
+		isOther := t != nil && (t.site.chain != c.site.chain || t.site.withSwaps != c.site.withSwaps)
+		if isOther || t != nil && t.cells == scenarioCellsMax {
 			_ = t.stopAll() // its end says nothing about the cell
 			t = nil
 		}
@@ -214,7 +215,7 @@ func chooseCells(opts Options) (cells []cell, err error) {
 	for _, s := range sites {
 		for _, p := range points {
 			for _, f := range Faults {
-				if c := (cell{site: s, point: s.adaptPoint(p), fault: f}); asked(c) {
+				if c := (cell{site: s.forPoint(p), point: s.adaptPoint(p), fault: f}); asked(c) {
 					cells = append(cells, c)
 				}
 			}

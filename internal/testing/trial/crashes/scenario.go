@@ -77,6 +77,8 @@ type scenario struct {
 	farCheckedAt  time.Time
 
 	mint           localworld.Mint // what the scenes pay
+	swapTo         localworld.Mint // what the swaps of the scenes bring, where customers swap
+	swaps          []*customerSwap
 	claims         []*payment
 	sentAway       []oracle.Claim // flagged deposits that were sent to an address
 	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
@@ -105,7 +107,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	}
 	t.world, err = localworld.Start(ctx, localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.dir, WithoutService: true, ManualBlocks: true,
-		Chains: []chain.Name{chainSite.chain}, Log: slog.New(slog.DiscardHandler),
+		Chains: []chain.Name{chainSite.chain}, WithoutSwaps: !chainSite.withSwaps, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return t, err
@@ -115,6 +117,9 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	}
 	t.net = chainSite.openNetwork(t.world)
 	t.startMining(ctx)
+	if chainSite.withSwaps && chainSite.chain != chain.Ethereum {
+		t.startMiningEthereum(ctx)
+	}
 	if err := t.openProxies(); err != nil {
 		return t, err
 	}
@@ -136,7 +141,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerDepositRedirected, webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerWithdraw,
 		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled,
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
-		webhook.TransferCompleted,
+		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
+		webhook.CustomerSwapDelayed,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -148,7 +154,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 	if err := t.net.waitReady(ctx, t); err != nil {
 		return t, err
 	}
-	d := &deposit{customer: richCustomer, units: big.NewInt(chainSite.richUnits)}
+	d := &deposit{customer: richCustomer, units: chainSite.richUnits}
 	if err := t.payIn(ctx, d); err != nil {
 		return t, err
 	}
@@ -192,6 +198,29 @@ func (t *scenario) startMining(ctx context.Context) {
 	})
 }
 
+// ethereumBlockTime is between two blocks of Ethereum where it is the destination of swaps from other chains.
+const ethereumBlockTime = 400 * time.Millisecond
+
+// startMiningEthereum mines blocks of Ethereum, where the swaps of another chain arrive. No scene stops them.
+func (t *scenario) startMiningEthereum(ctx context.Context) {
+	stopMine := t.stopMine
+	ctx, stop := context.WithCancel(ctx)
+	t.stopMine = func() { stopMine(); stop() }
+	node := t.world.EthereumNode()
+	t.miningDone.Go(func() {
+		tick := time.NewTicker(ethereumBlockTime)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				_ = node.MineBlocks(ctx, 1) // the next tick tries again
+			}
+		}
+	})
+}
+
 // isTooFarAhead reports whether the newest block is too far ahead of the service's walk. An error
 // changes nothing: the chain does not stop for a database that is down.
 func (t *scenario) isTooFarAhead(ctx context.Context) bool {
@@ -228,6 +257,9 @@ func (t *scenario) openProxies() (err error) {
 	for _, m := range t.world.Info.Mints {
 		if m.Symbol == t.site.mintSymbol && m.Chain == string(t.site.chain) {
 			t.mint = m
+		}
+		if m.Symbol == swapToSymbol && m.Chain == string(chain.Ethereum) {
+			t.swapTo = m
 		}
 	}
 	t.oracle = t.net.openOracle()
@@ -396,15 +428,34 @@ func (t *scenario) stopAll() error {
 
 var impatient = &http.Client{Timeout: callMax}
 
+// endpoint is an interface of the service with a key for it.
+type endpoint struct{ url, header, key string }
+
 // callAPI calls the API until it answers: the service may be dead at any moment, and the same
 // request with the same key may always be sent again.
 func (t *scenario) callAPI(ctx context.Context, method, path string, body, target any) (status int, err error) {
+	return callUntilAnswered(
+		ctx, endpoint{t.world.Info.BaseURL, "x-api-key", t.world.Info.APIKey}, method, path, body, target,
+	)
+}
+
+// callOperator calls the operator's interface until it answers.
+func (t *scenario) callOperator(ctx context.Context, method, path string, body, target any) (status int, err error) {
+	return callUntilAnswered(
+		ctx, endpoint{t.world.Info.OperatorURL + "/v1", "x-operator-key", t.world.Info.Operator.APIKey}, method, path,
+		body, target,
+	)
+}
+
+func callUntilAnswered(
+	ctx context.Context, e endpoint, method, path string, body, target any,
+) (status int, err error) {
 	payload, err := json.Marshal(body)
 	if err != nil {
 		return 0, err
 	}
 	err = waitUntil(ctx, method+" "+path+" is answered", answerMax, func(ctx context.Context) (bool, error) {
-		status, err = t.callOnce(ctx, method, path, payload, target)
+		status, err = e.callOnce(ctx, method, path, payload, target)
 		if err == nil && (status >= 500 || status == http.StatusTooManyRequests) {
 			err = fmt.Errorf("status %d", status)
 		}
@@ -413,12 +464,12 @@ func (t *scenario) callAPI(ctx context.Context, method, path string, body, targe
 	return status, err
 }
 
-func (t *scenario) callOnce(ctx context.Context, method, path string, payload []byte, target any) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, method, t.world.Info.BaseURL+path, bytes.NewReader(payload))
+func (e endpoint) callOnce(ctx context.Context, method, path string, payload []byte, target any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.url+path, bytes.NewReader(payload))
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("x-api-key", t.world.Info.APIKey)
+	req.Header.Set(e.header, e.key)
 	if method == http.MethodPost {
 		req.Header.Set("content-type", "application/json")
 	}
@@ -471,6 +522,7 @@ const openWork = `
 		SELECT 'order ' || status AS kind, count(*) AS n FROM dispatch_orders WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') GROUP BY status
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
+		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -505,13 +557,12 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 	})
 }
 
-// expireLeases ends the leases of deliveries, as a minute does: their holders are dead.
+// expireLeases ends the leases of deliveries, and of looks at swaps, as a minute does: their holders are dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
-	return t.queryRow(
-		ctx,
-		`UPDATE deliveries SET leased_until = now(), attempt_after = now() WHERE status = 'PENDING' AND lease IS NOT NULL`,
-		nil,
-	)
+	return t.queryRow(ctx, `
+		UPDATE deliveries SET leased_until = now(), attempt_after = now()
+		WHERE status = 'PENDING' AND lease IS NOT NULL;
+		UPDATE swaps SET look_at = now() WHERE look_at > now()`, nil)
 }
 
 // loadOwnAddresses loads the addresses on the scenario's chain whose keys are ours.

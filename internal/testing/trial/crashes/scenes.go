@@ -70,9 +70,18 @@ func playTransfer(ctx context.Context, s *cellRun) error {
 // playProviderFault plays a payment whose provider hides what it does.
 func playProviderFault(ctx context.Context, s *cellRun) error {
 	ps := s.newPayments()
-	reached, restore := s.provider.armFault(providerFault(s.point.name))
+	if err := s.playAtProvider(ctx, providerFault(s.point.name), s.startPayments(ps...)); err != nil {
+		return err
+	}
+	return s.waitPaymentsEnd(ctx, ps, paid)
+}
+
+// playAtProvider plays the fault while the provider of the chain hides what it does with a transaction that
+// begin leads to.
+func (s *cellRun) playAtProvider(ctx context.Context, hidden providerFault, begin func(context.Context) error) error {
+	reached, restore := s.provider.armFault(hidden)
 	defer restore()
-	if err := s.startPayments(ps...)(ctx); err != nil {
+	if err := begin(ctx); err != nil {
 		return err
 	}
 	select {
@@ -82,10 +91,7 @@ func playProviderFault(ctx context.Context, s *cellRun) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := s.inflictFault(ctx, func() error { restore(); return nil }); err != nil {
-		return err
-	}
-	return s.waitPaymentsEnd(ctx, ps, paid)
+	return s.inflictFault(ctx, func() error { restore(); return nil })
 }
 
 // waitBroadcast waits until the newest version of a payment, at least the versions-th, was sent.
@@ -93,9 +99,19 @@ func (s *cellRun) waitBroadcast(ctx context.Context, p *payment, versions int) e
 	if err := s.waitAsync(ctx); err != nil {
 		return err
 	}
+	return s.waitOrderBroadcast(
+		ctx, versions, func(ctx context.Context) (string, error) { return s.findTxLead(ctx, p) },
+	)
+}
+
+// waitOrderBroadcast waits until the newest version of an order, at least the versions-th, was sent. The order
+// of a payment that shares a transaction may still change.
+func (s *cellRun) waitOrderBroadcast(
+	ctx context.Context, versions int, findOrder func(ctx context.Context) (string, error),
+) error {
 	return waitUntil(ctx, fmt.Sprintf("version %d is out", versions), sceneMax,
 		func(ctx context.Context) (bool, error) {
-			lead, err := s.findTxLead(ctx, p)
+			lead, err := findOrder(ctx)
 			if err != nil {
 				return false, err
 			}
@@ -156,15 +172,8 @@ func playOlderVersion(ctx context.Context, s *cellRun) error {
 	if err != nil {
 		return err
 	}
-	var older, newer string
-	var raw []byte
-	err = s.queryRow(ctx, `
-		SELECT a.tx_hash, a.raw, (SELECT tx_hash FROM dispatch_attempts b WHERE b.order_id = a.order_id AND b.raw IS NOT NULL ORDER BY version DESC LIMIT 1)
-		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{lead}, &older, &raw, &newer)
+	older, err := s.mineFirstVersion(ctx, lead)
 	if err != nil {
-		return err
-	}
-	if err := s.net.mineInstead(ctx, raw, newer); err != nil {
 		return err
 	}
 	s.afterFault = func(ctx context.Context) error { s.provider.setDown(false); return s.releaseBroadcasts(ctx) }
@@ -180,6 +189,19 @@ func playOlderVersion(ctx context.Context, s *cellRun) error {
 		}
 	}
 	return nil
+}
+
+// mineFirstVersion mines the first version of an order's transaction, and not its newest one. It returns its hash.
+func (s *cellRun) mineFirstVersion(ctx context.Context, orderID string) (older string, err error) {
+	var newer string
+	var raw []byte
+	err = s.queryRow(ctx, `
+		SELECT a.tx_hash, a.raw, (SELECT tx_hash FROM dispatch_attempts b WHERE b.order_id = a.order_id AND b.raw IS NOT NULL ORDER BY version DESC LIMIT 1)
+		FROM dispatch_attempts a WHERE order_id = $1 AND version = 1`, []any{orderID}, &older, &raw, &newer)
+	if err != nil {
+		return "", err
+	}
+	return older, s.net.mineInstead(ctx, raw, newer)
 }
 
 // playForkedPayment plays a payment in a block that a fork removes.

@@ -58,6 +58,7 @@ var Drills = []Drill{
 		play: playLaggingStandby,
 	},
 	{Name: "swap", Title: "the database goes back to an older base backup under a running service", play: playSwap},
+	{Name: "swaps", Title: "the database goes back to an older base backup, with customer swaps", play: playSwaps},
 }
 
 // Options say what is played.

@@ -9,8 +9,8 @@ import (
 )
 
 // Rules WD-7, IDEM-1 and COIN-6. After the signer's journal is lost and rebuilt, and after an old
-// backup is restored on a chain with unspent outputs, every payment is made once. make drill plays
-// the other drills.
+// backup is restored on a chain with unspent outputs, or while swaps are under way, every payment is
+// made once. make drill plays the other drills.
 func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "coffer")
@@ -18,7 +18,9 @@ func TestAfterARestoreNothingIsPaidTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told strings.Builder
-	failed, err := Run(t.Context(), Options{Program: program, Names: []string{"journal", "bitcoin"}, Output: &told})
+	failed, err := Run(
+		t.Context(), Options{Program: program, Names: []string{"journal", "bitcoin", "swaps"}, Output: &told},
+	)
 	if err != nil || failed != 0 {
 		t.Errorf("got %d failed, %v, want none:\n%s", failed, err, &told)
 	}

@@ -303,6 +303,7 @@ const openWork = `
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'debt', count(*) FROM withdrawals WHERE owed > 0
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
+		UNION ALL SELECT 'swap', count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED')
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -34,7 +35,10 @@ type Config struct {
 	RiskPolicy risk.Policy
 	Grants     *signer.GrantKey // nil: none
 	Dispatch   dispatch.Config
-	Sweep      sweep.Config
+	// Swaps and SwapProviders are empty in a trial without swaps.
+	Swaps         service.SwapConfig
+	SwapProviders []provider.Member
+	Sweep         sweep.Config
 	// Seal and WebhookKeys are nil in a trial that posts no webhooks. Posts may go to this machine.
 	Seal        *seal.Keyset
 	WebhookKeys []webhook.Key
@@ -56,11 +60,12 @@ func New(p Config) *Harness {
 	}
 	name := p.Chain.Name
 	s := service.New(service.Config{
-		Environment: webhook.Test, DevelopmentWebhooks: true,
+		Environment: webhook.Test, DevelopmentWebhooks: true, Swaps: p.Swaps,
 		Chains: map[chain.Name]service.ChainConfig{name: {Start: &p.Start, Dispatch: p.Dispatch, Sweep: p.Sweep}},
 	}, service.Parts{
 		DB: p.DB, Signer: p.Signer, AttestKey: p.AttestKey, Grants: p.Grants, Chains: chain.Chains{name: p.Chain},
 		Prices: p.Prices, Risk: p.RiskPolicy, Seal: p.Seal, WebhookKeys: p.WebhookKeys, Log: p.Log,
+		SwapProviders: p.SwapProviders,
 	})
 	return &Harness{
 		Service: s, Walker: s.Walker(name), DispatchWorker: s.DispatchWorker(name), Sweeper: s.Sweeper(name),
@@ -101,6 +106,10 @@ func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
 		repeatStep("traces", "scan", w.Walker.StepTraces),
 		{"memos", "memos", func(ctx context.Context) error { _, err := w.Deposits.ReadMemos(ctx); return err }},
 		{"credits", "deposit", func(ctx context.Context) error { _, err := w.Deposits.CreditWaiting(ctx); return err }},
+		{"arrivals", "arrivals", func(ctx context.Context) error {
+			_, err := w.Deposits.SettleArrivals(ctx)
+			return err
+		}},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		repeatStep("dispatch", "dispatch", w.DispatchWorker.RunRound),
 		{"voids", "voids", func(ctx context.Context) error { return w.Voider.RunPass(ctx) }},

@@ -44,6 +44,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap/swaptest"
 	"github.com/cofferpay/coffer/internal/testing/trial/population"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -70,6 +71,7 @@ type Set struct {
 	member  member.Member
 	keyset  *seal.Keyset
 	service *service.Service
+	strayID string // a stray arrival of a swap
 }
 
 // Surface is one surface with its table.
@@ -160,8 +162,9 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	}
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
-		Transfers: s.service.Transfers, Whitelist: s.service.Whitelist, Wallets: s.service.Wallets,
-		Chains: s.service.Chains, Prices: prices, Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
+		Transfers: s.service.Transfers, Swaps: s.service.Swaps, Whitelist: s.service.Whitelist,
+		Wallets: s.service.Wallets,
+		Chains:  s.service.Chains, Prices: prices, Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
 		Changes: s.conf.Changes, Log: log,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
@@ -185,8 +188,9 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 	}
 	conf := console.Config{
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
-		Deposits: s.service.Deposits, Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
-		Worker: s.service.DispatchWorker, Prices: prices,
+		Deposits: s.service.Deposits, Swaps: s.service.Swaps, Rescreens: s.service.NewRescreener(),
+		Whitelist: s.service.Whitelist,
+		Worker:    s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Origin:          origin, CursorKey: []byte("the key of this run's cursors"), Changes: s.conf.Changes, Log: log,
@@ -297,12 +301,60 @@ func (s *Set) addRows(ctx context.Context) error {
 		"$ORG", "'"+org+"'", "$MEMBER", "'"+s.member.ID+"'", "$EVENT", "'"+population.ID("evt", n)+"'",
 		"$FLAGGED", "'"+s.flaggedID()+"'",
 	)
+	if err := s.addSwap(ctx, tx); err != nil {
+		return err
+	}
 	for _, sql := range addedRows {
 		if _, err := tx.Exec(ctx, fill.Replace(sql)); err != nil {
 			return fmt.Errorf("%w\n%s", err, sql)
 		}
 	}
 	return tx.Commit(ctx)
+}
+
+// swap is a failed swap of a customer in the middle, of which something came back.
+func (s *Set) swap() swaptest.Row {
+	created := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	paid, ended := created.Add(time.Minute), created.Add(time.Hour)
+	return swaptest.Row{
+		OrgID: s.conf.OrgID, CustomerID: population.Customer(s.middle()), IdempotencyKey: "pages", FromMintID: 1,
+		ToMintID: 2, Chain: "ETHEREUM", AmountIn: 1_000_000, EstimatedOut: 1_000_000, Provider: swapProvider,
+		Status: "FAILED", FailureReason: "PROVIDER_REFUNDED", Refunded: 500_000, OriginTx: population.Hash('s', 1),
+		RefundTx: population.Hash('s', 2), CreatedAt: created, PaidAt: &paid, EndedAt: &ended,
+	}
+}
+
+// swapProvider is the provider of the swap.
+const swapProvider = "ONE_CLICK"
+
+// addSwap adds a swap with its wallets, a report and a stray arrival.
+func (s *Set) addSwap(ctx context.Context, tx pgx.Tx) error {
+	r := s.swap()
+	if err := swaptest.Insert(ctx, tx, r); err != nil {
+		return err
+	}
+	if err := swaptest.InsertReports(ctx, tx, r, swaptest.Report{
+		Status: "REFUNDED", Word: "REFUNDED", Refund: "PENDING", CreatedAt: *r.EndedAt,
+	}); err != nil {
+		return err
+	}
+	for _, w := range []struct{ id, purpose, address string }{
+		{r.DeliveryWalletID(), wallet.SwapDelivery, "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"},
+		{r.RefundWalletID(), wallet.SwapRefund, "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb"},
+	} {
+		ref := signer.WalletRef{OrgID: r.OrgID, Family: chain.EVM, Purpose: w.purpose, Subject: r.ID()}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+			VALUES ($1, $2, 'EVM', $3, $4, 'm/bench', $5, $6, '2026-01-01Z') ON CONFLICT DO NOTHING`,
+			w.id, r.OrgID, w.purpose, r.ID(), w.address, s.prove(ref, w.address)); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.strayID, err = swaptest.InsertArrival(
+		ctx, tx, r, "STRAY", "AFTER_END", population.Hash('s', 3), 2, 1_000_000, *r.EndedAt,
+	)
+	return err
 }
 
 // The statements are filled in as text: the values are our own.
@@ -344,11 +396,14 @@ func (s *Set) values(path string) map[string]string {
 		"mintId": "1", "endpointId": population.Endpoint, "eventId": population.ID("evt", n), "keyId": apikey.MainID,
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
+		"swapId": s.swap().ID(), "provider": swapProvider,
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
 	case "/approvals/deposits/{depositId}", "/flagged/{depositId}":
 		values["depositId"] = s.flaggedID()
+	case "/swap-arrivals/{depositId}":
+		values["depositId"] = s.strayID
 	case "/approvals/withdrawals/{withdrawalId}":
 		values["withdrawalId"] = s.heldID()
 	}
@@ -449,6 +504,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"search": {"crowd_1", population.Customer(n)}, "before": {"1500"}, "resourceId": {population.Customer(n)},
 		"resource": {population.Customer(n)}, "action": {"customer.created", "none"},
 		"organizationId": {f.set.conf.OrgID}, "eventId": {population.ID("evt", n)}, "email": {"a@example.test"},
+		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
 		"name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"}, "walletId": {"adr_crowd_treasury"},
 		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
 	}

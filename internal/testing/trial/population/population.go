@@ -1,5 +1,5 @@
 // Package population fills a database with the customers of an organization and with what each of
-// them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, events and their
+// them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, a swap, events and their
 // deliveries. It serves to measure what reads cost with very many customers.
 //
 // The service itself writes none of these rows, and no trigger or foreign key checks them, so the
@@ -133,6 +133,32 @@ var historyRows = []string{
 		CASE WHEN n % 3 > 0 THEN 'crowd_' || n END, CASE WHEN n % 3 = 0 THEN CASE WHEN n % 900 = 3 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END END,
 		CASE WHEN n % 3 <> 1 THEN 'crowd_' || n + 1 END, CASE WHEN n % 3 = 1 THEN 'CUSTODIAL' END,
 		CASE WHEN n % 5 = 0 THEN 'monthly' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+
+	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
+		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
+		origin_tx_hash, destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at,
+		refunded)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'crowd_' || n, 'key_' || n,
+		encode(sha256(convert_to('key_' || n, 'UTF8')), 'hex'), '', 1, 2,
+		'ETHEREUM', 'ETHEREUM', 1000, 900, 890, 'ONE_CLICK', '0xb' || lpad(to_hex(n), 39, '0'), 'adr_delivery_' || n,
+		'adr_refund_' || n, '2026-02-01Z', '2026-02-01Z', 25, 2, status,
+		CASE status WHEN 'COMPLETED' THEN 900 END, '0xf' || lpad(to_hex(n), 63, '0'),
+		CASE status WHEN 'COMPLETED' THEN '0xc' || lpad(to_hex(n), 63, '0') END,
+		CASE status WHEN 'FAILED' THEN 'PROVIDER_FAILED' END, made, made, made,
+		CASE status WHEN 'COMPLETED' THEN made END, CASE status WHEN 'FAILED' THEN made END,
+		CASE status WHEN 'FAILED' THEN 1000 ELSE 0 END
+	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
+		CASE WHEN n % 300 = 1 THEN 'FAILED' WHEN n < 20 THEN 'PROCESSING' ELSE 'COMPLETED' END AS status FROM $N) s`,
+	`INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), $ORG, 'ONE_CLICK_V0', '0xb' || lpad(to_hex(n), 39, '0'),
+		convert_to('quote ' || n, 'UTF8'), '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO swap_reports (swap_id, number, org_id, status, word, refund, reason, tx_hashes, created_at)
+	SELECT 'cs_' || lpad(n::text, 26, '0'), 1, $ORG, 'PROCESSING', 'PROCESSING', 'NONE', '', '{}',
+		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
+	`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+	SELECT 'fee_' || lpad(n::text, 26, '0'), $ORG, 'SWAP_FEE', 'SWAP', 'cs_' || lpad(n::text, 26, '0'), 1, 2, 25,
+		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 300 <> 1 AND n >= 20`,
 
 	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 100 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',

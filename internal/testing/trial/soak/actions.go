@@ -41,6 +41,9 @@ var acts = []act{
 	{"withdraw", 12, (*soakRun).requestWithdrawal},
 	{"repeat", 3, (*soakRun).repeatRequest},
 	{"transfer", 7, (*soakRun).makeTransfer},
+	{"swap", 14, (*soakRun).requestSwap},
+	{"solver", 8, (*soakRun).actProvider},
+	{"settle swaps", 4, (*soakRun).decideSwaps},
 	{"decide", 5, (*soakRun).decideWithdrawal},
 	{"resolve", 7, (*soakRun).resolveDeposit},
 	{"complete", 2, (*soakRun).completeResolution},
@@ -374,7 +377,8 @@ func (w *soakRun) addFreeze() {
 		f.Scope, f.OrgID = freeze.ScopeOrganization, orgID
 	case 3:
 		f.Scope, f.OrgID, f.Chain = freeze.ScopeWallet, orgID, chain.Ethereum
-		f.WalletID = drawFrom(w, w.queryColumn(`SELECT wallet_id FROM wallets WHERE $1 ORDER BY subject`, true))
+		wallets := w.queryColumn(`SELECT wallet_id FROM wallets WHERE $1 ORDER BY subject, purpose`, true)
+		f.WalletID = drawFrom(w, wallets)
 	case 4:
 		f.Source, f.Actor = freeze.SourceOrganization, audit.User("usr_1")
 		f.Scope, f.OrgID, f.CustomerID = freeze.ScopeCustomer, orgID, drawFrom(w, w.customers)

@@ -39,6 +39,7 @@ type statistics struct {
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
 	refused, replays              int // requests
 	transfers                     int // between customers
+	swaps                         int // accepted
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int
@@ -61,6 +62,7 @@ func (f *statistics) addFigures(o statistics) {
 	f.failed += o.failed
 	f.refused += o.refused
 	f.transfers += o.transfers
+	f.swaps += o.swaps
 	f.blocked += o.blocked
 	f.held += o.held
 	f.approved += o.approved
@@ -102,6 +104,7 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"withdrawals blocked", f.blocked},
 		{"requests refused", f.refused},
 		{"transfers between customers", f.transfers},
+		{"swaps accepted", f.swaps},
 		{"requests repeated", f.replays},
 		{"payments on the chain", f.payments},
 		{"withdrawals failed", f.failed},

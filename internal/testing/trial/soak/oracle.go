@@ -44,7 +44,7 @@ func (w *soakRun) followChain(height uint64) {
 			if !w.ownAddresses[m.To] || w.ownAddresses[m.From] || !counts {
 				continue
 			}
-			if m.To != w.addresses[""] && m.Amount.Less(money.Units(dustBelow)) {
+			if m.To != w.addresses[""] && !w.swapAddresses[m.To] && m.Amount.Less(money.Units(dustBelow)) {
 				continue
 			}
 			o.expected[movementID{m.Tx, m.Kind, m.Position}] = arrival{m.From, m.To, m.Contract, m.Amount}
@@ -153,6 +153,9 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 			continue
 		}
 		for _, p := range payments {
+			if w.checkSwapPayout(p, got[recipient]) {
+				continue
+			}
 			if !takeDecision(wishes, p) {
 				w.failRun("%v of %.10q went to %s, which no request named", p.amount, p.contract, recipient)
 			}
@@ -174,7 +177,8 @@ func (w *soakRun) auditIfWritten() {
 // checkBooks runs every check of the service itself.
 func (w *soakRun) checkBooks() {
 	w.audits++
-	r, err := verify.RunChecks(w.ctx, w.check, verify.WithGrants(w.grants), verify.WithoutSchema)
+	r, err := verify.RunChecks(w.ctx, w.check, verify.WithGrants(w.grants), verify.WithQuotes(w.provider.verify),
+		verify.WithoutSchema)
 	w.mustSucceed(err, "verify")
 	onChain := verify.Report{}
 	if w.isCalm() { // it asks the providers
@@ -299,7 +303,11 @@ func (w *soakRun) checkSettled() {
 	for id, contract := range tokens {
 		mintOf[contract] = id
 	}
+	swapped := w.checkSwaps(balanceKey)
 	for p, a := range w.arrivals.expected {
+		if w.swapAddresses[a.recipient] {
+			continue
+		}
 		if became, flagged := ended[p]; flagged && became != "CREDITED" {
 			continue
 		}
@@ -318,6 +326,9 @@ func (w *soakRun) checkSettled() {
 				want.Add(want, n)
 			}
 			if n := arrived[balanceKey(c, mintID)]; n != nil {
+				want.Add(want, n)
+			}
+			if n := swapped[balanceKey(c, mintID)]; n != nil {
 				want.Add(want, n)
 			}
 			if n := earned[balanceKey(c, mintID)]; n != nil {

@@ -1,5 +1,5 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// decisions, freezes and everything that can go wrong around them: forks, false providers, lost
+// swaps, decisions, freezes and everything that can go wrong around them: forks, false providers, lost
 // answers, dropped transactions, a database that fails in the middle, a signer that does not
 // answer, restarts. Everything that moves money is the real code; the chain is simulated and time
 // is virtual.
@@ -30,9 +30,11 @@ import (
 )
 
 const (
-	shownSteps = 40  // lines of the trace that a failure shows
-	drainMax   = 500 // rounds within which everything has to end
-	lurkRounds = 24  // of them, in which the payee of a return may still start to refuse
+	shownSteps     = 40  // lines of the trace that a failure shows
+	drainMax       = 500 // rounds within which everything has to end
+	lurkRounds     = 24  // of them, in which the payee of a return may still start to refuse
+	swapRounds     = 12  // of them, in which customers still swap: most payments need a treasury that has swept
+	providerRounds = 60  // of them, in which the swap provider still does what it likes
 )
 
 // outcome is the result of a run.
@@ -106,6 +108,14 @@ func (w *soakRun) drainAll() {
 		}
 	}
 	w.askOpen()
+	for _, r := range w.swapRequests {
+		made, _, err := w.processes[0].Swaps.Request(w.ctx, orgID, r.call)
+		w.findSwapWallets()
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("swap request #%d has no answer: %v", r.n, err)
+		}
+		w.recordSwap(r, made, err)
+	}
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
@@ -130,9 +140,14 @@ func (w *soakRun) drainAll() {
 		if round < lurkRounds { // most returns are decided late, and a payee's refusal is no fault of the service
 			w.refuseReturn()
 		}
+		if lag := w.readClock().Sub(w.net.Latest().Time); lag > 0 {
+			w.net.SkipTime(lag) // a swap fails only once blocks are later than the report of that
+		}
 		w.net.Mine(1)
 		w.recordBlock()
+		w.driveSwaps(round)
 		if round%4 == 3 {
+			w.settleSwaps()
 			w.decideAll(round > drainMax/4)
 			w.resolveAll(round > drainMax/4)
 		}
@@ -214,6 +229,11 @@ func (w *soakRun) describeOpen() string {
 			"deposits",
 			`SELECT count(*) FROM deposits WHERE status IN ('SCREENING', 'CONFIRMING', 'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK')`,
 		},
+		{
+			"swaps",
+			`SELECT count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') OR refunded > restored`,
+		},
+		{"strays", `SELECT count(*) FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL`},
 		{"sweeps", `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`},
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},

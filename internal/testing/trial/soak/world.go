@@ -38,6 +38,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -110,6 +111,9 @@ type soakRun struct {
 	refusals         []chain.Holding
 	standing         map[string]lastingFault // faults that last, by name
 	external         *externalServices
+	provider         *swapProvider
+	swapRequests     []*swapRequest
+	swapAddresses    map[chain.Address]bool // the wallets of swaps
 	grants           *signer.GrantKey
 	spite            bool                   // the payee of the next broadcast return refuses it
 	strict           bool                   // every drawn setting has the strict run's thresholds
@@ -205,6 +209,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 		tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000"), limitedID: money.MustParseUSD("2"),
 	}, Clock: w.readClock}}
 	w.arrivals = newOracle()
+	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
 	w.providers = 1 + w.drawNumber(3)
 	agree := 1 + w.drawNumber(w.providers)
 	w.liars, w.finalLag = agree > 1, uint64(2+w.drawNumber(5))
@@ -233,6 +238,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
 		Policy: signpolicy.Policy{
+			Swaps: w.provider.policy(),
 			Chains: map[chain.Name]signpolicy.Chain{chain.Ethereum: {
 				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
 				Assets: map[chain.Address]signpolicy.Limit{
@@ -280,13 +286,20 @@ func (w *soakRun) openProcesses() {
 	for range 2 {
 		parts := harness.New(harness.Config{
 			DB: w.db, Chain: w.net.ToChain(), Signer: w.signer, AttestKey: w.seedKeys.AttestKey().PublicKey(),
-			Prices:     w.external,
-			RiskPolicy: risk.Policy{Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace},
-			Grants:     w.grants, Seal: w.seal, WebhookKeys: []webhook.Key{w.hookKey},
+			Prices: w.external,
+			RiskPolicy: risk.Policy{
+				Providers: w.external, UnknownAs: risk.TreatUnknownAsHold, Grace: screeningGrace,
+			},
+			SwapProviders: []provider.Member{{Provider: w.provider}},
+			Grants:        w.grants, Seal: w.seal, WebhookKeys: []webhook.Key{w.hookKey},
 			// One wallet at a time, so that the seed decides what is sent first.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
 		})
-		w.processes = append(w.processes, &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)})
+		process := &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)}
+		process.steps = append(process.steps, harness.Step{
+			Name: "swaps", Loop: "swaps", Run: func(ctx context.Context) error { return w.followSwaps(ctx, process) },
+		})
+		w.processes = append(w.processes, process)
 	}
 	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
 }
@@ -340,6 +353,7 @@ func (w *soakRun) createOrganization() {
 	if w.strict || w.drawChance(60) {
 		w.mustSucceed(w.changeSettings(w.ctx, w.drawScreening()), "set the screening")
 	}
+	w.enableSwaps()
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := w.processes[0].Endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{
 			URL: w.hooks.URL, Events: event.AllTypes(),
@@ -363,8 +377,8 @@ func (w *soakRun) createOrganization() {
 func (w *soakRun) syncMints(disabledID int) {
 	ch := w.net.ToChain()
 	token := mint.Mint{
-		ID: tokenID, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: tokens[tokenID], Symbol: "USDC",
-		Name: "USD Coin", Decimals: 6,
+		ID: tokenID, Chain: ch.Name, Network: chain.Local, Kind: mint.Token, Contract: tokens[tokenID], Symbol: "DAI",
+		Name: "Dai", Decimals: 6,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(dustBelow), MinWithdraw: money.Units(10),
 		ConfirmationsRequired: 3, Finality: "FINALIZED",
 	}

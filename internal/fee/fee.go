@@ -1,0 +1,254 @@
+// Package fee keeps the fees that organizations owe for what the service did: one line for each source,
+// written in the transaction that ends it. A line never changes. It gets its value in dollars at most
+// once, from a price that is kept with its source and time.
+//
+// Nothing here moves money: the feature that writes a line posts it. A crash leaves a line without a
+// value, which the pricing loop finds.
+package fee
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/price"
+)
+
+// Kind says what a fee is for.
+type Kind string
+
+// SourceKind says what the id of a source names.
+type SourceKind string
+
+// The kinds.
+const (
+	SwapFee Kind       = "SWAP_FEE"
+	OfSwap  SourceKind = "SWAP"
+)
+
+// Line is a fee that an organization owes.
+type Line struct {
+	ID         string
+	OrgID      string
+	Kind       Kind
+	SourceKind SourceKind
+	SourceID   string
+	MintID     int
+	Amount     money.Amount // atomic units of the mint
+	FeeBps     int
+	USDValue   *money.USD // nil until it is priced
+	Price      *Mark      // by which it is valued
+	IncurredAt time.Time
+}
+
+// Mark is the price of a whole token at a moment.
+type Mark struct {
+	Price    money.USD
+	Source   string
+	QuotedAt time.Time
+}
+
+// AddLine writes the line of a source, in the transaction of what it is for. A source has one line.
+func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID, string(l.Kind), string(l.SourceKind),
+		l.SourceID,
+		l.MintID, l.Amount, l.FeeBps, l.IncurredAt)
+	if err != nil {
+		return fmt.Errorf("write the fee of %s %s: %w", l.SourceKind, l.SourceID, err)
+	}
+	return nil
+}
+
+const selectLines = `
+	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
+		p.price, p.source,
+		p.quoted_at, l.incurred_at
+	FROM fee_lines l LEFT JOIN price_marks p ON p.price_mark_id = l.price_mark_id`
+
+func scanLine(row pgx.CollectableRow) (l Line, err error) {
+	var value *money.USD
+	var source *string
+	var quotedAt *time.Time
+	err = row.Scan(&l.ID, &l.OrgID, &l.Kind, &l.SourceKind, &l.SourceID, &l.MintID, &l.Amount, &l.FeeBps, &l.USDValue,
+		&value, &source, &quotedAt, &l.IncurredAt)
+	if err == nil && value != nil {
+		l.Price = &Mark{*value, *source, *quotedAt}
+	}
+	return l, err
+}
+
+// Filter narrows a list of lines. A zero field does not narrow it.
+type Filter struct {
+	OrgID      string
+	Start, End time.Time // the first inclusive, the second exclusive
+}
+
+// MonthLayout is the form of a month.
+const MonthLayout = "2006-01"
+
+// SetMonth narrows the filter to a month in UTC. It reports whether the text is one.
+func (f *Filter) SetMonth(month string) bool {
+	first, err := time.Parse(MonthLayout, month)
+	if err != nil || first.Format(MonthLayout) != month || first.Year() < 1 {
+		return false
+	}
+	f.Start, f.End = first, first.AddDate(0, 1, 0)
+	return true
+}
+
+func (f Filter) query() *pagination.Query {
+	q := pagination.NewQuery(selectLines + ` WHERE true`)
+	if f.OrgID != "" {
+		q.AddCondition("l.org_id = ?", f.OrgID)
+	}
+	if !f.Start.IsZero() {
+		q.AddCondition("l.incurred_at >= ?", f.Start)
+	}
+	if !f.End.IsZero() {
+		q.AddCondition("l.incurred_at < ?", f.End)
+	}
+	return q
+}
+
+// List returns a page of lines in the order of (time, id). Rule SWAP-29.
+func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (pagination.Result[Line], error) {
+	q := f.query()
+	sql, args := q.BuildPage(p, "l.incurred_at", "l.fee_line_id")
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return pagination.Result[Line]{}, fmt.Errorf("list fees: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanLine)
+	if err != nil {
+		return pagination.Result[Line]{}, fmt.Errorf("list fees: %w", err)
+	}
+	return pagination.CutPage(p, found, func(l Line) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: l.IncurredAt, ID: l.ID}
+	}), nil
+}
+
+// ForEach calls fn for every line of a filter, in list order.
+func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Line) error) error {
+	sql, args := f.query().BuildAll(desc, "l.incurred_at", "l.fee_line_id")
+	if err := pg.ForEachRow(ctx, tx, sql, args, scanLine, fn); err != nil {
+		return fmt.Errorf("read fees: %w", err)
+	}
+	return nil
+}
+
+const (
+	pricePause    = 2 * time.Second
+	priceBatchMax = 100
+	// priceLateMax is how long after a fee its price may be read. A later price says nothing about the
+	// moment, so the line stays without a value, which the bill shows.
+	priceLateMax = 15 * time.Minute
+)
+
+// Pricer gives lines their value.
+type Pricer struct {
+	DB     *pg.DB
+	Prices price.Source
+	// PriceAge returns the greatest age of a price; nil: five minutes.
+	PriceAge func(mintID int) time.Duration
+	Log      *slog.Logger
+}
+
+// priceAgeMax is the default of PriceAge.
+const priceAgeMax = 5 * time.Minute
+
+func (p *Pricer) priceAge(mintID int) time.Duration {
+	if p.PriceAge != nil {
+		return p.PriceAge(mintID)
+	}
+	return priceAgeMax
+}
+
+// Run prices lines until ctx ends. Any number of processes may run it. It returns nil.
+func (p *Pricer) Run(ctx context.Context) error {
+	for {
+		if _, err := p.Step(ctx); err != nil && ctx.Err() == nil {
+			p.Log.WarnContext(ctx, "fee: cannot price lines", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pricePause):
+		}
+	}
+}
+
+// Step prices the lines that have no value yet and are young enough. It returns how many it priced.
+func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
+	var lines []Line
+	var decimals []int
+	err = p.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		lines, decimals = nil, nil
+		rows, err := tx.Query(ctx, `
+			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
+				JOIN mints m ON m.mint_id = l.mint_id
+			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`,
+			tx.Now.Add(-priceLateMax), priceBatchMax)
+		if err != nil {
+			return err
+		}
+		var l Line
+		var d int
+		_, err = pgx.ForEachRow(rows, []any{&l.ID, &l.MintID, &l.Amount, &l.IncurredAt, &d}, func() error {
+			lines, decimals = append(lines, l), append(decimals, d)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for fees without a value: %w", err)
+	}
+	for i, l := range lines {
+		q, err := p.Prices.USD(ctx, l.MintID)
+		if err != nil || price.CheckFresh(q, p.DB.Clock()(), p.priceAge(l.MintID)) != nil {
+			continue
+		}
+		value, err := money.ValueOf(l.Amount, decimals[i], q.Price)
+		if err != nil {
+			return priced, fmt.Errorf("value of fee %s: %w", l.ID, err)
+		}
+		isStored, err := p.store(ctx, l, q, value)
+		if err != nil {
+			return priced, err
+		}
+		if isStored {
+			priced++
+		}
+	}
+	return priced, nil
+}
+
+// store writes the price and the value. A line that another process has priced keeps that value.
+func (p *Pricer) store(ctx context.Context, l Line, q price.Quote, value money.USD) (isStored bool, err error) {
+	err = p.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			WITH due AS (SELECT fee_line_id FROM fee_lines WHERE fee_line_id = $1
+				AND usd_value IS NULL FOR NO KEY UPDATE),
+			mark AS (
+				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
+				SELECT $2::integer, $3::numeric, $4::text, $5::timestamptz, $6::timestamptz FROM due
+					RETURNING price_mark_id)
+			UPDATE fee_lines SET usd_value = $7, price_mark_id = mark.price_mark_id FROM mark WHERE fee_line_id = $1`,
+			l.ID, l.MintID, q.Price, q.Source, q.QuotedAt, tx.Now, value)
+		isStored = err == nil && tag.RowsAffected() == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("store the value of fee %s: %w", l.ID, err)
+	}
+	return isStored, nil
+}

@@ -1,0 +1,261 @@
+package surfacetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
+)
+
+const (
+	dai        = 4 // only in environments with swaps
+	daiAddress = chain.Address("0x6B175474E89094C44Da98b954EedeAC495271d0F")
+	// weiForUnit is how much ether an atomic unit of DAI brings, at 2000 dollars.
+	weiForUnit = 500_000_000
+)
+
+// scriptedSwapper is a swap provider that answers as a test says. Nothing of its quotes is signed: only
+// the signer verifies a signature, and no test here reaches it.
+type scriptedSwapper struct {
+	mu    sync.Mutex
+	asked int
+	quote func(ask provider.Ask) (provider.Offer, error) // nil: an honest offer
+}
+
+func (*scriptedSwapper) Name() string { return "ONE_CLICK" }
+
+func (*scriptedSwapper) Assets(context.Context) ([]provider.Asset, error) {
+	return []provider.Asset{
+		{Token: provider.Token{Chain: chain.Ethereum}, ID: "eth", Accepts: true, Delivers: true},
+		{
+			Token: provider.Token{Chain: chain.Ethereum, Contract: daiAddress}.Canonical(), ID: "dai", Accepts: true,
+			Delivers: true,
+		},
+	}, nil
+}
+
+func (s *scriptedSwapper) Quote(ctx context.Context, ask provider.Ask) (provider.Offer, error) {
+	s.mu.Lock()
+	s.asked++
+	quote := s.quote
+	s.mu.Unlock()
+	if quote == nil {
+		quote = honestOffer
+	}
+	return quote(ask)
+}
+
+func (*scriptedSwapper) Status(context.Context, provider.Ref, chain.TxHash) (provider.Report, error) {
+	return provider.Report{}, errors.New("no test asks for a status")
+}
+
+// answer changes what the provider says; nil: an honest offer.
+func (s *scriptedSwapper) answer(quote func(ask provider.Ask) (provider.Offer, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quote = quote
+}
+
+// count returns how often the provider was asked for a quote.
+func (s *scriptedSwapper) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// honestOffer is an offer at the price of the tests. Each swap gets a deposit address of its own.
+func honestOffer(ask provider.Ask) (provider.Offer, error) {
+	out, err := money.Parse(ask.AmountIn.String() + "00000000")
+	if err != nil {
+		return provider.Offer{}, err
+	}
+	if out, err = out.Bps(50_000); err != nil {
+		return provider.Offer{}, err
+	}
+	least, err := out.Bps(uint64(provider.SlippageBpsMax - ask.SlippageBps))
+	if err != nil {
+		return provider.Offer{}, err
+	}
+	address := sha256.Sum256([]byte(ask.Recipient))
+	q := signedquote.Quote{
+		Scheme: signedquote.OneClickV0, DepositAddress: "0x" + hex.EncodeToString(address[:20]), AmountIn: ask.AmountIn,
+		MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: least, Deadline: time.Now().Add(8 * time.Hour),
+		Estimate: 22 * time.Second,
+	}
+	if ask.IsFirm {
+		return provider.NewFirmOffer("ONE_CLICK", fmt.Appendf(nil, "{%q:%q}", "to", q.DepositAddress), q), nil
+	}
+	return provider.NewFirmOffer("ONE_CLICK", nil, q), nil
+}
+
+// refuse makes the provider fail every quote.
+func refuse(err error) func(provider.Ask) (provider.Offer, error) {
+	return func(provider.Ask) (provider.Offer, error) { return provider.Offer{}, err }
+}
+
+// newSwaps returns the feature with the scripted provider.
+func (h *testEnv) newSwaps(db *pg.DB, book *wallet.Service, chains chain.Chains) *swap.Service {
+	s := swap.NewService(swap.Config{})
+	s.DB, s.Chains, s.Wallets, s.Events, s.Log = db, chains, book, wire.NewRecorder(), newLogger(h.logs)
+	s.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("2000"), dai: money.MustParseUSD("1")}}
+	s.Panel = provider.NewPanel([]provider.Member{{Provider: h.swapper}}, swap.Suspensions{DB: db}, nil, s.Log)
+	return s
+}
+
+// openSwaps adds DAI to the catalogue and lets organizations swap it and ether.
+func (h *testEnv) openSwaps(tenants ...tenant) {
+	h.t.Helper()
+	err := mint.Sync(h.t.Context(), h.db, []mint.Mint{{
+		ID: dai, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: daiAddress, Symbol: "DAI",
+		Name: "Dai", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5),
+		MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
+	}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, who := range tenants {
+		h.change(who, org.Changes{
+			"customerSwapsEnabled": []byte("true"), "swappableMintIds": fmt.Appendf(nil, "[%d,%d]", eth, dai),
+			"swapFeeBps": []byte("25"),
+		})
+	}
+}
+
+// change changes settings of an organization.
+func (h *testEnv) change(who tenant, changes org.Changes) {
+	h.t.Helper()
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := org.ChangeSettings(ctx, tx, audit.Operator("test"), who.id, changes)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// newSwapEnv returns an environment in which the first organization swaps, and alice has DAI.
+func newSwapEnv(t testing.TB) *testEnv {
+	t.Helper()
+	h := newTestEnv(t)
+	h.openSwaps(h.one)
+	h.fund(h.one, alice, 1_000_000_000)
+	return h
+}
+
+// fund credits DAI to a customer who has an address.
+func (h *testEnv) fund(who tenant, customerID string, n uint64) {
+	h.t.Helper()
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return ledgertest.PostWithCauses(ctx, tx, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Deposit, ID: "dep_dai_" + who.id + customerID},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.Account{OrgID: who.id, MintID: dai, Kind: ledger.Custody},
+				Credit: ledger.Account{OrgID: who.id, MintID: dai, Kind: ledger.Customer, Subject: customerID},
+				Amount: money.Units(n),
+			}},
+		})
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// swapBody is a swap that can be made.
+func swapBody(key string, change ...any) map[string]any {
+	body := map[string]any{
+		"idempotencyKey": key, "customerId": alice, "fromMintId": dai, "toMintId": eth, "amountIn": "1000000",
+	}
+	for i := 0; i < len(change); i += 2 {
+		body[change[i].(string)] = change[i+1]
+	}
+	return body
+}
+
+// makeSwap makes a swap and returns its id.
+func (h *testEnv) makeSwap(who tenant, key string, change ...any) string {
+	h.t.Helper()
+	return h.wantStatus(h.call(who, "POST", "/customer-swap", swapBody(key, change...)), 202).text("swapId")
+}
+
+// fail ends a swap as failed, with an amount that came back.
+func (h *testEnv) fail(swapID, refunded string) {
+	h.t.Helper()
+	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), `
+		BEGIN; SET LOCAL session_replication_role = replica;
+		UPDATE swaps SET status = 'FAILED', failure_reason = 'PROVIDER_REFUNDED', failed_at = now(),
+			refunded = `+refunded+`, look_at = NULL WHERE swap_id = '`+swapID+`';
+		COMMIT`); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// bill adds the fee of a swap to January 2026, without a value in dollars.
+func (h *testEnv) bill(swapID string) {
+	h.t.Helper()
+	if _, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), `
+		BEGIN; SET LOCAL session_replication_role = replica;
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+				incurred_at)
+			SELECT 'fee_' || swap_id, org_id, 'SWAP_FEE', 'SWAP', swap_id, from_mint_id, fee_amount, fee_bps,
+				'2026-01-31T23:59:59Z'
+			FROM swaps WHERE swap_id = '`+swapID+`';
+		COMMIT`); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// daiOf returns a customer's balance of DAI.
+func (h *testEnv) daiOf(who tenant, customerID string) map[string]any {
+	h.t.Helper()
+	for _, b := range h.wantStatus(h.call(who, "GET", atCustomer("/customers/{customerId}/balances", customerID), nil),
+		200).list() {
+		if b["mintId"] == float64(dai) {
+			return b
+		}
+	}
+	h.t.Fatalf("%s has no DAI", customerID)
+	return nil
+}
+
+// swapCounts counts all rows that a request for a swap could have written.
+func (h *testEnv) swapCounts() string {
+	h.t.Helper()
+	var counts string
+	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `
+		SELECT format('swaps %s, offers %s', (SELECT count(*) FROM swaps), (SELECT count(*) FROM swap_offers))`,
+	).Scan(&counts)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.rowCounts() + counts
+}
+
+// noArrivals owns the wallets of swaps where nothing arrives.
+type noArrivals struct{ deposit.ArrivalOwner }
+
+func (noArrivals) SettleArrivals(
+	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	return deposit.Settlement{}, errors.New("no test delivers to a swap")
+}

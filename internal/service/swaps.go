@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/wire"
+)
+
+// swapOwner hands what arrives at the wallets of swaps to the swaps.
+type swapOwner struct {
+	deposit.ArrivalOwner
+	swaps *swap.Service
+}
+
+var _ deposit.Settler = swapOwner{}
+
+// SettleArrivals implements deposit.Settler.
+func (o swapOwner) SettleArrivals(
+	ctx context.Context, tx pg.Tx, w wallet.Wallet, waiting []deposit.WaitingArrival,
+) (deposit.Settlement, error) {
+	arrivals := make([]swap.WaitingArrival, len(waiting))
+	for i, a := range waiting {
+		arrivals[i] = swap.WaitingArrival(a)
+	}
+	settled, err := o.swaps.SettleArrivals(ctx, tx, w, arrivals)
+	if err != nil {
+		return deposit.Settlement{}, err
+	}
+	result := deposit.Settlement{Postings: settled.Postings, Events: settled.Events, Audit: settled.Audit}
+	for _, a := range settled.Arrivals {
+		result.Arrivals = append(result.Arrivals, deposit.SettledArrival{
+			DepositID: a.DepositID, Role: deposit.ArrivalRole(a.Role), CustomerID: a.CustomerID, Completes: a.Completes,
+			Credit: a.Credit,
+		})
+	}
+	return result, nil
+}
+
+// strayCreditor credits stray arrivals for the swaps.
+type strayCreditor struct{ deposits *deposit.Service }
+
+// CreditStray implements swap.StrayCreditor.
+func (c strayCreditor) CreditStray(
+	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
+) (swap.CreditedStray, error) {
+	credited, err := c.deposits.CreditStray(ctx, tx, depositID, actor)
+	return swap.CreditedStray{Posting: credited.Posting, Event: credited.Event, Audit: credited.Audit}, err
+}
+
+// buildSwaps builds the swaps, which other features refer to: what arrives for them, and the payments
+// that they submit.
+func (s *Service) buildSwaps() {
+	conf, parts := s.conf.Swaps, s.parts
+	limits := swap.Config{
+		PayWindow: conf.PayWindow, PayWindowBitcoin: conf.PayWindowBitcoin, WithoutPrices: conf.WithoutPrices,
+		DelayedAfter: conf.DelayedAfter, StuckAfter: conf.StuckAfter, RefundGrace: conf.RefundGrace,
+	}
+	if conf != (SwapConfig{}) {
+		limits.MaxLossBps = &conf.MaxLossBps
+	}
+	s.Swaps = swap.NewService(limits)
+	s.Swaps.DB, s.Swaps.Chains, s.Swaps.Wallets = parts.DB, s.Chains, s.Wallets
+	s.Swaps.Prices, s.Swaps.PriceAge, s.Swaps.Events = parts.Prices, s.conf.PriceAge, wire.NewRecorder()
+	s.Swaps.GrantKey, s.Swaps.Voider, s.Swaps.Seal = parts.Grants, s.Voider, parts.Seal
+	if parts.Log != nil {
+		s.Swaps.Log = parts.Log
+	}
+	clock := time.Now
+	if parts.DB != nil {
+		clock = parts.DB.Clock()
+	}
+	s.Swaps.Panel = provider.NewPanel(parts.SwapProviders, swap.Suspensions{DB: parts.DB}, clock, parts.Log)
+}

@@ -1,0 +1,161 @@
+// Package limits says how much may be paid and spent on fees: by one payment, and by all of 24 hours of the
+// journal's time.
+//
+// The sums follow from the journal's entries alone, and are kept with or without a limit. So a limit that is set
+// later counts what was before. Payments to a swap provider have limits of their own.
+package limits
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/signer/window"
+)
+
+// Book holds the sums of admitted payments, and of what signed transactions may cost.
+type Book struct {
+	payments window.Totals[scope]
+	fees     window.Totals[Account]
+}
+
+// scope identifies a limit.
+type scope struct {
+	provider string // of swaps; "" for other payments, which count apart
+	chain    chain.Name
+	contract chain.Address
+	org      string // "" for all organizations together
+}
+
+// Account identifies an account whose fees are counted.
+type Account struct {
+	Address chain.Address
+	Chain   chain.Name
+}
+
+// NewBook returns the book of an empty journal.
+func NewBook() *Book {
+	return &Book{payments: window.Totals[scope]{}, fees: window.Totals[Account]{}}
+}
+
+// Clear forgets everything, to be counted anew.
+func (b *Book) Clear() {
+	clear(b.payments)
+	clear(b.fees)
+}
+
+func scopesOf(intent signer.Intent) [2]scope {
+	overall := scope{chain: intent.Chain, contract: intent.Contract}
+	if intent.Swap != nil {
+		overall.provider = intent.Swap.Provider
+	}
+	ofOrganization := overall
+	ofOrganization.org = intent.From.OrgID
+	return [2]scope{ofOrganization, overall}
+}
+
+// CountPayment counts an admitted intent, if it leaves the installation.
+func (b *Book) CountPayment(intent signer.Intent, paidAt time.Time) {
+	if !intent.LeavesInstallation() {
+		return
+	}
+	for _, s := range scopesOf(intent) {
+		b.payments.Add(s, intent.Amount, paidAt)
+	}
+}
+
+// CountFee counts what a signed transaction may cost.
+func (b *Book) CountFee(account Account, amount money.Amount, chargedAt time.Time) {
+	b.fees.Add(account, amount, chargedAt)
+}
+
+// CheckFee checks whether a wallet may sign for a further fee, without taking it.
+func (b *Book) CheckFee(p signpolicy.Chain, account Account, added money.Amount, now time.Time) error {
+	limit := p.FeeDayLimit()
+	if limit == nil {
+		return nil
+	}
+	spent := b.fees.SumWithin(account, now)
+	if total, err := spent.Add(added); err != nil || limit.Less(total) {
+		return signer.Refuse(signer.FeeLimit,
+			"%s has signed for fees of %v on %s in 24 hours; %v more would exceed feeDayMax of the policy, %v: wait "+
+				"until the day has passed, or find out what spends so much and raise it", account.Address, spent,
+			account.Chain, added, *limit)
+	}
+	return nil
+}
+
+// find returns the limit of an intent that leaves the installation, and the section of the policy that has it. A
+// nil limit means that there is none; ok is false if the policy does not allow the asset.
+func find(p signpolicy.Policy, intent signer.Intent) (limit *signpolicy.Limit, section string, ok bool) {
+	if intent.Swap == nil {
+		limit, ok = p.Chains[intent.Chain].AssetLimit(intent.Contract)
+		return limit, fmt.Sprintf("chains.%s.assets", intent.Chain), ok
+	}
+	provider := p.EffectiveSwaps().Providers[intent.Swap.Provider]
+	limit, ok = provider.AssetLimit(intent.Chain, intent.Contract)
+	return limit, fmt.Sprintf("swaps.providers.%s.limits", intent.Swap.Provider), ok
+}
+
+// DependOnTime reports whether a limit of a day applies to an intent.
+func DependOnTime(p signpolicy.Policy, intent signer.Intent) bool {
+	limit, _, _ := find(p, intent)
+	return intent.LeavesInstallation() && limit != nil
+}
+
+// CheckCurrent checks one payment against the present policy. The limits that cover more than one
+// payment were taken when it was admitted.
+func CheckCurrent(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
+	gasMax := p.Chains[intent.Chain].GasMax
+	switch {
+	case intent.LeavesInstallation():
+		limit, section, ok := find(p, intent)
+		if !ok {
+			return signer.Refuse(signer.PolicyLimit, "the policy has no limit for asset %q on %s any more, under %s",
+				intent.Contract, intent.Chain, section)
+		}
+		if limit != nil && limit.PaymentMax.Less(intent.Amount) {
+			return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
+				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
+		}
+	case intent.Kind().PaysGas && gasMax.Less(intent.Amount):
+		return signer.Refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
+			gasMax, intent.Amount)
+	}
+	return nil // the cost of the others is a fee
+}
+
+// CheckPayment checks a payment against the limits, without taking them.
+func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, now time.Time) error {
+	if !intent.LeavesInstallation() {
+		return nil
+	}
+	limit, section, ok := find(p, intent)
+	if !ok {
+		return signer.Refuse(signer.RefusedNotConfigured,
+			"the policy has no limit for asset %q on %s: add it under %s", intent.Contract, intent.Chain, section)
+	}
+	if limit == nil {
+		return nil
+	}
+	if limit.PaymentMax.Less(intent.Amount) {
+		return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s; this is %v",
+			limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
+	}
+	scopes := scopesOf(intent)
+	for n, bound := range []struct {
+		name  string
+		limit money.Amount
+	}{{"organization " + intent.From.OrgID, limit.OrganizationMax}, {"installation", limit.OverallMax}} {
+		spent := b.payments.SumWithin(scopes[n], now)
+		if total, err := spent.Add(intent.Amount); err != nil || bound.limit.Less(total) {
+			return signer.Refuse(signer.PolicyLimit,
+				"the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+				bound.name, bound.limit, intent.Contract, intent.Chain, intent.Amount, spent)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package swap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// restoreActor is the actor of rows that a restore makes.
+var restoreActor = audit.System("restore")
+
+// OnRestored implements dispatch.RestoreListener. It makes the rows and holds of swaps whose payment the
+// signer's journal has and the database lacks. The hold is always whole; what the customer's restored
+// balance lacks for it is a debt, which deposits pay once they are found again. A payment that was never
+// signed is recalled: its swap fails, with its amount.
+func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.RestoredOrder) ([]ledger.Posting, error) {
+	balances := map[ledger.Account]money.Amount{}
+	var postings []ledger.Posting
+	for _, o := range orders {
+		added, err := s.restoreOne(ctx, tx, o, balances)
+		if err != nil {
+			return nil, fmt.Errorf("restore swap %s: %w", o.ID, err)
+		}
+		postings = append(postings, added...)
+	}
+	return postings, nil
+}
+
+func (s *Service) restoreOne(
+	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, balances map[ledger.Account]money.Amount,
+) (postings []ledger.Posting, err error) {
+	if o.Swap == nil {
+		return nil, errors.New("the journal does not say what it buys")
+	}
+	w, err := lock(ctx, tx, o.ID)
+	switch {
+	case isGone(err) && !o.IsNew:
+		return nil, errors.New("the database has its order and not its row")
+	case isGone(err):
+		if postings, err = s.insertRestored(ctx, tx, o, balances); err != nil {
+			return nil, err
+		}
+		if w, err = lock(ctx, tx, o.ID); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	}
+	switch {
+	case o.Voided || !o.Signed && w.Status == Pending && o.Status == dispatch.Recalled:
+		ended, err := s.endVoided(ctx, tx, w)
+		return append(postings, ended...), err
+	case !o.Signed && w.Status == Pending && o.Status != dispatch.Recalled:
+		err := s.markEnding(ctx, tx, o.ID, OriginTxFailed, "The payment was admitted and never signed before the "+
+			"database was restored.")
+		if err != nil {
+			return nil, err
+		}
+		if isRecalled, err := dispatch.Recall(ctx, tx, o.ID); err != nil || !isRecalled {
+			return nil, errors.Join(err, errors.New("its payment cannot be recalled"))
+		}
+	case o.Signed && w.Status == Pending && (o.Status == dispatch.Broadcast || o.Status == dispatch.Stuck):
+		return postings, setStatus(ctx, tx, o.ID, Pending, Depositing, "look_at = $4")
+	}
+	return postings, nil
+}
+
+// endVoided ends a swap whose payment was recalled. Where the journal has the void, nothing else ends it: the
+// Voider only waits for voids that the journal lacks.
+func (s *Service) endVoided(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, error) {
+	if err := s.markEnding(ctx, tx, w.ID, OriginTxFailed, dispatch.VoidedAfterBackup); err != nil {
+		return nil, err
+	}
+	state, err := dispatch.LoadVoidState(ctx, tx, w.ID)
+	if err != nil || state != dispatch.Voided || !w.Status.isOpen() {
+		return nil, err
+	}
+	return s.failUnpaid(ctx, tx, w, OriginTxFailed, dispatch.VoidedAfterBackup)
+}
+
+// insertRestored makes the row of a swap from the terms in the journal. The fee is that of today's
+// setting: the journal does not have the one of the creation.
+func (s *Service) insertRestored(
+	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, balances map[ledger.Account]money.Amount,
+) ([]ledger.Posting, error) {
+	terms := o.Swap
+	if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
+		return nil, err
+	}
+	delivery, err := wallet.ByRef(ctx, tx, terms.Delivery)
+	if err != nil {
+		return nil, fmt.Errorf("its delivery wallet: %w", err)
+	}
+	refund, err := wallet.ByRef(ctx, tx, terms.Refund)
+	if err != nil {
+		return nil, fmt.Errorf("its refund wallet: %w", err)
+	}
+	settings, err := org.SettingsOf(ctx, tx, o.OrgID)
+	if err != nil {
+		return nil, err
+	}
+	fee, err := o.Amount.Bps(uint64(settings.SwapFeeBps))
+	if err != nil {
+		return nil, err
+	}
+	account := ledger.Account{OrgID: o.OrgID, MintID: o.MintID, Kind: ledger.Customer, Subject: o.CustomerID}
+	if _, isLoaded := balances[account]; !isLoaded {
+		if balances[account], err = ledger.Balance(ctx, tx, account); err != nil {
+			return nil, err
+		}
+	}
+	owed := money.SubOrZero(o.Amount, balances[account])
+	balances[account] = money.SubOrZero(balances[account], o.Amount)
+	quote := readJournaled(o)
+	_, err = tx.Exec(ctx, `
+		INSERT INTO swaps (swap_id, org_id, customer_id, key_hash, from_mint_id, to_mint_id, from_chain, to_chain,
+			amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,
+			refund_fee, pay_by, expires_at, estimated_seconds, fee_bps, fee_amount, status, owed, created_at,
+			updated_at, imported_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, $24, $25, $25)`,
+		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
+		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, quote.RefundFee, o.PayBy,
+		quote.Deadline, estimatedSeconds(quote.Estimate), settings.SwapFeeBps, fee, Pending, owed, o.CreatedAt, tx.Now)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`,
+		o.ID, o.OrgID, string(terms.Scheme), quote.DepositAddress, terms.SignedQuote, tx.Now)
+	if err != nil {
+		return nil, fmt.Errorf("its offer: %w", err)
+	}
+	var postings []ledger.Posting
+	if !owed.IsZero() {
+		debt := account
+		debt.Kind = ledger.Restored
+		postings = append(postings, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.Restore, ID: o.ID},
+			Legs:  []ledger.Leg{{Debit: debt, Credit: account, Amount: owed}},
+		})
+	}
+	w, err := loadAny(ctx, tx, o.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = audit.Record(ctx, tx, newEntry(w, restoreActor, "requested", map[string]any{
+		"restored": true, "signed": o.Signed, "owed": owed,
+	}))
+	return append(postings, newHoldPosting(o.OrgID, o.ID, o.CustomerID, o.MintID, o.Amount)), err
+}
+
+// readJournaled returns what the signed quote of a journaled swap says besides its terms: the fee of a refund,
+// the end, the estimate, and the deposit address as the provider writes it, which names the swap to it. The
+// signer verified the quote before it journaled it. A quote that cannot be read here stops no restore: its
+// swap has the end of its payment and no fee of a refund.
+func readJournaled(o dispatch.RestoredOrder) signedquote.Quote {
+	usual := signedquote.Quote{DepositAddress: string(o.To), Deadline: o.PayBy.Add(askDeadline)}
+	if o.Swap.Scheme != signedquote.OneClickV0 {
+		return usual
+	}
+	quote, err := signedquote.ReadOneClick(o.Swap.SignedQuote)
+	if err != nil {
+		return usual
+	}
+	return quote
+}
+
+const (
+	collectBatchMax = 500
+	collectPause    = time.Second
+)
+
+// RunCollectOwed runs CollectOwed until ctx ends. Any number of processes may run it. It returns nil.
+func (s *Service) RunCollectOwed(ctx context.Context, log *slog.Logger) error {
+	for {
+		if _, err := s.CollectOwed(ctx); err != nil && ctx.Err() == nil {
+			log.WarnContext(ctx, "swap: cannot collect debts of restored swaps", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(collectPause):
+		}
+	}
+}
+
+// CollectOwed takes from customers what they owe for restored swaps, as far as their balances suffice.
+// It returns how many debts it reduced. Without a restore it finds nothing.
+func (s *Service) CollectOwed(ctx context.Context) (reduced int, err error) {
+	var ids []string
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT swap_id FROM swaps s WHERE owed > 0 AND EXISTS (
+				SELECT FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+				WHERE a.org_id = s.org_id AND a.mint_id = s.from_mint_id AND b.balance > 0
+					AND (a.kind, a.subject) = ('CUSTOMER', s.customer_id))
+			ORDER BY created_at, swap_id LIMIT $1`, collectBatchMax)
+		if err != nil {
+			return err
+		}
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for debts of swaps: %w", err)
+	}
+	for _, swapID := range ids {
+		isCollected := false
+		err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+			isCollected, err = collectOwed(ctx, tx, swapID)
+			return err
+		})
+		if errors.Is(err, ledger.ErrOverdraft) {
+			continue // a concurrent payment spent the balance; the next run tries again
+		}
+		if err != nil {
+			return reduced, fmt.Errorf("collect for swap %s: %w", swapID, err)
+		}
+		if isCollected {
+			reduced++
+		}
+	}
+	return reduced, nil
+}
+
+func collectOwed(ctx context.Context, tx pg.Tx, swapID string) (bool, error) {
+	w, err := lock(ctx, tx, swapID)
+	if err != nil {
+		return false, err
+	}
+	var owed money.Amount
+	var collections int
+	err = tx.QueryRow(ctx, `SELECT owed, collections FROM swaps WHERE swap_id = $1`, swapID).Scan(&owed, &collections)
+	if err != nil {
+		return false, err
+	}
+	balance, err := ledger.Balance(ctx, tx, w.customer())
+	if err != nil {
+		return false, err
+	}
+	amount := money.SubOrZero(owed, money.SubOrZero(owed, balance))
+	if amount.IsZero() {
+		return false, nil
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE swaps SET owed = owed - $2, collections = collections + 1 WHERE swap_id = $1 AND owed = $3
+			AND collections = $4`,
+		swapID, amount, owed, collections)
+	if err != nil {
+		return false, err
+	}
+	if tag.RowsAffected() != 1 {
+		return false, errLostRace
+	}
+	debt := w.account(ledger.Restored, w.CustomerID)
+	err = ledger.Post(ctx, tx, ledger.Posting{
+		Cause: ledger.Cause{Kind: ledger.Restore, ID: fmt.Sprintf("%s/%d", swapID, collections+1)},
+		Legs:  []ledger.Leg{{Debit: w.customer(), Credit: debt, Amount: amount}},
+	})
+	if err != nil {
+		return false, err
+	}
+	return true, audit.Record(ctx, tx, newEntry(w, restoreActor, "collected", map[string]any{
+		"taken": amount, "owed": money.SubOrZero(owed, amount),
+	}))
+}

@@ -1,0 +1,274 @@
+package swap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// askDeadline is until when a provider is asked to keep an offer open after the payment window.
+const askDeadline = 6 * time.Hour
+
+// settleMargin returns how long before the provider's deadline a payment on a chain has to be sent: it
+// has to become final in time, also with a fee that is raised.
+func settleMargin(name chain.Name) time.Duration {
+	if name.IsUTXO() {
+		return 3 * time.Hour
+	}
+	return 30 * time.Minute
+}
+
+// payWindowLeast is the least time that a provider's offer has to leave for a payment, unless the configured
+// window is shorter.
+const payWindowLeast = 5 * time.Minute
+
+// secondPrice is what both mints are worth by sources other than the provider's own.
+type secondPrice struct {
+	inUSD, outUSD money.USD // of a whole token
+	source        string
+	quotedAt      time.Time // of the older one
+	isKnown       bool
+}
+
+// loadPrices returns the prices of both mints as all sources have them; the quotes name their
+// components.
+func (s *Service) loadPrices(ctx context.Context, from, to mint.Mint) (inPrice, outPrice price.Quote, err error) {
+	if inPrice, err = s.Prices.USD(ctx, from.ID); err != nil {
+		return inPrice, outPrice, err
+	}
+	outPrice, err = s.Prices.USD(ctx, to.ID)
+	return inPrice, outPrice, err
+}
+
+// isOwnSource reports whether a price source belongs to a provider: its name has the same letters.
+func isOwnSource(source, providerName string) bool {
+	return strings.EqualFold(strings.ReplaceAll(source, "_", ""), strings.ReplaceAll(providerName, "_", ""))
+}
+
+// withoutOwn returns the price by which an offer of a provider is judged. It is not known if a price
+// is missing or old, or if only the provider itself gives one. Rule SWAP-8.
+func (s *Service) withoutOwn(
+	inPrice, outPrice price.Quote, priceErr error, providerName string, from, to mint.Mint,
+) secondPrice {
+	if priceErr != nil {
+		return secondPrice{}
+	}
+	now := s.DB.Clock()()
+	var quotes [2]price.Quote
+	for i, q := range []price.Quote{inPrice, outPrice} {
+		independent, err := price.WithoutSource(q, func(source string) bool {
+			return isOwnSource(source, providerName)
+		})
+		if err == nil {
+			err = price.CheckFresh(independent, now, s.priceAge([]int{from.ID, to.ID}[i]))
+		}
+		if err != nil {
+			return secondPrice{}
+		}
+		quotes[i] = independent
+	}
+	p := secondPrice{inUSD: quotes[0].Price, outUSD: quotes[1].Price, quotedAt: quotes[0].QuotedAt, isKnown: true}
+	if quotes[1].QuotedAt.Before(p.quotedAt) {
+		p.quotedAt = quotes[1].QuotedAt
+	}
+	p.source = quotes[0].Source
+	if quotes[1].Source != p.source {
+		p.source += "; " + quotes[1].Source
+	}
+	return p
+}
+
+// expected returns how much of the destination mint an amount is worth at the second price.
+func (p secondPrice) expected(amountIn money.Amount, from, to mint.Mint) (money.Amount, error) {
+	return money.Convert(amountIn, from.Decimals, p.inUSD, to.Decimals, p.outUSD)
+}
+
+// lossBps returns by how many basis points an amount out is below what is expected, 0 if it is not.
+func lossBps(expected, out money.Amount) int {
+	missing := money.SubOrZero(expected, out)
+	if missing.IsZero() || expected.IsZero() {
+		return 0
+	}
+	n := missing.Big()
+	n.Mul(n, money.Units(wholeBps).Big()).Div(n, expected.Big())
+	return int(n.Int64())
+}
+
+// errTooLow says that an offer brings much less than the second price.
+var errTooLow = errors.New("the offer is too far below the price of other sources")
+
+// checkPrice judges an offer by the second price, and by what the provider keeps of a refund: a provider
+// that may keep all of it owes nothing. Errors: errTooLow, price.ErrUnavailable. Rule SWAP-8.
+func (s *Service) checkPrice(p secondPrice, ask provider.Ask, offer provider.Offer, from, to mint.Mint) error {
+	feeMax, err := offer.AmountIn.Bps(refundFeeMaxBps)
+	if err != nil {
+		return fmt.Errorf("the most that a provider keeps of a refund of mint %d: %w", from.ID, err)
+	}
+	if feeMax.Less(offer.RefundFee) {
+		return fmt.Errorf("it keeps %s of a refund of %s: %w", offer.RefundFee, offer.AmountIn, errTooLow)
+	}
+	if !p.isKnown {
+		if s.conf.WithoutPrices {
+			return nil
+		}
+		return price.ErrUnavailable
+	}
+	expected, err := p.expected(offer.AmountIn, from, to)
+	if err != nil {
+		return fmt.Errorf("value of a swap of mint %d for mint %d: %w", from.ID, to.ID, err)
+	}
+	if lossBps(expected, offer.MinAmountOut) > *s.conf.MaxLossBps+ask.SlippageBps {
+		return errTooLow
+	}
+	return nil
+}
+
+func token(m mint.Mint) provider.Token {
+	return provider.Token{Chain: m.Chain, Contract: m.Contract}.Canonical()
+}
+
+// newAsk returns the question for a swap.
+func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, now time.Time, reference string) provider.Ask {
+	return provider.Ask{
+		Origin: token(p.from), Destination: token(p.to), AmountIn: p.amountIn, Recipient: recipient,
+		RefundTo: refundTo, SlippageBps: min(p.slippageBps, slippageAskedMax), MinAmountOut: p.minOut,
+		Deadline:  now.Add(s.conf.payWindow(p.from.Chain) + settleMargin(p.from.Chain) + askDeadline),
+		Reference: reference,
+	}
+}
+
+// compare asks all healthy providers for dry quotes and returns the offers that a second price
+// accepts, the best one first. It writes nothing. Errors: faults QUOTE_REJECTED, PROVIDER_ERROR,
+// PROVIDER_TIMEOUT, UNAVAILABLE.
+func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []judgedOffer, err error) {
+	recipient, refundTo, err := s.dryAddresses(ctx, org, p)
+	if err != nil {
+		return nil, err
+	}
+	inPrice, outPrice, priceErr := s.loadPrices(ctx, p.from, p.to)
+	ask := s.newAsk(p, recipient, refundTo, s.DB.Clock()(), "dry")
+	found, err := s.Panel.Compare(ctx, ask)
+	if err != nil {
+		return nil, s.refusalOf(ctx, err)
+	}
+	var last error
+	for _, offer := range found {
+		second := s.withoutOwn(inPrice, outPrice, priceErr, offer.Provider, p.from, p.to)
+		if last = s.checkPrice(second, ask, offer, p.from, p.to); last != nil {
+			s.Log.WarnContext(ctx, "swap: an offer is not taken", "provider", offer.Provider, "error", last)
+			continue
+		}
+		offers = append(offers, judgedOffer{offer, second})
+	}
+	if len(offers) == 0 {
+		return nil, s.refusalOf(ctx, last)
+	}
+	return offers, nil
+}
+
+// judgedOffer is an offer with the price by which it was judged.
+type judgedOffer struct {
+	provider.Offer
+	second secondPrice
+}
+
+// dryAddresses returns addresses for a question that leaves no state: those of the organization's
+// treasuries, or addresses that no person can spend from where it has none yet. Nothing is ever paid to
+// them.
+func (s *Service) dryAddresses(
+	ctx context.Context, org string, p parsed,
+) (recipient, refundTo chain.Address, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		if recipient, err = s.dryAddress(ctx, tx, org, p.to.Chain); err != nil {
+			return err
+		}
+		refundTo, err = s.dryAddress(ctx, tx, org, p.from.Chain)
+		return err
+	})
+	return recipient, refundTo, err
+}
+
+func (s *Service) dryAddress(ctx context.Context, tx pg.Tx, org string, name chain.Name) (chain.Address, error) {
+	ids, err := wallet.TreasuryIDs(ctx, tx, name.Family(), org)
+	if err != nil {
+		return "", err
+	}
+	if walletID, ok := ids[org]; ok {
+		w, err := wallet.ByID(ctx, tx, walletID)
+		return w.Address, err
+	}
+	return s.Chains[name].AddressCodec.SampleAddress(), nil
+}
+
+// refusalOf turns what the panel says into the answer for a caller. Rule SWAP-7.
+func (s *Service) refusalOf(ctx context.Context, err error) error {
+	var noOffer *provider.NoOfferError
+	var refused *provider.RefusedError
+	rejected := func(message string) error {
+		f := fault.New(fault.Unprocessable, fault.QuoteRejected, fault.NothingHeld,
+			"No provider offers this swap on these terms.").
+			WithAdvice("Ask for a quote and change the amount, minAmountOut or slippageBps.")
+		if message != "" {
+			f = f.WithExtra("providerMessage", message)
+		}
+		return f
+	}
+	switch {
+	case errors.As(err, &refused):
+		return rejected(refused.Message)
+	case errors.Is(err, errTooLow):
+		return rejected("")
+	case errors.Is(err, price.ErrUnavailable):
+		return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+			"There is no recent price of both mints to judge an offer by.").
+			WithStep(fault.RepeatLaterWithSameKey)
+	case errors.As(err, &noOffer):
+		s.Log.InfoContext(ctx, "swap: no offer", "outcome", string(noOffer.Outcome), "reasons", noOffer.Reasons)
+		switch noOffer.Outcome {
+		case provider.Rejected:
+			return rejected(noOffer.Message)
+		case provider.NoProvider:
+			return rejected("")
+		case provider.TimedOut:
+			return newProviderTimeout()
+		case provider.NotUnderstood:
+			return newProviderError()
+		}
+		return newProvidersDown()
+	case errors.Is(err, provider.ErrNotServed):
+		return rejected("")
+	case errors.Is(err, provider.ErrMalformed), errors.Is(err, provider.ErrUntrusted):
+		return newProviderError()
+	case errors.Is(err, context.DeadlineExceeded):
+		return newProviderTimeout()
+	case errors.Is(err, provider.ErrUnavailable):
+		return newProvidersDown()
+	}
+	return err
+}
+
+func newProviderTimeout() error {
+	return fault.New(fault.GatewayTimeout, fault.ProviderTimeout, fault.Unknown,
+		"The swap provider did not answer in time.").WithStep(fault.RepeatWithSameKey)
+}
+
+func newProviderError() error {
+	return fault.New(fault.BadGateway, fault.ProviderError, fault.Unknown,
+		"The swap provider answered what is no answer.").WithStep(fault.RepeatWithSameKey)
+}
+
+func newProvidersDown() error {
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Unknown,
+		"No swap provider can be asked now.").WithStep(fault.RepeatWithSameKey)
+}

@@ -1,0 +1,137 @@
+package swap
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/price"
+)
+
+// QuoteRequest asks what a swap would bring.
+type QuoteRequest struct {
+	CustomerID  *string // named for the caller's own logs; its balance is not looked at
+	FromMintID  int
+	ToMintID    int
+	AmountIn    string
+	SlippageBps *int
+}
+
+// Quote is what a swap would bring now. It binds no one.
+type Quote struct {
+	EstimatedOut     money.Amount
+	MinOut           money.Amount
+	EstimatedSeconds *int
+	FeeAmount        money.Amount // in units of the source mint
+	FeeBps           int
+	USDValue         *money.USD // of the amount in; nil: no price
+	QuotedAt         time.Time
+	Provider         string
+	Rate             string // whole tokens out for a whole token in
+	PriceImpactBps   *int   // below the second price; nil: there is none
+}
+
+// Quote returns the best offer. It writes nothing. Errors: the faults of Request that do not depend on
+// a balance. Rule SWAP-5.
+func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quote, error) {
+	var p parsed
+	var settings org.Settings
+	err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		if settings, err = org.SettingsOf(ctx, tx, orgID); err != nil {
+			return fmt.Errorf("settings of %s: %w", orgID, err)
+		}
+		if err := checkEnabled(settings); err != nil {
+			return err
+		}
+		mints, err := mint.LoadCatalogue(ctx, tx)
+		if err != nil {
+			return err
+		}
+		customerID := ""
+		if r.CustomerID != nil {
+			customerID = *r.CustomerID
+		}
+		if err := checkFrozen(ctx, tx, orgID, customerID); err != nil {
+			return err
+		}
+		if r.CustomerID != nil {
+			if err := checkCustomer(customerID, nil); err != nil {
+				return err
+			}
+		}
+		if p, err = s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, nil, r.SlippageBps, mints, settings); err != nil {
+			return err
+		}
+		return checkStopped(ctx, tx, orgID, customerID, p.from)
+	})
+	if err != nil {
+		return Quote{}, err
+	}
+	offers, err := s.compare(ctx, orgID, p)
+	if err != nil {
+		return Quote{}, err
+	}
+	best := offers[0]
+	q := Quote{
+		EstimatedOut: best.AmountOut, MinOut: best.MinAmountOut, EstimatedSeconds: estimatedSeconds(best.Estimate),
+		FeeBps: settings.SwapFeeBps, QuotedAt: s.DB.Clock()().UTC(), Provider: best.Provider,
+		Rate: formatRate(p.amountIn, best.AmountOut, p.from.Decimals, p.to.Decimals),
+	}
+	if q.FeeAmount, err = p.amountIn.Bps(uint64(settings.SwapFeeBps)); err != nil {
+		return Quote{}, fmt.Errorf("fee of a swap: %w", err)
+	}
+	q.USDValue = s.valueIn(ctx, p)
+	if best.second.isKnown {
+		expected, err := best.second.expected(p.amountIn, p.from, p.to)
+		if err != nil {
+			return Quote{}, fmt.Errorf("value of a swap: %w", err)
+		}
+		impact := lossBps(expected, best.AmountOut)
+		q.PriceImpactBps = &impact
+	}
+	return q, nil
+}
+
+// valueIn returns what the amount in is worth, for display; nil without a fresh price.
+func (s *Service) valueIn(ctx context.Context, p parsed) *money.USD {
+	q, err := s.Prices.USD(ctx, p.from.ID)
+	if err != nil || price.CheckFresh(q, s.DB.Clock()(), s.priceAge(p.from.ID)) != nil {
+		return nil
+	}
+	value, err := money.ValueOf(p.amountIn, p.from.Decimals, q.Price)
+	if err != nil {
+		return nil
+	}
+	return &value
+}
+
+func estimatedSeconds(d time.Duration) *int {
+	if d <= 0 {
+		return nil
+	}
+	seconds := int((d + time.Second - 1) / time.Second)
+	return &seconds
+}
+
+// rateDigits is how many digits a rate has after the point.
+const rateDigits = 12
+
+// formatRate returns how many whole tokens come out for a whole token, rounded down, without trailing
+// zeros.
+func formatRate(amountIn, amountOut money.Amount, inDecimals, outDecimals int) string {
+	power := func(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+	n := new(big.Int).Mul(amountOut.Big(), power(inDecimals+rateDigits))
+	n.Div(n, new(big.Int).Mul(amountIn.Big(), power(outDecimals)))
+	text := n.String()
+	if len(text) <= rateDigits {
+		text = strings.Repeat("0", rateDigits-len(text)+1) + text
+	}
+	text = text[:len(text)-rateDigits] + "." + text[len(text)-rateDigits:]
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}

@@ -1,0 +1,319 @@
+package swap
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/policy"
+	"github.com/cofferpay/coffer/internal/request"
+)
+
+// Request is a swap as the caller asks for it.
+type Request struct {
+	IdempotencyKey string
+	CustomerID     string
+	CustomerEmail  *string // checked and never written: an unknown customer has no balance
+	FromMintID     int
+	ToMintID       int
+	AmountIn       string  // atomic units of the source mint
+	MinAmountOut   *string // atomic units of the destination mint: the least that the caller accepts
+	SlippageBps    *int
+	Metadata       map[string]string
+	Actor          audit.Actor // who asks, for the audit log
+	// Limit, unless nil, is called once the key is known to be new, before anything else can refuse
+	// the request.
+	Limit func() error
+}
+
+// parsed holds the values of a request that follow its form.
+type parsed struct {
+	from, to    mint.Mint
+	amountIn    money.Amount
+	minOut      money.Amount // zero: the caller names none
+	slippageBps int
+}
+
+// ID returns the id of the swap of an idempotency key. A request that is repeated after a crash, or
+// against a restored database, therefore finds the same wallets.
+func ID(org, key string) string { return id.Derive("cs", org, key) }
+
+// keyHash returns the hash by which a row and the signer's journal know a key.
+func keyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// FindByKey returns the swap of an idempotency key. Whatever a repeated request contains, its swap is
+// the answer. Rule SWAP-1.
+func (s *Service) FindByKey(ctx context.Context, org, key string) (w Swap, isKnown bool, err error) {
+	if !request.IsKey(key) {
+		return w, false, nil
+	}
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		w, isKnown, err = loadByKey(ctx, tx, org, key)
+		return err
+	})
+	return w, isKnown, err
+}
+
+func loadByKey(ctx context.Context, tx pg.Tx, org, key string) (Swap, bool, error) {
+	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, keyHash(key))
+	if err != nil {
+		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
+	}
+	w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Swap{}, false, nil
+	}
+	if err != nil {
+		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
+	}
+	return w, true, nil
+}
+
+// Differs reports whether a request has other parameters than the one that made the swap. E-mail and
+// metadata are no parameters. A swap that was restored from the journal is never said to differ.
+func (w Swap) Differs(r Request) bool {
+	return w.digest != nil && string(w.digest) != string(r.digest())
+}
+
+// digest hashes every parameter that makes a request another swap.
+func (r Request) digest() []byte {
+	canonical := func(text string) string {
+		if a, err := money.Parse(text); err == nil {
+			return a.String()
+		}
+		return text
+	}
+	parts := []string{
+		"coffer-swap-1", r.CustomerID, strconv.Itoa(r.FromMintID), strconv.Itoa(r.ToMintID), canonical(r.AmountIn),
+	}
+	if r.MinAmountOut != nil {
+		parts = append(parts, "minAmountOut", canonical(*r.MinAmountOut))
+	}
+	slippage := slippageBpsDefault
+	if r.SlippageBps != nil {
+		slippage = *r.SlippageBps
+	}
+	return request.Digest(append(parts, "slippageBps", strconv.Itoa(slippage))...)
+}
+
+// CheckEnabled refuses every call while customer swaps are switched off, and while the organization is
+// frozen. Errors: faults SWAPS_DISABLED, ORGANIZATION_FROZEN. Rule SWAP-2.
+func (s *Service) CheckEnabled(ctx context.Context, orgID string) error {
+	return s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		settings, err := org.SettingsOf(ctx, tx, orgID)
+		if err != nil {
+			return fmt.Errorf("settings of %s: %w", orgID, err)
+		}
+		if err := checkEnabled(settings); err != nil {
+			return err
+		}
+		return checkFrozen(ctx, tx, orgID, "")
+	})
+}
+
+func checkEnabled(settings org.Settings) error {
+	if !settings.CustomerSwapsEnabled {
+		return fault.New(fault.Forbidden, fault.SwapsDisabled, fault.NothingHeld,
+			"Customer swaps are not enabled for your organization.").
+			WithAdvice("Ask the operator of this service to switch them on.")
+	}
+	return nil
+}
+
+// Request makes a swap: it takes an offer of the best provider, holds the amount and submits the
+// payment. isReplayed is true when the key was known; w is then the swap as it is now. After a fault
+// nothing was written. After any other error the swap may exist or not, and the same request resolves
+// that. Rules SWAP-1 and SWAP-4.
+func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
+	if !request.IsKey(r.IdempotencyKey) {
+		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
+			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
+	}
+	// One caller of a key at a time asks the providers in this process. The database decides between
+	// processes.
+	release, err := s.keys.enter(ctx, orgID, r.IdempotencyKey)
+	if err != nil {
+		return w, false, err
+	}
+	defer release()
+	w, isReplayed, err = s.FindByKey(ctx, orgID, r.IdempotencyKey)
+	if err != nil || isReplayed {
+		return w, isReplayed, err
+	}
+	failpoint.Hit("Q01")
+	w, err = s.create(ctx, orgID, r)
+	if err == nil {
+		return w, false, nil
+	}
+	// Whatever stopped this caller: if another one made the swap meanwhile, that swap is the answer.
+	existing, isKnown, lookErr := s.FindByKey(ctx, orgID, r.IdempotencyKey)
+	switch {
+	case lookErr != nil:
+		return w, false, errors.Join(err, lookErr)
+	case isKnown:
+		return existing, true, nil
+	}
+	return w, false, err
+}
+
+// keyGate lets one request of a key run at a time. It is safe for concurrent use.
+type keyGate struct {
+	mu      sync.Mutex
+	waiting map[[2]string]*keyTurn
+}
+
+type keyTurn struct {
+	turn  chan struct{} // holds one value while a request runs
+	count int           // requests that run or wait
+}
+
+// enter waits until no other request of the key runs. Error: the context's.
+func (g *keyGate) enter(ctx context.Context, org, key string) (release func(), err error) {
+	k := [2]string{org, key}
+	g.mu.Lock()
+	if g.waiting == nil {
+		g.waiting = map[[2]string]*keyTurn{}
+	}
+	t := g.waiting[k]
+	if t == nil {
+		t = &keyTurn{turn: make(chan struct{}, 1)}
+		g.waiting[k] = t
+	}
+	t.count++
+	g.mu.Unlock()
+	leave := func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if t.count--; t.count == 0 {
+			delete(g.waiting, k)
+		}
+	}
+	select {
+	case t.turn <- struct{}{}:
+		return func() { <-t.turn; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// parse checks the form of a request and the rules about its pair, in the order of the interface. It
+// is pure but for the state of the chains. Rule SWAP-4.
+func (s *Service) parse(r Request, mints mint.Catalogue, settings org.Settings) (p parsed, err error) {
+	if err := checkCustomer(r.CustomerID, r.CustomerEmail); err != nil {
+		return p, err
+	}
+	if err := request.CheckMetadata(r.Metadata, fault.NothingHeld); err != nil {
+		return p, err
+	}
+	return s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, r.MinAmountOut, r.SlippageBps, mints, settings)
+}
+
+func checkCustomer(customerID string, email *string) error {
+	if err := customer.CheckID(customerID); err != nil {
+		return err
+	}
+	if email != nil {
+		return customer.CheckEmail(*email)
+	}
+	return nil
+}
+
+func (s *Service) parsePair(
+	fromID, toID int, amountIn string, minOut *string, slippageBps *int, mints mint.Catalogue, settings org.Settings,
+) (p parsed, err error) {
+	p.slippageBps = slippageBpsDefault
+	if slippageBps != nil {
+		if p.slippageBps = *slippageBps; p.slippageBps < 1 || p.slippageBps > slippageBpsMax {
+			return p, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+				"slippageBps has to be between 1 and %d basis points.", slippageBpsMax).WithParam("slippageBps")
+		}
+	}
+	if p.from, err = parseMint(fromID, "fromMintId", mints); err != nil {
+		return p, err
+	}
+	if p.to, err = parseMint(toID, "toMintId", mints); err != nil {
+		return p, err
+	}
+	if err = s.checkPair(p.from, p.to, settings); err != nil {
+		return p, err
+	}
+	if p.amountIn, err = parseAmount(amountIn, "amountIn", p.from); err != nil {
+		return p, err
+	}
+	if minOut != nil {
+		p.minOut, err = parseAmount(*minOut, "minAmountOut", p.to)
+	}
+	return p, err
+}
+
+func parseMint(mintID int, param string, mints mint.Catalogue) (mint.Mint, error) {
+	m, ok := mints.ByID(mintID)
+	if !ok {
+		return m, request.NewUnknownMint(mintID, fault.NothingHeld).WithParam(param)
+	}
+	return m, nil
+}
+
+func parseAmount(text, param string, m mint.Mint) (money.Amount, error) {
+	a, err := request.ParseAmount(text, false, m, fault.NothingHeld)
+	if f := fault.Find(err); f != nil {
+		return a, f.WithParam(param)
+	}
+	return a, err
+}
+
+// checkFrozen refuses a swap of a frozen customer or organization.
+func checkFrozen(ctx context.Context, tx pg.Tx, orgID, customerID string) error {
+	target := freeze.Target{OrgID: orgID}
+	if customer.CheckID(customerID) == nil {
+		target.CustomerID = customerID
+	}
+	active, err := freeze.Active(ctx, tx, target)
+	if err != nil {
+		return err
+	}
+	if refusal := policy.CheckFrozen(active, "customerId", fault.NothingHeld); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// checkStopped refuses a swap while nothing may leave the balances of its mint.
+func checkStopped(ctx context.Context, tx pg.Tx, orgID, customerID string, source mint.Mint) error {
+	active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID, CustomerID: customerID, Chain: source.Chain})
+	if err != nil {
+		return err
+	}
+	if policy.IsStopped(active) {
+		return policy.NewSuspended("Payments on "+string(source.Chain)+" are stopped.", fault.NothingHeld).
+			WithParam("fromMintId")
+	}
+	return nil
+}
+
+func newInsufficient(m mint.Mint) error {
+	return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingHeld,
+		"The customer has less %s available than amountIn.", m.Symbol).
+		WithStep(fault.LookAtCustomerBalances).WithParam("amountIn")
+}

@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/webhook"
+)
+
+// CustomerSwap returns the object of a customer swap as the API answers it.
+func CustomerSwap(w swap.Swap) webhook.CustomerSwap {
+	return webhook.CustomerSwap{
+		SwapID: w.ID, IdempotencyKey: w.IdempotencyKey, CustomerID: w.CustomerID, FromMintID: w.From.ID,
+		ToMintID: w.To.ID,
+
+		AmountIn: w.AmountIn.String(), EstimatedAmountOut: w.EstimatedOut.String(), MinAmountOut: w.MinOut.String(),
+		AmountOut: amount(w.AmountOut), OriginTxHash: text(w.OriginTxHash),
+		DestinationTxHash: text(w.DestinationTxHash), FailureReason: w.FailureReason,
+		FailureMessage: w.FailureMessage, CompletedAt: webhook.AtOrNil(w.CompletedAt), Status: string(w.Status),
+
+		FeeAmount: w.FeeAmount.String(), FeeBps: w.FeeBps, USDValue: cents(w.USDValue),
+		EstimatedTimeSeconds: w.EstimatedSeconds,
+
+		RefundStatus: string(w.RefundStatus()), RefundedAmount: amount(w.RefundedAmount()),
+		RefundTxHash: text(w.RefundTxHash), RestoredAt: webhook.AtOrNil(w.RestoredAt),
+
+		DepositID: w.DepositID, Provider: w.Provider, Metadata: w.Metadata,
+		CreatedAt: webhook.At(w.CreatedAt), UpdatedAt: webhook.At(w.UpdatedAt),
+	}
+}
+
+// SwapSummary returns the object of a customer swap as events carry it. It has neither a status nor a
+// failure reason. Rule SWAP-60.
+func SwapSummary(w swap.Swap) webhook.SwapSummary {
+	return webhook.SwapSummary{
+		CustomerSwapID: w.ID, IdempotencyKey: w.IdempotencyKey, FromMint: Mint(w.From), ToMint: Mint(w.To),
+		AmountIn: w.AmountIn.String(), EstimatedAmountOut: w.EstimatedOut.String(), AmountOut: amount(w.AmountOut),
+		OriginTxHash: text(w.OriginTxHash), DestinationTxHash: text(w.DestinationTxHash),
+		CreatedAt: webhook.At(w.CreatedAt),
+	}
+}
+
+// SwapFailed returns the object of the event that a swap failed, or that a refund of it arrived later.
+func SwapFailed(f swap.Failed) webhook.SwapFailed {
+	return webhook.SwapFailed{
+		CustomerID: f.Swap.CustomerID, Swap: SwapSummary(f.Swap), RefundedAmount: amount(f.Refunded),
+	}
+}
+
+// SwapDelayed returns the object of the event that a swap takes long.
+func SwapDelayed(w swap.Swap) webhook.SwapDelayed {
+	return webhook.SwapDelayed{CustomerID: w.CustomerID, Swap: SwapSummary(w)}
+}
