@@ -179,7 +179,7 @@ type firmOffer struct {
 func (s *Service) takeOffer(
 	ctx context.Context, p parsed, offers []judgedOffer, w swapWallets, swapID string,
 ) (firmOffer, error) {
-	var last error
+	var refusal error
 	for _, offer := range offers {
 		ask := s.newAsk(p, w.delivery.Address, w.refund.Address, s.DB.Clock()(), swapID)
 		firm, err := s.Panel.Firm(ctx, offer.Provider, ask)
@@ -194,9 +194,9 @@ func (s *Service) takeOffer(
 			return firmOffer{}, ctx.Err()
 		}
 		s.Log.WarnContext(ctx, "swap: no firm offer", "swap", swapID, "provider", offer.Provider, "error", err)
-		last = err
+		refusal = s.chooseRefusal(ctx, refusal, err)
 	}
-	return firmOffer{}, s.refusalOf(ctx, last)
+	return firmOffer{}, refusal
 }
 
 // checkFirm checks of a signed offer what the panel cannot know: its price, the time that the payment

@@ -203,17 +203,13 @@ func (f *followed) loadFacts(ctx context.Context, tx pg.Tx) error {
 
 // askStatus asks the provider, with the hash of our payment.
 func (s *Service) askStatus(ctx context.Context, f followed) (provider.Report, error) {
-	p, isKnown := s.Panel.Find(f.Provider)
-	if !isKnown {
-		return provider.Report{}, fmt.Errorf("the configuration names no provider %s", f.Provider)
-	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var payment chain.TxHash
 	if f.OriginTxHash != nil {
 		payment = *f.OriginTxHash
 	}
-	report, err := p.Status(ctx, f.ref, payment)
+	report, err := s.Panel.Status(ctx, f.Provider, f.ref, payment)
 	failpoint.Hit("Q08")
 	return report, err
 }

@@ -162,19 +162,29 @@ func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []j
 	if err != nil {
 		return nil, s.refusalOf(ctx, err)
 	}
-	var last error
+	var refusal error
 	for _, offer := range found {
 		second := s.withoutOwn(inPrice, outPrice, priceErr, offer.Provider, p.from, p.to)
-		if last = s.checkPrice(second, ask, offer, p.from, p.to); last != nil {
-			s.Log.WarnContext(ctx, "swap: an offer is not taken", "provider", offer.Provider, "error", last)
+		if err := s.checkPrice(second, ask, offer, p.from, p.to); err != nil {
+			s.Log.WarnContext(ctx, "swap: an offer is not taken", "provider", offer.Provider, "error", err)
+			refusal = s.chooseRefusal(ctx, refusal, err)
 			continue
 		}
 		offers = append(offers, judgedOffer{offer, second})
 	}
 	if len(offers) == 0 {
-		return nil, s.refusalOf(ctx, last)
+		return nil, refusal
 	}
 	return offers, nil
+}
+
+// chooseRefusal returns the answer for a caller after one more provider gave no offer. QUOTE_REJECTED is final,
+// so it is the answer only if every provider gave one: another one might have made an offer. Rule SWAP-7.
+func (s *Service) chooseRefusal(ctx context.Context, before, err error) error {
+	if f := fault.Find(before); before != nil && (f == nil || f.Code != fault.QuoteRejected) {
+		return before
+	}
+	return s.refusalOf(ctx, err)
 }
 
 // judgedOffer is an offer with the price by which it was judged.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
@@ -73,12 +74,15 @@ func NewPanel(members []Member, suspensions Suspensions, clock func() time.Time,
 	return p
 }
 
-// Find returns a provider by its name, also a suspended one: its open swaps are followed as before.
-func (p *Panel) Find(name string) (Provider, bool) {
-	if m := p.find(name); m != nil {
-		return m.Provider, true
+// Status asks one provider about a swap, also a suspended one: its open swaps are followed as before. Errors:
+// those of Provider.Status, and ErrNotServed if there is no such provider.
+func (p *Panel) Status(ctx context.Context, name string, ref Ref, payment chain.TxHash) (report Report, err error) {
+	m := p.find(name)
+	if m == nil {
+		return Report{}, fmt.Errorf("%w: there is no provider %s", ErrNotServed, CleanText(name))
 	}
-	return nil, false
+	defer p.catch(m, &err)
+	return m.Status(ctx, ref, payment)
 }
 
 func (p *Panel) find(name string) *memberState {

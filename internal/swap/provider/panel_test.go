@@ -31,6 +31,7 @@ type fakeProvider struct {
 	calls  atomic.Int64
 	mu     sync.Mutex
 	quote  func(ctx context.Context, ask Ask) (Offer, error)
+	status func() (Report, error)
 }
 
 func (f *fakeProvider) Name() string { return f.name }
@@ -57,7 +58,7 @@ func (f *fakeProvider) answer(quote func(ctx context.Context, ask Ask) (Offer, e
 }
 
 func (f *fakeProvider) Status(context.Context, Ref, chain.TxHash) (Report, error) {
-	return Report{}, errors.New("not asked here")
+	return f.status()
 }
 
 var pair = []Asset{
@@ -270,8 +271,16 @@ func TestASuspendedProviderGetsNoNewSwaps(t *testing.T) {
 	if _, err := p.Firm(t.Context(), "A", newAsk()); !errors.Is(err, ErrNotServed) || a.calls.Load() != 0 {
 		t.Errorf("got %v, want no firm quote", err)
 	}
-	if found, isFound := p.Find("A"); !isFound || found.Name() != "A" {
-		t.Error("a suspended provider is not found, and its open swaps have to be followed")
+	a.status = func() (Report, error) { return Report{Word: "its own"}, nil }
+	if r, err := p.Status(t.Context(), "A", Ref{}, ""); err != nil || r.Word != "its own" {
+		t.Errorf("got %v and %v of a suspended provider, whose open swaps have to be followed", r, err)
+	}
+	a.status = func() (Report, error) { panic("out of range") }
+	if _, err := p.Status(t.Context(), "A", Ref{}, ""); !errors.Is(err, ErrMalformed) {
+		t.Errorf("got %v of an adapter that panics, want an answer that is not understood", err)
+	}
+	if _, err := p.Status(t.Context(), "C", Ref{}, ""); !errors.Is(err, ErrNotServed) {
+		t.Errorf("got %v of a provider that no configuration names, want that it is not served", err)
 	}
 	// Its silence does not stand against the refusal of the others.
 	b.answer(fails(Refused("B", "no")))

@@ -528,6 +528,41 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 	})
 }
 
+// Rule SWAP-7: a refusal is the answer only if every provider gave one.
+func TestASilentProviderIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	firmly := func(err error) func(provider.Ask) error { return func(provider.Ask) error { return err } }
+	for name, c := range map[string]struct {
+		best, worse error // of the firm question
+		want        fault.Code
+	}{
+		"the best one is silent":  {context.DeadlineExceeded, provider.Refused("DESK", "no"), fault.ProviderTimeout},
+		"the other one is silent": {provider.Refused("BEST", "no"), context.DeadlineExceeded, fault.ProviderTimeout},
+		"the best one is unclear": {provider.Malformed("no"), provider.Refused("DESK", "no"), fault.ProviderError},
+		"both refuse": {
+			provider.Refused("BEST", "no"), provider.Refused("DESK", "no"), fault.QuoteRejected,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			best := &desk{
+				t: t, name: "BEST", clock: e.clock, lifetime: time.Hour,
+				price: func(provider.Ask) uint64 { return amountIn }, firm: firmly(c.best),
+			}
+			e.desk.firm = firmly(c.worse)
+			e.others = append(e.others, best)
+			e.Harness = e.open(e.db)
+			_, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+			e.wantFault(err, c.want)
+			e.wantNothing()
+			if best.asked != 1 || e.desk.asked != 1 {
+				t.Errorf("asked %d and %d times, want each once", best.asked, e.desk.asked)
+			}
+		})
+	}
+}
+
 // Rule SWAP-8: an operator may allow no loss besides the slippage.
 func TestALossOfNothingIsASetting(t *testing.T) {
 	t.Parallel()
