@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
@@ -77,4 +78,12 @@ func (s *Service) buildSwaps() {
 		clock = parts.DB.Clock()
 	}
 	s.Swaps.Panel = provider.NewPanel(parts.SwapProviders, swap.Suspensions{DB: parts.DB}, clock, parts.Log)
+}
+
+// buildDepositSwaps builds the deposit swaps, which ask the providers of swaps.
+func (s *Service) buildDepositSwaps() {
+	s.DepositSwaps = &depositswap.Service{
+		DB: s.parts.DB, Chains: s.Chains, Wallets: s.Wallets, Panel: s.Swaps.Panel, Prices: s.parts.Prices,
+		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, Log: s.Swaps.Log,
+	}
 }
