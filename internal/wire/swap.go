@@ -76,11 +76,3 @@ func OrganizationSwap(w swap.Swap) webhook.OrganizationSwap {
 		DeliveredAt: webhook.AtOrNil(w.DeliveredAt), CompletedAt: webhook.AtOrNil(w.CompletedAt),
 	}
 }
-
-// textOrNil returns a text, or nil for "".
-func textOrNil(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
