@@ -213,7 +213,7 @@ func (a *api) quoteDepositSwap(c *call, body DepositSwapQuoteRequest) (DepositSw
 }
 
 // answerKnownDepositSwap looks the key of a request up, before anything else of it can refuse it: a refusal
-// would say that there is no deposit swap with the key. Rules SWAP-31, IDEM-5.
+// would say that there is no deposit swap with the key. Rules DSW-4, IDEM-5.
 func (a *api) answerKnownDepositSwap(c *call) (shown webhook.DepositSwap, isKnown bool, err error) {
 	key, err := idempotencyKey(c.Header, resource.OptionalText(c.TextMember("idempotencyKey")))
 	if err != nil || key == nil {
