@@ -42,6 +42,8 @@ func RunSuite(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.Publ
 		"what people took back is never paid":            keepsVoids,
 		"a swap provider is paid as it signed":           paysSwaps,
 		"a quote for anything else is never paid":        refusesQuotes,
+		"what a swap brought is paid once, as approved":  paysPayouts,
+		"a payout keeps the bounds of its approval":      keepsPayoutBounds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
