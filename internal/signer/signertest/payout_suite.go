@@ -51,7 +51,9 @@ func paysPayouts(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		r.Admit.Grant.Required != 2 || r.Admit.Grant.MAC != nil || r.Admit.Grant.Approvals != nil {
 		t.Errorf("got %s, %v, want the approval of the swap without a MAC", entry.Body, err)
 	}
-	for name, again := range map[string]signer.Intent{"with its grant": GrantPayout(nil, signed, payout, 2), "without": signed} {
+	for name, again := range map[string]signer.Intent{
+		"with its grant": GrantPayout(nil, signed, payout, 2), "without": signed,
+	} {
 		if repeated := admitIntent(t, s, again); repeated.Hash != entry.Hash {
 			t.Errorf("the swap again %s: got entry %d, want %d", name, repeated.Seq, entry.Seq)
 		}
@@ -117,7 +119,9 @@ func keepsPayoutBounds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	now := time.Now()
 	issueWallets(t, s)
 	EndorseAddress(t, s, org, "wla_1", Stranger)
-	for id, amounts := range map[string][2]uint64{"least": {980, 0}, "most": {1100, 0}, "fee": {970, 10}, "all": {1000, 100}} {
+	for id, amounts := range map[string][2]uint64{
+		"least": {980, 0}, "most": {1100, 0}, "fee": {970, 10}, "all": {1000, 100},
+	} {
 		swap, payout := NewOrganizationSwap(t, s, org, "os_"+id, Token, "wla_1", now)
 		signed := swap.SignQuote(t)
 		admitIntent(t, s, GrantPayout(nil, signed, payout, 0))
