@@ -127,7 +127,8 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m journal.I
 	case m.Intent != nil &&
 		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
 			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product ||
-			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap) || differsInPayout(*m.Intent, r.Order)):
+			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap) ||
+			differsInPayout(*m.Intent, r.Order)):
 		return nil, fmt.Errorf(
 			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
 		)

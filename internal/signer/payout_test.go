@@ -60,9 +60,11 @@ func TestEveryFieldOfAPayoutCounts(t *testing.T) {
 	approved := key.MakePayoutApproval(known, "MEMBER mem_1")
 	intent := newPayoutIntent()
 	intent.Grant = key.MakePayoutGrant(termsOf(intent), known, intent.FeeDeducted, 1, []signer.Approval{approved})
-	if refusal := key.CheckGrant(intent); refusal != nil || !p.Equal(&known) || !key.VerifySwapRequest(p, 2, requested) {
+	if refusal := key.CheckGrant(intent); refusal != nil || !p.Equal(&known) ||
+		!key.VerifySwapRequest(p, 2, requested) {
 		t.Fatalf("got %v, want the payout as it was approved and requested", refusal)
 	}
+	unapproved := key.MakePayoutGrant(termsOf(intent), known, intent.FeeDeducted, 0, nil)
 	fields := 0
 	changeLeaves(t, "SwapPayout", reflect.ValueOf(&p).Elem(), func(path string) {
 		fields++
@@ -75,12 +77,12 @@ func TestEveryFieldOfAPayoutCounts(t *testing.T) {
 		if reflect.DeepEqual(key.MakePayoutApproval(p, "MEMBER mem_1"), approved) {
 			t.Errorf("%s was changed, and the approval is the same", path)
 		}
-		g := *intent.Grant
-		g.Payout = &p
-		changed := intent
-		changed.Grant = &g
-		if refusal := key.CheckGrant(changed); refusal == nil || refusal.Code != signer.RefusedGrant {
-			t.Errorf("%s was changed, and the grant is %v", path, refusal)
+		for _, granted := range []*signer.Grant{intent.Grant, unapproved} {
+			g, changed := *granted, intent
+			g.Payout, changed.Grant = &p, &g
+			if refusal := key.CheckGrant(changed); refusal == nil || refusal.Code != signer.RefusedGrant {
+				t.Errorf("%s was changed, and the grant of %d approvals is %v", path, g.Required, refusal)
+			}
 		}
 	})
 	if want := reflect.TypeFor[signer.SwapPayout]().NumField(); fields != want || !p.Equal(&known) {

@@ -177,6 +177,10 @@ func TestTheApprovalsOfASwapPayWhatItBroughtOnce(t *testing.T) {
 func TestAPayoutIsNotAdmittedAfterItsTime(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)
+	c := h.conf.Policy.Chains[signertest.Chain]
+	c.Assets, c.Unlimited = nil, true // nothing else depends on the time
+	h.conf.Policy.Chains[signertest.Chain] = c
+	h.reopen(t)
 	h.set(47 * time.Hour)
 	h.want(t, "while the clock is ahead", h.pays("wd_1", 990), signer.RefusedClock)
 	h.set(-47 * time.Hour)
@@ -253,6 +257,23 @@ func TestAJournalWithoutPayoutsIsRead(t *testing.T) {
 		h.grantOrdinary(signertest.NewPayout(h.swap, h.payout, "wd_1", 990), 2, ann, bob), "")
 }
 
+// A journal that has two payments by one approval is not one that a signer wrote.
+func TestAJournalWithTwoPayoutsOfASwapDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	h.want(t, "a payout", h.pays("wd_1", 990), "")
+	h.swap, h.payout = h.approve(t, "os_2")
+	h.want(t, "another swap", h.swap, "")
+	h.want(t, "its payout", h.pays("wd_2", 990), "")
+	h.reopen(t)
+	closeSigner(t, h.s)
+	h.rewrite(t, `"swapId":"os_2"`, `"swapId":"os_1"`)
+	_, err := local.Open(h.conf, h.seed)
+	if !errors.Is(err, signer.ErrDamaged) || !strings.Contains(err.Error(), "wd_1") {
+		t.Errorf("got %v, want %v", err, signer.ErrDamaged)
+	}
+}
+
 // A copied journal is taken over only with payouts that its swaps allow, and they stay used.
 func TestAnAdoptedPayoutIsCheckedAgain(t *testing.T) {
 	t.Parallel()
@@ -271,7 +292,8 @@ func TestAnAdoptedPayoutIsCheckedAgain(t *testing.T) {
 		"of more":          forge(copied, paid, `"amount":"1101"`),
 		"of another swap":  forgePayout(copied, "wd_1", `"swapId":"os_1"`, `"swapId":"os_9"`),
 		"of another bound": forgePayout(copied, "wd_1", `"minOut":"980"`, `"minOut":"981"`),
-		"to another entry": forgePayout(copied, "wd_1", `"whitelistedId":"wla_1","to"`, `"whitelistedId":"wla_other","to"`),
+		"to another entry": forgePayout(copied, "wd_1", `"whitelistedId":"wla_1","to":`,
+			`"whitelistedId":"wla_other","to":`),
 	} {
 		var no *signer.Refusal
 		err := local.AdoptJournal(h.conf, h.seed, forged, nil)

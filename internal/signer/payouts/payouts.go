@@ -136,9 +136,9 @@ func (b *Book) checkPayment(intent signer.Intent, payout signer.SwapPayout, tota
 
 // Differ reports whether a swap that is known comes with another approval than it was admitted with. A restored
 // database may have none. A payment that was admitted is the same payment under whichever grant it comes again.
-func Differ(known, intent signer.Intent) bool {
+func Differ(existing, intent signer.Intent) bool {
 	payout := intent.SwapPayout()
-	return intent.Swap != nil && payout != nil && !payout.Equal(known.SwapPayout())
+	return intent.Swap != nil && payout != nil && !payout.Equal(existing.SwapPayout())
 }
 
 // notAfter returns the end of an approval. Package syntax has checked its form; a text of another form is a time that

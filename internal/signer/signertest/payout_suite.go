@@ -51,10 +51,10 @@ func paysPayouts(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		r.Admit.Grant.Required != 2 || r.Admit.Grant.MAC != nil || r.Admit.Grant.Approvals != nil {
 		t.Errorf("got %s, %v, want the approval of the swap without a MAC", entry.Body, err)
 	}
-	for name, again := range map[string]signer.Intent{
+	for name, intent := range map[string]signer.Intent{
 		"with its grant": GrantPayout(nil, signed, payout, 2), "without": signed,
 	} {
-		if repeated := admitIntent(t, s, again); repeated.Hash != entry.Hash {
+		if repeated := admitIntent(t, s, intent); repeated.Hash != entry.Hash {
 			t.Errorf("the swap again %s: got entry %d, want %d", name, repeated.Seq, entry.Seq)
 		}
 	}
@@ -99,8 +99,8 @@ func paysPayouts(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 
 	paid := GrantPayout(nil, NewPayout(signed, payout, "wd_1", 990), payout, 2)
 	first := admitIntent(t, s, paid)
-	if again := admitIntent(t, s, paid); again.Hash != first.Hash {
-		t.Errorf("the payout again: got entry %d, want %d", again.Seq, first.Seq)
+	if repeated := admitIntent(t, s, paid); repeated.Hash != first.Hash {
+		t.Errorf("the payout again: got entry %d, want %d", repeated.Seq, first.Seq)
 	}
 	second := GrantPayout(nil, NewPayout(signed, payout, "wd_2", 990), payout, 2)
 	_, err = s.AdmitIntent(t.Context(), second)
@@ -155,6 +155,7 @@ func keepsPayoutBounds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"without a product": func(p *signer.SwapPayout) { p.Product = "" },
 		"to no address":     func(p *signer.SwapPayout) { p.To = "" },
 		"of no time":        func(p *signer.SwapPayout) { p.NotAfter = "soon" },
+		"of another zone":   func(p *signer.SwapPayout) { p.NotAfter = "2126-06-25T19:00:00.000000+02:00" },
 	} {
 		swap, payout := NewOrganizationSwap(t, s, org, "os_1", Token, "wla_1", now)
 		change(&payout)

@@ -132,8 +132,8 @@ func issuesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 		{OrgID: org, Family: chain.EVM, Purpose: "CHECKOUT", Subject: "bob"},
 	} {
 		address := IssueAddress(t, s, w)
-		if other, taken := addresses[address]; taken {
-			t.Errorf("%v and %v: got the same address %s", w, other, address)
+		if holder, taken := addresses[address]; taken {
+			t.Errorf("%v and %v: got the same address %s", w, holder, address)
 		}
 		addresses[address] = w
 	}
