@@ -256,7 +256,9 @@ func (a *api) readDepositSwap(c *call, body DepositSwapRequest) depositswap.Requ
 	return depositswap.Request{
 		IdempotencyKey: body.IdempotencyKey, CustomerID: body.CustomerID, OriginTokenID: body.OriginTokenID,
 		AmountIn: body.AmountIn, RefundAddress: body.RefundAddress, CustomerEmail: body.CustomerEmail,
-		Actor: c.Caller.Actor(),
+		// As with POST /deposit: a key that may not change an e-mail can set only an untrusted one.
+		UntrustedEmail: !c.Caller.IsAllowed(identity.SetCustomerEmail),
+		Actor:          c.Caller.Actor(),
 	}
 }
 
