@@ -414,7 +414,7 @@ var (
 		ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true,
 		CustomerFeeDayUSD: new("50"), ChargeCustomerCosts: "NONE",
-		Unavailable: kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		Unavailable: append([]string{}, kernel.SortedKeys(org.UnavailableSettings)...), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: resource.ExampleAt,
 	}
 	exampleChange = ChangeRequest{
