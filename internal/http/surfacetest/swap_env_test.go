@@ -46,7 +46,10 @@ type scriptedSwapper struct {
 	mu     sync.Mutex
 	asked  int
 	quote  func(ask provider.Ask) (provider.Offer, error) // nil: an honest offer
-	signed map[string]signedquote.Quote                   // firm quotes for payments of any amount, by their bytes
+
+	// Of offers for payments of any amount: how many there were, and the firm ones by their bytes.
+	offered int
+	signed  map[string]signedquote.Quote
 }
 
 func (*scriptedSwapper) Name() string { return "ONE_CLICK" }
@@ -92,9 +95,10 @@ func (s *scriptedSwapper) flexibleOffer(ask provider.Ask) (provider.Offer, error
 		return provider.Offer{}, err
 	}
 	s.mu.Lock()
-	asked := s.asked
+	s.offered++
+	number := s.offered
 	s.mu.Unlock()
-	address := sha256.Sum256(fmt.Append(nil, ask.Recipient, asked))
+	address := sha256.Sum256(fmt.Append(nil, ask.Recipient, number))
 	q := signedquote.Quote{
 		Scheme: signedquote.OneClickV0, IsFlexible: true, DepositAddress: "0x" + hex.EncodeToString(address[:20]),
 		OriginAsset: ask.Origin.String(), DestinationAsset: ask.Destination.String(), AmountIn: ask.AmountIn,
