@@ -49,7 +49,7 @@ func (s *Service) arrive(ctx context.Context, tx pg.Tx, depositSwapID string, ar
 	var status Status
 	var amountOut *money.Amount
 	err := tx.QueryRow(ctx, `
-		SELECT to_mint_id, status, amount_out FROM deposit_swaps WHERE deposit_swap_id = $1 FOR UPDATE`,
+		SELECT to_mint_id, status, amount_out FROM deposit_swaps WHERE deposit_swap_id = $1 FOR NO KEY UPDATE`,
 		depositSwapID).Scan(&toMintID, &status, &amountOut)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

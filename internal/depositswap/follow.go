@@ -83,7 +83,7 @@ func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
 		rows, err := tx.Query(ctx, `
 			UPDATE deposit_swaps SET look_at = $2 WHERE deposit_swap_id IN (
 				SELECT deposit_swap_id FROM deposit_swaps WHERE look_at <= $1 ORDER BY look_at, deposit_swap_id LIMIT $3
-				FOR UPDATE SKIP LOCKED)
+				FOR NO KEY UPDATE SKIP LOCKED)
 			RETURNING deposit_swap_id`, tx.Now, tx.Now.Add(followClaim), followBatchMax)
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (s *Service) Look(ctx context.Context, depositSwapID string) error {
 // lock locks a deposit swap and returns it.
 func lock(ctx context.Context, tx pg.Tx, depositSwapID string) (DepositSwap, error) {
 	var locked string
-	err := tx.QueryRow(ctx, `SELECT deposit_swap_id FROM deposit_swaps WHERE deposit_swap_id = $1 FOR UPDATE`,
+	err := tx.QueryRow(ctx, `SELECT deposit_swap_id FROM deposit_swaps WHERE deposit_swap_id = $1 FOR NO KEY UPDATE`,
 		depositSwapID).Scan(&locked)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return DepositSwap{}, newGone()
