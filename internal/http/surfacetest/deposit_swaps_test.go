@@ -220,7 +220,7 @@ func TestARefusedDepositSwapWritesNothing(t *testing.T) {
 		h.wantRefusal(c.name, h.call(h.one, "POST", "/deposit-swap", c.body), c.status, c.code, c.param)
 	}
 	h.swapper.answer(refuse(&provider.RefusedError{Message: "too small"}))
-	got := h.call(h.one, "POST", "/deposit-swap", depositSwapBody("k", "customerId", "stranger"))
+	got := h.call(h.one, "POST", "/deposit-swap", depositSwapBody("k", "customerId", "stranger", "amountIn", "26000000"))
 	h.wantRefusal("no offer", got, 422, "QUOTE_REJECTED", "")
 	if got.text("providerMessage") != "too small" {
 		t.Errorf("got %s, want the words of the provider", got.raw)
