@@ -25,7 +25,7 @@ import (
 )
 
 // The story of a deposit swap: the customer pays the provider, the provider pays our wallet, and the arrival is an
-// ordinary deposit of the customer.
+// ordinary deposit of the customer. Rule DSW-5.
 func TestAPaymentToTheProviderBecomesADepositOfTheCustomer(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -67,7 +67,7 @@ func TestAPaymentToTheProviderBecomesADepositOfTheCustomer(t *testing.T) {
 	e.lookWithChain("the sweep")
 }
 
-// A known key returns its deposit swap, whatever else the request says.
+// A known key returns its deposit swap, whatever else the request says. Rule DSW-4.
 func TestAKeyMakesOneDepositSwap(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -127,7 +127,7 @@ func TestCallersWithOneKeyGetOneAddress(t *testing.T) {
 	e.look("the callers")
 }
 
-// A refused request leaves no row and no customer.
+// A refused request leaves no row and no customer. Rule DSW-3.
 func TestARefusedDepositSwapLeavesNothing(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -256,7 +256,7 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 	}
 }
 
-// An attacker who can write to the database cannot make the service show another address.
+// An attacker who can write to the database cannot make the service show another address. Rule DSW-6.
 func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -409,7 +409,7 @@ func TestAnArrivalBeforeTheRowWaitsForIt(t *testing.T) {
 	e.wantBalance("bob", 0)
 }
 
-// Screening asks about who paid the provider, and never about the provider.
+// Screening asks about who paid the provider, and never about the provider. Rule DSW-7.
 func TestScreeningAsksAboutTheTruePayer(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -580,7 +580,7 @@ func TestThePayersOfAForeignChainAreTheProvidersWord(t *testing.T) {
 	}
 }
 
-// What a provider reports moves the status that is shown, also back from an end, and never a completion.
+// What a provider reports moves the status that is shown, also back from an end, and never a completion. Rule DSW-8.
 func TestReportsMoveTheStatusAndNeverACompletion(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -672,7 +672,7 @@ func TestOrganizationsHaveTheirOwnDepositSwaps(t *testing.T) {
 	}
 }
 
-// The list of tokens has what the provider takes in any amount, but the mint that it delivers.
+// The list of tokens has what the provider takes in any amount, but the mint that it delivers. Rules DSW-1 and DSW-2.
 func TestTheTokensAreThoseThatAProviderTakes(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
