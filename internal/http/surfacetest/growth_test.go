@@ -285,7 +285,8 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
-		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "search": "USDC", "provider": "ONE_CLICK", "month": "2026-01",
+		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "search": "USDC",
+		"provider": "ONE_CLICK", "month": "2026-01",
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),

@@ -237,7 +237,8 @@ func TestOnlyAFullKeySwapsAnOrganizationsOwnMoneyAndNoneApproves(t *testing.T) {
 	}
 	h.wantRefusal("a quote", h.call(reader, "POST", "/organization-swap/quote", quote), 403, "SCOPE_MISSING", "")
 	got := h.wantStatus(h.call(careful, "POST", "/organization-swap/quote", quote), 200)
-	if got.text("feeAmount") != "0" || got.body["feeBps"] != 0.0 || got.text("estimatedAmountOut") != "500000000000000" {
+	if got.text("feeAmount") != "0" || got.body["feeBps"] != 0.0 ||
+		got.text("estimatedAmountOut") != "500000000000000" {
 		t.Errorf("got %s, want a quote without a fee", got.raw)
 	}
 	// Above the threshold people decide, and there is no call for them here.
