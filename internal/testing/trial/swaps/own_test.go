@@ -683,6 +683,8 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOwnEnv(t)
+			o.setting("twoFactorUsdThreshold", `"100"`)
+			o.setting("approvalQuorum", "2")
 			var w swap.Swap
 			if c.before != nil {
 				w = c.before(o)
@@ -712,6 +714,9 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 				}
 			}
 			r.wantEnd(w.ID, swap.Completed, "")
+			_, err = r.Withdrawals.CollectOwed(r.ctx) // of a payout that was restored before its delivery
+			r.must(err)
+			r.look("the debts")
 			r.wantVault(amountOut)
 			r.wantBooks(books{"PRODUCT 1": funded - amountIn})
 		})
