@@ -217,7 +217,10 @@ func TestARefusedDepositSwapWritesNothing(t *testing.T) {
 			"no refund address", depositSwapBody("k", "refundAddress", "0xno", "customerId", "stranger"), 400,
 			"INVALID_ADDRESS", "refundAddress",
 		},
-		{"our refund address", depositSwapBody("k", "refundAddress", own), 400, "INVALID_ADDRESS", "refundAddress"},
+		{
+			"our refund address", depositSwapBody("k", "refundAddress", own), 422, "DESTINATION_NOT_ALLOWED",
+			"refundAddress",
+		},
 	} {
 		h.wantRefusal(c.name, h.call(h.one, "POST", "/deposit-swap", c.body), c.status, c.code, c.param)
 	}
