@@ -276,10 +276,10 @@ func (s *Service) findNextLook(
 		return nil, fmt.Errorf("look for its arrivals: %w", err)
 	}
 	isOwed := arrivedAt != nil && !(isKnown && !startedAt.Before(*arrivedAt)) && tx.Now.Sub(*arrivedAt) < payerWait
-	if since := d.stored.successSaidAt; since != nil && d.Status != Completed && arrivedAt == nil &&
-		tx.Now.Sub(*since) > silenceMax {
+	if saidAt := d.stored.successSaidAt; saidAt != nil && d.Status != Completed && arrivedAt == nil &&
+		tx.Now.Sub(*saidAt) > silenceMax {
 		s.Log.ErrorContext(ctx, "depositswap: a provider reports success, and nothing arrived", "depositSwap", d.ID,
-			"provider", d.Provider, "since", since.UTC().Format(time.RFC3339))
+			"provider", d.Provider, "since", saidAt.UTC().Format(time.RFC3339))
 	}
 	return nextLook(d, isOwed, tx.Now), nil
 }

@@ -329,8 +329,8 @@ func (s *Service) write(
 			$23, $24, $25, $26, $27, $27, $27)`,
 		depositSwapID, orgID, r.CustomerID, r.IdempotencyKey, hash, r.digest(), p.asset.Chain, p.asset.Contract,
 		p.asset.Symbol, p.asset.Decimals, p.delivered.ID, p.delivered.Chain, p.amountIn, offer.AmountOut,
-		offer.MinAmountOut, refundTo, w.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw, q.OriginAsset,
-		q.DestinationAsset, q.Deadline, s.GrantKey.DepositSwapMAC(made.terms()), AwaitingDeposit, tx.Now)
+		offer.MinAmountOut, refundTo, w.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw,
+		q.OriginAsset, q.DestinationAsset, q.Deadline, s.GrantKey.DepositSwapMAC(made.terms()), AwaitingDeposit, tx.Now)
 	if err != nil {
 		return DepositSwap{}, fmt.Errorf("insert deposit swap %s: %w", depositSwapID, err)
 	}

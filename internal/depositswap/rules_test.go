@@ -32,7 +32,8 @@ func TestNoReportCompletesADepositSwap(t *testing.T) {
 	for _, from := range Statuses {
 		for _, reported := range provider.Statuses {
 			for _, expiresAt := range []time.Time{now.Add(time.Hour), now.Add(-time.Hour)} {
-				got := nextStatus(DepositSwap{Status: from, ExpiresAt: expiresAt}, provider.Report{Status: reported}, now)
+				d := DepositSwap{Status: from, ExpiresAt: expiresAt}
+				got := nextStatus(d, provider.Report{Status: reported}, now)
 				switch {
 				case got == from:
 				case got == Completed || from == Completed || !isAllowed(from, got):

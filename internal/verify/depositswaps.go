@@ -76,7 +76,8 @@ var depositSwapChecks = []Check{
 		WHERE coalesce(s.amount_out, 0) <> n.arrived OR (s.status = 'COMPLETED') <> (n.arrived > 0)
 		UNION ALL
 		SELECT d.org_id, 'deposit ' || d.deposit_id, 
-			format('is %s for customer %s, and deposit swap %s is of %s', d.status, d.customer_id, d.deposit_swap_id, coalesce(s.customer_id, 'no one'))
+			format('is %s for customer %s, and deposit swap %s is of %s', d.status, d.customer_id,
+				d.deposit_swap_id, coalesce(s.customer_id, 'no one'))
 		FROM deposits d LEFT JOIN deposit_swaps s ON s.deposit_swap_id = d.deposit_swap_id
 		WHERE d.deposit_swap_id IS NOT NULL AND d.customer_id IS NOT NULL
 			AND (s.org_id, s.customer_id, s.wallet_id) IS DISTINCT FROM (d.org_id, d.customer_id, d.wallet_id)

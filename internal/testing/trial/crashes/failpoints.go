@@ -323,7 +323,7 @@ var unplayed = []struct{ name, why string }{
 	},
 	{
 		"Q25",
-		"no scenario requests a deposit swap yet: trial/swaps repeats a request with its key, and has an arrival whose row is missing",
+		"no scenario requests a deposit swap yet: trial/swaps repeats a request, and has an arrival without a row",
 	},
 	{"Q26", "no scenario requests a deposit swap yet; D06 stands at the same place of every credit"},
 	{"QW18", "Q07 stands at this place"},

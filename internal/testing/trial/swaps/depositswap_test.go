@@ -304,7 +304,8 @@ func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 			t.Errorf("%s changed: another deposit swap is not shown: %v", name, err)
 		}
 		e.asOwner(`UPDATE deposit_swaps s SET (deposit_address, refund_address, customer_id, expires_at, min_out,
-			amount_in, origin_contract, provider, mac, wallet_id, signed_quote) = (SELECT r.deposit_address, r.refund_address,
+			amount_in, origin_contract, provider, mac, wallet_id, signed_quote) =
+			(SELECT r.deposit_address, r.refund_address,
 			r.customer_id, r.expires_at, r.min_out, r.amount_in, r.origin_contract, r.provider, r.mac, r.wallet_id,
 			r.signed_quote FROM jsonb_populate_record(NULL::deposit_swaps, '` + backup[0] + `') r)
 			WHERE deposit_swap_id = '` + good.ID + `'`)
@@ -723,11 +724,13 @@ func TestTheDatabaseKeepsTheRowsOfDepositSwaps(t *testing.T) {
 	insert := func(id, status, walletID string) string {
 		return `INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, request_digest, origin_chain,
 			origin_contract, origin_symbol, origin_decimals, to_mint_id, to_chain, estimated_out, min_out,
-			refund_address, wallet_id, provider, scheme, deposit_address, signed_quote, origin_asset, destination_asset, expires_at, mac, status, created_at,
+			refund_address, wallet_id, provider, scheme, deposit_address, signed_quote, origin_asset, destination_asset,
+			expires_at, mac, status, created_at,
 			updated_at)
 			SELECT ` + id + `, org_id, customer_id, request_digest, origin_chain, origin_contract, origin_symbol,
 			origin_decimals, to_mint_id, to_chain, estimated_out, min_out, refund_address, ` + walletID + `, provider,
-			scheme, 'elsewhere', signed_quote, origin_asset, destination_asset, expires_at, mac, ` + status + `, created_at, updated_at
+			scheme, 'elsewhere', signed_quote, origin_asset, destination_asset, expires_at, mac,
+			` + status + `, created_at, updated_at
 			FROM deposit_swaps WHERE deposit_swap_id = $swap`
 	}
 	const app, system = false, true
