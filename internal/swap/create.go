@@ -22,9 +22,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// create makes the swap of a new key. Nothing but two addresses and a deposit address that is never
-// paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request) (Swap, error) {
+// create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
+// never paid exists before its one transaction.
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -54,6 +54,9 @@ func (s *Service) create(ctx context.Context, orgID string, r Request) (Swap, er
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		settings, err := s.lockAndCheck(ctx, tx, orgID, r)
 		if err != nil {
+			return err
+		}
+		if err := t.endWithSwap(ctx, tx); err != nil {
 			return err
 		}
 		if created, err = s.write(ctx, tx, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {

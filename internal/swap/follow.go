@@ -39,7 +39,14 @@ const (
 // Run follows swaps until ctx ends: it asks their providers, and draws the conclusions that no block
 // draws. Any number of processes may run it. It returns nil.
 func (s *Service) Run(ctx context.Context) error {
+	var prunedAt time.Time
 	for ctx.Err() == nil {
+		if now := time.Now(); now.Sub(prunedAt) >= turnPruning {
+			prunedAt = now
+			if err := s.pruneTurns(ctx); err != nil && ctx.Err() == nil {
+				s.Log.WarnContext(ctx, "swap: turns are not pruned", "error", err)
+			}
+		}
 		looked, err := s.Follow(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "swap: following stopped early", "error", err)

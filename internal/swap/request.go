@@ -149,34 +149,17 @@ func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap,
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	// One caller of a key at a time asks the providers in this process. The database decides between
-	// processes.
-	release, err := s.keys.enter(ctx, orgID, r.IdempotencyKey)
-	if err != nil {
-		return w, false, err
-	}
-	defer release()
-	w, isReplayed, err = s.FindByKey(ctx, orgID, r.IdempotencyKey)
-	if err != nil || isReplayed {
-		return w, isReplayed, err
-	}
-	failpoint.Hit("Q01")
-	w, err = s.create(ctx, orgID, r)
-	if err == nil {
-		return w, false, nil
-	}
-	// Whatever stopped this caller: if another one made the swap meanwhile, that swap is the answer.
-	existing, isKnown, lookErr := s.FindByKey(ctx, orgID, r.IdempotencyKey)
-	switch {
-	case lookErr != nil:
-		return w, false, errors.Join(err, lookErr)
-	case isKnown:
-		return existing, true, nil
-	}
-	return w, false, err
+	return s.makeOnce(ctx, orgID, ID(orgID, r.IdempotencyKey),
+		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) {
+			return loadByKey(ctx, tx, orgID, r.IdempotencyKey)
+		},
+		func(ctx context.Context, t turn) (Swap, error) {
+			failpoint.Hit("Q01")
+			return s.create(ctx, orgID, r, t)
+		})
 }
 
-// keyGate lets one request of a key run at a time. It is safe for concurrent use.
+// keyGate lets one request of a swap run at a time in this process. It is safe for concurrent use.
 type keyGate struct {
 	mu      sync.Mutex
 	waiting map[[2]string]*keyTurn
@@ -187,9 +170,9 @@ type keyTurn struct {
 	count int           // requests that run or wait
 }
 
-// enter waits until no other request of the key runs. Error: the context's.
-func (g *keyGate) enter(ctx context.Context, org, key string) (release func(), err error) {
-	k := [2]string{org, key}
+// enter waits until no other request of the swap runs. Error: the context's.
+func (g *keyGate) enter(ctx context.Context, org, swapID string) (release func(), err error) {
+	k := [2]string{org, swapID}
 	g.mu.Lock()
 	if g.waiting == nil {
 		g.waiting = map[[2]string]*keyTurn{}
