@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -44,13 +45,47 @@ func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (
 		return Swap{}, err
 	}
 	failpoint.Hit("Q02")
-	firm, err := s.takeOffer(ctx, p, offers, wallets, swapID)
-	if err != nil {
-		return Swap{}, err
+	var refusal error
+	for len(offers) > 0 {
+		firm, err := s.takeOffer(ctx, p, offers, wallets, swapID)
+		if err != nil {
+			return Swap{}, s.chooseRefusal(ctx, refusal, err)
+		}
+		failpoint.Hit("Q04")
+		created, err := s.commit(ctx, orgID, swapID, r, t, p, firm, wallets)
+		if !isAddressTaken(err) {
+			return created, err
+		}
+		// The provider gave the address to another swap, which was written since it was checked.
+		s.Log.WarnContext(ctx, "swap: an offer is not taken", "swap", swapID, "provider", firm.Provider, "error", err)
+		err = s.distrust(ctx, firm.Provider, firm.payee, addressOfAnother)
+		if !errors.Is(err, provider.ErrUntrusted) {
+			return Swap{}, err
+		}
+		refusal = s.chooseRefusal(ctx, refusal, err)
+		offers = behind(offers, firm.Provider)
 	}
-	failpoint.Hit("Q04")
+	return Swap{}, refusal
+}
+
+// behind returns the offers that follow that of a provider.
+func behind(offers []judgedOffer, providerName string) []judgedOffer {
+	i := slices.IndexFunc(offers, func(o judgedOffer) bool { return o.Provider == providerName })
+	return offers[i+1:]
+}
+
+// isAddressTaken reports whether a swap was not written because its deposit address or its quote is that of
+// another one.
+func isAddressTaken(err error) bool {
+	return pg.ViolatesConstraint(err, "swaps_deposit_address_once") ||
+		pg.ViolatesConstraint(err, "swap_offers_quote_once")
+}
+
+// commit writes a swap with its offer, in one transaction.
+func (s *Service) commit(
+	ctx context.Context, orgID, swapID string, r Request, t turn, p parsed, firm firmOffer, wallets swapWallets,
+) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
-	var created Swap
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		settings, err := s.lockAndCheck(ctx, tx, orgID, r)
 		if err != nil {
@@ -236,12 +271,20 @@ func (s *Service) checkFirm(
 		problem = "it is an address that no one can spend from"
 	}
 	if problem != "" {
-		if err := s.Suspend(ctx, offer.Provider, "its deposit address "+string(taken.payee)+": "+problem); err != nil {
-			return taken, err
-		}
-		return taken, fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, taken.payee, problem)
+		return taken, s.distrust(ctx, offer.Provider, taken.payee, problem)
 	}
 	return taken, nil
+}
+
+// addressOfAnother is why a deposit address that was given out before cannot be taken.
+const addressOfAnother = "it is that of another swap"
+
+// distrust suspends a provider for a deposit address that it cannot have. Error: provider.ErrUntrusted.
+func (s *Service) distrust(ctx context.Context, providerName string, payee chain.Address, problem string) error {
+	if err := s.Suspend(ctx, providerName, "its deposit address "+string(payee)+": "+problem); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, payee, problem)
 }
 
 // checkDepositAddress returns why an address cannot be a deposit address of a provider, or "".
@@ -269,7 +312,7 @@ func (s *Service) checkDepositAddress(
 		case mints.IsContract(source.Chain.Family(), payee):
 			problem = "it is the contract of a token"
 		case isUsed:
-			problem = "it is that of another swap"
+			problem = addressOfAnother
 		}
 		return nil
 	})

@@ -3,7 +3,9 @@ package swaps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -436,6 +438,83 @@ func TestADepositAddressIsTakenOnce(t *testing.T) {
 	e.wantFault(err, fault.ProviderError)
 	if e.suspension() == "" || e.number(`SELECT count(*) FROM swaps`) != 1 {
 		t.Error("an address was taken twice, or its provider is not suspended")
+	}
+}
+
+// A provider that gives one deposit address to two swaps at once is suspended like any other that cannot be
+// trusted: the second swap goes to the next provider, or is refused.
+func TestADepositAddressIsTakenOnceBySwapsAtOneMoment(t *testing.T) {
+	t.Parallel()
+	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			twice := e.desk
+			if hasNext {
+				twice = &desk{
+					t: t, name: "BEST", clock: e.clock, lifetime: 24 * time.Hour,
+					price: func(provider.Ask) uint64 { return amountOut + 1 },
+				}
+				e.others = append(e.others, twice)
+				e.Harness = e.open(e.db)
+			}
+			twice.change = func(_ provider.Ask, q *quotetest.OneClick) {
+				q.DepositAddress = string(signertest.SwapDepositAddress("the same"))
+			}
+			// Both swaps have their offers checked before either is written: a price is read in between.
+			var offers, checked sync.WaitGroup
+			offers.Add(2)
+			checked.Add(2)
+			var isChecking atomic.Bool
+			var passes atomic.Int64
+			twice.firm = func(ask provider.Ask) error {
+				if ask.IsFirm {
+					twice.mu.Unlock()
+					defer twice.mu.Lock()
+					offers.Done()
+					offers.Wait()
+					isChecking.Store(true)
+				}
+				return nil
+			}
+			e.prices.look = func() {
+				if isChecking.Load() && passes.Add(1) <= 2 {
+					checked.Done()
+					checked.Wait()
+				}
+			}
+			requests := make([]<-chan outcome, 2)
+			for i := range requests {
+				r := request(fmt.Sprint("key", i))
+				r.AmountIn = "100000000"
+				requests[i] = e.start(e.Swaps, r)
+			}
+			var made []string
+			for _, ended := range requests {
+				if o := <-ended; hasNext || o.err == nil {
+					e.must(o.err)
+					made = append(made, o.Provider)
+				} else {
+					e.wantFault(o.err, fault.ProviderError)
+				}
+			}
+			slices.Sort(made)
+			want := []string{twice.name}
+			if hasNext {
+				want = append(want, e.desk.name)
+			}
+			if !slices.Equal(made, want) {
+				t.Errorf("got swaps with %v, want %v", made, want)
+			}
+			suspended := e.texts(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED'`)
+			if !slices.Equal(suspended, []string{twice.name}) {
+				t.Errorf("suspended are %v, want %s", suspended, twice.name)
+			}
+			if n := e.number(`SELECT count(*) FROM swaps`); n != int64(len(want)) {
+				t.Errorf("got %d swaps, want %d", n, len(want))
+			}
+			e.look("the requests")
+		})
 	}
 }
 
