@@ -35,7 +35,7 @@ func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (
 	if err != nil {
 		return Swap{}, err
 	}
-	offers, err := s.compare(ctx, orgID, p)
+	offers, refusal, err := s.compareAll(ctx, orgID, p)
 	if err != nil {
 		return Swap{}, err
 	}
@@ -45,7 +45,6 @@ func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (
 		return Swap{}, err
 	}
 	failpoint.Hit("Q02")
-	var refusal error
 	for len(offers) > 0 {
 		firm, err := s.takeOffer(ctx, p, offers, wallets, swapID)
 		if err != nil {

@@ -642,6 +642,44 @@ func TestASilentProviderIsNoRefusal(t *testing.T) {
 	}
 }
 
+// Rule SWAP-7: an offer that is not taken is a refusal like any other, so a provider that was silent before
+// decides the answer.
+func TestAnOfferThatIsNotTakenHidesNoSilentProvider(t *testing.T) {
+	t.Parallel()
+	tooLow := func(provider.Ask) uint64 { return amountIn / 5 * 4 }
+	refusesFirm := func(ask provider.Ask) error {
+		if ask.IsFirm {
+			return provider.Refused("BEST", "no")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		silent error // of the other provider's dry question
+		price  func(provider.Ask) uint64
+		firm   func(provider.Ask) error
+		want   fault.Code
+	}{
+		"too low, the other in no time":     {context.DeadlineExceeded, tooLow, nil, fault.ProviderTimeout},
+		"too low, the other unclear":        {provider.Malformed("no"), tooLow, nil, fault.ProviderError},
+		"too low, the other down":           {provider.Unavailable("no"), tooLow, nil, fault.CodeUnavailable},
+		"too low, the other refuses":        {provider.Refused("DESK", "no"), tooLow, nil, fault.QuoteRejected},
+		"not made, the other in no time":    {context.DeadlineExceeded, nil, refusesFirm, fault.ProviderTimeout},
+		"not made, the other does not swap": {provider.ErrNotServed, nil, refusesFirm, fault.QuoteRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			best := &desk{t: t, name: "BEST", clock: e.clock, lifetime: time.Hour, price: c.price, firm: c.firm}
+			e.desk.dry = func(provider.Ask) error { return c.silent }
+			e.others = append(e.others, best)
+			e.Harness = e.open(e.db)
+			_, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+			e.wantFault(err, c.want)
+			e.wantNothing()
+		})
+	}
+}
+
 // Rule SWAP-8: an operator may allow no loss besides the slippage.
 func TestALossOfNothingIsASetting(t *testing.T) {
 	t.Parallel()
