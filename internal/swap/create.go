@@ -57,18 +57,18 @@ func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (
 		}
 		// The provider gave the address to another swap, which was written since it was checked.
 		s.Log.WarnContext(ctx, "swap: an offer is not taken", "swap", swapID, "provider", firm.Provider, "error", err)
-		err = s.distrust(ctx, firm.Provider, firm.payee, addressOfAnother)
+		err = s.rejectAddress(ctx, firm.Provider, firm.payee, addressOfAnother)
 		if !errors.Is(err, provider.ErrUntrusted) {
 			return Swap{}, err
 		}
 		refusal = s.chooseRefusal(ctx, refusal, err)
-		offers = behind(offers, firm.Provider)
+		offers = skipThrough(offers, firm.Provider)
 	}
 	return Swap{}, refusal
 }
 
-// behind returns the offers that follow that of a provider.
-func behind(offers []judgedOffer, providerName string) []judgedOffer {
+// skipThrough returns the offers that follow that of a provider.
+func skipThrough(offers []judgedOffer, providerName string) []judgedOffer {
 	i := slices.IndexFunc(offers, func(o judgedOffer) bool { return o.Provider == providerName })
 	return offers[i+1:]
 }
@@ -267,7 +267,7 @@ func (s *Service) checkFirm(
 		problem = "it is an address that no one can spend from"
 	}
 	if problem != "" {
-		return taken, s.distrust(ctx, offer.Provider, taken.payee, problem)
+		return taken, s.rejectAddress(ctx, offer.Provider, taken.payee, problem)
 	}
 	return taken, nil
 }
@@ -275,8 +275,8 @@ func (s *Service) checkFirm(
 // addressOfAnother is why a deposit address that was given out before cannot be taken.
 const addressOfAnother = "it is that of another swap"
 
-// distrust suspends a provider for a deposit address that it cannot have. Error: provider.ErrUntrusted.
-func (s *Service) distrust(ctx context.Context, providerName string, payee chain.Address, problem string) error {
+// rejectAddress suspends a provider for a deposit address that it cannot have. Error: provider.ErrUntrusted.
+func (s *Service) rejectAddress(ctx context.Context, providerName string, payee chain.Address, problem string) error {
 	if err := s.Suspend(ctx, providerName, "its deposit address "+string(payee)+": "+problem); err != nil {
 		return err
 	}

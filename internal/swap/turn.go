@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// turnLease is for how long a turn lasts whose process has died.
-	turnLease = 10 * time.Second
+	// turnHold is for how long a turn lasts whose process has died.
+	turnHold = 10 * time.Second
 	// turnRenewal is how often a process prolongs a turn that it works in.
 	turnRenewal = 3 * time.Second
 	// turnEndMax bounds the end of a turn, also after the caller has gone.
@@ -101,7 +101,7 @@ func (t turn) take(ctx context.Context, tx pg.Tx) (isMine bool, err error) {
 		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at) VALUES ($1, $2, $3, now() + $4)
 		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at
 		WHERE t.ends_at <= now()
-		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.swapID, t.holder, turnLease)
+		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.swapID, t.holder, turnHold)
 	return tag.RowsAffected() == 1, err
 }
 
@@ -173,7 +173,7 @@ func (s *Service) keepTurn(ctx context.Context, t turn, stop context.CancelCause
 		err := s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) error {
 			tag, err := tx.Exec(ctx, `
 				UPDATE swap_turns SET ends_at = now() + $4 WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
-				t.orgID, t.swapID, t.holder, turnLease)
+				t.orgID, t.swapID, t.holder, turnHold)
 			isMine = tag.RowsAffected() == 1
 			return err
 		})

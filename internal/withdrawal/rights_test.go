@@ -12,7 +12,7 @@ import (
 )
 
 // The role of an organization inserts what a request has. What a restore or the chain says of a withdrawal
-// would make a debt of its customer, or a payment that nobody made.
+// would make a debt of its customer, or a payment that was never made.
 func TestTheRoleOfAnOrganizationInsertsNothingButRequests(t *testing.T) {
 	t.Parallel()
 	const noPrivilege = "42501"
@@ -23,8 +23,8 @@ func TestTheRoleOfAnOrganizationInsertsNothingButRequests(t *testing.T) {
 			_, err := tx.Exec(ctx, fmt.Sprintf(`
 				INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 					request_digest, status, requires_approval, approval_reasons, created_at, %s)
-				SELECT 'wd_x', org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'BLOCKED', false,
-					'{}', created_at, %s
+				SELECT 'wd_x', org_id, customer_id, mint_id, chain, amount, to_address, request_digest, 'BLOCKED',
+					false, '{}', created_at, %s
 				FROM withdrawals WHERE withdrawal_id = $1`, column, value), id)
 			return err
 		})

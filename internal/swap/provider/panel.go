@@ -31,7 +31,7 @@ type Member struct {
 // Suspensions say which providers get no new swaps, in all processes. The calls may be repeated and are safe
 // for concurrent use.
 type Suspensions interface {
-	// ListSuspended returns the providers that are suspended, switched off, or owe too much.
+	// ListSuspended returns the providers that are suspended.
 	ListSuspended(ctx context.Context) ([]string, error)
 	// Suspend stores that a provider gets no new swaps until a person lifts it. A suspended one stays so.
 	Suspend(ctx context.Context, name, reason string) error

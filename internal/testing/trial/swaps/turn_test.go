@@ -119,7 +119,8 @@ func TestATurnOfADeadProcessIsTakenOver(t *testing.T) {
 	t.Parallel()
 	e := newUnswept(t)
 	leave := func(key, endsIn string) {
-		e.exec(`INSERT INTO swap_turns (org_id, swap_id, holder, ends_at) VALUES ($1, $2, 'dead', now() + $3::interval)`,
+		e.exec(`
+			INSERT INTO swap_turns (org_id, swap_id, holder, ends_at) VALUES ($1, $2, 'dead', now() + $3::interval)`,
 			e.org, swap.ID(e.org, key), endsIn)
 	}
 	leave("key", "1 minute")
