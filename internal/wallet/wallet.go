@@ -45,10 +45,14 @@ const (
 	// addresses unreliably.
 	SwapDelivery = signer.SwapDeliveryPurpose
 	SwapRefund   = signer.SwapRefundPurpose
+	// DepositSwap receives what a swap provider delivers for one deposit swap, the subject.
+	DepositSwap = "DEPOSIT_SWAP"
 )
 
 // Purposes lists every purpose that a wallet can have.
-var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund}
+var Purposes = []string{
+	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap,
+}
 
 var (
 	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.
@@ -62,7 +66,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product, the number or the swap; "" for a treasury
+	Subject   string // the customer's id, the product, the number, the swap or the deposit swap; "" for a treasury
 	Form      chain.Form
 	Path      string
 	Address   chain.Address
@@ -125,7 +129,7 @@ func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wal
 // transactions, and the call may be repeated after any error. Errors: ErrProof, a *signer.Refusal, or
 // unknown. Rule DEP-2.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
-	isOfSwap := ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund
+	isOfSwap := ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund || ref.Purpose == DepositSwap
 	if isOfSwap {
 		ref.Form = chain.Usual
 	}

@@ -21,7 +21,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Operator,
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
-			a.whitelistRoutes(), a.operatorSwapRoutes(),
+			a.whitelistRoutes(), a.operatorSwapRoutes(), a.depositSwapRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
@@ -135,8 +135,8 @@ var operatorGroups = []kernel.Group{
 	},
 	{
 		Name: "Swaps",
-		Text: "Swaps of customers, what is with which provider, arrivals that no swap expects, the providers, and " +
-			"the fees.",
+		Text: "Swaps of customers and of organizations' own money, what is with which provider, arrivals that no " +
+			"swap expects, deposit swaps, the providers, and the fees.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},
