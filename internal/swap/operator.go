@@ -41,9 +41,6 @@ func (s *Service) ListAll(
 	if f.Provider != "" {
 		q.AddCondition("s.provider = ?", f.Provider)
 	}
-	if f.Kind != "" {
-		q.AddCondition("s.kind = ?", string(f.Kind))
-	}
 	if f.OpenClaims {
 		q.AddCondition("s.paid_at IS NOT NULL AND s.amount_out IS NULL AND s.refunded + s.short < s.amount_in")
 	}

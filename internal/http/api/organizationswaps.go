@@ -160,13 +160,13 @@ func (a *api) organizationSwapRoutes() []kernel.Route {
 }
 
 // checkOrganizationSwapsEnabled refuses a quote or a new swap before anything of the request is read.
-// Rule SWAP-42.
+// Rule SWAP-32.
 func (a *api) checkOrganizationSwapsEnabled(c *call) error {
 	return a.conf.Swaps.CheckOrganizationEnabled(c.Context(), c.Caller.OrgID)
 }
 
 // answerKnownOrganizationSwap looks the key of a request up, before anything else of it can refuse it.
-// Rule SWAP-41.
+// Rule SWAP-31.
 func (a *api) answerKnownOrganizationSwap(c *call) (shown webhook.OrganizationSwap, isKnown bool, err error) {
 	key := c.TextMember("idempotencyKey")
 	w, isKnown, err := a.conf.Swaps.FindOrganizationByKey(c.Context(), c.Caller.OrgID, key)
@@ -208,6 +208,7 @@ func readOrganizationSwap(c *call, body OrganizationSwapRequest) swap.Organizati
 	}
 }
 
+// createOrganizationSwap makes a swap for a program. Rules SWAP-33, SWAP-34 and OW-1.
 func (a *api) createOrganizationSwap(c *call, body OrganizationSwapRequest) (webhook.OrganizationSwap, error) {
 	r := readOrganizationSwap(c, body)
 	w, isReplayed, err := a.conf.Swaps.RequestOrganization(c.Context(), c.Caller.OrgID, r)
@@ -277,6 +278,7 @@ func showWhitelisted(e whitelist.Entry, current time.Time) WhitelistedAddress {
 	}
 }
 
+// listWhitelisted shows an organization its own whitelist. Rule SWAP-39.
 func (a *api) listWhitelisted(c *call) (kernel.Page[WhitelistedAddress], error) {
 	const list = "whitelisted-addresses"
 	p, err := c.ReadPage(list)
