@@ -630,7 +630,7 @@ type Entry struct {
 	// The amount in whole tokens.
 	AmountDecimal string `json:"amountDecimal"`
 	// The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's
-	// withdrawals, or IN_SWAP for what is held for a customer's swaps.
+	// withdrawals, or IN_SWAP for what is held for swaps.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
 	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
@@ -1475,7 +1475,7 @@ type WebhookKeys struct {
 	Keys []string `json:"keys"`
 }
 
-// WhitelistedAddress: An address to which your organization's own money may be paid.
+// WhitelistedAddress: An address that your organization's own money may be paid to.
 type WhitelistedAddress struct {
 	// The address, in the canonical form of its chain.
 	Address string `json:"address"`

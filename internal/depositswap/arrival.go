@@ -49,7 +49,7 @@ func (s *Service) arrive(ctx context.Context, tx pg.Tx, depositSwapID string, ar
 	var status Status
 	var amountOut *money.Amount
 	err := tx.QueryRow(ctx, `
-		SELECT to_mint_id, status, amount_out FROM deposit_swaps WHERE deposit_swap_id = $1 FOR UPDATE`,
+		SELECT to_mint_id, status, amount_out FROM deposit_swaps WHERE deposit_swap_id = $1 FOR NO KEY UPDATE`,
 		depositSwapID).Scan(&toMintID, &status, &amountOut)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -74,7 +74,8 @@ func (s *Service) arrive(ctx context.Context, tx pg.Tx, depositSwapID string, ar
 		amountOut = &total
 	}
 	if first == nil {
-		_, err := tx.Exec(ctx, `UPDATE deposit_swaps SET look_at = $2 WHERE deposit_swap_id = $1`, depositSwapID, tx.Now)
+		_, err := tx.Exec(ctx, `UPDATE deposit_swaps SET look_at = $2 WHERE deposit_swap_id = $1`, depositSwapID,
+			tx.Now)
 		return err
 	}
 	_, err = tx.Exec(ctx, `

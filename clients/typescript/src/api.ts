@@ -887,7 +887,7 @@ export interface Entry {
   amountDecimal: string;
   /**
    * The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals,
-   * or IN_SWAP for what is held for a customer's swaps.
+   * or IN_SWAP for what is held for swaps.
    */
   balance: "AVAILABLE" | "PENDING_WITHDRAW" | "IN_SWAP";
   /**
@@ -1311,8 +1311,8 @@ export interface OrganizationSwap {
   /** The hash of the transaction that paid the swap provider; null until it is broadcast. */
   originTxHash: string | null;
   /**
-   * Until when the approvals of the swap cover the withdrawal, too; null when it needed none. A
-   * later withdrawal waits for approvals of its own.
+   * Until when the approvals of the swap cover the withdrawal, too. A later withdrawal that needs
+   * approvals waits for its own.
    */
   payoutUntil: string | null;
   /** The product whose balance pays. */
@@ -2047,7 +2047,7 @@ export interface WebhookKeys {
   keys: string[];
 }
 
-/** An address to which your organization's own money may be paid. */
+/** An address that your organization's own money may be paid to. */
 export interface WhitelistedAddress {
   /** The address, in the canonical form of its chain. */
   address: string;

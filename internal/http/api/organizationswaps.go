@@ -192,24 +192,26 @@ func replayOrganizationSwap(c *call, w swap.Swap, differs bool) (webhook.Organiz
 	return wire.OrganizationSwap(w), nil
 }
 
-// defaultProduct pays a swap whose request names no product.
-const defaultProduct = "CUSTODIAL"
-
 // readOrganizationSwap translates the body of an organization's swap.
 func readOrganizationSwap(c *call, body OrganizationSwapRequest) swap.OrganizationRequest {
-	product := defaultProduct
+	r := swap.OrganizationRequest{
+		IdempotencyKey: body.IdempotencyKey, FromMintID: body.FromMintID, ToMintID: body.ToMintID,
+		AmountIn: body.AmountIn, MinAmountOut: body.MinAmountOut, SlippageBps: body.SlippageBps,
+		WhitelistedAddressID: body.WhitelistedAddressID, Actor: c.Caller.Actor(),
+	}
 	if body.Product != nil {
-		product = *body.Product
+		r.Product = *body.Product
 	}
-	return swap.OrganizationRequest{
-		IdempotencyKey: body.IdempotencyKey, Product: product, FromMintID: body.FromMintID,
-		ToMintID: body.ToMintID, AmountIn: body.AmountIn, MinAmountOut: body.MinAmountOut,
-		SlippageBps: body.SlippageBps, WhitelistedAddressID: body.WhitelistedAddressID, Actor: c.Caller.Actor(),
-	}
+	return r
 }
 
 // createOrganizationSwap makes a swap for a program. Rules SWAP-33, SWAP-34 and OW-1.
 func (a *api) createOrganizationSwap(c *call, body OrganizationSwapRequest) (webhook.OrganizationSwap, error) {
+	if body.Product != nil && *body.Product == "" { // it would count as left out
+		return webhook.OrganizationSwap{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"The product is empty.").
+			WithAdvice("Name the product whose balance pays, or leave it out for CUSTODIAL.").WithParam("product")
+	}
 	r := readOrganizationSwap(c, body)
 	w, isReplayed, err := a.conf.Swaps.RequestOrganization(c.Context(), c.Caller.OrgID, r)
 	if err != nil {
