@@ -187,10 +187,15 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	defer tools.Close()
 	return tour.Play(ctx, tour.Options{
 		Info: info, Output: output,
-		DecideSwap: func(ctx context.Context, email, id string) error {
+		DecideSwap: func(ctx context.Context, email, id string, isApproval bool) error {
 			p, err := personByEmail(ctx, tools.DB(), email)
-			if err == nil {
+			if err != nil {
+				return err
+			}
+			if isApproval {
 				_, err = tools.Swaps.ApproveOrganization(ctx, p.OrgID, id, "", p)
+			} else {
+				_, err = tools.Swaps.RejectOrganization(ctx, p.OrgID, id, "the tour", p)
 			}
 			return err
 		},

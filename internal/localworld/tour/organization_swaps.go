@@ -68,17 +68,31 @@ func (s *tourRun) tourOrganizationSwaps(ctx context.Context) (err error) {
 // what the address has before.
 func (s *tourRun) tourApprovedSwap(ctx context.Context, entry payee, paid *big.Int) error {
 	s.printTitle("A larger one needs an approval")
+	person := s.Info.Users[0].Email
 	w, err := s.requestOwnSwap(ctx, largeSwap, entry, "AWAITING_APPROVAL")
 	if err != nil {
 		return err
 	}
-	if err := s.DecideSwap(ctx, s.Info.Users[0].Email, w.SwapID); err != nil {
+	if err := s.DecideSwap(ctx, person, w.SwapID, false); err != nil {
 		return err
 	}
-	if err := s.DecideSwap(ctx, s.Info.Users[0].Email, w.SwapID); err == nil {
-		return fmt.Errorf("%s approved %s twice", s.Info.Users[0].Email, w.SwapID)
+	if err := s.api.getJSON(ctx, "/organization-swap/"+url.PathEscape(w.SwapID), &w); err != nil {
+		return err
 	}
-	s.printStep("approved by %s: the swap, and the payment of what it brings", s.Info.Users[0].Email)
+	if w.Status != "REJECTED" || w.RefundStatus != "RESTORED" {
+		return fmt.Errorf("the rejected swap is %+v", w)
+	}
+	s.printStep("rejected by %s: nothing left the product", person)
+	if w, err = s.requestOwnSwap(ctx, largeSwap, entry, "AWAITING_APPROVAL"); err != nil {
+		return err
+	}
+	if err := s.DecideSwap(ctx, person, w.SwapID, true); err != nil {
+		return err
+	}
+	if err := s.DecideSwap(ctx, person, w.SwapID, true); err == nil {
+		return fmt.Errorf("%s approved %s twice", person, w.SwapID)
+	}
+	s.printStep("approved by %s: the swap, and the payment of what it brings", person)
 	_, err = s.completeOwnSwap(ctx, w, paid)
 	return err
 }

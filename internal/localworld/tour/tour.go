@@ -34,8 +34,8 @@ type Options struct {
 	// Decide approves or removes a held withdrawal as the person with this e-mail does, for example with
 	// the coffer command.
 	Decide func(ctx context.Context, email, withdrawalID string, approve bool) error
-	// DecideSwap approves a swap of the organization's own money as the person with this e-mail does.
-	DecideSwap func(ctx context.Context, email, swapID string) error
+	// DecideSwap approves or rejects a swap of the organization's own money that waits for it, as Decide does.
+	DecideSwap func(ctx context.Context, email, swapID string, approve bool) error
 	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
