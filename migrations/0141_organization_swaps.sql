@@ -51,7 +51,8 @@ ALTER TABLE deposits ADD CONSTRAINT deposits_product CHECK (
 
 ALTER TABLE deposits DROP CONSTRAINT deposits_arrival;
 ALTER TABLE deposits ADD CONSTRAINT deposits_arrival CHECK (
-        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap AND NOT is_hidden
+        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap
+                AND is_hidden = (deposit_swap_id IS NOT NULL AND customer_id IS NULL)
             WHEN status NOT IN ('CREDITED', 'REVERSED') THEN arrival_role IS NULL AND NOT completes_swap AND is_hidden
             WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND num_nonnulls(customer_id, product) = 1 AND NOT is_hidden
             WHEN arrival_role = 'REFUND' THEN purpose = 'SWAP_REFUND' AND is_hidden AND NOT completes_swap
