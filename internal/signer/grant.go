@@ -43,6 +43,11 @@ const (
 	grantVersion    = "coffer-grant-1"
 	flagVersion     = "coffer-flag-1"
 	voidVersion     = "coffer-void-1"
+
+	payoutVersion         = "coffer-swap-payout-1"
+	payoutRequestVersion  = "coffer-swap-request-1"
+	payoutApprovalVersion = "coffer-swap-approval-1"
+	payoutGrantVersion    = "coffer-swap-grant-1"
 )
 
 func encodeWords(words ...string) []byte {
@@ -80,7 +85,11 @@ type Grant struct {
 	Round     int        `json:"round"`    // how often the payment was sent back for approval
 	Required  int        `json:"required"` // number of approvals that it needs
 	Approvals []Approval `json:"approvals,omitempty"`
-	MAC       []byte     `json:"mac"`
+	MAC       []byte     `json:"mac,omitempty"`
+	// Payout is what people approved of an organization's swap. With it the approvals are over its
+	// digest and not over the terms. Every swap of an organization has it, and the payment of what such
+	// a swap brought may have it.
+	Payout *SwapPayout `json:"swapPayout,omitempty"`
 }
 
 // Approval is the approval of one person.
@@ -195,6 +204,11 @@ func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int
 }
 
 func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
+	if g.Payout != nil {
+		// Under a version of its own: a grant never passes as one of the other kind, whatever is left out.
+		return k.computeMAC(payoutGrantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
+			strconv.Itoa(g.Required), g.Payout.ComputeDigest())
+	}
 	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
 		strconv.Itoa(g.Required))
 }
@@ -225,9 +239,16 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")
 	}
+	if message := checkPayoutFields(intent, amount); message != "" {
+		return refuse("%s", message)
+	}
 	var people []string
 	for _, a := range g.Approvals {
-		if !hmac.Equal(k.MakeApproval(t, g.Round, a.Approver).MAC, a.MAC) {
+		approval := k.MakeApproval(t, g.Round, a.Approver)
+		if g.Payout != nil {
+			approval = k.MakePayoutApproval(*g.Payout, a.Approver)
+		}
+		if !hmac.Equal(approval.MAC, a.MAC) {
 			return refuse("has an approval by %.80q of another content", a.Approver)
 		}
 		if !slices.Contains(people, a.Approver) {

@@ -15,6 +15,11 @@ type Status string
 
 // The statuses. COMPLETED and FAILED are terminal; a refund moves on numbers of its own.
 const (
+	// AwaitingApproval, Rejected and CancelledStatus are of organizations' swaps alone.
+	AwaitingApproval Status = "AWAITING_APPROVAL" // held until people decide; nothing is ordered
+	Rejected         Status = "REJECTED"          // a person refused it; the hold is released
+	CancelledStatus  Status = "CANCELLED"         // its organization took it back; the hold is released
+
 	Pending      Status = "PENDING"    // held; our payment is not known to be on its way
 	Depositing   Status = "DEPOSITING" // our payment is on its way
 	Processing   Status = "PROCESSING" // the provider has our payment, or a part of the output arrived

@@ -153,6 +153,10 @@ type Service struct {
 	Voider *dispatch.Voider
 	// Deposits credits stray arrivals that a person decided about.
 	Deposits StrayCreditor
+	// Payouts pays what swaps of organizations bring; nil: in a process that makes none.
+	Payouts Payouts
+	// Whitelist says where the output of an organization's swap may go; nil: to no address.
+	Whitelist Whitelist
 	// Seal seals the answers of providers as they came; nil: they are not stored.
 	Seal *seal.Keyset
 	Log  *slog.Logger
@@ -186,7 +190,9 @@ type Swap struct {
 	ID             string
 	OrgID          string
 	IdempotencyKey string // "" if it was restored from the signer's journal, which has only the hash
-	CustomerID     string
+	Kind           Kind
+	CustomerID     string    // of a customer's swap
+	Product        string    // of an organization's swap
 	From, To       mint.Mint // id, chain, contract, symbol, name and decimals; nothing else of it is read
 	AmountIn       money.Amount
 	EstimatedOut   money.Amount
@@ -219,6 +225,19 @@ type Swap struct {
 	DepositAddress                   string // of the provider; the organization never sees it
 	DeliveryWalletID, RefundWalletID string // never shown
 	LookAt                           *time.Time
+
+	// Of an organization's swap: where its output goes, who asked for it, and who has to agree.
+	WhitelistedID     string
+	PayoutAddress     chain.Address // of the entry when the swap was requested
+	PayoutMax         *money.Amount // the most that its approvals let go
+	PayoutUntil       *time.Time    // until when
+	PayoutID          *string       // the withdrawal that pays the output; nil until there is one
+	DeliveredAt       *time.Time    // when the output was credited
+	ApprovalsRequired int           // 0: no person has to approve it
+	ApprovalCount     int
+	Approvers         []audit.Actor // who has approved it, first one first
+	Requester         audit.Actor   // zero if it was restored from the signer's journal
+	RejectedNote      *string       // why a person rejected it
 
 	digest    []byte // of the caller's parameters; nil if it was restored
 	refundFee money.Amount

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"time"
-
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
@@ -18,13 +16,4 @@ func (eng *Engine) isTimeLimited(policy signpolicy.Chain, intent signer.Intent) 
 	isOwnPayment := intent.PaysOwnMoney() && !eng.conf.Rescue
 	return policy.FeeDayLimit() != nil || intent.Swap != nil || limits.DependOnTime(eng.conf.Policy, intent) ||
 		isOwnPayment && eng.conf.Policy.CoolingOff() > 0
-}
-
-// refuseUnconfirmed returns the refusal of an intent that depends on a limit of time.
-func refuseUnconfirmed(ahead time.Duration) *signer.Refusal {
-	return signer.Refuse(signer.RefusedClock,
-		"the clock of the signer's host is %s ahead of the time that the signer has seen pass, and the daily limits "+
-			"depend on it: nothing was admitted and this payment waits. Check that clock; when it is right, stop the "+
-			"signer and run `coffer signer clock confirm` on its host",
-		ahead.Round(time.Second))
 }

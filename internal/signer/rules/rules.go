@@ -58,6 +58,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
@@ -175,7 +176,7 @@ func (eng *Engine) EndorseAddress(
 	}
 	if reading.Ahead > 0 {
 		// A cooling-off that starts before the time is confirmed could be over at once.
-		return refused(refuseUnconfirmed(reading.Ahead))
+		return refused(limits.RefuseUnconfirmed(reading.Ahead))
 	}
 	usableFrom := reading.Now.Add(eng.conf.Policy.CoolingOff())
 	if usableFrom.Before(notBefore) {
