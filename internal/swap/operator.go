@@ -22,6 +22,7 @@ import (
 type OperatorFilter struct {
 	Filter
 	OrgID, Provider string
+	Kind            Kind
 	// OpenClaims leaves the swaps whose value is with a provider. Invariant I-72.
 	OpenClaims bool
 }
@@ -36,6 +37,9 @@ func (s *Service) ListAll(
 	}
 	if f.Provider != "" {
 		q.AddCondition("s.provider = ?", f.Provider)
+	}
+	if f.Kind != "" {
+		q.AddCondition("s.kind = ?", string(f.Kind))
 	}
 	if f.OpenClaims {
 		q.AddCondition("s.paid_at IS NOT NULL AND s.status <> 'COMPLETED' AND s.refunded + s.short < s.amount_in")
@@ -169,6 +173,7 @@ type Arrival struct {
 	OrgID      string
 	SwapID     string
 	CustomerID string // of the swap; "" if this database does not have it
+	Product    string // of an organization's swap
 	Role       string
 	Reason     StrayReason
 	MintID     int
@@ -186,7 +191,7 @@ type Arrival struct {
 }
 
 const selectArrivals = `
-	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol,
+	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), coalesce(s.product, ''), a.role, a.reason, d.mint_id, m.symbol,
 		m.decimals, d.chain,
 		d.amount, d.address, d.tx_hash, a.created_at, a.decision, a.note, a.decided_by, a.decided_at
 	FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id JOIN mints m ON m.mint_id = d.mint_id

@@ -56,6 +56,8 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[WhitelistedAddressRequest]():       "A whitelist entry to add.",
 	reflect.TypeFor[OwnedSwap]():                       "A swap with its organization and the claim on its provider.",
 	reflect.TypeFor[kernel.Page[OwnedSwap]]():          "A page of swaps.",
+	reflect.TypeFor[OwnedDepositSwap]():                "A deposit swap with its organization.",
+	reflect.TypeFor[kernel.Page[OwnedDepositSwap]]():   "A page of deposit swaps.",
 	reflect.TypeFor[SwapDetail]():                      "A swap with its addresses, reports and arrivals.",
 	reflect.TypeFor[SwapReport]():                      "What a provider reported of a swap.",
 	reflect.TypeFor[SwapArrival]():                     "A final arrival at an address of a swap.",

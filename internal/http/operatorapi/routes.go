@@ -21,7 +21,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Operator,
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
-			a.whitelistRoutes(), a.operatorSwapRoutes(),
+			a.whitelistRoutes(), a.operatorSwapRoutes(), a.depositSwapRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
