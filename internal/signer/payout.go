@@ -102,37 +102,3 @@ func (k *GrantKey) MakePayoutGrant(
 	g.MAC = k.grantMAC(t, deducted, g)
 	return g
 }
-
-// checkPayoutFields returns what is wrong with the payout in the grant of an intent, or "". amount is what
-// the intent takes, a deducted fee included. What else a payment rests on is in the journal.
-func checkPayoutFields(intent Intent, amount money.Amount) string {
-	p, isSwap := intent.Grant.Payout, intent.Kind().Payee == ToProvider
-	if p == nil {
-		if isSwap && intent.CustomerID == "" {
-			return "is of an organization, and its grant does not say where its output is paid"
-		}
-		return ""
-	}
-	const differs = "differs from what people approved of swap "
-	switch {
-	case intent.CustomerID != "" || !isSwap && !intent.PaysOwnMoney():
-		return "has the grant of an organization's swap, and does not pay an organization's own money"
-	case p.OrgID != intent.From.OrgID || p.Product != intent.Product:
-		return differs + strconv.Quote(p.SwapID) + ": the organization or its product"
-	case isSwap && (p.SwapID != intent.ID || p.FromMintID != intent.MintID || p.AmountIn != amount):
-		return differs + strconv.Quote(p.SwapID) + ": the swap, the asset or the amount that it pays"
-	case isSwap && (intent.Swap == nil || p.ToMintID != intent.Swap.ToMintID || p.MinOut != intent.Swap.MinOut):
-		return differs + strconv.Quote(p.SwapID) + ": what it buys, or the least that it accepts"
-	case isSwap && (p.MaxOut.Less(p.MinOut) || p.WhitelistedID == "" || p.To == ""):
-		return "says no address to which its output is paid, or bounds that contradict each other"
-	case isSwap:
-		return ""
-	case p.WhitelistedID != intent.WhitelistedID || p.To != intent.To:
-		return differs + strconv.Quote(p.SwapID) + ": the address"
-	case p.ToMintID != intent.MintID:
-		return differs + strconv.Quote(p.SwapID) + ": the asset"
-	case amount.Less(p.MinOut) || p.MaxOut.Less(amount):
-		return differs + strconv.Quote(p.SwapID) + ": the amount is outside of its bounds"
-	}
-	return ""
-}

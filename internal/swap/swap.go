@@ -1,5 +1,6 @@
-// Package swap converts a balance of a customer into another asset of the same customer, through a
-// provider that is not trusted. Coffer pays the provider on one chain, and the provider pays wallets
+// Package swap converts a balance of a customer into another asset of the same customer, or a balance of
+// the organization itself into another asset that is paid to its whitelist, through a provider that is not
+// trusted. Coffer pays the provider on one chain, and the provider pays wallets
 // of Coffer on another. The package handles the quote, the request, what dispatch reports about the
 // payment, what arrives at the wallets of the swap, and what a person decides about a stray arrival.
 //
@@ -211,7 +212,7 @@ type Swap struct {
 	FailureReason, FailureMessage *string
 
 	Refunded     money.Amount // what came back
-	Restored     money.Amount // what of it the customer has again
+	Restored     money.Amount // what of it the customer or the product has again
 	Short        money.Amount // what the provider keeps for good
 	RefundReport provider.RefundReport
 
@@ -233,14 +234,17 @@ type Swap struct {
 	PayoutUntil       *time.Time    // until when
 	PayoutID          *string       // the withdrawal that pays the output; nil until there is one
 	DeliveredAt       *time.Time    // when the output was credited
+	ApprovedAt        *time.Time    // when the last approval that it needs was given
 	ApprovalsRequired int           // 0: no person has to approve it
 	ApprovalCount     int
 	Approvers         []audit.Actor // who has approved it, first one first
 	Requester         audit.Actor   // zero if it was restored from the signer's journal
 	RejectedNote      *string       // why a person rejected it
 
-	digest    []byte // of the caller's parameters; nil if it was restored
-	refundFee money.Amount
+	digest      []byte // of the caller's parameters; nil if it was restored
+	refundFee   money.Amount
+	slippageBps *int   // of an organization's swap that was not restored
+	mac         []byte // of what is approved of an organization's swap, as it was requested
 }
 
 // RefundFee returns what the provider keeps of a refund, as it signed.
@@ -282,6 +286,21 @@ func (w Swap) RefundedAmount() *money.Amount {
 	}
 	return &w.Refunded
 }
+
+// owner returns whose balance pays.
+func (w Swap) owner() ledger.Owner { return ledger.OwnerOf(w.CustomerID, w.Product) }
+
+// isOfOrganization reports whether it is the organization's own money.
+func (w Swap) isOfOrganization() bool { return w.Kind == OrganizationSwap }
+
+// isDelivered reports whether the output has arrived and is credited.
+func (w Swap) isDelivered() bool { return w.AmountOut != nil }
+
+// isUnderway reports whether the swap has no end yet and waits for its output.
+func (w Swap) isUnderway() bool { return w.Status.isOpen() && !w.isDelivered() }
+
+// hasOffer reports whether a provider has made the offer that the swap pays.
+func (w Swap) hasOffer() bool { return w.Provider != "" }
 
 // Failed is what the organization is told of a failed or refunded swap.
 type Failed struct {

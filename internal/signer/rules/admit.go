@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/payouts"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
@@ -22,7 +23,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, refusal
 	}
 	if existing := eng.index.intents[intent.ID]; existing != nil {
-		if !existing.HasSameWords(swapterms.Condense(intent)) {
+		if !existing.HasSameWords(swapterms.Condense(intent)) || payouts.Differ(existing.Intent, intent) {
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
 		}
@@ -39,7 +40,10 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
 		return Decision{}, refusal
 	}
-	intent.Grant = nil
+	intent.Grant = intent.Grant.Recorded()
+	if refusal := eng.index.payouts.Check(intent, reading.Now); refusal != nil {
+		return Decision{}, refusal
+	}
 	policy, err := eng.chainPolicy(intent.Chain)
 	if err != nil {
 		return Decision{}, err

@@ -11,9 +11,10 @@ func (x *journalIndex) feeAccount(intent signer.Intent) limits.Account {
 	return limits.Account{Address: x.wallets[intent.Account()].address, Chain: intent.Chain}
 }
 
-// isTimeLimited reports whether a limit of time applies to an intent, as to each that pays a swap provider.
+// isTimeLimited reports whether a limit of time applies to an intent, as to each that pays a swap provider or what a
+// swap brought.
 func (eng *Engine) isTimeLimited(policy signpolicy.Chain, intent signer.Intent) bool {
 	isOwnPayment := intent.PaysOwnMoney() && !eng.conf.Rescue
-	return policy.FeeDayLimit() != nil || intent.Swap != nil || limits.DependOnTime(eng.conf.Policy, intent) ||
-		isOwnPayment && eng.conf.Policy.CoolingOff() > 0
+	return policy.FeeDayLimit() != nil || intent.Swap != nil || intent.SwapPayout() != nil ||
+		limits.DependOnTime(eng.conf.Policy, intent) || isOwnPayment && eng.conf.Policy.CoolingOff() > 0
 }

@@ -45,6 +45,7 @@
 //   - an output that is spent for two intents, or that is of another organization
 //   - a second payment of an idempotency key
 //   - a second payment to an address that a swap provider signed
+//   - a second payment of what a swap brought, by the approvals of that swap
 //   - a payload that is signed because the caller says what it does
 //   - a secret in an error
 //

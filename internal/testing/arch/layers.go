@@ -156,6 +156,7 @@ var packages = []pkg{
 	{"internal/signer/changewallet", core, 0},
 	{"internal/signer/limits", core, 0},
 	{"internal/signer/swapterms", core, 0},
+	{"internal/signer/payouts", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
 	{"internal/signer/journalfile", core, 0},
@@ -271,6 +272,7 @@ var importers = map[string][]string{
 	"internal/signer/changewallet": {"internal/signer/rules"},
 	"internal/signer/limits":       {"internal/signer/rules"},
 	"internal/signer/swapterms":    {"internal/signer/rules"},
+	"internal/signer/payouts":      {"internal/signer/rules"},
 	"internal/signer/window": {
 		"internal/signer/limits", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec",
 	},
