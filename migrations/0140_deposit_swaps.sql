@@ -143,8 +143,8 @@ BEGIN
        (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.deposit_swap_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
        OR NEW.customer_id IS DISTINCT FROM OLD.customer_id
           AND NOT (OLD.customer_id IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED')
-          AND NOT (OLD.customer_id IS NULL AND OLD.deposit_swap_id IS NOT NULL AND OLD.status = NEW.status
-              AND OLD.status IN ('SCREENING', 'UNSUPPORTED'))
+          AND NOT (OLD.customer_id IS NULL AND OLD.deposit_swap_id IS NOT NULL AND OLD.status NOT IN ('CREDITED', 'REVERSED')
+              AND NOT OLD.is_flagged)
        OR OLD.status IN ('CREDITED', 'REVERSED') AND ((NEW.arrival_role, NEW.completes_swap) IS DISTINCT FROM (OLD.arrival_role, OLD.completes_swap)
           OR NEW.is_hidden AND NOT OLD.is_hidden) THEN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id

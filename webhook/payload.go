@@ -505,7 +505,7 @@ type OrganizationSwap struct {
 
 	Status         string    `json:"status" doc:"AWAITING_APPROVAL: the amount is held until people approve. PENDING: the amount is held and the payment to the provider is not broadcast. DEPOSITING: the payment is broadcast. PROCESSING: the provider has the payment, or the output arrived and is not paid out yet. COMPLETED: the output is paid to the whitelisted address. FAILED: it is not paid; after DESTINATION_UNAVAILABLE with an amountOut the output is in the product's balance. REJECTED: a person refused it. CANCELLED: the organization took it back."`
 	Approvals      Approvals `json:"approvals" doc:"How many of the needed approvals it has. Its expiresAt says until when it can be approved; null when it does not wait."`
-	PayoutUntil    *Time     `json:"payoutUntil" doc:"Until when the approvals of the swap cover the withdrawal, too; null when it needed none. A later withdrawal waits for approvals of its own."`
+	PayoutUntil    *Time     `json:"payoutUntil" doc:"Until when the approvals of the swap cover the withdrawal, too. A later withdrawal that needs approvals waits for its own."`
 	RejectedReason *string   `json:"rejectedReason" doc:"The note of the person who rejected it; null otherwise."`
 	FailureReason  *string   `json:"failureReason" doc:"Why the swap failed, in the words of a customer swap; null unless the swap is FAILED. Reasons may be added without notice." example:"DESTINATION_UNAVAILABLE"`
 	FailureMessage *string   `json:"failureMessage" doc:"A sentence about the failure for a person; null without one."`

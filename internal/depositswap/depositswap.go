@@ -47,11 +47,41 @@ type Service struct {
 	Prices  price.Source
 	// PriceAge returns the greatest age of a mint's price; nil: five minutes.
 	PriceAge func(mintID int) time.Duration
-	// GrantKey makes the MAC that holds a row together. It is not in the database. Without it no deposit swap
-	// is accepted and no address is shown.
+	// GrantKey makes the MAC that holds a row together; it is not in the database. nil in tests of other
+	// subjects, where rows have no MAC.
 	GrantKey *signer.GrantKey
-	Log      *slog.Logger
+	// Destination is the token that providers deliver; zero: the USDC of Solana in the catalogue.
+	Destination provider.Token
+	// OnTampered counts a row whose address is not shown, because its signed quote, its wallet or its MAC does
+	// not hold; it may be nil.
+	OnTampered func(depositSwapID string)
+	Log        *slog.Logger
 }
+
+// The defaults of deposit swaps.
+const (
+	slippageBps = 100
+	// payTime is how long a provider is asked to wait for the payment. It signs a time of its own.
+	payTime = 24 * time.Hour
+	// payTimeLeast is the least time that a signed quote has to leave.
+	payTimeLeast = 10 * time.Minute
+	// quoteUSD is the amount in dollars of a question about a token for which the caller names no amount.
+	quoteUSD    = 100
+	priceAgeMax = 5 * time.Minute
+)
+
+func (s *Service) priceAge(mintID int) time.Duration {
+	if s.PriceAge != nil {
+		return s.PriceAge(mintID)
+	}
+	return priceAgeMax
+}
+
+// actor is this package as an actor of the audit log.
+var actor = audit.System("depositswap")
+
+// resourceKind names deposit swaps in the audit log.
+const resourceKind = "DEPOSIT_SWAP"
 
 // Token is a token that some provider takes.
 type Token struct {
@@ -99,6 +129,8 @@ type Request struct {
 	AmountIn       *string // atomic units of the token; nil: the caller names none
 	RefundAddress  string  // of the payer, on the chain of the token
 	CustomerEmail  *string // written only if the customer has none
+	// UntrustedEmail says that an e-mail that is written counts for no rule until its cooling-off is over.
+	UntrustedEmail bool
 	Actor          audit.Actor
 	// Limit, unless nil, is called once the key is known to be new, before anything else can refuse the
 	// request.
@@ -134,14 +166,47 @@ type DepositSwap struct {
 	CreatedAt, UpdatedAt time.Time
 	CompletedAt          *time.Time
 
-	stored storedTerms
+	stored stored
 }
 
-// Filter narrows a list. A zero field does not narrow it.
-type Filter struct {
-	CustomerID     string
-	Status         string
-	IdempotencyKey string
-	CreatedAfter   time.Time // exclusive
-	CreatedBefore  time.Time // exclusive
+// stored is what of a row only this package reads.
+type stored struct {
+	digest           []byte
+	wallet           wallet.Wallet
+	scheme           string
+	signedQuote      []byte
+	originAsset      string // the names that the provider has for both tokens
+	destinationAsset string
+	mac              []byte
+	knownPayments    []chain.TxHash
+	knownRefunds     []chain.TxHash
+	payers           []chain.Address
+	payerSource      PayerSource
+	successSaidAt    *time.Time
+	failureSaidAt    *time.Time
+	lookCount        int
+}
+
+// terms returns the fields that the MAC covers.
+func (d DepositSwap) terms() signer.DepositSwapTerms {
+	return signer.DepositSwapTerms{
+		OrgID: d.OrgID, DepositSwapID: d.ID, CustomerID: d.CustomerID, OriginChain: d.Token.Chain,
+		OriginContract: d.Token.Contract, OriginAsset: d.stored.originAsset,
+		DestinationAsset: d.stored.destinationAsset, OriginDecimals: d.Token.Decimals, ToMintID: d.To.ID,
+		AmountIn: d.AmountIn, WalletID: d.stored.wallet.ID, WalletAddress: d.stored.wallet.Address,
+		RefundAddress: d.RefundAddress, Provider: d.Provider, DepositAddress: d.DepositAddress,
+		SignedQuote: d.stored.signedQuote,
+	}
+}
+
+// Payers returns who paid the provider, and how that is known. The organization does not see it.
+func (d DepositSwap) Payers() ([]chain.Address, PayerSource) {
+	return d.stored.payers, d.stored.payerSource
+}
+
+func newEntry(d DepositSwap, requester audit.Actor, verb string, detail map[string]any) audit.Entry {
+	return audit.Entry{
+		OrgID: d.OrgID, Actor: requester, Action: "deposit_swap." + verb, ResourceKind: resourceKind,
+		ResourceID: d.ID, Detail: detail,
+	}
 }

@@ -45,6 +45,24 @@ func (o swapOwner) SettleArrivals(
 	return result, nil
 }
 
+// depositSwapOwner owns what arrives at the wallets of deposit swaps.
+type depositSwapOwner struct {
+	deposit.DepositSwapOwner
+	depositSwaps *depositswap.Service
+}
+
+// OnUpdates implements deposit.Owner.
+func (o depositSwapOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	arrivals := make([]depositswap.Arrival, len(updates))
+	for i, u := range updates {
+		arrivals[i] = depositswap.Arrival{
+			DepositSwapID: u.DepositSwapID, DepositID: u.DepositID, MintID: u.MintID, Amount: u.Amount, Tx: u.Tx,
+			IsFinal: u.To == deposit.Screening, IsDecided: !u.From.IsDecided() && u.To.IsDecided(),
+		}
+	}
+	return o.depositSwaps.OnArrivals(ctx, tx, arrivals)
+}
+
 // strayCreditor credits stray arrivals for the swaps.
 type strayCreditor struct{ deposits *deposit.Service }
 

@@ -146,16 +146,13 @@ type swapWallets struct{ delivery, refund, treasury wallet.Wallet }
 // issueWallets returns the wallets of a swap. They follow from its id, so a repeated call finds them. Rule
 // SWAP-6.
 func (s *Service) issueWallets(ctx context.Context, orgID, swapID string, p parsed) (w swapWallets, err error) {
-	if w.treasury, err = s.Wallets.Treasury(ctx, orgID, p.from.Chain.Family()); err != nil {
-		return w, fmt.Errorf("treasury of swap %s: %w", swapID, err)
+	found, err := s.Wallets.Addresses(ctx,
+		signer.WalletRef{OrgID: orgID, Family: p.from.Chain.Family(), Purpose: wallet.Treasury},
+		deliveryRef(orgID, swapID, p.to.Chain), refundRef(orgID, swapID, p.from.Chain))
+	if err != nil {
+		return w, fmt.Errorf("wallets of swap %s: %w", swapID, err)
 	}
-	if w.delivery, err = s.Wallets.Address(ctx, deliveryRef(orgID, swapID, p.to.Chain)); err != nil {
-		return w, fmt.Errorf("delivery wallet of swap %s: %w", swapID, err)
-	}
-	if w.refund, err = s.Wallets.Address(ctx, refundRef(orgID, swapID, p.from.Chain)); err != nil {
-		return w, fmt.Errorf("refund wallet of swap %s: %w", swapID, err)
-	}
-	return w, nil
+	return swapWallets{treasury: found[0], delivery: found[1], refund: found[2]}, nil
 }
 
 func deliveryRef(orgID, swapID string, destination chain.Name) signer.WalletRef {

@@ -116,11 +116,11 @@ func (c Config) payWindow(name chain.Name) time.Duration {
 	return c.PayWindow
 }
 
-// WalletService issues the wallets of swaps and returns treasuries. *wallet.Service implements it.
+// WalletService issues the wallets of swaps, and returns them and treasuries. *wallet.Service implements it.
 // The calls may be repeated after any error.
 type WalletService interface {
 	Address(ctx context.Context, w signer.WalletRef) (wallet.Wallet, error)
-	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
+	Addresses(ctx context.Context, refs ...signer.WalletRef) ([]wallet.Wallet, error)
 }
 
 // StrayCreditor shows a stray arrival to its organization, and returns what its credit posts and

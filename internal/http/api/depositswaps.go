@@ -213,7 +213,7 @@ func (a *api) quoteDepositSwap(c *call, body DepositSwapQuoteRequest) (DepositSw
 }
 
 // answerKnownDepositSwap looks the key of a request up, before anything else of it can refuse it: a refusal
-// would say that there is no deposit swap with the key. Rules SWAP-31, IDEM-5.
+// would say that there is no deposit swap with the key. Rules DSW-4, IDEM-5.
 func (a *api) answerKnownDepositSwap(c *call) (shown webhook.DepositSwap, isKnown bool, err error) {
 	key, err := idempotencyKey(c.Header, resource.OptionalText(c.TextMember("idempotencyKey")))
 	if err != nil || key == nil {
@@ -256,7 +256,9 @@ func (a *api) readDepositSwap(c *call, body DepositSwapRequest) depositswap.Requ
 	return depositswap.Request{
 		IdempotencyKey: body.IdempotencyKey, CustomerID: body.CustomerID, OriginTokenID: body.OriginTokenID,
 		AmountIn: body.AmountIn, RefundAddress: body.RefundAddress, CustomerEmail: body.CustomerEmail,
-		Actor: c.Caller.Actor(),
+		// As with POST /deposit: a key that may not change an e-mail can set only an untrusted one.
+		UntrustedEmail: !c.Caller.IsAllowed(identity.SetCustomerEmail),
+		Actor:          c.Caller.Actor(),
 	}
 }
 

@@ -160,13 +160,13 @@ func (a *api) organizationSwapRoutes() []kernel.Route {
 }
 
 // checkOrganizationSwapsEnabled refuses a quote or a new swap before anything of the request is read.
-// Rule SWAP-42.
+// Rule SWAP-32.
 func (a *api) checkOrganizationSwapsEnabled(c *call) error {
 	return a.conf.Swaps.CheckOrganizationEnabled(c.Context(), c.Caller.OrgID)
 }
 
 // answerKnownOrganizationSwap looks the key of a request up, before anything else of it can refuse it.
-// Rule SWAP-41.
+// Rule SWAP-31.
 func (a *api) answerKnownOrganizationSwap(c *call) (shown webhook.OrganizationSwap, isKnown bool, err error) {
 	key := c.TextMember("idempotencyKey")
 	w, isKnown, err := a.conf.Swaps.FindOrganizationByKey(c.Context(), c.Caller.OrgID, key)
@@ -192,23 +192,26 @@ func replayOrganizationSwap(c *call, w swap.Swap, differs bool) (webhook.Organiz
 	return wire.OrganizationSwap(w), nil
 }
 
-// defaultProduct pays a swap whose request names no product.
-const defaultProduct = "CUSTODIAL"
-
 // readOrganizationSwap translates the body of an organization's swap.
 func readOrganizationSwap(c *call, body OrganizationSwapRequest) swap.OrganizationRequest {
-	product := defaultProduct
+	r := swap.OrganizationRequest{
+		IdempotencyKey: body.IdempotencyKey, FromMintID: body.FromMintID, ToMintID: body.ToMintID,
+		AmountIn: body.AmountIn, MinAmountOut: body.MinAmountOut, SlippageBps: body.SlippageBps,
+		WhitelistedAddressID: body.WhitelistedAddressID, Actor: c.Caller.Actor(),
+	}
 	if body.Product != nil {
-		product = *body.Product
+		r.Product = *body.Product
 	}
-	return swap.OrganizationRequest{
-		IdempotencyKey: body.IdempotencyKey, Product: product, FromMintID: body.FromMintID,
-		ToMintID: body.ToMintID, AmountIn: body.AmountIn, MinAmountOut: body.MinAmountOut,
-		SlippageBps: body.SlippageBps, WhitelistedAddressID: body.WhitelistedAddressID, Actor: c.Caller.Actor(),
-	}
+	return r
 }
 
+// createOrganizationSwap makes a swap for a program. Rules SWAP-33, SWAP-34 and OW-1.
 func (a *api) createOrganizationSwap(c *call, body OrganizationSwapRequest) (webhook.OrganizationSwap, error) {
+	if body.Product != nil && *body.Product == "" { // it would count as left out
+		return webhook.OrganizationSwap{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"The product is empty.").
+			WithAdvice("Name the product whose balance pays, or leave it out for CUSTODIAL.").WithParam("product")
+	}
 	r := readOrganizationSwap(c, body)
 	w, isReplayed, err := a.conf.Swaps.RequestOrganization(c.Context(), c.Caller.OrgID, r)
 	if err != nil {
@@ -277,6 +280,7 @@ func showWhitelisted(e whitelist.Entry, current time.Time) WhitelistedAddress {
 	}
 }
 
+// listWhitelisted shows an organization its own whitelist. Rule SWAP-39.
 func (a *api) listWhitelisted(c *call) (kernel.Page[WhitelistedAddress], error) {
 	const list = "whitelisted-addresses"
 	p, err := c.ReadPage(list)

@@ -16,10 +16,20 @@ import (
 type OwnedDepositSwap struct {
 	OrganizationID string `json:"organizationId" doc:"The organization."`
 	webhook.DepositSwap
+	Payers      []string `json:"payers" doc:"Who paid the provider, as far as it is known. Screening asks about them."`
+	PayerSource *string  `json:"payerSource" doc:"OWN_NODE: a node of this service read them from the origin transaction. PROVIDER: the provider reported them. null while they are not known." example:"OWN_NODE"`
 }
 
 func showDepositSwap(d depositswap.DepositSwap) OwnedDepositSwap {
-	return OwnedDepositSwap{d.OrgID, wire.DepositSwap(d)}
+	payers, source := d.Payers()
+	shown := OwnedDepositSwap{
+		OrganizationID: d.OrgID, DepositSwap: wire.DepositSwap(d), Payers: []string{},
+		PayerSource: resource.OptionalText(string(source)),
+	}
+	for _, payer := range payers {
+		shown.Payers = append(shown.Payers, string(payer))
+	}
+	return shown
 }
 
 func (a *api) depositSwapRoutes() []kernel.Route {
@@ -82,4 +92,6 @@ func (a *api) getDepositSwap(c *call) (OwnedDepositSwap, error) {
 	return showDepositSwap(d), nil
 }
 
-var exampleOwnedDepositSwap = OwnedDepositSwap{resource.ExampleOrganizationID, resource.ExampleDepositSwap}
+var exampleOwnedDepositSwap = OwnedDepositSwap{
+	OrganizationID: resource.ExampleOrganizationID, DepositSwap: resource.ExampleDepositSwap, Payers: []string{},
+}

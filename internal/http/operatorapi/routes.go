@@ -135,8 +135,8 @@ var operatorGroups = []kernel.Group{
 	},
 	{
 		Name: "Swaps",
-		Text: "Swaps of customers, what is with which provider, arrivals that no swap expects, the providers, and " +
-			"the fees.",
+		Text: "Swaps of customers and of organizations' own money, what is with which provider, arrivals that no " +
+			"swap expects, deposit swaps, the providers, and the fees.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},
@@ -414,7 +414,7 @@ var (
 		ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true,
 		CustomerFeeDayUSD: new("50"), ChargeCustomerCosts: "NONE",
-		Unavailable: kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		Unavailable: append([]string{}, kernel.SortedKeys(org.UnavailableSettings)...), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: resource.ExampleAt,
 	}
 	exampleChange = ChangeRequest{

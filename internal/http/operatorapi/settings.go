@@ -94,7 +94,7 @@ func showSettings(orgID string, s org.Settings, waiting []changerequest.Request)
 		CustomerFeeDayUSD:   usdText(s.CustomerFeeDayUSD),
 		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
 		AdditionalAPIKeys:   s.AdditionalAPIKeys,
-		Unavailable:         kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		Unavailable:         append([]string{}, kernel.SortedKeys(org.UnavailableSettings)...), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {

@@ -194,6 +194,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"OrganizationSwap.refundStatus": {Enum: RefundStatuses},
 	"OrganizationSwap.product":      {Enum: transfer.Products},
 	"DepositSwap.status":            {Enum: DepositSwapStatuses},
+	"depositSwapId": {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
 	"originTokenId": {
 		Text:    "The token: GET /deposit-swap/tokens lists them.",
 		Example: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f",
@@ -426,6 +427,12 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Withdrawals to this address are not allowed: its key has no holder, so the money would be " +
 			"lost." + nothingHeld +
 			" Give an address of your customer's own.",
+	},
+	fault.AddressNotWhitelisted: {
+		Kind: fault.Unprocessable, Text: "the address is not on the organization's whitelist, or not usable yet",
+		Param: "whitelistedAddressId",
+		Example: "This whitelist entry is not usable yet: it cools off." + nothingHeld +
+			" GET /whitelisted-addresses lists your whitelist.",
 	},
 	fault.DepositsSuspended: {
 		Kind: fault.Unprocessable,

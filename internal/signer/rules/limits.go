@@ -15,6 +15,7 @@ func (x *journalIndex) feeAccount(intent signer.Intent) limits.Account {
 // swap brought.
 func (eng *Engine) isTimeLimited(policy signpolicy.Chain, intent signer.Intent) bool {
 	isOwnPayment := intent.PaysOwnMoney() && !eng.conf.Rescue
-	return policy.FeeDayLimit() != nil || intent.Swap != nil || intent.SwapPayout() != nil ||
-		limits.DependOnTime(eng.conf.Policy, intent) || isOwnPayment && eng.conf.Policy.CoolingOff() > 0
+	return policy.FeeDayLimit() != nil || intent.Swap != nil || limits.DependOnTime(eng.conf.Policy, intent) ||
+		intent.SwapPayout() != nil ||
+		isOwnPayment && eng.conf.Policy.CoolingOff() > 0
 }
