@@ -330,10 +330,10 @@ func (d *dashboard) loadCustomer(r *pages.Request) (templ.Component, error) {
 	ofCustomer := "?" + url.Values{resource.CustomerFilter.Name: {c.customer.ID}}.Encode()
 	view := customerView{
 		ListPath: r.Path("customers"), Path: customerPath(r), ID: c.customer.ID,
-		StatementPath: r.Path("customers", c.customer.ID, "statement"),
-		SwapsPath:     r.Path("swaps") + ofCustomer,
+		StatementPath:    r.Path("customers", c.customer.ID, "statement"),
+		SwapsPath:        r.Path("swaps") + ofCustomer,
 		DepositSwapsPath: r.Path("deposit-swaps") + ofCustomer,
-		Chip:          customerChip(c.customer.Frozen), Facts: aboutCustomer(r, c.customer), Form: r.Form,
+		Chip:             customerChip(c.customer.Frozen), Facts: aboutCustomer(r, c.customer), Form: r.Form,
 		HasOwnFreeze: slices.ContainsFunc(c.freezes, isOwnFreeze), CanFreeze: r.IsAllowed(identity.FreezeCustomer),
 		CanLift: r.IsAllowed(identity.UnfreezeCustomer), CanChangeEmail: r.IsAllowed(identity.SetCustomerEmail),
 		EmailLabel: "New e-mail", EmailButton: "Change the e-mail",

@@ -55,11 +55,11 @@ type Config struct {
 	Swaps       *swap.Service
 	// DepositSwaps are read only: customers' backends make them.
 	DepositSwaps *depositswap.Service
-	Whitelist   *whitelist.Service
-	Wallets     *wallet.Service
-	Chains      chain.Chains
-	Prices      price.Source // may be nil: then no balance has a value
-	Endpoints   *delivery.Endpoints
+	Whitelist    *whitelist.Service
+	Wallets      *wallet.Service
+	Chains       chain.Chains
+	Prices       price.Source // may be nil: then no balance has a value
+	Endpoints    *delivery.Endpoints
 	// SettingChanges makes the changes of settings that people of the organization may make.
 	SettingChanges *memberchange.Service
 	// APIURL begins the address of each call of the interface.

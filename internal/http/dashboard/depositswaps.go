@@ -70,15 +70,15 @@ func swapTabs(r *pages.Request, current string) []ui.Tab {
 
 // depositSwapRow is a deposit swap in a list.
 type depositSwapRow struct {
-	Path                   string
-	Chip                   ui.Chip
-	Figure                 string // of the request; "" if it names no amount
-	Symbol, Network        string // of a token that a stranger named
-	OutFigure, OutSymbol   string
-	HasArrived             bool // the figure is what arrived, and no estimate
-	Customer               string
-	Made                   ui.Moment
-	OutNetwork string
+	Path                 string
+	Chip                 ui.Chip
+	Figure               string // of the request; "" if it names no amount
+	Symbol, Network      string // of a token that a stranger named
+	OutFigure, OutSymbol string
+	HasArrived           bool // the figure is what arrived, and no estimate
+	Customer             string
+	Made                 ui.Moment
+	OutNetwork           string
 }
 
 // depositSwapsView is what the list shows.

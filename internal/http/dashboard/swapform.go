@@ -94,7 +94,9 @@ func readTypedSwap(r *pages.Request) typedSwap {
 	}
 }
 
-func (t typedSwap) isWhole() bool { return t.balance != "" && t.toMint != "" && t.to != "" && t.amount != "" }
+func (t typedSwap) isWhole() bool {
+	return t.balance != "" && t.toMint != "" && t.to != "" && t.amount != ""
+}
 
 func (t typedSwap) query() string {
 	return "?" + url.Values{
