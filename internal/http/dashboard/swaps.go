@@ -624,6 +624,10 @@ func failureText(reason swap.FailureReason) string {
 		return "The provider says that it failed"
 	case swap.ProviderCompliance:
 		return "A person at the provider holds it"
+	case swap.NoLiquidity:
+		return "No provider made an offer in time"
+	case swap.DestinationUnavailable:
+		return "What it brought could not be paid to the address"
 	case swap.UnknownFailure:
 		return "The operator of this service ended it"
 	}
