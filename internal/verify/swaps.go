@@ -369,6 +369,7 @@ var swapChecks = []Check{
 		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
 			WHERE a.swap_id = s.swap_id AND a.org_id = s.org_id) n
 		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
+			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
 		UNION ALL
 		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
 			s.status, s.payout_id, coalesce(w.status, 'missing'), w.amount, w.mint_id, w.whitelisted_address_id,
