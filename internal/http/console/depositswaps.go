@@ -18,7 +18,7 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// depositSwapsPage lists the deposit swaps of all organizations.
+// depositSwapsPage lists the deposit swaps of all organizations. Rule PAGE-80.
 func (c *console) depositSwapsPage() pages.Page {
 	return pages.Page{
 		Path: "/deposit-swaps", Title: "Deposit swaps", Action: identity.ReadInstallation, Group: moneyGroup,

@@ -40,7 +40,7 @@ var kindFilter = kernel.Parameter{
 	Name: "kind", Kind: kernel.WordParameter, Enum: []string{string(swap.CustomerSwap), string(swap.OrganizationSwap)},
 }
 
-// swapsPage lists the swaps of all organizations.
+// swapsPage lists the swaps of all organizations. Rule PAGE-80.
 func (c *console) swapsPage() pages.Page {
 	return pages.Page{
 		Path: "/swaps", Title: "Swaps", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "swap",

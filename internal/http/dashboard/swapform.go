@@ -57,7 +57,7 @@ func (d *dashboard) swapFormPage() pages.Page {
 	}
 }
 
-// swapConfirmPage shows the offer and the whole swap, and requests it.
+// swapConfirmPage shows the offer and the whole swap, and requests it. Rule PAGE-78.
 func (d *dashboard) swapConfirmPage() pages.Page {
 	const missing = "Open the page again."
 	return pages.Page{
