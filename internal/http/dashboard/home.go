@@ -42,8 +42,12 @@ type productCard struct {
 // balanceRow is the balance of one token.
 type balanceRow struct{ Figure, Symbol, Network, Pending, Dollars string }
 
-// waitingMax is how many waiting things are counted.
-const waitingMax = 99
+// waitingMax is how many waiting things are counted, and waitingSwapsMax how many swaps, each of which is read with
+// both of its tokens.
+const (
+	waitingMax      = 99
+	waitingSwapsMax = 49
+)
 
 func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
@@ -77,7 +81,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		view.Flagged = countNoun("flagged deposit", len(flagged.Items), flagged.NextCursor != nil)
 	}
 	failed, err := d.conf.Swaps.List(
-		r.Context(), r.Session.OrgID, swapsToRestore, pagination.Page{Limit: waitingMax, Desc: true},
+		r.Context(), r.Session.OrgID, swapsToRestore, pagination.Page{Limit: waitingSwapsMax, Desc: true},
 	)
 	if err != nil {
 		return nil, err
@@ -86,7 +90,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		view.Swaps = countNoun("failed swap", len(failed.Items), failed.NextCursor != nil) + " to restore"
 	}
 	own, err := d.conf.Swaps.ListOrganization(
-		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingMax, Desc: true},
+		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingSwapsMax, Desc: true},
 	)
 	if err != nil {
 		return nil, err

@@ -346,7 +346,7 @@ func (d *dashboard) loadSwapConfirm(r *pages.Request) (templ.Component, error) {
 	least := money.Zero
 	if refusal == nil {
 		least = leastShown(r, quote.MinOut)
-		view.Facts = quoteFacts(r, c, quote)
+		view.Facts = quoteFacts(c, quote)
 	}
 	view.Words = wordsOfSwap(r, c, least)
 	view.Hidden = []hiddenInput{
@@ -371,7 +371,7 @@ func leastShown(r *pages.Request, offered money.Amount) money.Amount {
 }
 
 // quoteFacts are what the best offer says.
-func quoteFacts(r *pages.Request, c chosenSwap, quote swap.Quote) []ui.Fact {
+func quoteFacts(c chosenSwap, quote swap.Quote) []ui.Fact {
 	facts := []ui.Fact{
 		{Name: "Offer, about", Value: amountOf(&c.received, quote.EstimatedOut)},
 		{Name: "Rate", Value: ui.Text("1 " + ui.EscapeForeign(c.balance.Mint.Symbol) + " for " +
@@ -386,7 +386,6 @@ func quoteFacts(r *pages.Request, c chosenSwap, quote swap.Quote) []ui.Fact {
 		facts = append(facts, ui.Fact{Name: "Below the second price", Value: ui.Text(percentText(*quote.PriceImpactBps))})
 	}
 	return append(facts,
-		ui.Fact{Name: "Asked", Value: ui.When(r.Moment(quote.QuotedAt))},
 		ui.Fact{Name: "Label of the address", Value: ui.Foreign(c.entry.Label)},
 		ui.Fact{Name: "Available now", Value: amountOf(&c.balance.Mint, c.balance.Available)},
 		ui.Fact{Name: "Network fee of the payment", Value: ui.Text(feeOfPayout(c.received))},

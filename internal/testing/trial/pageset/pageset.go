@@ -563,6 +563,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 // isForm reports whether the parameters of a page fill in its form and select nothing.
 func isForm(path string) bool {
 	return strings.HasPrefix(path, "/withdraw/") || strings.HasPrefix(path, "/balances/{product}") ||
+		path == "/organization-swaps/new" ||
 		path == "/gas/{walletId}"
 }
 
