@@ -42,12 +42,8 @@ type productCard struct {
 // balanceRow is the balance of one token.
 type balanceRow struct{ Figure, Symbol, Network, Pending, Dollars string }
 
-// waitingMax is how many waiting things are counted, and waitingSwapsMax how many swaps, each of which is read with
-// both of its tokens.
-const (
-	waitingMax      = 99
-	waitingSwapsMax = 49
-)
+// waitingMax is how many waiting things are counted.
+const waitingMax = 99
 
 func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
@@ -81,7 +77,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		view.Flagged = countNoun("flagged deposit", len(flagged.Items), flagged.NextCursor != nil)
 	}
 	failed, err := d.conf.Swaps.List(
-		r.Context(), r.Session.OrgID, swapsToRestore, pagination.Page{Limit: waitingSwapsMax, Desc: true},
+		r.Context(), r.Session.OrgID, swapsToRestore, pagination.Page{Limit: waitingMax, Desc: true},
 	)
 	if err != nil {
 		return nil, err
@@ -90,7 +86,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		view.Swaps = countNoun("failed swap", len(failed.Items), failed.NextCursor != nil) + " to restore"
 	}
 	own, err := d.conf.Swaps.ListOrganization(
-		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingSwapsMax, Desc: true},
+		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingMax, Desc: true},
 	)
 	if err != nil {
 		return nil, err
