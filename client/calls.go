@@ -1475,7 +1475,7 @@ type WebhookKeys struct {
 	Keys []string `json:"keys"`
 }
 
-// WhitelistedAddress: An address to which your organization's own money may be paid.
+// WhitelistedAddress: An address that your organization's own money may be paid to.
 type WhitelistedAddress struct {
 	// The address, in the canonical form of its chain.
 	Address string `json:"address"`

@@ -66,7 +66,8 @@ func OrganizationSwap(w swap.Swap) webhook.OrganizationSwap {
 		Approvals: webhook.Approvals{
 			Required: w.ApprovalsRequired, Received: w.ApprovalCount, ExpiresAt: webhook.AtOrNil(w.ApprovableUntil()),
 		},
-		PayoutUntil: webhook.AtOrNil(w.PayoutUntil), RejectedReason: w.RejectedNote, FailureReason: w.FailureReason, FailureMessage: w.FailureMessage,
+		PayoutUntil: webhook.AtOrNil(w.PayoutUntil), RejectedReason: w.RejectedNote,
+		FailureReason: w.FailureReason, FailureMessage: w.FailureMessage,
 
 		USDValue: cents(w.USDValue), EstimatedTimeSeconds: w.EstimatedSeconds,
 

@@ -2047,7 +2047,7 @@ export interface WebhookKeys {
   keys: string[];
 }
 
-/** An address to which your organization's own money may be paid. */
+/** An address that your organization's own money may be paid to. */
 export interface WhitelistedAddress {
   /** The address, in the canonical form of its chain. */
   address: string;

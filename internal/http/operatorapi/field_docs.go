@@ -75,6 +75,11 @@ var typeDocs = map[reflect.Type]string{
 // fieldDocs are the texts that differ from those of the same names for organizations, those about fields
 // that several types here have, and what a tag cannot hold.
 var fieldDocs = map[string]kernel.FieldDoc{
+	"OwnedSwap.status": {
+		Text: "The status of the swap, in the words of the organization's interface. AWAITING_APPROVAL, REJECTED and " +
+			"CANCELLED are of organizations' own swaps alone.",
+		Enum: resource.OrganizationSwapStatuses,
+	},
 	"Organization.organizationId": {Example: resource.ExampleOrganizationID},
 	"apiKey": {
 		Text: "The key, for the header x-api-key. It moves money, and the service does not show it " +

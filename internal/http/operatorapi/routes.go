@@ -10,7 +10,6 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
-	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -414,7 +413,7 @@ var (
 		ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true,
 		CustomerFeeDayUSD: new("50"), ChargeCustomerCosts: "NONE",
-		Unavailable: append([]string{}, kernel.SortedKeys(org.UnavailableSettings)...), ChangeRequests: []ChangeRequest{},
+		Unavailable: listUnavailable(), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: resource.ExampleAt,
 	}
 	exampleChange = ChangeRequest{

@@ -451,8 +451,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Summary: "Decide about a stray arrival",
 			Text: "CREDITED credits the arrival to the customer of its swap, and CUSTOMER_DEPOSIT announces it; " +
 				"that of an organization's own swap to the product of the swap, and ORGANIZATION_DEPOSIT announces " +
-				"it. If it is the late delivery of a failed swap of which nothing came back, it also ends the claim on the " +
-				"provider. KEPT leaves it in suspense. The decision is final.",
+				"it. If it is the late delivery of a failed swap of which nothing came back, it also ends the " +
+				"claim on the provider. KEPT leaves it in suspense. The decision is final.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The arrival, with the decision."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.decideArrival,

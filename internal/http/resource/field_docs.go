@@ -194,7 +194,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"OrganizationSwap.refundStatus": {Enum: RefundStatuses},
 	"OrganizationSwap.product":      {Enum: transfer.Products},
 	"DepositSwap.status":            {Enum: DepositSwapStatuses},
-	"depositSwapId": {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
+	"depositSwapId":                 {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
 	"originTokenId": {
 		Text:    "The token: GET /deposit-swap/tokens lists them.",
 		Example: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f",

@@ -58,7 +58,10 @@ var OrganizationSwapColumns = []kernel.Column[webhook.OrganizationSwap]{
 	{Name: "usdValue", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.USDValue) }},
 	{Name: "provider", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.Provider) }},
 	{Name: "originTxHash", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.OriginTxHash) }},
-	{Name: "destinationTxHash", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.DestinationTxHash) }},
+	{
+		Name: "destinationTxHash",
+		Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.DestinationTxHash) },
+	},
 	{Name: "refundStatus", Cell: func(w webhook.OrganizationSwap) string { return w.RefundStatus }},
 	{Name: "refundedAmount", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.RefundedAmount) }},
 	{Name: "refundTxHash", Cell: func(w webhook.OrganizationSwap) string { return TextOrEmpty(w.RefundTxHash) }},

@@ -120,7 +120,9 @@ func TestTheTokensOfDepositSwapsAreListedAndQuoted(t *testing.T) {
 		quote.body["estimatedTimeSeconds"] != 60.0 {
 		t.Errorf("got %s", quote.raw)
 	}
-	without := h.wantStatus(h.call(h.one, "POST", "/deposit-swap/quote", map[string]any{"originTokenId": daiToken}), 200)
+	without := h.wantStatus(h.call(h.one, "POST", "/deposit-swap/quote", map[string]any{
+		"originTokenId": daiToken,
+	}), 200)
 	if without.text("amountIn") != "100000000" {
 		t.Errorf("without an amount: got %s, want a hundred dollars", without.raw)
 	}
@@ -215,12 +217,16 @@ func TestARefusedDepositSwapWritesNothing(t *testing.T) {
 			"no refund address", depositSwapBody("k", "refundAddress", "0xno", "customerId", "stranger"), 400,
 			"INVALID_ADDRESS", "refundAddress",
 		},
-		{"our refund address", depositSwapBody("k", "refundAddress", own), 400, "INVALID_ADDRESS", "refundAddress"},
+		{
+			"our refund address", depositSwapBody("k", "refundAddress", own), 422, "DESTINATION_NOT_ALLOWED",
+			"refundAddress",
+		},
 	} {
 		h.wantRefusal(c.name, h.call(h.one, "POST", "/deposit-swap", c.body), c.status, c.code, c.param)
 	}
 	h.swapper.answer(refuse(&provider.RefusedError{Message: "too small"}))
-	got := h.call(h.one, "POST", "/deposit-swap", depositSwapBody("k", "customerId", "stranger"))
+	got := h.call(h.one, "POST", "/deposit-swap",
+		depositSwapBody("k", "customerId", "stranger", "amountIn", "26000000"))
 	h.wantRefusal("no offer", got, 422, "QUOTE_REJECTED", "")
 	if got.text("providerMessage") != "too small" {
 		t.Errorf("got %s, want the words of the provider", got.raw)

@@ -144,7 +144,7 @@ func TestOrganizationSwapsThatAreOffRefuseEverythingNewAndShowWhatExists(t *test
 	id := h.makeOwnSwap(h.one, "before")
 	// The switch of customers' swaps says nothing about these.
 	h.change(h.one, org.Changes{"customerSwapsEnabled": []byte("false")})
-	h.makeOwnSwap(h.one, "without customers' swaps")
+	h.makeOwnSwap(h.one, "without-the-other-switch")
 	h.change(h.one, org.Changes{"organizationSwapsEnabled": []byte("false")})
 	counts, asked := h.swapCounts(), h.swapper.count()
 	for _, path := range []string{"/organization-swap", "/organization-swap/quote", "/organization-swap?force=1"} {
@@ -214,7 +214,8 @@ func TestARefusedOrganizationSwapNamesTheFirstRuleThatItBreaksAndWritesNothing(t
 		}
 	}
 	h.swapper.answer(refuse(&provider.RefusedError{Message: "too small"}))
-	h.wantRefusal("no offer", h.call(h.one, "POST", "/organization-swap", ownSwapBody("k")), 422, "QUOTE_REJECTED", "")
+	h.wantRefusal("no offer", h.call(h.one, "POST", "/organization-swap", ownSwapBody("k", "amountIn", "2000000")), 422,
+		"QUOTE_REJECTED", "")
 	h.swapper.answer(nil)
 	if after := h.swapCounts(); after != counts {
 		t.Errorf("rows: got %s, want %s", after, counts)
@@ -236,16 +237,22 @@ func TestOnlyAFullKeySwapsAnOrganizationsOwnMoneyAndNoneApproves(t *testing.T) {
 	}
 	h.wantRefusal("a quote", h.call(reader, "POST", "/organization-swap/quote", quote), 403, "SCOPE_MISSING", "")
 	got := h.wantStatus(h.call(careful, "POST", "/organization-swap/quote", quote), 200)
-	if got.text("feeAmount") != "0" || got.body["feeBps"] != 0.0 || got.text("estimatedAmountOut") != "500000000000000" {
+	if got.text("feeAmount") != "0" || got.body["feeBps"] != 0.0 ||
+		got.text("estimatedAmountOut") != "500000000000000" {
 		t.Errorf("got %s, want a quote without a fee", got.raw)
 	}
 	// Above the threshold people decide, and there is no call for them here.
 	h.change(h.one, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)})
-	asked := h.swapper.count()
+	h.swapper.answer(func(ask provider.Ask) (provider.Offer, error) {
+		if ask.IsFirm {
+			t.Errorf("got a question for a firm offer, want none before the approval")
+		}
+		return honestOffer(ask)
+	})
 	waits := h.wantStatus(h.call(h.one, "POST", "/organization-swap", ownSwapBody("waits")), 202)
 	approvals, _ := waits.body["approvals"].(map[string]any)
 	if waits.text("status") != "AWAITING_APPROVAL" || waits.body["provider"] != nil || approvals["required"] != 1.0 ||
-		approvals["expiresAt"] == nil || h.swapper.count() != asked+1 {
+		approvals["expiresAt"] == nil {
 		t.Errorf("got %s, want it to wait without a firm offer", waits.raw)
 	}
 	if got := h.custodialDAI(h.one); got["available"] != "499000000" {

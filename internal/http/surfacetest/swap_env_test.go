@@ -43,9 +43,9 @@ const (
 // scriptedSwapper is a swap provider that answers as a test says. Nothing of its quotes is signed: only
 // the signer verifies a signature, and no test here reaches it.
 type scriptedSwapper struct {
-	mu     sync.Mutex
-	asked  int
-	quote  func(ask provider.Ask) (provider.Offer, error) // nil: an honest offer
+	mu    sync.Mutex
+	asked int
+	quote func(ask provider.Ask) (provider.Offer, error) // nil: an honest offer
 
 	// Of offers for payments of any amount: how many there were, and the firm ones by their bytes.
 	offered int
