@@ -273,7 +273,7 @@ type ownSwapView struct {
 	OutFigure, OutSymbol, OutWord string
 	Now                           swapNow
 	Words                         []ui.Fact // what people approve
-	Digest, Fingerprint           string    // of the words; "" while nobody has to approve them
+	Digest, Fingerprint           string    // of the words; "" while no person has to approve them
 	IsAwaiting                    bool
 	ApprovalsText                 string
 	CanApprove, CanReject         bool

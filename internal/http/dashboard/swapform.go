@@ -79,7 +79,7 @@ func (d *dashboard) swapConfirmPage() pages.Page {
 }
 
 // typedSwap is what a person chose, as the fields have it.
-type typedSwap struct{ balance, toMint, to, amount string }
+type typedSwap struct{ balance, toMint, entryID, amount string }
 
 // readTypedSwap returns what the page is about: of its path, or of the form that was sent.
 func readTypedSwap(r *pages.Request) typedSwap {
@@ -95,12 +95,12 @@ func readTypedSwap(r *pages.Request) typedSwap {
 }
 
 func (t typedSwap) isWhole() bool {
-	return t.balance != "" && t.toMint != "" && t.to != "" && t.amount != ""
+	return t.balance != "" && t.toMint != "" && t.entryID != "" && t.amount != ""
 }
 
 func (t typedSwap) query() string {
 	return "?" + url.Values{
-		balanceParameter.Name: {t.balance}, toMintParameter.Name: {t.toMint}, toParameter.Name: {t.to},
+		balanceParameter.Name: {t.balance}, toMintParameter.Name: {t.toMint}, toParameter.Name: {t.entryID},
 		amountParameter.Name: {t.amount},
 	}.Encode()
 }
@@ -150,7 +150,7 @@ func (d *dashboard) loadChosen(r *pages.Request, t typedSwap) (c chosenSwap, err
 		if c.received, err = findMint(mints, t.toMint, "toMint"); err != nil {
 			return err
 		}
-		if c.entry, err = d.conf.Whitelist.ByID(ctx, tx, r.Session.OrgID, t.to); err != nil {
+		if c.entry, err = d.conf.Whitelist.ByID(ctx, tx, r.Session.OrgID, t.entryID); err != nil {
 			return err
 		}
 		c.settings, err = org.SettingsOf(ctx, tx, r.Session.OrgID)
@@ -199,7 +199,7 @@ func (d *dashboard) loadSwapForm(r *pages.Request) (templ.Component, error) {
 	if view.Form.Act == "" { // The page was not sent: what the path names is in the fields.
 		t := readTypedSwap(r)
 		view.Form = ui.Form{Act: continueAct, Typed: map[string]string{
-			"balance": t.balance, "toMint": t.toMint, "to": t.to, "amount": t.amount,
+			"balance": t.balance, "toMint": t.toMint, "to": t.entryID, "amount": t.amount,
 		}}
 	}
 	if err := d.addSwapChoices(r, &view, settings); err != nil {
@@ -343,18 +343,18 @@ func (d *dashboard) loadSwapConfirm(r *pages.Request) (templ.Component, error) {
 		Key:     r.FormKey(requestAct), Form: r.Form,
 	}
 	view.Button = "Swap " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol)
-	least := money.Zero
+	leastOut := money.Zero
 	if refusal == nil {
-		least = leastShown(r, quote.MinOut)
+		leastOut = leastShown(r, quote.MinOut)
 		view.Facts = quoteFacts(c, quote)
 	}
-	view.Words = wordsOfSwap(r, c, least)
+	view.Words = wordsOfSwap(r, c, leastOut)
 	view.Hidden = []hiddenInput{
 		{"shownBalance", typed.balance},
 		{"shownToMint", typed.toMint},
-		{"shownTo", typed.to},
+		{"shownTo", typed.entryID},
 		{"shownAmount", typed.amount},
-		{"shownLeast", least.String()},
+		{"shownLeast", leastOut.String()},
 	}
 	view.Unusual = unusualOfSwap(quote, refusal)
 	view.explainSwap(c, quote, refusal)
@@ -449,7 +449,7 @@ func (v *confirmView) explainSwap(c chosenSwap, quote swap.Quote, refusal *fault
 
 // wordsOfSwap are the words of a swap of the organization's own money that is not requested yet, in the order of
 // the page of a decision.
-func wordsOfSwap(r *pages.Request, c chosenSwap, least money.Amount) []ui.Fact {
+func wordsOfSwap(r *pages.Request, c chosenSwap, leastOut money.Amount) []ui.Fact {
 	given, received := c.balance.Mint, c.received
 	facts := []ui.Fact{
 		{
@@ -466,10 +466,10 @@ func wordsOfSwap(r *pages.Request, c chosenSwap, least money.Amount) []ui.Fact {
 			Value: mintWord(received.Symbol, networkName(received.Chain), received.ID, received.Decimals),
 		},
 	}
-	if !least.IsZero() {
+	if !leastOut.IsZero() {
 		facts = append(facts, ui.Fact{
 			Name: "Least amount out", Word: "minOut",
-			Value: amountWord(least.Decimal(received.Decimals), received.Symbol, least.String()),
+			Value: amountWord(leastOut.Decimal(received.Decimals), received.Symbol, leastOut.String()),
 		})
 	}
 	return append(facts,

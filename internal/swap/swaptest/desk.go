@@ -77,13 +77,13 @@ func (d *Desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 	if err != nil {
 		return provider.Offer{}, err
 	}
-	least, err := out.Bps(uint64(provider.SlippageBpsMax - ask.SlippageBps))
+	leastOut, err := out.Bps(uint64(provider.SlippageBpsMax - ask.SlippageBps))
 	if err != nil {
 		return provider.Offer{}, err
 	}
 	if !ask.IsFirm {
 		return provider.Offer{
-			Provider: DeskName, AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: least,
+			Provider: DeskName, AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: leastOut,
 			Estimate: 20 * time.Second,
 		}, nil
 	}
@@ -93,7 +93,7 @@ func (d *Desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 		Scheme: signedquote.OneClickV0, IsFlexible: ask.IsFlexible,
 		DepositAddress: "0x" + hex.EncodeToString(sha256Of(fmt.Sprint(ask.Reference, d.made)))[:40],
 		OriginAsset:    origin.ID, DestinationAsset: destination.ID, AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn,
-		AmountOut: out, MinAmountOut: least, Recipient: string(ask.Recipient), RefundTo: []string{string(ask.RefundTo)},
+		AmountOut: out, MinAmountOut: leastOut, Recipient: string(ask.Recipient), RefundTo: []string{string(ask.RefundTo)},
 		SlippageBps: ask.SlippageBps, SignedAt: now, Deadline: now.Add(deskTime), Estimate: 20 * time.Second,
 	}
 	raw, err := json.Marshal(quote)
@@ -105,11 +105,11 @@ func (d *Desk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error
 
 // scale returns an amount less half a percent, in units of a token with other decimals.
 func scale(amount money.Amount, decimals, otherDecimals int) (money.Amount, error) {
-	kept, err := amount.Bps(9_950)
+	net, err := amount.Bps(9_950)
 	if err != nil {
 		return money.Zero, err
 	}
-	whole, fraction, _ := strings.Cut(kept.Decimal(decimals), ".")
+	whole, fraction, _ := strings.Cut(net.Decimal(decimals), ".")
 	return money.ParseDecimal(strings.TrimSuffix(whole+"."+fraction[:min(len(fraction), otherDecimals)], "."), otherDecimals)
 }
 
