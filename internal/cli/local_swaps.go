@@ -52,8 +52,8 @@ func (c swapsBehave) Run(ctx context.Context, std streams) error {
 	if c.Token != "" {
 		token, isKnown := info.FindSwapToken(c.Token)
 		if !isKnown {
-			return fmt.Errorf("the swap provider takes no %s beside the mints; %s lists what it takes. Nothing was changed",
-				c.Token, localworld.InfoFile)
+			return fmt.Errorf("the swap provider takes no %s beside the mints; %s lists what it takes. "+
+				"Nothing was changed", c.Token, localworld.InfoFile)
 		}
 		set = func() error { return info.SetAssetBehaviour(ctx, c.Mode, c.Count, token.AssetID) }
 	}

@@ -32,8 +32,8 @@ var moving = map[string]string{
 var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
-	"swaps approve", "swaps reject", "swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide", "swaps providers suspend",
-	"swaps providers resume",
+	"swaps approve", "swaps reject", "swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide",
+	"swaps providers suspend", "swaps providers resume",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
 }
 

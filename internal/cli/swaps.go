@@ -501,8 +501,8 @@ func (c swapProvidersResume) Run(ctx context.Context, std streams) error {
 // swapDecisionFlags are the flags of a person's decision about a swap that waits for approvals.
 type swapDecisionFlags struct {
 	configFlags
-	ID string `arg:"" help:"The swap of an organization, os_…"`
-	As string `placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
+	ID    string `arg:"" help:"The swap of an organization, os_…"`
+	Email string `name:"as" placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
 }
 
 // openFor opens the tools and finds the person who decides.
@@ -510,7 +510,8 @@ func (d swapDecisionFlags) openFor(ctx context.Context) (tools *app.App, p membe
 	if tools, err = d.openTools(ctx); err != nil {
 		return nil, p, err
 	}
-	if p, err = (decisionFlags{configFlags: d.configFlags, ID: d.ID, As: d.As}).findPerson(ctx, tools.DB()); err != nil {
+	decision := decisionFlags{configFlags: d.configFlags, ID: d.ID, As: d.Email}
+	if p, err = decision.findPerson(ctx, tools.DB()); err != nil {
 		tools.Close()
 		return nil, p, err
 	}

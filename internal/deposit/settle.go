@@ -71,8 +71,8 @@ type SettledArrival struct {
 	CustomerID string // of the swap; "" if the swap is a product's, or unknown
 	Product    string // of an organization's swap
 	Completes  bool   // it completes the swap
-	// Credit is the account that the arrival credits: of the customer or the product for a delivery, of the provider for
-	// a refund, and the suspense account for a stray. Kind and Subject are enough.
+	// Credit is the account that the arrival credits: of the customer or the product for a delivery, of the provider
+	// for a refund, and the suspense account for a stray. Kind and Subject are enough.
 	Credit ledger.Account
 }
 

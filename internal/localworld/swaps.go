@@ -398,8 +398,8 @@ func (i Info) SetLateSwap(ctx context.Context) error {
 	return i.callSwapProvider(ctx, http.MethodPut, "/behaviour", body, nil)
 }
 
-// ReleaseSwaps makes the swap provider deliver what it keeps back, and refund what was too little. It returns the deposit addresses of these
-// swaps.
+// ReleaseSwaps makes the swap provider deliver what it keeps back, and refund what was too little. It returns
+// the deposit addresses of these swaps.
 func (i Info) ReleaseSwaps(ctx context.Context) (addresses []string, err error) {
 	var answer struct{ Released []string }
 	err = i.callSwapProvider(ctx, http.MethodPost, "/release", map[string]any{}, &answer)

@@ -266,7 +266,8 @@ func TestTheSwapProviderTakesATokenThatTheServiceDoesNotKnow(t *testing.T) {
 	less := quote()
 	hash := pay(less, 90)
 	wait(less, hash, provider.Incomplete)
-	if released, err := n.Info.ReleaseSwaps(n.ctx); err != nil || !slices.Equal(released, []string{less.DepositAddress}) {
+	released, err := n.Info.ReleaseSwaps(n.ctx)
+	if err != nil || !slices.Equal(released, []string{less.DepositAddress}) {
 		t.Errorf("got %v %v released, want %s", released, err, less.DepositAddress)
 	}
 	wait(less, hash, provider.Refunded)
@@ -307,7 +308,8 @@ func TestAKeptWorldKeepsItsSwapProvider(t *testing.T) {
 	if err := w.Info.SetSwapBehaviour(t.Context(), "refund", 0, 4); err != nil {
 		t.Fatal(err)
 	}
-	if described, err := localworld.ReadInfo(opts.Dir); err != nil || !reflect.DeepEqual(described.Swaps, w.Info.Swaps) ||
+	if described, err := localworld.ReadInfo(opts.Dir); err != nil ||
+		!reflect.DeepEqual(described.Swaps, w.Info.Swaps) ||
 		described.Swaps.ControlURL == "" || len(described.Swaps.Tokens) != 1 {
 		t.Errorf("got %+v %v, want the provider described", described.Swaps, err)
 	}

@@ -128,8 +128,8 @@ func (t *settlement) add(
 		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.receiver.Subject, err)
 	}
 	t.Arrivals = append(t.Arrivals, SettledArrival{
-		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Product: t.swap.Product, Completes: completes,
-		Credit: credit,
+		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Product: t.swap.Product,
+		Completes: completes, Credit: credit,
 	})
 	return nil
 }

@@ -144,7 +144,7 @@ func (s *Service) insertRestored(
 	owed := money.SubOrZero(o.Amount, balances[account])
 	balances[account] = money.SubOrZero(balances[account], o.Amount)
 	quote := readJournaled(o)
-	own, err := s.ownColumns(o, payout)
+	columns, err := s.organizationColumns(o, payout)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +154,13 @@ func (s *Service) insertRestored(
 			refund_fee, pay_by, expires_at, estimated_seconds, fee_bps, fee_amount, status, owed, created_at,
 			updated_at, imported_at, kind, product, whitelisted_address_id, payout_address, payout_max, payout_until,
 			approvals_required, request_mac)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $25, $26, nullif($27, ''), $28, $29, $30, $31, $32, $33)`,
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+			$21, $22, $23, $24, $25, $25, $26, nullif($27, ''), $28, $29, $30, $31, $32, $33)`,
 		o.ID, o.OrgID, o.CustomerID, o.KeyHash, o.MintID, terms.ToMintID, o.Chain, terms.ToChain, o.Amount,
 		terms.EstimatedOut, terms.MinOut, terms.Provider, o.To, delivery.ID, refund.ID, quote.RefundFee, o.PayBy,
 		quote.Deadline, estimatedSeconds(quote.Estimate), feeBps, fee, Pending, owed, o.CreatedAt, tx.Now,
-		own.kind, o.Product, own.whitelistedID, own.address, own.max, own.payoutUntil, own.required, own.mac)
+		columns.kind, o.Product, columns.whitelistedID, columns.address, columns.max, columns.payoutUntil,
+		columns.required, columns.mac)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +185,8 @@ func (s *Service) insertRestored(
 	return append(postings, newHoldPosting(o.OrgID, o.ID, owner, o.MintID, o.Amount)), err
 }
 
-// ownColumns are the columns of an organization's swap alone, as the journal has them.
-type ownColumns struct {
+// organizationColumns are the columns of an organization's swap alone, as the journal has them.
+type organizationColumns struct {
 	kind          Kind
 	whitelistedID *string
 	address       *chain.Address
@@ -195,15 +196,17 @@ type ownColumns struct {
 	mac           []byte
 }
 
-func (s *Service) ownColumns(o dispatch.RestoredOrder, payout signer.SwapPayout) (c ownColumns, err error) {
+func (s *Service) organizationColumns(
+	o dispatch.RestoredOrder, payout signer.SwapPayout,
+) (c organizationColumns, err error) {
 	if o.Product == "" {
-		return ownColumns{kind: CustomerSwap}, nil
+		return organizationColumns{kind: CustomerSwap}, nil
 	}
 	end, err := time.Parse(time.RFC3339Nano, payout.NotAfter)
 	if err != nil {
 		return c, fmt.Errorf("until when its output may be paid: %w", err)
 	}
-	return ownColumns{
+	return organizationColumns{
 		OrganizationSwap, &payout.WhitelistedID, &payout.To, &payout.MaxOut, &end, o.Grant.Required,
 		s.GrantKey.SwapRequestMAC(payout, o.Grant.Required),
 	}, nil
@@ -240,7 +243,8 @@ func (s *Service) adoptJournaled(
 	if err := insertJournaledOffer(ctx, tx, o, quote); err != nil {
 		return w, err
 	}
-	if err := audit.Record(ctx, tx, newEntry(w, restoreActor, "offered", map[string]any{"restored": true})); err != nil {
+	entry := newEntry(w, restoreActor, "offered", map[string]any{"restored": true})
+	if err := audit.Record(ctx, tx, entry); err != nil {
 		return w, err
 	}
 	return lock(ctx, tx, w.ID)

@@ -196,8 +196,8 @@ type Arrival struct {
 }
 
 const selectArrivals = `
-	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), coalesce(s.product, ''), a.role, a.reason, d.mint_id, m.symbol,
-		m.decimals, d.chain,
+	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), coalesce(s.product, ''), a.role, a.reason,
+		d.mint_id, m.symbol, m.decimals, d.chain,
 		d.amount, d.address, d.tx_hash, a.created_at, a.decision, a.note, a.decided_by, a.decided_at
 	FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id JOIN mints m ON m.mint_id = d.mint_id
 		LEFT JOIN swaps s ON s.swap_id = a.swap_id`

@@ -396,12 +396,14 @@ func (s *Service) loadEntry(
 	entry, err := s.Whitelist.Usable(ctx, tx, orgID, listedID)
 	switch f := fault.Find(err); {
 	case f != nil:
-		return WhitelistEntry{}, refuse("The output goes only to a usable address on your organization's whitelist: %s.",
+		return WhitelistEntry{}, refuse(
+			"The output goes only to a usable address on your organization's whitelist: %s.",
 			strings.TrimSuffix(f.Reason, "."))
 	case err != nil:
 		return WhitelistEntry{}, fmt.Errorf("look up whitelist entry %s of %s: %w", listedID, orgID, err)
 	case entry.Chain != name:
-		return WhitelistEntry{}, refuse("This address is on %s, and the output of the swap is on %s.", entry.Chain, name)
+		return WhitelistEntry{}, refuse("This address is on %s, and the output of the swap is on %s.",
+			entry.Chain, name)
 	}
 	return entry, nil
 }

@@ -25,7 +25,7 @@ func (s *Service) IsSwappable(m mint.Mint, settings org.Settings) bool {
 	return settings.CustomerSwapsEnabled && s.isOffered(m, settings)
 }
 
-// isOffered reports whether an organization lets a mint be swapped, whoever swaps.
+// isOffered reports whether an organization lets a mint be swapped, by its customers and by its own people.
 func (s *Service) isOffered(m mint.Mint, settings org.Settings) bool {
 	return s.isServed(m) && followsSolanaRule(m) && slices.Contains(settings.SwappableMintIDs, m.ID)
 }

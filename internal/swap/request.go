@@ -111,7 +111,8 @@ func canonicalAmount(text string) string {
 // digest hashes every parameter that makes a request another swap.
 func (r Request) digest() []byte {
 	parts := []string{
-		"coffer-swap-1", r.CustomerID, strconv.Itoa(r.FromMintID), strconv.Itoa(r.ToMintID), canonicalAmount(r.AmountIn),
+		"coffer-swap-1", r.CustomerID, strconv.Itoa(r.FromMintID), strconv.Itoa(r.ToMintID),
+		canonicalAmount(r.AmountIn),
 	}
 	if r.MinAmountOut != nil {
 		parts = append(parts, "minAmountOut", canonicalAmount(*r.MinAmountOut))

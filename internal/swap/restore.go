@@ -69,7 +69,8 @@ func (s *Service) restoreLocked(ctx context.Context, tx pg.Tx, w Swap) ([]ledger
 	var count int
 	err := tx.QueryRow(ctx, `
 		UPDATE swaps SET restored = refunded, restore_count = restore_count + 1, restored_at = $3, updated_at = $3
-		WHERE swap_id = $1 AND status IN ('FAILED', 'REJECTED', 'CANCELLED') AND restored = $2 AND refunded = $4 RETURNING restore_count`,
+		WHERE swap_id = $1 AND status IN ('FAILED', 'REJECTED', 'CANCELLED') AND restored = $2 AND refunded = $4
+		RETURNING restore_count`,
 		w.ID, w.Restored, tx.Now, w.Refunded).Scan(&count)
 	if err != nil {
 		return nil, w, fmt.Errorf("restore swap %s: %w", w.ID, err)

@@ -21,7 +21,9 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 		if m.OwnEvent != "" {
 			told += ", of an organization's swap " + string(m.OwnEvent)
 		}
-		moves = append(moves, statediagram.Transition{From: string(m.From), To: string(m.To), Cause: m.Cause, Event: told})
+		moves = append(moves, statediagram.Transition{
+			From: string(m.From), To: string(m.To), Cause: m.Cause, Event: told,
+		})
 	}
 	statediagram.CheckDiagram(t, "states.md", "a swap", moves)
 }

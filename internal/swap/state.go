@@ -73,8 +73,8 @@ var transitions = []transition{
 			"output arrived", "", "",
 	},
 	{
-		Pending, FailedStatus, "the payment was refused or recalled, and the signer journaled that it is void; or its " +
-			"slot was used without paying; or no provider made an offer for an approved swap in time",
+		Pending, FailedStatus, "the payment was refused or recalled, and the signer journaled that it is void; or " +
+			"its slot was used without paying; or no provider made an offer for an approved swap in time",
 		event.CustomerSwapFailed, event.OrganizationSwapFailed,
 	},
 	{Depositing, Processing, "the payment is final, or the provider has it, or an output arrived", "", ""},
@@ -88,9 +88,10 @@ var transitions = []transition{
 			"final", event.CustomerDeposit, event.OrganizationSwapCompleted,
 	},
 	{
-		Processing, FailedStatus, "final refunds reach the amount less the fee of a refund; or the provider stands by " +
-			"a failure, the walk is past its report, and the refund arrived or its time is over; or the slot was used " +
-			"without paying; or an operator ends it; of an organization's swap also: its output cannot be paid out",
+		Processing, FailedStatus, "final refunds reach the amount less the fee of a refund; or the provider stands " +
+			"by a failure, the walk is past its report, and the refund arrived or its time is over; or the slot was " +
+			"used without paying; or an operator ends it; of an organization's swap also: its output cannot be " +
+			"paid out",
 		event.CustomerSwapFailed, event.OrganizationSwapFailed,
 	},
 }

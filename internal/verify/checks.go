@@ -26,7 +26,8 @@ const (
 	// credited by its role.
 	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
 					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY'
+						THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
 						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 	creditSubjectSQL = `CASE d.arrival_role
@@ -883,7 +884,8 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps
 			WHERE status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, swap_id, 'swap.approved' FROM swaps WHERE approved_at IS NOT NULL
-			UNION ALL SELECT org_id, swap_id, 'swap.offered' FROM swaps WHERE approved_at IS NOT NULL AND provider IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.offered' FROM swaps
+				WHERE approved_at IS NOT NULL AND provider IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delivered' FROM swaps WHERE delivered_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.payout_requested' FROM swaps WHERE payout_id IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'

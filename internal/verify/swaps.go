@@ -115,8 +115,8 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-63",
-		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the payment " +
-			"of its output or by its failure, and of nothing else", breachSQL: `
+		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the " +
+			"payment of its output or by its failure, and of nothing else", breachSQL: `
 		WITH told AS (
 			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_SWAP_COMPLETED'))
 					AS completed,
@@ -244,8 +244,9 @@ var swapChecks = []Check{
 	},
 
 	{
-		ID:      "I-67",
-		Promise: "every completed swap of a customer has one fee line, no other has one, and the lines are what was posted as fees",
+		ID: "I-67",
+		Promise: "every completed swap of a customer has one fee line, no other has one, and the lines are what was " +
+			"posted as fees",
 		breachSQL: `
 		SELECT coalesce(s.org_id, l.org_id), 'swap ' || coalesce(s.swap_id, l.source_id),
 			CASE WHEN l.source_id IS NULL THEN 'is completed and has no fee line'
@@ -334,8 +335,8 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-70",
-		Promise: "every swap that has an offer has its order, no order and no offer is without its swap, and the swap is " +
-			"where its order is, or waits without both", breachSQL: `
+		Promise: "every swap that has an offer has its order, no order and no offer is without its swap, and the " +
+			"swap is where its order is, or waits without both", breachSQL: `
 		SELECT coalesce(s.org_id, o.org_id), 'swap ' || coalesce(s.swap_id, o.order_id),
 			CASE WHEN s.swap_id IS NULL THEN format('there is none, and its order is %s', o.status)
 				WHEN o.order_id IS NULL THEN format('is %s, of %s, and has no order', s.status,

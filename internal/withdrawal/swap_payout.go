@@ -53,14 +53,14 @@ func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayou
 	}
 	blocked := err
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		var known *request.Accepted
-		if known, err = lookupKey(ctx, tx, org, &r.Key); err != nil {
+		var accepted *request.Accepted
+		if accepted, err = lookupKey(ctx, tx, org, &r.Key); err != nil {
 			return err
 		}
-		if known == nil {
+		if accepted == nil {
 			return blocked
 		}
-		w, err = Load(ctx, tx, org, known.ID)
+		w, err = Load(ctx, tx, org, accepted.ID)
 		return err
 	})
 	return w, err

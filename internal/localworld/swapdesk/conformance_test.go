@@ -106,7 +106,9 @@ func TestAnAssetWithoutAMintIsControlledByItsID(t *testing.T) {
 	if s := b.status(q.DepositAddress); s.Status != "SUCCESS" {
 		t.Errorf("got %+v, want a swap of another asset to be served", s)
 	}
-	for _, body := range []map[string]any{{"price": "1.00"}, {"mint": 0, "price": "1.00"}, {"asset": "x", "price": "1.00"}} {
+	for _, body := range []map[string]any{
+		{"price": "1.00"}, {"mint": 0, "price": "1.00"}, {"asset": "x", "price": "1.00"},
+	} {
 		if status := put("/prices", body); status != http.StatusNotFound {
 			t.Errorf("got %d for the price %v", status, body)
 		}
@@ -127,7 +129,8 @@ func TestAnAssetWithoutAMintIsControlledByItsID(t *testing.T) {
 	}
 	list := b.transfers()
 	for _, total := range list.Totals {
-		if total.AssetID == link && (total.Mint != 0 || total.Received != flexible.AmountIn || total.Refunded.IsZero()) {
+		if total.AssetID == link &&
+			(total.Mint != 0 || total.Received != flexible.AmountIn || total.Refunded.IsZero()) {
 			t.Errorf("got %+v, want what came and went of it", total)
 		}
 	}
@@ -138,7 +141,8 @@ func TestAnAssetWithoutAMintIsControlledByItsID(t *testing.T) {
 func TestTooLittleGoesBackWhenTheDeskIsTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	q, empty := b.verified(map[string]any{"swapType": "FLEX_INPUT"}), b.verified(map[string]any{"swapType": "FLEX_INPUT"})
+	q := b.verified(map[string]any{"swapType": "FLEX_INPUT"})
+	empty := b.verified(map[string]any{"swapType": "FLEX_INPUT"})
 	b.eth.deposit(q.DepositAddress, money.MustParse("500000000000000000"), b.now)
 	b.step()
 	if s := b.status(q.DepositAddress); s.Status != "INCOMPLETE_DEPOSIT" {

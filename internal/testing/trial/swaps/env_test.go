@@ -511,18 +511,21 @@ func (e *testEnv) checkInvariants(when string) {
 					coalesce(customer_id, product) AS owner, from_mint_id AS mint,
 					sum(CASE WHEN status IN ('AWAITING_APPROVAL', 'PENDING', 'DEPOSITING', 'PROCESSING')
 							AND amount_out IS NULL THEN amount_in
-						WHEN status = 'FAILED' AND amount_out IS NULL THEN amount_in - restored - short ELSE 0 END) AS due
+						WHEN status = 'FAILED' AND amount_out IS NULL THEN amount_in - restored - short
+						ELSE 0 END) AS due
 						FROM swaps GROUP BY 1, 2, 3) c
 			FULL JOIN (SELECT kind, subject, a.mint_id, balance FROM ledger_accounts a
 				JOIN ledger_balances USING (account_id) WHERE kind IN ('IN_SWAP', 'PRODUCT_IN_SWAP')) b
-			ON b.kind = c.kind AND b.subject = c.owner AND b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
+			ON b.kind = c.kind AND b.subject = c.owner AND b.mint_id = c.mint
+			WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
 		"I-63, one end": `
 			SELECT count(*) FROM swaps s WHERE
 				(SELECT count(*) FROM events WHERE resource_id = s.swap_id
 					AND type = s.kind || '_SWAP_FAILED') <> (s.status = 'FAILED')::int
 				OR s.kind = 'ORGANIZATION' AND (SELECT count(*) FROM events WHERE resource_id = s.swap_id
 					AND type = 'ORGANIZATION_SWAP_COMPLETED') <> (s.status = 'COMPLETED')::int
-				OR s.kind = 'CUSTOMER' AND (SELECT count(*) FROM events v JOIN deposits d ON v.resource_id = d.deposit_id
+				OR s.kind = 'CUSTOMER' AND (SELECT count(*) FROM events v
+					JOIN deposits d ON v.resource_id = d.deposit_id
 					WHERE d.swap_id = s.swap_id AND d.completes_swap AND v.type = 'CUSTOMER_DEPOSIT')
 					<> (s.status = 'COMPLETED')::int`,
 		"I-67, fees": `

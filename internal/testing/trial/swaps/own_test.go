@@ -264,7 +264,8 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 	o.payOwn(w.ID)
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT_IN_SWAP 1": amountIn, "AT_PROVIDER 1": amountIn})
 	o.deliver(w, amountOut)
-	if got := o.own(w.ID); got.Status != swap.Processing || got.DeliveredAt == nil || *got.AmountOut != units(amountOut) {
+	if got := o.own(w.ID); got.Status != swap.Processing || got.DeliveredAt == nil ||
+		*got.AmountOut != units(amountOut) {
 		t.Errorf("a delivered swap is %s with %v out at %v", got.Status, deref(got.AmountOut), got.DeliveredAt)
 	}
 	end := o.wantEnd(w.ID, swap.Completed, "")
@@ -281,8 +282,8 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 	o.must(err)
 	other := o.ownRequest("key")
 	other.AmountIn = "1"
-	if !isReplayed || again.ID != w.ID || again.Status != swap.Completed || again.DiffersOrganization(o.ownRequest("key")) ||
-		!again.DiffersOrganization(other) {
+	if !isReplayed || again.ID != w.ID || again.Status != swap.Completed ||
+		again.DiffersOrganization(o.ownRequest("key")) || !again.DiffersOrganization(other) {
 		t.Errorf("the key returns %s %s, replayed %v", again.ID, again.Status, isReplayed)
 	}
 	if _, err := o.Swaps.ByID(o.ctx, o.org, w.ID); !fault.HasCode(err, fault.CodeNotFound) {
@@ -544,7 +545,9 @@ func TestARefundOfAnOrganizationIsRestoredAtOnce(t *testing.T) {
 	end := o.wantEnd(w.ID, swap.FailedStatus, swap.ProviderFailed)
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT_IN_SWAP 1": amountIn, "AT_PROVIDER 1": amountIn})
 	o.refund(end, 200*million)
-	o.wantBooks(books{"PRODUCT 1": funded - 100*million, "PRODUCT_IN_SWAP 1": 100 * million, "AT_PROVIDER 1": 100 * million})
+	o.wantBooks(books{
+		"PRODUCT 1": funded - 100*million, "PRODUCT_IN_SWAP 1": 100 * million, "AT_PROVIDER 1": 100 * million,
+	})
 	o.refund(end, 100*million)
 	o.wantBooks(books{"PRODUCT 1": funded})
 	if got := o.own(w.ID); got.RefundStatus() != swap.RefundRestored || got.RestoredAt == nil {
@@ -600,8 +603,9 @@ func TestARefusedSwapOfAnOrganizationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
 	usual := o.ownRequest("key")
+	type request = swap.OrganizationRequest
 	for name, c := range map[string]struct {
-		change func(*swap.OrganizationRequest)
+		change func(*request)
 		before func()
 		after  func()
 		code   fault.Code
@@ -610,16 +614,28 @@ func TestARefusedSwapOfAnOrganizationLeavesNothing(t *testing.T) {
 			code: fault.OrgSwapsDisabled, before: func() { o.setting("organizationSwapsEnabled", "false") },
 			after: func() { o.setting("organizationSwapsEnabled", "true") },
 		},
-		"no role":            {code: fault.ScopeMissing, change: func(r *swap.OrganizationRequest) { r.Person = &o.ben }},
-		"no such product":    {code: fault.InvalidRequest, change: func(r *swap.OrganizationRequest) { r.Product = "OTHER" }},
-		"another balance":    {code: fault.InsufficientBalance, change: func(r *swap.OrganizationRequest) { r.Product = "CUSTODIAL" }},
-		"no product":         {code: fault.InsufficientBalance, change: func(r *swap.OrganizationRequest) { r.Product = "" }},
-		"too much":           {code: fault.InsufficientBalance, change: func(r *swap.OrganizationRequest) { r.AmountIn = "1000000001" }},
-		"the same mint":      {code: fault.InvalidPair, change: func(r *swap.OrganizationRequest) { r.ToMintID = dollars }},
-		"no entry":           {code: fault.AddressNotWhitelisted, change: func(r *swap.OrganizationRequest) { r.WhitelistedAddressID = "x" }},
-		"an unknown entry":   {code: fault.AddressNotWhitelisted, change: func(r *swap.OrganizationRequest) { r.WhitelistedAddressID = vault[:29] + "Z" }},
-		"on another chain":   {code: fault.AddressNotWhitelisted, change: func(r *swap.OrganizationRequest) { r.WhitelistedAddressID = onBase }},
-		"too high a minimum": {code: fault.QuoteRejected, change: func(r *swap.OrganizationRequest) { r.MinAmountOut = new("299000000") }},
+		"no role":         {code: fault.ScopeMissing, change: func(r *request) { r.Person = &o.ben }},
+		"no such product": {code: fault.InvalidRequest, change: func(r *request) { r.Product = "OTHER" }},
+		"another balance": {
+			code: fault.InsufficientBalance, change: func(r *request) { r.Product = "CUSTODIAL" },
+		},
+		"no product": {code: fault.InsufficientBalance, change: func(r *request) { r.Product = "" }},
+		"too much": {
+			code: fault.InsufficientBalance, change: func(r *request) { r.AmountIn = "1000000001" },
+		},
+		"the same mint": {code: fault.InvalidPair, change: func(r *request) { r.ToMintID = dollars }},
+		"no entry": {
+			code: fault.AddressNotWhitelisted, change: func(r *request) { r.WhitelistedAddressID = "x" },
+		},
+		"an unknown entry": {
+			code: fault.AddressNotWhitelisted, change: func(r *request) { r.WhitelistedAddressID = vault[:29] + "Z" },
+		},
+		"on another chain": {
+			code: fault.AddressNotWhitelisted, change: func(r *request) { r.WhitelistedAddressID = onBase },
+		},
+		"too high a minimum": {
+			code: fault.QuoteRejected, change: func(r *request) { r.MinAmountOut = new("299000000") },
+		},
 		"no offer": {
 			code: fault.QuoteRejected,
 			before: func() {
@@ -691,12 +707,15 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			}
 			backup := pgtest.CopyDatabase(t, o.database)
 			w = c.lost(o, w)
-			r := &ownEnv{testEnv: o.on(backup), list: o.list, owner: o.owner, finance: o.finance, ben: o.ben, cyd: o.cyd}
+			r := &ownEnv{
+				testEnv: o.on(backup), list: o.list, owner: o.owner, finance: o.finance, ben: o.ben, cyd: o.cyd,
+			}
 			r.connect()
 			restored := r.own(w.ID)
-			if restored.AmountIn != w.AmountIn || restored.MinOut != w.MinOut || restored.PayoutAddress != vaultAddress ||
-				restored.WhitelistedID != vault || restored.Product != product || restored.ApprovalsRequired != 2 ||
-				*restored.PayoutMax != *w.PayoutMax || !restored.PayoutUntil.Equal(*w.PayoutUntil) {
+			if restored.AmountIn != w.AmountIn || restored.MinOut != w.MinOut ||
+				restored.PayoutAddress != vaultAddress || restored.WhitelistedID != vault ||
+				restored.Product != product || restored.ApprovalsRequired != 2 || *restored.PayoutMax != *w.PayoutMax ||
+				!restored.PayoutUntil.Equal(*w.PayoutUntil) {
 				t.Errorf("restored %+v, want the terms of %+v", restored, w)
 			}
 			again, isReplayed, err := r.Swaps.RequestOrganization(r.ctx, r.org, r.ownRequest("key"))
@@ -736,11 +755,17 @@ func TestAnotherOrganizationHasNoPartInASwap(t *testing.T) {
 		return err
 	})
 	for name, act := range map[string]func() error{
-		"read":    func() error { _, err := o.Swaps.OrganizationByID(o.ctx, made.ID, w.ID); return err },
-		"digest":  func() error { _, err := o.Swaps.PayoutDigest(o.ctx, made.ID, w.ID); return err },
-		"approve": func() error { _, err := o.Swaps.ApproveOrganization(o.ctx, made.ID, w.ID, "", stranger); return err },
-		"reject":  func() error { _, err := o.Swaps.RejectOrganization(o.ctx, made.ID, w.ID, "no", stranger); return err },
-		"cancel":  func() error { _, err := o.Swaps.CancelOrganization(o.ctx, made.ID, w.ID, stranger); return err },
+		"read":   func() error { _, err := o.Swaps.OrganizationByID(o.ctx, made.ID, w.ID); return err },
+		"digest": func() error { _, err := o.Swaps.PayoutDigest(o.ctx, made.ID, w.ID); return err },
+		"approve": func() error {
+			_, err := o.Swaps.ApproveOrganization(o.ctx, made.ID, w.ID, "", stranger)
+			return err
+		},
+		"reject": func() error {
+			_, err := o.Swaps.RejectOrganization(o.ctx, made.ID, w.ID, "no", stranger)
+			return err
+		},
+		"cancel": func() error { _, err := o.Swaps.CancelOrganization(o.ctx, made.ID, w.ID, stranger); return err },
 	} {
 		if err := act(); !fault.HasCode(err, fault.CodeNotFound) {
 			t.Errorf("%s: got %v, want NOT_FOUND", name, err)
@@ -756,7 +781,8 @@ func TestAnotherOrganizationHasNoPartInASwap(t *testing.T) {
 	all, err := o.Swaps.ListAll(o.ctx, swap.OperatorFilter{Kind: swap.OrganizationSwap}, page)
 	o.must(err)
 	if len(others.Items) != 0 || len(own.Items) != 1 || len(all.Items) != 1 || all.Items[0].ID != w.ID {
-		t.Errorf("the lists have %d, %d and %d swaps, want 0, 1 and 1", len(others.Items), len(own.Items), len(all.Items))
+		t.Errorf("the lists have %d, %d and %d swaps, want 0, 1 and 1",
+			len(others.Items), len(own.Items), len(all.Items))
 	}
 }
 
@@ -776,32 +802,35 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		return fmt.Sprintf(`INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac)
 			SELECT org_id, swap_id, '%s', '%s', now(), '', '' FROM swaps WHERE swap_id = $swap`, kind, actorID)
 	}
+	set := func(columns string) string { return "UPDATE swaps SET " + columns + " WHERE swap_id = $swap" }
+	release := set("status = 'PENDING', approved_at = now()")
+	approveOnce := approval("USER", o.ben.ID)
 	for name, c := range map[string]struct {
 		asSystem bool
 		id       string
 		sql      string
 		want     string
 	}{
-		"let go by the app":         {app, w.ID, `UPDATE swaps SET status = 'PENDING' WHERE swap_id = $swap`, denied},
-		"approved by the app":       {app, w.ID, approval("USER", o.ben.ID), denied},
-		"an address by the app":     {app, w.ID, `UPDATE swaps SET payout_address = 'x' WHERE swap_id = $swap`, denied},
-		"a payout by the app":       {app, w.ID, `UPDATE swaps SET payout_id = 'x' WHERE swap_id = $swap`, denied},
-		"restored by the app":       {app, w.ID, `UPDATE swaps SET restored = 1, restore_count = 1 WHERE swap_id = $swap`, "swaps_numbers"},
-		"let go without approvals":  {system, w.ID, `UPDATE swaps SET status = 'PENDING', approved_at = now() WHERE swap_id = $swap`, "swaps_approved_by_enough"},
-		"let go with one of two":    {system, w.ID, approval("USER", o.ben.ID) + `;UPDATE swaps SET status = 'PENDING', approved_at = now() WHERE swap_id = $swap`, "swaps_approved_by_enough"},
-		"let go without a time":     {system, w.ID, `UPDATE swaps SET status = 'PENDING' WHERE swap_id = $swap`, "swaps_written_once"},
+		"let go by the app":         {app, w.ID, set("status = 'PENDING'"), denied},
+		"approved by the app":       {app, w.ID, approveOnce, denied},
+		"an address by the app":     {app, w.ID, set("payout_address = 'x'"), denied},
+		"a payout by the app":       {app, w.ID, set("payout_id = 'x'"), denied},
+		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_numbers"},
+		"let go without approvals":  {system, w.ID, release, "swaps_approved_by_enough"},
+		"let go with one of two":    {system, w.ID, approveOnce + ";" + release, "swaps_approved_by_enough"},
+		"let go without a time":     {system, w.ID, set("status = 'PENDING'"), "swaps_written_once"},
 		"approved by the requester": {system, w.ID, approval("USER", o.finance.ID), "swap_approvals_not_by_maker"},
 		"approved by a program":     {system, w.ID, approval("API_KEY", "key"), "swap_approvals_by_people"},
-		"approved afterwards":       {system, done.ID, approval("USER", o.ben.ID), "swap_approvals_waited_for"},
-		"fewer approvals":           {system, w.ID, `UPDATE swaps SET approvals_required = 0 WHERE swap_id = $swap`, "swaps_terms_fixed"},
-		"another address":           {system, w.ID, `UPDATE swaps SET payout_address = 'x' WHERE swap_id = $swap`, "swaps_terms_fixed"},
-		"another entry":             {system, w.ID, `UPDATE swaps SET whitelisted_address_id = 'x' WHERE swap_id = $swap`, "swaps_terms_fixed"},
-		"a later end":               {system, w.ID, `UPDATE swaps SET payout_until = payout_until + interval '1 day' WHERE swap_id = $swap`, "swaps_terms_fixed"},
-		"an offer while it waits":   {system, w.ID, `UPDATE swaps SET provider = 'X' WHERE swap_id = $swap`, "swaps_terms_fixed"},
-		"ended with its hold":       {system, w.ID, `UPDATE swaps SET status = 'CANCELLED' WHERE swap_id = $swap`, "swaps_released"},
-		"another payout":            {system, done.ID, `UPDATE swaps SET payout_id = NULL WHERE swap_id = $swap`, "swaps_written_once"},
-		"another output":            {system, done.ID, `UPDATE swaps SET amount_out = 1 WHERE swap_id = $swap`, "swaps_written_once"},
-		"of a customer":             {system, w.ID, `UPDATE swaps SET kind = 'CUSTOMER' WHERE swap_id = $swap`, "swaps_terms_fixed"},
+		"approved afterwards":       {system, done.ID, approveOnce, "swap_approvals_waited_for"},
+		"fewer approvals":           {system, w.ID, set("approvals_required = 0"), "swaps_terms_fixed"},
+		"another address":           {system, w.ID, set("payout_address = 'x'"), "swaps_terms_fixed"},
+		"another entry":             {system, w.ID, set("whitelisted_address_id = 'x'"), "swaps_terms_fixed"},
+		"a later end":               {system, w.ID, set("payout_until = payout_until + '1 day'"), "swaps_terms_fixed"},
+		"an offer while it waits":   {system, w.ID, set("provider = 'X'"), "swaps_terms_fixed"},
+		"ended with its hold":       {system, w.ID, set("status = 'CANCELLED'"), "swaps_released"},
+		"another payout":            {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
+		"another output":            {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
+		"of a customer":             {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
 		"an approval taken back":    {system, w.ID, `DELETE FROM swap_approvals WHERE swap_id = $swap`, denied},
 	} {
 		if got := o.attack(c.asSystem, o.statements(c.id, c.sql)); got != c.want {
