@@ -44,6 +44,9 @@ var bookedStatuses = map[Status]bool{
 	Redirected: true,
 }
 
+// IsDecided reports whether a deposit is credited or flagged, or was.
+func (s Status) IsDecided() bool { return bookedStatuses[s] || s == Reversed }
+
 // These are the reasons of an UNSUPPORTED deposit. scan.DoubtBalanceDelta is another.
 const (
 	UnknownToken  = "UNKNOWN_TOKEN"  // not in the catalogue
@@ -162,6 +165,7 @@ type storedDeposit struct {
 	role                         ArrivalRole   // what it is for that swap; "" until it is credited
 	completesSwap                bool
 	isHidden                     bool   // organizations do not see it
+	depositSwapID                string // set at a wallet of a deposit swap only
 	provider                     string // of the swap; read for a refund only, see loadProvider
 }
 
@@ -179,7 +183,7 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required,
-	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden`
+	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, '')`
 
 func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
@@ -198,7 +202,7 @@ func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 		&d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
 		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries,
-		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden,
+		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden, &d.depositSwapID,
 	}, extra...)...)
 	if flagged && flaggedAt != nil {
 		f.flaggedAt = *flaggedAt
@@ -223,11 +227,17 @@ func (d storedDeposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err
 
 // walletSubject returns the subject of the wallet that received the deposit.
 func (d storedDeposit) walletSubject() string {
-	if d.swapID != "" {
+	switch {
+	case d.swapID != "":
 		return d.swapID
+	case d.depositSwapID != "":
+		return d.depositSwapID
 	}
-	return d.customerID + d.product // one of them is ""
+	return d.ownerSubject()
 }
+
+// ownerSubject returns the customer or product that the deposit belongs to; "" if it has neither.
+func (d storedDeposit) ownerSubject() string { return d.customerID + d.product } // one of them is ""
 
 func emptyAsNull(s string) *string {
 	if s == "" {
@@ -401,6 +411,7 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		depths                          = make([]int64, n)
 		swaps                           = make([]*string, n)
 		hides                           = make([]bool, n)
+		depositSwaps                    = make([]*string, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
@@ -418,25 +429,27 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			c.after.creditedAt
 		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
 		swaps[i], hides[i] = emptyAsNull(c.after.swapID), c.after.isHidden
+		depositSwaps[i] = emptyAsNull(c.after.depositSwapID)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden)
+			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden, deposit_swap_id)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,
-			swap_id, is_hidden
+			swap_id, is_hidden, deposit_swap_id
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
 			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[],
-			$30::text[], $31::boolean[])
+			$30::text[], $31::boolean[], $32::text[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden)`,
+				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden,
+				deposit_swap_id)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
 		amounts, hashes, kinds, positions, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
-		values, screenings, created, confirmed, credited, senders, depths, swaps, hides)
+		values, screenings, created, confirmed, credited, senders, depths, swaps, hides, depositSwaps)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

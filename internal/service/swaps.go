@@ -6,6 +6,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
@@ -43,6 +44,24 @@ func (o swapOwner) SettleArrivals(
 	return result, nil
 }
 
+// depositSwapOwner owns what arrives at the wallets of deposit swaps.
+type depositSwapOwner struct {
+	deposit.DepositSwapOwner
+	depositSwaps *depositswap.Service
+}
+
+// OnUpdates implements deposit.Owner.
+func (o depositSwapOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	arrivals := make([]depositswap.Arrival, len(updates))
+	for i, u := range updates {
+		arrivals[i] = depositswap.Arrival{
+			DepositSwapID: u.DepositSwapID, DepositID: u.DepositID, MintID: u.MintID, Amount: u.Amount, Tx: u.Tx,
+			IsFinal: u.To == deposit.Screening, IsDecided: !u.From.IsDecided() && u.To.IsDecided(),
+		}
+	}
+	return o.depositSwaps.OnArrivals(ctx, tx, arrivals)
+}
+
 // strayCreditor credits stray arrivals for the swaps.
 type strayCreditor struct{ deposits *deposit.Service }
 
@@ -77,4 +96,12 @@ func (s *Service) buildSwaps() {
 		clock = parts.DB.Clock()
 	}
 	s.Swaps.Panel = provider.NewPanel(parts.SwapProviders, swap.Suspensions{DB: parts.DB}, clock, parts.Log)
+}
+
+// buildDepositSwaps builds the deposit swaps, which ask the providers of swaps.
+func (s *Service) buildDepositSwaps() {
+	s.DepositSwaps = &depositswap.Service{
+		DB: s.parts.DB, Chains: s.Chains, Wallets: s.Wallets, Panel: s.Swaps.Panel, Prices: s.parts.Prices,
+		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, Log: s.Swaps.Log,
+	}
 }

@@ -47,10 +47,14 @@ const (
 	// addresses unreliably.
 	SwapDelivery = signer.SwapDeliveryPurpose
 	SwapRefund   = signer.SwapRefundPurpose
+	// DepositSwap receives what a swap provider delivers for one deposit swap, the subject.
+	DepositSwap = "DEPOSIT_SWAP"
 )
 
 // Purposes lists every purpose that a wallet can have.
-var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund}
+var Purposes = []string{
+	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap,
+}
 
 var (
 	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.
@@ -64,7 +68,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product, the number or the swap; "" for a treasury
+	Subject   string // the customer's id, the product, the number, the swap or the deposit swap; "" for a treasury
 	Form      chain.Form
 	Path      string
 	Address   chain.Address
@@ -177,7 +181,7 @@ func (b *Service) Addresses(ctx context.Context, refs ...signer.WalletRef) ([]Wa
 }
 
 func isOfSwap(ref signer.WalletRef) bool {
-	return ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund
+	return ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund || ref.Purpose == DepositSwap
 }
 
 // issueMissing issues those wallets that do not exist.

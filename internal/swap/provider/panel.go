@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 )
 
 const (
@@ -83,6 +84,77 @@ func (p *Panel) Status(ctx context.Context, name string, ref Ref, payment chain.
 	}
 	defer p.catch(m, &err)
 	return m.Status(ctx, ref, payment)
+}
+
+// VerifyQuote verifies a quote that a provider signed before, also of a suspended one. Errors: ErrUntrusted,
+// ErrMalformed, and ErrNotServed if there is no such provider or its quotes cannot be verified again.
+func (p *Panel) VerifyQuote(name string, raw []byte) (quote signedquote.Quote, err error) {
+	m := p.find(name)
+	if m == nil {
+		return quote, fmt.Errorf("%w: there is no provider %s", ErrNotServed, CleanText(name))
+	}
+	verifier, isVerifier := m.Provider.(Verifier)
+	if !isVerifier {
+		return quote, fmt.Errorf("%w: the quotes of %s cannot be verified again", ErrNotServed, name)
+	}
+	defer p.catch(m, &err)
+	return verifier.VerifyQuote(raw)
+}
+
+// Distrust suspends a provider whose signed quote passed its adapter and failed a check of the caller. Until that
+// is stored, it holds in this process.
+func (p *Panel) Distrust(ctx context.Context, name, reference string, cause error) {
+	if m := p.find(name); m != nil {
+		p.suspendMember(ctx, m, reference, cause)
+	}
+}
+
+// ListAssets returns what healthy providers take in any amount for a token that they deliver. Where several take
+// the same token, the first member's entry counts. Error: none of them answers.
+func (p *Panel) ListAssets(ctx context.Context, destination Token) ([]Asset, error) {
+	suspended, err := p.listSuspended(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, assetsTimeout)
+	defer cancel()
+	var asked []*memberState
+	for _, m := range p.members {
+		if !slices.Contains(suspended, m.Name()) {
+			asked = append(asked, m)
+		}
+	}
+	lists, errs := make([][]Asset, len(asked)), make([]error, len(asked))
+	var wg sync.WaitGroup
+	for i, m := range asked {
+		wg.Go(func() {
+			defer p.catch(m, &errs[i])
+			lists[i], errs[i] = m.Assets(ctx)
+		})
+	}
+	wg.Wait()
+	var union []Asset
+	known := map[Token]bool{destination.Canonical(): true}
+	hasAnswer := false
+	for i, list := range lists {
+		if errs[i] != nil {
+			continue
+		}
+		hasAnswer = true
+		if delivered, isListed := FindAsset(list, destination); !isListed || !delivered.Delivers {
+			continue
+		}
+		for _, a := range list {
+			if a.Accepts && a.AcceptsAny && !known[a.Token] {
+				known[a.Token] = true
+				union = append(union, a)
+			}
+		}
+	}
+	if !hasAnswer {
+		return nil, Unavailable("no swap provider lists its assets: %w", errors.Join(errs...))
+	}
+	return union, nil
 }
 
 func (p *Panel) find(name string) *memberState {
@@ -353,7 +425,7 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 	defer cancel()
 	offer, err := p.askMember(askCtx, m, ask)
 	if errors.Is(err, ErrUntrusted) {
-		p.suspendMember(ctx, m, ask, err)
+		p.suspendMember(ctx, m, ask.Reference, err)
 	}
 	if err != nil {
 		return Offer{}, err
@@ -365,9 +437,9 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 }
 
 // suspendMember suspends a provider. Until that is stored, it holds in this process.
-func (p *Panel) suspendMember(ctx context.Context, m *memberState, ask Ask, cause error) {
+func (p *Panel) suspendMember(ctx context.Context, m *memberState, reference string, cause error) {
 	p.log.LogAttrs(ctx, slog.LevelError, "a signed quote of a swap provider cannot be trusted",
-		slog.String("provider", m.Name()), slog.String("reference", ask.Reference), slog.Any("error", cause))
+		slog.String("provider", m.Name()), slog.String("reference", reference), slog.Any("error", cause))
 	m.mu.Lock()
 	m.suspicion = CleanText(cause.Error())
 	m.mu.Unlock()

@@ -179,6 +179,7 @@ var packages = []pkg{
 	{"internal/sweep", features, 0},
 	{"internal/transfer", features, 0},
 	{"internal/swap", features, 0},
+	{"internal/depositswap", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},

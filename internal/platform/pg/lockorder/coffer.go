@@ -51,6 +51,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "price_marks", Fresh: "its id is new"},
 			{Name: "fee_lines", Fresh: "its swap is locked"},
 			{Name: "swap_providers"},
+			{Name: "deposit_swaps"},
 		}},
 		{"nonce counter", []Lock{{Name: "dispatch_accounts"}}},
 		{"UTXOs", []Lock{{Name: "utxos", Strong: true}}},

@@ -522,8 +522,9 @@ func (e *testEnv) checkInvariants(when string) {
 				WHERE source_id = s.swap_id) <> (s.status = 'COMPLETED')::int`,
 		"I-69, strays": `
 			SELECT count(*) FROM (SELECT d.mint_id AS mint, sum(d.amount) AS due FROM deposits d
-				JOIN swap_arrivals a USING (deposit_id)
-				WHERE a.role = 'STRAY' AND a.decision IS DISTINCT FROM 'CREDITED' GROUP BY 1) c
+				LEFT JOIN swap_arrivals a USING (deposit_id)
+				WHERE a.role = 'STRAY' AND a.decision IS DISTINCT FROM 'CREDITED'
+					OR d.status IN ('FLAGGED', 'REDIRECTING', 'RESOLUTION_STUCK') GROUP BY 1) c
 			FULL JOIN (SELECT a.mint_id, sum(balance) AS balance FROM ledger_accounts a
 				JOIN ledger_balances USING (account_id) WHERE kind = 'SUSPENSE' GROUP BY 1) b
 			ON b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
