@@ -68,8 +68,9 @@ CREATE TABLE deposits (
                 OR status IN ('DETECTED', 'CONFIRMING', 'SCREENING', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM')
             ELSE customer_id IS NULL OR purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') END),
     CONSTRAINT deposits_product CHECK (
-        (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL)
-        AND product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
+        CASE WHEN purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') THEN num_nonnulls(customer_id, product) <= 1
+            ELSE (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL) END
+        AND (product IS NULL OR product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT'))),
     CONSTRAINT deposits_status_known CHECK (status IN
         ('DETECTED', 'CONFIRMING', 'SCREENING', 'CREDITED', 'REVERSED', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM',
          'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED')),
@@ -110,9 +111,9 @@ CREATE TABLE deposits (
         CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap
                 AND is_hidden = (deposit_swap_id IS NOT NULL AND customer_id IS NULL)
             WHEN status NOT IN ('CREDITED', 'REVERSED') THEN arrival_role IS NULL AND NOT completes_swap AND is_hidden
-            WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND customer_id IS NOT NULL AND NOT is_hidden
+            WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND num_nonnulls(customer_id, product) = 1 AND NOT is_hidden
             WHEN arrival_role = 'REFUND' THEN purpose = 'SWAP_REFUND' AND is_hidden AND NOT completes_swap
-            WHEN arrival_role = 'STRAY' THEN NOT completes_swap AND (is_hidden OR customer_id IS NOT NULL)
+            WHEN arrival_role = 'STRAY' THEN NOT completes_swap AND (is_hidden OR num_nonnulls(customer_id, product) = 1)
             ELSE false
         END)
 );
@@ -316,11 +317,13 @@ BEGIN
 END $$;
 CREATE TRIGGER deposits_keep BEFORE UPDATE ON deposits FOR EACH ROW EXECUTE FUNCTION deposits_keep();
 
--- The owner of a deposit never changes, and the mint and purpose of a final one do not.
+-- The owner of a deposit never changes, and the mint and purpose of a final one do not. The product of an
+-- arrival for a swap is written with its credit.
 CREATE FUNCTION deposits_final_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF NEW.product IS DISTINCT FROM OLD.product THEN
+    IF NEW.product IS DISTINCT FROM OLD.product
+       AND NOT (OLD.product IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED') THEN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_identity_fixed';
     END IF;

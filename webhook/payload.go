@@ -81,6 +81,11 @@ const (
 	// CustomerSwapDelayed has a SwapDelayed: a swap takes long. It is not failed.
 	CustomerSwapDelayed Type = "CUSTOMER_SWAP_DELAYED"
 
+	// OrganizationSwapCompleted has an OrganizationSwap whose output is paid to the whitelisted address.
+	OrganizationSwapCompleted Type = "ORGANIZATION_SWAP_COMPLETED"
+	// OrganizationSwapFailed has an OrganizationSwap that ended without that payment.
+	OrganizationSwapFailed Type = "ORGANIZATION_SWAP_FAILED"
+
 	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
 	TransferCompleted Type = "TRANSFER_COMPLETED"
 )
@@ -100,7 +105,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap that failed or takes long."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -471,6 +476,51 @@ type CustomerSwap struct {
 
 	CreatedAt Time `json:"createdAt"`
 	UpdatedAt Time `json:"updatedAt"`
+}
+
+// OrganizationSwap is a swap of the organization's own money: a balance of a product is converted, and the
+// output is paid to an address of the whitelist.
+//
+// Status COMPLETED, FAILED, REJECTED and CANCELLED are final. What came back of a failed swap is in the
+// product's balance again.
+type OrganizationSwap struct {
+	SwapID         string `json:"swapId" example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	IdempotencyKey string `json:"idempotencyKey" doc:"The key of the request that made the swap; empty if the swap was restored from the signer's journal, which has only a hash of the key." example:"swap-7781"`
+	Product        string `json:"product" doc:"The product whose balance pays: CUSTODIAL, CHECKOUT or BATCH_PAYOUT." example:"CUSTODIAL"`
+	FromMintID     int    `json:"fromMintId"`
+	ToMintID       int    `json:"toMintId"`
+
+	AmountIn             string `json:"amountIn"`
+	EstimatedAmountOut   string `json:"estimatedAmountOut"`
+	MinAmountOut         string `json:"minAmountOut"`
+	WhitelistedAddressID string `json:"whitelistedAddressId" doc:"The entry of the whitelist that the output is paid to." example:"wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	ToAddress            string `json:"toAddress" doc:"The address of that entry when the swap was requested."`
+	// what a final block shows, never what the provider says
+	AmountOut         *string `json:"amountOut" doc:"The amount that arrived, in atomic units of the destination mint; null until it has." form:"amount"`
+	OriginTxHash      *string `json:"originTxHash" doc:"The hash of the transaction that paid the swap provider; null until it is broadcast."`
+	DestinationTxHash *string `json:"destinationTxHash" doc:"The hash of the transaction that delivered; null until the delivery is final."`
+	PayoutID          *string `json:"payoutId" doc:"The withdrawal that pays the output to the whitelisted address; null until it is requested." example:"wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+
+	Status         string    `json:"status" doc:"AWAITING_APPROVAL: the amount is held until people approve. PENDING: the amount is held and the payment to the provider is not broadcast. DEPOSITING: the payment is broadcast. PROCESSING: the provider has the payment, or the output arrived and is not paid out yet. COMPLETED: the output is paid to the whitelisted address. FAILED: it is not paid; after DESTINATION_UNAVAILABLE the output is in the product's balance. REJECTED: a person refused it. CANCELLED: the organization took it back."`
+	Approvals      Approvals `json:"approvals" doc:"How far its approval has come. ExpiresAt is until when it can be approved; null when it does not wait."`
+	RejectedReason *string   `json:"rejectedReason" doc:"What the person wrote who rejected it; null otherwise."`
+	FailureReason  *string   `json:"failureReason" doc:"Why the swap failed, like that of a customer's swap; null unless the swap is FAILED. Reasons may be added without notice." example:"DESTINATION_UNAVAILABLE"`
+	FailureMessage *string   `json:"failureMessage" doc:"A sentence about the failure for a person; null without one."`
+
+	USDValue             *string `json:"usdValue" doc:"The value of amountIn in dollars when the swap was made, for display; null when there was no price." pattern:"^[0-9]+\\.[0-9]{2}$" example:"149.80"`
+	EstimatedTimeSeconds *int    `json:"estimatedTimeSeconds"`
+
+	RefundStatus   string  `json:"refundStatus" doc:"How far a refund has come, by final blocks; like that of a customer's swap. RESTORED: the product's balance has what came back."`
+	RefundedAmount *string `json:"refundedAmount" doc:"The amount that came back, in atomic units of the source mint; null while nothing has. It is amountIn if the payment never left." form:"amount"`
+	RefundTxHash   *string `json:"refundTxHash" doc:"The hash of the latest transaction that brought a refund; null without one."`
+	RestoredAt     *Time   `json:"restoredAt" doc:"When what came back was put into the product's balance again; null before."`
+
+	Provider *string `json:"provider" doc:"The swap provider; null until one has made an offer. Providers may be added without notice." example:"ONE_CLICK"`
+
+	CreatedAt   Time  `json:"createdAt"`
+	UpdatedAt   Time  `json:"updatedAt"`
+	DeliveredAt *Time `json:"deliveredAt" doc:"When the output arrived in the product's balance; null until it has."`
+	CompletedAt *Time `json:"completedAt" doc:"When the payment to the whitelisted address was final; null until the swap is COMPLETED."`
 }
 
 // List is a slice that prints as [] and never as null.

@@ -132,6 +132,9 @@ func (o Owners) eventFor(d storedDeposit, t event.Type) event.Type {
 	if d.isHidden {
 		return ""
 	}
+	if d.swapID != "" && d.product != "" {
+		return ProductOwner{}.EventType(t) // of an organization's swap
+	}
 	return o.forPurpose(d.purpose).EventType(t)
 }
 

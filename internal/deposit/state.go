@@ -321,8 +321,8 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toSenders = make([]*string, n)
 		toDepth   = make([]int64, n)
 
-		toCustomers, toRoles = make([]*string, n), make([]*string, n)
-		toCompletes, toHides = make([]bool, n), make([]bool, n)
+		toCustomers, toProducts, toRoles = make([]*string, n), make([]*string, n), make([]*string, n)
+		toCompletes, toHides             = make([]bool, n), make([]bool, n)
 	)
 	for i, c := range changes {
 		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash,
@@ -338,6 +338,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			emptyAsNull(joinAddresses(c.after.senders))
 		toDepth[i] = int64(c.after.depth)
 		toCustomers[i], toRoles[i] = emptyAsNull(c.after.customerID), emptyAsNull(string(c.after.role))
+		toProducts[i] = emptyAsNull(c.after.product)
 		toCompletes[i], toHides[i] = c.after.completesSwap, c.after.isHidden
 		if f := c.after.flag; f != nil {
 			reason := string(f.reason)
@@ -355,17 +356,17 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
 			senders = string_to_array(c.senders, ' '), depth_required = c.depth,
 			customer_id = c.customer_id, arrival_role = c.arrival_role, completes_swap = c.completes_swap,
-			is_hidden = c.is_hidden
+			is_hidden = c.is_hidden, product = c.product
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
 			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[],
-			$35::text[], $36::text[], $37::boolean[], $38::boolean[])
+			$35::text[], $36::text[], $37::boolean[], $38::boolean[], $39::text[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth,
-				customer_id, arrival_role, completes_swap, is_hidden)
+				customer_id, arrival_role, completes_swap, is_hidden, product)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claim_count = c.was_claims`,
@@ -373,7 +374,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
 		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth,
-		toCustomers, toRoles, toCompletes, toHides)
+		toCustomers, toRoles, toCompletes, toHides, toProducts)
 	description := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		description += fmt.Sprintf(" and %d more", n-1)

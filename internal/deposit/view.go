@@ -127,7 +127,7 @@ const selectViews = `
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
 				ORDER BY v.verdict_id DESC LIMIT 1) v
 				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh,
-			CASE WHEN d.completes_swap
+			CASE WHEN d.completes_swap AND d.product IS NULL
 				THEN (SELECT ` + swapCreditJSON + ` FROM swaps s WHERE s.swap_id = d.swap_id) END AS swap
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown

@@ -309,11 +309,13 @@ func (s *Service) write(
 	if err := insertOffer(ctx, tx, orgID, swapID, f); err != nil {
 		return Swap{}, err
 	}
-	hold := newHoldPosting(orgID, swapID, r.CustomerID, p.from.ID, p.amountIn)
+	hold := newHoldPosting(orgID, swapID, ledger.CustomerOwner(r.CustomerID), p.from.ID, p.amountIn)
 	if err := ledger.Post(ctx, tx, hold); err != nil {
 		return Swap{}, fmt.Errorf("hold for swap %s: %w", swapID, err)
 	}
-	if err := dispatch.Submit(ctx, tx, s.newOrder(orgID, swapID, r.CustomerID, r.IdempotencyKey, p, f, w)); err != nil {
+	order := s.newOrder(orgID, swapID, ledger.CustomerOwner(r.CustomerID), keyHash(r.IdempotencyKey), p, f, w)
+	order.Grant = s.GrantKey.MakeGrant(order.terms, money.Zero, 0, 0, nil)
+	if err := dispatch.Submit(ctx, tx, order.Order); err != nil {
 		return Swap{}, err
 	}
 	created, err := Load(ctx, tx, orgID, swapID)
@@ -350,31 +352,38 @@ func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffe
 	return nil
 }
 
-func newHoldPosting(orgID, swapID, customerID string, mintID int, amount money.Amount) ledger.Posting {
-	account := func(kind ledger.Kind) ledger.Account {
-		return ledger.Account{OrgID: orgID, MintID: mintID, Kind: kind, Subject: customerID}
-	}
+func newHoldPosting(
+	orgID, swapID string, owner ledger.Owner, mintID int, amount money.Amount,
+) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.SwapHold, ID: swapID},
-		Legs:  []ledger.Leg{{Debit: account(ledger.Customer), Credit: account(ledger.InSwap), Amount: amount}},
+		Legs: []ledger.Leg{{
+			Debit: owner.SpendingAccount(orgID, mintID), Credit: owner.SwapAccount(orgID, mintID), Amount: amount,
+		}},
 	}
 }
 
-// newOrder returns the payment of a swap, with the grant that binds it to the terms.
+// orderDraft is the payment of a swap without its grant, and the terms that the grant binds it to.
+type orderDraft struct {
+	dispatch.Order
+	terms signer.Terms
+}
+
+// newOrder returns the payment of a swap. The caller adds the grant.
 func (s *Service) newOrder(
-	orgID, swapID, customerID, key string, p parsed, f firmOffer, w swapWallets,
-) dispatch.Order {
+	orgID, swapID string, owner ledger.Owner, hash string, p parsed, f firmOffer, w swapWallets,
+) orderDraft {
 	terms := f.terms(p, w)
-	grant := s.GrantKey.MakeGrant(signer.Terms{
-		OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
-		To:     f.payee,
-		Amount: p.amountIn, Swap: terms,
-	}, money.Zero, 0, 0, nil)
-	return dispatch.Order{
-		ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
-		To:     f.payee,
-		MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn, CustomerID: customerID,
-		KeyHash: keyHash(key), Grant: grant, PayBy: f.payBy, Swap: terms,
+	return orderDraft{
+		terms: signer.Terms{
+			OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
+			To: f.payee, Amount: p.amountIn, Product: owner.Product(), Swap: terms,
+		},
+		Order: dispatch.Order{
+			ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
+			To: f.payee, MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn,
+			CustomerID: owner.CustomerID(), Product: owner.Product(), KeyHash: hash, PayBy: f.payBy, Swap: terms,
+		},
 	}
 }
 

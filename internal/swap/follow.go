@@ -115,8 +115,13 @@ func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
 // Look asks the provider of one swap and stores and applies what it says. An operator may cause it.
 func (s *Service) Look(ctx context.Context, swapID string) error {
 	f, err := s.loadFollowed(ctx, swapID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !f.hasOffer():
+		return s.lookForOffer(ctx, f.Swap)
+	case f.isOfOrganization() && f.isDelivered() && f.Status == Processing:
+		return s.followPayout(ctx, f.Swap)
 	}
 	report, askErr := s.askStatus(ctx, f)
 	failpoint.Hit("Q11")
@@ -130,6 +135,9 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 		locked, err := lock(ctx, tx, swapID)
 		if err != nil {
 			return err
+		}
+		if locked.isDelivered() && locked.Status == Processing {
+			return nil // its output has arrived since, and is paid out next
 		}
 		current := f
 		current.Swap = locked
@@ -152,7 +160,7 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 
 func (s *Service) loadFollowed(ctx context.Context, swapID string) (f followed, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if f.Swap, err = loadAny(ctx, tx, swapID); err != nil {
+		if f.Swap, err = loadAny(ctx, tx, swapID); err != nil || !f.hasOffer() {
 			return err
 		}
 		err := tx.QueryRow(ctx, `SELECT deposit_address, signed_quote FROM swap_offers WHERE swap_id = $1`, swapID).
@@ -369,7 +377,7 @@ func (c Config) nextLook(f followed, now time.Time) *time.Time {
 // isSettled reports whether the provider has nothing of ours any more.
 func (w Swap) isSettled() bool {
 	settled, err := w.Refunded.Add(w.Short)
-	return w.Status == Completed || err == nil && settled == w.AmountIn
+	return w.isDelivered() || err == nil && settled == w.AmountIn
 }
 
 // apply writes what a report means, under the lock of the row. It reports whether the swap failed by it.
@@ -438,8 +446,10 @@ func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
 	}
 	now := tx.Now
 	w.DelayedAt = &now
-	if err := s.publish(ctx, tx, w, event.CustomerSwapDelayed, w); err != nil {
-		return err
+	if !w.isOfOrganization() {
+		if err := s.publish(ctx, tx, w, event.CustomerSwapDelayed, w); err != nil {
+			return err
+		}
 	}
 	return audit.Record(ctx, tx, newEntry(w, actor, "delayed", nil))
 }
@@ -450,7 +460,7 @@ func suspendDelayed(ctx context.Context, tx pg.Tx, name string) error {
 	var delayed int
 	err := tx.QueryRow(ctx, `
 		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING'
-			AND s.delayed_at IS NOT NULL
+			AND s.amount_out IS NULL AND s.delayed_at IS NOT NULL
 			AND s.refunded + s.short < s.amount_in
 			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1),
 				'-infinity')`, name).Scan(&delayed)

@@ -72,6 +72,11 @@ func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quot
 	if err != nil {
 		return Quote{}, err
 	}
+	return s.quoteBest(ctx, orgID, p, settings.SwapFeeBps)
+}
+
+// quoteBest returns the best offer for a pair, with the platform's fee.
+func (s *Service) quoteBest(ctx context.Context, orgID string, p parsed, feeBps int) (Quote, error) {
 	offers, err := s.compare(ctx, orgID, p)
 	if err != nil {
 		return Quote{}, err
@@ -79,10 +84,10 @@ func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quot
 	best := offers[0]
 	q := Quote{
 		EstimatedOut: best.AmountOut, MinOut: best.MinAmountOut, EstimatedSeconds: estimatedSeconds(best.Estimate),
-		FeeBps: settings.SwapFeeBps, QuotedAt: s.DB.Clock()().UTC(), Provider: best.Provider,
+		FeeBps: feeBps, QuotedAt: s.DB.Clock()().UTC(), Provider: best.Provider,
 		Rate: provider.FormatRate(p.amountIn, best.AmountOut, p.from.Decimals, p.to.Decimals),
 	}
-	if q.FeeAmount, err = p.amountIn.Bps(uint64(settings.SwapFeeBps)); err != nil {
+	if q.FeeAmount, err = p.amountIn.Bps(uint64(feeBps)); err != nil {
 		return Quote{}, fmt.Errorf("fee of a swap: %w", err)
 	}
 	q.USDValue = s.valueIn(ctx, p)

@@ -17,9 +17,11 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	var moves []statediagram.Transition
 	for _, m := range transitions {
-		moves = append(moves, statediagram.Transition{
-			From: string(m.From), To: string(m.To), Cause: m.Cause, Event: string(m.Event),
-		})
+		told := string(m.Event)
+		if m.OwnEvent != "" {
+			told += ", of an organization's swap " + string(m.OwnEvent)
+		}
+		moves = append(moves, statediagram.Transition{From: string(m.From), To: string(m.To), Cause: m.Cause, Event: told})
 	}
 	statediagram.CheckDiagram(t, "states.md", "a swap", moves)
 }
@@ -30,12 +32,14 @@ func TestNoStatusIsReachedOnAnotherWay(t *testing.T) {
 		{"", Pending}: true, {Pending, Depositing}: true, {Pending, Processing}: true, {Pending, FailedStatus}: true,
 		{Depositing, Processing}: true, {Depositing, FailedStatus}: true, {Processing, Completed}: true,
 		{Processing, FailedStatus}: true,
+		{"", AwaitingApproval}:     true, {AwaitingApproval, Pending}: true, {AwaitingApproval, Rejected}: true,
+		{AwaitingApproval, CancelledStatus}: true,
 	}
 	if len(transitions) != len(allowed) {
 		t.Errorf("the table has %d ways, want %d", len(transitions), len(allowed))
 	}
-	for _, from := range append([]Status{""}, Statuses...) {
-		for _, to := range Statuses {
+	for _, from := range append([]Status{""}, OrganizationStatuses...) {
+		for _, to := range OrganizationStatuses {
 			if isThere := findsWay(from, to); isThere != allowed[[2]Status{from, to}] {
 				t.Errorf("from %q to %s: got %v, want %v", from, to, isThere, !isThere)
 			}

@@ -24,15 +24,18 @@ const (
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
 	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
 	// credited by its role.
-	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
+					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
 						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 	creditSubjectSQL = `CASE d.arrival_role
 					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
 					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
 	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
-	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT' WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
+	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT' WHEN d.swap_id IS NULL THEN d.purpose
+					WHEN NOT d.is_hidden
+					THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER_DEPOSIT' ELSE 'ORGANIZATION_DEPOSIT' END END`
 )
 
 // checks are all checks of RunChecks, in the order of the report.
@@ -821,7 +824,7 @@ var bookChecks = []Check{
 				subject, mint_id, sum(owed) AS owed
 			FROM (SELECT org_id, product, ` + withdrawalOwnerSQL + ` AS subject, mint_id, owed FROM withdrawals
 				UNION ALL
-				SELECT org_id, NULL, customer_id, from_mint_id, owed FROM swaps) restored
+				SELECT org_id, product, ` + withdrawalOwnerSQL + `, from_mint_id, owed FROM swaps) restored
 			WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`,
@@ -873,7 +876,11 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps
-			WHERE status IN ('COMPLETED', 'FAILED')
+			WHERE status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
+			UNION ALL SELECT org_id, swap_id, 'swap.approved' FROM swaps WHERE approved_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.offered' FROM swaps WHERE approved_at IS NOT NULL AND provider IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.delivered' FROM swaps WHERE delivered_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.payout_requested' FROM swaps WHERE payout_id IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'
 			UNION ALL SELECT org_id, swap_id, 'swap.arrival_decided' FROM swap_arrivals WHERE decision IS NOT NULL
 			UNION ALL SELECT org_id, deposit_id, 'deposit.stray_credited' FROM swap_arrivals WHERE decision = 'CREDITED'

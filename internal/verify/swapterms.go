@@ -70,9 +70,9 @@ func newSwapTermsCheck(verify VerifyQuote) func(context.Context, pg.Tx) ([]Breac
 				coalesce(o.customer_id, ''), o.pay_by,
 				o.swap, s.provider, coalesce(f.scheme, ''), coalesce(f.signed_quote, ''),
 					coalesce(f.quote_digest = sha256(f.signed_quote), false),
-				(s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.pay_by)
-					IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id,
-						o.pay_by),
+				(s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.product,
+					s.pay_by) IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address,
+						o.customer_id, o.product, o.pay_by),
 				s.to_mint_id, m.chain, m.contract, s.estimated_out, s.min_out,
 				coalesce(d.org_id, ''), coalesce(d.family, ''), coalesce(d.purpose, ''), coalesce(d.subject, ''),
 					coalesce(d.address, ''),

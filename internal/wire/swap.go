@@ -49,3 +49,30 @@ func SwapFailed(f swap.Failed) webhook.SwapFailed {
 func SwapDelayed(w swap.Swap) webhook.SwapDelayed {
 	return webhook.SwapDelayed{CustomerID: w.CustomerID, Swap: SwapSummary(w)}
 }
+
+// OrganizationSwap returns the object of a swap of the organization's own money, as the API answers it and
+// events carry it.
+func OrganizationSwap(w swap.Swap) webhook.OrganizationSwap {
+	return webhook.OrganizationSwap{
+		SwapID: w.ID, IdempotencyKey: w.IdempotencyKey, Product: w.Product, FromMintID: w.From.ID, ToMintID: w.To.ID,
+
+		AmountIn: w.AmountIn.String(), EstimatedAmountOut: w.EstimatedOut.String(), MinAmountOut: w.MinOut.String(),
+		WhitelistedAddressID: w.WhitelistedID, ToAddress: string(w.PayoutAddress), AmountOut: amount(w.AmountOut),
+		OriginTxHash: text(w.OriginTxHash), DestinationTxHash: text(w.DestinationTxHash), PayoutID: w.PayoutID,
+
+		Status: string(w.Status),
+		Approvals: webhook.Approvals{
+			Required: w.ApprovalsRequired, Received: w.ApprovalCount, ExpiresAt: webhook.AtOrNil(w.ApprovableUntil()),
+		},
+		RejectedReason: w.RejectedNote, FailureReason: w.FailureReason, FailureMessage: w.FailureMessage,
+
+		USDValue: cents(w.USDValue), EstimatedTimeSeconds: w.EstimatedSeconds,
+
+		RefundStatus: string(w.RefundStatus()), RefundedAmount: amount(w.RefundedAmount()),
+		RefundTxHash: text(w.RefundTxHash), RestoredAt: webhook.AtOrNil(w.RestoredAt),
+
+		Provider:  textOrNil(w.Provider),
+		CreatedAt: webhook.At(w.CreatedAt), UpdatedAt: webhook.At(w.UpdatedAt),
+		DeliveredAt: webhook.AtOrNil(w.DeliveredAt), CompletedAt: webhook.AtOrNil(w.CompletedAt),
+	}
+}

@@ -341,6 +341,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Customer swaps are not enabled for your organization." + nothingHeld +
 			" Ask the operator of this service to switch them on.",
 	},
+	fault.OrgSwapsDisabled: {
+		Kind: fault.Forbidden, Text: "swaps of the organization's own money are not enabled",
+		Example: "Swaps of your organization's own money are not enabled." + nothingHeld +
+			" Ask the operator of this service to switch them on.",
+	},
 	fault.OperatorOnly: {
 		Kind: fault.Forbidden, Text: "only the operator of this service may do this",
 		Example: "Your organization did not freeze this customer, so your organization cannot lift the " +

@@ -73,6 +73,7 @@ var Words = fault.Words{
 		fault.CustomerFrozen:         "The party that froze the customer has to lift the freeze first.",
 		fault.OrganizationFrozen:     "Ask the operator of this service.",
 		fault.SwapsDisabled:          "Ask the operator of this service to switch swaps on.",
+		fault.OrgSwapsDisabled:       "Ask the operator of this service to switch swaps of your own money on.",
 		fault.FeatureDisabled:        "Ask the operator of this service to switch it on.",
 		fault.OperatorOnly:           "Ask the operator of this service.",
 		fault.CodeNotFound:           "Check the id.",
