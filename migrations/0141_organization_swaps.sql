@@ -51,7 +51,8 @@ ALTER TABLE deposits ADD CONSTRAINT deposits_product CHECK (
 
 ALTER TABLE deposits DROP CONSTRAINT deposits_arrival;
 ALTER TABLE deposits ADD CONSTRAINT deposits_arrival CHECK (
-        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap AND NOT is_hidden
+        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap
+                AND is_hidden = (deposit_swap_id IS NOT NULL AND customer_id IS NULL)
             WHEN status NOT IN ('CREDITED', 'REVERSED') THEN arrival_role IS NULL AND NOT completes_swap AND is_hidden
             WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND num_nonnulls(customer_id, product) = 1 AND NOT is_hidden
             WHEN arrival_role = 'REFUND' THEN purpose = 'SWAP_REFUND' AND is_hidden AND NOT completes_swap
@@ -155,10 +156,10 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'DEPOSIT' AND (
             SELECT (p.org_id, p.mint_id, p.amount) = (t.org_id, t.mint_id, t.amount) AND p.status IN ('CREDITED', 'REVERSED')
-                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.customer_id, p.product, ''))
+                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.deposit_swap_id, p.customer_id, p.product, ''))
                 AND (d.kind, d.subject) = ('CUSTODY', '')
                 AND CASE WHEN p.swap_id IS NULL
-                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP') THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
                             WHEN p.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END,
                         coalesce(p.customer_id, p.product, ''))
                     -- An arrival for a swap: what it is decides the account.
