@@ -72,7 +72,8 @@ func loadPayers(ctx context.Context, tx pg.Tx, deposits []storedDeposit) (map[st
 	payers := map[string]payer{}
 	var depositSwapID string
 	var p payer
-	_, err = pgx.ForEachRow(rows, []any{&depositSwapID, &p.chain, &p.addresses, &p.source, &p.knownAt, &p.requestedAt}, func() error {
+	columns := []any{&depositSwapID, &p.chain, &p.addresses, &p.source, &p.knownAt, &p.requestedAt}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
 		found := p
 		found.addresses = slices.Clone(p.addresses)
 		payers[depositSwapID] = found
@@ -98,8 +99,8 @@ func (s *Service) loadDepositSwapCustomers(
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT deposit_swap_id, customer_id FROM deposit_swaps WHERE deposit_swap_id = ANY ($1)`,
-		ids)
+	rows, err := tx.Query(ctx, `
+		SELECT deposit_swap_id, customer_id FROM deposit_swaps WHERE deposit_swap_id = ANY ($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("look up the customers of deposit swaps: %w", err)
 	}

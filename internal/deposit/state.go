@@ -435,7 +435,8 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden, deposit_swap_id)
+			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden,
+			deposit_swap_id)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,

@@ -477,8 +477,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
 		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
 		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
-		SwapID: s.swapID, DepositSwapID: s.depositSwapID, SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt,
-		CreditedAt: s.creditedAt,
+		SwapID: s.swapID, DepositSwapID: s.depositSwapID, SweepTxHash: s.sweepHash,
+		CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
 		m, ok := catalogue.ByID(*s.mintID)

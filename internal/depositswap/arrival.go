@@ -74,7 +74,8 @@ func (s *Service) arrive(ctx context.Context, tx pg.Tx, depositSwapID string, ar
 		amountOut = &total
 	}
 	if first == nil {
-		_, err := tx.Exec(ctx, `UPDATE deposit_swaps SET look_at = $2 WHERE deposit_swap_id = $1`, depositSwapID, tx.Now)
+		_, err := tx.Exec(ctx, `UPDATE deposit_swaps SET look_at = $2 WHERE deposit_swap_id = $1`, depositSwapID,
+			tx.Now)
 		return err
 	}
 	_, err = tx.Exec(ctx, `

@@ -157,15 +157,15 @@ func (s *Service) apply(
 	ctx context.Context, tx pg.Tx, d DepositSwap, r provider.Report, isAnswered bool, found findings,
 	startedAt time.Time,
 ) error {
-	before, next := d.Status, d.Status
+	before, after := d.Status, d.Status
 	if isAnswered {
-		next = nextStatus(d, r, tx.Now)
+		after = nextStatus(d, r, tx.Now)
 		if d.OriginTxHash == nil && len(r.OriginTxs) > 0 {
 			d.OriginTxHash = &r.OriginTxs[0]
 		}
 		d.markSaid(r, tx.Now)
 		d.FailureReason = nil
-		if next == Failed || next == Refunded {
+		if after == Failed || after == Refunded {
 			d.FailureReason = failureReason(r)
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Service) apply(
 		}
 	}
 	isKnown := found.isWhole && len(payers) > 0
-	d.Status = next
+	d.Status = after
 	lookAt, err := s.findNextLook(ctx, tx, d, isKnown, startedAt)
 	if err != nil {
 		return err
@@ -205,11 +205,11 @@ func (s *Service) apply(
 		d.ID, d.Status, d.OriginTxHash, d.stored.successSaidAt, d.stored.failureSaidAt, d.FailureReason, d.Received,
 		d.Refunded, orEmpty(d.stored.knownPayments), orEmpty(d.stored.knownRefunds), isKnown, payers, found.source,
 		startedAt, lookAt, tx.Now)
-	if err != nil || next == before {
+	if err != nil || after == before {
 		return err
 	}
 	return audit.Record(ctx, tx, newEntry(d, actor, "reported", map[string]any{
-		"from": before, "to": next, "word": r.Word,
+		"from": before, "to": after, "word": r.Word,
 	}))
 }
 
@@ -276,10 +276,10 @@ func (s *Service) findNextLook(
 		return nil, fmt.Errorf("look for its arrivals: %w", err)
 	}
 	isOwed := arrivedAt != nil && !(isKnown && !startedAt.Before(*arrivedAt)) && tx.Now.Sub(*arrivedAt) < payerWait
-	if said := d.stored.successSaidAt; said != nil && d.Status != Completed && arrivedAt == nil &&
-		tx.Now.Sub(*said) > silenceMax {
+	if saidAt := d.stored.successSaidAt; saidAt != nil && d.Status != Completed && arrivedAt == nil &&
+		tx.Now.Sub(*saidAt) > silenceMax {
 		s.Log.ErrorContext(ctx, "depositswap: a provider reports success, and nothing arrived", "depositSwap", d.ID,
-			"provider", d.Provider, "since", said.UTC().Format(time.RFC3339))
+			"provider", d.Provider, "since", saidAt.UTC().Format(time.RFC3339))
 	}
 	return nextLook(d, isOwed, tx.Now), nil
 }

@@ -32,10 +32,11 @@ func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quot
 	}
 	best := offers[0]
 	return Quote{
-		Token: newToken(p.asset), To: p.to, AmountIn: p.asked, EstimatedOut: best.AmountOut, MinOut: best.MinAmountOut,
+		Token: newToken(p.asset), To: p.delivered, AmountIn: p.asked, EstimatedOut: best.AmountOut,
+		MinOut:           best.MinAmountOut,
 		EstimatedSeconds: estimatedSeconds(best.Estimate), Provider: best.Provider,
-		Rate:     provider.FormatRate(p.asked, best.AmountOut, p.asset.Decimals, p.to.Decimals),
-		QuotedAt: s.DB.Clock()().UTC(), USDValue: s.valueOut(ctx, p.to, best.AmountOut),
+		Rate:     provider.FormatRate(p.asked, best.AmountOut, p.asset.Decimals, p.delivered.Decimals),
+		QuotedAt: s.DB.Clock()().UTC(), USDValue: s.valueOut(ctx, p.delivered, best.AmountOut),
 	}, nil
 }
 
@@ -63,7 +64,7 @@ func estimatedSeconds(d time.Duration) *int {
 // newAsk returns the question for a deposit swap. The payment may have any amount.
 func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, reference string) provider.Ask {
 	return provider.Ask{
-		IsFlexible: true, Origin: p.asset.Token, Destination: mintToken(p.to), AmountIn: p.asked,
+		IsFlexible: true, Origin: p.asset.Token, Destination: mintToken(p.delivered), AmountIn: p.asked,
 		Recipient: recipient, RefundTo: refundTo, SlippageBps: slippageBps, Deadline: s.DB.Clock()().Add(payTime),
 		Reference: reference,
 	}
@@ -73,7 +74,7 @@ func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, reference 
 // address is one of the origin chain if the service knows its form, and the recipient is a treasury, so the
 // question leaves no state. Errors: faults QUOTE_REJECTED, PROVIDER_ERROR, PROVIDER_TIMEOUT, UNAVAILABLE.
 func (s *Service) compare(ctx context.Context, orgID string, p parsed) ([]provider.Offer, error) {
-	recipient, err := s.dryRecipient(ctx, orgID, p.to.Chain)
+	recipient, err := s.dryRecipient(ctx, orgID, p.delivered.Chain)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,9 @@ func (s *Service) codecFor(name chain.Name) chain.AddressCodec {
 
 // dryRecipient returns an address for a question that leaves no state: the organization's treasury, or an
 // address that no person can spend from where it has none yet.
-func (s *Service) dryRecipient(ctx context.Context, orgID string, name chain.Name) (recipient chain.Address, err error) {
+func (s *Service) dryRecipient(
+	ctx context.Context, orgID string, name chain.Name,
+) (recipient chain.Address, err error) {
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		ids, err := wallet.TreasuryIDs(ctx, tx, name.Family(), orgID)
 		if err != nil {
@@ -157,7 +160,7 @@ func (s *Service) checkFirm(ctx context.Context, p parsed, offer provider.Offer,
 	}
 	cause := fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted,
 		provider.CleanText(offer.Signed.DepositAddress), problem)
-	s.Panel.Distrust(ctx, offer.Provider, id, cause)
+	s.Panel.SuspendFor(ctx, offer.Provider, id, cause)
 	return cause
 }
 

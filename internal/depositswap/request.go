@@ -144,7 +144,7 @@ func (s *Service) create(
 	if err != nil {
 		return created, false, err
 	}
-	recipient, err := s.dryRecipient(ctx, orgID, p.to.Chain)
+	recipient, err := s.dryRecipient(ctx, orgID, p.delivered.Chain)
 	if err != nil {
 		return created, false, err
 	}
@@ -152,7 +152,7 @@ func (s *Service) create(
 	if err != nil {
 		return created, false, err
 	}
-	w, err := s.Wallets.Address(ctx, walletRef(orgID, depositSwapID, p.to.Chain))
+	w, err := s.Wallets.Address(ctx, walletRef(orgID, depositSwapID, p.delivered.Chain))
 	if err != nil {
 		return created, false, fmt.Errorf("wallet of deposit swap %s: %w", depositSwapID, err)
 	}
@@ -265,12 +265,14 @@ func checkFrozen(ctx context.Context, tx pg.Tx, orgID, customerID string) error 
 const refundBytesMax = 200
 
 // parseRefundAddress checks where a refund goes. Of a chain whose form the service knows it returns the canonical
-// form. Errors: fault INVALID_ADDRESS. Rule DSW-3.
+// form. Errors: faults INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rule DSW-3.
 func (s *Service) parseRefundAddress(ctx context.Context, name chain.Name, text string) (chain.Address, error) {
-	refuse := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingHeld, format, args...).
-			WithAdvice("Give an address of the payer, to which the provider can return what it does not swap.").
+	explain := func(f *fault.Fault) error {
+		return f.WithAdvice("Give an address of the payer, to which the provider can return what it does not swap.").
 			WithParam("refundAddress")
+	}
+	refuse := func(format string, args ...any) error {
+		return explain(fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingHeld, format, args...))
 	}
 	isPlain := text != "" && len(text) <= refundBytesMax && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\\'
@@ -294,7 +296,8 @@ func (s *Service) parseRefundAddress(ctx context.Context, name chain.Name, text 
 		return "", err
 	}
 	if isOwn {
-		return "", refuse("refundAddress is an address of this service, so a refund would count as a deposit.")
+		return "", explain(fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
+			"refundAddress is an address of this service, so a refund would count as a deposit."))
 	}
 	return refundTo, nil
 }
@@ -306,7 +309,7 @@ func (s *Service) write(
 ) (DepositSwap, error) {
 	q := offer.Signed
 	made := DepositSwap{
-		ID: depositSwapID, OrgID: orgID, CustomerID: r.CustomerID, Token: newToken(p.asset), To: p.to,
+		ID: depositSwapID, OrgID: orgID, CustomerID: r.CustomerID, Token: newToken(p.asset), To: p.delivered,
 		DepositAddress: q.DepositAddress, AmountIn: p.amountIn, RefundAddress: string(refundTo),
 		Provider: offer.Provider, stored: stored{
 			wallet: w, signedQuote: offer.Raw, originAsset: q.OriginAsset, destinationAsset: q.DestinationAsset,
@@ -325,9 +328,9 @@ func (s *Service) write(
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
 			$23, $24, $25, $26, $27, $27, $27)`,
 		depositSwapID, orgID, r.CustomerID, r.IdempotencyKey, hash, r.digest(), p.asset.Chain, p.asset.Contract,
-		p.asset.Symbol, p.asset.Decimals, p.to.ID, p.to.Chain, p.amountIn, offer.AmountOut, offer.MinAmountOut,
-		refundTo, w.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw, q.OriginAsset,
-		q.DestinationAsset, q.Deadline, s.GrantKey.DepositSwapMAC(made.terms()), AwaitingDeposit, tx.Now)
+		p.asset.Symbol, p.asset.Decimals, p.delivered.ID, p.delivered.Chain, p.amountIn, offer.AmountOut,
+		offer.MinAmountOut, refundTo, w.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw,
+		q.OriginAsset, q.DestinationAsset, q.Deadline, s.GrantKey.DepositSwapMAC(made.terms()), AwaitingDeposit, tx.Now)
 	if err != nil {
 		return DepositSwap{}, fmt.Errorf("insert deposit swap %s: %w", depositSwapID, err)
 	}

@@ -85,10 +85,10 @@ const expiryMargin = 30 * time.Minute
 
 // nextStatus returns the status after a report that the provider gave. It is pure. Rule DSW-8.
 func nextStatus(d DepositSwap, r provider.Report, now time.Time) Status {
-	next, isSaid := reported[r.Status]
+	following, isSaid := reported[r.Status]
 	switch {
-	case isSaid && isAllowed(d.Status, next):
-		return next
+	case isSaid && isAllowed(d.Status, following):
+		return following
 	case d.Status == AwaitingDeposit && r.Status == provider.Waiting && len(r.OriginTxs) == 0 &&
 		now.After(d.ExpiresAt.Add(expiryMargin)):
 		return Expired

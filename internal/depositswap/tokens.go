@@ -41,8 +41,8 @@ func newToken(a provider.Asset) Token {
 	return Token{ID: tokenID(a.Token), Token: a.Token, Symbol: a.Symbol, Decimals: a.Decimals}
 }
 
-// loadDestination returns the mint that providers deliver. Error: fault UNAVAILABLE if it cannot be delivered
-// now.
+// loadDestination returns the mint that providers deliver. Error: fault DEPOSITS_SUSPENDED if it cannot be
+// delivered now.
 func (s *Service) loadDestination(mints mint.Catalogue) (mint.Mint, error) {
 	for _, m := range mints.List(mint.Filter{}) {
 		isDestination := m.Symbol == destinationSymbol && m.Chain == destinationChain
@@ -57,7 +57,7 @@ func (s *Service) loadDestination(mints mint.Catalogue) (mint.Mint, error) {
 		}
 		return m, nil
 	}
-	return mint.Mint{}, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,
+	return mint.Mint{}, fault.New(fault.Unprocessable, fault.DepositsSuspended, fault.NothingHeld,
 		"The service takes no deposits of the mint that deposit swaps bring now.").
 		WithAdvice("Ask the operator of this service.")
 }
@@ -80,13 +80,13 @@ func (s *Service) findDestination(ctx context.Context) (m mint.Mint, err error) 
 }
 
 // ListTokens returns what healthy providers take for the mint that they deliver to us, by chain and symbol. Errors:
-// faults UNAVAILABLE. Rule DSW-1.
+// faults UNAVAILABLE, DEPOSITS_SUSPENDED. Rule DSW-1.
 func (s *Service) ListTokens(ctx context.Context, f TokenFilter) ([]Token, error) {
-	to, err := s.findDestination(ctx)
+	delivered, err := s.findDestination(ctx)
 	if err != nil {
 		return nil, err
 	}
-	assets, err := s.listAssets(ctx, to)
+	assets, err := s.listAssets(ctx, delivered)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (s *Service) ListTokens(ctx context.Context, f TokenFilter) ([]Token, error
 	return tokens, nil
 }
 
-func (s *Service) listAssets(ctx context.Context, to mint.Mint) ([]provider.Asset, error) {
-	assets, err := s.Panel.ListAssets(ctx, mintToken(to))
+func (s *Service) listAssets(ctx context.Context, delivered mint.Mint) ([]provider.Asset, error) {
+	assets, err := s.Panel.ListAssets(ctx, mintToken(delivered))
 	if errors.Is(err, provider.ErrUnavailable) && ctx.Err() == nil {
 		s.Log.WarnContext(ctx, "depositswap: no provider lists its tokens", "error", err)
 		return nil, newProvidersDown()
@@ -120,14 +120,14 @@ func (s *Service) listAssets(ctx context.Context, to mint.Mint) ([]provider.Asse
 
 // parsed holds the values of a question that follow its form.
 type parsed struct {
-	asset    provider.Asset
-	to       mint.Mint
-	amountIn *money.Amount // nil: the caller names none
-	asked    money.Amount  // what providers are asked about
+	asset     provider.Asset
+	delivered mint.Mint
+	amountIn  *money.Amount // nil: the caller names none
+	asked     money.Amount  // what providers are asked about
 }
 
 // parseQuestion finds the token of a question and the amount that providers are asked about. Errors: faults
-// INVALID_REQUEST, INVALID_AMOUNT, UNAVAILABLE.
+// INVALID_REQUEST, INVALID_AMOUNT, UNAVAILABLE, DEPOSITS_SUSPENDED.
 func (s *Service) parseQuestion(ctx context.Context, originTokenID string, amountIn *string) (p parsed, err error) {
 	unknown := fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 		"There is no token %q for a deposit swap now.", provider.CleanText(originTokenID)).
@@ -143,10 +143,10 @@ func (s *Service) parseQuestion(ctx context.Context, originTokenID string, amoun
 		}
 		p.amountIn, p.asked = &amount, amount
 	}
-	if p.to, err = s.findDestination(ctx); err != nil {
+	if p.delivered, err = s.findDestination(ctx); err != nil {
 		return p, err
 	}
-	assets, err := s.listAssets(ctx, p.to)
+	assets, err := s.listAssets(ctx, p.delivered)
 	if err != nil {
 		return p, err
 	}
@@ -158,7 +158,8 @@ func (s *Service) parseQuestion(ctx context.Context, originTokenID string, amoun
 	if amountIn == nil {
 		if p.asked, err = usualAmount(asset); err != nil {
 			return p, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
-				"No provider says what %s is worth, so the service cannot choose an amount to ask about.", asset.Symbol).
+				"No provider says what %s is worth, so the service cannot choose an amount to ask about.",
+				asset.Symbol).
 				WithAdvice("Name amountIn.").WithParam("amountIn")
 		}
 	}

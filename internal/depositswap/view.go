@@ -73,7 +73,7 @@ func newGone() error {
 // errTampered says that the address of a deposit swap is not shown: a payment to it could go elsewhere.
 var errTampered = errors.New("the row does not hold together")
 
-// verify checks what stands between a database that somebody changed and an address that a customer pays: the
+// verify checks what stands between a database that an attacker changed and an address that a customer pays: the
 // signed quote with the pinned keys, its recipient against a wallet that our signer attested, its refund address,
 // and the MAC over the row. Error: no fault; the caller answers INTERNAL. Rule DSW-6, invariant I-71.
 func (s *Service) verify(ctx context.Context, d DepositSwap) error {
@@ -81,8 +81,8 @@ func (s *Service) verify(ctx context.Context, d DepositSwap) error {
 	if err == nil {
 		return nil
 	}
-	s.Log.ErrorContext(ctx, "depositswap: the address of a deposit swap is not shown; the database was changed by hand, "+
-		"or the keys of its provider were removed", "depositSwap", d.ID, "org", d.OrgID, "provider", d.Provider,
+	s.Log.ErrorContext(ctx, "depositswap: the address of a deposit swap is not shown; the database was changed by "+
+		"hand, or the keys of its provider were removed", "depositSwap", d.ID, "org", d.OrgID, "provider", d.Provider,
 		"error", err)
 	if s.OnTampered != nil {
 		s.OnTampered(d.ID)

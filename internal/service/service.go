@@ -157,7 +157,8 @@ func New(conf Config, parts Parts) *Service {
 	s.buildSwaps()
 	s.buildDepositSwaps()
 	s.Deposits = &deposit.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
+		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,

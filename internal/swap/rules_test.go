@@ -339,7 +339,8 @@ func TestARateIsThatOfWholeTokens(t *testing.T) {
 		{1_000_000_000_000_000_000, 1, 0, 18, "0"},
 		{3, 2, 0, 0, "0.666666666666"},
 	} {
-		if got := provider.FormatRate(money.Units(c.in), money.Units(c.out), c.inDecimals, c.outDecimals); got != c.want {
+		got := provider.FormatRate(money.Units(c.in), money.Units(c.out), c.inDecimals, c.outDecimals)
+		if got != c.want {
 			t.Errorf("%d for %d: got %s, want %s", c.in, c.out, got, c.want)
 		}
 	}

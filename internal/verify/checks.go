@@ -567,11 +567,13 @@ var bookChecks = []Check{
 
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address,
+				coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
-				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, ''))`},
+				IS DISTINCT FROM (d.org_id, d.address, d.purpose,
+					coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -761,7 +763,8 @@ var bookChecks = []Check{
 			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
 		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
 				ELSE 'CUSTOMER_DEPOSIT_APPROVED' END AS types
-			FROM deposits WHERE is_flagged AND status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') AND purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')) d
+			FROM deposits WHERE is_flagged AND status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED')
+				AND purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')) d
 		FULL JOIN (SELECT org_id, resource_id, string_agg(type, ' ') AS types FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_APPROVED', 'CUSTOMER_DEPOSIT_REJECTED', 'CUSTOMER_DEPOSIT_REDIRECTED') GROUP BY 1, 2) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
@@ -773,7 +776,8 @@ var bookChecks = []Check{
 		breachSQL: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
 		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
-		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')
+		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id
+			AND d.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')
 		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`,
 	},
 
@@ -871,7 +875,8 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, swap_id, 'swap.requested' FROM swaps
 			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.requested' FROM deposit_swaps
-			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.completed' FROM deposit_swaps WHERE status = 'COMPLETED'
+			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.completed' FROM deposit_swaps
+				WHERE status = 'COMPLETED'
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL

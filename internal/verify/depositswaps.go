@@ -127,12 +127,14 @@ var depositSwapChecks = []Check{
 		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, format('has wallet %s, which is a %s of %s', s.wallet_id,
 			coalesce(w.purpose, 'missing one'), coalesce(w.subject, 'no one'))
 		FROM deposit_swaps s LEFT JOIN wallets w ON w.wallet_id = s.wallet_id
-		WHERE (w.org_id, w.purpose, w.subject) IS DISTINCT FROM (s.org_id, 'DEPOSIT_SWAP', s.deposit_swap_id COLLATE "C")
+		WHERE (w.org_id, w.purpose, w.subject) IS DISTINCT FROM
+			(s.org_id, 'DEPOSIT_SWAP', s.deposit_swap_id COLLATE "C")
 		UNION ALL
-		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, format('has %s %s, which is our wallet %s', k.what, k.address,
-			w.wallet_id)
+		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, 
+			format('has %s %s, which is our wallet %s', k.what, k.address, w.wallet_id)
 		FROM deposit_swaps s
-		CROSS JOIN LATERAL (VALUES ('deposit address', s.deposit_address), ('refund address', s.refund_address)) AS k (what, address)
+		CROSS JOIN LATERAL (VALUES ('deposit address', s.deposit_address), ('refund address', s.refund_address))
+			AS k (what, address)
 		JOIN wallets w ON w.address = k.address
 		UNION ALL
 		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, 'has the deposit address of swap ' || o.swap_id
@@ -146,8 +148,9 @@ var depositSwapChecks = []Check{
 				AND (d.is_flagged OR d.status IN ('CREDITED', 'REVERSED'))) n
 		WHERE coalesce(s.amount_out, 0) <> n.arrived OR (s.status = 'COMPLETED') <> (n.arrived > 0)
 		UNION ALL
-		SELECT d.org_id, 'deposit ' || d.deposit_id, format('is %s for customer %s, and deposit swap %s is of %s', d.status,
-			d.customer_id, d.deposit_swap_id, coalesce(s.customer_id, 'no one'))
+		SELECT d.org_id, 'deposit ' || d.deposit_id, 
+			format('is %s for customer %s, and deposit swap %s is of %s', d.status, d.customer_id,
+				d.deposit_swap_id, coalesce(s.customer_id, 'no one'))
 		FROM deposits d LEFT JOIN deposit_swaps s ON s.deposit_swap_id = d.deposit_swap_id
 		WHERE d.deposit_swap_id IS NOT NULL AND d.customer_id IS NOT NULL
 			AND (s.org_id, s.customer_id, s.wallet_id) IS DISTINCT FROM (d.org_id, d.customer_id, d.wallet_id)

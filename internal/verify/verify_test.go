@@ -1104,6 +1104,9 @@ var tamperings = []tampering{
 	{"I-40-whitelist", "a removal of nobody's", []string{
 		`UPDATE whitelisted_addresses SET removed_at = now(), removed_by = 'x' WHERE whitelisted_address_id = 'wla_cools'`,
 	}},
+	{"I-71", "a deposit for a deposit swap that there is not", []string{
+		`UPDATE deposits SET purpose = 'DEPOSIT_SWAP', deposit_swap_id = 'ds_lie' WHERE purpose = 'CUSTOMER_DEPOSIT'`,
+	}},
 	{"I-45-journal", "an entry altered", []string{`UPDATE signer_journal SET body = '{}' WHERE seq = 2`}},
 	{"I-45-journal", "an entry removed", []string{`DELETE FROM signer_journal WHERE seq = 2`}},
 	{"I-45-journal", "the tail removed", []string{`DELETE FROM signer_journal WHERE seq >= 3`}},

@@ -101,9 +101,9 @@ func (p *Panel) VerifyQuote(name string, raw []byte) (quote signedquote.Quote, e
 	return verifier.VerifyQuote(raw)
 }
 
-// Distrust suspends a provider whose signed quote passed its adapter and failed a check of the caller. Until that
+// SuspendFor suspends a provider whose signed quote passed its adapter and failed a check of the caller. Until that
 // is stored, it holds in this process.
-func (p *Panel) Distrust(ctx context.Context, name, reference string, cause error) {
+func (p *Panel) SuspendFor(ctx context.Context, name, reference string, cause error) {
 	if m := p.find(name); m != nil {
 		p.suspendMember(ctx, m, reference, cause)
 	}
@@ -134,7 +134,7 @@ func (p *Panel) ListAssets(ctx context.Context, destination Token) ([]Asset, err
 	}
 	wg.Wait()
 	var union []Asset
-	known := map[Token]bool{destination.Canonical(): true}
+	taken := map[Token]bool{destination.Canonical(): true}
 	hasAnswer := false
 	for i, list := range lists {
 		if errs[i] != nil {
@@ -145,8 +145,8 @@ func (p *Panel) ListAssets(ctx context.Context, destination Token) ([]Asset, err
 			continue
 		}
 		for _, a := range list {
-			if a.Accepts && a.AcceptsAny && !known[a.Token] {
-				known[a.Token] = true
+			if a.Accepts && a.AcceptsAny && !taken[a.Token] {
+				taken[a.Token] = true
 				union = append(union, a)
 			}
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 // The story of a deposit swap: the customer pays the provider, the provider pays our wallet, and the arrival is an
-// ordinary deposit of the customer.
+// ordinary deposit of the customer. Rule DSW-5.
 func TestAPaymentToTheProviderBecomesADepositOfTheCustomer(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -67,7 +67,7 @@ func TestAPaymentToTheProviderBecomesADepositOfTheCustomer(t *testing.T) {
 	e.lookWithChain("the sweep")
 }
 
-// A known key returns its deposit swap, whatever else the request says.
+// A known key returns its deposit swap, whatever else the request says. Rule DSW-4.
 func TestAKeyMakesOneDepositSwap(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -91,7 +91,8 @@ func TestAKeyMakesOneDepositSwap(t *testing.T) {
 	if a, b := e.request(plain), e.request(plain); a.ID == b.ID || a.DepositAddress == b.DepositAddress {
 		t.Errorf("two requests without a key made %s and %s", a.ID, b.ID)
 	}
-	page, err := e.DepositSwaps.List(e.ctx, e.org, depositswap.Filter{IdempotencyKey: "key"}, pagination.Page{Limit: 10})
+	byKey := depositswap.Filter{IdempotencyKey: "key"}
+	page, err := e.DepositSwaps.List(e.ctx, e.org, byKey, pagination.Page{Limit: 10})
 	if err != nil || len(page.Items) != 1 || page.Items[0].ID != d.ID {
 		t.Errorf("got %+v and %v, want the one of the key", page, err)
 	}
@@ -126,7 +127,7 @@ func TestCallersWithOneKeyGetOneAddress(t *testing.T) {
 	e.look("the callers")
 }
 
-// A refused request leaves no row and no customer.
+// A refused request leaves no row and no customer. Rule DSW-3.
 func TestARefusedDepositSwapLeavesNothing(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -182,12 +183,12 @@ func TestARefusedDepositSwapLeavesNothing(t *testing.T) {
 		},
 		"our own refund address": {
 			request: set(func(r *depositswap.Request) { r.RefundAddress = string(treasury.Address) }),
-			code:    fault.InvalidAddress, param: "refundAddress",
+			code:    fault.DestinationNotAllowed, param: "refundAddress",
 		},
 		"our own refund address on a chain that we do not read": {
 			request: set(func(r *depositswap.Request) {
 				r.OriginTokenID, r.RefundAddress = "near:native", strings.ToLower(string(treasury.Address))
-			}), code: fault.InvalidAddress, param: "refundAddress",
+			}), code: fault.DestinationNotAllowed, param: "refundAddress",
 		},
 		"a refusal of the provider": {
 			request: flexRequest("key"), prepare: func() {
@@ -255,7 +256,7 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 	}
 }
 
-// Whoever can write to the database cannot make the service show another address.
+// An attacker who can write to the database cannot make the service show another address. Rule DSW-6.
 func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -264,8 +265,9 @@ func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 	forged := quotetest.OneClick{
 		DepositAddress: string(otherHand), OriginAsset: flexAsset(etherToken),
 		DestinationAsset: flexAsset(e.DepositSwaps.Destination), AmountIn: units(coin), AmountOut: good.EstimatedOut,
-		MinAmountOut: good.MinOut, Recipient: string(e.walletOf(good.ID)), RefundTo: good.RefundAddress, SlippageBps: 100,
-		IsFlexible: true, SignedAt: e.clock(), Deadline: good.ExpiresAt,
+		MinAmountOut: good.MinOut, Recipient: string(e.walletOf(good.ID)), RefundTo: good.RefundAddress,
+		SlippageBps: 100,
+		IsFlexible:  true, SignedAt: e.clock(), Deadline: good.ExpiresAt,
 	}
 	genuine := forged
 	genuine.DepositAddress = string(otherHand) // signed by the provider, for a payment to another address
@@ -301,8 +303,9 @@ func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 		if _, err := e.DepositSwaps.ByID(e.ctx, e.org, other.ID); err != nil {
 			t.Errorf("%s changed: another deposit swap is not shown: %v", name, err)
 		}
-		e.asOwner(`UPDATE deposit_swaps s SET (deposit_address, refund_address, customer_id, expires_at, min_out, amount_in,
-			origin_contract, provider, mac, wallet_id, signed_quote) = (SELECT r.deposit_address, r.refund_address,
+		e.asOwner(`UPDATE deposit_swaps s SET (deposit_address, refund_address, customer_id, expires_at, min_out,
+			amount_in, origin_contract, provider, mac, wallet_id, signed_quote) =
+			(SELECT r.deposit_address, r.refund_address,
 			r.customer_id, r.expires_at, r.min_out, r.amount_in, r.origin_contract, r.provider, r.mac, r.wallet_id,
 			r.signed_quote FROM jsonb_populate_record(NULL::deposit_swaps, '` + backup[0] + `') r)
 			WHERE deposit_swap_id = '` + good.ID + `'`)
@@ -407,7 +410,7 @@ func TestAnArrivalBeforeTheRowWaitsForIt(t *testing.T) {
 	e.wantBalance("bob", 0)
 }
 
-// Screening asks about who paid the provider, and never about the provider.
+// Screening asks about who paid the provider, and never about the provider. Rule DSW-7.
 func TestScreeningAsksAboutTheTruePayer(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -433,12 +436,14 @@ func TestScreeningAsksAboutTheTruePayer(t *testing.T) {
 	e.watch.flagged[otherHand] = true
 	e.payDesk(clean, otherHand, coin/30)
 	e.deliverFlex(clean.ID, 98*million)
-	if n := e.number(`SELECT count(*) FROM deposits WHERE status = 'CREDITED' AND deposit_swap_id IS NOT NULL`); n != 1 {
+	if n := e.number(`
+		SELECT count(*) FROM deposits WHERE status = 'CREDITED' AND deposit_swap_id IS NOT NULL`); n != 1 {
 		t.Errorf("%d deposits are credited before the second payer is known, want one", n)
 	}
 	e.follow()
-	if got := e.texts(`SELECT status FROM deposits WHERE deposit_swap_id IS NOT NULL ORDER BY created_at, deposit_id`); !slices.Equal(got,
-		[]string{"CREDITED", "FLAGGED"}) {
+	got := e.texts(`
+		SELECT status FROM deposits WHERE deposit_swap_id IS NOT NULL ORDER BY created_at, deposit_id`)
+	if !slices.Equal(got, []string{"CREDITED", "FLAGGED"}) {
 		t.Errorf("got the deposits %v, want the second one flagged", got)
 	}
 	if got := e.wantFlex(clean.ID, depositswap.Completed); *got.AmountOut != units(197*million) ||
@@ -481,8 +486,8 @@ func TestAFlaggedDepositSwapIsApprovedOrRedirected(t *testing.T) {
 		e.turn()
 		e.look("the approval")
 		e.wantBalance("ann", 99*million)
-		if got := e.texts(`SELECT type FROM events WHERE resource_id = $1 ORDER BY sequence`, held.ID); !slices.Equal(got,
-			[]string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}) {
+		got := e.texts(`SELECT type FROM events WHERE resource_id = $1 ORDER BY sequence`, held.ID)
+		if !slices.Equal(got, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}) {
 			t.Errorf("got the events %v", got)
 		}
 	})
@@ -576,7 +581,7 @@ func TestThePayersOfAForeignChainAreTheProvidersWord(t *testing.T) {
 	}
 }
 
-// What a provider reports moves the status that is shown, also back from an end, and never a completion.
+// What a provider reports moves the status that is shown, also back from an end, and never a completion. Rule DSW-8.
 func TestReportsMoveTheStatusAndNeverACompletion(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -668,7 +673,7 @@ func TestOrganizationsHaveTheirOwnDepositSwaps(t *testing.T) {
 	}
 }
 
-// The list of tokens has what the provider takes in any amount, but the mint that it delivers.
+// The list of tokens has what the provider takes in any amount, but the mint that it delivers. Rules DSW-1 and DSW-2.
 func TestTheTokensAreThoseThatAProviderTakes(t *testing.T) {
 	t.Parallel()
 	e := newFlexEnv(t)
@@ -717,13 +722,15 @@ func TestTheDatabaseKeepsTheRowsOfDepositSwaps(t *testing.T) {
 	w, err := e.Wallets.Address(e.ctx, depositSwapRef(e.org, "ds_new"))
 	e.must(err)
 	insert := func(id, status, walletID string) string {
-		return `INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, request_digest, origin_chain, origin_contract,
-			origin_symbol, origin_decimals, to_mint_id, to_chain, estimated_out, min_out, refund_address, wallet_id, provider,
-			scheme, deposit_address, signed_quote, origin_asset, destination_asset, expires_at, mac, status, created_at,
+		return `INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, request_digest, origin_chain,
+			origin_contract, origin_symbol, origin_decimals, to_mint_id, to_chain, estimated_out, min_out,
+			refund_address, wallet_id, provider, scheme, deposit_address, signed_quote, origin_asset, destination_asset,
+			expires_at, mac, status, created_at,
 			updated_at)
-			SELECT ` + id + `, org_id, customer_id, request_digest, origin_chain, origin_contract, origin_symbol, origin_decimals,
-			to_mint_id, to_chain, estimated_out, min_out, refund_address, ` + walletID + `, provider, scheme, 'elsewhere',
-			signed_quote, origin_asset, destination_asset, expires_at, mac, ` + status + `, created_at, updated_at
+			SELECT ` + id + `, org_id, customer_id, request_digest, origin_chain, origin_contract, origin_symbol,
+			origin_decimals, to_mint_id, to_chain, estimated_out, min_out, refund_address, ` + walletID + `, provider,
+			scheme, 'elsewhere', signed_quote, origin_asset, destination_asset, expires_at, mac,
+			` + status + `, created_at, updated_at
 			FROM deposit_swaps WHERE deposit_swap_id = $swap`
 	}
 	const app, system = false, true
@@ -775,8 +782,9 @@ func TestTheDatabaseKeepsTheRowsOfDepositSwaps(t *testing.T) {
 			WHERE deposit_swap_id = $swap`, "deposit_swaps_completed_once",
 		},
 		"a payer taken away": {
-			system, open.ID, `UPDATE deposit_swaps SET origin_payers = '{x,y}', payer_source = 'PROVIDER', payers_at = now()
-			WHERE deposit_swap_id = $swap; UPDATE deposit_swaps SET origin_payers = '{y}' WHERE deposit_swap_id = $swap`,
+			system, open.ID, `UPDATE deposit_swaps SET origin_payers = '{x,y}', payer_source = 'PROVIDER',
+				payers_at = now() WHERE deposit_swap_id = $swap;
+			UPDATE deposit_swaps SET origin_payers = '{y}' WHERE deposit_swap_id = $swap`,
 			"deposit_swaps_numbers_forward",
 		},
 		"no row": {system, open.ID, `DELETE FROM deposit_swaps WHERE deposit_swap_id = $swap`, denied},
