@@ -7,7 +7,6 @@ ALTER TABLE ledger_accounts VALIDATE CONSTRAINT ledger_accounts_floored;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_product;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_arrival;
 ALTER TABLE dispatch_orders VALIDATE CONSTRAINT dispatch_orders_product;
-ALTER TABLE swaps VALIDATE CONSTRAINT swaps_payout;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_status_known;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_of_one;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_approvals_bounded;

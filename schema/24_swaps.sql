@@ -93,9 +93,10 @@ CREATE TABLE swaps (
     requester_kind      text,                 -- NULL: restored
     requester_id        text COLLATE "C",
     approved_at         timestamptz,
+    adopted_at          timestamptz,          -- when a restore gave it the offer that the signer's journal has
     rejected_note       text,
     delivered_at        timestamptz,          -- when the output was credited to the product
-    payout_id           text,                 -- the withdrawal that pays the output
+    payout_id           text,                 -- the withdrawal that pays the output, as swaps_paid_out checks
     -- Keys that other tables refer to.
     CONSTRAINT swaps_of_org UNIQUE (org_id, swap_id),
     -- Idempotency keys of calls that move money never expire.
@@ -104,7 +105,6 @@ CREATE TABLE swaps (
     CONSTRAINT swaps_delivery_once UNIQUE (delivery_wallet_id),
     CONSTRAINT swaps_refund_once UNIQUE (refund_wallet_id),
     CONSTRAINT swaps_deposit_address_once UNIQUE (from_chain, deposit_address),
-    CONSTRAINT swaps_payout FOREIGN KEY (org_id, payout_id) REFERENCES withdrawals (org_id, withdrawal_id),
     CONSTRAINT swaps_customer FOREIGN KEY (org_id, customer_id) REFERENCES customers (org_id, customer_id),
     CONSTRAINT swaps_from_mint FOREIGN KEY (from_mint_id, from_chain) REFERENCES mints (mint_id, chain),
     CONSTRAINT swaps_to_mint FOREIGN KEY (to_mint_id, to_chain) REFERENCES mints (mint_id, chain),
@@ -250,6 +250,7 @@ BEGIN
        OR (NEW.approved_at IS DISTINCT FROM OLD.approved_at OR NEW.rejected_note IS DISTINCT FROM OLD.rejected_note)
             AND OLD.status <> 'AWAITING_APPROVAL'
        OR (NEW.approved_at IS NOT NULL) < (OLD.status = 'AWAITING_APPROVAL' AND NEW.status = 'PENDING')
+       OR NEW.adopted_at IS DISTINCT FROM OLD.adopted_at AND (OLD.provider IS NOT NULL OR NEW.provider IS NULL)
        OR NEW.payout_id IS DISTINCT FROM OLD.payout_id AND (OLD.payout_id IS NOT NULL OR OLD.status <> 'PROCESSING')
        OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
             IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
@@ -291,7 +292,6 @@ CREATE TABLE swap_approvals (
     at            timestamptz NOT NULL,
     digest        text NOT NULL,  -- hex SHA-256 of what was approved
     mac           bytea NOT NULL, -- of the digest and the person, by the server's key
-    imported_at   timestamptz,    -- when it was restored from the signer's journal, which does not say when it was given
     -- A person counts once.
     CONSTRAINT swap_approvals_pkey PRIMARY KEY (swap_id, approver_kind, approver_id),
     CONSTRAINT swap_approvals_swap FOREIGN KEY (org_id, swap_id) REFERENCES swaps (org_id, swap_id),
@@ -301,15 +301,13 @@ SELECT coffer_tenant('swap_approvals', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER swap_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON swap_approvals
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- An approval is of a swap that waits for it, and not by the person who requested it. One that is restored
--- comes with its swap.
+-- An approval is of a swap that waits for it, and not by the person who requested it.
 CREATE FUNCTION swap_approvals_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     s record;
 BEGIN
-    SELECT status, imported_at, requester_kind, requester_id INTO s FROM swaps WHERE org_id = NEW.org_id AND swap_id = NEW.swap_id;
-    IF (CASE WHEN s.imported_at IS NULL THEN s.status = 'AWAITING_APPROVAL' AND NEW.imported_at IS NULL
-            ELSE NEW.imported_at = s.imported_at END) IS NOT TRUE THEN
+    SELECT status, requester_kind, requester_id INTO s FROM swaps WHERE org_id = NEW.org_id AND swap_id = NEW.swap_id;
+    IF (s.status = 'AWAITING_APPROVAL') IS NOT TRUE THEN
         RAISE EXCEPTION 'swap % does not wait for this approval', NEW.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swap_approvals_waited_for';
     END IF;
@@ -321,14 +319,17 @@ BEGIN
 END $$;
 CREATE TRIGGER swap_approvals_fit BEFORE INSERT ON swap_approvals FOR EACH ROW EXECUTE FUNCTION swap_approvals_fit();
 
--- A swap that waited is let go with enough approvals.
+-- A swap that waited is let go with enough approvals. The signer's journal has none of those that it checked:
+-- a swap that a restore let go needs none here, and its payout waits for people.
 CREATE FUNCTION swaps_quorum() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     n bigint;
+    s record;
 BEGIN
+    SELECT approvals_required, num_nonnulls(imported_at, adopted_at) > 0 AS restored INTO s FROM swaps WHERE swap_id = NEW.swap_id;
     SELECT count(*) INTO n FROM swap_approvals a WHERE a.swap_id = NEW.swap_id;
-    IF n < NEW.approvals_required THEN
-        RAISE EXCEPTION 'swap % has % approvals and needs %', NEW.swap_id, n, NEW.approvals_required
+    IF NOT s.restored AND n < s.approvals_required THEN
+        RAISE EXCEPTION 'swap % has % approvals and needs %', NEW.swap_id, n, s.approvals_required
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_approved_by_enough';
     END IF;
     RETURN NULL;

@@ -174,11 +174,6 @@ func (s *Service) insertRestored(
 			Legs:  []ledger.Leg{{Debit: debt, Credit: account, Amount: owed}},
 		})
 	}
-	if owner.IsOrganization() {
-		if err := insertJournaledApprovals(ctx, tx, o, payout); err != nil {
-			return nil, err
-		}
-	}
 	w, err := loadAny(ctx, tx, o.ID)
 	if err != nil {
 		return nil, err
@@ -214,25 +209,8 @@ func (s *Service) ownColumns(o dispatch.RestoredOrder, payout signer.SwapPayout)
 	}, nil
 }
 
-// insertJournaledApprovals restores the approvals of a swap. The journal does not say when they were given.
-func insertJournaledApprovals(
-	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, payout signer.SwapPayout,
-) error {
-	for _, a := range o.Grant.Approvals {
-		approver := parseApprover(a.Approver)
-		_, err := tx.Exec(ctx, `
-			INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac, imported_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $5) ON CONFLICT (swap_id, approver_kind, approver_id) DO NOTHING`,
-			o.OrgID, o.ID, approver.Kind, approver.ID, tx.Now, payout.ComputeDigest(), a.MAC)
-		if err != nil {
-			return fmt.Errorf("its approval by %s: %w", a.Approver, err)
-		}
-	}
-	return nil
-}
-
-// adoptJournaled gives a swap of the backup the offer that it got afterwards, with the approvals that it had
-// by then.
+// adoptJournaled gives a swap of the backup the offer that it got afterwards. The signer checked the approvals
+// that it had by then, and its journal has none of them: the payout of the swap waits for people.
 func (s *Service) adoptJournaled(
 	ctx context.Context, tx pg.Tx, o dispatch.RestoredOrder, w Swap,
 ) (Swap, error) {
@@ -241,16 +219,6 @@ func (s *Service) adoptJournaled(
 		return w, fmt.Errorf("it is %s here, and the journal has it with other terms or an offer", w.Status)
 	}
 	if w.Status == AwaitingApproval {
-		for _, a := range o.Grant.Approvals {
-			approver := parseApprover(a.Approver)
-			_, err := tx.Exec(ctx, `
-				INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac)
-				VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (swap_id, approver_kind, approver_id) DO NOTHING`,
-				o.OrgID, o.ID, approver.Kind, approver.ID, tx.Now, payout.ComputeDigest(), a.MAC)
-			if err != nil {
-				return w, fmt.Errorf("its approval by %s: %w", a.Approver, err)
-			}
-		}
 		if err := setStatus(ctx, tx, w.ID, AwaitingApproval, Pending, "approved_at = $4"); err != nil {
 			return w, err
 		}
@@ -262,7 +230,7 @@ func (s *Service) adoptJournaled(
 	quote := readJournaled(o)
 	_, err := tx.Exec(ctx, `
 		UPDATE swaps SET provider = $2, deposit_address = $3, refund_fee = $4, pay_by = $5, expires_at = $6,
-			estimated_seconds = $7, estimated_out = $8, look_at = NULL, updated_at = $9
+			estimated_seconds = $7, estimated_out = $8, look_at = NULL, adopted_at = $9, updated_at = $9
 		WHERE swap_id = $1 AND status = 'PENDING' AND provider IS NULL`,
 		w.ID, o.Swap.Provider, o.To, quote.RefundFee, o.PayBy, quote.Deadline, estimatedSeconds(quote.Estimate),
 		o.Swap.EstimatedOut, tx.Now)

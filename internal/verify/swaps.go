@@ -414,6 +414,7 @@ var swapChecks = []Check{
 		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
 			WHERE a.swap_id = s.swap_id AND a.org_id = s.org_id) n
 		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
+			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
 		UNION ALL
 		SELECT a.org_id, 'swap ' || a.swap_id, format('was requested by %s %s and approved by %s %s',
 			coalesce(s.requester_kind, 'no'), coalesce(s.requester_id, 'one'), a.approver_kind, a.approver_id)

@@ -652,8 +652,8 @@ func TestARefusedSwapOfAnOrganizationLeavesNothing(t *testing.T) {
 	}
 }
 
-// A backup lacks an approved swap: the journal brings back its terms, its approvals and its payment, and the
-// output is paid once.
+// A backup lacks an approved swap: the journal brings back its terms and its payment. It has no approvals, so
+// people decide about the payout. The output is paid once.
 func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -683,6 +683,8 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOwnEnv(t)
+			o.setting("twoFactorUsdThreshold", `"100"`)
+			o.setting("approvalQuorum", "2")
 			var w swap.Swap
 			if c.before != nil {
 				w = c.before(o)
@@ -693,7 +695,7 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			r.connect()
 			restored := r.own(w.ID)
 			if restored.AmountIn != w.AmountIn || restored.MinOut != w.MinOut || restored.PayoutAddress != vaultAddress ||
-				restored.WhitelistedID != vault || restored.Product != product || restored.ApprovalCount != 2 ||
+				restored.WhitelistedID != vault || restored.Product != product || restored.ApprovalsRequired != 2 ||
 				*restored.PayoutMax != *w.PayoutMax || !restored.PayoutUntil.Equal(*w.PayoutUntil) {
 				t.Errorf("restored %+v, want the terms of %+v", restored, w)
 			}
@@ -704,8 +706,17 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			r.pass(8)
 			if r.own(w.ID).AmountOut == nil {
 				r.deliver(restored, amountOut)
+				r.pass(3)
+				payoutID := *r.own(w.ID).PayoutID
+				for _, person := range []member.Member{r.ben, r.cyd} {
+					_, err := r.Withdrawals.Approve(r.ctx, r.org, payoutID, person.Actor())
+					r.must(err)
+				}
 			}
 			r.wantEnd(w.ID, swap.Completed, "")
+			_, err = r.Withdrawals.CollectOwed(r.ctx) // of a payout that was restored before its delivery
+			r.must(err)
+			r.look("the debts")
 			r.wantVault(amountOut)
 			r.wantBooks(books{"PRODUCT 1": funded - amountIn})
 		})
