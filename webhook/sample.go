@@ -84,8 +84,9 @@ func Sample(t Type) (data any, ok bool) {
 		return sampleOrganizationSwap(), true
 	case OrganizationSwapFailed:
 		w := sampleOrganizationSwap()
-		w.Status, w.PayoutID, w.CompletedAt = "FAILED", nil, nil
-		w.FailureReason, w.FailureMessage = text("DESTINATION_UNAVAILABLE"), text("The whitelist no longer has the address.")
+		w.Status, w.WithdrawalID, w.CompletedAt = "FAILED", nil, nil
+		w.FailureReason = text("DESTINATION_UNAVAILABLE")
+		w.FailureMessage = text("The whitelist no longer has the address.")
 		return w, true
 	case TransferCompleted:
 		return Transfer{
@@ -179,11 +180,13 @@ func sampleWithdrawal(status string) Withdrawal {
 
 func sampleOrganizationSwap() OrganizationSwap {
 	return OrganizationSwap{
-		SwapID: "os_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "rebalance-12", Product: "CUSTODIAL", FromMintID: 7, ToMintID: 1,
+		SwapID: "os_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: OfOrganization, IdempotencyKey: "rebalance-12",
+		Product: "CUSTODIAL", FromMintID: 7, ToMintID: 1,
 		AmountIn: "1000000000000000", EstimatedAmountOut: "3149250", MinAmountOut: "3117757",
 		WhitelistedAddressID: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC", ToAddress: sampleStranger, AmountOut: text("3149250"),
-		OriginTxHash: text(sampleHash), DestinationTxHash: text(sampleReturn), PayoutID: text("wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
-		Status: "COMPLETED", USDValue: text("3.15"), RefundStatus: "NONE", Provider: text("ONE_CLICK"),
+		OriginTxHash: text(sampleHash), DestinationTxHash: text(sampleReturn),
+		WithdrawalID: text("wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		Status:       "COMPLETED", USDValue: text("3.15"), RefundStatus: "NONE", Provider: text("ONE_CLICK"),
 		CreatedAt: later(0), UpdatedAt: later(1200), DeliveredAt: moment(600), CompletedAt: moment(1200),
 	}
 }

@@ -147,7 +147,10 @@ type Filter struct {
 }
 
 func (f Filter) query(orgID string) *pagination.Query {
-	q := pagination.NewQuery(selectDepositSwaps+` WHERE s.org_id = ?`, orgID)
+	return f.narrow(pagination.NewQuery(selectDepositSwaps+` WHERE s.org_id = ?`, orgID))
+}
+
+func (f Filter) narrow(q *pagination.Query) *pagination.Query {
 	if f.CustomerID != "" {
 		q.AddCondition("s.customer_id = ?", f.CustomerID)
 	}
@@ -168,20 +171,16 @@ func (s *Service) List(
 ) (page pagination.Result[DepositSwap], err error) {
 	q := f.query(orgID)
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		sql, args := q.BuildPage(p, "s.created_at", "s.deposit_swap_id")
-		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
-		if err != nil {
-			return fmt.Errorf("list deposit swaps: %w", err)
-		}
-		found, err := pgx.CollectRows(rows, scanDepositSwap)
-		if err != nil {
-			return fmt.Errorf("list deposit swaps: %w", err)
-		}
-		page = pagination.CutPage(p, found, func(d DepositSwap) pagination.Cursor {
-			return pagination.Cursor{CreatedAt: d.CreatedAt, ID: d.ID}
-		})
-		return nil
+		page, err = listPage(ctx, tx, q, p)
+		return err
 	})
+	return s.verifyPage(ctx, page, err)
+}
+
+// verifyPage returns a page that was read, unless the address of one of its deposit swaps may not be shown.
+func (s *Service) verifyPage(
+	ctx context.Context, page pagination.Result[DepositSwap], err error,
+) (pagination.Result[DepositSwap], error) {
 	if err != nil {
 		return page, err
 	}
@@ -191,6 +190,23 @@ func (s *Service) List(
 		}
 	}
 	return page, nil
+}
+
+func listPage(
+	ctx context.Context, tx pg.Tx, q *pagination.Query, p pagination.Page,
+) (page pagination.Result[DepositSwap], err error) {
+	sql, args := q.BuildPage(p, "s.created_at", "s.deposit_swap_id")
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
+	if err != nil {
+		return page, fmt.Errorf("list deposit swaps: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanDepositSwap)
+	if err != nil {
+		return page, fmt.Errorf("list deposit swaps: %w", err)
+	}
+	return pagination.CutPage(p, found, func(d DepositSwap) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: d.CreatedAt, ID: d.ID}
+	}), nil
 }
 
 // ForEach calls fn for all of an organization's deposit swaps that match the filter, in list order and from one

@@ -148,7 +148,7 @@ func (f Filter) query(q *pagination.Query) *pagination.Query {
 		})
 	}
 	if f.ToRestore {
-		q.AddCondition("s.status = 'FAILED' AND s.refunded > s.restored AND s.amount_out IS NULL")
+		q.AddCondition("s.status = 'FAILED' AND s.refunded > s.restored")
 	}
 	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	return q

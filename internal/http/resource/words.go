@@ -93,7 +93,7 @@ var Words = fault.Words{
 		fault.InsufficientBalance:    "Look at the balances and ask for less, or wait for a deposit.",
 		fault.QuoteRejected:          "Ask for a quote, and change the amount, minAmountOut or slippageBps.",
 		fault.DestinationNotAllowed:  "Give another address.",
-		fault.AddressNotWhitelisted:  "Choose an address of the whitelist.",
+		fault.AddressNotWhitelisted:  "GET /whitelisted-addresses lists the whitelist.",
 		fault.DepositsSuspended:      "Try again later, or ask the operator of this service.",
 		fault.WithdrawalsSuspended: "Try again later with the same idempotencyKey, or ask the operator of " +
 			"this service.",
