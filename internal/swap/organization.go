@@ -238,8 +238,8 @@ func (s *Service) RequestOrganization(
 		}
 		r.Actor = r.Person.Actor()
 	}
-	return s.requestOnce(ctx, orgID, r.IdempotencyKey, organizationPrefix, s.FindOrganizationByKey,
-		func() (Swap, error) { return s.createOrganization(ctx, orgID, r) })
+	return s.requestOnce(ctx, orgID, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), organizationPrefix,
+		func(ctx context.Context, t turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t) })
 }
 
 // requireOwnMoney refuses a person who may not move the organization's own money.
@@ -252,9 +252,11 @@ func requireOwnMoney(person member.Member, orgID string) error {
 	return nil
 }
 
-// createOrganization makes the swap of a new key. Nothing but two addresses and a deposit address that is
+// createOrganization makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
-func (s *Service) createOrganization(ctx context.Context, orgID string, r OrganizationRequest) (Swap, error) {
+func (s *Service) createOrganization(
+	ctx context.Context, orgID string, r OrganizationRequest, t turn,
+) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -264,37 +266,41 @@ func (s *Service) createOrganization(ctx context.Context, orgID string, r Organi
 	if err != nil {
 		return Swap{}, err
 	}
-	offers, err := s.compare(ctx, orgID, p.parsed)
+	offers, refusal, err := s.compareAll(ctx, orgID, p.parsed)
 	if err != nil {
 		return Swap{}, err
 	}
-	value := s.valueIn(ctx, p.parsed)
-	swapID := OrganizationID(orgID, r.IdempotencyKey)
-	wallets, err := s.issueWallets(ctx, orgID, swapID, p.parsed)
-	if err != nil {
+	draft := organizationDraft{
+		orgID: orgID, swapID: OrganizationID(orgID, r.IdempotencyKey), request: r, parsed: p, offers: offers,
+		value: s.valueIn(ctx, p.parsed),
+	}
+	if draft.wallets, err = s.issueWallets(ctx, orgID, draft.swapID, p.parsed); err != nil {
 		return Swap{}, err
 	}
 	failpoint.Hit("Q02")
-	var firm *firmOffer
-	if !needsApproval(settings, value) {
-		taken, err := s.takeOffer(ctx, p.parsed, offers, wallets, swapID)
-		if err != nil {
-			return Swap{}, err
-		}
-		firm = &taken
+	if needsApproval(settings, draft.value) {
+		return s.commitOrganization(ctx, draft, t)
 	}
-	failpoint.Hit("Q04")
-	var created Swap
-	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := s.lockOrganization(ctx, tx, orgID, r)
+	return s.makeOfOffers(ctx, p.parsed, offers, refusal, draft.wallets, draft.swapID,
+		func(firm firmOffer) (Swap, error) {
+			draft.firm = &firm
+			return s.commitOrganization(ctx, draft, t)
+		})
+}
+
+// commitOrganization writes a swap in one transaction, with its offer unless people decide first.
+func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn) (created Swap, err error) {
+	err = s.DB.InOrg(ctx, d.orgID, func(ctx context.Context, tx pg.Tx) error {
+		settings, err := s.lockOrganization(ctx, tx, d.orgID, d.request)
 		if err != nil {
 			return err
 		}
-		draft := organizationDraft{
-			orgID: orgID, swapID: swapID, request: r, parsed: p, offers: offers, firm: firm, wallets: wallets, value: value,
-			quorum: settings.ApprovalQuorum,
+		if err := t.endWithSwap(ctx, tx); err != nil {
+			return err
 		}
-		if needsApproval(settings, value) { // also if the threshold has fallen since
+		draft := d
+		draft.quorum = settings.ApprovalQuorum
+		if needsApproval(settings, d.value) { // also if the threshold has fallen since
 			draft.firm = nil
 		}
 		if created, err = s.writeOrganization(ctx, tx, draft); err != nil {
@@ -305,9 +311,9 @@ func (s *Service) createOrganization(ctx context.Context, orgID string, r Organi
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return Swap{}, newInsufficientProduct(p.product, p.from)
+		return Swap{}, newInsufficientProduct(d.parsed.product, d.parsed.from)
 	case err != nil:
-		return Swap{}, fmt.Errorf("create swap %s: %w", swapID, err)
+		return Swap{}, fmt.Errorf("create swap %s: %w", d.swapID, err)
 	}
 	failpoint.Hit("Q05")
 	return created, nil

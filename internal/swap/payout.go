@@ -164,6 +164,10 @@ func (s *Service) takeApproved(ctx context.Context, w Swap) (refusal string, err
 		}
 		return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
 	})
+	if isAddressTaken(err) {
+		// The provider gave the address to another swap, which was written since it was checked.
+		err = s.rejectAddress(ctx, firm.Provider, firm.payee, addressOfAnother)
+	}
 	return refusal, err
 }
 

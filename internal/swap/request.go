@@ -152,49 +152,29 @@ func checkEnabled(settings org.Settings) error {
 // nothing was written. After any other error the swap may exist or not, and the same request resolves
 // that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
-	return s.requestOnce(ctx, orgID, r.IdempotencyKey, customerPrefix, s.FindByKey, func() (Swap, error) {
-		return s.create(ctx, orgID, r)
-	})
+	return s.requestOnce(ctx, orgID, r.IdempotencyKey, keyHash(r.IdempotencyKey), customerPrefix,
+		func(ctx context.Context, t turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
 }
 
-// requestOnce makes the swap of a key, unless the key has one. prefix is that of the ids of the kind.
+// requestOnce makes the swap of a key, unless the key has one. hash is what a row has of the key, and prefix
+// begins its id: both depend on the kind.
 func (s *Service) requestOnce(
-	ctx context.Context, orgID, key, prefix string,
-	find func(ctx context.Context, org, key string) (Swap, bool, error), create func() (Swap, error),
+	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	if !request.IsKey(key) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	// One caller of a key at a time asks the providers in this process. The database decides between
-	// processes. No key has a space.
-	release, err := s.keys.enter(ctx, orgID, prefix+" "+key)
-	if err != nil {
-		return w, false, err
-	}
-	defer release()
-	w, isReplayed, err = find(ctx, orgID, key)
-	if err != nil || isReplayed {
-		return w, isReplayed, err
-	}
-	failpoint.Hit("Q01")
-	w, err = create()
-	if err == nil {
-		return w, false, nil
-	}
-	// Whatever stopped this caller: if another one made the swap meanwhile, that swap is the answer.
-	existing, isKnown, lookErr := find(ctx, orgID, key)
-	switch {
-	case lookErr != nil:
-		return w, false, errors.Join(err, lookErr)
-	case isKnown:
-		return existing, true, nil
-	}
-	return w, false, err
+	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key),
+		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
+		func(ctx context.Context, t turn) (Swap, error) {
+			failpoint.Hit("Q01")
+			return create(ctx, t)
+		})
 }
 
-// keyGate lets one request of a key run at a time. It is safe for concurrent use.
+// keyGate lets one request of a swap run at a time in this process. It is safe for concurrent use.
 type keyGate struct {
 	mu      sync.Mutex
 	waiting map[[2]string]*keyTurn
@@ -205,9 +185,9 @@ type keyTurn struct {
 	count int           // requests that run or wait
 }
 
-// enter waits until no other request of the key runs. Error: the context's.
-func (g *keyGate) enter(ctx context.Context, org, key string) (release func(), err error) {
-	k := [2]string{org, key}
+// enter waits until no other request of the swap runs. Error: the context's.
+func (g *keyGate) enter(ctx context.Context, org, swapID string) (release func(), err error) {
+	k := [2]string{org, swapID}
 	g.mu.Lock()
 	if g.waiting == nil {
 		g.waiting = map[[2]string]*keyTurn{}

@@ -32,7 +32,7 @@ type Member struct {
 // Suspensions say which providers get no new swaps, in all processes. The calls may be repeated and are safe
 // for concurrent use.
 type Suspensions interface {
-	// ListSuspended returns the providers that are suspended, switched off, or owe too much.
+	// ListSuspended returns the providers that are suspended.
 	ListSuspended(ctx context.Context) ([]string, error)
 	// Suspend stores that a provider gets no new swaps until a person lifts it. A suspended one stays so.
 	Suspend(ctx context.Context, name, reason string) error
@@ -223,13 +223,20 @@ type memberAnswer struct {
 // Compare asks all healthy providers at once for dry quotes. It returns the offers whose least amount the
 // caller accepts, the best one first. Error: NoOfferError.
 func (p *Panel) Compare(ctx context.Context, ask Ask) ([]Offer, error) {
+	offers, _, err := p.CompareAll(ctx, ask)
+	return offers, err
+}
+
+// CompareAll is Compare for a caller that may take none of the offers. silence says that other providers of
+// the pair did not answer: they might have made a better offer. It is nil if all answered.
+func (p *Panel) CompareAll(ctx context.Context, ask Ask) (offers []Offer, silence *NoOfferError, err error) {
 	ask.IsFirm = false
 	if err := ask.Validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	suspended, err := p.listSuspended(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	askCtx, cancel := context.WithTimeout(ctx, dryTimeout)
 	defer cancel()
@@ -249,7 +256,7 @@ func (p *Panel) Compare(ctx context.Context, ask Ask) ([]Offer, error) {
 	}
 	wg.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, err // the caller gave up, which says nothing about the providers
+		return nil, nil, err // the caller gave up, which says nothing about the providers
 	}
 	return chooseOffers(answers, ask.MinAmountOut)
 }
@@ -338,9 +345,9 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// chooseOffers returns the offers that the caller accepts, the best one first, or why there is none.
-func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) {
-	var offers []Offer
+// chooseOffers returns the offers that the caller accepts, the best one first, or why there is none. silence
+// says which providers did not answer, besides those with an offer.
+func chooseOffers(answers []memberAnswer, minOut money.Amount) (offers []Offer, silence *NoOfferError, err error) {
 	var low *Offer // the best one that the caller does not accept
 	var refusal *RefusedError
 	var silent []error
@@ -369,7 +376,10 @@ func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) 
 	}
 	if len(offers) > 0 {
 		slices.SortStableFunc(offers, func(a, b Offer) int { return b.AmountOut.Cmp(a.AmountOut) })
-		return offers, nil
+		if len(silent) > 0 {
+			silence = &NoOfferError{Outcome: chooseOutcome(false, silent), Reasons: reasons}
+		}
+		return offers, silence, nil
 	}
 	noOffer := &NoOfferError{Outcome: chooseOutcome(refusal != nil || low != nil, silent), Reasons: reasons}
 	if noOffer.Outcome == Rejected {
@@ -379,7 +389,7 @@ func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) 
 			noOffer.Provider, noOffer.Message = refusal.Provider, refusal.Message
 		}
 	}
-	return nil, noOffer
+	return nil, nil, noOffer
 }
 
 // chooseOutcome returns why there is no offer. A refusal is one only if every provider of the pair has answered:
@@ -430,7 +440,7 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 	if err != nil {
 		return Offer{}, err
 	}
-	if _, err := chooseOffers([]memberAnswer{{name, offer, nil}}, ask.MinAmountOut); err != nil {
+	if _, _, err := chooseOffers([]memberAnswer{{name, offer, nil}}, ask.MinAmountOut); err != nil {
 		return Offer{}, err
 	}
 	return offer, nil

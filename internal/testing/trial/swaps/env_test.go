@@ -242,12 +242,16 @@ type testEnv struct {
 
 // priceTable is a source of prices that a test changes.
 type priceTable struct {
+	look   func() // called before each look, unless nil
 	mu     sync.Mutex
 	quotes map[int]price.Quote
 	clock  func() time.Time
 }
 
 func (p *priceTable) USD(_ context.Context, mintID int) (price.Quote, error) {
+	if p.look != nil {
+		p.look()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q, ok := p.quotes[mintID]
