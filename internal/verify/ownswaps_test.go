@@ -336,7 +336,8 @@ var ownSwapTamperings = []tampering{
 	}},
 	{"I-73", "another address than that of the entry", []string{`UPDATE swaps SET payout_address = '0xMallory'
 		WHERE swap_id = 'os_wait'`}},
-	{"I-73", "another entry", []string{`UPDATE swaps SET whitelisted_address_id = 'wla_none' WHERE swap_id = 'os_wait'`}},
+	{"I-73", "an entry of another chain", []string{`UPDATE whitelisted_addresses SET chain = 'BASE'
+		WHERE whitelisted_address_id = 'wla_cools'`}},
 	{"I-73", "a payout to an attacker", []string{`UPDATE withdrawals SET to_address = '0xMallory'
 		WHERE withdrawal_id = 'wd_os'`}},
 	{"I-73", "a payout of more than arrived", []string{`UPDATE withdrawals SET amount = amount + 1

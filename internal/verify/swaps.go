@@ -388,21 +388,25 @@ var swapChecks = []Check{
 			JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'AT_PROVIDER'),
 		booked AS (SELECT swap_id, org_id, provider, mint_id, sum(delta) AS claim FROM moved GROUP BY 1, 2, 3, 4),
 		listed AS (
-			SELECT swap_id, org_id, provider, from_mint_id AS mint_id, amount_in - refunded - short AS claim
-			FROM swaps s WHERE ` + swapClaimSQL + `
-			UNION ALL
-			-- What we may owe a provider is no claim on it.
-			SELECT swap_id, org_id, provider, from_mint_id, (CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END)
-				- (CASE WHEN amount_out IS NULL THEN 0 ELSE amount_in END) - refunded - short
-			FROM swaps s WHERE provider IS NOT NULL AND NOT ` + swapUnpaidSQL + ` AND (paid_at IS NULL AND (amount_out IS NOT NULL
-				OR refunded > 0) OR amount_out IS NOT NULL AND refunded > 0))
+			SELECT s.swap_id, s.org_id, s.provider, s.from_mint_id AS mint_id, n.taken_back,
+				(CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END)
+					- (CASE WHEN s.amount_out IS NULL THEN 0 ELSE s.amount_in END) - n.returned - s.short AS claim,
+				` + swapClaimSQL + ` AS is_listed
+			FROM swaps s
+			-- What a broken finality took back is with the provider again.
+			CROSS JOIN LATERAL (SELECT coalesce(sum(d.amount - coalesce(d.taken_back, 0)), 0) AS returned,
+					coalesce(sum(d.taken_back), 0) AS taken_back
+				FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
+					AND d.status IN ('CREDITED', 'REVERSED')) n
+			WHERE s.provider IS NOT NULL)
 		SELECT coalesce(b.org_id, l.org_id), 'swap ' || coalesce(b.swap_id, l.swap_id, 'of no id'),
-			format('the books say that %s has %s of mint %s of it, and the open claims say %s',
+			format('the books say that %s has %s of mint %s of it, its row %s, and it is %s the list of open claims',
 				coalesce(b.provider, l.provider), coalesce(b.claim, 0), coalesce(b.mint_id, l.mint_id),
-				coalesce(l.claim, 0))
+				coalesce(l.claim, 0), CASE WHEN l.is_listed THEN 'on' ELSE 'not on' END)
 		FROM booked b FULL JOIN listed l ON l.swap_id = b.swap_id AND l.org_id = b.org_id AND l.provider = b.provider
 			AND l.mint_id = b.mint_id
-		WHERE coalesce(b.claim, 0) <> coalesce(l.claim, 0)`,
+		-- What we may owe a provider is no claim on it.
+		WHERE coalesce(b.claim, 0) <> coalesce(l.claim, 0) OR l.taken_back = 0 AND (l.claim > 0) <> l.is_listed`,
 	},
 
 	{
@@ -423,8 +427,8 @@ var swapChecks = []Check{
 			OR (a.approver_kind, a.approver_id) IS NOT DISTINCT FROM (s.requester_kind, s.requester_id)
 		UNION ALL
 		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s on %s, and its entry %s is %s on %s', s.payout_address,
-			s.to_chain, s.whitelisted_address_id, coalesce(e.address, 'missing'), e.chain)
-		FROM swaps s LEFT JOIN whitelisted_addresses e ON e.whitelisted_address_id = s.whitelisted_address_id
+			s.to_chain, s.whitelisted_address_id, e.address, e.chain)
+		FROM swaps s JOIN whitelisted_addresses e ON e.whitelisted_address_id = s.whitelisted_address_id
 		WHERE s.kind = 'ORGANIZATION'
 			AND (e.org_id, e.chain, e.address) IS DISTINCT FROM (s.org_id, s.to_chain, s.payout_address)
 		UNION ALL
