@@ -26,14 +26,16 @@ const (
 	// credited by its role.
 	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
 					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN
+						CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
 						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 	creditSubjectSQL = `CASE d.arrival_role
 					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
 					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
 	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
-	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT' WHEN d.swap_id IS NULL THEN d.purpose
+	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT'
+					WHEN d.swap_id IS NULL THEN d.purpose
 					WHEN NOT d.is_hidden
 					THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER_DEPOSIT' ELSE 'ORGANIZATION_DEPOSIT' END END`
 )

@@ -54,11 +54,12 @@ func newDepositSwapCheck(k *signer.GrantKey) Check {
 func newDepositSwapQuoteCheck(verify VerifyQuote) Check {
 	return Check{
 		ID: "I-71-signed",
-		Promise: "the provider of every deposit swap signed its address, with our wallet as the recipient and the payer's " +
-			"address for a refund",
+		Promise: "the provider of every deposit swap signed its address, with our wallet as the recipient and the " +
+			"payer's address for a refund",
 		inspect: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
-				SELECT s.org_id, s.deposit_swap_id, s.provider, s.scheme, s.signed_quote, s.deposit_address, w.address,
+				SELECT s.org_id, s.deposit_swap_id, s.provider, s.scheme, s.signed_quote, s.deposit_address,
+					w.address,
 					s.refund_address, s.origin_asset, s.destination_asset, s.estimated_out, s.min_out, s.expires_at
 				FROM deposit_swaps s JOIN wallets w ON w.wallet_id = s.wallet_id ORDER BY s.deposit_swap_id`)
 			if err != nil {
@@ -112,8 +113,8 @@ func (o depositSwapOffer) findDifference(q signedquote.Quote) string {
 		return fmt.Sprintf("was offered for %s and %s, and swaps %s to %s", q.OriginAsset, q.DestinationAsset,
 			o.originAsset, o.destinationAsset)
 	case q.AmountOut != o.amountOut || q.MinAmountOut != o.minOut || !q.Deadline.Equal(o.expiresAt):
-		return fmt.Sprintf("was offered %v and at least %v until %s, and says %v, %v and %s", q.AmountOut, q.MinAmountOut,
-			q.Deadline, o.amountOut, o.minOut, o.expiresAt)
+		return fmt.Sprintf("was offered %v and at least %v until %s, and says %v, %v and %s", q.AmountOut,
+			q.MinAmountOut, q.Deadline, o.amountOut, o.minOut, o.expiresAt)
 	}
 	return ""
 }
@@ -124,7 +125,8 @@ var depositSwapChecks = []Check{
 		ID: "I-71",
 		Promise: "a deposit swap has a wallet of its own, an address of its provider that is none of ours, and the " +
 			"final deposits of its customer", breachSQL: `
-		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, format('has wallet %s, which is a %s of %s', s.wallet_id,
+		SELECT s.org_id, 'deposit swap ' || s.deposit_swap_id, format('has wallet %s, which is a %s of %s',
+			s.wallet_id,
 			coalesce(w.purpose, 'missing one'), coalesce(w.subject, 'no one'))
 		FROM deposit_swaps s LEFT JOIN wallets w ON w.wallet_id = s.wallet_id
 		WHERE (w.org_id, w.purpose, w.subject) IS DISTINCT FROM
@@ -165,7 +167,8 @@ var depositSwapChecks = []Check{
 			'is that of deposit swaps ' || string_agg(deposit_swap_id, ', ' ORDER BY deposit_swap_id)
 		FROM deposit_swaps GROUP BY deposit_address, origin_chain HAVING count(*) > 1
 		UNION ALL
-		SELECT d.org_id, 'deposit ' || d.deposit_id, 'could go back to the provider of deposit swap ' || d.deposit_swap_id
+		SELECT d.org_id, 'deposit ' || d.deposit_id, 'could go back to the provider of deposit swap ' ||
+			d.deposit_swap_id
 		FROM deposits d WHERE d.deposit_swap_id IS NOT NULL AND d.is_flagged
 			AND (d.return_to IS NOT NULL OR d.return_risk IS DISTINCT FROM 'SWAP_SOLVER')`,
 	},

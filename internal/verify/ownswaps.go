@@ -17,11 +17,12 @@ import (
 func newApprovedSwapCheck(k *signer.GrantKey) Check {
 	return Check{
 		ID: "I-73-bound",
-		Promise: "every swap of an organization has the terms that it was requested with and that people approved, by " +
-			"the MACs of the service's own key",
+		Promise: "every swap of an organization has the terms that it was requested with and that people approved, " +
+			"by the MACs of the service's own key",
 		inspect: func(ctx context.Context, tx pg.Tx) (found []Breach, err error) {
 			rows, err := tx.Query(ctx, `
-				SELECT s.org_id, s.swap_id, s.product, s.from_mint_id, s.to_mint_id, s.amount_in, s.min_out, s.payout_max,
+				SELECT s.org_id, s.swap_id, s.product, s.from_mint_id, s.to_mint_id, s.amount_in, s.min_out,
+					s.payout_max,
 					s.whitelisted_address_id, s.payout_address, s.payout_until, s.approvals_required, s.request_mac,
 					coalesce(a.approver_kind || ' ' || a.approver_id, ''), coalesce(a.digest, ''), coalesce(a.mac, '')
 				FROM swaps s LEFT JOIN swap_approvals a ON a.org_id = s.org_id AND a.swap_id = s.swap_id

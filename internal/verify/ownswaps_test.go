@@ -79,20 +79,25 @@ func (h *testEnv) ownSwaps(
 		}
 		h.exec(`
 			INSERT INTO swaps (swap_id, org_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
-				from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id,
-				refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, created_at, updated_at, kind, product,
+				from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+					delivery_wallet_id,
+				refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, created_at, updated_at, kind,
+					product,
 				whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, approvals_required,
-				request_mac, requester_kind, requester_id, approved_at, paid_at, amount_out, delivered_at, completed_at,
+				request_mac, requester_kind, requester_id, approved_at, paid_at, amount_out, delivered_at,
+					completed_at,
 				origin_tx_hash, destination_tx_hash, payout_id, refunded, restored, restore_count, restored_at)
 			SELECT $1::text, $2, $1::text, encode(sha256($1::text::bytea), 'hex'), '', $3, $4, 'ETHEREUM', 'ETHEREUM',
 				$5::numeric, 30, 20, CASE WHEN $6 THEN 'ONE_CLICK' END, CASE WHEN $6 THEN $7 END, 'we_dl_' || $1,
 				'we_rf_' || $1, CASE WHEN $6 THEN $8::timestamptz END,
-				CASE WHEN $6 THEN $8::timestamptz + interval '1 hour' END, 0, 0, $9, now(), now(), 'ORGANIZATION', $10,
+				CASE WHEN $6 THEN $8::timestamptz + interval '1 hour' END, 0, 0, $9, now(), now(), 'ORGANIZATION',
+					$10,
 				'wla_cools', '0xExchange', 33, $11, 100, $12, $13, 'USER', 'usr_maker', CASE WHEN $6 THEN now() END,
 				CASE WHEN $6 THEN now() END, CASE WHEN $6 THEN 25 END, CASE WHEN $6 THEN now() END,
 				CASE WHEN $6 THEN now() END, CASE WHEN $6 THEN 'hash_' || $1 END, CASE WHEN $6 THEN 'tx_dep_os' END,
 				CASE WHEN $6 THEN 'wd_os' END, n.back, n.back, n.count, CASE WHEN n.count = 1 THEN now() END
-			FROM (SELECT CASE WHEN $14 THEN $5::numeric ELSE 0 END AS back, CASE WHEN $14 THEN 1 ELSE 0 END AS count) n`,
+			FROM (SELECT CASE WHEN $14 THEN $5::numeric ELSE 0 END AS back, CASE WHEN $14 THEN 1 ELSE 0 END AS
+				count) n`,
 			s.id, h.org, s.from, s.to, s.amount, s.isOffered, swapDepositAddress(s.id), swapPayBy, s.status, s.product,
 			payoutUntil, s.required, k.SwapRequestMAC(p, s.required), s.isWithoutHold)
 		for _, person := range s.approvers {
@@ -112,16 +117,19 @@ func (h *testEnv) ownSwaps(
 	// The swap of coin: paid from where the coin is, delivered, and paid out by the treasury.
 	terms := h.ownSwapTerms()
 	h.exec(`INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)
-		VALUES ('os_done', $1, $2, $3, $4, now())`, h.org, terms.Scheme, swapDepositAddress("os_done"), terms.SignedQuote)
+		VALUES ('os_done', $1, $2, $3, $4,
+			now())`, h.org, terms.Scheme, swapDepositAddress("os_done"), terms.SignedQuote)
 	ordered("os_done", "SWAP", "we_dep", nil, 2, 2, "PAID", 3, 9)
-	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', swap = $1 WHERE order_id = 'os_done'`,
+	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', swap = $1 WHERE order_id =
+		'os_done'`,
 		terms)
 	provider := h.account(2, ledger.AtProvider, "ONE_CLICK")
 	h.post(ledger.SwapPaid, "os_done", ledger.Leg{
 		Debit: provider, Credit: h.account(2, ledger.Custody, ""), Amount: u(2),
 	})
 	h.exec(`
-		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, product, mint_id, chain, contract, amount, address,
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, product, mint_id, chain, contract, amount,
+			address,
 			from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status,
 			created_at, credited_at, swap_id, arrival_role, completes_swap, is_hidden)
 		SELECT 'dep_os', $1, 'we_dl_os_done', 'SWAP_DELIVERY', 'CUSTODIAL', 1, 'ETHEREUM', $2, 25, '0xwe_dl_os_done',
@@ -144,13 +152,15 @@ func (h *testEnv) ownSwaps(
 		INSERT INTO withdrawals (withdrawal_id, org_id, product, whitelisted_address_id, mint_id, chain, amount,
 			to_address, idempotency_key, request_digest, status, requires_approval, approval_reasons, tx_hash,
 			created_at, broadcast_at, fee_mode, approvals_required, request_mac)
-		VALUES ('wd_os', $1, 'CUSTODIAL', 'wla_cools', 1, 'ETHEREUM', 25, '0xExchange', 'swap os_done', '', 'COMPLETED',
+		VALUES ('wd_os', $1, 'CUSTODIAL', 'wla_cools', 1, 'ETHEREUM', 25, '0xExchange', 'swap os_done', '',
+			'COMPLETED',
 			false, '{}', 'hash_wd_os', now(), now(), 'ORGANIZATION', 0,
 			'mac')`, h.org)
 	for _, act := range []string{"requested", "broadcast", "completed"} {
 		h.recordAudit("withdrawal."+act, "wd_os")
 	}
-	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
+	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind,
+		actor_id)
 		VALUES ($1, 'wd_os', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'SYSTEM', 'swap')`, h.org)
 	for i, e := range []string{"", "_COMPLETED"} {
 		h.insertEvent("ORGANIZATION_WITHDRAW"+e, "wd_os", i+1, 0)
@@ -163,7 +173,8 @@ func (h *testEnv) ownSwaps(
 		Debit: withdrawing, Credit: h.account(1, ledger.Custody, ""), Amount: u(25),
 	})
 	ordered("wd_os", "PAYMENT", "we_tre", nil, 1, 25, "PAID", 3, 9)
-	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', whitelisted_address_id = 'wla_cools',
+	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CUSTODIAL', whitelisted_address_id =
+		'wla_cools',
 		to_address = '0xExchange' WHERE order_id = 'wd_os'`)
 	for _, act := range []string{"approved", "offered", "paid", "delivered", "payout_requested", "completed"} {
 		h.recordAudit("swap."+act, "os_done")
@@ -197,12 +208,14 @@ func (h *testEnv) listOwnIntents() []signer.Intent {
 	from := signertest.Treasury(h.org)
 	return []signer.Intent{
 		{
-			ID: "os_done", Purpose: signer.SwapPayment, Chain: chain.Ethereum, From: from, Product: "CUSTODIAL", MintID: 2,
-			To: chain.Address(swapDepositAddress("os_done")), Amount: money.Units(2), Swap: &terms, Grant: grant,
+			ID: "os_done", Purpose: signer.SwapPayment, Chain: chain.Ethereum, From: from, Product: "CUSTODIAL",
+			MintID: 2,
+			To:     chain.Address(swapDepositAddress("os_done")), Amount: money.Units(2), Swap: &terms, Grant: grant,
 		},
 		{
 			ID: "wd_os", Purpose: signer.Payment, Chain: chain.Ethereum, From: from, Product: "CUSTODIAL", MintID: 1,
-			Contract: tokenContract, To: "0xExchange", Amount: money.Units(25), WhitelistedID: "wla_cools", Grant: grant,
+			Contract: tokenContract, To: "0xExchange", Amount: money.Units(25), WhitelistedID: "wla_cools",
+			Grant: grant,
 		},
 	}
 }
@@ -231,33 +244,40 @@ func (h *testEnv) depositSwapQuote(recipient, refundTo string) []byte {
 func (h *testEnv) depositSwaps() {
 	h.t.Helper()
 	for _, id := range []string{"ds_done", "ds_lost"} {
-		h.exec(`INSERT INTO wallets VALUES ('we_' || $1, $2, 'EVM', 'DEPOSIT_SWAP', $1, 'we_' || $1, '0xwe_' || $1, '',
+		h.exec(`INSERT INTO wallets VALUES ('we_' || $1, $2, 'EVM', 'DEPOSIT_SWAP', $1, 'we_' || $1, '0xwe_' || $1,
+			'',
 			now())`, id, h.org)
 		h.recordAudit("wallet.issued", "we_"+id)
 	}
 	terms := h.depositSwapTerms()
 	h.exec(`
-		INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, request_digest, origin_chain, origin_contract,
+		INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, request_digest, origin_chain,
+			origin_contract,
 			origin_symbol, origin_decimals, to_mint_id, to_chain, estimated_out, min_out, refund_address, wallet_id,
 			provider, scheme, deposit_address, signed_quote, origin_asset, destination_asset, expires_at, mac, status,
 			amount_out, destination_tx_hash, created_at, updated_at, completed_at)
-		VALUES ('ds_done', $1, 'ann', '', 'BITCOIN', '', 'BTC', 8, 1, 'ETHEREUM', 12, 11, $2, 'we_ds_done', $3, $4, $5, $6,
+		VALUES ('ds_done', $1, 'ann', '', 'BITCOIN', '', 'BTC', 8, 1, 'ETHEREUM', 12, 11, $2, 'we_ds_done', $3, $4,
+			$5, $6,
 			'btc', 'token', $7, $8, 'COMPLETED', 12, 'tx_dep_ds', now(), now(), now())`,
 		h.org, terms.RefundAddress, terms.Provider, signedquote.OneClickV0, terms.DepositAddress, terms.SignedQuote,
 		swapPayBy, newTestGrantKey(h.t).DepositSwapMAC(terms))
 	h.recordAudit("deposit_swap.requested", "ds_done")
 	h.recordAudit("deposit_swap.completed", "ds_done")
+	ann := "ann"
 	for _, d := range []struct {
 		id, swap string
 		customer *string
 		status   string
-	}{{"dep_ds", "ds_done", func() *string { ann := "ann"; return &ann }(), "CREDITED"}, {"dep_lost", "ds_lost", nil, "SCREENING"}} {
+	}{{"dep_ds", "ds_done", &ann, "CREDITED"}, {"dep_lost", "ds_lost", nil, "SCREENING"}} {
 		h.exec(`
-			INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
+			INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract,
+				amount,
 				address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status,
 				chain_status, created_at, credited_at, deposit_swap_id, is_hidden)
-			SELECT $1, $2, 'we_' || $3, 'DEPOSIT_SWAP', $4, 1, 'ETHEREUM', $5, 12, '0xwe_' || $3, '0xsolver', 'tx_' || $1,
-				'TOKEN', '', 0, 12, 'h12', (SELECT proof_id FROM finality_live WHERE height = 12 AND chain = 'ETHEREUM'),
+			SELECT $1, $2, 'we_' || $3, 'DEPOSIT_SWAP', $4, 1, 'ETHEREUM', $5, 12, '0xwe_' || $3, '0xsolver', 'tx_'
+				|| $1,
+				'TOKEN', '', 0, 12, 'h12', (SELECT proof_id FROM finality_live WHERE height = 12 AND chain =
+					'ETHEREUM'),
 				$6, 'FINALIZED', now(), CASE $6 WHEN 'CREDITED' THEN now() END, $3, $4::text IS NULL`,
 			d.id, h.org, d.swap, d.customer, tokenContract, d.status)
 	}
@@ -275,7 +295,8 @@ func (h *testEnv) depositSwaps() {
 var ownSwapTamperings = []tampering{
 	{"I-61", "a hold of a product that no swap has", []string{`UPDATE swaps SET amount_in = amount_in - 1
 		WHERE swap_id = 'os_wait'`}},
-	{"I-61", "a hold that a cancelled swap kept", []string{`UPDATE swaps SET restored = 0, refunded = 0, restore_count = 0
+	{"I-61", "a hold that a cancelled swap kept", []string{`UPDATE swaps SET restored = 0, refunded = 0,
+		restore_count = 0
 		WHERE swap_id = 'os_gone'`}},
 	{"I-61", "a hold of another product", []string{`UPDATE ledger_accounts SET subject = 'BATCH_PAYOUT'
 		WHERE kind = 'PRODUCT_IN_SWAP'`}},
@@ -295,7 +316,8 @@ var ownSwapTamperings = []tampering{
 		WHERE deposit_id = 'dep_ds'`}},
 	{"I-71", "a deposit swap of another customer", []string{`UPDATE deposit_swaps SET customer_id = 'bob'`}},
 	{"I-71", "a deposit of no customer", []string{
-		`ALTER TABLE deposits DROP CONSTRAINT deposits_subject`, `ALTER TABLE deposits DROP CONSTRAINT deposits_arrival`, `UPDATE deposits SET customer_id = NULL
+		`ALTER TABLE deposits DROP CONSTRAINT deposits_subject`, `ALTER TABLE deposits DROP CONSTRAINT
+			deposits_arrival`, `UPDATE deposits SET customer_id = NULL
 			WHERE deposit_id = 'dep_ds'`,
 	}},
 	{"I-71", "a row that is gone", []string{`DELETE FROM deposit_swaps`}},
@@ -303,10 +325,13 @@ var ownSwapTamperings = []tampering{
 	{"I-71", "a deposit address that is ours", []string{`UPDATE deposit_swaps SET deposit_address = '0xwe_tre'`}},
 	{"I-71", "a refund address that is ours", []string{`UPDATE deposit_swaps SET refund_address = '0xwe_tre'`}},
 	{"I-71", "a deposit address of two deposit swaps", []string{
-		`INSERT INTO wallets SELECT 'we_ds_two', org_id, family, purpose, 'ds_two', path, '0xwe_ds_two', proof, created_at
+		`INSERT INTO wallets SELECT 'we_ds_two', org_id, family, purpose, 'ds_two', path, '0xwe_ds_two', proof,
+			created_at
 			FROM wallets WHERE wallet_id = 'we_ds_lost'`,
-		`INSERT INTO deposit_swaps SELECT (jsonb_populate_record(s, '{"deposit_swap_id": "ds_two", "wallet_id": "we_ds_two",
-			"provider": "RELAY", "status": "EXPIRED", "amount_out": null, "completed_at": null}')).* FROM deposit_swaps s`,
+		`INSERT INTO deposit_swaps SELECT (jsonb_populate_record(s,
+			'{"deposit_swap_id": "ds_two", "wallet_id": "we_ds_two",
+			"provider": "RELAY", "status": "EXPIRED", "amount_out": null, "completed_at":
+				null}')).* FROM deposit_swaps s`,
 	}},
 	{"I-71", "a deposit address of a swap", []string{`UPDATE swaps SET deposit_address = 'bc1qprovider',
 		from_chain = 'BITCOIN' WHERE swap_id = 'cs_done'`}},
@@ -326,12 +351,14 @@ var ownSwapTamperings = []tampering{
 		WHERE kind = 'AT_PROVIDER' AND mint_id = 1`}},
 	{"I-73", "a swap that one person too few approved", []string{`DELETE FROM swap_approvals WHERE swap_id = 'os_done'
 		AND approver_id = 'usr_b'`}},
-	{"I-73", "a swap let go before its last approval", []string{`UPDATE swaps SET status = 'PENDING', approved_at = now()
+	{"I-73", "a swap let go before its last approval", []string{`UPDATE swaps SET status = 'PENDING', approved_at =
+		now()
 		WHERE swap_id = 'os_wait'`}},
 	{"I-73", "an approval by the requester", []string{`UPDATE swap_approvals SET approver_id = 'usr_maker'
 		WHERE swap_id = 'os_wait'`}},
 	{"I-73", "an approval by a key", []string{
-		`ALTER TABLE swap_approvals DROP CONSTRAINT swap_approvals_by_people`, `UPDATE swap_approvals SET approver_kind =
+		`ALTER TABLE swap_approvals DROP CONSTRAINT swap_approvals_by_people`, `UPDATE swap_approvals SET
+			approver_kind =
 			'API_KEY' WHERE swap_id = 'os_wait'`,
 	}},
 	{"I-73", "another address than that of the entry", []string{`UPDATE swaps SET payout_address = '0xMallory'
@@ -347,28 +374,35 @@ var ownSwapTamperings = []tampering{
 	{"I-73", "a completed swap whose payout is not paid", []string{`UPDATE withdrawals SET status = 'BROADCAST'
 		WHERE withdrawal_id = 'wd_os'`}},
 	{"I-73", "a completed swap without a payout", []string{
-		`ALTER TABLE swaps DROP CONSTRAINT swaps_ended`, `UPDATE swaps SET payout_id = NULL WHERE swap_id = 'os_done'`,
+		`ALTER TABLE swaps DROP CONSTRAINT swaps_ended`, `UPDATE swaps SET payout_id = NULL WHERE swap_id =
+			'os_done'`,
 	}},
 	{"I-73", "a payout of two swaps", []string{
 		`DROP INDEX swaps_payout_once`, `ALTER TABLE swaps DROP CONSTRAINT swaps_ended`,
 		`UPDATE swaps SET payout_id = 'wd_os' WHERE swap_id = 'os_wait'`,
 	}},
 	{"I-73", "a second payout of a swap", []string{
-		`ALTER TABLE withdrawals DROP CONSTRAINT withdrawals_idempotency_key_unique`, `ALTER TABLE withdrawals DROP CONSTRAINT
+		`ALTER TABLE withdrawals DROP CONSTRAINT withdrawals_idempotency_key_unique`, `ALTER TABLE withdrawals DROP
+			CONSTRAINT
 			withdrawals_key_hash_unique`,
 		`UPDATE withdrawals SET idempotency_key = 'swap os_done' WHERE withdrawal_id = 'wd_own'`,
 	}},
 	{"I-73", "a cancelled swap that was paid", []string{
-		`ALTER TABLE swaps DROP CONSTRAINT swaps_offered`, `UPDATE swaps SET paid_at = now() WHERE swap_id = 'os_gone'`,
+		`ALTER TABLE swaps DROP CONSTRAINT swaps_offered`, `UPDATE swaps SET paid_at = now() WHERE swap_id =
+			'os_gone'`,
 	}},
 	{"I-73", "a cancelled swap that was not restored", []string{`UPDATE swaps SET restored = restored - 1
 		WHERE swap_id = 'os_gone'`}},
-	{"I-73", "an admitted payout above the bound", []string{`UPDATE swaps SET payout_max = 24 WHERE swap_id = 'os_done'`}},
-	{"I-73", "an admitted payout below the bound", []string{`UPDATE swaps SET min_out = 26 WHERE swap_id = 'os_done'`}},
-	{"I-73", "an admitted payout to another address", []string{journalChanged("wd_os", "ADMIT", `"to":"0xExchange","contract"`,
+	{"I-73", "an admitted payout above the bound", []string{`UPDATE swaps SET payout_max = 24 WHERE swap_id =
+		'os_done'`}},
+	{"I-73", "an admitted payout below the bound", []string{`UPDATE swaps SET min_out = 26 WHERE swap_id =
+		'os_done'`}},
+	{"I-73", "an admitted payout to another address", []string{journalChanged("wd_os", "ADMIT",
+		`"to":"0xExchange","contract"`,
 		`"to":"0xMallory","contract"`)}},
 	{"I-73", "a second admitted payout", []string{journalChanged("wd_os", "ADMIT", `"id":"wd_os"`, `"id":"wd_own"`)}},
-	{"I-40", "a cancelled swap that is not in the log", []string{`DELETE FROM audit_log WHERE action = 'swap.cancelled'`}},
+	{"I-40", "a cancelled swap that is not in the log", []string{`DELETE FROM audit_log WHERE action =
+		'swap.cancelled'`}},
 	{"I-40", "a payout that is not in the log", []string{`DELETE FROM audit_log
 		WHERE action = 'swap.payout_requested'`}},
 	{"I-40", "a deposit swap that is not in the log", []string{`DELETE FROM audit_log
@@ -489,7 +523,8 @@ func TestTheReportListsTheOpenClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "1 open, such as swap cs_fail is FAILED: ONE_CLICK has 6 of mint 1 since " + time.Now().UTC().Format("2006-01-02")
+	want := "1 open, such as swap cs_fail is FAILED: ONE_CLICK has 6 of mint 1 since " +
+		time.Now().UTC().Format(time.DateOnly)
 	if got := r.Outcomes[0].Note; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -116,12 +116,14 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-63",
-		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the payment " +
-			"of its output or by its failure, and of nothing else", breachSQL: `
+		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the " +
+			"payment of its output or by its failure, and of nothing else", breachSQL: `
 		WITH told AS (
-			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_SWAP_COMPLETED'))
+			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT',
+				'ORGANIZATION_SWAP_COMPLETED'))
 					AS completed,
-				count(*) FILTER (WHERE type IN ('CUSTOMER_SWAP_FAILED', 'ORGANIZATION_SWAP_FAILED')) AS failed, count(*)
+				count(*) FILTER (WHERE type IN ('CUSTOMER_SWAP_FAILED', 'ORGANIZATION_SWAP_FAILED')) AS failed,
+					count(*)
 					FILTER (WHERE type = 'CUSTOMER_SWAP_DELAYED') AS delayed,
 				count(*) FILTER (WHERE type = 'CUSTOMER_SWAP_REFUNDED') AS refunded,
 				count(*) FILTER (WHERE type = 'ORGANIZATION_DEPOSIT') AS delivered,
@@ -184,7 +186,8 @@ var swapChecks = []Check{
 			'is paid by orders ' || string_agg(order_id, ', ' ORDER BY order_id)
 		FROM dispatch_orders WHERE purpose = 'SWAP' GROUP BY chain, to_address HAVING count(*) > 1
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address, w.wallet_id)
+		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address,
+			w.wallet_id)
 		FROM swaps s JOIN wallets w ON w.address = s.deposit_address
 		UNION ALL
 		-- The journal remembers what a restored database forgot.
@@ -245,8 +248,9 @@ var swapChecks = []Check{
 	},
 
 	{
-		ID:      "I-67",
-		Promise: "every completed swap of a customer has one fee line, no other has one, and the lines are what was posted as fees",
+		ID: "I-67",
+		Promise: "every completed swap of a customer has one fee line, no other has one, and the lines are what was " +
+			"posted as fees",
 		breachSQL: `
 		SELECT coalesce(s.org_id, l.org_id), 'swap ' || coalesce(s.swap_id, l.source_id),
 			CASE WHEN l.source_id IS NULL THEN 'is completed and has no fee line'
@@ -335,8 +339,8 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-70",
-		Promise: "every swap that has an offer has its order, no order and no offer is without its swap, and the swap is " +
-			"where its order is, or waits without both", breachSQL: `
+		Promise: "every swap that has an offer has its order, no order and no offer is without its swap, and the swap " +
+			"is where its order is, or waits without both", breachSQL: `
 		SELECT coalesce(s.org_id, o.org_id), 'swap ' || coalesce(s.swap_id, o.order_id),
 			CASE WHEN s.swap_id IS NULL THEN format('there is none, and its order is %s', o.status)
 				WHEN o.order_id IS NULL THEN format('is %s, of %s, and has no order', s.status,
@@ -368,12 +372,14 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-72",
-		Promise: "the open claims on swap providers, of customers and of organizations, are the swaps that make up what " +
-			"the books say that providers have, each with its amount",
+		Promise: "the open claims on swap providers, of customers and of organizations, are the swaps that make up " +
+			"what the books say that providers have, each with its amount",
 		openSQL: `
-		SELECT org_id, 'swap ' || swap_id, format('is %s: %s has %s of mint %s since %s', status, provider, claim, mint_id,
+		SELECT org_id, 'swap ' || swap_id, format('is %s: %s has %s of mint %s since %s', status, provider, claim,
+			mint_id,
 			to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
-		FROM (SELECT org_id, swap_id, status, provider, amount_in - refunded - short AS claim, from_mint_id AS mint_id,
+		FROM (SELECT org_id, swap_id, status, provider, amount_in - refunded - short AS claim, from_mint_id AS
+			mint_id,
 				created_at
 			FROM swaps WHERE ` + swapClaimSQL + ` ORDER BY created_at, swap_id) claims`,
 		breachSQL: `
@@ -411,8 +417,8 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-73",
-		Promise: "an organization's swap was let go by people other than its requester, and its output is paid once, to " +
-			"the approved entry of the whitelist and within the approved bounds", breachSQL: `
+		Promise: "an organization's swap was let go by people other than its requester, and its output is paid once, " +
+			"to the approved entry of the whitelist and within the approved bounds", breachSQL: `
 		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s with %s of %s approvals', s.status, n.approvals,
 			s.approvals_required)
 		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
@@ -432,7 +438,8 @@ var swapChecks = []Check{
 		WHERE s.kind = 'ORGANIZATION'
 			AND (e.org_id, e.chain, e.address) IS DISTINCT FROM (s.org_id, s.to_chain, s.payout_address)
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
+		SELECT s.org_id, 'swap ' || s.swap_id,
+			format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
 			s.status, coalesce(s.payout_id, 'of no id'), coalesce(w.status, 'missing'), w.amount, w.mint_id,
 			w.to_address, w.product)
 		FROM swaps s LEFT JOIN withdrawals w ON w.org_id = s.org_id AND w.withdrawal_id = s.payout_id
@@ -440,26 +447,33 @@ var swapChecks = []Check{
 				IS DISTINCT FROM (s.product, s.to_mint_id, s.amount_out, s.whitelisted_address_id, s.payout_address)
 			OR s.kind = 'ORGANIZATION' AND s.status = 'COMPLETED' AND w.status IS DISTINCT FROM 'COMPLETED'
 		UNION ALL
-		SELECT min(org_id), 'withdrawal ' || payout_id, 'is the payout of swaps ' || string_agg(swap_id, ', ' ORDER BY swap_id)
+		SELECT min(org_id), 'withdrawal ' || payout_id, 'is the payout of swaps ' || string_agg(swap_id, ', ' ORDER
+			BY swap_id)
 		FROM swaps WHERE payout_id IS NOT NULL GROUP BY payout_id HAVING count(*) > 1
 		UNION ALL
-		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id, format('has the key of the payout of swap %s, which has payout %s',
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id,
+			format('has the key of the payout of swap %s, which has payout %s',
 			s.swap_id, s.payout_id)
-		FROM withdrawals w JOIN swaps s ON s.org_id = w.org_id AND w.idempotency_key = 'swap ' || s.swap_id COLLATE "C"
+		FROM withdrawals w JOIN swaps s ON s.org_id = w.org_id AND w.idempotency_key = 'swap ' || s.swap_id COLLATE
+			"C"
 		WHERE s.payout_id <> w.withdrawal_id
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, with %s of %s restored, provider %s and payout %s', s.status,
+		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, with %s of %s restored, provider %s and payout %s',
+			s.status,
 			s.restored, s.amount_in, coalesce(s.provider, 'none'), coalesce(s.payout_id, 'none'))
 		FROM swaps s WHERE s.status IN ('REJECTED', 'CANCELLED')
 			AND (s.restored <> s.amount_in OR num_nonnulls(s.provider, s.payout_id, s.paid_at, s.approved_at) > 0)
 		UNION ALL
 		-- The signer let these go by the approvals of their swap.
-		SELECT s.org_id, 'swap ' || s.swap_id, format('was paid out by %s: %s with a fee of %s of mint %s from %s to %s of entry '
-			|| '%s, and %s to %s were approved', j.admit ->> 'id', j.admit ->> 'amount', j.fee, j.admit ->> 'mintId',
+		SELECT s.org_id, 'swap ' || s.swap_id, format('was paid out by %s: %s with a fee of %s of mint %s '
+			|| 'from %s to %s of entry %s, and %s to %s were approved', j.admit ->> 'id', j.admit ->> 'amount',
+				j.fee, j.admit ->> 'mintId',
 			j.admit ->> 'product', j.admit ->> 'to', j.admit ->> 'whitelistedId', s.min_out, s.payout_max)
-		FROM (SELECT admit, admit #> '{grant,swapPayout}' AS payout, coalesce(admit ->> 'feeDeducted', '0')::numeric AS fee
+		FROM (SELECT admit, admit #> '{grant,swapPayout}' AS payout, coalesce(admit ->> 'feeDeducted', '0')::numeric
+			AS fee
 			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
-				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0) admitted
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
 			WHERE admit ->> 'purpose' <> 'SWAP') j
 		JOIN swaps s ON s.swap_id = j.payout ->> 'swapId'
 		WHERE (j.payout ->> 'orgId', j.admit ->> 'product', j.admit ->> 'mintId', j.admit ->> 'to',
@@ -471,7 +485,8 @@ var swapChecks = []Check{
 		SELECT NULL, 'swap ' || swap_id, 'was paid out by ' || string_agg(order_id, ', ' ORDER BY order_id)
 		FROM (SELECT DISTINCT admit #>> '{grant,swapPayout,swapId}' AS swap_id, admit ->> 'id' AS order_id
 			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
-				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0) admitted
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
 			WHERE admit ->> 'purpose' <> 'SWAP') paid
 		GROUP BY swap_id HAVING count(*) > 1`,
 	},

@@ -22,9 +22,9 @@ import (
 type VerifyQuote func(provider string, scheme signedquote.Scheme, raw []byte) (signedquote.Quote, error)
 
 // WithQuotes has check I-64 verify every stored quote again, too, and adds the check that does so for deposit
-// swaps. It needs each key that ever signed a quote of a swap: after a rotation the old keys as well. The scheduled run does without, because a
-// key that was replaced is no reason to stop all payments, and the signer verified each quote before
-// it wrote the intent into its journal.
+// swaps. It needs each key that ever signed a quote of a swap: after a rotation the old keys as well. The
+// scheduled run does without, because a key that was replaced is no reason to stop all payments, and the
+// signer verified each quote before it wrote the intent into its journal.
 func WithQuotes(verify VerifyQuote) Option {
 	return func(checks *[]Check) {
 		if i := slices.IndexFunc(*checks, func(c Check) bool { return c.ID == "I-64" }); i >= 0 {

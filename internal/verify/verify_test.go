@@ -1309,7 +1309,8 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	h.exec(`ALTER TABLE mints DISABLE TRIGGER USER`)
 	h.exec(`UPDATE mints SET contract = $1 WHERE mint_id = 1`, string(token))
 	for _, id := range []string{
-		"we_dep", "we_tre", "we_own", "we_dl_cs_done", "we_rf_cs_fail", "we_dl_cs_fail", "we_dl_os_done", "we_ds_done", "we_ds_lost",
+		"we_dep", "we_tre", "we_own", "we_dl_cs_done", "we_rf_cs_fail", "we_dl_cs_fail",
+		"we_dl_os_done", "we_ds_done", "we_ds_lost",
 	} {
 		h.exec(`UPDATE wallets SET address = $2 WHERE wallet_id = $1`, id, string(sim.Address(id)))
 	}
