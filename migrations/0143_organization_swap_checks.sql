@@ -8,6 +8,7 @@ ALTER TABLE deposits VALIDATE CONSTRAINT deposits_product;
 ALTER TABLE deposits VALIDATE CONSTRAINT deposits_arrival;
 ALTER TABLE dispatch_orders VALIDATE CONSTRAINT dispatch_orders_product;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_status_known;
+ALTER TABLE swaps VALIDATE CONSTRAINT swaps_decided_own;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_of_one;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_approvals_bounded;
 ALTER TABLE swaps VALIDATE CONSTRAINT swaps_approved;

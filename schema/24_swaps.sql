@@ -252,8 +252,8 @@ BEGIN
        OR (NEW.approved_at IS NOT NULL) < (OLD.status = 'AWAITING_APPROVAL' AND NEW.status = 'PENDING')
        OR NEW.adopted_at IS DISTINCT FROM OLD.adopted_at AND (OLD.provider IS NOT NULL OR NEW.provider IS NULL)
        OR NEW.payout_id IS DISTINCT FROM OLD.payout_id AND (OLD.payout_id IS NOT NULL OR OLD.status <> 'PROCESSING')
-       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
-            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
+       OR OLD.status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.delivered_at, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
+            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.delivered_at, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
        OR OLD.status IN ('REJECTED', 'CANCELLED') AND (NEW.refunded, NEW.look_at) IS DISTINCT FROM (OLD.refunded, OLD.look_at) THEN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';

@@ -81,7 +81,6 @@ var packages = []pkg{
 	{"internal/platform/failpoint", words, 0},
 	{"internal/platform/config", words, 0},
 	{"internal/swap/signedquote", words, 0},
-	{"internal/swap/swaptest", foundations, testOnly},
 	{"internal/swap/signedquote/quotetest", words, testOnly | mayKeys}, // of a solver
 	{"internal/chain/quorum", words, 0},
 	{"internal/chain/fifo", words, 0},
@@ -143,6 +142,7 @@ var packages = []pkg{
 	{"internal/risk", core, 0},
 	{"internal/swap/provider", core, 0},
 	{"internal/swap/provider/providertest", core, testOnly},
+	{"internal/swap/swaptest", core, testOnly},
 	{"internal/wallet", core, 0},
 	{"internal/utxo", core, 0},
 	{"internal/control/whitelist", core, 0},
