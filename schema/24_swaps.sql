@@ -118,12 +118,13 @@ CREATE TABLE swaps (
     CONSTRAINT swaps_fee CHECK (fee_bps BETWEEN 0 AND 10000 AND fee_amount = div(amount_in * fee_bps, 10000)),
     CONSTRAINT swaps_status_known CHECK (
         status IN ('PENDING', 'DEPOSITING', 'PROCESSING', 'COMPLETED', 'FAILED', 'AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
+    -- People decide about an organization's swap alone.
+    CONSTRAINT swaps_decided_own CHECK (kind = 'ORGANIZATION' OR status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
     CONSTRAINT swaps_of_one CHECK (
         CASE kind
             WHEN 'CUSTOMER' THEN customer_id IS NOT NULL
                 AND num_nonnulls(product, whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, request_mac,
-                    requester_kind, requester_id, approved_at, rejected_note, delivered_at, payout_id) = 0 AND approvals_required = 0
-                AND status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')
+                    requester_kind, requester_id, approved_at, adopted_at, rejected_note, delivered_at, payout_id) = 0 AND approvals_required = 0
             WHEN 'ORGANIZATION' THEN customer_id IS NULL
                 AND num_nonnulls(product, whitelisted_address_id, payout_address, payout_max, payout_until, request_mac) = 6
                 AND num_nonnulls(slippage_bps, requester_kind, requester_id) = CASE WHEN imported_at IS NULL THEN 3 ELSE 0 END
