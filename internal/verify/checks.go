@@ -35,7 +35,8 @@ const (
 					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
 	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
 	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT'
-					WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden
+					WHEN d.swap_id IS NULL THEN d.purpose
+					WHEN NOT d.is_hidden
 					THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER_DEPOSIT' ELSE 'ORGANIZATION_DEPOSIT' END END`
 )
 

@@ -5,12 +5,13 @@ const (
 	// Whether nothing of swap s ever left us: it has no order, or its order ended without a payment.
 	swapUnpaidSQL = `(s.paid_at IS NULL AND (s.provider IS NULL OR EXISTS (SELECT FROM dispatch_orders o
 		WHERE o.order_id = s.swap_id AND o.status IN ('FAILED', 'WITHDRAWN'))))`
+	// Whether the provider of swap s has something of ours, in the words of the list of open claims.
+	swapClaimSQL = `(paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in)`
 	// The kind of the account in which the amount of a swap is held.
 	swapHoldKindSQL = `CASE WHEN product IS NULL THEN 'IN_SWAP' ELSE 'PRODUCT_IN_SWAP' END`
 )
 
-// swapChecks are the checks of customers' swaps. The open claims of invariant I-72 are a report and
-// no check.
+// swapChecks are the checks of swaps, of customers and of organizations.
 var swapChecks = []Check{
 	{
 		ID: "I-60",
@@ -118,9 +119,11 @@ var swapChecks = []Check{
 		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the " +
 			"payment of its output or by its failure, and of nothing else", breachSQL: `
 		WITH told AS (
-			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_SWAP_COMPLETED'))
+			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT',
+				'ORGANIZATION_SWAP_COMPLETED'))
 					AS completed,
-				count(*) FILTER (WHERE type IN ('CUSTOMER_SWAP_FAILED', 'ORGANIZATION_SWAP_FAILED')) AS failed, count(*)
+				count(*) FILTER (WHERE type IN ('CUSTOMER_SWAP_FAILED', 'ORGANIZATION_SWAP_FAILED')) AS failed,
+					count(*)
 					FILTER (WHERE type = 'CUSTOMER_SWAP_DELAYED') AS delayed,
 				count(*) FILTER (WHERE type = 'CUSTOMER_SWAP_REFUNDED') AS refunded,
 				count(*) FILTER (WHERE type = 'ORGANIZATION_DEPOSIT') AS delivered,
@@ -183,7 +186,8 @@ var swapChecks = []Check{
 			'is paid by orders ' || string_agg(order_id, ', ' ORDER BY order_id)
 		FROM dispatch_orders WHERE purpose = 'SWAP' GROUP BY chain, to_address HAVING count(*) > 1
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address, w.wallet_id)
+		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address,
+			w.wallet_id)
 		FROM swaps s JOIN wallets w ON w.address = s.deposit_address
 		UNION ALL
 		-- The journal remembers what a restored database forgot.
@@ -363,8 +367,58 @@ var swapChecks = []Check{
 			'failed without a payment, and the signer has not journaled that its payment is void'
 		FROM swaps s JOIN dispatch_orders o ON o.order_id = s.swap_id LEFT JOIN dispatch_voids v
 			ON v.order_id = s.swap_id
-		WHERE s.status = 'FAILED' AND s.amount_out IS NULL AND o.status = 'WITHDRAWN' AND v.journal_seq IS NULL
-		UNION ALL
+		WHERE s.status = 'FAILED' AND s.amount_out IS NULL AND o.status = 'WITHDRAWN' AND v.journal_seq IS NULL`,
+	},
+
+	{
+		ID: "I-72",
+		Promise: "the open claims on swap providers, of customers and of organizations, are the swaps that make up " +
+			"what the books say that providers have, each with its amount",
+		openSQL: `
+		SELECT org_id, 'swap ' || swap_id, format('is %s: %s has %s of mint %s since %s', status, provider, claim,
+			mint_id,
+			to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
+		FROM (SELECT org_id, swap_id, status, provider, amount_in - refunded - short AS claim, from_mint_id AS
+			mint_id,
+				created_at
+			FROM swaps WHERE ` + swapClaimSQL + ` ORDER BY created_at, swap_id) claims`,
+		breachSQL: `
+		WITH moved AS (
+			SELECT a.org_id, a.subject AS provider, a.mint_id, m.delta, CASE
+				WHEN m.cause_kind IN ('SWAP_PAID', 'SWAP_END', 'SWAP_SHORT') THEN split_part(m.cause_id, '/', 1)
+				WHEN m.cause_kind IN ('DEPOSIT', 'DEPOSIT_REVERSAL') THEN (SELECT d.swap_id FROM deposits d
+					WHERE d.deposit_id = m.cause_id COLLATE "default") END AS swap_id
+			FROM (SELECT debit_account AS account_id, cause_kind, cause_id, amount AS delta FROM ledger_transfers
+				UNION ALL
+				SELECT credit_account, cause_kind, cause_id, -amount FROM ledger_transfers) m
+			JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'AT_PROVIDER'),
+		booked AS (SELECT swap_id, org_id, provider, mint_id, sum(delta) AS claim FROM moved GROUP BY 1, 2, 3, 4),
+		listed AS (
+			SELECT s.swap_id, s.org_id, s.provider, s.from_mint_id AS mint_id, n.taken_back,
+				(CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END)
+					- (CASE WHEN s.amount_out IS NULL THEN 0 ELSE s.amount_in END) - n.returned - s.short AS claim,
+				` + swapClaimSQL + ` AS is_listed
+			FROM swaps s
+			-- What a broken finality took back is with the provider again.
+			CROSS JOIN LATERAL (SELECT coalesce(sum(d.amount - coalesce(d.taken_back, 0)), 0) AS returned,
+					coalesce(sum(d.taken_back), 0) AS taken_back
+				FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
+					AND d.status IN ('CREDITED', 'REVERSED')) n
+			WHERE s.provider IS NOT NULL)
+		SELECT coalesce(b.org_id, l.org_id), 'swap ' || coalesce(b.swap_id, l.swap_id, 'of no id'),
+			format('the books say that %s has %s of mint %s of it, its row %s, and it is %s the list of open claims',
+				coalesce(b.provider, l.provider), coalesce(b.claim, 0), coalesce(b.mint_id, l.mint_id),
+				coalesce(l.claim, 0), CASE WHEN l.is_listed THEN 'on' ELSE 'not on' END)
+		FROM booked b FULL JOIN listed l ON l.swap_id = b.swap_id AND l.org_id = b.org_id AND l.provider = b.provider
+			AND l.mint_id = b.mint_id
+		-- What we may owe a provider is no claim on it.
+		WHERE coalesce(b.claim, 0) <> coalesce(l.claim, 0) OR l.taken_back = 0 AND (l.claim > 0) <> l.is_listed`,
+	},
+
+	{
+		ID: "I-73",
+		Promise: "an organization's swap was let go by people other than its requester, and its output is paid once, " +
+			"to the approved entry of the whitelist and within the approved bounds", breachSQL: `
 		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s with %s of %s approvals', s.status, n.approvals,
 			s.approvals_required)
 		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
@@ -372,12 +426,68 @@ var swapChecks = []Check{
 		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
 			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
-			s.status, s.payout_id, coalesce(w.status, 'missing'), w.amount, w.mint_id, w.whitelisted_address_id,
-			w.product)
+		SELECT a.org_id, 'swap ' || a.swap_id, format('was requested by %s %s and approved by %s %s',
+			coalesce(s.requester_kind, 'no'), coalesce(s.requester_id, 'one'), a.approver_kind, a.approver_id)
+		FROM swap_approvals a LEFT JOIN swaps s ON s.swap_id = a.swap_id AND s.org_id = a.org_id
+		WHERE s.swap_id IS NULL OR s.kind <> 'ORGANIZATION' OR a.approver_kind NOT IN ('USER', 'OPERATOR')
+			OR (a.approver_kind, a.approver_id) IS NOT DISTINCT FROM (s.requester_kind, s.requester_id)
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s on %s, and its entry %s is %s on %s', s.payout_address,
+			s.to_chain, s.whitelisted_address_id, e.address, e.chain)
+		FROM swaps s JOIN whitelisted_addresses e ON e.whitelisted_address_id = s.whitelisted_address_id
+		WHERE s.kind = 'ORGANIZATION'
+			AND (e.org_id, e.chain, e.address) IS DISTINCT FROM (s.org_id, s.to_chain, s.payout_address)
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id,
+			format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
+			s.status, coalesce(s.payout_id, 'of no id'), coalesce(w.status, 'missing'), w.amount, w.mint_id,
+			w.to_address, w.product)
 		FROM swaps s LEFT JOIN withdrawals w ON w.org_id = s.org_id AND w.withdrawal_id = s.payout_id
-		WHERE s.payout_id IS NOT NULL AND (w.product, w.mint_id, w.amount, w.whitelisted_address_id)
-				IS DISTINCT FROM (s.product, s.to_mint_id, s.amount_out, s.whitelisted_address_id)
-			OR s.kind = 'ORGANIZATION' AND s.status = 'COMPLETED' AND w.status IS DISTINCT FROM 'COMPLETED'`,
+		WHERE s.payout_id IS NOT NULL AND (w.product, w.mint_id, w.amount, w.whitelisted_address_id, w.to_address)
+				IS DISTINCT FROM (s.product, s.to_mint_id, s.amount_out, s.whitelisted_address_id, s.payout_address)
+			OR s.kind = 'ORGANIZATION' AND s.status = 'COMPLETED' AND w.status IS DISTINCT FROM 'COMPLETED'
+		UNION ALL
+		SELECT min(org_id), 'withdrawal ' || payout_id, 'is the payout of swaps ' || string_agg(swap_id, ', ' ORDER
+			BY swap_id)
+		FROM swaps WHERE payout_id IS NOT NULL GROUP BY payout_id HAVING count(*) > 1
+		UNION ALL
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id,
+			format('has the key of the payout of swap %s, which has payout %s',
+			s.swap_id, s.payout_id)
+		FROM withdrawals w JOIN swaps s ON s.org_id = w.org_id AND w.idempotency_key = 'swap ' || s.swap_id COLLATE
+			"C"
+		WHERE s.payout_id <> w.withdrawal_id
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, with %s of %s restored, provider %s and payout %s',
+			s.status,
+			s.restored, s.amount_in, coalesce(s.provider, 'none'), coalesce(s.payout_id, 'none'))
+		FROM swaps s WHERE s.status IN ('REJECTED', 'CANCELLED')
+			AND (s.restored <> s.amount_in OR num_nonnulls(s.provider, s.payout_id, s.paid_at, s.approved_at) > 0)
+		UNION ALL
+		-- The signer let these go by the approvals of their swap.
+		SELECT s.org_id, 'swap ' || s.swap_id, format('was paid out by %s: %s with a fee of %s of mint %s '
+			|| 'from %s to %s of entry %s, and %s to %s were approved', j.admit ->> 'id', j.admit ->> 'amount',
+				j.fee, j.admit ->> 'mintId',
+			j.admit ->> 'product', j.admit ->> 'to', j.admit ->> 'whitelistedId', s.min_out, s.payout_max)
+		FROM (SELECT admit, admit #> '{grant,swapPayout}' AS payout, coalesce(admit ->> 'feeDeducted', '0')::numeric
+			AS fee
+			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
+			WHERE admit ->> 'purpose' <> 'SWAP') j
+		JOIN swaps s ON s.swap_id = j.payout ->> 'swapId'
+		WHERE (j.payout ->> 'orgId', j.admit ->> 'product', j.admit ->> 'mintId', j.admit ->> 'to',
+				j.admit ->> 'whitelistedId')
+				IS DISTINCT FROM (s.org_id, s.product, s.to_mint_id::text, s.payout_address, s.whitelisted_address_id)
+			OR (j.admit ->> 'amount')::numeric + j.fee NOT BETWEEN s.min_out AND s.payout_max
+			OR j.admit ->> 'id' <> s.payout_id
+		UNION ALL
+		SELECT NULL, 'swap ' || swap_id, 'was paid out by ' || string_agg(order_id, ', ' ORDER BY order_id)
+		FROM (SELECT DISTINCT admit #>> '{grant,swapPayout,swapId}' AS swap_id, admit ->> 'id' AS order_id
+			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
+			WHERE admit ->> 'purpose' <> 'SWAP') paid
+		GROUP BY swap_id HAVING count(*) > 1`,
 	},
 }
