@@ -54,6 +54,8 @@ type Config struct {
 	StuckAfter time.Duration
 	// RefundGrace is how long a confirmed failure waits for its refund to arrive.
 	RefundGrace time.Duration
+	// TurnHold is for how long a key waits whose process died while it made the swap.
+	TurnHold time.Duration
 }
 
 // The defaults of Config, and limits that are no setting.
@@ -64,6 +66,7 @@ const (
 	delayedAfterDefault     = 30 * time.Minute
 	stuckAfterDefault       = 24 * time.Hour
 	refundGraceDefault      = 5 * time.Minute
+	turnHoldDefault         = 10 * time.Second
 
 	// slippageBpsDefault is used for a request that names none.
 	slippageBpsDefault = 100
@@ -102,6 +105,7 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.DelayedAfter, delayedAfterDefault)
 	setDuration(&c.StuckAfter, stuckAfterDefault)
 	setDuration(&c.RefundGrace, refundGraceDefault)
+	setDuration(&c.TurnHold, turnHoldDefault)
 	if c.MaxLossBps == nil {
 		c.MaxLossBps = new(maxLossBpsDefault)
 	}

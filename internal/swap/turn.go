@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	// turnHold is for how long a turn lasts whose process has died.
-	turnHold = 10 * time.Second
-	// turnRenewal is how often a process prolongs a turn that it works in.
-	turnRenewal = 3 * time.Second
+	// turnRenewals is how often a process prolongs a turn that it works in before the turn would be over.
+	turnRenewals = 3
 	// turnEndMax bounds the end of a turn, also after the caller has gone.
 	turnEndMax = 5 * time.Second
 	// A caller that waits for another process looks after turnLookFirst, and then less and less often.
@@ -69,7 +67,7 @@ func (s *Service) waitTurn(
 		var isMine bool
 		err = s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 			isKnown = false
-			if isMine, err = t.take(ctx, tx); err != nil || !isMine {
+			if isMine, err = t.take(ctx, tx, s.conf.TurnHold); err != nil || !isMine {
 				return err
 			}
 			// A swap that was committed before the turn was taken is seen here.
@@ -96,12 +94,12 @@ func (s *Service) waitTurn(
 
 // take takes a turn that no living process has. The time is PostgreSQL's, which all processes share. The
 // commit waits for no disk: a server that forgets the turn in a crash makes its holder lose it.
-func (t turn) take(ctx context.Context, tx pg.Tx) (isMine bool, err error) {
+func (t turn) take(ctx context.Context, tx pg.Tx, hold time.Duration) (isMine bool, err error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at) VALUES ($1, $2, $3, now() + $4)
 		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at
 		WHERE t.ends_at <= now()
-		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.swapID, t.holder, turnHold)
+		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.swapID, t.holder, hold)
 	return tag.RowsAffected() == 1, err
 }
 
@@ -141,6 +139,9 @@ func (s *Service) endTurn(
 		return err
 	})
 	switch {
+	case err != nil && fault.Find(cause) == nil:
+		// It may be a commit of which no one knows whether it happened.
+		return Swap{}, false, fmt.Errorf("%w, and the end of its turn: %v", cause, err)
 	case err != nil:
 		// The cause may be a refusal, which would say that there is no swap.
 		return Swap{}, false, fmt.Errorf("after %v: %w", cause, err)
@@ -161,7 +162,7 @@ func newTurnLost() error {
 
 // keepTurn prolongs a turn until ctx ends. It stops the work if the turn is lost.
 func (s *Service) keepTurn(ctx context.Context, t turn, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(turnRenewal)
+	tick := time.NewTicker(s.conf.TurnHold / turnRenewals)
 	defer tick.Stop()
 	for {
 		select {
@@ -173,7 +174,7 @@ func (s *Service) keepTurn(ctx context.Context, t turn, stop context.CancelCause
 		err := s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) error {
 			tag, err := tx.Exec(ctx, `
 				UPDATE swap_turns SET ends_at = now() + $4 WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
-				t.orgID, t.swapID, t.holder, turnHold)
+				t.orgID, t.swapID, t.holder, s.conf.TurnHold)
 			isMine = tag.RowsAffected() == 1
 			return err
 		})

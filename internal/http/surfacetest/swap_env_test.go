@@ -193,7 +193,7 @@ func refuse(err error) func(provider.Ask) (provider.Offer, error) {
 
 // newSwaps returns the feature with the scripted provider.
 func (h *testEnv) newSwaps(db *pg.DB, book *wallet.Service, chains chain.Chains) *swap.Service {
-	s := swap.NewService(swap.Config{})
+	s := swap.NewService(swap.Config{TurnHold: 300 * time.Millisecond})
 	s.DB, s.Chains, s.Wallets, s.Events, s.Log = db, chains, book, wire.NewRecorder(), newLogger(h.logs)
 	s.Whitelist = onlySwapVault{}
 	var err error
