@@ -142,7 +142,9 @@ var depositSwapColumns = []kernel.Column[depositswap.DepositSwap]{
 		return s.AmountOut.String()
 	}},
 	{Name: "originTxHash", Cell: func(s depositswap.DepositSwap) string { return textOrEmpty(s.OriginTxHash) }},
-	{Name: "destinationTxHash", Cell: func(s depositswap.DepositSwap) string { return textOrEmpty(s.DestinationTxHash) }},
+	{Name: "destinationTxHash", Cell: func(s depositswap.DepositSwap) string {
+		return textOrEmpty(s.DestinationTxHash)
+	}},
 }
 
 func (c *console) writeDepositSwaps(r *pages.Request, w *kernel.StreamWriter) error {

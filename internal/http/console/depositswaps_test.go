@@ -39,12 +39,12 @@ func (h *testEnv) newDepositSwaps(chains chain.Chains, prices price.Source, log 
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	desk := &swaptest.Desk{Clock: h.now, Listed: []provider.Asset{
+	scripted := &swaptest.ScriptedProvider{Clock: h.now, Listed: []provider.Asset{
 		swaptest.NewAsset(dollars, "USDC", 6), swaptest.NewAsset(provider.Token{Chain: "NEAR"}, "<b>N</b>", 24),
 	}}
 	h.depositSwaps = &depositswap.Service{
 		DB: h.db, Chains: chains, Wallets: h.book, Prices: prices, GrantKey: grants, Destination: dollars, Log: log,
-		Panel: provider.NewPanel([]provider.Member{{Provider: desk}}, swap.Suspensions{DB: h.db}, h.now, log),
+		Panel: provider.NewPanel([]provider.Member{{Provider: scripted}}, swap.Suspensions{DB: h.db}, h.now, log),
 	}
 }
 

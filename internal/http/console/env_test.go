@@ -83,7 +83,7 @@ type testEnv struct {
 	worker    *dispatch.Worker // nil: the chain does not run in this process
 	newWorker func(chain.Chain) *dispatch.Worker
 	swaps     *swap.Service
-	// depositSwaps are served by a desk.
+	// depositSwaps are served by a scripted provider.
 	depositSwaps *depositswap.Service
 	swapID       string // of a swap, where a test made one
 	payments     *withdrawal.Service

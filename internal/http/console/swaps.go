@@ -379,8 +379,8 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 		return ui.Quiet, "The money is available to the organization", "Nothing is left to do."
 	case swap.Pending:
 		if d.Provider == "" {
-			return ui.Info, "The money is still here", "It is approved, and a provider is asked for a firm offer. Without " +
-				"one in time it fails by itself."
+			return ui.Info, "The money is still here", "It is approved, and a provider is asked for a firm offer. " +
+				"Without one in time it fails by itself."
 		}
 		return ui.Info, "The money is still here", "The payment waits for gas, the signer or a freeze. The " +
 			"page of its order " +
@@ -396,8 +396,8 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 		return ui.Good, "The customer has what the provider delivered", "Nothing is left to do."
 	case swap.FailedStatus:
 		if d.AmountOut != nil {
-			return ui.Wait, "It was delivered and not paid out", "The organization has it in its product, and withdraws it " +
-				"to another address of its whitelist."
+			return ui.Wait, "It was delivered and not paid out", "The organization has it in its product, and " +
+				"withdraws it to another address of its whitelist."
 		}
 		if open {
 			return ui.Bad, "The provider still has money of a failed swap", "Ask it for a refund to the " +
@@ -410,8 +410,8 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 		return ui.Quiet, "Nothing is open", "Nothing is left to do."
 	}
 	if d.DeliveredAt != nil {
-		return ui.Info, "What the provider delivered is paid out by a withdrawal", "The withdrawal waits like any other: " +
-			"its page says for what."
+		return ui.Info, "What the provider delivered is paid out by a withdrawal", "The withdrawal waits like " +
+			"any other: its page says for what."
 	}
 	switch last {
 	case "", "WAITING", "INCOMPLETE":
@@ -604,7 +604,8 @@ func (v *swapView) addActs(r *pages.Request, w swap.Swap) {
 			Inputs: note(failAct),
 		})
 	}
-	if open := w.OpenClaim(); w.Status == swap.FailedStatus && w.AmountOut == nil && !open.IsZero() && v.PendingPath == "" {
+	open := w.OpenClaim()
+	if w.Status == swap.FailedStatus && w.AmountOut == nil && !open.IsZero() && v.PendingPath == "" {
 		figure := ui.GroupDigits(open.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: writeOffAct, Form: r.Form, Button: "Write off " + figure, TakesCode: true, IsDanger: true,

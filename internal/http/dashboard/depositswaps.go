@@ -164,7 +164,7 @@ type depositSwapView struct {
 	Now                  swapNow
 	Address              string // of the provider; "" once it takes no payment any more
 	NetworkText          string
-	Until                ui.Moment
+	Deadline             ui.Moment // of a payment
 	Deposits             []transactionRow
 	MoreDeposits         string // how many more there are; "" for none
 }
@@ -225,7 +225,7 @@ func (d *dashboard) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 		},
 		TokenText: ui.EscapeForeign(row.Symbol) + " on " + row.Network, OutFigure: row.OutFigure,
 		OutSymbol: row.OutSymbol, OutWord: "about", Now: describeDepositSwap(s), NetworkText: row.Network,
-		Until: r.Moment(s.ExpiresAt),
+		Deadline: r.Moment(s.ExpiresAt),
 	}
 	if row.HasArrived {
 		view.OutWord = "received"
@@ -251,7 +251,8 @@ func (d *dashboard) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 			Facts: []ui.Fact{{Name: "Deposit", Value: pathLink(transactionPath(r, depositKind, item.ID), "Show it")}},
 		})
 		view.addStep(r, item.CreditedAt, timelineStep{
-			Title: "A deposit was credited", Facts: []ui.Fact{{Name: "Amount", Value: amountOf(item.Mint, item.Amount)}},
+			Title: "A deposit was credited",
+			Facts: []ui.Fact{{Name: "Amount", Value: amountOf(item.Mint, item.Amount)}},
 		})
 	}
 	view.finish(r, records.transactionRecords)
@@ -289,7 +290,9 @@ func (d *dashboard) addDepositSwapStep(
 }
 
 func (d *dashboard) depositSwapFacts(r *pages.Request, s depositswap.DepositSwap, row depositSwapRow) []ui.Fact {
-	tokenAmount := func(a money.Amount) templ.Component { return ui.Amount(a.Decimal(s.Token.Decimals), s.Token.Symbol) }
+	tokenAmount := func(a money.Amount) templ.Component {
+		return ui.Amount(a.Decimal(s.Token.Decimals), s.Token.Symbol)
+	}
 	asked := ui.Text("The customer chooses it")
 	if s.AmountIn != nil {
 		asked = tokenAmount(*s.AmountIn)
@@ -308,7 +311,8 @@ func (d *dashboard) depositSwapFacts(r *pages.Request, s depositswap.DepositSwap
 	}
 	if !r.Now.Before(s.ExpiresAt) {
 		facts = append(facts, ui.Fact{
-			Name: "Address of the provider, not to be paid any more", Value: ui.Address(ui.EscapeForeign(s.DepositAddress)),
+			Name:  "Address of the provider, not to be paid any more",
+			Value: ui.Address(ui.EscapeForeign(s.DepositAddress)),
 		})
 	}
 	for _, number := range []struct {
@@ -352,7 +356,8 @@ func describeDepositSwap(s depositswap.DepositSwap) swapNow {
 	case depositswap.AwaitingDeposit:
 		return swapNow{
 			ui.Info, "The provider has seen no payment yet.",
-			"The customer pays the address of the provider. What the provider then pays becomes a deposit of the customer.",
+			"The customer pays the address of the provider. What the provider then pays becomes a deposit " +
+				"of the customer.",
 		}
 	case depositswap.Underpaid:
 		return swapNow{
@@ -362,7 +367,8 @@ func describeDepositSwap(s depositswap.DepositSwap) swapNow {
 	case depositswap.Processing:
 		return swapNow{
 			ui.Info, "The provider has a payment.",
-			"It pays a wallet that belongs to this deposit swap alone. What arrives is credited when its block is final.",
+			"It pays a wallet that belongs to this deposit swap alone. What arrives is credited when its block " +
+				"is final.",
 		}
 	case depositswap.Completed:
 		return swapNow{
@@ -377,13 +383,14 @@ func describeDepositSwap(s depositswap.DepositSwap) swapNow {
 	case depositswap.Failed:
 		return swapNow{
 			ui.Bad, "The provider says that it failed.",
-			"The money was never here: the payer has to ask the provider. If something arrives all the same, it becomes a " +
-				"deposit of the customer.",
+			"The money was never here: the payer has to ask the provider. If something arrives all the same, it " +
+				"becomes a deposit of the customer.",
 		}
 	}
 	return swapNow{
 		ui.Quiet, "The time for a payment is over, and none was seen.",
-		"Make a new deposit swap for the customer. If something arrives all the same, it becomes a deposit of the customer.",
+		"Make a new deposit swap for the customer. If something arrives all the same, it becomes a deposit " +
+			"of the customer.",
 	}
 }
 

@@ -459,7 +459,7 @@ func depositSwapOverview(view depositSwapView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ui.When(view.Until).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.When(view.Deadline).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -83,7 +83,7 @@ type testEnv struct {
 	deposits    *deposit.Service
 	whitelist   *whitelist.Service
 	swaps       *swap.Service
-	desk        *swaptest.Desk
+	scripted    *swaptest.ScriptedProvider
 	surface     pages.Surface // of the server; another server has it, too
 	kit         pages.Config
 	server      *httptest.Server
@@ -236,7 +236,7 @@ func (u swapEntries) Usable(ctx context.Context, tx pg.Tx, orgID, listedID strin
 // nearToken is what customers pay a provider with, on a chain that the service does not read.
 var nearToken = provider.Token{Chain: "NEAR"}
 
-// newSwaps makes swaps and deposit swaps, which a desk serves.
+// newSwaps makes swaps and deposit swaps, which a scripted provider serves.
 func (h *testEnv) newSwaps(chains chain.Chains, prices price.Source, log *slog.Logger) {
 	h.t.Helper()
 	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
@@ -244,13 +244,13 @@ func (h *testEnv) newSwaps(chains chain.Chains, prices price.Source, log *slog.L
 		h.t.Fatal(err)
 	}
 	dollars := provider.Token{Chain: chain.Ethereum, Contract: contract}
-	h.desk = &swaptest.Desk{Clock: h.now, Listed: []provider.Asset{
+	h.scripted = &swaptest.ScriptedProvider{Clock: h.now, Listed: []provider.Asset{
 		swaptest.NewAsset(dollars, "USDC", 6),
 		swaptest.NewAsset(provider.Token{Chain: chain.Ethereum, Contract: evilContract}, "U", 6),
 		swaptest.NewAsset(provider.Token{Chain: chain.Ethereum}, "ETH", 18),
 		swaptest.NewAsset(nearToken, "<b>N</b>", 24),
 	}}
-	panel := provider.NewPanel([]provider.Member{{Provider: h.desk}}, swap.Suspensions{DB: h.db}, h.now, log)
+	panel := provider.NewPanel([]provider.Member{{Provider: h.scripted}}, swap.Suspensions{DB: h.db}, h.now, log)
 	h.swaps = swap.NewService(swap.Config{WithoutPrices: true})
 	h.swaps.DB, h.swaps.Wallets, h.swaps.Events = h.db, h.book, wire.NewRecorder()
 	h.swaps.Chains, h.swaps.Prices, h.swaps.GrantKey, h.swaps.Panel = chains, prices, grants, panel
@@ -265,8 +265,8 @@ func (h *testEnv) newSwaps(chains chain.Chains, prices price.Source, log *slog.L
 func (h *testEnv) addDepositSwap(who tenant, customerID, key string) depositswap.DepositSwap {
 	h.t.Helper()
 	made, _, _, err := h.depositSwaps.Request(h.t.Context(), who.id, depositswap.Request{
-		IdempotencyKey: &key, CustomerID: customerID, OriginTokenID: "near:native", AmountIn: new("5000000000000000000000000"),
-		RefundAddress: "refunds.near", Actor: audit.APIKey(who.id),
+		IdempotencyKey: &key, CustomerID: customerID, OriginTokenID: "near:native",
+		AmountIn: new("5000000000000000000000000"), RefundAddress: "refunds.near", Actor: audit.APIKey(who.id),
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -85,14 +85,15 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	if len(failed.Items) > 0 {
 		view.Swaps = countNoun("failed swap", len(failed.Items), failed.NextCursor != nil) + " to restore"
 	}
-	own, err := d.conf.Swaps.ListOrganization(
+	ownSwaps, err := d.conf.Swaps.ListOrganization(
 		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingMax, Desc: true},
 	)
 	if err != nil {
 		return nil, err
 	}
-	if len(own.Items) > 0 {
-		view.OwnSwaps = countNoun("swap", len(own.Items), own.NextCursor != nil) + " of your own money to approve"
+	if len(ownSwaps.Items) > 0 {
+		count := countNoun("swap", len(ownSwaps.Items), ownSwaps.NextCursor != nil)
+		view.OwnSwaps = count + " of your own money to approve"
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err

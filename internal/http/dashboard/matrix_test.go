@@ -115,8 +115,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		OwnToken: own.cookies[pages.SessionCookie], OldToken: old, Stranger: &stranger,
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
-			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap, "memberId": h.one.people[identity.Viewer].ID,
-			"keyId":      "key_main",
+			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
+			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -172,7 +172,10 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "own-swap-form-off", Path: "/organization-swaps/new", Token: stranger.Token},
 		{Name: "own-swaps-queue-empty", Path: "/approvals/organization-swaps", Token: stranger.Token},
 		{Name: "own-swap-to-decide", Path: "/organization-swaps/" + ownSwap, Token: approver},
-		{Name: "own-swap-form-filled", Path: "/organization-swaps/new?balance=CUSTODIAL:3&toMint=2&amount=0.5", Token: finance},
+		{
+			Name: "own-swap-form-filled", Token: finance,
+			Path: "/organization-swaps/new?balance=CUSTODIAL:3&toMint=2&amount=0.5",
+		},
 		{Name: "deposit-swaps-none", Path: "/deposit-swaps?idempotencyKey=none", Token: finance},
 		{Name: "deposit-swaps-empty", Path: "/deposit-swaps", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},

@@ -387,8 +387,14 @@ func payoutWords(r *pages.Request, w swap.Swap, entry whitelist.Entry) []ui.Fact
 			Value: amountWord(w.AmountIn.Decimal(w.From.Decimals), w.From.Symbol, w.AmountIn.String()),
 		},
 		{Name: "From product", Word: "product", Value: ui.Text(productName(w.Product))},
-		{Name: "Token given", Word: "fromMint", Value: mintWord(w.From.Symbol, networkName(w.From.Chain), w.From.ID, w.From.Decimals)},
-		{Name: "Token received", Word: "toMint", Value: mintWord(w.To.Symbol, networkName(w.To.Chain), w.To.ID, w.To.Decimals)},
+		{
+			Name: "Token given", Word: "fromMint",
+			Value: mintWord(w.From.Symbol, networkName(w.From.Chain), w.From.ID, w.From.Decimals),
+		},
+		{
+			Name: "Token received", Word: "toMint",
+			Value: mintWord(w.To.Symbol, networkName(w.To.Chain), w.To.ID, w.To.Decimals),
+		},
 		{
 			Name: "Least amount out", Word: "minOut",
 			Value: amountWord(w.MinOut.Decimal(w.To.Decimals), w.To.Symbol, w.MinOut.String()),
@@ -512,24 +518,28 @@ func describeOwnSwap(r *pages.Request, w swap.Swap, payout *withdrawal.Withdrawa
 	heldAmount := ui.GroupDigits(w.AmountIn.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 	switch w.Status {
 	case swap.AwaitingApproval:
-		next := "Another person of your organization approves or rejects it."
+		step := "Another person of your organization approves or rejects it."
 		if end := w.ApprovableUntil(); end != nil {
-			next = "Another person of your organization approves it by " + ui.FormatMoment(r.Moment(*end)) +
+			step = "Another person of your organization approves it by " + ui.FormatMoment(r.Moment(*end)) +
 				", or rejects it. Afterwards it can only be cancelled."
 		}
-		return swapNow{ui.Wait, "It waits for approval: " + heldAmount + " are held in " + product + ".", next}
+		return swapNow{ui.Wait, "It waits for approval: " + heldAmount + " are held in " + product + ".", step}
 	case swap.Rejected:
-		return swapNow{ui.Quiet, "A person rejected it. The money is available in " + product + ".", "Nothing is left to do."}
+		return swapNow{
+			ui.Quiet, "A person rejected it. The money is available in " + product + ".", "Nothing is left to do.",
+		}
 	case swap.CancelledStatus:
-		return swapNow{ui.Quiet, "It was cancelled. The money is available in " + product + ".", "Nothing is left to do."}
+		return swapNow{
+			ui.Quiet, "It was cancelled. The money is available in " + product + ".", "Nothing is left to do.",
+		}
 	case swap.Pending:
-		next := "A provider is asked for a firm offer. If none makes one in time, the swap fails and the money is " +
+		step := "A provider is asked for a firm offer. If none makes one in time, the swap fails and the money is " +
 			"available again."
 		if w.Provider != "" {
-			next = "The provider is paid by " + ui.FormatMoment(r.Moment(w.PayBy)) + ". If it is not paid until then, the " +
-				"swap fails and the money is available again."
+			step = "The provider is paid by " + ui.FormatMoment(r.Moment(w.PayBy)) + ". If it is not paid until " +
+				"then, the swap fails and the money is available again."
 		}
-		return swapNow{ui.Info, "The money is still here: " + heldAmount + " are held in " + product + ".", next}
+		return swapNow{ui.Info, "The money is still here: " + heldAmount + " are held in " + product + ".", step}
 	case swap.Depositing:
 		return swapNow{
 			ui.Info, "The money is on its way to the provider.",
@@ -539,7 +549,8 @@ func describeOwnSwap(r *pages.Request, w swap.Swap, payout *withdrawal.Withdrawa
 		if w.DeliveredAt == nil {
 			now := describeProcessing(w)
 			if w.PaidAt != nil && w.DelayedAt == nil {
-				now.NextStep = "It delivers to a wallet that belongs to this swap alone. What arrives is paid to the address."
+				now.NextStep = "It delivers to a wallet that belongs to this swap alone. What arrives is paid to " +
+					"the address."
 			}
 			return now
 		}
@@ -555,13 +566,14 @@ func describePayout(product string, payout *withdrawal.Withdrawal) swapNow {
 	switch {
 	case payout == nil:
 		return swapNow{
-			ui.Info, "What the provider delivered is in " + product + ".", "Its payment to the address is requested next.",
+			ui.Info, "What the provider delivered is in " + product + ".",
+			"Its payment to the address is requested next.",
 		}
 	case payout.Status == withdrawal.AwaitingApproval:
 		return swapNow{
 			ui.Wait, "What the provider delivered is held in " + product + " for its payment.",
-			"The payment waits for a person like any withdrawal: the approvals of the swap do not cover it. It stands under " +
-				"Transactions to approve.",
+			"The payment waits for a person like any withdrawal: the approvals of the swap do not cover it. It " +
+				"stands under Transactions to approve.",
 		}
 	}
 	return swapNow{
@@ -589,16 +601,16 @@ func describeFailedOwnSwap(product string, w swap.Swap) swapNow {
 	} else if !w.Short.IsZero() {
 		rest = " The provider kept " + amount(w.Short) + " for good."
 	}
-	next := "Nothing is left to do."
+	step := "Nothing is left to do."
 	if !open.IsZero() {
-		next = "What comes back is put into " + product + " at once."
+		step = "What comes back is put into " + product + " at once."
 		switch swap.RefundStatus(w.RefundReport) {
 		case swap.RefundUnavailable, swap.RefundManual:
-			next = nextOfRefund(w, open)
+			step = nextOfRefund(w, open)
 		}
 	}
 	if !w.Restored.IsZero() {
-		return swapNow{ui.Quiet, amount(w.Restored) + " are available in " + product + " again." + rest, next}
+		return swapNow{ui.Quiet, amount(w.Restored) + " are available in " + product + " again." + rest, step}
 	}
-	return swapNow{ui.Bad, "The money is with the provider, which has not given it back." + rest, next}
+	return swapNow{ui.Bad, "The money is with the provider, which has not given it back." + rest, step}
 }

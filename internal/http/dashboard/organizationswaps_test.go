@@ -174,8 +174,8 @@ func TestAnOwnSwapIsApprovedAsItWasShown(t *testing.T) {
 	if strings.Contains(own, `action="`+made+`/approve"`) {
 		t.Error("the requester is offered the approval")
 	}
-	body := h.get(approver, made).want(t, http.StatusOK, "0 of 1 approvals", `data-copy="`+cold+`"`, "Exchange &lt;b&gt;",
-		"Valid until", "Approve the swap of 1 ETH</button>").body
+	body := h.get(approver, made).want(t, http.StatusOK, "0 of 1 approvals", `data-copy="`+cold+`"`,
+		"Exchange &lt;b&gt;", "Valid until", "Approve the swap of 1 ETH</button>").body
 	var words []string
 	for _, m := range regexp.MustCompile(`data-word="(\w+)"`).FindAllStringSubmatch(body, -1) {
 		words = append(words, m[1])
@@ -185,7 +185,8 @@ func TestAnOwnSwapIsApprovedAsItWasShown(t *testing.T) {
 		t.Errorf("got the words %q, want %q in this order", got, want)
 	}
 	digest, err := h.swaps.PayoutDigest(t.Context(), h.one.id, w.ID)
-	if err != nil || !strings.Contains(body, `value="`+digest+`"`) || !strings.Contains(body, digest[:fingerprintDigits]) {
+	if err != nil || !strings.Contains(body, `value="`+digest+`"`) ||
+		!strings.Contains(body, digest[:fingerprintDigits]) {
 		t.Errorf("the page has not the digest %s: %v", digest, err)
 	}
 	h.post(approver, made+"/approve", "digest", strings.Repeat("0", 64), "code", rightCode+"x").
@@ -198,7 +199,8 @@ func TestAnOwnSwapIsApprovedAsItWasShown(t *testing.T) {
 	if got := h.listOwnSwaps(h.one)[0]; got.Status != swap.Pending || got.ApprovalCount != 1 {
 		t.Errorf("got %s with %d approvals, want PENDING with one", got.Status, got.ApprovalCount)
 	}
-	h.get(owner, made).want(t, http.StatusOK, "Approved and let go", "Approver Person", "A provider is asked for a firm")
+	h.get(owner, made).
+		want(t, http.StatusOK, "Approved and let go", "Approver Person", "A provider is asked for a firm")
 	h.get(approver, Prefix+"/approvals/organization-swaps").want(t, http.StatusOK, "No swap of your own money waits")
 }
 
@@ -309,7 +311,7 @@ func TestMistakesInAnOwnSwapComeBackAtTheirField(t *testing.T) {
 	confirm := Prefix + "/organization-swaps/confirm?balance=CUSTODIAL:3&toMint=2&amount=1&to="
 	h.get(token, confirm+foreign).want(t, http.StatusNotFound)
 	h.get(token, Prefix+"/organization-swaps/confirm").want(t, http.StatusSeeOther)
-	h.desk.Refuse(provider.Unavailable("the desk is closed"))
+	h.scripted.Refuse(provider.Unavailable("the provider is closed"))
 	refused := h.get(token, confirm+entry).want(t, http.StatusOK, "It would be refused").body
 	if strings.Contains(refused, "Swap 1 ETH</button>") {
 		t.Error("got a button for a swap that no provider makes")

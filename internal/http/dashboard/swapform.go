@@ -130,7 +130,7 @@ func findMint(mints mint.Catalogue, text, field string) (mint.Mint, error) {
 
 // loadChosen reads what a person chose. Errors: faults at the field of the form.
 func (d *dashboard) loadChosen(r *pages.Request, t typedSwap) (c chosenSwap, err error) {
-	product, given, _ := strings.Cut(t.balance, ":")
+	product, mintText, _ := strings.Cut(t.balance, ":")
 	if !slices.Contains(ledger.Products, product) {
 		return c, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"There is no such balance.").WithParam("balance")
@@ -140,7 +140,7 @@ func (d *dashboard) loadChosen(r *pages.Request, t typedSwap) (c chosenSwap, err
 		if err != nil {
 			return err
 		}
-		m, err := findMint(mints, given, "balance")
+		m, err := findMint(mints, mintText, "balance")
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,8 @@ func (d *dashboard) loadSwapForm(r *pages.Request) (templ.Component, error) {
 // addSwapChoices adds the balances that can be swapped, and the tokens into which.
 func (d *dashboard) addSwapChoices(r *pages.Request, view *swapFormView, settings org.Settings) error {
 	return d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		view.Balances.Options, view.Received.Options = []option{{"", "Choose a balance"}}, []option{{"", "Choose a token"}}
+		view.Balances.Options = []option{{"", "Choose a balance"}}
+		view.Received.Options = []option{{"", "Choose a token"}}
 		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
@@ -234,8 +235,8 @@ func (d *dashboard) addSwapChoices(r *pages.Request, view *swapFormView, setting
 				continue
 			}
 			view.Balances.Options = append(view.Balances.Options, option{
-				balanceValue(b), productName(b.Product) + ": " + ui.GroupDigits(b.Available.Decimal(b.Mint.Decimals)) + " " +
-					ui.EscapeForeign(b.Mint.Symbol) + " on " + networkName(b.Mint.Chain),
+				balanceValue(b), productName(b.Product) + ": " + ui.GroupDigits(b.Available.Decimal(b.Mint.Decimals)) +
+					" " + ui.EscapeForeign(b.Mint.Symbol) + " on " + networkName(b.Mint.Chain),
 			})
 		}
 		for _, mintID := range settings.SwappableMintIDs {
@@ -324,9 +325,9 @@ func (d *dashboard) loadSwapConfirm(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, received := c.balance.Mint, c.received
+	paid, received := c.balance.Mint, c.received
 	quote, err := d.conf.Swaps.QuoteOrganization(r.Context(), r.Session.OrgID, swap.OrganizationQuoteRequest{
-		Product: c.balance.Product, FromMintID: given.ID, ToMintID: received.ID, AmountIn: c.amount.String(),
+		Product: c.balance.Product, FromMintID: paid.ID, ToMintID: received.ID, AmountIn: c.amount.String(),
 	})
 	refusal := fault.Find(err)
 	if err != nil && refusal == nil {
@@ -338,8 +339,8 @@ func (d *dashboard) loadSwapConfirm(r *pages.Request) (templ.Component, error) {
 	}
 	view := confirmView{
 		BackPath: form + typed.query(), BackText: "Change it", Path: r.Path("organization-swaps", "confirm"),
-		Title: "Swap", Figure: c.amount.Decimal(given.Decimals), Symbol: given.Symbol,
-		Dollars: d.dollars(r.Context(), given, c.amount),
+		Title: "Swap", Figure: c.amount.Decimal(paid.Decimals), Symbol: paid.Symbol,
+		Dollars: d.dollars(r.Context(), paid, c.amount),
 		Key:     r.FormKey(requestAct), Form: r.Form,
 	}
 	view.Button = "Swap " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol)
@@ -383,7 +384,9 @@ func quoteFacts(c chosenSwap, quote swap.Quote) []ui.Fact {
 		facts = append(facts, ui.Fact{Name: "Expected to take", Value: ui.Text("About " + took.String())})
 	}
 	if quote.PriceImpactBps != nil {
-		facts = append(facts, ui.Fact{Name: "Below the second price", Value: ui.Text(percentText(*quote.PriceImpactBps))})
+		facts = append(facts, ui.Fact{
+			Name: "Below the second price", Value: ui.Text(percentText(*quote.PriceImpactBps)),
+		})
 	}
 	return append(facts,
 		ui.Fact{Name: "Label of the address", Value: ui.Foreign(c.entry.Label)},
@@ -438,8 +441,8 @@ func (v *confirmView) explainSwap(c chosenSwap, quote swap.Quote, refusal *fault
 		v.OutcomeText = strings.TrimSpace(refusal.Reason+" "+refusal.Advice) + " Nothing was held and nothing was sent."
 	case swap.NeedsApproval(c.settings, quote.USDValue):
 		v.CanRequest, v.OutcomeKind, v.OutcomeTitle = true, ui.Wait, "It will wait for another person"
-		v.OutcomeText = "Above your threshold in dollars, or no price to compare with it. Its amount is held meanwhile. " +
-			"You cannot approve it yourself."
+		v.OutcomeText = "Above your threshold in dollars, or no price to compare with it. Its amount is held " +
+			"meanwhile. You cannot approve it yourself."
 	default:
 		v.CanRequest, v.OutcomeKind, v.OutcomeTitle = true, ui.Info, "A provider will be paid at once"
 		v.OutcomeText = "No rule holds it for another person. What the provider delivers is then paid to the address " +
@@ -450,16 +453,16 @@ func (v *confirmView) explainSwap(c chosenSwap, quote swap.Quote, refusal *fault
 // wordsOfSwap are the words of a swap of the organization's own money that is not requested yet, in the order of
 // the page of a decision.
 func wordsOfSwap(r *pages.Request, c chosenSwap, leastOut money.Amount) []ui.Fact {
-	given, received := c.balance.Mint, c.received
+	paid, received := c.balance.Mint, c.received
 	facts := []ui.Fact{
 		{
 			Name: "Amount in", Word: "amountIn",
-			Value: amountWord(c.amount.Decimal(given.Decimals), given.Symbol, c.amount.String()),
+			Value: amountWord(c.amount.Decimal(paid.Decimals), paid.Symbol, c.amount.String()),
 		},
 		{Name: "From product", Word: "product", Value: ui.Text(productName(c.balance.Product))},
 		{
 			Name: "Token given", Word: "fromMint",
-			Value: mintWord(given.Symbol, networkName(given.Chain), given.ID, given.Decimals),
+			Value: mintWord(paid.Symbol, networkName(paid.Chain), paid.ID, paid.Decimals),
 		},
 		{
 			Name: "Token received", Word: "toMint",
