@@ -17,48 +17,50 @@ import (
 
 // The codes of refusals. Codes are added without notice.
 const (
-	AmountBelowMinimum     Code = "AMOUNT_BELOW_MINIMUM"
-	BodyTooLarge           Code = "BODY_TOO_LARGE"
-	CustomerFrozen         Code = "CUSTOMER_FROZEN"
-	DepositsSuspended      Code = "DEPOSITS_SUSPENDED"
-	DepositNotFlagged      Code = "DEPOSIT_NOT_FLAGGED"
-	DestinationNotAllowed  Code = "DESTINATION_NOT_ALLOWED"
-	FeatureDisabled        Code = "FEATURE_DISABLED"
-	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"
-	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
-	InsufficientBalance    Code = "INSUFFICIENT_BALANCE"
-	InsufficientGas        Code = "INSUFFICIENT_GAS"
-	Internal               Code = "INTERNAL"
-	InvalidAddress         Code = "INVALID_ADDRESS"
-	InvalidAmount          Code = "INVALID_AMOUNT"
-	InvalidCursor          Code = "INVALID_CURSOR"
-	InvalidJSON            Code = "INVALID_JSON"
-	InvalidPair            Code = "INVALID_PAIR"
-	InvalidRequest         Code = "INVALID_REQUEST"
-	InvalidState           Code = "INVALID_STATE"
-	IPNotAllowed           Code = "IP_NOT_ALLOWED"
-	MintNotFound           Code = "MINT_NOT_FOUND"
-	NotAcceptable          Code = "NOT_ACCEPTABLE"
-	NotFound               Code = "NOT_FOUND"
-	OperatorOnly           Code = "OPERATOR_ONLY"
-	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
-	ProviderError          Code = "PROVIDER_ERROR"
-	ProviderTimeout        Code = "PROVIDER_TIMEOUT"
-	QuoteRejected          Code = "QUOTE_REJECTED"
-	RateLimited            Code = "RATE_LIMITED"
-	RefundNotReceived      Code = "REFUND_NOT_RECEIVED"
-	RejectBlockedSanctions Code = "REJECT_BLOCKED_SANCTIONS"
-	ResolutionInProgress   Code = "RESOLUTION_IN_PROGRESS"
-	ResolutionStuck        Code = "RESOLUTION_STUCK"
-	SameAccount            Code = "SAME_ACCOUNT"
-	ScopeMissing           Code = "SCOPE_MISSING"
-	SwapsDisabled          Code = "SWAPS_DISABLED"
-	Unauthorized           Code = "UNAUTHORIZED"
-	Unavailable            Code = "UNAVAILABLE"
-	UnknownField           Code = "UNKNOWN_FIELD"
-	UnsupportedMediaType   Code = "UNSUPPORTED_MEDIA_TYPE"
-	WithdrawalsSuspended   Code = "WITHDRAWALS_SUSPENDED"
-	WithdrawalRiskBlocked  Code = "WITHDRAWAL_RISK_BLOCKED"
+	AddressNotWhitelisted     Code = "ADDRESS_NOT_WHITELISTED"
+	AmountBelowMinimum        Code = "AMOUNT_BELOW_MINIMUM"
+	BodyTooLarge              Code = "BODY_TOO_LARGE"
+	CustomerFrozen            Code = "CUSTOMER_FROZEN"
+	DepositsSuspended         Code = "DEPOSITS_SUSPENDED"
+	DepositNotFlagged         Code = "DEPOSIT_NOT_FLAGGED"
+	DestinationNotAllowed     Code = "DESTINATION_NOT_ALLOWED"
+	FeatureDisabled           Code = "FEATURE_DISABLED"
+	IdempotencyConflict       Code = "IDEMPOTENCY_CONFLICT"
+	IdempotencyKeyMismatch    Code = "IDEMPOTENCY_KEY_MISMATCH"
+	InsufficientBalance       Code = "INSUFFICIENT_BALANCE"
+	InsufficientGas           Code = "INSUFFICIENT_GAS"
+	Internal                  Code = "INTERNAL"
+	InvalidAddress            Code = "INVALID_ADDRESS"
+	InvalidAmount             Code = "INVALID_AMOUNT"
+	InvalidCursor             Code = "INVALID_CURSOR"
+	InvalidJSON               Code = "INVALID_JSON"
+	InvalidPair               Code = "INVALID_PAIR"
+	InvalidRequest            Code = "INVALID_REQUEST"
+	InvalidState              Code = "INVALID_STATE"
+	IPNotAllowed              Code = "IP_NOT_ALLOWED"
+	MintNotFound              Code = "MINT_NOT_FOUND"
+	NotAcceptable             Code = "NOT_ACCEPTABLE"
+	NotFound                  Code = "NOT_FOUND"
+	OperatorOnly              Code = "OPERATOR_ONLY"
+	OrganizationFrozen        Code = "ORGANIZATION_FROZEN"
+	OrganizationSwapsDisabled Code = "ORGANIZATION_SWAPS_DISABLED"
+	ProviderError             Code = "PROVIDER_ERROR"
+	ProviderTimeout           Code = "PROVIDER_TIMEOUT"
+	QuoteRejected             Code = "QUOTE_REJECTED"
+	RateLimited               Code = "RATE_LIMITED"
+	RefundNotReceived         Code = "REFUND_NOT_RECEIVED"
+	RejectBlockedSanctions    Code = "REJECT_BLOCKED_SANCTIONS"
+	ResolutionInProgress      Code = "RESOLUTION_IN_PROGRESS"
+	ResolutionStuck           Code = "RESOLUTION_STUCK"
+	SameAccount               Code = "SAME_ACCOUNT"
+	ScopeMissing              Code = "SCOPE_MISSING"
+	SwapsDisabled             Code = "SWAPS_DISABLED"
+	Unauthorized              Code = "UNAUTHORIZED"
+	Unavailable               Code = "UNAVAILABLE"
+	UnknownField              Code = "UNKNOWN_FIELD"
+	UnsupportedMediaType      Code = "UNSUPPORTED_MEDIA_TYPE"
+	WithdrawalsSuspended      Code = "WITHDRAWALS_SUSPENDED"
+	WithdrawalRiskBlocked     Code = "WITHDRAWAL_RISK_BLOCKED"
 )
 
 // What webhooks carry too.
@@ -68,10 +70,12 @@ type (
 	CustomerCharge      = webhook.CustomerCharge
 	CustomerSwap        = webhook.CustomerSwap
 	Deposit             = webhook.Deposit
+	DepositSwap         = webhook.DepositSwap
 	EmbeddedMint        = webhook.Mint
 	Envelope            = webhook.Envelope
 	FlagReason          = webhook.FlagReason
 	FreshScreening      = webhook.FreshScreening
+	OrganizationSwap    = webhook.OrganizationSwap
 	Party               = webhook.Party
 	Resolution          = webhook.Resolution
 	ResolutionAttempt   = webhook.ResolutionAttempt
@@ -396,6 +400,115 @@ type DepositRequest struct {
 	MintID int `json:"mintId"`
 }
 
+// The values of DepositSwap.Status.
+const (
+	DepositSwapStatusAwaitingDeposit = "AWAITING_DEPOSIT"
+	DepositSwapStatusUnderpaid       = "UNDERPAID"
+	DepositSwapStatusProcessing      = "PROCESSING"
+	DepositSwapStatusCompleted       = "COMPLETED"
+	DepositSwapStatusRefunded        = "REFUNDED"
+	DepositSwapStatusFailed          = "FAILED"
+	DepositSwapStatusExpired         = "EXPIRED"
+)
+
+// DepositSwapPage: A page of deposit swaps.
+type DepositSwapPage struct {
+	// The items, in order.
+	Data []DepositSwap `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// DepositSwapQuote: What a deposit swap would bring now. It binds no one.
+type DepositSwapQuote struct {
+	// The amount of the quote, in atomic units of the token.
+	AmountIn string `json:"amountIn"`
+	// What the customer would be credited, in atomic units of toMintId: the offer of the
+	// provider less its fees.
+	EstimatedAmountOut string `json:"estimatedAmountOut"`
+	// How long the provider expects the swap to take; null if it does not say.
+	EstimatedTimeSeconds *int `json:"estimatedTimeSeconds"`
+	// Always 0: there is no fee of the platform on a deposit swap.
+	FeeAmount string `json:"feeAmount"`
+	// Always 0.
+	FeeBps int `json:"feeBps"`
+	// The least amount that the offer allows the provider to deliver, in atomic units of
+	// toMintId.
+	MinAmountOut string `json:"minAmountOut"`
+	// The token: GET /deposit-swap/tokens lists them.
+	OriginTokenID string `json:"originTokenId"`
+	// The swap provider with the best offer. Providers may be added without notice.
+	Provider string `json:"provider"`
+	// When the provider was asked.
+	QuotedAt webhook.Time `json:"quotedAt"`
+	// Whole tokens of toMintId for one whole token, by estimatedAmountOut.
+	Rate string `json:"rate"`
+	// The mint in which the customer would be credited.
+	ToMintID int `json:"toMintId"`
+	// The value of estimatedAmountOut in dollars, for display; null when there is no
+	// recent price.
+	USDValue *string `json:"usdValue"`
+}
+
+// DepositSwapQuoteRequest: Asks what a deposit swap would bring.
+type DepositSwapQuoteRequest struct {
+	// The amount that the customer would pay, in atomic units of the token. Without it the
+	// quote is about 100 dollars of the token.
+	AmountIn string `json:"amountIn,omitzero"`
+	// The token: GET /deposit-swap/tokens lists them.
+	OriginTokenID string `json:"originTokenId"`
+}
+
+// DepositSwapRequest: Asks for a deposit swap.
+type DepositSwapRequest struct {
+	// The amount that the customer means to pay, in atomic units of the token. It binds no
+	// one: another amount is swapped, too. Without it the estimate is of about 100
+	// dollars.
+	AmountIn string `json:"amountIn,omitzero"`
+	// The customer's e-mail. This call sets it while none is known, and never changes it.
+	CustomerEmail string `json:"customerEmail,omitzero"`
+	// Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control
+	// characters, compared byte for byte. No part of it between slashes or backslashes may
+	// be a dot segment (. or .., also with %2e), because URL libraries change the path at
+	// such a segment. A / in the id becomes %2F in a path, and a proxy that decodes it
+	// breaks the path.
+	CustomerID string `json:"customerId"`
+	// Your name for this deposit swap: 1 to 255 printable ASCII characters without a
+	// space. It never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The token: GET /deposit-swap/tokens lists them.
+	OriginTokenID string `json:"originTokenId"`
+	// An address of the customer on the chain of the token, to which the provider sends
+	// back what it does not swap. Ask your customer for it: an exchange may not credit
+	// what comes back.
+	RefundAddress string `json:"refundAddress"`
+}
+
+// DepositSwapToken: A token that a customer can pay a deposit swap in.
+type DepositSwapToken struct {
+	// The chain of the token. It may be a chain that this service has no mints on.
+	Chain string `json:"chain"`
+	// The token's contract; null for the native coin of the chain.
+	ContractAddress *string `json:"contractAddress"`
+	// The number of decimals of the atomic unit. Read it before you convert an amount.
+	Decimals int `json:"decimals"`
+	// The least amount that a provider takes, in atomic units of the token; null if none
+	// says so.
+	MinAmount *string `json:"minAmount"`
+	// The token: GET /deposit-swap/tokens lists them.
+	OriginTokenID string `json:"originTokenId"`
+	// The symbol, for people. It identifies nothing: two tokens may share it.
+	Symbol string `json:"symbol"`
+}
+
+// DepositSwapTokens: The tokens of deposit swaps, by chain and symbol.
+type DepositSwapTokens struct {
+	// The items, in order.
+	Data []DepositSwapToken `json:"data"`
+}
+
 // Endpoint: A webhook endpoint.
 type Endpoint struct {
 	// The date of the payload version.
@@ -517,7 +630,7 @@ type Entry struct {
 	// The amount in whole tokens.
 	AmountDecimal string `json:"amountDecimal"`
 	// The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's
-	// withdrawals, or IN_SWAP for what is held for a customer's swaps.
+	// withdrawals, or IN_SWAP for what is held for swaps.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
 	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
@@ -832,6 +945,87 @@ type MintPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
+// The values of OrganizationSwap.Product.
+const (
+	OrganizationSwapProductCustodial   = "CUSTODIAL"
+	OrganizationSwapProductCheckout    = "CHECKOUT"
+	OrganizationSwapProductBatchPayout = "BATCH_PAYOUT"
+)
+
+// The values of OrganizationSwap.RefundStatus.
+const (
+	OrganizationSwapRefundStatusNone        = "NONE"
+	OrganizationSwapRefundStatusPending     = "PENDING"
+	OrganizationSwapRefundStatusPartial     = "PARTIAL"
+	OrganizationSwapRefundStatusRefunded    = "REFUNDED"
+	OrganizationSwapRefundStatusRestored    = "RESTORED"
+	OrganizationSwapRefundStatusUnavailable = "UNAVAILABLE"
+	OrganizationSwapRefundStatusManual      = "MANUAL"
+)
+
+// The values of OrganizationSwap.Status.
+const (
+	OrganizationSwapStatusAwaitingApproval = "AWAITING_APPROVAL"
+	OrganizationSwapStatusRejected         = "REJECTED"
+	OrganizationSwapStatusCancelled        = "CANCELLED"
+	OrganizationSwapStatusPending          = "PENDING"
+	OrganizationSwapStatusDepositing       = "DEPOSITING"
+	OrganizationSwapStatusProcessing       = "PROCESSING"
+	OrganizationSwapStatusCompleted        = "COMPLETED"
+	OrganizationSwapStatusFailed           = "FAILED"
+)
+
+// OrganizationSwapPage: A page of organization swaps.
+type OrganizationSwapPage struct {
+	// The items, in order.
+	Data []OrganizationSwap `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// OrganizationSwapQuoteRequest: Asks what a swap of your own money would bring.
+type OrganizationSwapQuoteRequest struct {
+	// The amount to swap, in atomic units of the source mint.
+	AmountIn string `json:"amountIn"`
+	// The mint that the product gives.
+	FromMintID int `json:"fromMintId"`
+	// The product whose balance would pay. The balance is not looked at.
+	Product string `json:"product,omitzero"`
+	// How much less than the offer the provider may deliver, in basis points; 100 if it is
+	// left out. The service asks providers for at most 300.
+	SlippageBps *int `json:"slippageBps,omitzero"`
+	// The mint that the whitelisted address receives.
+	ToMintID int `json:"toMintId"`
+}
+
+// OrganizationSwapRequest: Asks for a swap of your own money.
+type OrganizationSwapRequest struct {
+	// The amount that the product gives, in atomic units of the source mint. ASCII digits
+	// without sign, exponent and leading zero.
+	AmountIn string `json:"amountIn"`
+	// The mint that the product gives.
+	FromMintID int `json:"fromMintId"`
+	// Your name for this swap: 1 to 255 printable ASCII characters without a space, one
+	// for each swap that you intend and not for each attempt. It never expires. The header
+	// Idempotency-Key is not read.
+	IdempotencyKey string `json:"idempotencyKey"`
+	// The least amount that you accept, in atomic units of the destination mint. If no
+	// provider offers at least this much, the request is refused with 422 QUOTE_REJECTED.
+	MinAmountOut string `json:"minAmountOut,omitzero"`
+	// The product whose balance pays. CUSTODIAL if it is left out.
+	Product string `json:"product,omitzero"`
+	// How much less than the offer the provider may deliver, in basis points; 100 if it is
+	// left out. The service asks providers for at most 300.
+	SlippageBps *int `json:"slippageBps,omitzero"`
+	// The mint that the whitelisted address receives.
+	ToMintID int `json:"toMintId"`
+	// The entry of your whitelist that the output is paid to, on the chain of toMintId.
+	// GET /whitelisted-addresses lists them.
+	WhitelistedAddressID string `json:"whitelistedAddressId"`
+}
+
 // The values of Party.Product.
 const (
 	PartyProductCustodial   = "CUSTODIAL"
@@ -1094,10 +1288,10 @@ const (
 	ScopedKeyWithValueScopeFull       = "FULL"
 )
 
-// SwapQuote: What a customer swap would bring now. It binds no one.
+// SwapQuote: What a swap would bring now. It binds no one.
 type SwapQuote struct {
-	// What the customer would receive, in atomic units of the destination mint: the offer
-	// of the provider less its fees and the cost of the delivery.
+	// What would be received, in atomic units of the destination mint: the offer of the
+	// provider less its fees and the cost of the delivery.
 	EstimatedAmountOut string `json:"estimatedAmountOut"`
 	// How long the provider expects the swap to take; null if it does not say.
 	EstimatedTimeSeconds *int `json:"estimatedTimeSeconds"`
@@ -1279,6 +1473,36 @@ const (
 type WebhookKeys struct {
 	// The keys, newest first.
 	Keys []string `json:"keys"`
+}
+
+// WhitelistedAddress: An address that your organization's own money may be paid to.
+type WhitelistedAddress struct {
+	// The address, in the canonical form of its chain.
+	Address string `json:"address"`
+	// The chain of the address.
+	Chain string `json:"chain"`
+	// When the operator added it.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// The owner of the address, for people.
+	Label string `json:"label"`
+	// WAITING: the signer has not endorsed it yet. COOLING_OFF: not usable before
+	// usableFrom. USABLE. REFUSED: the signer refuses it; ask the operator of this
+	// service. REMOVED.
+	Status string `json:"status"`
+	// From when it is usable.
+	UsableFrom webhook.Time `json:"usableFrom"`
+	// The entry.
+	WhitelistedAddressID string `json:"whitelistedAddressId"`
+}
+
+// WhitelistedAddressPage: A page of whitelisted addresses.
+type WhitelistedAddressPage struct {
+	// The items, in order.
+	Data []WhitelistedAddress `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // WithdrawRequest: Asks for a payment from a customer's balance.
@@ -2337,6 +2561,298 @@ func (c *Client) RestoreCustomerSwap(ctx context.Context, swapID string, opts ..
 		return out, err
 	}
 	k := call{method: "POST", path: "/customer-swap/" + swapIDPart + "/restore", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateDepositSwap: Let a customer pay in another token. Returns an address of a swap
+// provider that the customer pays until expiresAt. What arrives is swapped and
+// credited in USDC, and CUSTOMER_DEPOSIT with source DEPOSIT_SWAP and depositSwapId
+// announces it, once for each deposit. The first call for a customer creates the
+// customer. With an idempotencyKey the same request returns the same deposit swap as
+// it is now, and the same key with other parameters is refused with 409
+// IDEMPOTENCY_CONFLICT; customerEmail is no parameter. A key never expires. Without a
+// key every call makes another address. Nothing of the customer's or of yours is held
+// by this call, and no refusal of it affects money. After a 5xx or no answer, repeat
+// with the same key.
+//
+// POST /deposit-swap. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateDepositSwap(ctx context.Context, body DepositSwapRequest, opts ...CallOption) (out DepositSwap, err error) {
+	k := call{method: "POST", path: "/deposit-swap", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetDepositSwap: Read a deposit swap. One deposit swap. Its status informs and
+// credits nothing: credit your user by the events of the deposits.
+//
+// GET /deposit-swap/{depositSwapId}. The client repeats the call if no answer comes.
+func (c *Client) GetDepositSwap(ctx context.Context, depositSwapID string, opts ...CallOption) (out DepositSwap, err error) {
+	depositSwapIDPart, err := segment("depositSwapId", depositSwapID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/deposit-swap/" + depositSwapIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListDepositSwapTokensParams are the parameters of ListDepositSwapTokens. Zero values are not sent.
+type ListDepositSwapTokensParams struct {
+	// Only on this chain, in any case of letters. It may be a chain without mints.
+	Chain string
+	// Only tokens with this text in the symbol or the contract, in any case of letters.
+	Search string
+}
+
+// ListDepositSwapTokens: List the tokens of deposit swaps. What a customer can pay in,
+// by chain and symbol: the tokens that a healthy swap provider takes for the USDC that
+// this service credits. The list changes with the providers.
+//
+// GET /deposit-swap/tokens. The client repeats the call if no answer comes.
+func (c *Client) ListDepositSwapTokens(ctx context.Context, p ListDepositSwapTokensParams, opts ...CallOption) (out DepositSwapTokens, err error) {
+	k := call{method: "GET", path: "/deposit-swap/tokens", repeat: always}
+	q := params{}
+	q.text("chain", p.Chain)
+	q.text("search", p.Search)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListDepositSwapsParams are the parameters of ListDepositSwaps. Zero values are not sent.
+type ListDepositSwapsParams struct {
+	// Only of this customer, compared byte for byte.
+	CustomerID string
+	// Only in this status.
+	Status string
+	// Only the one with this key.
+	IdempotencyKey string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListDepositSwaps: List deposit swaps. The organization's deposit swaps.
+// idempotencyKey selects the deposit swap with this key. With Accept: text/csv the
+// call returns everything that the filters select as one table, as of one moment,
+// without limit and cursor. If the table breaks off, the connection ends without the
+// end of the answer. A cell that a spreadsheet would read as a formula has an
+// apostrophe in front of it.
+//
+// GET /deposit-swaps. The client repeats the call if no answer comes.
+func (c *Client) ListDepositSwaps(ctx context.Context, p ListDepositSwapsParams, opts ...CallOption) (out DepositSwapPage, err error) {
+	k := call{method: "GET", path: "/deposit-swaps", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// DepositSwaps: every item of ListDepositSwaps, over all pages.
+func (c *Client) DepositSwaps(ctx context.Context, p ListDepositSwapsParams, opts ...CallOption) iter.Seq2[DepositSwap, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]DepositSwap, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListDepositSwaps(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListDepositSwapsCSV: everything that ListDepositSwaps has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
+func (c *Client) ListDepositSwapsCSV(ctx context.Context, p ListDepositSwapsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/deposit-swaps", repeat: always}
+	q := params{}
+	q.text("customerId", p.CustomerID)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// QuoteDepositSwap: Ask what a deposit swap would bring. Asks the swap providers and
+// returns the best offer. It stores nothing and binds no one: the amount that arrives
+// is swapped at the price of its time.
+//
+// POST /deposit-swap/quote. The client repeats the call if no answer comes.
+func (c *Client) QuoteDepositSwap(ctx context.Context, body DepositSwapQuoteRequest, opts ...CallOption) (out DepositSwapQuote, err error) {
+	k := call{method: "POST", path: "/deposit-swap/quote", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateOrganizationSwap: Swap your own money and pay it out. Holds the amount of the
+// product, swaps it through the provider with the best offer, and pays what arrived to
+// the whitelisted address, as a withdrawal of your organization. Above the threshold
+// of your organization the swap is AWAITING_APPROVAL until people approve it on the
+// pages: their approvals cover the withdrawal, too, within the terms of the swap and
+// until payoutUntil. ORGANIZATION_SWAP_COMPLETED or ORGANIZATION_SWAP_FAILED announces
+// the end to endpoints that name it. What comes back of a failed swap is in the
+// product's balance again at once. A known key returns its swap as it is now, also
+// while these swaps are switched off; with other parameters it is refused with 409
+// IDEMPOTENCY_CONFLICT. Every other 4xx means that there is no swap with this key;
+// 401, 403 IP_NOT_ALLOWED and SCOPE_MISSING, and 429 say nothing about earlier
+// attempts. After a 5xx or no answer, repeat with the same key.
+//
+// POST /organization-swap. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateOrganizationSwap(ctx context.Context, body OrganizationSwapRequest, opts ...CallOption) (out OrganizationSwap, err error) {
+	k := call{method: "POST", path: "/organization-swap", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetOrganizationSwap: Read a swap of your own money. One organization swap. The call
+// works while these swaps are switched off, and can be polled instead of webhooks.
+//
+// GET /organization-swap/{swapId}. The client repeats the call if no answer comes.
+func (c *Client) GetOrganizationSwap(ctx context.Context, swapID string, opts ...CallOption) (out OrganizationSwap, err error) {
+	swapIDPart, err := segment("swapId", swapID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/organization-swap/" + swapIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListOrganizationSwapsParams are the parameters of ListOrganizationSwaps. Zero values are not sent.
+type ListOrganizationSwapsParams struct {
+	// Only of this product.
+	Product string
+	// Only in this status.
+	Status string
+	// Only the one with this key.
+	IdempotencyKey string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListOrganizationSwaps: List swaps of your own money. The organization's own swaps.
+// idempotencyKey selects the swap with this key. With Accept: text/csv the call
+// returns everything that the filters select as one table, as of one moment, without
+// limit and cursor. If the table breaks off, the connection ends without the end of
+// the answer. A cell that a spreadsheet would read as a formula has an apostrophe in
+// front of it.
+//
+// GET /organization-swaps. The client repeats the call if no answer comes.
+func (c *Client) ListOrganizationSwaps(ctx context.Context, p ListOrganizationSwapsParams, opts ...CallOption) (out OrganizationSwapPage, err error) {
+	k := call{method: "GET", path: "/organization-swaps", repeat: always}
+	q := params{}
+	q.text("product", p.Product)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// OrganizationSwaps: every item of ListOrganizationSwaps, over all pages.
+func (c *Client) OrganizationSwaps(ctx context.Context, p ListOrganizationSwapsParams, opts ...CallOption) iter.Seq2[OrganizationSwap, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]OrganizationSwap, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListOrganizationSwaps(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListOrganizationSwapsCSV: everything that ListOrganizationSwaps has as one table,
+// without limit and cursor. The table is read as it arrives; the caller closes it. A
+// read error means that the table is not complete.
+func (c *Client) ListOrganizationSwapsCSV(ctx context.Context, p ListOrganizationSwapsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/organization-swaps", repeat: always}
+	q := params{}
+	q.text("product", p.Product)
+	q.text("status", p.Status)
+	q.text("idempotencyKey", p.IdempotencyKey)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ListWhitelistedAddressesParams are the parameters of ListWhitelistedAddresses. Zero values are not sent.
+type ListWhitelistedAddressesParams struct {
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListWhitelistedAddresses: List your whitelist. The addresses to which your
+// organization's own money may be paid, including removed ones. Only the operator of
+// this service adds and removes them.
+//
+// GET /whitelisted-addresses. The client repeats the call if no answer comes.
+func (c *Client) ListWhitelistedAddresses(ctx context.Context, p ListWhitelistedAddressesParams, opts ...CallOption) (out WhitelistedAddressPage, err error) {
+	k := call{method: "GET", path: "/whitelisted-addresses", repeat: always}
+	q := params{}
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// WhitelistedAddresses: every item of ListWhitelistedAddresses, over all pages.
+func (c *Client) WhitelistedAddresses(ctx context.Context, p ListWhitelistedAddressesParams, opts ...CallOption) iter.Seq2[WhitelistedAddress, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]WhitelistedAddress, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListWhitelistedAddresses(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// QuoteOrganizationSwap: Ask what a swap of your own money would bring. Asks the swap
+// providers and returns the best offer. It stores nothing and holds nothing: send
+// minAmountOut with POST /organization-swap to be safe from a worse offer. No balance
+// is looked at.
+//
+// POST /organization-swap/quote. The client repeats the call if no answer comes.
+func (c *Client) QuoteOrganizationSwap(ctx context.Context, body OrganizationSwapQuoteRequest, opts ...CallOption) (out SwapQuote, err error) {
+	k := call{method: "POST", path: "/organization-swap/quote", repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -30,6 +30,7 @@ CREATE TABLE ledger_accounts (
             WHEN 'PRODUCT' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'PRODUCT_WITHDRAWING' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'PRODUCT_RESTORED' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'PRODUCT_IN_SWAP' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'IN_SWAP' THEN subject <> ''             -- held for a customer's swaps, or came back and is not restored
             WHEN 'AT_PROVIDER' THEN subject <> ''         -- what a swap provider, the subject, has of ours
             WHEN 'GAS' THEN subject = ''                  -- native coin that the operator put in for fees
@@ -45,7 +46,8 @@ CREATE TABLE ledger_accounts (
     -- Liabilities grow on the credit side and may not fall below zero. What we own or lost is
     -- a sum over transfers, which no payment has to lock.
     CONSTRAINT ledger_accounts_floored CHECK (
-        (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE')))
+        (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP',
+            'GAS', 'SUSPENSE')))
 );
 -- The accounts of a customer or a product.
 CREATE INDEX ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
@@ -59,7 +61,7 @@ CREATE TRIGGER ledger_accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE O
 CREATE FUNCTION ledger_accounts_floor() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'GAS', 'SUSPENSE');
+    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'GAS', 'SUSPENSE');
     RETURN NEW;
 END $$;
 CREATE TRIGGER ledger_accounts_floor BEFORE INSERT ON ledger_accounts
@@ -244,14 +246,15 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'DEPOSIT' AND (
             SELECT (p.org_id, p.mint_id, p.amount) = (t.org_id, t.mint_id, t.amount) AND p.status IN ('CREDITED', 'REVERSED')
-                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.customer_id, p.product, ''))
+                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.deposit_swap_id, p.customer_id, p.product, ''))
                 AND (d.kind, d.subject) = ('CUSTODY', '')
                 AND CASE WHEN p.swap_id IS NULL
-                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose = 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP') THEN 'CUSTOMER' WHEN p.purpose = 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
                             WHEN p.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END,
                         coalesce(p.customer_id, p.product, ''))
                     -- An arrival for a swap: what it is decides the account.
-                    WHEN p.arrival_role = 'DELIVERY' THEN (c.kind, c.subject) = ('CUSTOMER', p.customer_id)
+                    WHEN p.arrival_role = 'DELIVERY' THEN (c.kind, c.subject) = (CASE WHEN p.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        coalesce(p.customer_id, p.product))
                     WHEN p.arrival_role = 'REFUND' THEN (c.kind, c.subject) = ('AT_PROVIDER', (SELECT s.provider FROM swaps s WHERE s.swap_id = p.swap_id))
                     ELSE (c.kind, c.subject) = ('SUSPENSE', '') END
             FROM deposits p, wallets a, ledger_accounts d, ledger_accounts c
@@ -272,9 +275,12 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'RESTORE' AND coalesce((
             SELECT (s.org_id, s.from_mint_id) = (t.org_id, t.mint_id) AND s.imported_at IS NOT NULL
-                AND (d.subject, c.subject) = (s.customer_id, s.customer_id)
-                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = ('RESTORED', 'CUSTOMER', 0)
-                    ELSE (d.kind, c.kind) = ('CUSTOMER', 'RESTORED') AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
+                AND (d.subject, c.subject) = (coalesce(s.customer_id, s.product), coalesce(s.customer_id, s.product))
+                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = (CASE WHEN s.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
+                        CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, 0)
+                    ELSE (d.kind, c.kind) = (CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        CASE WHEN s.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END)
+                        AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
             FROM swaps s, ledger_accounts d, ledger_accounts c
             WHERE s.swap_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account), (
             SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL

@@ -15,7 +15,7 @@ CREATE TABLE wallets (
     org_id        text NOT NULL REFERENCES organizations,
     family        text NOT NULL,
     purpose       text NOT NULL,
-    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet, the swap; '' for a treasury
+    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet, the swap, the deposit swap; '' for a treasury
     path          text NOT NULL,
     address       text NOT NULL,
     proof         bytea NOT NULL,            -- of the signer, that it derived the address
@@ -41,6 +41,7 @@ CREATE TABLE wallets (
             WHEN 'CHANGE' THEN subject <> ''
             WHEN 'SWAP_DELIVERY' THEN subject <> ''
             WHEN 'SWAP_REFUND' THEN subject <> ''
+            WHEN 'DEPOSIT_SWAP' THEN subject <> ''
             ELSE false
         END),
     CONSTRAINT wallets_form_known CHECK (

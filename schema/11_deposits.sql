@@ -57,14 +57,20 @@ CREATE TABLE deposits (
     arrival_role   text,
     completes_swap boolean NOT NULL DEFAULT false,
     is_hidden      boolean NOT NULL DEFAULT false,
+    -- The deposit swap at whose wallet it arrived. Its customer follows from the row of the deposit swap; while there
+    -- is none, the deposit waits and is hidden.
+    deposit_swap_id text,
     CONSTRAINT deposits_positive CHECK (amount > 0),
     CONSTRAINT deposits_kind_known CHECK (kind IN ('NATIVE', 'INTERNAL', 'TOKEN')),
     CONSTRAINT deposits_subject CHECK (
         CASE WHEN purpose = 'CUSTOMER_DEPOSIT' THEN customer_id IS NOT NULL
+            WHEN purpose = 'DEPOSIT_SWAP' THEN customer_id IS NOT NULL
+                OR status IN ('DETECTED', 'CONFIRMING', 'SCREENING', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM')
             ELSE customer_id IS NULL OR purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') END),
     CONSTRAINT deposits_product CHECK (
-        (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL)
-        AND product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
+        CASE WHEN purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') THEN num_nonnulls(customer_id, product) <= 1
+            ELSE (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL) END
+        AND (product IS NULL OR product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT'))),
     CONSTRAINT deposits_status_known CHECK (status IN
         ('DETECTED', 'CONFIRMING', 'SCREENING', 'CREDITED', 'REVERSED', 'ORPHANED', 'UNSUPPORTED', 'BELOW_MINIMUM',
          'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED')),
@@ -100,12 +106,14 @@ CREATE TABLE deposits (
         AND array_position(senders, NULL) IS NULL AND array_position(senders, '') IS NULL),
     CONSTRAINT deposits_depth_required CHECK (depth_required >= 0),
     CONSTRAINT deposits_swap CHECK ((purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND')) = (swap_id IS NOT NULL)),
+    CONSTRAINT deposits_deposit_swap CHECK ((purpose = 'DEPOSIT_SWAP') = (deposit_swap_id IS NOT NULL)),
     CONSTRAINT deposits_arrival CHECK (
-        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap AND NOT is_hidden
+        CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap
+                AND is_hidden = (deposit_swap_id IS NOT NULL AND customer_id IS NULL)
             WHEN status NOT IN ('CREDITED', 'REVERSED') THEN arrival_role IS NULL AND NOT completes_swap AND is_hidden
-            WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND customer_id IS NOT NULL AND NOT is_hidden
+            WHEN arrival_role = 'DELIVERY' THEN purpose = 'SWAP_DELIVERY' AND num_nonnulls(customer_id, product) = 1 AND NOT is_hidden
             WHEN arrival_role = 'REFUND' THEN purpose = 'SWAP_REFUND' AND is_hidden AND NOT completes_swap
-            WHEN arrival_role = 'STRAY' THEN NOT completes_swap AND (is_hidden OR customer_id IS NOT NULL)
+            WHEN arrival_role = 'STRAY' THEN NOT completes_swap AND (is_hidden OR num_nonnulls(customer_id, product) = 1)
             ELSE false
         END)
 );
@@ -132,6 +140,7 @@ CREATE INDEX deposits_of_chain ON deposits (org_id, chain, created_at, deposit_i
 CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, deposit_id);
 CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
 CREATE INDEX deposits_to_resolve ON deposits (status, created_at) WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK');
+CREATE INDEX deposits_of_deposit_swap ON deposits (deposit_swap_id) WHERE deposit_swap_id IS NOT NULL;
 CREATE INDEX deposits_of_swap ON deposits (swap_id) WHERE swap_id IS NOT NULL;
 -- One deposit completes a swap. Invariant I-63.
 CREATE UNIQUE INDEX deposits_completing_swap ON deposits (swap_id) WHERE completes_swap;
@@ -255,12 +264,15 @@ CREATE FUNCTION deposits_keep() RETURNS trigger LANGUAGE plpgsql SET search_path
 DECLARE
     gone boolean; -- the proof of the deposit is dead
 BEGIN
-    -- The customer of an arrival for a swap is written with its credit.
-    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.swap_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
+    -- The customer of an arrival for a swap is written with its credit, and that of an arrival for a deposit swap
+    -- before it is decided.
+    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.swap_id, NEW.deposit_swap_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
        IS DISTINCT FROM
-       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
+       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.deposit_swap_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
        OR NEW.customer_id IS DISTINCT FROM OLD.customer_id
           AND NOT (OLD.customer_id IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED')
+          AND NOT (OLD.customer_id IS NULL AND OLD.deposit_swap_id IS NOT NULL AND OLD.status NOT IN ('CREDITED', 'REVERSED')
+              AND NOT OLD.is_flagged)
        OR OLD.status IN ('CREDITED', 'REVERSED') AND ((NEW.arrival_role, NEW.completes_swap) IS DISTINCT FROM (OLD.arrival_role, OLD.completes_swap)
           OR NEW.is_hidden AND NOT OLD.is_hidden) THEN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
@@ -305,11 +317,13 @@ BEGIN
 END $$;
 CREATE TRIGGER deposits_keep BEFORE UPDATE ON deposits FOR EACH ROW EXECUTE FUNCTION deposits_keep();
 
--- The owner of a deposit never changes, and the mint and purpose of a final one do not.
+-- The owner of a deposit never changes, and the mint and purpose of a final one do not. The product of an
+-- arrival for a swap is written with its credit.
 CREATE FUNCTION deposits_final_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF NEW.product IS DISTINCT FROM OLD.product THEN
+    IF NEW.product IS DISTINCT FROM OLD.product
+       AND NOT (OLD.product IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED') THEN
         RAISE EXCEPTION 'deposit % cannot become another movement', OLD.deposit_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_identity_fixed';
     END IF;

@@ -195,7 +195,14 @@ CREATE INDEX withdrawals_approved_paid ON withdrawals (org_id, chain, to_address
 CREATE INDEX withdrawals_of_customer_approved ON withdrawals (org_id, customer_id, approved_at)
     WHERE approved_at IS NOT NULL;
 SELECT coffer_tenant('withdrawals',
-    'SELECT, INSERT, UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
+    -- Not restored_at, restored_key_hash, owed and collections: a restored withdrawal makes a balance that its
+    -- customer owes.
+    'SELECT, INSERT (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, idempotency_key, request_digest,'
+        ' reference, metadata, status, requires_approval, approval_reasons, usd_value, created_at, fee_mode, fee_deducted,'
+        ' max_network_fee, travel_rule, screening, approvals_required, request_mac, product, whitelisted_address_id,'
+        ' cost_max, cost_rent, cost_price, charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price,'
+        ' charge_mint_price),'
+        ' UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
         ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');
 

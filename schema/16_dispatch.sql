@@ -126,7 +126,9 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_fee_max_positive CHECK (fee_max > 0 AND purpose = 'PAYMENT' OR fee_max IS NULL),
     CONSTRAINT dispatch_orders_product CHECK (
         product IS NULL AND whitelisted_address_id IS NULL
-        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id) = 2),
+        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id) = 2
+        -- An organization's swap: its payment to the provider goes to no entry of the whitelist.
+        OR purpose = 'SWAP' AND customer_id IS NULL AND product IS NOT NULL AND whitelisted_address_id IS NULL),
     -- Where the chain lets the treasury pay the fee, the slot is the treasury's
     -- (decision 0049).
     CONSTRAINT dispatch_orders_from_other CHECK (
@@ -283,7 +285,8 @@ BEGIN
     IF NEW.purpose = 'PAYMENT' THEN
         SELECT withdrawal_in_step(status, end_status, now) INTO in_step FROM withdrawals WHERE withdrawal_id = NEW.order_id;
     ELSIF NEW.purpose = 'SWAP' THEN
-        SELECT swap_in_step(status, end_reason, now) INTO in_step FROM swaps WHERE swap_id = NEW.order_id;
+        SELECT swap_in_step(CASE WHEN amount_out IS NULL THEN status ELSE 'COMPLETED' END, end_reason, now) INTO in_step
+        FROM swaps WHERE swap_id = NEW.order_id;
     ELSE
         SELECT resolution_in_step(decision, status, now) INTO in_step FROM deposit_resolutions WHERE resolution_id = NEW.order_id;
     END IF;

@@ -18,13 +18,13 @@ SELECT coffer_shared('swap_providers', 'SELECT', 'SELECT, INSERT, UPDATE (state,
 CREATE TRIGGER swap_providers_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF provider ON swap_providers
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- One row for each swap. Its order has the same id.
+-- One row for each swap, of a customer or of a product of the organization. Its order has the same id.
 CREATE TABLE swaps (
     swap_id             text PRIMARY KEY,
     org_id              text NOT NULL REFERENCES organizations,
-    customer_id         text COLLATE "C" NOT NULL,
+    customer_id         text COLLATE "C",     -- whose balance pays, or a product in its place
     idempotency_key     text COLLATE "C",     -- NULL: restored from the signer's journal, which has the hash alone
-    key_hash            text NOT NULL,        -- hex SHA-256 of the key
+    key_hash            text NOT NULL,        -- hex SHA-256 of the key, for an organization's swap after 'ORGANIZATION '
     request_digest      bytea,                -- of the caller's parameters; NULL: restored
     metadata            jsonb NOT NULL DEFAULT '{}',
     from_mint_id        integer NOT NULL,
@@ -34,13 +34,14 @@ CREATE TABLE swaps (
     amount_in           numeric(78,0) NOT NULL,
     estimated_out       numeric(78,0) NOT NULL,
     min_out             numeric(78,0) NOT NULL,
-    provider            text COLLATE "C" NOT NULL,
-    deposit_address     text NOT NULL,        -- of the provider: our payment goes there
+    -- Of the offer, which a swap that waits for approval does not have yet.
+    provider            text COLLATE "C",
+    deposit_address     text,                 -- of the provider: our payment goes there
     delivery_wallet_id  text NOT NULL,
     refund_wallet_id    text NOT NULL,
     refund_fee          numeric(78,0) NOT NULL DEFAULT 0, -- what the provider keeps of a refund, as it signed
-    pay_by              timestamptz NOT NULL, -- the payment is not signed after it
-    expires_at          timestamptz NOT NULL, -- the provider takes no payment after it, as it signed
+    pay_by              timestamptz,          -- the payment is not signed after it
+    expires_at          timestamptz,          -- the provider takes no payment after it, as it signed
     estimated_seconds   integer,              -- NULL: the provider does not say
     usd_value           numeric(38,18),       -- of amount_in when the swap was created; NULL: no price
     fee_bps             integer NOT NULL,
@@ -79,6 +80,23 @@ CREATE TABLE swaps (
     -- What the customer's restored balance lacked for the hold, and how often a part of it was taken.
     owed                numeric(78,0) NOT NULL DEFAULT 0,
     collections         integer NOT NULL DEFAULT 0,
+    -- Of an organization's swap: a product pays, and the output is paid to an entry of the whitelist.
+    kind                text NOT NULL DEFAULT 'CUSTOMER',
+    product             text,
+    whitelisted_address_id text,
+    payout_address      text,                 -- of the entry when the swap was requested
+    payout_max          numeric(78,0),        -- the most that its approvals let go
+    payout_until        timestamptz,          -- until when they do
+    slippage_bps        integer,              -- NULL: restored
+    approvals_required  smallint NOT NULL DEFAULT 0, -- 0: no person has to approve it
+    request_mac         bytea,                -- of its terms and of the approvals, by the server's key
+    requester_kind      text,                 -- NULL: restored
+    requester_id        text COLLATE "C",
+    approved_at         timestamptz,
+    adopted_at          timestamptz,          -- when a restore gave it the offer that the signer's journal has
+    rejected_note       text,
+    delivered_at        timestamptz,          -- when the output was credited to the product
+    payout_id           text,                 -- the withdrawal that pays the output, as swaps_paid_out checks
     -- Keys that other tables refer to.
     CONSTRAINT swaps_of_org UNIQUE (org_id, swap_id),
     -- Idempotency keys of calls that move money never expire.
@@ -98,15 +116,47 @@ CREATE TABLE swaps (
     CONSTRAINT swaps_key_hashed CHECK (key_hash ~ '^[0-9a-f]{64}$'
         AND (idempotency_key IS NULL) = (imported_at IS NOT NULL) AND (request_digest IS NULL) = (imported_at IS NOT NULL)),
     CONSTRAINT swaps_fee CHECK (fee_bps BETWEEN 0 AND 10000 AND fee_amount = div(amount_in * fee_bps, 10000)),
-    CONSTRAINT swaps_status_known CHECK (status IN ('PENDING', 'DEPOSITING', 'PROCESSING', 'COMPLETED', 'FAILED')),
+    CONSTRAINT swaps_status_known CHECK (
+        status IN ('PENDING', 'DEPOSITING', 'PROCESSING', 'COMPLETED', 'FAILED', 'AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
+    -- People decide about an organization's swap alone.
+    CONSTRAINT swaps_decided_own CHECK (kind = 'ORGANIZATION' OR status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')),
+    CONSTRAINT swaps_of_one CHECK (
+        CASE kind
+            WHEN 'CUSTOMER' THEN customer_id IS NOT NULL
+                AND num_nonnulls(product, whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, request_mac,
+                    requester_kind, requester_id, approved_at, adopted_at, rejected_note, delivered_at, payout_id) = 0 AND approvals_required = 0
+            WHEN 'ORGANIZATION' THEN customer_id IS NULL
+                AND num_nonnulls(product, whitelisted_address_id, payout_address, payout_max, payout_until, request_mac) = 6
+                AND num_nonnulls(slippage_bps, requester_kind, requester_id) = CASE WHEN imported_at IS NULL THEN 3 ELSE 0 END
+                AND product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT') AND payout_max >= min_out AND fee_bps = 0
+            ELSE false
+        END),
+    CONSTRAINT swaps_approvals_bounded CHECK (approvals_required BETWEEN 0 AND 10),
+    -- What is approved has had to be, and what waits for it was not approved.
+    CONSTRAINT swaps_approved CHECK (
+        (status <> 'AWAITING_APPROVAL' OR approvals_required > 0 AND approved_at IS NULL)
+        AND (approved_at IS NULL OR approvals_required > 0)
+        AND (rejected_note IS NOT NULL) = (status = 'REJECTED') AND length(rejected_note) <= 1000),
+    -- A swap without an offer has paid no provider.
+    CONSTRAINT swaps_offered CHECK (
+        num_nonnulls(provider, deposit_address, pay_by, expires_at) = 4
+            AND status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED')
+        OR num_nonnulls(provider, deposit_address, pay_by, expires_at, estimated_seconds, paid_at, origin_tx_hash, amount_out) = 0
+            AND kind = 'ORGANIZATION' AND status NOT IN ('DEPOSITING', 'PROCESSING', 'COMPLETED') AND refund_fee = 0),
     CONSTRAINT swaps_reasons_known CHECK (
         failure_reason IN ('SLIPPAGE_EXCEEDED', 'DEADLINE_EXPIRED', 'INCOMPLETE_DEPOSIT', 'ORIGIN_TX_FAILED', 'NO_LIQUIDITY',
             'PROVIDER_REFUNDED', 'PROVIDER_FAILED', 'PROVIDER_COMPLIANCE', 'DESTINATION_UNAVAILABLE', 'DEPOSIT_REORGED', 'UNKNOWN')
         AND (end_reason IS NULL OR end_reason IN ('DEADLINE_EXPIRED', 'ORIGIN_TX_FAILED'))),
     CONSTRAINT swaps_refund_report_known CHECK (refund_report IN ('NONE', 'PENDING', 'UNAVAILABLE', 'MANUAL')),
     CONSTRAINT swaps_ended CHECK (
-        (status = 'COMPLETED') = (completed_at IS NOT NULL) AND (status = 'COMPLETED') = (amount_out IS NOT NULL)
-        AND (status <> 'COMPLETED' OR num_nonnulls(origin_tx_hash, destination_tx_hash) = 2)
+        (status = 'COMPLETED') = (completed_at IS NOT NULL)
+        AND CASE WHEN kind = 'CUSTOMER' THEN (status = 'COMPLETED') = (amount_out IS NOT NULL)
+            -- The output of an organization's swap is in its product until its payment is final.
+            ELSE (amount_out IS NOT NULL) = (delivered_at IS NOT NULL)
+                AND (status <> 'COMPLETED' OR num_nonnulls(amount_out, payout_id) = 2)
+                AND (payout_id IS NULL OR amount_out IS NOT NULL)
+                AND (amount_out IS NULL OR status IN ('PROCESSING', 'COMPLETED') OR failure_reason = 'DESTINATION_UNAVAILABLE') END
+        AND (amount_out IS NULL OR num_nonnulls(origin_tx_hash, destination_tx_hash) = 2)
         AND (status = 'FAILED') = (failed_at IS NOT NULL) AND (status = 'FAILED') = (failure_reason IS NOT NULL)),
     CONSTRAINT swaps_amount_out CHECK (amount_out > 0),
     CONSTRAINT swaps_numbers CHECK (
@@ -114,8 +164,9 @@ CREATE TABLE swaps (
         AND restored <= refunded AND refunded + short <= amount_in
         AND restore_count >= 0 AND (restore_count = 0) = (restored = 0)
         AND short_count >= 0 AND (short_count = 0) = (short = 0)),
-    -- Only a failed swap is restored, and a completed one is never short of anything.
-    CONSTRAINT swaps_restored_failed CHECK ((restored = 0 AND short = 0) OR status = 'FAILED'),
+    -- Only a swap that ended without an output is restored, and a delivered one is never short of anything.
+    CONSTRAINT swaps_restored_failed CHECK (
+        (restored = 0 AND short = 0) OR amount_out IS NULL AND (status = 'FAILED' OR short = 0 AND status IN ('REJECTED', 'CANCELLED'))),
     CONSTRAINT swaps_counts CHECK (look_count >= 0 AND estimated_seconds >= 0 AND collections >= 0),
     CONSTRAINT swaps_owed CHECK (owed BETWEEN 0 AND amount_in AND (owed = 0 OR imported_at IS NOT NULL))
 );
@@ -133,40 +184,55 @@ CREATE INDEX swaps_due ON swaps (look_at, swap_id) WHERE look_at IS NOT NULL;
 -- The failed swaps that an organization has to restore.
 CREATE INDEX swaps_to_restore ON swaps (org_id, failed_at, swap_id) WHERE status = 'FAILED' AND refunded > restored;
 CREATE INDEX swaps_owing ON swaps (org_id, customer_id, from_mint_id) WHERE owed > 0;
+CREATE INDEX swaps_own_listed ON swaps (org_id, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+-- A withdrawal pays the output of one swap.
+CREATE UNIQUE INDEX swaps_payout_once ON swaps (payout_id) WHERE payout_id IS NOT NULL;
 -- Claims on providers, by age.
 CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
-    WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in;
+    WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in;
 -- Swaps by which we may owe a provider: it delivered or gave back before our payment is final, or more
 -- than it had.
 CREATE INDEX swaps_debts ON swaps (provider, created_at, swap_id)
-    WHERE paid_at IS NULL AND (status = 'COMPLETED' OR refunded > 0) OR status = 'COMPLETED' AND refunded > 0;
+    WHERE paid_at IS NULL AND (amount_out IS NOT NULL OR refunded > 0) OR amount_out IS NOT NULL AND refunded > 0;
 SELECT coffer_tenant('swaps',
     -- Not imported_at, owed and collections: a restored swap makes a balance that its customer owes.
     'SELECT, INSERT (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata, from_mint_id, to_mint_id,'
         ' from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address, delivery_wallet_id, refund_wallet_id,'
-        ' refund_fee, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at, created_at, updated_at),'
+        ' refund_fee, pay_by, expires_at, estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at, created_at, updated_at,'
+        ' kind, product, whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, approvals_required,'
+        ' request_mac, requester_kind, requester_id),'
         ' UPDATE (restored, restore_count, restored_at, updated_at)',
     'SELECT, INSERT, UPDATE');
 CREATE TRIGGER swaps_stay BEFORE DELETE OR TRUNCATE ON swaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The terms of a swap are fixed, its status only goes forward, and its numbers only grow.
+-- The terms of a swap are fixed, its status only goes forward, and its numbers only grow. Those of the
+-- offer are fixed once it has one, and it gets one while it is pending.
 CREATE FUNCTION swaps_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.swap_id, NEW.org_id, NEW.customer_id, NEW.idempotency_key, NEW.key_hash, NEW.request_digest, NEW.metadata, NEW.from_mint_id,
-            NEW.to_mint_id, NEW.from_chain, NEW.to_chain, NEW.amount_in, NEW.estimated_out, NEW.min_out, NEW.provider, NEW.deposit_address,
-            NEW.delivery_wallet_id, NEW.refund_wallet_id, NEW.refund_fee, NEW.pay_by, NEW.expires_at, NEW.estimated_seconds, NEW.usd_value,
-            NEW.fee_bps, NEW.fee_amount, NEW.created_at, NEW.imported_at)
+            NEW.to_mint_id, NEW.from_chain, NEW.to_chain, NEW.amount_in, NEW.min_out,
+            NEW.delivery_wallet_id, NEW.refund_wallet_id, NEW.usd_value,
+            NEW.fee_bps, NEW.fee_amount, NEW.created_at, NEW.imported_at,
+            NEW.kind, NEW.product, NEW.whitelisted_address_id, NEW.payout_address, NEW.payout_max, NEW.payout_until, NEW.slippage_bps,
+            NEW.approvals_required, NEW.request_mac, NEW.requester_kind, NEW.requester_id)
        IS DISTINCT FROM
        (OLD.swap_id, OLD.org_id, OLD.customer_id, OLD.idempotency_key, OLD.key_hash, OLD.request_digest, OLD.metadata, OLD.from_mint_id,
-            OLD.to_mint_id, OLD.from_chain, OLD.to_chain, OLD.amount_in, OLD.estimated_out, OLD.min_out, OLD.provider, OLD.deposit_address,
-            OLD.delivery_wallet_id, OLD.refund_wallet_id, OLD.refund_fee, OLD.pay_by, OLD.expires_at, OLD.estimated_seconds, OLD.usd_value,
-            OLD.fee_bps, OLD.fee_amount, OLD.created_at, OLD.imported_at) THEN
+            OLD.to_mint_id, OLD.from_chain, OLD.to_chain, OLD.amount_in, OLD.min_out,
+            OLD.delivery_wallet_id, OLD.refund_wallet_id, OLD.usd_value,
+            OLD.fee_bps, OLD.fee_amount, OLD.created_at, OLD.imported_at,
+            OLD.kind, OLD.product, OLD.whitelisted_address_id, OLD.payout_address, OLD.payout_max, OLD.payout_until, OLD.slippage_bps,
+            OLD.approvals_required, OLD.request_mac, OLD.requester_kind, OLD.requester_id)
+       OR (OLD.provider IS NOT NULL OR OLD.status <> 'PENDING' OR NEW.status <> 'PENDING')
+          AND (NEW.estimated_out, NEW.provider, NEW.deposit_address, NEW.refund_fee, NEW.pay_by, NEW.expires_at, NEW.estimated_seconds)
+            IS DISTINCT FROM
+            (OLD.estimated_out, OLD.provider, OLD.deposit_address, OLD.refund_fee, OLD.pay_by, OLD.expires_at, OLD.estimated_seconds) THEN
         RAISE EXCEPTION 'the terms of swap % are fixed', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_terms_fixed';
     END IF;
     IF NEW.status <> OLD.status AND (OLD.status, NEW.status) NOT IN (('PENDING', 'DEPOSITING'), ('PENDING', 'PROCESSING'), ('PENDING', 'FAILED'),
-            ('DEPOSITING', 'PROCESSING'), ('DEPOSITING', 'FAILED'), ('PROCESSING', 'COMPLETED'), ('PROCESSING', 'FAILED')) THEN
+            ('DEPOSITING', 'PROCESSING'), ('DEPOSITING', 'FAILED'), ('PROCESSING', 'COMPLETED'), ('PROCESSING', 'FAILED'),
+            ('AWAITING_APPROVAL', 'PENDING'), ('AWAITING_APPROVAL', 'REJECTED'), ('AWAITING_APPROVAL', 'CANCELLED')) THEN
         RAISE EXCEPTION 'swap % is %', OLD.swap_id, OLD.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_forward';
     END IF;
@@ -180,9 +246,16 @@ BEGIN
     IF OLD.paid_at IS NOT NULL AND NEW.paid_at IS DISTINCT FROM OLD.paid_at
        OR OLD.delayed_at IS NOT NULL AND NEW.delayed_at IS DISTINCT FROM OLD.delayed_at
        OR OLD.end_reason IS NOT NULL AND NEW.end_reason IS DISTINCT FROM OLD.end_reason
-       OR OLD.status IN ('COMPLETED', 'FAILED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
-            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
-       OR OLD.status = 'COMPLETED' AND NEW.refunded <> OLD.refunded THEN
+       OR OLD.amount_out IS NOT NULL AND (NEW.amount_out, NEW.destination_tx_hash, NEW.delivered_at, NEW.refunded)
+            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.delivered_at, OLD.refunded)
+       OR (NEW.approved_at IS DISTINCT FROM OLD.approved_at OR NEW.rejected_note IS DISTINCT FROM OLD.rejected_note)
+            AND OLD.status <> 'AWAITING_APPROVAL'
+       OR (NEW.approved_at IS NOT NULL) < (OLD.status = 'AWAITING_APPROVAL' AND NEW.status = 'PENDING')
+       OR NEW.adopted_at IS DISTINCT FROM OLD.adopted_at AND (OLD.provider IS NOT NULL OR NEW.provider IS NULL)
+       OR NEW.payout_id IS DISTINCT FROM OLD.payout_id AND (OLD.payout_id IS NOT NULL OR OLD.status <> 'PROCESSING')
+       OR OLD.status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED') AND (NEW.amount_out, NEW.destination_tx_hash, NEW.delivered_at, NEW.completed_at, NEW.failed_at, NEW.failure_reason, NEW.failure_message, NEW.end_reason)
+            IS DISTINCT FROM (OLD.amount_out, OLD.destination_tx_hash, OLD.delivered_at, OLD.completed_at, OLD.failed_at, OLD.failure_reason, OLD.failure_message, OLD.end_reason)
+       OR OLD.status IN ('REJECTED', 'CANCELLED') AND (NEW.refunded, NEW.look_at) IS DISTINCT FROM (OLD.refunded, OLD.look_at) THEN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';
     END IF;
@@ -194,7 +267,10 @@ CREATE TRIGGER swaps_keep BEFORE UPDATE ON swaps FOR EACH ROW EXECUTE FUNCTION s
 CREATE FUNCTION swaps_begin() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF NEW.status <> 'PENDING' AND NEW.imported_at IS NULL OR NEW.refunded <> 0 OR num_nonnulls(NEW.end_reason, NEW.paid_at, NEW.completed_at, NEW.failed_at) <> 0 THEN
+    IF NEW.status <> (CASE WHEN NEW.approvals_required > 0 THEN 'AWAITING_APPROVAL' ELSE 'PENDING' END) AND NEW.imported_at IS NULL
+       OR NEW.status = 'PENDING' AND NEW.provider IS NULL
+       OR NEW.refunded <> 0 OR num_nonnulls(NEW.end_reason, NEW.paid_at, NEW.completed_at, NEW.failed_at, NEW.payout_id) <> 0
+       OR NEW.approved_at IS NOT NULL AND NEW.imported_at IS NULL THEN
         RAISE EXCEPTION 'swap % begins with an outcome', NEW.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_begin';
     END IF;
@@ -207,6 +283,93 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER swaps_begin BEFORE INSERT ON swaps FOR EACH ROW EXECUTE FUNCTION swaps_begin();
+
+-- Each approval is a row of its own by another person, bound to the swap and to the payment of its output.
+CREATE TABLE swap_approvals (
+    org_id        text NOT NULL,
+    swap_id       text NOT NULL,
+    approver_kind text NOT NULL,
+    approver_id   text COLLATE "C" NOT NULL,
+    at            timestamptz NOT NULL,
+    digest        text NOT NULL,  -- hex SHA-256 of what was approved
+    mac           bytea NOT NULL, -- of the digest and the person, by the server's key
+    -- A person counts once.
+    CONSTRAINT swap_approvals_pkey PRIMARY KEY (swap_id, approver_kind, approver_id),
+    CONSTRAINT swap_approvals_swap FOREIGN KEY (org_id, swap_id) REFERENCES swaps (org_id, swap_id),
+    CONSTRAINT swap_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
+);
+SELECT coffer_tenant('swap_approvals', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER swap_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON swap_approvals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- An approval is of a swap that waits for it, and not by the person who requested it.
+CREATE FUNCTION swap_approvals_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+DECLARE
+    s record;
+BEGIN
+    SELECT status, requester_kind, requester_id INTO s FROM swaps WHERE org_id = NEW.org_id AND swap_id = NEW.swap_id;
+    IF (s.status = 'AWAITING_APPROVAL') IS NOT TRUE THEN
+        RAISE EXCEPTION 'swap % does not wait for this approval', NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swap_approvals_waited_for';
+    END IF;
+    IF (s.requester_kind, s.requester_id) = (NEW.approver_kind, NEW.approver_id) THEN
+        RAISE EXCEPTION 'swap % was asked for by the same person', NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swap_approvals_not_by_maker';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER swap_approvals_fit BEFORE INSERT ON swap_approvals FOR EACH ROW EXECUTE FUNCTION swap_approvals_fit();
+
+-- A swap that waited is let go with enough approvals. The signer's journal has none of those that it checked:
+-- a swap that a restore let go needs none here, and its payout waits for people.
+CREATE FUNCTION swaps_quorum() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+DECLARE
+    n bigint;
+    s record;
+BEGIN
+    SELECT approvals_required, num_nonnulls(imported_at, adopted_at) > 0 AS restored INTO s FROM swaps WHERE swap_id = NEW.swap_id;
+    SELECT count(*) INTO n FROM swap_approvals a WHERE a.swap_id = NEW.swap_id;
+    IF NOT s.restored AND n < s.approvals_required THEN
+        RAISE EXCEPTION 'swap % has % approvals and needs %', NEW.swap_id, n, s.approvals_required
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_approved_by_enough';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER swaps_quorum AFTER INSERT OR UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.approvals_required > 0 AND NEW.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED'))
+    EXECUTE FUNCTION swaps_quorum();
+
+-- The payout of a swap is the withdrawal of its output to its entry, with the key that follows from the swap.
+CREATE FUNCTION swaps_pay_out() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT (w.org_id, w.product, w.mint_id, w.whitelisted_address_id, w.key_hash)
+            = (NEW.org_id, NEW.product, NEW.to_mint_id, NEW.whitelisted_address_id, key_digest('swap ' || NEW.swap_id))
+            AND w.amount = NEW.amount_out AND (NEW.status <> 'COMPLETED' OR w.status = 'COMPLETED')
+        FROM withdrawals w WHERE w.withdrawal_id = NEW.payout_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'withdrawal % does not pay the output of swap %', NEW.payout_id, NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_paid_out';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER swaps_paid_out AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.payout_id IS NOT NULL AND (OLD.payout_id IS NULL OR OLD.status <> NEW.status))
+    EXECUTE FUNCTION swaps_pay_out();
+
+-- The requests for new swaps that are at work: one caller in all processes asks the providers for a swap. A
+-- request deletes its row when it ends, together with the insert of the swap if it makes one. The row of a
+-- process that died is taken over when its time is over.
+CREATE TABLE swap_turns (
+    org_id  text NOT NULL REFERENCES organizations,
+    swap_id text NOT NULL, -- of a swap that does not exist yet
+    holder  text NOT NULL, -- names the request
+    ends_at timestamptz NOT NULL,
+    CONSTRAINT swap_turns_pkey PRIMARY KEY (org_id, swap_id),
+    CONSTRAINT swap_turns_named CHECK (swap_id <> '' AND holder <> '')
+);
+SELECT coffer_tenant('swap_turns', 'SELECT, INSERT, UPDATE (holder, ends_at), DELETE', 'SELECT, DELETE');
+CREATE TRIGGER swap_turns_as_inserted BEFORE UPDATE OF org_id, swap_id ON swap_turns
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What the provider signed and the prices by which the offer was compared. The raw bytes are the
 -- receipt in a dispute.
@@ -332,7 +495,7 @@ CREATE TRIGGER fee_lines_written_once BEFORE UPDATE ON fee_lines FOR EACH ROW WH
 CREATE FUNCTION fee_lines_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF (SELECT (s.org_id, s.from_mint_id, s.fee_amount, s.fee_bps, s.completed_at) = (NEW.org_id, NEW.mint_id, NEW.amount, NEW.fee_bps, NEW.incurred_at)
+    IF (SELECT s.kind = 'CUSTOMER' AND (s.org_id, s.from_mint_id, s.fee_amount, s.fee_bps, s.completed_at) = (NEW.org_id, NEW.mint_id, NEW.amount, NEW.fee_bps, NEW.incurred_at)
         FROM swaps s WHERE s.swap_id = NEW.source_id) IS NOT TRUE THEN
         RAISE EXCEPTION 'fee line % is of no completed swap', NEW.fee_line_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'fee_lines_of_swap';
@@ -356,7 +519,8 @@ CREATE TRIGGER fee_lines_price BEFORE INSERT OR UPDATE OF price_mark_id ON fee_l
     FOR EACH ROW WHEN (NEW.price_mark_id IS NOT NULL) EXECUTE FUNCTION fee_lines_price();
 
 -- Whether a swap, which may have a reason to end without a payment, is where its order is. The order of a
--- pending swap is broadcast when a cancel took its slot.
+-- pending swap is broadcast when a cancel took its slot. What a delivered swap became of depends on its
+-- payout and not on its order: it counts as completed here.
 CREATE FUNCTION swap_in_step(status text, end_reason text, order_status text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE status
     WHEN 'PENDING' THEN order_status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK') OR order_status IN ('REFUSED', 'WITHDRAWN') AND end_reason IS NOT NULL
@@ -372,9 +536,12 @@ CREATE FUNCTION swaps_follow() RETURNS trigger LANGUAGE plpgsql
 DECLARE
     now record;
 BEGIN
-    SELECT s.status, o.status AS order_status, swap_in_step(s.status, s.end_reason, o.status) AS in_step,
-        (o.org_id, o.purpose, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id, o.pay_by)
-            = (s.org_id, 'SWAP', s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.pay_by) AS same
+    SELECT s.status, o.status AS order_status,
+        CASE WHEN s.provider IS NULL THEN o.order_id IS NULL
+            ELSE swap_in_step(CASE WHEN s.amount_out IS NULL THEN s.status ELSE 'COMPLETED' END, s.end_reason, o.status) END AS in_step,
+        s.provider IS NULL OR (o.org_id, o.purpose, o.chain, o.mint_id, o.amount, o.to_address, coalesce(o.customer_id, o.product), o.pay_by)
+            = (s.org_id, 'SWAP', s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, coalesce(s.customer_id, s.product), s.pay_by)
+            AND (o.product IS NULL) = (s.product IS NULL) AS same
     INTO now FROM swaps s LEFT JOIN dispatch_orders o ON o.order_id = s.swap_id WHERE s.swap_id = NEW.swap_id;
     IF now.same IS NOT TRUE OR now.in_step IS NOT TRUE THEN
         RAISE EXCEPTION 'swap % is %, its order % or of another payment', NEW.swap_id, now.status, coalesce(now.order_status, 'missing')
@@ -385,7 +552,7 @@ END $$;
 CREATE CONSTRAINT TRIGGER swaps_ordered_begin AFTER INSERT ON swaps DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION swaps_follow();
 CREATE CONSTRAINT TRIGGER swaps_ordered_move AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION swaps_follow();
+    FOR EACH ROW WHEN (OLD.status <> NEW.status OR OLD.provider IS DISTINCT FROM NEW.provider) EXECUTE FUNCTION swaps_follow();
 
 -- The signer would admit a granted payment on any later day. So it journals that the payment is void
 -- before a swap without a slot gives its money back.
@@ -400,7 +567,7 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER swaps_void_first BEFORE UPDATE ON swaps
-    FOR EACH ROW WHEN (NEW.status = 'FAILED' AND OLD.status <> 'FAILED') EXECUTE FUNCTION swaps_void_first();
+    FOR EACH ROW WHEN (NEW.status = 'FAILED' AND OLD.status <> 'FAILED' AND NEW.amount_out IS NULL) EXECUTE FUNCTION swaps_void_first();
 
 -- A swap is held, paid, ended, restored and billed as its row says. Invariants I-61, I-62 and I-67.
 CREATE FUNCTION swaps_book() RETURNS trigger LANGUAGE plpgsql
@@ -411,13 +578,18 @@ DECLARE
         AND cause_kind IN ('SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE'));
     broken text;
 BEGIN
-    SELECT swap_id, status, paid_at, fee_amount, restored, restore_count, short, short_count INTO s FROM swaps WHERE swap_id = NEW.swap_id;
+    SELECT swap_id, status, paid_at, fee_amount, restored, restore_count, short, short_count, amount_out IS NOT NULL AS delivered,
+        status = 'COMPLETED' AND kind = 'CUSTOMER' AS billed,
+        -- What was never offered to a provider is whole again when it ends.
+        provider IS NULL AND restored <> CASE WHEN status IN ('AWAITING_APPROVAL', 'PENDING') THEN 0 ELSE amount_in END AS kept
+    INTO s FROM swaps WHERE swap_id = NEW.swap_id;
     broken := CASE
         WHEN 'SWAP_HOLD' <> ALL (posted) THEN 'swaps_held'
+        WHEN s.kept THEN 'swaps_released'
         WHEN 'SWAP_PAID' = ANY (posted) <> (s.paid_at IS NOT NULL) THEN 'swaps_paid'
-        WHEN 'SWAP_END' = ANY (posted) <> (s.status = 'COMPLETED') THEN 'swaps_settled'
-        WHEN 'SWAP_FEE' = ANY (posted) <> (s.status = 'COMPLETED' AND s.fee_amount > 0) THEN 'swaps_fee_posted'
-        WHEN (s.status = 'COMPLETED') <> EXISTS (SELECT FROM fee_lines WHERE source_kind = 'SWAP' AND source_id = s.swap_id) THEN 'swaps_billed'
+        WHEN 'SWAP_END' = ANY (posted) <> s.delivered THEN 'swaps_settled'
+        WHEN 'SWAP_FEE' = ANY (posted) <> (s.billed AND s.fee_amount > 0) THEN 'swaps_fee_posted'
+        WHEN s.billed <> EXISTS (SELECT FROM fee_lines WHERE source_kind = 'SWAP' AND source_id = s.swap_id) THEN 'swaps_billed'
         WHEN s.restored <> (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_RESTORE'
             AND t.cause_id = ANY (ARRAY(SELECT (s.swap_id || '/' || n) COLLATE "C" FROM generate_series(1, s.restore_count) n))) THEN 'swaps_restored'
         WHEN s.short <> (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_SHORT'
@@ -432,7 +604,8 @@ END $$;
 CREATE CONSTRAINT TRIGGER swaps_booked_begin AFTER INSERT ON swaps DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION swaps_book();
 CREATE CONSTRAINT TRIGGER swaps_booked_move AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN ((OLD.status, OLD.paid_at, OLD.restored, OLD.short) IS DISTINCT FROM (NEW.status, NEW.paid_at, NEW.restored, NEW.short))
+    FOR EACH ROW WHEN ((OLD.status, OLD.paid_at, OLD.restored, OLD.short, OLD.amount_out)
+        IS DISTINCT FROM (NEW.status, NEW.paid_at, NEW.restored, NEW.short, NEW.amount_out))
     EXECUTE FUNCTION swaps_book();
 
 -- What is owed of a restored swap was posted, and only falls.
@@ -466,11 +639,11 @@ DECLARE
     arrived numeric;
     unpaid  boolean;
 BEGIN
-    SELECT swap_id, status, refunded, amount_in INTO s FROM swaps WHERE swap_id = NEW.swap_id;
+    SELECT swap_id, status, refunded, amount_in, provider INTO s FROM swaps WHERE swap_id = NEW.swap_id;
     SELECT coalesce(sum(d.amount), 0) INTO arrived FROM deposits d
     WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND' AND d.status IN ('CREDITED', 'REVERSED');
-    unpaid := s.status = 'FAILED' AND EXISTS (
-        SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id AND o.status IN ('FAILED', 'WITHDRAWN'));
+    unpaid := s.status IN ('FAILED', 'REJECTED', 'CANCELLED') AND (s.provider IS NULL OR EXISTS (
+        SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id AND o.status IN ('FAILED', 'WITHDRAWN')));
     IF s.refunded <> arrived AND NOT (unpaid AND s.refunded = s.amount_in AND arrived = 0) THEN
         RAISE EXCEPTION 'swap % counts % as refunded, and % arrived', s.swap_id, s.refunded, arrived
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_refunds';
@@ -486,21 +659,23 @@ CREATE FUNCTION ledger_swap_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     IF (SELECT (s.org_id, s.from_mint_id, NEW.leg) = (NEW.org_id, NEW.mint_id, 0) AND CASE NEW.cause_kind
-            WHEN 'SWAP_HOLD' THEN NEW.amount = s.amount_in AND (d.kind, d.subject, c.kind, c.subject) = ('CUSTOMER', s.customer_id, 'IN_SWAP', s.customer_id)
+            WHEN 'SWAP_HOLD' THEN NEW.amount = s.amount_in AND (d.kind, d.subject, c.kind, c.subject) = (o.free, o.subject, o.held, o.subject)
             WHEN 'SWAP_PAID' THEN NEW.amount = s.amount_in AND s.paid_at IS NOT NULL AND (d.kind, d.subject, c.kind, c.subject) = ('AT_PROVIDER', s.provider, 'CUSTODY', '')
                 AND EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id AND o.status = 'PAID')
-            WHEN 'SWAP_END' THEN NEW.amount = s.amount_in AND s.status = 'COMPLETED' AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'AT_PROVIDER', s.provider)
-            WHEN 'SWAP_FEE' THEN NEW.amount = s.fee_amount AND s.status = 'COMPLETED' AND (d.kind, c.kind) = ('SWAP_FEES_DUE', 'SWAP_FEES_BILLED')
-            WHEN 'SWAP_RESTORE' THEN s.restore_count > 0 AND NEW.cause_id = (s.swap_id || '/' || s.restore_count) COLLATE "C" AND s.status = 'FAILED'
+            WHEN 'SWAP_END' THEN NEW.amount = s.amount_in AND s.amount_out IS NOT NULL AND (d.kind, d.subject, c.kind, c.subject) = (o.held, o.subject, 'AT_PROVIDER', s.provider)
+            WHEN 'SWAP_FEE' THEN NEW.amount = s.fee_amount AND s.status = 'COMPLETED' AND s.kind = 'CUSTOMER' AND (d.kind, c.kind) = ('SWAP_FEES_DUE', 'SWAP_FEES_BILLED')
+            WHEN 'SWAP_RESTORE' THEN s.restore_count > 0 AND NEW.cause_id = (s.swap_id || '/' || s.restore_count) COLLATE "C" AND s.status IN ('FAILED', 'REJECTED', 'CANCELLED')
                 AND NEW.amount = s.restored - (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_RESTORE'
                     AND t.cause_id = ANY (ARRAY(SELECT (s.swap_id || '/' || n) COLLATE "C" FROM generate_series(1, s.restore_count - 1) n)))
-                AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'CUSTOMER', s.customer_id)
+                AND (d.kind, d.subject, c.kind, c.subject) = (o.held, o.subject, o.free, o.subject)
             WHEN 'SWAP_SHORT' THEN s.short_count > 0 AND NEW.cause_id = (s.swap_id || '/' || s.short_count) COLLATE "C" AND s.status = 'FAILED'
                 AND NEW.amount = s.short - (SELECT coalesce(sum(t.amount), 0) FROM ledger_transfers t WHERE t.cause_kind = 'SWAP_SHORT'
                     AND t.cause_id = ANY (ARRAY(SELECT (s.swap_id || '/' || n) COLLATE "C" FROM generate_series(1, s.short_count - 1) n)))
-                AND (d.kind, d.subject, c.kind, c.subject) = ('IN_SWAP', s.customer_id, 'AT_PROVIDER', s.provider)
+                AND (d.kind, d.subject, c.kind, c.subject) = (o.held, o.subject, 'AT_PROVIDER', s.provider)
             END
-        FROM swaps s, ledger_accounts d, ledger_accounts c
+        FROM swaps s, ledger_accounts d, ledger_accounts c, LATERAL (SELECT coalesce(s.customer_id, s.product) AS subject,
+            CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AS free,
+            CASE WHEN s.product IS NULL THEN 'IN_SWAP' ELSE 'PRODUCT_IN_SWAP' END AS held) o
         WHERE s.swap_id = split_part(NEW.cause_id, '/', 1) COLLATE "default" AND d.account_id = NEW.debit_account AND c.account_id = NEW.credit_account) IS NOT TRUE THEN
         RAISE EXCEPTION 'nothing that is written down moves this money: % %', NEW.cause_kind, NEW.cause_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_transfers_of_swap';
@@ -511,12 +686,14 @@ CREATE TRIGGER ledger_transfers_of_swap AFTER INSERT ON ledger_transfers
     FOR EACH ROW WHEN (NEW.cause_kind IN ('SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT'))
     EXECUTE FUNCTION ledger_swap_follow();
 
--- A stray arrival leaves the suspense account when a person credits it to the customer of its swap.
+-- A stray arrival leaves the suspense account when a person credits it to the customer or the product of its
+-- swap.
 CREATE FUNCTION ledger_arrival_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     IF (SELECT (p.org_id, p.mint_id, p.amount) = (NEW.org_id, NEW.mint_id, NEW.amount) AND p.status = 'CREDITED' AND p.arrival_role = 'STRAY'
-            AND a.decision = 'CREDITED' AND (d.kind, d.subject, c.kind, c.subject) = ('SUSPENSE', '', 'CUSTOMER', s.customer_id)
+            AND a.decision = 'CREDITED' AND (d.kind, d.subject, c.kind, c.subject)
+                = ('SUSPENSE', '', CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, coalesce(s.customer_id, s.product))
         FROM deposits p, swap_arrivals a, swaps s, ledger_accounts d, ledger_accounts c
         WHERE p.deposit_id = NEW.cause_id COLLATE "default" AND a.deposit_id = p.deposit_id AND s.swap_id = p.swap_id
             AND d.account_id = NEW.debit_account AND c.account_id = NEW.credit_account) IS NOT TRUE THEN
@@ -549,13 +726,15 @@ DECLARE
     p  record;
     ok boolean;
 BEGIN
-    SELECT d.deposit_id, d.swap_id, d.arrival_role, d.completes_swap, d.customer_id, d.mint_id, d.wallet_id INTO p
+    SELECT d.deposit_id, d.swap_id, d.arrival_role, d.completes_swap, d.customer_id, d.product, d.mint_id, d.wallet_id INTO p
     FROM deposits d WHERE d.deposit_id = NEW.deposit_id;
     SELECT a.role = p.arrival_role AND CASE p.arrival_role
-            WHEN 'DELIVERY' THEN (s.customer_id, s.to_mint_id, s.delivery_wallet_id, s.status) = (p.customer_id, p.mint_id, p.wallet_id, 'COMPLETED')
+            WHEN 'DELIVERY' THEN (s.to_mint_id, s.delivery_wallet_id) = (p.mint_id, p.wallet_id) AND s.amount_out IS NOT NULL
+                AND (s.customer_id, s.product) IS NOT DISTINCT FROM (p.customer_id, p.product)
             WHEN 'REFUND' THEN (s.from_mint_id, s.refund_wallet_id) = (p.mint_id, p.wallet_id)
-            -- A stray of no swap keeps no customer, also when its swap is made later.
-            ELSE s.customer_id IS NOT DISTINCT FROM p.customer_id OR a.reason = 'NO_SWAP' AND p.customer_id IS NULL END
+            -- A stray of no swap keeps no owner, also when its swap is made later.
+            ELSE (s.customer_id, s.product) IS NOT DISTINCT FROM (p.customer_id, p.product)
+                OR a.reason = 'NO_SWAP' AND num_nonnulls(p.customer_id, p.product) = 0 END
     INTO ok FROM swap_arrivals a LEFT JOIN swaps s ON s.swap_id = a.swap_id
     WHERE a.deposit_id = p.deposit_id AND a.swap_id = p.swap_id;
     IF ok IS NOT TRUE THEN
@@ -567,26 +746,27 @@ END $$;
 CREATE CONSTRAINT TRIGGER deposits_of_swap AFTER INSERT OR UPDATE ON deposits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.swap_id IS NOT NULL AND NEW.status = 'CREDITED') EXECUTE FUNCTION deposits_of_swap();
 
--- A completed swap has exactly one deposit that completes it, and its amount out is what arrived.
+-- A delivered swap has exactly one deposit that completes it, and its amount out is what arrived.
 CREATE FUNCTION swaps_delivered() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     IF (SELECT (count(*) FILTER (WHERE d.completes_swap), coalesce(sum(d.amount), 0)) = (1::bigint, NEW.amount_out)
         FROM deposits d WHERE d.swap_id = NEW.swap_id AND d.arrival_role = 'DELIVERY') IS NOT TRUE THEN
-        RAISE EXCEPTION 'swap % is completed with other amounts than arrived', NEW.swap_id
+        RAISE EXCEPTION 'swap % is delivered with other amounts than arrived', NEW.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_delivered';
     END IF;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER swaps_delivered AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.status = 'COMPLETED' AND OLD.status <> 'COMPLETED') EXECUTE FUNCTION swaps_delivered();
+    FOR EACH ROW WHEN (NEW.amount_out IS NOT NULL AND OLD.amount_out IS NULL) EXECUTE FUNCTION swaps_delivered();
 
 -- An order of a swap pays what its swap says. The order cannot be another payment afterwards.
 CREATE FUNCTION dispatch_orders_of_swap() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF (SELECT (s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.pay_by)
-            = (NEW.org_id, NEW.chain, NEW.mint_id, NEW.amount, NEW.to_address, NEW.customer_id, NEW.pay_by)
+    IF (SELECT (s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.pay_by)
+            = (NEW.org_id, NEW.chain, NEW.mint_id, NEW.amount, NEW.to_address, NEW.pay_by)
+            AND (s.customer_id, s.product) IS NOT DISTINCT FROM (NEW.customer_id, NEW.product)
         FROM swaps s WHERE s.swap_id = NEW.order_id) IS NOT TRUE THEN
         RAISE EXCEPTION 'order % pays for no swap', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_of_swap';

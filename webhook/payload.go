@@ -81,6 +81,11 @@ const (
 	// CustomerSwapDelayed has a SwapDelayed: a swap takes long. It is not failed.
 	CustomerSwapDelayed Type = "CUSTOMER_SWAP_DELAYED"
 
+	// OrganizationSwapCompleted has an OrganizationSwap whose output is paid to the whitelisted address.
+	OrganizationSwapCompleted Type = "ORGANIZATION_SWAP_COMPLETED"
+	// OrganizationSwapFailed has an OrganizationSwap that ended without that payment.
+	OrganizationSwapFailed Type = "ORGANIZATION_SWAP_FAILED"
+
 	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
 	TransferCompleted Type = "TRANSFER_COMPLETED"
 )
@@ -100,7 +105,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap that failed or takes long."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -471,6 +476,97 @@ type CustomerSwap struct {
 
 	CreatedAt Time `json:"createdAt"`
 	UpdatedAt Time `json:"updatedAt"`
+}
+
+// OrganizationSwap is a swap of the organization's own money: a balance of a product is converted, and the
+// output is paid to an address of the whitelist.
+//
+// Status COMPLETED, FAILED, REJECTED and CANCELLED are final. What came back of a failed swap is in the
+// product's balance again. There is no fee of the platform on such a swap.
+type OrganizationSwap struct {
+	SwapID         string `json:"swapId" doc:"The organization swap." example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Type           string `json:"type" doc:"ORGANIZATION: your organization's own money." enum:"ORGANIZATION"`
+	IdempotencyKey string `json:"idempotencyKey" doc:"The key of the request that made the swap; empty if the swap was restored from the signer's journal, which has only a hash of the key." example:"rebalance-12"`
+	Product        string `json:"product" doc:"The product whose balance pays."`
+	FromMintID     int    `json:"fromMintId" doc:"The mint that the product gives." bounds:"minimum=1" example:"7"`
+	ToMintID       int    `json:"toMintId" doc:"The mint that the whitelisted address receives." bounds:"minimum=1" example:"1"`
+
+	AmountIn             string `json:"amountIn" doc:"The amount that the product gives, in atomic units of the source mint." form:"amount"`
+	EstimatedAmountOut   string `json:"estimatedAmountOut"`
+	MinAmountOut         string `json:"minAmountOut" doc:"The least amount for which the swap is made, in atomic units of the destination mint." form:"amount"`
+	WhitelistedAddressID string `json:"whitelistedAddressId" doc:"The entry of the whitelist that the output is paid to." example:"wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	ToAddress            string `json:"toAddress" doc:"The address of that entry when the swap was requested." example:"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`
+	// what a final block shows, never what the provider says
+	AmountOut         *string `json:"amountOut" doc:"The amount that arrived, in atomic units of the destination mint; null until it has. The withdrawal pays it to the whitelisted address, for a native coin less the network fee." form:"amount"`
+	OriginTxHash      *string `json:"originTxHash" doc:"The hash of the transaction that paid the swap provider; null until it is broadcast."`
+	DestinationTxHash *string `json:"destinationTxHash" doc:"The hash of the transaction that delivered; null until the delivery is final."`
+	// WithdrawalID is the payout of the output.
+	WithdrawalID *string `json:"withdrawalId" doc:"The withdrawal that pays the output to the whitelisted address; null until it is requested." example:"wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+
+	Status         string    `json:"status" doc:"AWAITING_APPROVAL: the amount is held until people approve. PENDING: the amount is held and the payment to the provider is not broadcast. DEPOSITING: the payment is broadcast. PROCESSING: the provider has the payment, or the output arrived and is not paid out yet. COMPLETED: the output is paid to the whitelisted address. FAILED: it is not paid; after DESTINATION_UNAVAILABLE with an amountOut the output is in the product's balance. REJECTED: a person refused it. CANCELLED: the organization took it back."`
+	Approvals      Approvals `json:"approvals" doc:"How many of the needed approvals it has. Its expiresAt says until when it can be approved; null when it does not wait."`
+	PayoutUntil    *Time     `json:"payoutUntil" doc:"Until when the approvals of the swap cover the withdrawal, too. A later withdrawal that needs approvals waits for its own."`
+	RejectedReason *string   `json:"rejectedReason" doc:"The note of the person who rejected it; null otherwise."`
+	FailureReason  *string   `json:"failureReason" doc:"Why the swap failed, in the words of a customer swap; null unless the swap is FAILED. Reasons may be added without notice." example:"DESTINATION_UNAVAILABLE"`
+	FailureMessage *string   `json:"failureMessage" doc:"A sentence about the failure for a person; null without one."`
+
+	USDValue             *string `json:"usdValue" doc:"The value of amountIn in dollars when the swap was made, for display; null when there was no price." pattern:"^[0-9]+\\.[0-9]{2}$" example:"149.80"`
+	EstimatedTimeSeconds *int    `json:"estimatedTimeSeconds"`
+
+	RefundStatus   string  `json:"refundStatus" doc:"How far a refund has come, by final blocks, in the words of a customer swap. RESTORED: the product's balance has what came back."`
+	RefundedAmount *string `json:"refundedAmount" doc:"The amount that came back, in atomic units of the source mint; null while nothing has. It is amountIn if the payment never left." form:"amount"`
+	RefundTxHash   *string `json:"refundTxHash" doc:"The hash of the latest transaction that brought a refund; null without one."`
+	RestoredAt     *Time   `json:"restoredAt" doc:"When what came back was put into the product's balance again; null before."`
+
+	Provider *string `json:"provider" doc:"The swap provider; null until one has made an offer. Providers may be added without notice." example:"ONE_CLICK"`
+
+	CreatedAt   Time  `json:"createdAt"`
+	UpdatedAt   Time  `json:"updatedAt"`
+	DeliveredAt *Time `json:"deliveredAt" doc:"When the output arrived in the product's balance; null until it has."`
+	CompletedAt *Time `json:"completedAt" doc:"When the payment to the whitelisted address was final; null until the swap is COMPLETED."`
+}
+
+// DepositSwap is an address of a swap provider that a customer pays in almost any token, so that the
+// customer's balance is credited in USDC.
+//
+// Status informs: it follows what the provider says, except COMPLETED. Credit a user by the events of the
+// deposits alone. What is paid to the address later, or a second time, becomes a further deposit.
+type DepositSwap struct {
+	DepositSwapID  string  `json:"depositSwapId" doc:"The deposit swap." example:"ds_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	IdempotencyKey *string `json:"idempotencyKey" doc:"The key of the request that made it; null if the request had none." example:"topup-55"`
+	CustomerID     string  `json:"customerId"`
+	OriginTokenID  string  `json:"originTokenId" doc:"The token that the customer pays." example:"ethereum:0x6b175474e89094c44da98b954eedeac495271d0f"`
+	OriginChain    string  `json:"originChain" doc:"The chain on which the customer pays. Show it with the address: the address is of this chain alone." example:"ETHEREUM"`
+	OriginSymbol   string  `json:"originSymbol" doc:"The symbol of the token, for people. It identifies nothing." example:"DAI"`
+	OriginDecimals int     `json:"originDecimals" doc:"The number of decimals of the token." example:"18"`
+	ToMintID       int     `json:"toMintId" doc:"The mint in which the customer is credited." bounds:"minimum=1" example:"1"`
+
+	DepositAddress string  `json:"depositAddress" doc:"The address that the customer pays, of the swap provider. It is shown only while the provider's signature and this service's seal of it are right." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
+	Memo           *string `json:"memo" doc:"Always null: an address that needs a memo is not offered."`
+
+	AmountIn           *string `json:"amountIn" doc:"The amount of the request, in atomic units of the token; null if the request had none. The customer may pay another amount." form:"amount"`
+	EstimatedAmountOut string  `json:"estimatedAmountOut" doc:"What amountIn would bring, or about 100 dollars of the token if the request had no amountIn; in atomic units of toMintId." form:"amount"`
+	MinAmountOut       string  `json:"minAmountOut" doc:"The least amount that the provider's offer allows for it, in atomic units of toMintId." form:"amount"`
+	Mode               string  `json:"mode" doc:"FLEXIBLE: the provider swaps the amount that arrives, also another one than amountIn." enum:"FLEXIBLE"`
+	ExpiresAt          Time    `json:"expiresAt" doc:"Until when the provider takes a payment. Do not show the address afterwards."`
+	RefundAddress      string  `json:"refundAddress" doc:"The address of the request, to which the provider sends back what it does not swap." example:"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`
+
+	Status string `json:"status" doc:"AWAITING_DEPOSIT: the provider has seen no payment. UNDERPAID: the provider says that the payment is too small. PROCESSING: the provider has a payment, or says that it paid. COMPLETED: a final block has the USDC, and depositId is credited or flagged. REFUNDED: the provider says that it paid refundAddress. FAILED: the provider says that it failed. EXPIRED: the time for a payment is over and none was seen. Every status can still become COMPLETED."`
+
+	// what a final block shows to a node of this service, never what the provider says
+	ReceivedAmount    *string      `json:"receivedAmount" doc:"The amount that a node of this service saw at depositAddress, in atomic units of the token; null before, and on a chain without such a node." form:"amount"`
+	AmountOut         *string      `json:"amountOut" doc:"The sum of what arrived by final blocks, in atomic units of toMintId; null until something has." form:"amount"`
+	RefundedAmount    *string      `json:"refundedAmount" doc:"The amount of a refund that a node of this service saw, in atomic units of the token; null before, and on a chain without such a node." form:"amount"`
+	OriginTxHash      *string      `json:"originTxHash" doc:"The hash of the customer's transaction; null until it is known."`
+	DestinationTxHash *string      `json:"destinationTxHash" doc:"The hash of the transaction that delivered; null until it is known."`
+	FailureReason     *string      `json:"failureReason" doc:"Why it is FAILED, REFUNDED or UNDERPAID, for a person; null otherwise and without a reason." example:"INCOMPLETE_DEPOSIT"`
+	DepositID         *string      `json:"depositId" doc:"The first deposit that arrived; null before." example:"dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	DepositIDs        List[string] `json:"depositIds" doc:"Every deposit that arrived, oldest first: more than one if the provider paid in parts, or if the customer paid again."`
+	Provider          string       `json:"provider" doc:"The swap provider. Providers may be added without notice." example:"ONE_CLICK"`
+
+	CreatedAt   Time  `json:"createdAt"`
+	UpdatedAt   Time  `json:"updatedAt"`
+	CompletedAt *Time `json:"completedAt" doc:"When the first deposit was credited or flagged; null until it is COMPLETED."`
 }
 
 // List is a slice that prints as [] and never as null.

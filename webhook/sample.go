@@ -80,6 +80,14 @@ func Sample(t Type) (data any, ok bool) {
 	case CustomerSwapDelayed:
 		failed := sampleSwap()
 		return SwapDelayed{CustomerID: failed.CustomerID, Swap: failed.Swap}, true
+	case OrganizationSwapCompleted:
+		return sampleOrganizationSwap(), true
+	case OrganizationSwapFailed:
+		w := sampleOrganizationSwap()
+		w.Status, w.WithdrawalID, w.CompletedAt = "FAILED", nil, nil
+		w.FailureReason = text("DESTINATION_UNAVAILABLE")
+		w.FailureMessage = text("The whitelist no longer has the address.")
+		return w, true
 	case TransferCompleted:
 		return Transfer{
 			TransferID: "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: "charge-991", MintID: 1, Mint: sampleUSDC(),
@@ -168,6 +176,19 @@ func sampleWithdrawal(status string) Withdrawal {
 		w.ChainStatus = "REVERTED"
 	}
 	return w
+}
+
+func sampleOrganizationSwap() OrganizationSwap {
+	return OrganizationSwap{
+		SwapID: "os_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: OfOrganization, IdempotencyKey: "rebalance-12",
+		Product: "CUSTODIAL", FromMintID: 7, ToMintID: 1,
+		AmountIn: "1000000000000000", EstimatedAmountOut: "3149250", MinAmountOut: "3117757",
+		WhitelistedAddressID: "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC", ToAddress: sampleStranger, AmountOut: text("3149250"),
+		OriginTxHash: text(sampleHash), DestinationTxHash: text(sampleReturn),
+		WithdrawalID: text("wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		Status:       "COMPLETED", USDValue: text("3.15"), RefundStatus: "NONE", Provider: text("ONE_CLICK"),
+		CreatedAt: later(0), UpdatedAt: later(1200), DeliveredAt: moment(600), CompletedAt: moment(1200),
+	}
 }
 
 func sampleSwap() SwapFailed {

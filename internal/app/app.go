@@ -428,7 +428,7 @@ func (a *App) wireAPI() error {
 		KeyRolled: keyRolled,
 		Limits:    a.conf.API.Limits.apiLimits(a.conf.Network), Proxies: trusted,
 		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers,
-		Swaps: a.Swaps, Wallets: a.Wallets,
+		Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Whitelist: a.Whitelist, Wallets: a.Wallets,
 		Prices: a.parts.Prices, WebhookKeys: a.webhookKeys,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,
@@ -449,7 +449,8 @@ func (a *App) wireAPI() error {
 		a.operatorHandler = operatorapi.New(operatorapi.Config{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist, Swaps: a.Swaps,
-			DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
+			DepositSwaps: a.DepositSwaps,
+			DB:           a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
 			BaseURL:   a.conf.Operator.publicURL() + "/v1",
 			Limits:    a.conf.API.Limits.apiLimits(a.conf.Network),

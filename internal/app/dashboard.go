@@ -86,8 +86,8 @@ func (a *App) wireDashboard(
 			return network.ExplorerURL(tx)
 		},
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
-		Transfers: a.Transfers, Swaps: a.Swaps, Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains,
-		Prices:    a.parts.Prices,
+		Transfers: a.Transfers, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps,
+		Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.followChanges(),

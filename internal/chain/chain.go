@@ -311,6 +311,14 @@ const (
 	ContractAccount AccountKind = "PROGRAMMED" // a program alone: funds that arrive may stay there
 )
 
+// TxLocator is implemented by a Reader that finds transactions of others by their hash.
+type TxLocator interface {
+	// LocateTx returns the height of the block in which a provider shows a transaction. isFound is false if no
+	// provider that answers shows it in a block. The answer is a hint: only the final block at that height
+	// proves it. The hash is in any case of letters where the chain writes hashes as hexadecimal numbers.
+	LocateTx(ctx context.Context, tx TxHash) (height uint64, isFound bool, err error)
+}
+
 // TokenAccounts is implemented where holding a token needs an account of its own that contains
 // native coin. Closing the account returns that coin.
 type TokenAccounts interface {

@@ -140,6 +140,7 @@ var deeds = []deed{
 	{name: "dispatch cancel", args: "OUT", rows: []string{"cli order.replaced order OUT"}},
 
 	{name: "swaps list", reads: true},
+	{name: "swaps deposit list", reads: true},
 	{name: "swaps arrivals list", reads: true},
 	{name: "swaps providers list", reads: true},
 	{name: "billing fees", reads: true},
@@ -152,6 +153,9 @@ var deeds = []deed{
 		rows: []string{"cli swap_provider.resumed SWAP_PROVIDER ONE_CLICK"},
 	},
 	{name: "swaps show", file: "swaps_test.go", action: "swaps show"},
+	{name: "swaps deposit show", file: "swaps_test.go", action: "swaps deposit show"},
+	{name: "swaps approve", file: "tour_test.go", action: "swap.approved"},
+	{name: "swaps reject", file: "tour_test.go", action: "swap.rejected"},
 	{name: "swaps look", file: "../http/surfacetest/audited_test.go", action: "operator lookAtSwap"},
 	{name: "swaps fail", file: "../http/surfacetest/audited_test.go", action: "operator failSwap"},
 	{name: "swaps write-off", file: "../http/surfacetest/audited_test.go", action: "operator writeOffSwap"},

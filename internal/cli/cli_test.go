@@ -185,6 +185,7 @@ func TestTheCommandLineTakesNoCustomerForAnother(t *testing.T) {
 		"freezes put --customer":                 "it is the freeze of the operator's interface: TestCustomersWithIdsAlikeShareNothing",
 		"withdrawals list --customer":            listed,
 		"swaps list --customer":                  listed,
+		"swaps deposit list --customer":          listed,
 		"deposits list --customer":               listed,
 		"customers list --customer":              listed,
 		"local trigger failed-payout --customer": "it is a customer of the interface's, on a local chain",

@@ -17,11 +17,9 @@ import (
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tour"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
@@ -119,6 +117,10 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
 	if info.Swaps.URL != "" {
 		fmt.Fprintf(t, "  swap provider\t%s (controlled at %s)\n", info.Swaps.URL, info.Swaps.ControlURL)
 	}
+	for _, token := range info.Swaps.Tokens {
+		fmt.Fprintf(t, "  no mint\t%s on %s  %s, for deposit swaps\n", token.Symbol, strings.ToLower(token.Chain),
+			token.ContractAddress)
+	}
 	for _, m := range info.Mints {
 		contract := "native coin"
 		if m.ContractAddress != nil {
@@ -185,12 +187,20 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 	defer tools.Close()
 	return tour.Play(ctx, tour.Options{
 		Info: info, Output: output,
-		Decide: func(ctx context.Context, email, id string, isApproval bool) error {
-			var p member.Member
-			err := tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-				p, err = member.ByEmail(ctx, tx, email)
+		DecideSwap: func(ctx context.Context, email, id string, isApproval bool) error {
+			p, err := personByEmail(ctx, tools.DB(), email)
+			if err != nil {
 				return err
-			})
+			}
+			if isApproval {
+				_, err = tools.Swaps.ApproveOrganization(ctx, p.OrgID, id, "", p)
+			} else {
+				_, err = tools.Swaps.RejectOrganization(ctx, p.OrgID, id, "the tour", p)
+			}
+			return err
+		},
+		Decide: func(ctx context.Context, email, id string, isApproval bool) error {
+			p, err := personByEmail(ctx, tools.DB(), email)
 			if err != nil {
 				return err
 			}
@@ -237,7 +247,8 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 
 type localFaucet struct {
 	Chain  string `help:"The chain; the chain of the mint if left out."`
-	Mint   int    `required:"" help:"The mint's id."`
+	Mint   int    `required:"" xor:"what" help:"The mint's id."`
+	Token  string `required:"" xor:"what" help:"The symbol or the contract of a token that only the swap provider takes, such as LINK."`
 	To     string `required:"" help:"Address to pay."`
 	Amount string `required:"" help:"Whole tokens, such as 250 or 0.5."`
 }
@@ -247,24 +258,38 @@ func (c localFaucet) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	var m *localworld.Mint
-	for i := range info.Mints {
-		if info.Mints[i].ID == c.Mint && (c.Chain == "" || info.Mints[i].Chain == strings.ToUpper(c.Chain)) {
-			m = &info.Mints[i]
-		}
-	}
-	if m == nil {
-		return fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint,
-			cmp.Or(c.Chain, "any chain"), localworld.InfoFile)
+	m, err := c.findMint(info)
+	if err != nil {
+		return err
 	}
 	units, err := money.ParseDecimal(c.Amount, m.Decimals)
 	if err != nil {
 		return fmt.Errorf("--amount %s: %w; give whole tokens such as 250 or 0.5. Nothing was sent", c.Amount, err)
 	}
-	hash, err := info.PayAddress(ctx, *m, c.To, units.Big())
+	hash, err := info.PayAddress(ctx, m, c.To, units.Big())
 	if err != nil {
 		return fmt.Errorf("send %s %s to %s: %w", c.Amount, m.Symbol, c.To, err)
 	}
 	fmt.Fprintf(std.out, "Sent %s %s on %s to %s: %s\n", c.Amount, m.Symbol, strings.ToLower(m.Chain), c.To, hash)
 	return nil
+}
+
+// findMint returns what the faucet shall send.
+func (c localFaucet) findMint(info localworld.Info) (localworld.Mint, error) {
+	isOnChain := func(name string) bool { return c.Chain == "" || name == strings.ToUpper(c.Chain) }
+	if c.Token != "" {
+		t, isKnown := info.FindSwapToken(c.Token)
+		if !isKnown || !isOnChain(t.Chain) {
+			return localworld.Mint{}, fmt.Errorf(
+				"only the swap provider's own tokens are sent with --token, and %s on %s is none; %s lists them, and "+
+					"--mint sends the others. Nothing was sent", c.Token, cmp.Or(c.Chain, "any chain"),
+				localworld.InfoFile)
+		}
+		return t.FaucetMint(), nil
+	}
+	if m, isKnown := info.FindMint(c.Mint); isKnown && isOnChain(m.Chain) {
+		return m, nil
+	}
+	return localworld.Mint{}, fmt.Errorf("there is no mint %d on %s; %s lists the mints. Nothing was sent", c.Mint,
+		cmp.Or(c.Chain, "any chain"), localworld.InfoFile)
 }

@@ -28,7 +28,8 @@ type swapsBehave struct {
 	swapsFlags
 	Mode  string `arg:"" help:"How it misbehaves: refund, fail, stall, short, split, double, over, late, other-token, other-chain, lie-success, lie-refunded, refund-other, bad-signature, other-recipient, our-address, price, reject, down, slow, garbage; none ends it."`
 	Count int    `name:"next" placeholder:"N" help:"Only for the next N firm quotes, or N calls with reject, down, slow and garbage; for all if left out."`
-	Mint  int    `placeholder:"ID" help:"Only for swaps from or to this mint."`
+	Mint  int    `placeholder:"ID" xor:"asset" help:"Only for swaps from or to this mint."`
+	Token string `placeholder:"SYMBOL" xor:"asset" help:"Only for swaps from this token, which is no mint, such as LINK."`
 }
 
 func (c swapsBehave) Run(ctx context.Context, std streams) error {
@@ -47,7 +48,16 @@ func (c swapsBehave) Run(ctx context.Context, std streams) error {
 	if _, isKnown := info.FindMint(c.Mint); c.Mint != 0 && !isKnown {
 		return fmt.Errorf("there is no mint %d; %s lists the mints. Nothing was changed", c.Mint, localworld.InfoFile)
 	}
-	if err := info.SetSwapBehaviour(ctx, c.Mode, c.Count, c.Mint); err != nil {
+	set := func() error { return info.SetSwapBehaviour(ctx, c.Mode, c.Count, c.Mint) }
+	if c.Token != "" {
+		token, isKnown := info.FindSwapToken(c.Token)
+		if !isKnown {
+			return fmt.Errorf("the swap provider takes no %s beside the mints; %s lists what it takes. "+
+				"Nothing was changed", c.Token, localworld.InfoFile)
+		}
+		set = func() error { return info.SetAssetBehaviour(ctx, c.Mode, c.Count, token.AssetID) }
+	}
+	if err := set(); err != nil {
 		return err
 	}
 	state, err := info.ReadSwapProvider(ctx)
@@ -70,6 +80,9 @@ func formatBehaviour(state localworld.SwapProviderState) string {
 	text := fmt.Sprintf("The local swap provider misbehaves: %s", b.Mode)
 	if b.Mint != 0 {
 		text += fmt.Sprintf(", with mint %d", b.Mint)
+	}
+	if b.Asset != "" {
+		text += ", with " + b.Asset
 	}
 	switch {
 	case b.Remaining == 1:
@@ -127,16 +140,20 @@ func (c swapsShow) Run(ctx context.Context, std streams) error {
 	t := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  API\t%s\n  control\t%s\n  key\t%s\n", info.Swaps.URL, info.Swaps.ControlURL, state.PublicKey)
 	for _, a := range state.Assets {
-		fmt.Fprintf(t, "  mint %d\t%s on %s  $%s\n", a.Mint, a.Symbol, strings.ToLower(string(a.Chain)), a.Price)
+		name := fmt.Sprintf("mint %d", a.Mint)
+		if a.Mint == 0 {
+			name = "no mint"
+		}
+		fmt.Fprintf(t, "  %s\t%s on %s  $%s\n", name, a.Symbol, strings.ToLower(string(a.Chain)), a.Price)
 	}
 	t.Flush()
 	fmt.Fprintln(std.out)
-	printSwaps(std.out, info, state)
+	printSwaps(std.out, state)
 	return nil
 }
 
 // printSwaps prints the newest swaps, the last one at the end.
-func printSwaps(output io.Writer, info localworld.Info, state localworld.SwapProviderState) {
+func printSwaps(output io.Writer, state localworld.SwapProviderState) {
 	if len(state.Swaps) == 0 {
 		fmt.Fprintln(output, "There are no swaps.")
 		return
@@ -147,11 +164,8 @@ func printSwaps(output io.Writer, info localworld.Info, state localworld.SwapPro
 	}
 	amount := func(assetID string, units money.Amount) string {
 		for _, a := range state.Assets {
-			if a.AssetID != assetID {
-				continue
-			}
-			if m, isKnown := info.FindMint(a.Mint); isKnown {
-				return fmt.Sprintf("%s %s on %s", units.Decimal(m.Decimals), m.Symbol, strings.ToLower(m.Chain))
+			if a.AssetID == assetID {
+				return fmt.Sprintf("%s %s on %s", units.Decimal(a.Decimals), a.Symbol, strings.ToLower(string(a.Chain)))
 			}
 		}
 		return units.String() + " of " + assetID

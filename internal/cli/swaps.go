@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/app"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/resource"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
@@ -21,6 +25,9 @@ import (
 type swapsCmd struct {
 	List      swapList         `cmd:"" default:"withargs" help:"Show swaps, newest first (the default)."`
 	Show      swapShow         `cmd:"" help:"Show one swap: its times, what its provider has, what to tell the provider."`
+	Approve   swapApprove      `cmd:"" help:"Approve a swap of the organization's own money that waits for it: the approval covers the payment of its output."`
+	Reject    swapReject       `cmd:"" help:"Reject a swap that waits for an approval: its amount returns to the product."`
+	Deposit   depositSwapsCmd  `cmd:"" help:"Show the deposit swaps: addresses of providers that customers pay in other tokens."`
 	Look      swapLook         `cmd:"" help:"Have the running service ask the provider about a swap at once. It decides nothing."`
 	Fail      swapFail         `cmd:"" help:"End a swap that makes no progress as failed. The claim on its provider stays open."`
 	WriteOff  swapWriteOff     `cmd:"" help:"Give up what a provider owes of a failed swap. A second operator may have to approve."`
@@ -31,12 +38,17 @@ type swapsCmd struct {
 type swapList struct {
 	listFlags
 	Customer   string `help:"Only of this customer."`
+	Kind       string `help:"Only CUSTOMER or ORGANIZATION: swaps of customers, or of an organization's own money."`
 	Status     string `help:"Only in this status, such as PROCESSING or FAILED."`
 	Provider   string `help:"Only through this provider, such as ONE_CLICK."`
 	OpenClaims bool   `help:"Only swaps whose value is with a provider."`
 }
 
 func (c swapList) Run(ctx context.Context, std streams) error {
+	kind := swap.Kind(strings.ToUpper(c.Kind))
+	if kind != "" && kind != swap.CustomerSwap && kind != swap.OrganizationSwap {
+		return fmt.Errorf("--kind %s: name CUSTOMER or ORGANIZATION", c.Kind)
+	}
 	tools, err := c.openTools(ctx)
 	if err != nil {
 		return err
@@ -44,23 +56,38 @@ func (c swapList) Run(ctx context.Context, std streams) error {
 	defer tools.Close()
 	f := swap.OperatorFilter{
 		Filter: swap.Filter{CustomerID: c.Customer, Status: strings.ToUpper(c.Status)},
-		OrgID:  c.Org, Provider: strings.ToUpper(c.Provider), OpenClaims: c.OpenClaims,
+		OrgID:  c.Org, Provider: strings.ToUpper(c.Provider), Kind: kind, OpenClaims: c.OpenClaims,
 	}
-	return printList(std.out, c.listFlags, "SWAP\tCUSTOMER\tGIVES\tGETS\tPROVIDER\tSTATUS\tWITH THE PROVIDER\tMADE",
+	return printList(std.out, c.listFlags,
+		"SWAP\tKIND\tOF\tGIVES\tGETS\tPROVIDER\tSTATUS\tWITH THE PROVIDER\tMADE",
 		"There is no such swap.",
 		func(p pagination.Page) (pagination.Result[swap.Swap], error) { return tools.Swaps.ListAll(ctx, f, p) },
 		func(w swap.Swap) string {
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", w.ID, w.CustomerID, formatUnits(w.AmountIn, w.From),
-				formatOutput(w), w.Provider, w.Status, formatUnits(w.OpenClaim(), w.From), formatTime(w.CreatedAt))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", w.ID, w.Kind, swapOwner(w),
+				formatUnits(w.AmountIn, w.From), formatOutput(w), cmp.Or(w.Provider, "-"), w.Status,
+				formatUnits(w.OpenClaim(), w.From), formatTime(w.CreatedAt))
 		},
 		func(w swap.Swap) any {
 			return struct { // as in the operator's interface
 				OrganizationID string `json:"organizationId"`
+				Kind           string `json:"kind"`
 				webhook.CustomerSwap
-				OpenClaim string `json:"openClaim"`
-			}{w.OrgID, wire.CustomerSwap(w), w.OpenClaim().String()}
+				CustomerID           *string `json:"customerId"`
+				Product              *string `json:"product"`
+				WhitelistedAddressID *string `json:"whitelistedAddressId"`
+				ToAddress            *string `json:"toAddress"`
+				WithdrawalID         *string `json:"withdrawalId"`
+				OpenClaim            string  `json:"openClaim"`
+			}{
+				w.OrgID, string(w.Kind), wire.CustomerSwap(w), resource.OptionalText(w.CustomerID),
+				resource.OptionalText(w.Product), resource.OptionalText(w.WhitelistedID),
+				resource.OptionalText(string(w.PayoutAddress)), w.PayoutID, w.OpenClaim().String(),
+			}
 		})
 }
+
+// swapOwner returns whose balance a swap converts.
+func swapOwner(w swap.Swap) string { return cmp.Or(w.CustomerID, w.Product) }
 
 // formatUnits formats an amount of a mint in whole tokens.
 func formatUnits(amount money.Amount, m mint.Mint) string {
@@ -80,7 +107,7 @@ func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // swapFlags are the flags of the verbs on one swap.
 type swapFlags struct {
 	configFlags
-	ID string `arg:"" help:"The swap, cs_…"`
+	ID string `arg:"" help:"The swap, cs_… or os_…"`
 }
 
 type swapShow struct{ swapFlags }
@@ -117,20 +144,25 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", label, fmt.Sprintf(format, args...))
 	}
-	line("swap", "%s of %q, of %s", d.ID, d.CustomerID, d.OrgID)
+	line("swap", "%s of %q, of %s", d.ID, swapOwner(d.Swap), d.OrgID)
 	line("gives", "%s on %s", formatUnits(d.AmountIn, d.From), d.From.Chain)
 	line("gets", "%s on %s, at least %s", formatOutput(d.Swap), d.To.Chain, formatUnits(d.MinOut, d.To))
-	line("fee", "%s, %d basis points, billed to the organization", formatUnits(d.FeeAmount, d.From), d.FeeBps)
+	if d.Kind == swap.OrganizationSwap {
+		printPayout(line, d.Swap)
+	} else {
+		line("fee", "%s, %d basis points, billed to the organization", formatUnits(d.FeeAmount, d.From), d.FeeBps)
+	}
 	line("state", "%s", d.Status)
 	if d.FailureReason != nil {
 		line("failed", "%s: %s", *d.FailureReason, textOrDash(d.FailureMessage))
 	}
 	line("refund", "%s: %s came back, %s restored, %s kept for good", d.RefundStatus(),
 		formatUnits(d.Refunded, d.From), formatUnits(d.Restored, d.From), formatUnits(d.Short, d.From))
+	holder := cmp.Or(d.Provider, "a provider")
 	if open := d.OpenClaim(); !open.IsZero() {
-		line("with "+d.Provider, "%s, for %s", formatUnits(open, d.From), formatAge(now.Sub(*d.PaidAt)))
+		line("with "+holder, "%s, for %s", formatUnits(open, d.From), formatAge(now.Sub(*d.PaidAt)))
 	} else {
-		line("with "+d.Provider, "nothing")
+		line("with "+holder, "nothing")
 	}
 	if d.LookAt != nil {
 		line("looked at", "next at %s", formatTime(*d.LookAt))
@@ -138,11 +170,13 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 		line("looked at", "no more: nothing is expected")
 	}
 
-	fmt.Fprintf(w, "\nTo tell %s:\n", d.Provider)
-	line("deposit address", "%s on %s", d.ProviderAddress, d.From.Chain)
-	line("paid", "%s in %s", formatUnits(d.AmountIn, d.From), hashOrDash(d.OriginTxHash))
-	line("deliver to", "%s on %s", d.DeliveryAddress, d.To.Chain)
-	line("refund to", "%s on %s", d.RefundAddress, d.From.Chain)
+	if d.Provider != "" {
+		fmt.Fprintf(w, "\nTo tell %s:\n", d.Provider)
+		line("deposit address", "%s on %s", d.ProviderAddress, d.From.Chain)
+		line("paid", "%s in %s", formatUnits(d.AmountIn, d.From), hashOrDash(d.OriginTxHash))
+		line("deliver to", "%s on %s", d.DeliveryAddress, d.To.Chain)
+		line("refund to", "%s on %s", d.RefundAddress, d.From.Chain)
+	}
 
 	fmt.Fprintln(w, "\nTimes:")
 	for _, moment := range []struct {
@@ -150,10 +184,13 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 		time  *time.Time
 	}{
 		{"made", &d.CreatedAt},
-		{"to be paid by", &d.PayBy},
+		{"to be approved by", d.ApprovableUntil()},
+		{"approved", d.ApprovedAt},
+		{"to be paid by", timeOrNil(d.PayBy)},
 		{"payment final", d.PaidAt},
-		{"provider's deadline", &d.ExpiresAt},
+		{"provider's deadline", timeOrNil(d.ExpiresAt)},
 		{"announced as delayed", d.DelayedAt},
+		{"output in the product", productTime(d.Swap)},
 		{"completed", d.CompletedAt},
 		{"failed", d.FailedAt},
 		{"restored", d.RestoredAt},
@@ -177,6 +214,44 @@ func printSwap(out io.Writer, d swap.Detail, now time.Time) error {
 		}
 	}
 	return w.Flush()
+}
+
+// printPayout prints what becomes of the output of a swap of an organization's own money, and who agreed.
+func printPayout(line func(label, format string, args ...any), w swap.Swap) {
+	line("paid out to", "%s on %s, %s of the whitelist", w.PayoutAddress, w.To.Chain, w.WhitelistedID)
+	line("withdrawal", "%s", textOrDash(w.PayoutID))
+	if w.ApprovalsRequired == 0 {
+		line("approvals", "none needed")
+		return
+	}
+	names := []string{}
+	for _, approver := range w.Approvers {
+		names = append(names, approver.Kind+" "+approver.ID)
+	}
+	line("approvals", "%d of %d  %s", w.ApprovalCount, w.ApprovalsRequired, strings.Join(names, ", "))
+	if w.PayoutMax != nil && w.PayoutUntil != nil {
+		line("cover", "a withdrawal of up to %s until %s", formatUnits(*w.PayoutMax, w.To), formatTime(*w.PayoutUntil))
+	}
+	if w.RejectedNote != nil {
+		line("rejected", "%s", *w.RejectedNote)
+	}
+}
+
+// timeOrNil returns nil for no time.
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// productTime returns when the output of an organization's swap arrived; nil before, and of a customer's swap,
+// which is completed then.
+func productTime(w swap.Swap) *time.Time {
+	if w.Kind != swap.OrganizationSwap {
+		return nil
+	}
+	return w.DeliveredAt
 }
 
 func hashOrDash[T ~string](hash *T) string {
@@ -265,14 +340,14 @@ func (c swapWriteOff) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	w := outcome.Swap
-	fmt.Fprintf(std.out, "Written off: %s owes nothing of %s any more, and keeps %s for good. The customer %q got "+
-		"nothing for it.\n", w.Provider, w.ID, formatUnits(w.Short, w.From), w.CustomerID)
+	fmt.Fprintf(std.out, "Written off: %s owes nothing of %s any more, and keeps %s for good. %q got nothing for "+
+		"it.\n", w.Provider, w.ID, formatUnits(w.Short, w.From), swapOwner(w))
 	return nil
 }
 
 type swapArrivalsCmd struct {
 	List   swapArrivalsList   `cmd:"" default:"withargs" help:"Show the arrivals about which no one has decided (the default)."`
-	Decide swapArrivalsDecide `cmd:"" help:"Decide about an arrival, once: credit it to the customer of its swap, or keep it in suspense."`
+	Decide swapArrivalsDecide `cmd:"" help:"Decide about an arrival, once: credit it to the customer or the product of its swap, or keep it in suspense."`
 }
 
 type swapArrivalsList struct {
@@ -295,12 +370,9 @@ func (c swapArrivalsList) Run(ctx context.Context, std streams) error {
 		}
 		for _, a := range found.Items {
 			if shown++; shown == 1 {
-				fmt.Fprintln(w, "ARRIVAL\tAMOUNT\tCHAIN\tSWAP\tCUSTOMER\tARRIVED\tTRANSACTION\tWHY")
+				fmt.Fprintln(w, "ARRIVAL\tAMOUNT\tCHAIN\tSWAP\tOF\tARRIVED\tTRANSACTION\tWHY")
 			}
-			customer := a.CustomerID
-			if customer == "" {
-				customer = "unknown"
-			}
+			customer := cmp.Or(a.CustomerID, a.Product, "unknown")
 			fmt.Fprintf(w, "%s\t%s %s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.DepositID, a.Amount.Decimal(a.Decimals), a.Symbol,
 				a.Chain, a.SwapID, customer, formatTime(a.CreatedAt), shorten(string(a.TxHash)),
 				strings.TrimSpace(formatDecision(a)))
@@ -318,7 +390,7 @@ func (c swapArrivalsList) Run(ctx context.Context, std streams) error {
 type swapArrivalsDecide struct {
 	configFlags
 	ID       string `arg:"" help:"The arrival, dep_…"`
-	Decision string `arg:"" enum:"credited,kept" help:"credited: to the customer of its swap. kept: it stays in suspense for good."`
+	Decision string `arg:"" enum:"credited,kept" help:"credited: to the customer or the product of its swap. kept: it stays in suspense for good."`
 	Note     string `required:"" help:"Why, for the audit log."`
 }
 
@@ -335,7 +407,7 @@ func (c swapArrivalsDecide) Run(ctx context.Context, std streams) error {
 	amount := a.Amount.Decimal(a.Decimals) + " " + a.Symbol
 	if c.Decision == "credited" {
 		fmt.Fprintf(std.out, "%s of %s is credited to %q, and the organization is told.\n", amount, a.SwapID,
-			a.CustomerID)
+			cmp.Or(a.CustomerID, a.Product))
 		return nil
 	}
 	fmt.Fprintf(std.out, "%s of %s stays in suspense for good.\n", amount, a.SwapID)
@@ -423,5 +495,76 @@ func (c swapProvidersResume) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is active: it gets new swaps.\n", name)
+	return nil
+}
+
+// swapDecisionFlags are the flags of a person's decision about a swap that waits for approvals.
+type swapDecisionFlags struct {
+	configFlags
+	ID    string `arg:"" help:"The swap of an organization, os_…"`
+	Email string `name:"as" placeholder:"EMAIL" help:"The person who decides; the first person of the local world if left out."`
+}
+
+// openFor opens the tools and finds the person who decides.
+func (d swapDecisionFlags) openFor(ctx context.Context) (tools *app.App, p member.Member, err error) {
+	if tools, err = d.openTools(ctx); err != nil {
+		return nil, p, err
+	}
+	decision := decisionFlags{configFlags: d.configFlags, ID: d.ID, As: d.Email}
+	if p, err = decision.findPerson(ctx, tools.DB()); err != nil {
+		tools.Close()
+		return nil, p, err
+	}
+	return tools, p, nil
+}
+
+// describeError adds the given id to an error of a decision if there is no such swap.
+func (d swapDecisionFlags) describeError(err error, p member.Member) error {
+	if fault.HasCode(err, fault.CodeNotFound) {
+		return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+			"The organization of %s has no swap of its own money %.64q.", p.Email, d.ID).
+			WithAdvice("Coffer swaps list --kind ORGANIZATION shows these swaps.")
+	}
+	return err
+}
+
+type swapApprove struct{ swapDecisionFlags }
+
+func (c swapApprove) Run(ctx context.Context, std streams) error {
+	tools, p, err := c.openFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer tools.Close()
+	w, err := tools.Swaps.ApproveOrganization(ctx, p.OrgID, c.ID, "", p)
+	if err != nil {
+		return c.describeError(err, p)
+	}
+	fmt.Fprintf(std.out, "%s of %s to at least %s for %s is %s, approved by %s.\n", w.ID,
+		formatUnits(w.AmountIn, w.From), formatUnits(w.MinOut, w.To), w.PayoutAddress, w.Status, p.Email)
+	if missing := w.ApprovalsRequired - w.ApprovalCount; missing > 0 && w.Status == swap.AwaitingApproval {
+		fmt.Fprintf(std.out, "It has %d of the %d approvals that it needs: other people have to approve it, too.\n",
+			w.ApprovalCount, w.ApprovalsRequired)
+	}
+	return nil
+}
+
+type swapReject struct {
+	swapDecisionFlags
+	Note string `required:"" help:"Why, for the organization and the audit log."`
+}
+
+func (c swapReject) Run(ctx context.Context, std streams) error {
+	tools, p, err := c.openFor(ctx)
+	if err != nil {
+		return err
+	}
+	defer tools.Close()
+	w, err := tools.Swaps.RejectOrganization(ctx, p.OrgID, c.ID, c.Note, p)
+	if err != nil {
+		return c.describeError(err, p)
+	}
+	fmt.Fprintf(std.out, "%s is %s by %s; %s is available to %s again.\n", w.ID, w.Status, p.Email,
+		formatUnits(w.AmountIn, w.From), w.Product)
 	return nil
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"math/big"
@@ -18,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
@@ -48,6 +50,17 @@ func TestTheTourHolds(t *testing.T) {
 			&left)
 		if len(left.Data) != 0 {
 			t.Errorf("got %+v, want none", left.Data)
+		}
+	})
+	t.Run("the audit log has who decided about a swap", func(t *testing.T) {
+		for _, action := range []string{"swap.approved", "swap.rejected"} {
+			var people int
+			if err := w.ServiceDB().ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				return tx.QueryRow(ctx, `SELECT count(DISTINCT actor_id) FROM audit_log
+					WHERE action = $1 AND actor_kind = 'USER'`, action).Scan(&people)
+			}); err != nil || people != 1 {
+				t.Errorf("%s: got %d people %v, want the one who decided", action, people, err)
+			}
 		}
 	})
 	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })

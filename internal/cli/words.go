@@ -68,6 +68,7 @@ var words = fault.Words{
 		fault.CustomerFrozen:         "The party that froze the customer has to lift the freeze first.",
 		fault.OrganizationFrozen:     "`coffer freezes` lists the freezes.",
 		fault.SwapsDisabled:          "`coffer settings set` switches them on with customerSwapsEnabled=true.",
+		fault.OrgSwapsDisabled:       "`coffer settings set` switches them on with organizationSwapsEnabled=true.",
 		fault.FeatureDisabled:        "`coffer settings show` shows the organization's settings.",
 		fault.OperatorOnly:           "Only the operator does this.",
 		fault.CodeNotFound:           "Check the id.",

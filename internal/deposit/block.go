@@ -103,6 +103,9 @@ func newStatusEntry(after storedDeposit) audit.Entry {
 		"txHash": string(after.tx), "blockHash": after.blockHash, "amount": after.amount.String(),
 		"reason": after.reason,
 	}
+	if after.depositSwapID != "" {
+		detail["depositSwapId"] = after.depositSwapID
+	}
 	if after.swapID != "" {
 		detail["swapId"], detail["role"] = after.swapID, string(after.role)
 	}
@@ -205,6 +208,10 @@ func (s *Service) applyBlock(
 	if err != nil {
 		return err
 	}
+	depositSwapCustomers, err := s.loadDepositSwapCustomers(ctx, tx, found)
+	if err != nil {
+		return err
+	}
 	credits := credits{owners: s.Owners, wallets: wallets}
 	for _, f := range found {
 		if err := s.Owners.checkPurpose(f.Wallet.Purpose); err != nil {
@@ -260,6 +267,10 @@ func (s *Service) applyBlock(
 		if !isChanged {
 			continue
 		}
+		if after.depositSwapID != "" && after.customerID == "" {
+			after.customerID = depositSwapCustomers[after.depositSwapID]
+			after.isHidden = after.customerID == ""
+		}
 		if before.status == "" {
 			after.id, after.createdAt = newDepositID(after, rowCounts), tx.Now
 		}
@@ -277,7 +288,8 @@ func (s *Service) applyBlock(
 		if after.status == Screening && after.swapID != "" {
 			s.wakeArrivals()
 		}
-		if after.status == Screening && after.swapID == "" && decisions.creditDeposit(
+		isOwned := after.swapID == "" && (after.depositSwapID == "" || after.customerID != "")
+		if after.status == Screening && isOwned && decisions.creditDeposit(
 			&after, f, owner.Terms().IsOperators, isDeep, hasWallet, tx.Now,
 		) {
 			credits.addCredit(after, f.Mint.Kind == mint.Native)
@@ -434,9 +446,12 @@ func nextState(
 	after = before
 	if before.status == "" {
 		after.orgID, after.walletID, after.purpose = f.Wallet.OrgID, f.Wallet.ID, f.Wallet.Purpose
-		if owner.Terms().IsSettled {
+		switch terms := owner.Terms(); {
+		case terms.IsSettled:
 			after.swapID, after.isHidden = f.Wallet.Subject, true
-		} else {
+		case terms.IsOfDepositSwap:
+			after.depositSwapID, after.isHidden = f.Wallet.Subject, true // until its customer is known
+		default:
 			switch account, _ := owner.Account(f.Wallet.Subject, false); account.Kind {
 			case ledger.Customer:
 				after.customerID = account.Subject

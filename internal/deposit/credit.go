@@ -42,6 +42,7 @@ type candidate struct {
 	settings     org.Settings        // by which it is decided
 	record       *risk.DepositRecord // nil where no decision is needed
 	isKeyAccount bool                // the chain reports that the sender is a key account
+	payer        payer               // of a deposit swap: who paid the provider
 	isProven     bool                // checkCandidate found nothing against its wallet and its proof
 }
 
@@ -61,6 +62,9 @@ type addressKey struct {
 // or lets it wait for an answer of a risk provider. It returns how many it credited or flagged. A
 // deposit that must not be credited stays in SCREENING and is logged; it does not delay the others.
 func (s *Service) CreditWaiting(ctx context.Context) (ended int, err error) {
+	if err := s.adoptArrivals(ctx); err != nil {
+		return 0, err
+	}
 	askedCount := 0
 	var itemErr error // errors of single batches
 	for afterID := ""; ; {
@@ -173,7 +177,7 @@ func (s *Service) loadWaiting(
 ) (page []candidate, settings map[string]org.Settings, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND swap_id IS NULL AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
+			SELECT `+columns+` FROM deposits WHERE status = 'SCREENING' AND swap_id IS NULL AND (deposit_swap_id IS NULL OR customer_id IS NOT NULL) AND deposit_id > $1 AND (screen_after IS NULL OR screen_after <= $3)
 				AND NOT EXISTS (SELECT FROM mints m WHERE m.mint_id = deposits.mint_id AND m.quarantined_at IS NOT NULL)
 				AND (depth_required = 0 OR finality_depth(chain, height) >= depth_required)
 			ORDER BY deposit_id LIMIT $2`, afterID, batchMax, tx.Now)
@@ -189,6 +193,10 @@ func (s *Service) loadWaiting(
 			return err
 		}
 		wallets, proofs, err := loadWalletsAndProofs(ctx, tx, found)
+		if err != nil {
+			return err
+		}
+		payers, err := loadPayers(ctx, tx, found)
 		if err != nil {
 			return err
 		}
@@ -208,6 +216,7 @@ func (s *Service) loadWaiting(
 			page = append(page, candidate{
 				storedDeposit: r, decimals: m.Decimals, symbol: m.Symbol,
 				wallet: wallets[addressKey{r.chain.Family(), r.address}], proof: proofs[*r.proofID],
+				payer: payers[r.depositSwapID],
 			})
 		}
 		return nil
@@ -319,6 +328,9 @@ func (s *Service) creditBatch(ctx context.Context, batch []candidate) (credited 
 	slices.Sort(chains)
 	chains = slices.Compact(chains)
 	failpoint.Hit("D06")
+	if slices.ContainsFunc(batch, func(c candidate) bool { return c.depositSwapID != "" }) {
+		failpoint.Hit("Q26")
+	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		credited = 0
 		// Deposits whose organization changed its settings are decided again later.

@@ -757,11 +757,14 @@ func newOperatorOnly(reason string) *fault.Fault {
 // newNoSender returns the fault for a rejected deposit that has no single sender. It tells the
 // operator to redirect, and tells an organization to ask the operator. Rule RISK-14.
 func newNoSender(d storedDeposit, actor Actor) error {
-	const reason = "This deposit has no single sender to which it could go back."
+	reason := "This deposit has no single sender to which it could go back."
+	if d.flag.returnRisk == returnRiskSolver {
+		reason = "A swap provider sent this deposit, so it would not go back to who paid."
+	}
 	if !actor.isOperator() {
 		return newOperatorOnly(reason)
 	}
-	return newConflict(d.status, fault.InvalidState, fault.Undecided, reason).
+	return newConflict(d.status, fault.InvalidState, fault.Undecided, "%s", reason).
 		WithStep(fault.RedirectDeposit)
 }
 

@@ -83,7 +83,9 @@ type Service struct {
 	Log             *slog.Logger
 
 	lastDecided sync.Map // chain.Name -> hash of the block that decideBlock saw last
-	arrivals    arrivalsWake
+	// orphansWarned has when each arrival was last logged that waits for the row of its deposit swap, by deposit.
+	orphansWarned sync.Map
+	arrivals      arrivalsWake
 }
 
 // Service listens to the walks of the chains, to broken finality, and to the orders that send a

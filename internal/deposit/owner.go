@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
@@ -47,6 +48,10 @@ type Terms struct {
 	// IsSettled says that the owner is a Settler. Its arrivals are of a swap, the subject of the
 	// wallet. They are not screened, not shown before they are final, and have no memo.
 	IsSettled bool
+	// IsOfDepositSwap says that the subject of the wallet is a deposit swap. Its row names the customer and who
+	// paid the provider; the sender on the chain is the provider, about which no one is asked and to which
+	// nothing is returned.
+	IsOfDepositSwap bool
 }
 
 // isShownEarly reports whether an arrival is shown before it is final, and its memo is read.
@@ -56,9 +61,11 @@ func (t Terms) isShownEarly() bool { return !t.IsOperators && !t.IsSettled }
 type Update struct {
 	DepositID, OrgID string
 	Purpose          string // of the wallet
-	Subject          string // the customer or product of the deposit; "" if it has neither
+	Subject          string // of the wallet: the customer, the product or the swap; "" if it has none
+	DepositSwapID    string // set at a wallet of a deposit swap only
 	MintID           *int   // nil if the token is unknown
 	Amount           money.Amount
+	Tx               chain.TxHash
 	From, To         Status // From is "" if the deposit is new
 	IsReorged        bool   // a fork has removed it, or its finality is in question
 }
@@ -113,7 +120,7 @@ func (o Owners) accountFor(d storedDeposit, isNative bool) (ledger.Account, wall
 		account.OrgID, account.MintID = d.orgID, *d.mintID
 		return account, wallet.Credited
 	}
-	account, part := o.forPurpose(d.purpose).Account(d.walletSubject(), isNative)
+	account, part := o.forPurpose(d.purpose).Account(d.ownerSubject(), isNative)
 	account.OrgID, account.MintID = d.orgID, *d.mintID
 	return account, part
 }
@@ -125,6 +132,9 @@ func (o Owners) eventFor(d storedDeposit, t event.Type) event.Type {
 	if d.isHidden {
 		return ""
 	}
+	if d.swapID != "" && d.product != "" {
+		return ProductOwner{}.EventType(t) // of an organization's swap
+	}
 	return o.forPurpose(d.purpose).EventType(t)
 }
 
@@ -134,8 +144,9 @@ func (o Owners) report(ctx context.Context, tx pg.Tx, changes []change) error {
 	for _, c := range changes {
 		d := c.after
 		updates[d.purpose] = append(updates[d.purpose], Update{
-			DepositID: d.id, OrgID: d.orgID, Purpose: d.purpose, Subject: d.walletSubject(), MintID: d.mintID,
-			Amount: d.amount, From: c.before.status, To: d.status, IsReorged: d.chainStatus == chainReorged,
+			DepositID: d.id, OrgID: d.orgID, Purpose: d.purpose, Subject: d.walletSubject(),
+			DepositSwapID: d.depositSwapID, MintID: d.mintID, Amount: d.amount, Tx: d.tx,
+			From: c.before.status, To: d.status, IsReorged: d.chainStatus == chainReorged,
 		})
 	}
 	for _, purpose := range slices.Sorted(maps.Keys(updates)) {
@@ -193,6 +204,20 @@ func (CustomerOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []Update) 
 	}
 	return nil
 }
+
+// DepositSwapOwner is the part of the owner of deposit swaps that needs no row of one. The feature embeds it.
+type DepositSwapOwner struct{}
+
+// Terms implements Owner. The provider decides what it delivers, so no arrival has a minimum.
+func (DepositSwapOwner) Terms() Terms { return Terms{IsOfDepositSwap: true, HasNoMinimum: true} }
+
+// Account implements Owner. The subject is the customer, which the row of the deposit names.
+func (DepositSwapOwner) Account(subject string, _ bool) (ledger.Account, wallet.Part) {
+	return ledger.Account{Kind: ledger.Customer, Subject: subject}, wallet.Credited
+}
+
+// EventType implements Owner.
+func (DepositSwapOwner) EventType(t event.Type) event.Type { return t }
 
 // ProductOwner owns arrivals at the addresses of products. They credit the organization.
 type ProductOwner struct{}

@@ -242,8 +242,8 @@ func (r *Rescreener) enrollSenders(ctx context.Context, round time.Time) error {
 }
 
 // enrollSQL returns the statement that enrolls the senders of the deposits of a condition. A new
-// sender is due once its last answer is RescreenConfig.Interval old. The sender of an arrival for a swap is
-// a solver or a bridge, and is left out.
+// sender is due once its last answer is RescreenConfig.Interval old. The sender of an arrival for a swap or a
+// deposit swap is a solver or a bridge, and is left out.
 func enrollSQL(condition string) string {
 	return `
 		INSERT INTO sender_watch AS w (org_id, chain, address, credited, lists_only, flagged, enrolled_at, next_at)
@@ -251,7 +251,7 @@ func enrollSQL(condition string) string {
 			bool_or(d.status = 'FLAGGED'), $2, greatest($2, max(coalesce(d.flagged_at, d.credited_at, d.created_at)) + $3::interval)
 		FROM deposits d CROSS JOIN LATERAL unnest(` + sendersExpr + `) AS s (address)
 		WHERE d.org_id = $1 AND d.purpose NOT IN ('TREASURY', 'CHANGE') AND d.swap_id IS NULL AND
-			s.address <> '' AND ` +
+			d.deposit_swap_id IS NULL AND s.address <> '' AND ` +
 		condition + `
 		GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 		ON CONFLICT (org_id, chain, address) DO UPDATE SET

@@ -89,6 +89,10 @@ func (s *Service) newCase(
 		UnknownAs: s.Risk.UnknownAs, SanctionsFloor: s.Risk.SanctionsFloor, Grace: s.Risk.Grace,
 		Price: p.quote, PriceMissing: p.missingReason, Now: now.UTC(), WaitingSince: now.UTC(),
 	}
+	if r.depositSwapID != "" {
+		// The provider delivered it. Who paid the provider is known later, see withPayer.
+		c.Subject.Address, c.Senders = "", nil
+	}
 	if settings.ScreeningSeverityThreshold != "" {
 		severity := risk.Severity(settings.ScreeningSeverityThreshold)
 		c.SeverityThreshold = &severity
@@ -167,6 +171,8 @@ func newFlag(r storedDeposit, rec risk.DepositRecord, isKeyAccount bool, now tim
 		reason.Categories, reason.Sanctioned = append(reason.Categories, v.Categories...), isSanctioned(*v)
 	}
 	switch {
+	case r.depositSwapID != "":
+		f.returnTo, f.returnRisk = "", returnRiskSolver
 	case r.from == "":
 		f.returnRisk = returnRiskInputs
 	case r.kind == chain.Internal || !isKeyAccount:
@@ -185,6 +191,7 @@ const (
 	returnRiskInputs   = "MULTIPLE_INPUTS" // there is no single sender
 	returnRiskContract = "CONTRACT"
 	returnRiskExchange = "KNOWN_EXCHANGE"
+	returnRiskSolver   = "SWAP_SOLVER" // the sender is a swap provider, and not who paid
 )
 
 // isExchange reports whether any provider says that the address belongs to an exchange, at any
@@ -224,6 +231,17 @@ func (s *Service) buildCases(
 		c.settings = settings[c.orgID]
 		c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
 		if outcome := c.record.Decision.Outcome; outcome == risk.ScreenProviders || outcome == risk.ScreenLists {
+			if c.depositSwapID != "" {
+				isWaiting := false
+				if depositCase, isWaiting = c.payer.addTo(depositCase); isWaiting {
+					continue // the payer may still become known
+				}
+				c.setDecision(risk.DepositRecord{Case: depositCase, Decision: risk.DecideDeposit(depositCase)})
+				if c.record.Decision.Outcome != risk.ScreenProviders && c.record.Decision.Outcome != risk.ScreenLists {
+					decided = append(decided, c)
+					continue
+				}
+			}
 			toScreen = append(toScreen, c)
 			continue
 		}
@@ -261,7 +279,7 @@ const (
 // the block of the deposit. Every other answer and every error is false. A return to a contract may
 // be lost, and a needless warning costs only a look. Rule DEP-36.
 func (s *Service) isKeyAccount(ctx context.Context, r storedDeposit) bool {
-	if r.kind == chain.Internal || r.from == "" {
+	if r.kind == chain.Internal || r.from == "" || r.depositSwapID != "" {
 		return false
 	}
 	senderChain, ok := s.Chains[r.chain]

@@ -31,7 +31,7 @@ type ArrivalRole string
 
 // These are the roles of arrivals.
 const (
-	Delivery ArrivalRole = "DELIVERY" // the customer is credited
+	Delivery ArrivalRole = "DELIVERY" // the customer or the product is credited
 	Refund   ArrivalRole = "REFUND"   // the claim on the provider shrinks
 	Stray    ArrivalRole = "STRAY"    // in suspense until a person decides
 )
@@ -68,10 +68,11 @@ type Settlement struct {
 type SettledArrival struct {
 	DepositID  string
 	Role       ArrivalRole
-	CustomerID string // of the swap; "" if the swap is unknown
+	CustomerID string // of the swap; "" if the swap is a product's, or unknown
+	Product    string // of an organization's swap
 	Completes  bool   // it completes the swap
-	// Credit is the account that the arrival credits: of the customer for a delivery, of the provider for
-	// a refund, and the suspense account for a stray. Kind and Subject are enough.
+	// Credit is the account that the arrival credits: of the customer or the product for a delivery, of the provider
+	// for a refund, and the suspense account for a stray. Kind and Subject are enough.
 	Credit ledger.Account
 }
 
@@ -94,11 +95,11 @@ func (ArrivalOwner) EventType(t event.Type) event.Type { return t }
 func (ArrivalOwner) OnUpdates(context.Context, pg.Tx, []Update) error { return nil }
 
 // arrivalAccount returns the account that an arrival at a wallet of a swap credits, or has moved to.
-// A stray that is not hidden any more was credited to the customer by a person.
+// A stray that is not hidden any more was credited to the owner of its swap by a person.
 func (d storedDeposit) arrivalAccount() ledger.Account {
 	switch {
 	case d.role == Delivery, d.role == Stray && !d.isHidden:
-		return ledger.Account{Kind: ledger.Customer, Subject: d.customerID}
+		return ledger.OwnerOf(d.customerID, d.product).SpendingAccount("", 0)
 	case d.role == Refund:
 		return ledger.Account{Kind: ledger.AtProvider, Subject: d.provider}
 	default:
@@ -384,7 +385,8 @@ func applySettlement(arrivals []storedDeposit, settled []SettledArrival, now tim
 		delete(byID, decided.DepositID)
 		after := before
 		after.status, after.creditedAt, after.screening = Credited, &now, screeningOfSwap
-		after.customerID, after.role, after.completesSwap = decided.CustomerID, decided.Role, decided.Completes
+		after.customerID, after.product = decided.CustomerID, decided.Product
+		after.role, after.completesSwap = decided.Role, decided.Completes
 		after.isHidden = decided.Role != Delivery
 		if decided.Role == Refund {
 			after.provider = decided.Credit.Subject
@@ -399,18 +401,18 @@ func applySettlement(arrivals []storedDeposit, settled []SettledArrival, now tim
 	return changes, nil
 }
 
-// CreditedStray is a stray arrival that is the customer's from now on.
+// CreditedStray is a stray arrival that belongs to the owner of its swap from now on.
 type CreditedStray struct {
-	CustomerID string
-	Posting    ledger.Posting // from the suspense account to the customer
+	CustomerID string         // "" if it is a product's
+	Posting    ledger.Posting // from the suspense account to the customer or the product
 	Event      event.Event    // the deposit, with source INTERNAL
 	Audit      audit.Entry
 }
 
-// CreditStray shows a stray arrival to its organization as a deposit of the customer of its swap. The
+// CreditStray shows a stray arrival to its organization as a deposit of the owner of its swap. The
 // caller then writes the decision into swap_arrivals, posts the posting together with its own, and records
 // the event and the audit entry, all in this system transaction. Errors: a NOT_FOUND or INVALID_STATE
-// fault if the deposit is no hidden stray of a known customer, or if its block is in question.
+// fault if the deposit is no hidden stray of a known swap, or if its block is in question.
 func (s *Service) CreditStray(
 	ctx context.Context, tx pg.Tx, depositID string, actor audit.Actor,
 ) (CreditedStray, error) {
@@ -440,7 +442,8 @@ func (s *Service) CreditStray(
 	if err != nil {
 		return CreditedStray{}, fmt.Errorf("lock deposit %s: %w", depositID, err)
 	}
-	if before.status != Credited || before.role != Stray || !before.isHidden || before.customerID == "" {
+	if before.status != Credited || before.role != Stray || !before.isHidden ||
+		before.customerID+before.product == "" {
 		return CreditedStray{}, newNoStray(before)
 	}
 	if isBroken || before.chainStatus != chainFinalized {
@@ -460,8 +463,7 @@ func (s *Service) CreditStray(
 		return CreditedStray{}, fmt.Errorf("deposit %s cannot be shown", after.id)
 	}
 	suspense := ledger.Account{OrgID: after.orgID, MintID: *after.mintID, Kind: ledger.Suspense}
-	owner := suspense
-	owner.Kind, owner.Subject = ledger.Customer, after.customerID
+	owner := ledger.OwnerOf(after.customerID, after.product).SpendingAccount(after.orgID, *after.mintID)
 	entry := newStatusEntry(after)
 	entry.Actor, entry.Action = actor, "deposit.stray_credited"
 	return CreditedStray{
@@ -481,7 +483,7 @@ func (s *Service) CreditStray(
 
 func newNoStray(d storedDeposit) *fault.Fault {
 	return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
-		"This deposit is no stray arrival that waits for a decision, or the customer of its swap is not known.")
+		"This deposit is no stray arrival that waits for a decision, or its swap is not known.")
 }
 
 const (

@@ -44,6 +44,9 @@ var bookedStatuses = map[Status]bool{
 	Redirected: true,
 }
 
+// IsDecided reports whether a deposit is credited or flagged, or was.
+func (s Status) IsDecided() bool { return bookedStatuses[s] || s == Reversed }
+
 // These are the reasons of an UNSUPPORTED deposit. scan.DoubtBalanceDelta is another.
 const (
 	UnknownToken  = "UNKNOWN_TOKEN"  // not in the catalogue
@@ -162,6 +165,7 @@ type storedDeposit struct {
 	role                         ArrivalRole   // what it is for that swap; "" until it is credited
 	completesSwap                bool
 	isHidden                     bool   // organizations do not see it
+	depositSwapID                string // set at a wallet of a deposit swap only
 	provider                     string // of the swap; read for a refund only, see loadProvider
 }
 
@@ -179,7 +183,7 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required,
-	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden`
+	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, '')`
 
 func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
@@ -198,7 +202,7 @@ func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 		&d.chainStatus, &d.reason,
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
 		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries,
-		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden,
+		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden, &d.depositSwapID,
 	}, extra...)...)
 	if flagged && flaggedAt != nil {
 		f.flaggedAt = *flaggedAt
@@ -223,11 +227,17 @@ func (d storedDeposit) isDeepEnough(ctx context.Context, tx pg.Tx) (ok bool, err
 
 // walletSubject returns the subject of the wallet that received the deposit.
 func (d storedDeposit) walletSubject() string {
-	if d.swapID != "" {
+	switch {
+	case d.swapID != "":
 		return d.swapID
+	case d.depositSwapID != "":
+		return d.depositSwapID
 	}
-	return d.customerID + d.product // one of them is ""
+	return d.ownerSubject()
 }
+
+// ownerSubject returns the customer or product that the deposit belongs to; "" if it has neither.
+func (d storedDeposit) ownerSubject() string { return d.customerID + d.product } // one of them is ""
 
 func emptyAsNull(s string) *string {
 	if s == "" {
@@ -311,8 +321,8 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toSenders = make([]*string, n)
 		toDepth   = make([]int64, n)
 
-		toCustomers, toRoles = make([]*string, n), make([]*string, n)
-		toCompletes, toHides = make([]bool, n), make([]bool, n)
+		toCustomers, toProducts, toRoles = make([]*string, n), make([]*string, n), make([]*string, n)
+		toCompletes, toHides             = make([]bool, n), make([]bool, n)
 	)
 	for i, c := range changes {
 		ids[i], statuses[i], blocks[i], chains[i] = c.before.id, string(c.before.status), c.before.blockHash,
@@ -328,6 +338,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			emptyAsNull(joinAddresses(c.after.senders))
 		toDepth[i] = int64(c.after.depth)
 		toCustomers[i], toRoles[i] = emptyAsNull(c.after.customerID), emptyAsNull(string(c.after.role))
+		toProducts[i] = emptyAsNull(c.after.product)
 		toCompletes[i], toHides[i] = c.after.completesSwap, c.after.isHidden
 		if f := c.after.flag; f != nil {
 			reason := string(f.reason)
@@ -345,17 +356,17 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			return_to = c.return_to, return_risk = c.return_risk, return_mac = c.return_mac, lost_at = c.lost_at,
 			senders = string_to_array(c.senders, ' '), depth_required = c.depth,
 			customer_id = c.customer_id, arrival_role = c.arrival_role, completes_swap = c.completes_swap,
-			is_hidden = c.is_hidden
+			is_hidden = c.is_hidden, product = c.product
 		FROM unnest($1::text[], $2::text[], $3::numeric[], $4::text[], $5::bigint[], $6::text[], $7::int[],
 			$8::int[], $9::text[], $10::numeric[], $11::bigint[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[],
 			$18::numeric[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::int[],
 			$25::boolean[], $26::text[], $27::text[], $28::timestamptz[], $29::text[], $30::text[], $31::bytea[], $32::timestamptz[], $33::text[], $34::bigint[],
-			$35::text[], $36::text[], $37::boolean[], $38::boolean[])
+			$35::text[], $36::text[], $37::boolean[], $38::boolean[], $39::text[])
 			AS c (deposit_id, was_status, was_amount, was_block, was_proof, was_chain_status, was_claims,
 				mint_id, from_address, amount, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 				is_flagged, risk_of_funds, flag_reason, flagged_at, return_to, return_risk, return_mac, lost_at, senders, depth,
-				customer_id, arrival_role, completes_swap, is_hidden)
+				customer_id, arrival_role, completes_swap, is_hidden, product)
 		WHERE d.deposit_id = c.deposit_id AND d.deposit_id = ANY ($1) AND d.status = c.was_status AND d.amount = c.was_amount
 			AND d.block_hash = c.was_block AND d.proof_id IS NOT DISTINCT FROM c.was_proof
 			AND d.chain_status = c.was_chain_status AND d.claim_count = c.was_claims`,
@@ -363,7 +374,7 @@ func updateDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		toMint, toFrom, toAmount, toIndex, toHeight, toBlock, toProof, toStatus, toChainStatus, toReason,
 		toUSD, toScreening, confirmed, credited, reversed, toTaken, toClaims,
 		flagged, risks, flags, flaggedAt, returns, returnRisks, macs, lost, toSenders, toDepth,
-		toCustomers, toRoles, toCompletes, toHides)
+		toCustomers, toRoles, toCompletes, toHides, toProducts)
 	description := fmt.Sprintf("deposit %s from %s to %s", ids[0], statuses[0], toStatus[0])
 	if n > 1 {
 		description += fmt.Sprintf(" and %d more", n-1)
@@ -401,6 +412,7 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		depths                          = make([]int64, n)
 		swaps                           = make([]*string, n)
 		hides                           = make([]bool, n)
+		depositSwaps                    = make([]*string, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
@@ -418,25 +430,28 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			c.after.creditedAt
 		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
 		swaps[i], hides[i] = emptyAsNull(c.after.swapID), c.after.isHidden
+		depositSwaps[i] = emptyAsNull(c.after.depositSwapID)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden)
+			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden,
+			deposit_swap_id)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,
-			swap_id, is_hidden
+			swap_id, is_hidden, deposit_swap_id
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
 			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[],
-			$30::text[], $31::boolean[])
+			$30::text[], $31::boolean[], $32::text[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
-				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden)`,
+				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden,
+				deposit_swap_id)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
 		amounts, hashes, kinds, positions, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
-		values, screenings, created, confirmed, credited, senders, depths, swaps, hides)
+		values, screenings, created, confirmed, credited, senders, depths, swaps, hides, depositSwaps)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

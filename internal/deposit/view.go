@@ -45,6 +45,7 @@ type Deposit struct {
 	Source            string
 	SwapID            string      // of the swap at whose wallet it arrived; "" for others
 	Swap              *SwapCredit // nil unless it completes a swap
+	DepositSwapID     string      // of the deposit swap at whose wallet it arrived; "" for others
 	Status            Status
 	ChainStatus       string
 	UnsupportedReason string // "" unless it is UNSUPPORTED
@@ -90,6 +91,7 @@ type SwapCredit struct {
 const (
 	sourceExternal     = "EXTERNAL"
 	sourceCustomerSwap = "CUSTOMER_SWAP" // a swap provider delivered it
+	sourceDepositSwap  = "DEPOSIT_SWAP"  // a swap provider delivered it for what the customer paid it
 	sourceInternal     = "INTERNAL"      // a person credited what arrived without an owner
 )
 
@@ -125,7 +127,7 @@ const selectViews = `
 				  AND v.at <= coalesce((SELECT r.decided_at FROM deposit_resolutions r WHERE r.deposit_id = d.deposit_id AND r.status <> 'FAILED'), 'infinity')
 				ORDER BY v.verdict_id DESC LIMIT 1) v
 				ORDER BY array_position(ARRAY['SEVERE', 'HIGH', 'UNKNOWN', 'MEDIUM', 'LOW', 'NONE'], v.severity), v.verdict_id DESC LIMIT 1) END AS fresh,
-			CASE WHEN d.completes_swap
+			CASE WHEN d.completes_swap AND d.product IS NULL
 				THEN (SELECT ` + swapCreditJSON + ` FROM swaps s WHERE s.swap_id = d.swap_id) END AS swap
 		FROM deposits d LEFT JOIN customers c ON c.org_id = d.org_id AND c.customer_id = d.customer_id
 	) shown
@@ -475,8 +477,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
 		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
 		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
-		SwapID: s.swapID, SweepTxHash: s.sweepHash, CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt,
-		CreditedAt: s.creditedAt,
+		SwapID: s.swapID, DepositSwapID: s.depositSwapID, SweepTxHash: s.sweepHash,
+		CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
 		m, ok := catalogue.ByID(*s.mintID)
@@ -488,6 +490,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 	switch {
 	case s.role == Delivery:
 		d.Source = sourceCustomerSwap
+	case s.depositSwapID != "":
+		d.Source = sourceDepositSwap
 	case s.role == Stray && !s.isHidden:
 		d.Source = sourceInternal
 	}

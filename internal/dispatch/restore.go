@@ -127,7 +127,8 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m journal.I
 	case m.Intent != nil &&
 		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
 			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product ||
-			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap)):
+			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap) ||
+			differsInPayout(*m.Intent, r.Order)):
 		return nil, fmt.Errorf(
 			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
 		)
@@ -267,7 +268,15 @@ func (j JournalRestorer) restoreMember(ctx context.Context, tx pg.Tx, r *Restore
 	return true, recordAudit(ctx, tx, r.Order, "slotted", detail)
 }
 
-// insertRestored inserts an order as the journal records it.
+// differsInPayout reports whether people approved another payout of an organization's swap than the journal has. An
+// order of a payment may have been granted anew since the backup, so its grant is no part of what it pays.
+func differsInPayout(intent signer.Intent, o Order) bool {
+	stored := signer.Intent{Grant: o.Grant}
+	return intent.Swap != nil && !intent.SwapPayout().Equal(stored.SwapPayout())
+}
+
+// insertRestored inserts an order as the journal records it. Of its grant that is what people approved of an
+// organization's swap; the signer asks for no grant of what it has admitted.
 func insertRestored(ctx context.Context, tx pg.Tx, m journal.Intent) (Order, error) {
 	intent := m.Intent
 	account, err := wallet.ByRef(ctx, tx, intent.Account())
@@ -280,7 +289,7 @@ func insertRestored(ctx context.Context, tx pg.Tx, m journal.Intent) (Order, err
 		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
 		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
-		Swap: intent.Swap,
+		Grant: intent.Grant, Swap: intent.Swap,
 	}
 	if o.Swap != nil {
 		if o.PayBy, err = time.Parse(time.RFC3339Nano, o.Swap.PayBy); err != nil {

@@ -54,6 +54,7 @@ const (
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	ScopeMissing           Code = "SCOPE_MISSING"
 	SwapsDisabled          Code = "SWAPS_DISABLED"
+	OrgSwapsDisabled       Code = "ORGANIZATION_SWAPS_DISABLED"
 	CustomerFrozen         Code = "CUSTOMER_FROZEN"
 	OrganizationFrozen     Code = "ORGANIZATION_FROZEN"
 	FeatureDisabled        Code = "FEATURE_DISABLED"
@@ -103,6 +104,7 @@ var Codes = []Code{
 	IPNotAllowed,
 	ScopeMissing,
 	SwapsDisabled,
+	OrgSwapsDisabled,
 	CustomerFrozen,
 	OrganizationFrozen,
 	FeatureDisabled,

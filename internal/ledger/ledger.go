@@ -51,6 +51,8 @@ const (
 	// ProductWithdrawing is held for the organization's own withdrawals; the subject is the
 	// product.
 	ProductWithdrawing Kind = "PRODUCT_WITHDRAWING"
+	// ProductInSwap is held for the organization's own swaps; the subject is the product.
+	ProductInSwap Kind = "PRODUCT_IN_SWAP"
 )
 
 // Kinds without a floor: what is owned, due or lost. Their balances are sums over their transfers,
@@ -74,14 +76,14 @@ const (
 // the product. It has no floor either.
 const ProductRestored Kind = "PRODUCT_RESTORED"
 
-// Products are the subjects of the accounts of the kinds Product, ProductWithdrawing and
-// ProductRestored.
+// Products are the subjects of the accounts of the kinds Product, ProductWithdrawing, ProductInSwap
+// and ProductRestored.
 var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
 
 // HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {
 	switch k {
-	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, Gas, Suspense:
+	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, ProductInSwap, Gas, Suspense:
 		return true
 	}
 	return false
@@ -419,8 +421,8 @@ type KindTotal struct {
 // OwnAccountsSQL is the condition for an organization's own accounts with a floor, a. The lists are
 // text and no parameters: for an array of unknown length PostgreSQL plans the statement again for
 // each request, which takes longer than running it.
-var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s')",
-	strings.Join(Products, ","), Product, ProductWithdrawing, Gas, Suspense)
+var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s', '%s')",
+	strings.Join(Products, ","), Product, ProductWithdrawing, ProductInSwap, Gas, Suspense)
 
 // LoadTotals returns what an organization and its customers have in accounts with a floor, by mint,
 // kind and product. The totals of customers are not sums over their balances: the database keeps

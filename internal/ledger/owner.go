@@ -50,6 +50,11 @@ func (o Owner) HeldAccount(org string, mintID int) Account {
 	return o.account(org, mintID, Withdrawing, ProductWithdrawing)
 }
 
+// SwapAccount returns the account of what is held for the owner's swaps.
+func (o Owner) SwapAccount(org string, mintID int) Account {
+	return o.account(org, mintID, InSwap, ProductInSwap)
+}
+
 // DebtAccount returns the account of what the owner owes for restored payments.
 func (o Owner) DebtAccount(org string, mintID int) Account {
 	return o.account(org, mintID, Restored, ProductRestored)

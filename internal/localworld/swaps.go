@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -48,6 +51,9 @@ const (
 	// lateDelay is longer than any step that waits for the failure which a late provider reports.
 	lateDelay = 10 * time.Minute
 
+	// swapTokensFile has the tokens that only the swap provider takes, so that a kept world has them again.
+	swapTokensFile = "swap_tokens.json"
+
 	providerAnswerMax = 10 * time.Second
 	providerBytesMax  = 64 << 20
 )
@@ -55,30 +61,97 @@ const (
 // blockchainNames are the names of the chains in the API of 1Click.
 var blockchainNames = map[chain.Name]string{chain.Ethereum: "eth", chain.Solana: "sol", chain.Bitcoin: "btc"}
 
+// foreignToken is a token that the service does not know: a customer can pay it in by a deposit swap alone.
+var foreignToken = anvil.Token{Symbol: "LINK", Name: "ChainLink Token", Decimals: 18, Contract: evmtoken.Token}
+
+// foreignTokenPrice is what the swap provider says that one of them is worth.
+var foreignTokenPrice = money.MustParseUSD("15.00")
+
 // SwapProvider says where the world's swap provider is.
 type SwapProvider struct {
 	URL        string `json:"url"`        // as the service calls it
 	ControlURL string `json:"controlUrl"` // makes it misbehave, and shows what it did
+	// Tokens are those that the provider takes and the catalogue does not have. The faucet has plenty of them.
+	Tokens []SwapToken `json:"tokens,omitempty"`
 }
 
-// listSwapAssets returns every mint of a configuration as an asset of the swap provider.
-func listSwapAssets(conf app.Config) (assets []swapdesk.Asset) {
+// SwapToken is a token that only the swap provider takes.
+type SwapToken struct {
+	Symbol          string    `json:"symbol"`
+	Chain           string    `json:"chain"`
+	Decimals        int       `json:"decimals"`
+	ContractAddress string    `json:"contractAddress"`
+	AssetID         string    `json:"assetId"` // as the provider names it
+	Price           money.USD `json:"price"`   // of a whole token
+}
+
+// FaucetMint returns the token in the form in which the faucet pays it. It is no mint of the catalogue.
+func (t SwapToken) FaucetMint() Mint {
+	return Mint{Symbol: t.Symbol, Chain: t.Chain, Decimals: t.Decimals, ContractAddress: &t.ContractAddress}
+}
+
+// FindSwapToken returns a token that only the swap provider takes, by its symbol or its contract.
+func (i Info) FindSwapToken(name string) (SwapToken, bool) {
+	for _, t := range i.Swaps.Tokens {
+		if strings.EqualFold(t.Symbol, name) || strings.EqualFold(t.ContractAddress, name) {
+			return t, true
+		}
+	}
+	return SwapToken{}, false
+}
+
+// listSwapAssets returns every mint of a configuration, and the foreign token, as assets of the swap provider.
+func listSwapAssets(conf app.Config, foreign anvil.Token) (assets []swapdesk.Asset) {
 	for _, m := range conf.Mints {
 		assets = append(assets, swapdesk.Asset{
 			Mint: m.ID, Chain: m.Chain, Blockchain: blockchainNames[m.Chain], Contract: m.Contract, Symbol: m.Symbol,
 			Decimals: m.Decimals, Price: money.MustParseUSD(conf.Prices.Fixed[strconv.Itoa(m.ID)]),
 		})
 	}
-	return assets
+	return append(assets, swapdesk.Asset{
+		Chain: chain.Ethereum, Blockchain: blockchainNames[chain.Ethereum], Contract: foreign.Address.Hex(),
+		Symbol: foreign.Symbol, Decimals: int(foreign.Decimals), Price: foreignTokenPrice,
+	})
 }
 
-// assetIDs returns the ids of the provider's assets by token.
+// isForeign reports whether the catalogue does not have an asset.
+func isForeign(a swapdesk.Asset) bool { return a.Mint == 0 }
+
+// assetIDs returns the ids of the provider's assets by token, without the foreign ones: the service never pays
+// them.
 func assetIDs(assets []swapdesk.Asset) map[string]string {
 	ids := map[string]string{}
 	for _, a := range assets {
-		ids[tokenText(a)] = a.ID()
+		if !isForeign(a) {
+			ids[tokenText(a)] = a.ID()
+		}
 	}
 	return ids
+}
+
+// ensureForeignToken creates the foreign token, or finds the one of an earlier start.
+func (w *World) ensureForeignToken(ctx context.Context) (anvil.Token, error) {
+	file := filepath.Join(w.dir, swapTokensFile)
+	saved, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		t := foreignToken
+		if err := json.Unmarshal(saved, &t.Address); err != nil {
+			return t, fmt.Errorf("read %s: %w", file, err)
+		}
+		return t, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return anvil.Token{}, fmt.Errorf("read the tokens of the swap provider: %w", err)
+	}
+	t, err := w.chain.DeployToken(ctx, foreignToken)
+	if err != nil {
+		return t, err
+	}
+	text, err := json.Marshal(t.Address)
+	if err == nil {
+		err = replaceFile(file, text)
+	}
+	return t, err
 }
 
 // tokenText returns an asset's token as a configuration names it.
@@ -94,7 +167,11 @@ func (w *World) startSwapProvider(ctx context.Context, tokens anvil.Tokens) erro
 	}
 	conf := app.Config{}
 	w.configureChains(&conf, tokens)
-	w.swapAssets = listSwapAssets(conf)
+	foreign, err := w.ensureForeignToken(ctx)
+	if err != nil {
+		return err
+	}
+	w.swapAssets = listSwapAssets(conf, foreign)
 	var wallet common.Address // pays on Ethereum
 	providerConf := swapdesk.Config{
 		State: filepath.Join(w.dir, "swaps.jsonl"), Assets: w.swapAssets, Fund: w.fundSwapProvider, Log: w.opts.Log,
@@ -109,7 +186,6 @@ func (w *World) startSwapProvider(ctx context.Context, tokens anvil.Tokens) erro
 	if w.opts.Calm {
 		providerConf.Interval = calmProviderInterval
 	}
-	var err error
 	if w.swapProvider, err = swapdesk.Start(ctx, providerConf); err != nil {
 		return fmt.Errorf("start the swap provider: %w", err)
 	}
@@ -208,6 +284,20 @@ func (w *World) stopSwapProvider() error {
 	return err
 }
 
+// describeSwapProvider returns the description of the running swap provider.
+func (w *World) describeSwapProvider() SwapProvider {
+	d := SwapProvider{URL: w.swapProvider.URL(), ControlURL: w.swapProvider.ControlURL()}
+	for _, a := range w.swapAssets {
+		if isForeign(a) {
+			d.Tokens = append(d.Tokens, SwapToken{
+				Symbol: a.Symbol, Chain: string(a.Chain), Decimals: a.Decimals, ContractAddress: a.Contract,
+				AssetID: a.ID(), Price: a.Price,
+			})
+		}
+	}
+	return d
+}
+
 // configureSwaps names the swap provider in the service's configuration.
 func (w *World) configureSwaps(conf *app.Config) {
 	if w.swapProvider != nil {
@@ -226,6 +316,9 @@ func (w *World) swapPolicy() *signpolicy.Swaps {
 	}
 	limits := map[string]signpolicy.Limit{}
 	for _, a := range w.swapAssets {
+		if isForeign(a) {
+			continue
+		}
 		limits[signpolicy.TokenKey(a.Chain, chain.Address(a.Contract))] = signpolicy.Limit{Unlimited: true}
 	}
 	return &signpolicy.Swaps{Providers: map[string]signpolicy.SwapProvider{providerName: {
@@ -291,6 +384,13 @@ func (i Info) SetSwapBehaviour(ctx context.Context, mode string, count, mint int
 	}, nil)
 }
 
+// SetAssetBehaviour is SetSwapBehaviour for swaps from or to one asset of the provider, which need not be a mint.
+func (i Info) SetAssetBehaviour(ctx context.Context, mode string, count int, assetID string) error {
+	return i.callSwapProvider(ctx, http.MethodPut, "/behaviour", swapdesk.Behaviour{
+		Mode: swapdesk.Mode(mode), Remaining: count, Asset: assetID,
+	}, nil)
+}
+
 // SetLateSwap makes the swap provider report that the next swap failed, keep its deposit, and deliver when
 // ReleaseSwaps is called, or ten minutes later.
 func (i Info) SetLateSwap(ctx context.Context) error {
@@ -298,8 +398,8 @@ func (i Info) SetLateSwap(ctx context.Context) error {
 	return i.callSwapProvider(ctx, http.MethodPut, "/behaviour", body, nil)
 }
 
-// ReleaseSwaps makes the swap provider deliver what it keeps back. It returns the deposit addresses of these
-// swaps.
+// ReleaseSwaps makes the swap provider deliver what it keeps back, and refund what was too little. It returns
+// the deposit addresses of these swaps.
 func (i Info) ReleaseSwaps(ctx context.Context) (addresses []string, err error) {
 	var answer struct{ Released []string }
 	err = i.callSwapProvider(ctx, http.MethodPost, "/release", map[string]any{}, &answer)
@@ -315,6 +415,14 @@ func (i Info) ListSwapTransfers(ctx context.Context) (transfers swapdesk.Transfe
 // asset with its price.
 func (i Info) SetSwapPrice(ctx context.Context, mint int, price *money.USD) (asset swapdesk.AssetInfo, err error) {
 	body := map[string]any{"mint": mint, "price": price}
+	return asset, i.callSwapProvider(ctx, http.MethodPut, "/prices", body, &asset)
+}
+
+// SetAssetPrice is SetSwapPrice for one asset of the provider, which need not be a mint.
+func (i Info) SetAssetPrice(
+	ctx context.Context, assetID string, price *money.USD,
+) (asset swapdesk.AssetInfo, err error) {
+	body := map[string]any{"asset": assetID, "price": price}
 	return asset, i.callSwapProvider(ctx, http.MethodPut, "/prices", body, &asset)
 }
 

@@ -497,7 +497,7 @@ func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	}}
 	w.describeOtherChains()
 	if w.swapProvider != nil {
-		w.Info.Swaps = SwapProvider{URL: w.swapProvider.URL(), ControlURL: w.swapProvider.ControlURL()}
+		w.Info.Swaps = w.describeSwapProvider()
 	}
 	for _, m := range conf.Mints {
 		line := Mint{ID: m.ID, Symbol: m.Symbol, Chain: string(m.Chain), Decimals: m.Decimals}

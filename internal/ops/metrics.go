@@ -478,10 +478,10 @@ var gauges = []gauge{
 		"chain"),
 	newGauge("coffer_swap_claims", "Swaps whose value is with a provider.", `
 		SELECT provider, count(*)::float8 FROM swaps
-		WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY 1`, "provider"),
+		WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in GROUP BY 1`, "provider"),
 	newGauge("coffer_swap_claims_oldest_seconds", "Time since the oldest of these was paid.", `
 		SELECT provider, extract(epoch FROM now() - min(paid_at))::float8 FROM swaps
-		WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY 1`, "provider"),
+		WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in GROUP BY 1`, "provider"),
 	newGauge("coffer_swap_providers_suspended",
 		"1 for each provider that gets no new swaps, by whether a person or the service suspended it.", `
 		SELECT provider, CASE WHEN changed_by LIKE 'SYSTEM %' THEN 'service' ELSE 'operator' END, 1::float8

@@ -93,7 +93,7 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			WHERE role = 'STRAY' AND decision IS NULL
 			UNION ALL
 			SELECT 'SWAP_CLAIM_LATE', count(*), min(paid_at) FROM swaps
-			WHERE paid_at < $1::timestamptz - interval '24 hours' AND status <> 'COMPLETED'
+			WHERE paid_at < $1::timestamptz - interval '24 hours' AND amount_out IS NULL
 				AND refunded + short < amount_in
 			UNION ALL
 			SELECT 'MINT_QUARANTINED', count(*), min(quarantined_at) FROM mints WHERE quarantined_at IS NOT NULL

@@ -97,7 +97,7 @@ type ProductBalance struct {
 	Product   string
 	Mint      mint.Mint
 	Available money.Amount // free to be moved
-	Pending   money.Amount // held for the organization's own withdrawals that have not ended
+	Pending   money.Amount // held for the organization's own withdrawals and swaps that have not ended
 	Total     money.Amount // Available and Pending
 	// PendingDeposit is seen at the product's addresses and not credited yet. It may still
 	// disappear, and Available does not include it.
@@ -140,7 +140,7 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 	for _, t := range totals {
 		key := balanceKey{t.MintID, custodial}
 		switch t.Kind {
-		case ledger.Product, ledger.ProductWithdrawing:
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap:
 			key.product = t.Subject
 		case ledger.Customer, ledger.Withdrawing, ledger.InSwap:
 		default:
@@ -152,8 +152,10 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 		switch t.Kind {
 		case ledger.Product:
 			rows[key].Available = t.Balance
-		case ledger.ProductWithdrawing:
-			rows[key].Pending = t.Balance
+		case ledger.ProductWithdrawing, ledger.ProductInSwap:
+			if rows[key].Pending, err = rows[key].Pending.Add(t.Balance); err != nil {
+				return nil, fmt.Errorf("what %s holds of mint %d: %w", t.Subject, t.MintID, err)
+			}
 		default:
 			if rows[key].Owed, err = rows[key].Owed.Add(t.Balance); err != nil {
 				return nil, fmt.Errorf("what customers have of mint %d: %w", t.MintID, err)

@@ -99,7 +99,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 			WHERE d.status = 'SCREENING' AND d.mint_id IS NOT NULL GROUP BY 1),
 		own AS (
 			SELECT o.mint_id,
-				coalesce(sum(o.balance) FILTER (WHERE o.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING')), 0) AS products,
+				coalesce(sum(o.balance) FILTER (
+					WHERE o.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP')), 0) AS products,
 				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'GAS'), 0) AS gas,
 				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'SUSPENSE'), 0) AS suspense,
 				sum(o.balance) AS total
@@ -176,16 +177,16 @@ func addProviderClaims(ctx context.Context, tx pg.Tx, org string, reserves []Res
 		FROM (
 			SELECT org_id, from_mint_id AS mint_id, provider, amount_in - refunded - short AS amount, created_at
 			FROM swaps
-			WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in
+			WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in
 			UNION ALL
 			SELECT s.org_id, s.from_mint_id, s.provider, CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END
-				- CASE s.status WHEN 'COMPLETED' THEN s.amount_in ELSE 0 END - s.short
+				- CASE WHEN s.amount_out IS NULL THEN 0 ELSE s.amount_in END - s.short
 				- coalesce((SELECT sum(d.amount) FROM deposits d
 					WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
 						AND d.status IN ('CREDITED', 'REVERSED')), 0), NULL
 			FROM swaps s
-			WHERE s.paid_at IS NULL AND (s.status = 'COMPLETED' OR s.refunded > 0)
-				OR s.status = 'COMPLETED' AND s.refunded > 0
+			WHERE s.paid_at IS NULL AND (s.amount_out IS NOT NULL OR s.refunded > 0)
+				OR s.amount_out IS NOT NULL AND s.refunded > 0
 			UNION ALL
 			SELECT d.org_id, d.mint_id, s.provider, d.amount, s.created_at
 			FROM deposits d JOIN swaps s ON s.swap_id = d.swap_id

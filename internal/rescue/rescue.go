@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -115,7 +116,7 @@ func Prepare(ctx context.Context, parts Parts, order Order) (*Rescue, error) {
 		})
 	}
 	for _, swapID := range order.Swaps {
-		for _, purpose := range []string{wallet.SwapDelivery, wallet.SwapRefund} {
+		for _, purpose := range swapPurposes(swapID) {
 			refs = append(refs, signer.WalletRef{
 				OrgID: order.Org, Family: order.Chain.Family(), Purpose: purpose, Subject: swapID,
 			})
@@ -135,6 +136,14 @@ func Prepare(ctx context.Context, parts Parts, order Order) (*Rescue, error) {
 	}
 	r.Holdings, err = r.readHoldings(ctx, r.wallets)
 	return r, err
+}
+
+// swapPurposes returns the purposes of the wallets of a swap or of a deposit swap, whose ids begin with ds.
+func swapPurposes(swapID string) []string {
+	if strings.HasPrefix(swapID, "ds_") {
+		return []string{wallet.DepositSwap}
+	}
+	return []string{wallet.SwapDelivery, wallet.SwapRefund}
 }
 
 func (r *Rescue) parseDestination(text string) (chain.Address, error) {

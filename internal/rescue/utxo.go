@@ -132,7 +132,7 @@ func (h *utxoRescue) deriveWallets(customers, swaps []string) error {
 		}
 	}
 	for _, swapID := range swaps { // their wallets have the usual form
-		for _, purpose := range []string{wallet.SwapDelivery, wallet.SwapRefund} {
+		for _, purpose := range swapPurposes(swapID) {
 			refs = append(refs, signer.WalletRef{Purpose: purpose, Subject: swapID})
 		}
 	}

@@ -71,6 +71,14 @@ func (a *Answer) compareWith(threshold Severity, t UnknownTreatment) comparison 
 	return withinThreshold
 }
 
+// NewUnknownPayer is the answer about a payer that no one knows. It counts like a provider's answer with an
+// unknown severity.
+func NewUnknownPayer(now time.Time) *Answer {
+	return &Answer{Verdict: &Verdict{
+		Provider: "NONE", Severity: Unknown, Entity: "The payer is not known.", Categories: []string{}, GivenAt: now,
+	}}
+}
+
 // IsComplete reports whether the required providers answered, even if they do not know the address.
 func (a *Answer) IsComplete() bool {
 	return a.Unavailable == "" && a.Verdict != nil && a.Verdict.validate() == nil
@@ -138,6 +146,10 @@ type DepositCase struct {
 
 	Price        *Quote `json:"price"` // nil if there is none
 	PriceMissing string `json:"priceMissing,omitempty"`
+
+	// PayerSource says of a deposit that a swap provider delivered how it is known who paid the provider:
+	// OWN_NODE or PROVIDER. The subject and the senders are these payers then.
+	PayerSource string `json:"payerSource,omitempty"`
 
 	Lists  *Answer `json:"lists"`  // of the sanctions lists; nil: not asked
 	Answer *Answer `json:"answer"` // of the providers; nil: not asked

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/platform/mail"
@@ -121,14 +122,16 @@ type Service struct {
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
 	Swaps       *swap.Service
-	Whitelist   *whitelist.Service
-	Voider      *dispatch.Voider
-	Sequencer   *event.Sequencer
-	Endpoints   *delivery.Endpoints
-	Dispatcher  *delivery.Dispatcher // nil without WebhookKeys
-	Changes     *memberchange.Service
-	Outbox      *mail.Outbox // nil without Seal
-	MailSender  *mail.Sender // nil without Mail
+	// DepositSwaps also follows the deposit swaps that it made.
+	DepositSwaps *depositswap.Service
+	Whitelist    *whitelist.Service
+	Voider       *dispatch.Voider
+	Sequencer    *event.Sequencer
+	Endpoints    *delivery.Endpoints
+	Dispatcher   *delivery.Dispatcher // nil without WebhookKeys
+	Changes      *memberchange.Service
+	Outbox       *mail.Outbox // nil without Seal
+	MailSender   *mail.Sender // nil without Mail
 
 	conf            Config
 	parts           Parts
@@ -152,8 +155,10 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, Signer: parts.Signer, Grants: parts.Grants, WaitMax: conf.VoidWaitMax, Log: parts.Log,
 	}
 	s.buildSwaps()
+	s.buildDepositSwaps()
 	s.Deposits = &deposit.Service{
-		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Owners: deposit.NewOwners(depositOwners(s.Swaps)),
+		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
+		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
@@ -167,6 +172,7 @@ func New(conf Config, parts Parts) *Service {
 		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,
 		Risk: parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
 	}
+	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.buildEvents()

@@ -43,6 +43,11 @@ const (
 	grantVersion    = "coffer-grant-1"
 	flagVersion     = "coffer-flag-1"
 	voidVersion     = "coffer-void-1"
+
+	payoutVersion         = "coffer-swap-payout-1"
+	payoutRequestVersion  = "coffer-swap-request-1"
+	payoutApprovalVersion = "coffer-swap-approval-1"
+	payoutGrantVersion    = "coffer-swap-grant-1"
 )
 
 func encodeWords(words ...string) []byte {
@@ -80,7 +85,11 @@ type Grant struct {
 	Round     int        `json:"round"`    // how often the payment was sent back for approval
 	Required  int        `json:"required"` // number of approvals that it needs
 	Approvals []Approval `json:"approvals,omitempty"`
-	MAC       []byte     `json:"mac"`
+	MAC       []byte     `json:"mac,omitempty"`
+	// Payout is what people approved of an organization's swap. With it the approvals are over its
+	// digest and not over the terms. Every swap of an organization has it, and the payment of what such
+	// a swap brought may have it.
+	Payout *SwapPayout `json:"swapPayout,omitempty"`
 }
 
 // Approval is the approval of one person.
@@ -195,12 +204,18 @@ func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int
 }
 
 func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
+	if g.Payout != nil {
+		// Under a version of its own: a grant never passes as one of the other kind, whatever is left out.
+		return k.computeMAC(payoutGrantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
+			strconv.Itoa(g.Required), g.Payout.ComputeDigest())
+	}
 	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
 		strconv.Itoa(g.Required))
 }
 
 // CheckGrant refuses a payment that no holder of the key granted with exactly these terms, or that
-// lacks approvals. nil means that it may be made.
+// lacks approvals. nil means that it may be made. Whether it is what the approval of an organization's
+// swap says is in package payouts, because that needs the journal.
 func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if k == nil || !intent.Kind().NeedsGrant {
 		return nil
@@ -225,9 +240,16 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")
 	}
+	if g.Payout == nil && intent.Kind().Payee == ToProvider && intent.CustomerID == "" {
+		return refuse("is of an organization, and its grant does not say where its output is paid")
+	}
 	var people []string
 	for _, a := range g.Approvals {
-		if !hmac.Equal(k.MakeApproval(t, g.Round, a.Approver).MAC, a.MAC) {
+		approval := k.MakeApproval(t, g.Round, a.Approver)
+		if g.Payout != nil {
+			approval = k.MakePayoutApproval(*g.Payout, a.Approver)
+		}
+		if !hmac.Equal(approval.MAC, a.MAC) {
 			return refuse("has an approval by %.80q of another content", a.Approver)
 		}
 		if !slices.Contains(people, a.Approver) {

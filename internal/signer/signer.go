@@ -140,8 +140,8 @@ type Intent struct {
 	WhitelistedID string `json:"whitelistedId,omitempty"`
 	// Product is the product whose balance pays such a payment.
 	Product string `json:"product,omitempty"`
-	// Grant says why a payment may be made. The signer checks it when it admits the intent and does
-	// not record it.
+	// Grant says why a payment may be made. The signer checks it when it admits the intent, and records
+	// of it only what Recorded returns.
 	Grant *Grant `json:"grant,omitempty"`
 	// Swap says what a SwapPayment buys. Only that purpose has it.
 	Swap *SwapTerms `json:"swap,omitempty"`

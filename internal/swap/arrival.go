@@ -63,7 +63,8 @@ type Settlement struct {
 type SettledArrival struct {
 	DepositID  string
 	Role       ArrivalRole
-	CustomerID string // "" if the swap is unknown
+	CustomerID string // "" if the swap is a product's, or unknown
+	Product    string // of an organization's swap
 	Completes  bool   // it completes its swap
 	Credit     ledger.Account
 }
@@ -91,10 +92,15 @@ func (s *Service) SettleArrivals(
 	if err != nil {
 		return Settlement{}, err
 	}
-	switch receiver.ID {
-	case w.DeliveryWalletID:
+	switch {
+	case !w.hasOffer():
+		// No provider knows the wallets yet.
+		t := settlement{receiver: receiver, swap: w}
+		err := t.addStrays(ctx, tx, waiting, WithoutPaid)
+		return t.Settlement, err
+	case receiver.ID == w.DeliveryWalletID:
 		return s.settleDeliveries(ctx, tx, receiver, w, waiting)
-	case w.RefundWalletID:
+	case receiver.ID == w.RefundWalletID:
 		return s.settleRefunds(ctx, tx, receiver, w, waiting)
 	}
 	t := settlement{receiver: receiver, swap: w}
@@ -122,7 +128,8 @@ func (t *settlement) add(
 		return fmt.Errorf("store arrival %s of swap %s: %w", a.DepositID, t.receiver.Subject, err)
 	}
 	t.Arrivals = append(t.Arrivals, SettledArrival{
-		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Completes: completes, Credit: credit,
+		DepositID: a.DepositID, Role: role, CustomerID: t.swap.CustomerID, Product: t.swap.Product,
+		Completes: completes, Credit: credit,
 	})
 	return nil
 }
@@ -172,7 +179,7 @@ func (s *Service) settleDeliveries(
 	if len(parts) == 0 {
 		return t.Settlement, nil
 	}
-	if !w.Status.isOpen() {
+	if !w.isUnderway() {
 		err := t.addStrays(ctx, tx, parts, AfterEnd)
 		return t.Settlement, err
 	}
@@ -217,7 +224,7 @@ func (s *Service) settleDeliveries(
 // suspendForOther suspends the provider that paid a wallet of an open swap with another asset. Once a swap
 // has ended, the chain has shown its wallets to everyone.
 func suspendForOther(ctx context.Context, tx pg.Tx, w Swap) error {
-	if !w.Status.isOpen() {
+	if !w.isUnderway() {
 		return nil
 	}
 	return suspend(ctx, tx, w.Provider, "it sent another asset for swap "+w.ID, actor)
@@ -265,8 +272,9 @@ func markDelivering(ctx context.Context, tx pg.Tx, w Swap) error {
 	return setStatus(ctx, tx, w.ID, Depositing, Processing, "look_at = $4")
 }
 
-// complete credits the parts of a delivery and ends the swap, with its fee. later arrived too and are
-// more than the swap expects. While nothing of our payment is signed, the delivery waits: the order may
+// complete credits the parts of a delivery and ends the claim on the provider. It ends a customer's swap, with
+// its fee; the output of an organization's swap is paid out next. later arrived too and are more than the
+// swap expects. While nothing of our payment is signed, the delivery waits: the order may
 // still end without one.
 func (s *Service) complete(
 	ctx context.Context, tx pg.Tx, t *settlement, w Swap, parts, later []WaitingArrival, sum money.Amount,
@@ -279,12 +287,16 @@ func (s *Service) complete(
 		return t.Settlement, err
 	}
 	last := parts[len(parts)-1]
-	err = setStatus(ctx, tx, w.ID, Processing, Completed, `amount_out = $5, destination_tx_hash = $6, completed_at = $4,
-		origin_tx_hash = $7, look_at = NULL`, sum, last.Tx, originTx)
+	if w.isOfOrganization() {
+		err = markDelivered(ctx, tx, w, sum, last.Tx, originTx)
+	} else {
+		err = setStatus(ctx, tx, w.ID, Processing, Completed, `amount_out = $5, destination_tx_hash = $6,
+			completed_at = $4, origin_tx_hash = $7, look_at = NULL`, sum, last.Tx, originTx)
+	}
 	if err != nil {
 		return t.Settlement, err
 	}
-	credit := ledger.Account{OrgID: w.OrgID, MintID: w.To.ID, Kind: ledger.Customer, Subject: w.CustomerID}
+	credit := w.owner().SpendingAccount(w.OrgID, w.To.ID)
 	for i, a := range parts {
 		if err := t.add(ctx, tx, a, Delivery, "", credit, i == len(parts)-1); err != nil {
 			return t.Settlement, err
@@ -297,12 +309,16 @@ func (s *Service) complete(
 		Cause: ledger.Cause{Kind: ledger.SwapEnd, ID: w.ID},
 		Legs:  []ledger.Leg{{Debit: w.inSwap(), Credit: w.atProvider(), Amount: w.AmountIn}},
 	})
-	postings, err := s.chargeFee(ctx, tx, w)
-	if err != nil {
-		return t.Settlement, err
+	verb := "delivered"
+	if !w.isOfOrganization() {
+		verb = "completed"
+		postings, err := s.chargeFee(ctx, tx, w)
+		if err != nil {
+			return t.Settlement, err
+		}
+		t.Postings = append(t.Postings, postings...)
 	}
-	t.Postings = append(t.Postings, postings...)
-	t.Audit = append(t.Audit, newEntry(w, actor, "completed", map[string]any{
+	t.Audit = append(t.Audit, newEntry(w, actor, verb, map[string]any{
 		"amountOut": sum, "destinationTxHash": last.Tx, "deposit": last.DepositID,
 	}))
 	return t.Settlement, nil
@@ -368,7 +384,7 @@ func (s *Service) settleRefunds(
 		switch {
 		case a.MintID != w.From.ID || a.Chain != w.From.Chain:
 			reason = OtherAsset
-		case w.Status == Completed:
+		case w.isDelivered():
 			reason = AfterEnd
 		case w.Status == FailedStatus && w.PaidAt == nil:
 			reason = WithoutPaid

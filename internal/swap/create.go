@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -22,9 +23,9 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// create makes the swap of a new key. Nothing but two addresses and a deposit address that is never
-// paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request) (Swap, error) {
+// create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
+// never paid exists before its one transaction.
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -34,7 +35,7 @@ func (s *Service) create(ctx context.Context, orgID string, r Request) (Swap, er
 	if err != nil {
 		return Swap{}, err
 	}
-	offers, err := s.compare(ctx, orgID, p)
+	offers, refusal, err := s.compareAll(ctx, orgID, p)
 	if err != nil {
 		return Swap{}, err
 	}
@@ -44,16 +45,63 @@ func (s *Service) create(ctx context.Context, orgID string, r Request) (Swap, er
 		return Swap{}, err
 	}
 	failpoint.Hit("Q02")
-	firm, err := s.takeOffer(ctx, p, offers, wallets, swapID)
-	if err != nil {
-		return Swap{}, err
+	return s.makeOfOffers(ctx, p, offers, refusal, wallets, swapID, func(firm firmOffer) (Swap, error) {
+		return s.commit(ctx, orgID, swapID, r, t, p, firm, wallets)
+	})
+}
+
+// makeOfOffers makes a swap of the first offer whose firm quote can be taken. refusal is the answer of the
+// providers without an offer. commit writes the swap.
+func (s *Service) makeOfOffers(
+	ctx context.Context, p parsed, offers []judgedOffer, refusal error, w swapWallets, swapID string,
+	commit func(firmOffer) (Swap, error),
+) (Swap, error) {
+	for len(offers) > 0 {
+		firm, err := s.takeOffer(ctx, p, offers, w, swapID)
+		if err != nil {
+			return Swap{}, s.chooseRefusal(ctx, refusal, err)
+		}
+		failpoint.Hit("Q04")
+		created, err := commit(firm)
+		if !isAddressTaken(err) {
+			return created, err
+		}
+		// The provider gave the address to another swap, which was written since it was checked.
+		s.Log.WarnContext(ctx, "swap: an offer is not taken", "swap", swapID, "provider", firm.Provider, "error", err)
+		err = s.rejectAddress(ctx, firm.Provider, firm.payee, addressOfAnother)
+		if !errors.Is(err, provider.ErrUntrusted) {
+			return Swap{}, err
+		}
+		refusal = s.chooseRefusal(ctx, refusal, err)
+		offers = skipThrough(offers, firm.Provider)
 	}
-	failpoint.Hit("Q04")
+	return Swap{}, refusal
+}
+
+// skipThrough returns the offers that follow that of a provider.
+func skipThrough(offers []judgedOffer, providerName string) []judgedOffer {
+	i := slices.IndexFunc(offers, func(o judgedOffer) bool { return o.Provider == providerName })
+	return offers[i+1:]
+}
+
+// isAddressTaken reports whether a swap was not written because its deposit address or its quote is that of
+// another one.
+func isAddressTaken(err error) bool {
+	return pg.ViolatesConstraint(err, "swaps_deposit_address_once") ||
+		pg.ViolatesConstraint(err, "swap_offers_quote_once")
+}
+
+// commit writes a swap with its offer, in one transaction.
+func (s *Service) commit(
+	ctx context.Context, orgID, swapID string, r Request, t turn, p parsed, firm firmOffer, wallets swapWallets,
+) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
-	var created Swap
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		settings, err := s.lockAndCheck(ctx, tx, orgID, r)
 		if err != nil {
+			return err
+		}
+		if err := t.endWithSwap(ctx, tx); err != nil {
 			return err
 		}
 		if created, err = s.write(ctx, tx, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {
@@ -146,16 +194,13 @@ type swapWallets struct{ delivery, refund, treasury wallet.Wallet }
 // issueWallets returns the wallets of a swap. They follow from its id, so a repeated call finds them. Rule
 // SWAP-6.
 func (s *Service) issueWallets(ctx context.Context, orgID, swapID string, p parsed) (w swapWallets, err error) {
-	if w.treasury, err = s.Wallets.Treasury(ctx, orgID, p.from.Chain.Family()); err != nil {
-		return w, fmt.Errorf("treasury of swap %s: %w", swapID, err)
+	found, err := s.Wallets.Addresses(ctx,
+		signer.WalletRef{OrgID: orgID, Family: p.from.Chain.Family(), Purpose: wallet.Treasury},
+		deliveryRef(orgID, swapID, p.to.Chain), refundRef(orgID, swapID, p.from.Chain))
+	if err != nil {
+		return w, fmt.Errorf("wallets of swap %s: %w", swapID, err)
 	}
-	if w.delivery, err = s.Wallets.Address(ctx, deliveryRef(orgID, swapID, p.to.Chain)); err != nil {
-		return w, fmt.Errorf("delivery wallet of swap %s: %w", swapID, err)
-	}
-	if w.refund, err = s.Wallets.Address(ctx, refundRef(orgID, swapID, p.from.Chain)); err != nil {
-		return w, fmt.Errorf("refund wallet of swap %s: %w", swapID, err)
-	}
-	return w, nil
+	return swapWallets{treasury: found[0], delivery: found[1], refund: found[2]}, nil
 }
 
 func deliveryRef(orgID, swapID string, destination chain.Name) signer.WalletRef {
@@ -233,12 +278,20 @@ func (s *Service) checkFirm(
 		problem = "it is an address that no one can spend from"
 	}
 	if problem != "" {
-		if err := s.Suspend(ctx, offer.Provider, "its deposit address "+string(taken.payee)+": "+problem); err != nil {
-			return taken, err
-		}
-		return taken, fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, taken.payee, problem)
+		return taken, s.rejectAddress(ctx, offer.Provider, taken.payee, problem)
 	}
 	return taken, nil
+}
+
+// addressOfAnother is why a deposit address that was given out before cannot be taken.
+const addressOfAnother = "it is that of another swap"
+
+// rejectAddress suspends a provider for a deposit address that it cannot have. Error: provider.ErrUntrusted.
+func (s *Service) rejectAddress(ctx context.Context, providerName string, payee chain.Address, problem string) error {
+	if err := s.Suspend(ctx, providerName, "its deposit address "+string(payee)+": "+problem); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted, payee, problem)
 }
 
 // checkDepositAddress returns why an address cannot be a deposit address of a provider, or "".
@@ -266,7 +319,7 @@ func (s *Service) checkDepositAddress(
 		case mints.IsContract(source.Chain.Family(), payee):
 			problem = "it is the contract of a token"
 		case isUsed:
-			problem = "it is that of another swap"
+			problem = addressOfAnother
 		}
 		return nil
 	})
@@ -312,11 +365,13 @@ func (s *Service) write(
 	if err := insertOffer(ctx, tx, orgID, swapID, f); err != nil {
 		return Swap{}, err
 	}
-	hold := newHoldPosting(orgID, swapID, r.CustomerID, p.from.ID, p.amountIn)
+	hold := newHoldPosting(orgID, swapID, ledger.CustomerOwner(r.CustomerID), p.from.ID, p.amountIn)
 	if err := ledger.Post(ctx, tx, hold); err != nil {
 		return Swap{}, fmt.Errorf("hold for swap %s: %w", swapID, err)
 	}
-	if err := dispatch.Submit(ctx, tx, s.newOrder(orgID, swapID, r.CustomerID, r.IdempotencyKey, p, f, w)); err != nil {
+	order := s.newOrder(orgID, swapID, ledger.CustomerOwner(r.CustomerID), keyHash(r.IdempotencyKey), p, f, w)
+	order.Grant = s.GrantKey.MakeGrant(order.terms, money.Zero, 0, 0, nil)
+	if err := dispatch.Submit(ctx, tx, order.Order); err != nil {
 		return Swap{}, err
 	}
 	created, err := Load(ctx, tx, orgID, swapID)
@@ -353,31 +408,38 @@ func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffe
 	return nil
 }
 
-func newHoldPosting(orgID, swapID, customerID string, mintID int, amount money.Amount) ledger.Posting {
-	account := func(kind ledger.Kind) ledger.Account {
-		return ledger.Account{OrgID: orgID, MintID: mintID, Kind: kind, Subject: customerID}
-	}
+func newHoldPosting(
+	orgID, swapID string, owner ledger.Owner, mintID int, amount money.Amount,
+) ledger.Posting {
 	return ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.SwapHold, ID: swapID},
-		Legs:  []ledger.Leg{{Debit: account(ledger.Customer), Credit: account(ledger.InSwap), Amount: amount}},
+		Legs: []ledger.Leg{{
+			Debit: owner.SpendingAccount(orgID, mintID), Credit: owner.SwapAccount(orgID, mintID), Amount: amount,
+		}},
 	}
 }
 
-// newOrder returns the payment of a swap, with the grant that binds it to the terms.
+// orderDraft is the payment of a swap without its grant, and the terms that the grant binds it to.
+type orderDraft struct {
+	dispatch.Order
+	terms signer.Terms
+}
+
+// newOrder returns the payment of a swap. The caller adds the grant.
 func (s *Service) newOrder(
-	orgID, swapID, customerID, key string, p parsed, f firmOffer, w swapWallets,
-) dispatch.Order {
+	orgID, swapID string, owner ledger.Owner, hash string, p parsed, f firmOffer, w swapWallets,
+) orderDraft {
 	terms := f.terms(p, w)
-	grant := s.GrantKey.MakeGrant(signer.Terms{
-		OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
-		To:     f.payee,
-		Amount: p.amountIn, Swap: terms,
-	}, money.Zero, 0, 0, nil)
-	return dispatch.Order{
-		ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
-		To:     f.payee,
-		MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn, CustomerID: customerID,
-		KeyHash: keyHash(key), Grant: grant, PayBy: f.payBy, Swap: terms,
+	return orderDraft{
+		terms: signer.Terms{
+			OrgID: orgID, WithdrawalID: swapID, Chain: p.from.Chain, MintID: p.from.ID, Contract: p.from.Contract,
+			To: f.payee, Amount: p.amountIn, Product: owner.Product(), Swap: terms,
+		},
+		Order: dispatch.Order{
+			ID: swapID, OrgID: orgID, Purpose: signer.SwapPayment, Chain: p.from.Chain, WalletID: w.treasury.ID,
+			To: f.payee, MintID: p.from.ID, Contract: p.from.Contract, Amount: p.amountIn,
+			CustomerID: owner.CustomerID(), Product: owner.Product(), KeyHash: hash, PayBy: f.payBy, Swap: terms,
+		},
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 const (
 	followPause     = 500 * time.Millisecond
 	followBatchMax  = 50
-	followParallel  = 8
+	followParallel  = 8 // swaps of one provider that one process looks at, at a time
 	statusTimeout   = 10 * time.Second
 	followClaim     = time.Minute // for which one process looks at a row
 	lookFirst       = 2 * time.Second
@@ -39,13 +39,35 @@ const (
 // Run follows swaps until ctx ends: it asks their providers, and draws the conclusions that no block
 // draws. Any number of processes may run it. It returns nil.
 func (s *Service) Run(ctx context.Context) error {
+	// The swaps of each provider are followed by themselves, so a provider that hangs delays no other one.
+	var followed sync.Map
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	var prunedAt time.Time
 	for ctx.Err() == nil {
-		looked, err := s.Follow(ctx)
+		if now := time.Now(); now.Sub(prunedAt) >= turnPruning {
+			prunedAt = now
+			if err := s.pruneTurns(ctx); err != nil && ctx.Err() == nil {
+				s.Log.WarnContext(ctx, "swap: turns are not pruned", "error", err)
+			}
+		}
+		names, err := s.listDue(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "swap: following stopped early", "error", err)
 		}
-		if looked == followBatchMax {
-			continue
+		for _, name := range names {
+			if _, isFollowed := followed.LoadOrStore(name, true); isFollowed {
+				continue
+			}
+			rounds.Go(func() {
+				defer followed.Delete(name)
+				for looked := followBatchMax; looked == followBatchMax && ctx.Err() == nil; {
+					var err error
+					if looked, err = s.followProvider(ctx, name); err != nil && ctx.Err() == nil {
+						s.Log.WarnContext(ctx, "swap: following stopped early", "provider", name, "error", err)
+					}
+				}
+			})
 		}
 		select {
 		case <-time.After(followPause):
@@ -71,9 +93,28 @@ type followed struct {
 	arriving money.Amount
 }
 
-// Follow looks at the swaps that are due. It returns how many it looked at.
+// Follow looks once at the swaps that are due, in a batch for each provider. It returns how many it looked at.
 func (s *Service) Follow(ctx context.Context) (int, error) {
-	ids, err := s.claimDue(ctx)
+	names, err := s.listDue(ctx)
+	if err != nil {
+		return 0, err
+	}
+	counts, errs := make([]int, len(names)), make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { counts[i], errs[i] = s.followProvider(ctx, name) })
+	}
+	wg.Wait()
+	looked := 0
+	for _, n := range counts {
+		looked += n
+	}
+	return looked, errors.Join(errs...)
+}
+
+// followProvider looks at a batch of the swaps of one provider that are due.
+func (s *Service) followProvider(ctx context.Context, name string) (int, error) {
+	ids, err := s.claimDue(ctx, name)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
@@ -91,14 +132,32 @@ func (s *Service) Follow(ctx context.Context) (int, error) {
 	return len(ids), errors.Join(errs...)
 }
 
-// claimDue takes swaps that are due, for the time of a lease. The lease saves work; what is decided is
-// decided under the lock of the row.
-func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
+// listDue returns the providers that have swaps to look at; "" stands for those that have no provider.
+func (s *Service) listDue(ctx context.Context) (names []string, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT DISTINCT coalesce(provider, '') FROM swaps WHERE look_at <= $1 ORDER BY 1`, tx.Now)
+		if err != nil {
+			return err
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the providers of swaps that are due: %w", err)
+	}
+	return names, nil
+}
+
+// claimDue takes swaps of a provider that are due, for the time of a lease. The lease saves work; what is
+// decided is decided under the lock of the row.
+func (s *Service) claimDue(ctx context.Context, name string) (ids []string, err error) {
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
 			UPDATE swaps SET look_at = $2 WHERE swap_id IN (
-				SELECT swap_id FROM swaps WHERE look_at <= $1 ORDER BY look_at, swap_id LIMIT $3 FOR UPDATE SKIP LOCKED)
-			RETURNING swap_id`, tx.Now, tx.Now.Add(followClaim), followBatchMax)
+				SELECT swap_id FROM swaps WHERE look_at <= $1 AND coalesce(provider, '') = $4
+				ORDER BY look_at, swap_id LIMIT $3 FOR UPDATE SKIP LOCKED)
+			RETURNING swap_id`, tx.Now, tx.Now.Add(followClaim), followBatchMax, name)
 		if err != nil {
 			return err
 		}
@@ -106,7 +165,7 @@ func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim the swaps that are due: %w", err)
+		return nil, fmt.Errorf("claim the swaps of %s that are due: %w", name, err)
 	}
 	slices.Sort(ids)
 	return ids, nil
@@ -115,8 +174,13 @@ func (s *Service) claimDue(ctx context.Context) (ids []string, err error) {
 // Look asks the provider of one swap and stores and applies what it says. An operator may cause it.
 func (s *Service) Look(ctx context.Context, swapID string) error {
 	f, err := s.loadFollowed(ctx, swapID)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !f.hasOffer():
+		return s.lookForOffer(ctx, f.Swap)
+	case f.isOfOrganization() && f.isDelivered() && f.Status == Processing:
+		return s.followPayout(ctx, f.Swap)
 	}
 	report, askErr := s.askStatus(ctx, f)
 	failpoint.Hit("Q11")
@@ -130,6 +194,9 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 		locked, err := lock(ctx, tx, swapID)
 		if err != nil {
 			return err
+		}
+		if locked.isDelivered() && locked.Status == Processing {
+			return nil // its output has arrived since, and is paid out next
 		}
 		current := f
 		current.Swap = locked
@@ -152,7 +219,7 @@ func (s *Service) Look(ctx context.Context, swapID string) error {
 
 func (s *Service) loadFollowed(ctx context.Context, swapID string) (f followed, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if f.Swap, err = loadAny(ctx, tx, swapID); err != nil {
+		if f.Swap, err = loadAny(ctx, tx, swapID); err != nil || !f.hasOffer() {
 			return err
 		}
 		err := tx.QueryRow(ctx, `SELECT deposit_address, signed_quote FROM swap_offers WHERE swap_id = $1`, swapID).
@@ -369,7 +436,7 @@ func (c Config) nextLook(f followed, now time.Time) *time.Time {
 // isSettled reports whether the provider has nothing of ours any more.
 func (w Swap) isSettled() bool {
 	settled, err := w.Refunded.Add(w.Short)
-	return w.Status == Completed || err == nil && settled == w.AmountIn
+	return w.isDelivered() || err == nil && settled == w.AmountIn
 }
 
 // apply writes what a report means, under the lock of the row. It reports whether the swap failed by it.
@@ -438,8 +505,10 @@ func (s *Service) markDelayed(ctx context.Context, tx pg.Tx, w Swap) error {
 	}
 	now := tx.Now
 	w.DelayedAt = &now
-	if err := s.publish(ctx, tx, w, event.CustomerSwapDelayed, w); err != nil {
-		return err
+	if !w.isOfOrganization() {
+		if err := s.publish(ctx, tx, w, event.CustomerSwapDelayed, w); err != nil {
+			return err
+		}
 	}
 	return audit.Record(ctx, tx, newEntry(w, actor, "delayed", nil))
 }
@@ -450,7 +519,7 @@ func suspendDelayed(ctx context.Context, tx pg.Tx, name string) error {
 	var delayed int
 	err := tx.QueryRow(ctx, `
 		SELECT count(*) FROM swaps s WHERE s.provider = $1 AND s.paid_at IS NOT NULL AND s.status = 'PROCESSING'
-			AND s.delayed_at IS NOT NULL
+			AND s.amount_out IS NULL AND s.delayed_at IS NOT NULL
 			AND s.refunded + s.short < s.amount_in
 			AND s.delayed_at > coalesce((SELECT p.since FROM swap_providers p WHERE p.provider = $1),
 				'-infinity')`, name).Scan(&delayed)

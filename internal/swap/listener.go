@@ -67,9 +67,9 @@ func (s *Service) OnEnded(ctx context.Context, tx pg.Tx, o dispatch.Order, e dis
 		reason, message = DeadlineExpired, "The payment to the provider could not be made in time."
 	}
 	switch {
-	case w.Status.isOpen():
+	case w.isUnderway():
 		return s.failUnpaid(ctx, tx, w, reason, message)
-	case w.Status == FailedStatus && w.Refunded.IsZero():
+	case w.Status == FailedStatus && !w.isDelivered() && w.Refunded.IsZero():
 		// The provider reported a failure before the payment was known not to be made: the amount never left.
 		return s.returnUnpaid(ctx, tx, w)
 	}
@@ -116,9 +116,11 @@ func (w Swap) account(kind ledger.Kind, subject string) ledger.Account {
 // atProvider returns the account of what the provider has of ours in the mint of the payment.
 func (w Swap) atProvider() ledger.Account { return w.account(ledger.AtProvider, w.Provider) }
 
-func (w Swap) inSwap() ledger.Account { return w.account(ledger.InSwap, w.CustomerID) }
+// inSwap returns the account of what is held for the owner's swaps in the mint of the payment.
+func (w Swap) inSwap() ledger.Account { return w.owner().SwapAccount(w.OrgID, w.From.ID) }
 
-func (w Swap) customer() ledger.Account { return w.account(ledger.Customer, w.CustomerID) }
+// spendable returns the account that the swap was paid from.
+func (w Swap) spendable() ledger.Account { return w.owner().SpendingAccount(w.OrgID, w.From.ID) }
 
 // OnRefused implements dispatch.Listener. Nothing of the payment was journaled. The swap does not wait
 // for a person: the order is recalled at once, and the swap fails when the signer has journaled that the
@@ -159,7 +161,7 @@ func (s *Service) markEnding(ctx context.Context, tx pg.Tx, swapID string, reaso
 	if err != nil {
 		return err
 	}
-	if !w.Status.isOpen() {
+	if !w.isUnderway() {
 		return nil
 	}
 	tag, err := tx.Exec(ctx, `
@@ -191,7 +193,7 @@ func (s *Service) OnVoided(ctx context.Context, tx pg.Tx, _, orderID string) err
 	if err != nil {
 		return err
 	}
-	if !w.Status.isOpen() {
+	if !w.isUnderway() {
 		return nil
 	}
 	var reason FailureReason
@@ -275,8 +277,7 @@ func (s *Service) fail(ctx context.Context, tx pg.Tx, w Swap, f failure) ([]ledg
 		return nil, err
 	}
 	postings = append(postings, restorePostings...)
-	announcement := Failed{restored, restored.RefundedAmount()}
-	if err := s.publish(ctx, tx, restored, event.CustomerSwapFailed, announcement); err != nil {
+	if err := s.publishFailed(ctx, tx, restored); err != nil {
 		return nil, err
 	}
 	detail := map[string]any{"reason": f.reason, "refunded": f.refunded}
@@ -299,19 +300,37 @@ func (s *Service) afterRefund(ctx context.Context, tx pg.Tx, swapID string) ([]l
 	if err != nil {
 		return nil, err
 	}
-	if err := s.publish(ctx, tx, w, event.CustomerSwapRefunded, Failed{w, w.RefundedAmount()}); err != nil {
-		return nil, err
+	// An organization is told of its own swap once: the refund is in its balance again.
+	if !w.isOfOrganization() {
+		if err := s.publish(ctx, tx, w, event.CustomerSwapRefunded, Failed{w, w.RefundedAmount()}); err != nil {
+			return nil, err
+		}
 	}
 	return postings, audit.Record(ctx, tx, newEntry(w, actor, "refunded", map[string]any{"refunded": w.Refunded}))
 }
 
-// autoRestore gives what came back to the customer at once, where the organization's setting says so.
+// publishFailed tells the organization that a swap failed.
+func (s *Service) publishFailed(ctx context.Context, tx pg.Tx, w Swap) error {
+	if w.isOfOrganization() {
+		return s.publish(ctx, tx, w, event.OrganizationSwapFailed, w)
+	}
+	return s.publish(ctx, tx, w, event.CustomerSwapFailed, Failed{w, w.RefundedAmount()})
+}
+
+// autoRestore gives what came back to its owner at once: to a product always, and to a customer where the
+// organization's setting says so. A delivered swap gives nothing back.
 func (s *Service) autoRestore(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, Swap, error) {
+	if w.isDelivered() || w.Refunded == w.Restored {
+		return nil, w, nil
+	}
+	if w.isOfOrganization() {
+		return s.restoreLocked(ctx, tx, w)
+	}
 	settings, err := org.SettingsOf(ctx, tx, w.OrgID)
 	if err != nil {
 		return nil, w, fmt.Errorf("settings of %s: %w", w.OrgID, err)
 	}
-	if !settings.AutoRestoreFailedSwaps || w.Refunded == w.Restored {
+	if !settings.AutoRestoreFailedSwaps {
 		return nil, w, nil
 	}
 	return s.restoreLocked(ctx, tx, w)

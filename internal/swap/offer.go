@@ -151,18 +151,30 @@ func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, now time.T
 // compare asks all healthy providers for dry quotes and returns the offers that a second price
 // accepts, the best one first. It writes nothing. Errors: faults QUOTE_REJECTED, PROVIDER_ERROR,
 // PROVIDER_TIMEOUT, UNAVAILABLE.
-func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []judgedOffer, err error) {
+func (s *Service) compare(ctx context.Context, org string, p parsed) ([]judgedOffer, error) {
+	offers, _, err := s.compareAll(ctx, org, p)
+	return offers, err
+}
+
+// compareAll is compare for a caller that may get none of the offers. silence is then its answer, where a
+// provider that gave no answer might have made one; it is nil if all answered. Rule SWAP-7.
+func (s *Service) compareAll(
+	ctx context.Context, org string, p parsed,
+) (offers []judgedOffer, silence, err error) {
 	recipient, refundTo, err := s.dryAddresses(ctx, org, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inPrice, outPrice, priceErr := s.loadPrices(ctx, p.from, p.to)
 	ask := s.newAsk(p, recipient, refundTo, s.DB.Clock()(), "dry")
-	found, err := s.Panel.Compare(ctx, ask)
+	found, silent, err := s.Panel.CompareAll(ctx, ask)
 	if err != nil {
-		return nil, s.refusalOf(ctx, err)
+		return nil, nil, s.refusalOf(ctx, err)
 	}
-	var refusal error
+	if silent != nil {
+		silence = s.refusalOf(ctx, silent)
+	}
+	refusal := silence
 	for _, offer := range found {
 		second := s.withoutOwn(inPrice, outPrice, priceErr, offer.Provider, p.from, p.to)
 		if err := s.checkPrice(second, ask, offer, p.from, p.to); err != nil {
@@ -173,9 +185,9 @@ func (s *Service) compare(ctx context.Context, org string, p parsed) (offers []j
 		offers = append(offers, judgedOffer{offer, second})
 	}
 	if len(offers) == 0 {
-		return nil, refusal
+		return nil, nil, refusal
 	}
-	return offers, nil
+	return offers, silence, nil
 }
 
 // chooseRefusal returns the answer for a caller after one more provider gave no offer. QUOTE_REJECTED is final,

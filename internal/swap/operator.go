@@ -22,11 +22,12 @@ import (
 type OperatorFilter struct {
 	Filter
 	OrgID, Provider string
+	Kind            Kind
 	// OpenClaims leaves the swaps whose value is with a provider. Invariant I-72.
 	OpenClaims bool
 }
 
-// ListAll returns a page of the swaps of all organizations.
+// ListAll returns a page of the swaps of all organizations, of both kinds.
 func (s *Service) ListAll(
 	ctx context.Context, f OperatorFilter, p pagination.Page,
 ) (page pagination.Result[Swap], err error) {
@@ -34,11 +35,14 @@ func (s *Service) ListAll(
 	if f.OrgID != "" {
 		q.AddCondition("s.org_id = ?", f.OrgID)
 	}
+	if f.Kind != "" {
+		q.AddCondition("s.kind = ?", string(f.Kind))
+	}
 	if f.Provider != "" {
 		q.AddCondition("s.provider = ?", f.Provider)
 	}
 	if f.OpenClaims {
-		q.AddCondition("s.paid_at IS NOT NULL AND s.status <> 'COMPLETED' AND s.refunded + s.short < s.amount_in")
+		q.AddCondition("s.paid_at IS NOT NULL AND s.amount_out IS NULL AND s.refunded + s.short < s.amount_in")
 	}
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		page, err = listPage(ctx, tx, q, p)
@@ -66,6 +70,9 @@ func (s *Service) ByIDForOperator(ctx context.Context, swapID string) (d Detail,
 		}
 		err := tx.QueryRow(ctx, `SELECT deposit_address FROM swap_offers WHERE swap_id = $1`,
 			swapID).Scan(&d.ProviderAddress)
+		if errors.Is(err, pgx.ErrNoRows) && !d.hasOffer() {
+			err = nil
+		}
 		if err != nil {
 			return fmt.Errorf("read the offer of swap %s: %w", swapID, err)
 		}
@@ -106,6 +113,8 @@ func (s *Service) Fail(ctx context.Context, swapID, note string, requester audit
 				WithExtra("currentStatus", string(locked.Status))
 		}
 		switch {
+		case locked.isDelivered():
+			return refuse("The output of this swap has arrived.")
 		case locked.Status != Processing || locked.PaidAt == nil:
 			return refuse("Only a swap whose payment is final can be ended as failed, and this one is %s.",
 				locked.Status)
@@ -168,7 +177,8 @@ type Arrival struct {
 	DepositID  string
 	OrgID      string
 	SwapID     string
-	CustomerID string // of the swap; "" if this database does not have it
+	CustomerID string // of the swap; "" if it is a product's, or this database does not have it
+	Product    string // of an organization's swap
 	Role       string
 	Reason     StrayReason
 	MintID     int
@@ -186,8 +196,8 @@ type Arrival struct {
 }
 
 const selectArrivals = `
-	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), a.role, a.reason, d.mint_id, m.symbol,
-		m.decimals, d.chain,
+	SELECT a.deposit_id, a.org_id, a.swap_id, coalesce(s.customer_id, ''), coalesce(s.product, ''), a.role, a.reason,
+		d.mint_id, m.symbol, m.decimals, d.chain,
 		d.amount, d.address, d.tx_hash, a.created_at, a.decision, a.note, a.decided_by, a.decided_at
 	FROM swap_arrivals a JOIN deposits d ON d.deposit_id = a.deposit_id JOIN mints m ON m.mint_id = d.mint_id
 		LEFT JOIN swaps s ON s.swap_id = a.swap_id`
@@ -255,7 +265,7 @@ type ArrivalDecision string
 
 // The decisions.
 const (
-	CreditArrival ArrivalDecision = "CREDITED" // to the customer of the swap
+	CreditArrival ArrivalDecision = "CREDITED" // to the customer or the product of the swap
 	KeepArrival   ArrivalDecision = "KEPT"     // it stays in suspense
 )
 
@@ -297,7 +307,7 @@ func (s *Service) decideArrival(
 	switch {
 	case a.Role != "STRAY":
 		return a, newDecided("This arrival is a %s and needs no decision.", a.Role)
-	case decision == CreditArrival && a.CustomerID == "":
+	case decision == CreditArrival && a.CustomerID == "" && a.Product == "":
 		return a, newDecided("No swap of this database says whose this arrival is, so it can only be kept.")
 	}
 	entries := []audit.Entry{{
@@ -347,7 +357,7 @@ func (s *Service) decideArrival(
 	return found[0], nil
 }
 
-// creditArrival credits a stray to the customer of its swap, and announces it. The whole late delivery of
+// creditArrival credits a stray to the owner of its swap, and announces it. The whole late delivery of
 // a failed swap of which nothing came back ends the claim on the provider, too. writeDecision is called
 // behind the locks of the deposit and the swap.
 func (s *Service) creditArrival(
@@ -386,7 +396,7 @@ func (s *Service) creditArrival(
 // isLateDelivery reports whether what was credited of late deliveries to a failed swap reaches its
 // minimum. Less ends no claim: that takes a second operator.
 func isLateDelivery(ctx context.Context, tx pg.Tx, w Swap) (bool, error) {
-	if w.Status != FailedStatus || w.PaidAt == nil {
+	if w.Status != FailedStatus || w.PaidAt == nil || w.isDelivered() {
 		return false, nil
 	}
 	var credited money.Amount

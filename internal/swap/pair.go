@@ -22,8 +22,12 @@ var pinnedToSolana = []string{"USDC", "USDT"}
 
 // IsSwappable reports whether an organization's customers can swap a mint. Rules MINT-2 and SWAP-3.
 func (s *Service) IsSwappable(m mint.Mint, settings org.Settings) bool {
-	return settings.CustomerSwapsEnabled && s.isServed(m) && followsSolanaRule(m) &&
-		slices.Contains(settings.SwappableMintIDs, m.ID)
+	return settings.CustomerSwapsEnabled && s.isOffered(m, settings)
+}
+
+// isOffered reports whether an organization lets a mint be swapped, by its customers and by its own people.
+func (s *Service) isOffered(m mint.Mint, settings org.Settings) bool {
+	return s.isServed(m) && followsSolanaRule(m) && slices.Contains(settings.SwappableMintIDs, m.ID)
 }
 
 // isServed reports whether the service can take part with a mint: its chain runs, it is not
@@ -44,7 +48,8 @@ func followsSolanaRule(m mint.Mint) bool {
 	return m.Chain == chain.Solana || !slices.Contains(pinnedToSolana, m.Symbol)
 }
 
-// checkPair applies the rules about pairs in their order. Rule SWAP-3.
+// checkPair applies the rules about pairs in their order. The switch of the kind of swap is checked before.
+// Rule SWAP-3.
 func (s *Service) checkPair(from, to mint.Mint, settings org.Settings) error {
 	refuse := func(rule, format string, args ...any) error {
 		return fault.New(fault.Invalid, fault.InvalidPair, fault.NothingHeld, format, args...).
@@ -62,7 +67,7 @@ func (s *Service) checkPair(from, to mint.Mint, settings org.Settings) error {
 			to.ID, to.Chain)
 	}
 	for _, m := range []mint.Mint{from, to} {
-		if !s.IsSwappable(m, settings) {
+		if !s.isOffered(m, settings) {
 			return refuse(ruleSwappable, "Mint %d (%s on %s) is not swappable for your organization.", m.ID, m.Symbol,
 				m.Chain)
 		}

@@ -3,8 +3,6 @@ package swap
 import (
 	"context"
 	"fmt"
-	"math/big"
-	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -12,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 )
 
 // QuoteRequest asks what a swap would bring.
@@ -73,6 +72,11 @@ func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quot
 	if err != nil {
 		return Quote{}, err
 	}
+	return s.quoteBest(ctx, orgID, p, settings.SwapFeeBps)
+}
+
+// quoteBest returns the best offer for a pair, with the platform's fee.
+func (s *Service) quoteBest(ctx context.Context, orgID string, p parsed, feeBps int) (Quote, error) {
 	offers, err := s.compare(ctx, orgID, p)
 	if err != nil {
 		return Quote{}, err
@@ -80,10 +84,10 @@ func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quot
 	best := offers[0]
 	q := Quote{
 		EstimatedOut: best.AmountOut, MinOut: best.MinAmountOut, EstimatedSeconds: estimatedSeconds(best.Estimate),
-		FeeBps: settings.SwapFeeBps, QuotedAt: s.DB.Clock()().UTC(), Provider: best.Provider,
-		Rate: formatRate(p.amountIn, best.AmountOut, p.from.Decimals, p.to.Decimals),
+		FeeBps: feeBps, QuotedAt: s.DB.Clock()().UTC(), Provider: best.Provider,
+		Rate: provider.FormatRate(p.amountIn, best.AmountOut, p.from.Decimals, p.to.Decimals),
 	}
-	if q.FeeAmount, err = p.amountIn.Bps(uint64(settings.SwapFeeBps)); err != nil {
+	if q.FeeAmount, err = p.amountIn.Bps(uint64(feeBps)); err != nil {
 		return Quote{}, fmt.Errorf("fee of a swap: %w", err)
 	}
 	q.USDValue = s.valueIn(ctx, p)
@@ -117,21 +121,4 @@ func estimatedSeconds(d time.Duration) *int {
 	}
 	seconds := int((d + time.Second - 1) / time.Second)
 	return &seconds
-}
-
-// rateDigits is how many digits a rate has after the point.
-const rateDigits = 12
-
-// formatRate returns how many whole tokens come out for a whole token, rounded down, without trailing
-// zeros.
-func formatRate(amountIn, amountOut money.Amount, inDecimals, outDecimals int) string {
-	power := func(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
-	n := new(big.Int).Mul(amountOut.Big(), power(inDecimals+rateDigits))
-	n.Div(n, new(big.Int).Mul(amountIn.Big(), power(outDecimals)))
-	text := n.String()
-	if len(text) <= rateDigits {
-		text = strings.Repeat("0", rateDigits-len(text)+1) + text
-	}
-	text = text[:len(text)-rateDigits] + "." + text[len(text)-rateDigits:]
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

@@ -50,9 +50,15 @@ type parsed struct {
 	slippageBps int
 }
 
+// The prefixes of the ids of swaps, by kind.
+const (
+	customerPrefix     = "cs"
+	organizationPrefix = "os"
+)
+
 // ID returns the id of the swap of an idempotency key. A request that is repeated after a crash, or
 // against a restored database, therefore finds the same wallets.
-func ID(org, key string) string { return id.Derive("cs", org, key) }
+func ID(org, key string) string { return id.Derive(customerPrefix, org, key) }
 
 // keyHash returns the hash by which a row and the signer's journal know a key.
 func keyHash(key string) string {
@@ -67,14 +73,14 @@ func (s *Service) FindByKey(ctx context.Context, org, key string) (w Swap, isKno
 		return w, false, nil
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, isKnown, err = loadByKey(ctx, tx, org, key)
+		w, isKnown, err = loadByKey(ctx, tx, org, keyHash(key))
 		return err
 	})
 	return w, isKnown, err
 }
 
-func loadByKey(ctx context.Context, tx pg.Tx, org, key string) (Swap, bool, error) {
-	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, keyHash(key))
+func loadByKey(ctx context.Context, tx pg.Tx, org, hash string) (Swap, bool, error) {
+	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash)
 	if err != nil {
 		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
 	}
@@ -94,19 +100,22 @@ func (w Swap) Differs(r Request) bool {
 	return w.digest != nil && string(w.digest) != string(r.digest())
 }
 
+// canonicalAmount writes an amount as all equal amounts are written, and leaves any other text.
+func canonicalAmount(text string) string {
+	if a, err := money.Parse(text); err == nil {
+		return a.String()
+	}
+	return text
+}
+
 // digest hashes every parameter that makes a request another swap.
 func (r Request) digest() []byte {
-	canonical := func(text string) string {
-		if a, err := money.Parse(text); err == nil {
-			return a.String()
-		}
-		return text
-	}
 	parts := []string{
-		"coffer-swap-1", r.CustomerID, strconv.Itoa(r.FromMintID), strconv.Itoa(r.ToMintID), canonical(r.AmountIn),
+		"coffer-swap-1", r.CustomerID, strconv.Itoa(r.FromMintID), strconv.Itoa(r.ToMintID),
+		canonicalAmount(r.AmountIn),
 	}
 	if r.MinAmountOut != nil {
-		parts = append(parts, "minAmountOut", canonical(*r.MinAmountOut))
+		parts = append(parts, "minAmountOut", canonicalAmount(*r.MinAmountOut))
 	}
 	slippage := slippageBpsDefault
 	if r.SlippageBps != nil {
@@ -144,39 +153,29 @@ func checkEnabled(settings org.Settings) error {
 // nothing was written. After any other error the swap may exist or not, and the same request resolves
 // that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
-	if !request.IsKey(r.IdempotencyKey) {
+	return s.requestOnce(ctx, orgID, r.IdempotencyKey, keyHash(r.IdempotencyKey), customerPrefix,
+		func(ctx context.Context, t turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
+}
+
+// requestOnce makes the swap of a key, unless the key has one. hash is what a row has of the key, and prefix
+// begins its id: both depend on the kind.
+func (s *Service) requestOnce(
+	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn) (Swap, error),
+) (w Swap, isReplayed bool, err error) {
+	if !request.IsKey(key) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	// One caller of a key at a time asks the providers in this process. The database decides between
-	// processes.
-	release, err := s.keys.enter(ctx, orgID, r.IdempotencyKey)
-	if err != nil {
-		return w, false, err
-	}
-	defer release()
-	w, isReplayed, err = s.FindByKey(ctx, orgID, r.IdempotencyKey)
-	if err != nil || isReplayed {
-		return w, isReplayed, err
-	}
-	failpoint.Hit("Q01")
-	w, err = s.create(ctx, orgID, r)
-	if err == nil {
-		return w, false, nil
-	}
-	// Whatever stopped this caller: if another one made the swap meanwhile, that swap is the answer.
-	existing, isKnown, lookErr := s.FindByKey(ctx, orgID, r.IdempotencyKey)
-	switch {
-	case lookErr != nil:
-		return w, false, errors.Join(err, lookErr)
-	case isKnown:
-		return existing, true, nil
-	}
-	return w, false, err
+	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key),
+		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
+		func(ctx context.Context, t turn) (Swap, error) {
+			failpoint.Hit("Q01")
+			return create(ctx, t)
+		})
 }
 
-// keyGate lets one request of a key run at a time. It is safe for concurrent use.
+// keyGate lets one request of a swap run at a time in this process. It is safe for concurrent use.
 type keyGate struct {
 	mu      sync.Mutex
 	waiting map[[2]string]*keyTurn
@@ -187,9 +186,9 @@ type keyTurn struct {
 	count int           // requests that run or wait
 }
 
-// enter waits until no other request of the key runs. Error: the context's.
-func (g *keyGate) enter(ctx context.Context, org, key string) (release func(), err error) {
-	k := [2]string{org, key}
+// enter waits until no other request of the swap runs. Error: the context's.
+func (g *keyGate) enter(ctx context.Context, org, swapID string) (release func(), err error) {
+	k := [2]string{org, swapID}
 	g.mu.Lock()
 	if g.waiting == nil {
 		g.waiting = map[[2]string]*keyTurn{}

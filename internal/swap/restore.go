@@ -59,8 +59,8 @@ func (s *Service) Restore(ctx context.Context, orgID, swapID string, requester a
 	return w, nil
 }
 
-// restoreLocked counts what came back as restored and returns the posting. The caller holds the lock of
-// the row and posts.
+// restoreLocked counts what came back as restored and returns the posting. The swap ended without an output.
+// The caller holds the lock of the row and posts.
 func (s *Service) restoreLocked(ctx context.Context, tx pg.Tx, w Swap) ([]ledger.Posting, Swap, error) {
 	amount := money.SubOrZero(w.Refunded, w.Restored)
 	if amount.IsZero() {
@@ -69,14 +69,15 @@ func (s *Service) restoreLocked(ctx context.Context, tx pg.Tx, w Swap) ([]ledger
 	var count int
 	err := tx.QueryRow(ctx, `
 		UPDATE swaps SET restored = refunded, restore_count = restore_count + 1, restored_at = $3, updated_at = $3
-		WHERE swap_id = $1 AND status = 'FAILED' AND restored = $2 AND refunded = $4 RETURNING restore_count`,
+		WHERE swap_id = $1 AND status IN ('FAILED', 'REJECTED', 'CANCELLED') AND restored = $2 AND refunded = $4
+		RETURNING restore_count`,
 		w.ID, w.Restored, tx.Now, w.Refunded).Scan(&count)
 	if err != nil {
 		return nil, w, fmt.Errorf("restore swap %s: %w", w.ID, err)
 	}
 	posting := ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.SwapRestore, ID: fmt.Sprintf("%s/%d", w.ID, count)},
-		Legs:  []ledger.Leg{{Debit: w.inSwap(), Credit: w.customer(), Amount: amount}},
+		Legs:  []ledger.Leg{{Debit: w.inSwap(), Credit: w.spendable(), Amount: amount}},
 	}
 	now := tx.Now
 	w.Restored, w.RestoredAt, w.UpdatedAt = w.Refunded, &now, now

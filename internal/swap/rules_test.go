@@ -17,8 +17,12 @@ func TestTheStatesAreDrawnAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	var moves []statediagram.Transition
 	for _, m := range transitions {
+		told := string(m.Event)
+		if m.OwnEvent != "" {
+			told += ", of an organization's swap " + string(m.OwnEvent)
+		}
 		moves = append(moves, statediagram.Transition{
-			From: string(m.From), To: string(m.To), Cause: m.Cause, Event: string(m.Event),
+			From: string(m.From), To: string(m.To), Cause: m.Cause, Event: told,
 		})
 	}
 	statediagram.CheckDiagram(t, "states.md", "a swap", moves)
@@ -30,12 +34,14 @@ func TestNoStatusIsReachedOnAnotherWay(t *testing.T) {
 		{"", Pending}: true, {Pending, Depositing}: true, {Pending, Processing}: true, {Pending, FailedStatus}: true,
 		{Depositing, Processing}: true, {Depositing, FailedStatus}: true, {Processing, Completed}: true,
 		{Processing, FailedStatus}: true,
+		{"", AwaitingApproval}:     true, {AwaitingApproval, Pending}: true, {AwaitingApproval, Rejected}: true,
+		{AwaitingApproval, CancelledStatus}: true,
 	}
 	if len(transitions) != len(allowed) {
 		t.Errorf("the table has %d ways, want %d", len(transitions), len(allowed))
 	}
-	for _, from := range append([]Status{""}, Statuses...) {
-		for _, to := range Statuses {
+	for _, from := range append([]Status{""}, OrganizationStatuses...) {
+		for _, to := range OrganizationStatuses {
 			if isThere := findsWay(from, to); isThere != allowed[[2]Status{from, to}] {
 				t.Errorf("from %q to %s: got %v, want %v", from, to, isThere, !isThere)
 			}
@@ -335,7 +341,8 @@ func TestARateIsThatOfWholeTokens(t *testing.T) {
 		{1_000_000_000_000_000_000, 1, 0, 18, "0"},
 		{3, 2, 0, 0, "0.666666666666"},
 	} {
-		if got := formatRate(money.Units(c.in), money.Units(c.out), c.inDecimals, c.outDecimals); got != c.want {
+		got := provider.FormatRate(money.Units(c.in), money.Units(c.out), c.inDecimals, c.outDecimals)
+		if got != c.want {
 			t.Errorf("%d for %d: got %s, want %s", c.in, c.out, got, c.want)
 		}
 	}

@@ -103,7 +103,7 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 		rows, err := tx.Query(ctx, `
 			WITH open AS (
 				SELECT provider, count(*) AS swaps, min(paid_at) AS oldest FROM swaps
-				WHERE paid_at IS NOT NULL AND status <> 'COMPLETED' AND refunded + short < amount_in GROUP BY provider),
+				WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in GROUP BY provider),
 			known AS (SELECT unnest($1::text[]) AS provider UNION SELECT provider FROM swap_providers
 				UNION SELECT provider FROM open)
 			SELECT k.provider, coalesce(p.state = 'SUSPENDED', false), coalesce(p.reason, ''), p.since,

@@ -1,5 +1,6 @@
-// Package swap converts a balance of a customer into another asset of the same customer, through a
-// provider that is not trusted. Coffer pays the provider on one chain, and the provider pays wallets
+// Package swap converts a balance of a customer into another asset of the same customer, or a balance of
+// the organization itself into another asset that is paid to its whitelist, through a provider that is not
+// trusted. Coffer pays the provider on one chain, and the provider pays wallets
 // of Coffer on another. The package handles the quote, the request, what dispatch reports about the
 // payment, what arrives at the wallets of the swap, and what a person decides about a stray arrival.
 //
@@ -53,6 +54,8 @@ type Config struct {
 	StuckAfter time.Duration
 	// RefundGrace is how long a confirmed failure waits for its refund to arrive.
 	RefundGrace time.Duration
+	// TurnHold is for how long a key waits whose process died while it made the swap.
+	TurnHold time.Duration
 }
 
 // The defaults of Config, and limits that are no setting.
@@ -63,6 +66,7 @@ const (
 	delayedAfterDefault     = 30 * time.Minute
 	stuckAfterDefault       = 24 * time.Hour
 	refundGraceDefault      = 5 * time.Minute
+	turnHoldDefault         = 10 * time.Second
 
 	// slippageBpsDefault is used for a request that names none.
 	slippageBpsDefault = 100
@@ -101,6 +105,7 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.DelayedAfter, delayedAfterDefault)
 	setDuration(&c.StuckAfter, stuckAfterDefault)
 	setDuration(&c.RefundGrace, refundGraceDefault)
+	setDuration(&c.TurnHold, turnHoldDefault)
 	if c.MaxLossBps == nil {
 		c.MaxLossBps = new(maxLossBpsDefault)
 	}
@@ -115,11 +120,11 @@ func (c Config) payWindow(name chain.Name) time.Duration {
 	return c.PayWindow
 }
 
-// WalletService issues the wallets of swaps and returns treasuries. *wallet.Service implements it.
+// WalletService issues the wallets of swaps, and returns them and treasuries. *wallet.Service implements it.
 // The calls may be repeated after any error.
 type WalletService interface {
 	Address(ctx context.Context, w signer.WalletRef) (wallet.Wallet, error)
-	Treasury(ctx context.Context, org string, f chain.Family) (wallet.Wallet, error)
+	Addresses(ctx context.Context, refs ...signer.WalletRef) ([]wallet.Wallet, error)
 }
 
 // StrayCreditor shows a stray arrival to its organization, and returns what its credit posts and
@@ -153,6 +158,10 @@ type Service struct {
 	Voider *dispatch.Voider
 	// Deposits credits stray arrivals that a person decided about.
 	Deposits StrayCreditor
+	// Payouts pays what swaps of organizations bring; nil: in a process that makes none.
+	Payouts Payouts
+	// Whitelist says where the output of an organization's swap may go; nil: to no address.
+	Whitelist Whitelist
 	// Seal seals the answers of providers as they came; nil: they are not stored.
 	Seal *seal.Keyset
 	Log  *slog.Logger
@@ -186,7 +195,9 @@ type Swap struct {
 	ID             string
 	OrgID          string
 	IdempotencyKey string // "" if it was restored from the signer's journal, which has only the hash
-	CustomerID     string
+	Kind           Kind
+	CustomerID     string    // of a customer's swap
+	Product        string    // of an organization's swap
 	From, To       mint.Mint // id, chain, contract, symbol, name and decimals; nothing else of it is read
 	AmountIn       money.Amount
 	EstimatedOut   money.Amount
@@ -205,7 +216,7 @@ type Swap struct {
 	FailureReason, FailureMessage *string
 
 	Refunded     money.Amount // what came back
-	Restored     money.Amount // what of it the customer has again
+	Restored     money.Amount // what of it the customer or the product has again
 	Short        money.Amount // what the provider keeps for good
 	RefundReport provider.RefundReport
 
@@ -220,8 +231,24 @@ type Swap struct {
 	DeliveryWalletID, RefundWalletID string // never shown
 	LookAt                           *time.Time
 
-	digest    []byte // of the caller's parameters; nil if it was restored
-	refundFee money.Amount
+	// Of an organization's swap: where its output goes, who asked for it, and who has to agree.
+	WhitelistedID     string
+	PayoutAddress     chain.Address // of the entry when the swap was requested
+	PayoutMax         *money.Amount // the most that its approvals let go
+	PayoutUntil       *time.Time    // until when
+	PayoutID          *string       // the withdrawal that pays the output; nil until there is one
+	DeliveredAt       *time.Time    // when the output was credited
+	ApprovedAt        *time.Time    // when the last approval that it needs was given
+	ApprovalsRequired int           // 0: no person has to approve it
+	ApprovalCount     int
+	Approvers         []audit.Actor // who has approved it, first one first
+	Requester         audit.Actor   // zero if it was restored from the signer's journal
+	RejectedNote      *string       // why a person rejected it
+
+	digest      []byte // of the caller's parameters; nil if it was restored
+	refundFee   money.Amount
+	slippageBps *int   // of an organization's swap that was not restored
+	mac         []byte // of what is approved of an organization's swap, as it was requested
 }
 
 // RefundFee returns what the provider keeps of a refund, as it signed.
@@ -263,6 +290,21 @@ func (w Swap) RefundedAmount() *money.Amount {
 	}
 	return &w.Refunded
 }
+
+// owner returns whose balance pays.
+func (w Swap) owner() ledger.Owner { return ledger.OwnerOf(w.CustomerID, w.Product) }
+
+// isOfOrganization reports whether it is the organization's own money.
+func (w Swap) isOfOrganization() bool { return w.Kind == OrganizationSwap }
+
+// isDelivered reports whether the output has arrived and is credited.
+func (w Swap) isDelivered() bool { return w.AmountOut != nil }
+
+// isUnderway reports whether the swap has no end yet and waits for its output.
+func (w Swap) isUnderway() bool { return w.Status.isOpen() && !w.isDelivered() }
+
+// hasOffer reports whether a provider has made the offer that the swap pays.
+func (w Swap) hasOffer() bool { return w.Provider != "" }
 
 // Failed is what the organization is told of a failed or refunded swap.
 type Failed struct {

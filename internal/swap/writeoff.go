@@ -18,7 +18,7 @@ import (
 // OpenClaim returns what the provider has of the payment and still owes. It is zero before the payment
 // is final, and after a delivery.
 func (w Swap) OpenClaim() money.Amount {
-	if w.PaidAt == nil || w.Status == Completed {
+	if w.PaidAt == nil || w.isDelivered() {
 		return money.Amount{}
 	}
 	return money.SubOrZero(money.SubOrZero(w.AmountIn, w.Refunded), w.Short)
@@ -127,7 +127,7 @@ func quote(text string) json.RawMessage {
 	return quoted
 }
 
-// WriteOff gives up what a provider owes of a failed swap: the customer's held amount ends with the
+// WriteOff gives up what a provider owes of a failed swap: the held amount of its owner ends with the
 // claim. The organization pays its customer from its own balance if it wants to. The caller has the
 // approval of a second person. Errors: faults NOT_FOUND, INVALID_STATE. Rule SWAP-25.
 func (s *Service) WriteOff(ctx context.Context, tx pg.Tx, swapID, note string, operator audit.Actor) (Swap, error) {

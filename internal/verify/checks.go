@@ -24,19 +24,24 @@ const (
 					WHERE t.org_id = d.org_id AND t.family = a.family AND t.purpose = 'TREASURY' AND t.subject = '') ELSE d.wallet_id END`
 	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
 	// credited by its role.
-	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
-					ELSE CASE WHEN d.arrival_role = 'DELIVERY' THEN 'CUSTOMER'
+	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
+					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					ELSE CASE WHEN d.arrival_role = 'DELIVERY'
+						THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
 						WHEN d.swap_id IS NULL AND d.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END END`
 	creditSubjectSQL = `CASE d.arrival_role
 					WHEN 'REFUND' THEN coalesce((SELECT s.provider FROM swaps s WHERE s.swap_id = d.swap_id), '')
 					WHEN 'STRAY' THEN '' ELSE coalesce(d.customer_id, d.product, '') END`
 	// The type of the event that tells of the credit of deposit d, and NULL for a hidden one.
-	creditEventSQL = `CASE WHEN d.swap_id IS NULL THEN d.purpose WHEN NOT d.is_hidden THEN 'CUSTOMER_DEPOSIT' END`
+	creditEventSQL = `CASE WHEN d.deposit_swap_id IS NOT NULL THEN 'CUSTOMER_DEPOSIT'
+					WHEN d.swap_id IS NULL THEN d.purpose
+					WHEN NOT d.is_hidden
+					THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER_DEPOSIT' ELSE 'ORGANIZATION_DEPOSIT' END END`
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks)
+var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks)
 
 // bookChecks are those of everything but swaps.
 var bookChecks = []Check{
@@ -564,11 +569,13 @@ var bookChecks = []Check{
 
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
-			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address, coalesce(d.swap_id, d.customer_id, d.product, d.purpose))
+			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address,
+				coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
-				IS DISTINCT FROM (d.org_id, d.address, d.purpose, coalesce(d.swap_id, d.customer_id, d.product, ''))`},
+				IS DISTINCT FROM (d.org_id, d.address, d.purpose,
+					coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -758,7 +765,8 @@ var bookChecks = []Check{
 			format('is %s; was told of by %s', coalesce(d.status, 'not resolved so'), coalesce(e.types, 'nothing'))
 		FROM (SELECT org_id, deposit_id, status, CASE status WHEN 'REJECTED' THEN 'CUSTOMER_DEPOSIT_REJECTED' WHEN 'REDIRECTED' THEN 'CUSTOMER_DEPOSIT_REDIRECTED'
 				ELSE 'CUSTOMER_DEPOSIT_APPROVED' END AS types
-			FROM deposits WHERE is_flagged AND status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED') AND purpose = 'CUSTOMER_DEPOSIT') d
+			FROM deposits WHERE is_flagged AND status IN ('CREDITED', 'REVERSED', 'REJECTED', 'REDIRECTED')
+				AND purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')) d
 		FULL JOIN (SELECT org_id, resource_id, string_agg(type, ' ') AS types FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_APPROVED', 'CUSTOMER_DEPOSIT_REJECTED', 'CUSTOMER_DEPOSIT_REDIRECTED') GROUP BY 1, 2) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id
@@ -770,7 +778,8 @@ var bookChecks = []Check{
 		breachSQL: `
 		SELECT e.org_id, 'deposit ' || e.resource_id, format('was told of as seen %s times, at place %s', e.times, e.place)
 		FROM (SELECT org_id, resource_id, count(*) AS times, max(resource_seq) AS place FROM events WHERE type = 'CUSTOMER_DEPOSIT_SEEN' GROUP BY 1, 2) e
-		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id AND d.purpose = 'CUSTOMER_DEPOSIT'
+		LEFT JOIN deposits d ON d.org_id = e.org_id AND d.deposit_id = e.resource_id
+			AND d.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP')
 		WHERE d.deposit_id IS NULL OR (e.times, e.place) <> (1, 1)`,
 	},
 
@@ -821,7 +830,7 @@ var bookChecks = []Check{
 				subject, mint_id, sum(owed) AS owed
 			FROM (SELECT org_id, product, ` + withdrawalOwnerSQL + ` AS subject, mint_id, owed FROM withdrawals
 				UNION ALL
-				SELECT org_id, NULL, customer_id, from_mint_id, owed FROM swaps) restored
+				SELECT org_id, product, ` + withdrawalOwnerSQL + `, from_mint_id, owed FROM swaps) restored
 			WHERE owed > 0 GROUP BY 1, 2, 3, 4) w
 			ON w.org_id = l.org_id AND w.kind = l.kind AND w.subject = l.subject AND w.mint_id = l.mint_id
 		WHERE coalesce(l.owed, 0) <> coalesce(w.owed, 0)`,
@@ -867,11 +876,19 @@ var bookChecks = []Check{
 			FROM withdrawals WHERE status IN ('BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 			UNION ALL SELECT org_id, transfer_id, 'transfer.made' FROM transfers
 			UNION ALL SELECT org_id, swap_id, 'swap.requested' FROM swaps
+			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.requested' FROM deposit_swaps
+			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.completed' FROM deposit_swaps
+				WHERE status = 'COMPLETED'
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.' || lower(status) FROM swaps
-			WHERE status IN ('COMPLETED', 'FAILED')
+			WHERE status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
+			UNION ALL SELECT org_id, swap_id, 'swap.approved' FROM swaps WHERE approved_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.offered' FROM swaps
+				WHERE approved_at IS NOT NULL AND provider IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.delivered' FROM swaps WHERE delivered_at IS NOT NULL
+			UNION ALL SELECT org_id, swap_id, 'swap.payout_requested' FROM swaps WHERE payout_id IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.stray_arrival' FROM swap_arrivals WHERE role = 'STRAY'
 			UNION ALL SELECT org_id, swap_id, 'swap.arrival_decided' FROM swap_arrivals WHERE decision IS NOT NULL
 			UNION ALL SELECT org_id, deposit_id, 'deposit.stray_credited' FROM swap_arrivals WHERE decision = 'CREDITED'

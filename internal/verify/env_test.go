@@ -255,7 +255,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		}
 	}
 	dep, tre := "we_dep", "we_tre"
-	ordered("gas_done", "GAS", tre, &dep, 2, 50, "PAID", 3, 9)
+	ordered("gas_done", "GAS", tre, &dep, 2, 53, "PAID", 3, 9)
 	ordered("gas_open", "GAS", tre, &dep, 2, 40, "SLOTTED", 0, 6)
 	ordered("sw_done", "SWEEP", dep, &tre, 1, 600, "PAID", 5, 9)
 	ordered("sw_open", "SWEEP", dep, &tre, 1, 100, "QUEUED", 0, 0)
@@ -398,13 +398,15 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.recordAudit("transfer.made", "tr_made")
 
 	h.swaps(ordered)
+	h.ownSwaps(ordered)
+	h.depositSwaps()
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
-		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 96, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 360, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 432, 66, 0)`,
+		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 385, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 426, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)

@@ -2,13 +2,16 @@ package verify
 
 // The meaning of the tables of swaps for the checks.
 const (
-	// Whether nothing of swap s ever left us: its order ended without a payment.
-	swapUnpaidSQL = `(s.paid_at IS NULL AND EXISTS (SELECT FROM dispatch_orders o WHERE o.order_id = s.swap_id
-		AND o.status IN ('FAILED', 'WITHDRAWN')))`
+	// Whether nothing of swap s ever left us: it has no order, or its order ended without a payment.
+	swapUnpaidSQL = `(s.paid_at IS NULL AND (s.provider IS NULL OR EXISTS (SELECT FROM dispatch_orders o
+		WHERE o.order_id = s.swap_id AND o.status IN ('FAILED', 'WITHDRAWN'))))`
+	// Whether the provider of swap s has something of ours, in the words of the list of open claims.
+	swapClaimSQL = `(paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in)`
+	// The kind of the account in which the amount of a swap is held.
+	swapHoldKindSQL = `CASE WHEN product IS NULL THEN 'IN_SWAP' ELSE 'PRODUCT_IN_SWAP' END`
 )
 
-// swapChecks are the checks of customers' swaps. The open claims of invariant I-72 are a report and
-// no check.
+// swapChecks are the checks of swaps, of customers and of organizations.
 var swapChecks = []Check{
 	{
 		ID: "I-60",
@@ -23,9 +26,9 @@ var swapChecks = []Check{
 			WHERE a.kind = 'AT_PROVIDER' GROUP BY 1, 2, 3),
 		claims AS (
 			SELECT org_id, provider, from_mint_id AS mint_id,
-				CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END - CASE status WHEN 'COMPLETED' THEN amount_in
-					ELSE 0 END - short AS claim
-			FROM swaps
+				CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END - CASE WHEN amount_out IS NULL THEN 0
+					ELSE amount_in END - short AS claim
+			FROM swaps WHERE provider IS NOT NULL
 			UNION ALL
 			-- What a broken finality took back is with the provider again.
 			SELECT d.org_id, s.provider, d.mint_id, coalesce(d.taken_back, 0) - d.amount
@@ -43,16 +46,19 @@ var swapChecks = []Check{
 	{
 		ID: "I-61",
 		Promise: "what is held for swaps is the sum of the open ones and of what failed ones have not restored, " +
-			"by customer and mint", breachSQL: `
-		SELECT coalesce(h.org_id, s.org_id), format('%s in mint %s', coalesce(h.customer_id, s.customer_id),
-			coalesce(h.mint_id, s.mint_id)),
+			"by customer or product and mint", breachSQL: `
+		SELECT coalesce(h.org_id, s.org_id), format('%s %s in mint %s', coalesce(h.kind, s.kind),
+			coalesce(h.owner, s.owner), coalesce(h.mint_id, s.mint_id)),
 			format('%s held, %s in swaps', coalesce(h.balance, 0), coalesce(s.amount, 0))
-		FROM (SELECT a.org_id, a.subject AS customer_id, a.mint_id, b.balance
-			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind = 'IN_SWAP') h
-		FULL JOIN (SELECT org_id, customer_id, from_mint_id AS mint_id,
-			sum(CASE status WHEN 'FAILED' THEN amount_in - restored - short ELSE amount_in END) AS amount
-			FROM swaps WHERE status <> 'COMPLETED' GROUP BY 1, 2, 3) s
-			ON s.org_id = h.org_id AND s.customer_id = h.customer_id AND s.mint_id = h.mint_id
+		FROM (SELECT a.org_id, a.kind, a.subject AS owner, a.mint_id, b.balance
+			FROM ledger_accounts a JOIN ledger_balances b USING (account_id)
+			WHERE a.kind IN ('IN_SWAP', 'PRODUCT_IN_SWAP')) h
+		FULL JOIN (SELECT org_id, ` + swapHoldKindSQL + ` AS kind, ` + withdrawalOwnerSQL + ` AS owner,
+			from_mint_id AS mint_id,
+			sum(CASE WHEN status IN ('FAILED', 'REJECTED', 'CANCELLED') THEN amount_in - restored - short
+				ELSE amount_in END) AS amount
+			FROM swaps WHERE amount_out IS NULL GROUP BY 1, 2, 3, 4) s
+			ON s.org_id = h.org_id AND s.kind = h.kind AND s.owner = h.owner AND s.mint_id = h.mint_id
 		WHERE coalesce(h.balance, 0) <> coalesce(s.amount, 0)`,
 	},
 
@@ -75,23 +81,24 @@ var swapChecks = []Check{
 		due AS (
 			SELECT 'SWAP_HOLD' AS cause_kind, swap_id, org_id, from_mint_id AS mint_id, 1 AS legs,
 				amount_in AS amount, status,
-				'CUSTOMER' AS from_kind, customer_id AS from_subject, 'IN_SWAP' AS to_kind, customer_id AS to_subject
+				` + debitKindSQL + ` AS from_kind, ` + withdrawalOwnerSQL + ` AS from_subject,
+				` + swapHoldKindSQL + ` AS to_kind, ` + withdrawalOwnerSQL + ` AS to_subject
 			FROM swaps
 			UNION ALL
 			SELECT 'SWAP_PAID', swap_id, org_id, from_mint_id, 1, amount_in, status, 'AT_PROVIDER', provider,
 				'CUSTODY', ''
 			FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL
-			SELECT 'SWAP_END', swap_id, org_id, from_mint_id, 1, amount_in, status, 'IN_SWAP', customer_id,
-				'AT_PROVIDER', provider
-			FROM swaps WHERE status = 'COMPLETED'
+			SELECT 'SWAP_END', swap_id, org_id, from_mint_id, 1, amount_in, status,
+				` + swapHoldKindSQL + `, ` + withdrawalOwnerSQL + `, 'AT_PROVIDER', provider
+			FROM swaps WHERE amount_out IS NOT NULL
 			UNION ALL
-			SELECT 'SWAP_RESTORE', swap_id, org_id, from_mint_id, restore_count, restored, status, 'IN_SWAP',
-				customer_id, 'CUSTOMER', customer_id
+			SELECT 'SWAP_RESTORE', swap_id, org_id, from_mint_id, restore_count, restored, status,
+				` + swapHoldKindSQL + `, ` + withdrawalOwnerSQL + `, ` + debitKindSQL + `, ` + withdrawalOwnerSQL + `
 			FROM swaps WHERE restored > 0 OR restore_count > 0
 			UNION ALL
-			SELECT 'SWAP_SHORT', swap_id, org_id, from_mint_id, short_count, short, status, 'IN_SWAP', customer_id,
-				'AT_PROVIDER', provider
+			SELECT 'SWAP_SHORT', swap_id, org_id, from_mint_id, short_count, short, status,
+				` + swapHoldKindSQL + `, ` + withdrawalOwnerSQL + `, 'AT_PROVIDER', provider
 			FROM swaps WHERE short > 0 OR short_count > 0)
 		SELECT coalesce(s.org_id, p.org_id), 'swap ' || coalesce(s.swap_id, p.swap_id),
 			CASE WHEN p.swap_id IS NULL THEN format('is %s and has no %s', s.status, s.cause_kind)
@@ -109,19 +116,25 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-63",
-		Promise: "an organization was told the end of every swap once, by the deposit that completes it or by its " +
-			"failure, and of nothing else", breachSQL: `
+		Promise: "an organization was told the end of every swap once, by the deposit that completes it, by the " +
+			"payment of its output or by its failure, and of nothing else", breachSQL: `
 		WITH told AS (
-			SELECT org_id, swap_id, count(*) FILTER (WHERE type = 'CUSTOMER_DEPOSIT') AS completed,
-				count(*) FILTER (WHERE type = 'CUSTOMER_SWAP_FAILED') AS failed, count(*)
+			SELECT org_id, swap_id, count(*) FILTER (WHERE type IN ('CUSTOMER_DEPOSIT',
+				'ORGANIZATION_SWAP_COMPLETED'))
+					AS completed,
+				count(*) FILTER (WHERE type IN ('CUSTOMER_SWAP_FAILED', 'ORGANIZATION_SWAP_FAILED')) AS failed,
+					count(*)
 					FILTER (WHERE type = 'CUSTOMER_SWAP_DELAYED') AS delayed,
-				count(*) FILTER (WHERE type = 'CUSTOMER_SWAP_REFUNDED') AS refunded
+				count(*) FILTER (WHERE type = 'CUSTOMER_SWAP_REFUNDED') AS refunded,
+				count(*) FILTER (WHERE type = 'ORGANIZATION_DEPOSIT') AS delivered,
+				count(*) FILTER (WHERE starts_with(type, 'CUSTOMER')) AS of_customer
 			FROM (SELECT org_id, resource_id AS swap_id, type FROM events
-				WHERE type IN ('CUSTOMER_SWAP_FAILED', 'CUSTOMER_SWAP_DELAYED', 'CUSTOMER_SWAP_REFUNDED')
+				WHERE type IN ('CUSTOMER_SWAP_FAILED', 'CUSTOMER_SWAP_DELAYED', 'CUSTOMER_SWAP_REFUNDED',
+					'ORGANIZATION_SWAP_COMPLETED', 'ORGANIZATION_SWAP_FAILED')
 				UNION ALL
 				SELECT e.org_id, d.swap_id, e.type FROM events e JOIN deposits d ON d.org_id = e.org_id
 					AND d.deposit_id = e.resource_id
-				WHERE e.type = 'CUSTOMER_DEPOSIT' AND d.completes_swap) ends
+				WHERE e.type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') AND d.completes_swap) ends
 			GROUP BY 1, 2)
 		SELECT coalesce(s.org_id, t.org_id), 'swap ' || coalesce(s.swap_id, t.swap_id),
 			format('is %s; its completion was told of %s times, its failure %s, its delay %s and refunds %s',
@@ -130,7 +143,10 @@ var swapChecks = []Check{
 		FROM swaps s FULL JOIN told t ON t.org_id = s.org_id AND t.swap_id = s.swap_id
 		WHERE s.swap_id IS NULL
 			OR (coalesce(t.completed, 0), coalesce(t.failed, 0), coalesce(t.delayed, 0))
-				<> ((s.status = 'COMPLETED')::int, (s.status = 'FAILED')::int, (s.delayed_at IS NOT NULL)::int)
+				<> ((s.status = 'COMPLETED')::int, (s.status = 'FAILED')::int,
+					(s.delayed_at IS NOT NULL AND s.kind = 'CUSTOMER')::int)
+			OR coalesce(t.delivered, 0) <> (s.kind = 'ORGANIZATION' AND s.amount_out IS NOT NULL)::int
+			OR t.of_customer > 0 AND s.kind <> 'CUSTOMER'
 			OR t.refunded > 0 AND s.status <> 'FAILED'
 		UNION ALL
 		SELECT org_id, 'swap ' || swap_id, format('is completed by deposits %s',
@@ -164,13 +180,14 @@ var swapChecks = []Check{
 		UNION ALL
 		SELECT min(org_id), format('deposit address %s on %s', deposit_address, from_chain),
 			'is that of swaps ' || string_agg(swap_id, ', ' ORDER BY swap_id)
-		FROM swaps GROUP BY from_chain, deposit_address HAVING count(*) > 1
+		FROM swaps WHERE provider IS NOT NULL GROUP BY from_chain, deposit_address HAVING count(*) > 1
 		UNION ALL
 		SELECT min(org_id), format('deposit address %s on %s', to_address, chain),
 			'is paid by orders ' || string_agg(order_id, ', ' ORDER BY order_id)
 		FROM dispatch_orders WHERE purpose = 'SWAP' GROUP BY chain, to_address HAVING count(*) > 1
 		UNION ALL
-		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address, w.wallet_id)
+		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s, which is our wallet %s', s.deposit_address,
+			w.wallet_id)
 		FROM swaps s JOIN wallets w ON w.address = s.deposit_address
 		UNION ALL
 		-- The journal remembers what a restored database forgot.
@@ -195,13 +212,15 @@ var swapChecks = []Check{
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('is a %s of mint %s at wallet %s for %s, and swap %s is %s with mint %s at %s for %s',
 			d.arrival_role, d.mint_id, d.wallet_id,
-			d.customer_id, d.swap_id, coalesce(s.status, 'missing'), CASE d.arrival_role
+			coalesce(d.product, d.customer_id), d.swap_id, coalesce(s.status, 'missing'), CASE d.arrival_role
 				WHEN 'DELIVERY' THEN s.to_mint_id ELSE s.from_mint_id END,
-			CASE d.arrival_role WHEN 'DELIVERY' THEN s.delivery_wallet_id ELSE s.refund_wallet_id END, s.customer_id)
+			CASE d.arrival_role WHEN 'DELIVERY' THEN s.delivery_wallet_id ELSE s.refund_wallet_id END,
+			coalesce(s.product, s.customer_id))
 		FROM deposits d LEFT JOIN swaps s ON s.swap_id = d.swap_id
 		WHERE d.status IN ('CREDITED', 'REVERSED') AND CASE d.arrival_role
-			WHEN 'DELIVERY' THEN (s.org_id, s.to_mint_id, s.delivery_wallet_id, s.customer_id, s.status) = (d.org_id,
-				d.mint_id, d.wallet_id, d.customer_id, 'COMPLETED')
+			WHEN 'DELIVERY' THEN (s.org_id, s.to_mint_id, s.delivery_wallet_id) = (d.org_id, d.mint_id, d.wallet_id)
+				AND (s.customer_id, s.product) IS NOT DISTINCT FROM (d.customer_id, d.product)
+				AND s.amount_out IS NOT NULL
 			WHEN 'REFUND' THEN (s.org_id, s.from_mint_id, s.refund_wallet_id) = (d.org_id, d.mint_id, d.wallet_id)
 			ELSE true END IS NOT TRUE
 		UNION ALL
@@ -213,7 +232,8 @@ var swapChecks = []Check{
 			FILTER (WHERE d.completes_swap) AS completing
 			FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'DELIVERY'
 				AND d.status IN ('CREDITED', 'REVERSED')) n
-		WHERE (n.delivered, n.completing) <> (coalesce(s.amount_out, 0), (s.status = 'COMPLETED')::int)
+		WHERE (n.delivered, n.completing) <> (coalesce(s.amount_out, 0), (s.amount_out IS NOT NULL)::int)
+			OR s.amount_out IS NULL AND s.status = 'COMPLETED'
 		UNION ALL
 		SELECT s.org_id, 'swap ' || s.swap_id,
 			format('counts %s of %s as refunded and %s as restored, and %s arrived', s.refunded, s.amount_in,
@@ -223,13 +243,14 @@ var swapChecks = []Check{
 			FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
 				AND d.status IN ('CREDITED', 'REVERSED')) n
 		WHERE s.restored > s.refunded OR s.refunded + s.short > s.amount_in
-			OR s.refunded <> n.arrived AND NOT (s.status = 'FAILED' AND n.arrived = 0 AND s.refunded = s.amount_in
-				AND ` + swapUnpaidSQL + `)`,
+			OR s.refunded <> n.arrived AND NOT (s.status IN ('FAILED', 'REJECTED', 'CANCELLED') AND n.arrived = 0
+				AND s.refunded = s.amount_in AND ` + swapUnpaidSQL + `)`,
 	},
 
 	{
-		ID:      "I-67",
-		Promise: "every completed swap has one fee line, no other has one, and the lines are what was posted as fees",
+		ID: "I-67",
+		Promise: "every completed swap of a customer has one fee line, no other has one, and the lines are what was " +
+			"posted as fees",
 		breachSQL: `
 		SELECT coalesce(s.org_id, l.org_id), 'swap ' || coalesce(s.swap_id, l.source_id),
 			CASE WHEN l.source_id IS NULL THEN 'is completed and has no fee line'
@@ -237,7 +258,7 @@ var swapChecks = []Check{
 				ELSE format('has a fee of %s of mint %s, %s lines of %s and %s of mint %s, and %s was posted '
 					|| 'in %s legs', s.fee_amount, s.from_mint_id, l.lines, l.amount,
 					l.fee_bps, l.mint_id, coalesce(p.amount, 0), coalesce(p.legs, 0)) END
-		FROM (SELECT * FROM swaps WHERE status = 'COMPLETED') s
+		FROM (SELECT * FROM swaps WHERE status = 'COMPLETED' AND kind = 'CUSTOMER') s
 		FULL JOIN (SELECT source_id, count(*) AS lines, min(org_id) AS org_id, min(mint_id) AS mint_id,
 			sum(amount) AS amount, min(fee_bps) AS fee_bps, min(incurred_at) AS incurred_at
 			FROM fee_lines WHERE source_kind = 'SWAP' GROUP BY 1) l ON l.source_id = s.swap_id
@@ -286,7 +307,9 @@ var swapChecks = []Check{
 			JOIN ledger_accounts c ON c.account_id = t.credit_account
 			WHERE t.cause_kind = 'ARRIVAL' GROUP BY 1),
 		strays AS (
-			SELECT d.deposit_id, d.org_id, d.mint_id, d.amount, d.status, d.is_hidden, a.decision, s.customer_id
+			SELECT d.deposit_id, d.org_id, d.mint_id, d.amount, d.status, d.is_hidden, a.decision,
+				coalesce(s.product, s.customer_id) AS owner,
+				CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END AS owner_kind
 			FROM deposits d JOIN swap_arrivals a USING (deposit_id) LEFT JOIN swaps s ON s.swap_id = a.swap_id
 			WHERE d.arrival_role = 'STRAY')
 		SELECT coalesce(s.org_id, m.org_id), 'deposit ' || coalesce(s.deposit_id, m.cause_id),
@@ -301,7 +324,7 @@ var swapChecks = []Check{
 			OR s.is_hidden = (s.decision IS NOT DISTINCT FROM 'CREDITED')
 			OR CASE WHEN s.decision IS NOT DISTINCT FROM 'CREDITED'
 				THEN (m.legs, m.org_id, m.mint_id, m.amount, m.from_kind, m.to_kind, m.to_subject)
-					IS DISTINCT FROM (1::bigint, s.org_id, s.mint_id, s.amount, 'SUSPENSE', 'CUSTOMER', s.customer_id)
+					IS DISTINCT FROM (1::bigint, s.org_id, s.mint_id, s.amount, 'SUSPENSE', s.owner_kind, s.owner)
 				ELSE m.cause_id IS NOT NULL END
 		UNION ALL
 		SELECT s.org_id, 'suspense in mint ' || s.mint_id, format('holds %s, and strays of %s are in it',
@@ -316,16 +339,18 @@ var swapChecks = []Check{
 
 	{
 		ID: "I-70",
-		Promise: "every swap has its order and its offer, no order and no offer is without its swap, and the swap is " +
-			"where its order is", breachSQL: `
+		Promise: "every swap that has an offer has its order, no order and no offer is without its swap, and the " +
+			"swap is where its order is, or waits without both", breachSQL: `
 		SELECT coalesce(s.org_id, o.org_id), 'swap ' || coalesce(s.swap_id, o.order_id),
 			CASE WHEN s.swap_id IS NULL THEN format('there is none, and its order is %s', o.status)
-				WHEN o.order_id IS NULL THEN format('is %s and has no order', s.status)
+				WHEN o.order_id IS NULL THEN format('is %s, of %s, and has no order', s.status,
+					coalesce(s.provider, 'no provider'))
 				ELSE format('is %s, paid %s, and its order is %s', s.status, coalesce(s.paid_at::text, 'never'),
 					o.status) END
 		FROM swaps s FULL JOIN (SELECT * FROM dispatch_orders WHERE purpose = 'SWAP') o ON o.order_id = s.swap_id
-		WHERE s.swap_id IS NULL OR o.order_id IS NULL OR (s.paid_at IS NOT NULL) <> (o.status = 'PAID')
-			OR CASE s.status
+		WHERE s.swap_id IS NULL OR (o.order_id IS NULL) <> (s.provider IS NULL)
+			OR (s.paid_at IS NOT NULL) <> (o.status IS NOT DISTINCT FROM 'PAID')
+			OR s.provider IS NOT NULL AND CASE CASE WHEN s.amount_out IS NULL THEN s.status ELSE 'COMPLETED' END
 				WHEN 'PENDING' THEN o.status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK')
 					OR o.status IN ('REFUSED', 'WITHDRAWN') AND s.end_reason IS NOT NULL
 				WHEN 'DEPOSITING' THEN o.status IN ('BROADCAST', 'STUCK')
@@ -336,12 +361,133 @@ var swapChecks = []Check{
 		SELECT coalesce(s.org_id, f.org_id), 'swap ' || coalesce(s.swap_id, f.swap_id), CASE
 			WHEN f.swap_id IS NULL THEN 'has no offer' ELSE 'there is none, and its offer is stored' END
 		FROM swaps s FULL JOIN swap_offers f ON f.swap_id = s.swap_id AND f.org_id = s.org_id
-		WHERE s.swap_id IS NULL OR f.swap_id IS NULL
+		WHERE s.swap_id IS NULL OR (f.swap_id IS NULL) <> (s.provider IS NULL)
 		UNION ALL
 		SELECT s.org_id, 'swap ' || s.swap_id,
 			'failed without a payment, and the signer has not journaled that its payment is void'
 		FROM swaps s JOIN dispatch_orders o ON o.order_id = s.swap_id LEFT JOIN dispatch_voids v
 			ON v.order_id = s.swap_id
-		WHERE s.status = 'FAILED' AND o.status = 'WITHDRAWN' AND v.journal_seq IS NULL`,
+		WHERE s.status = 'FAILED' AND s.amount_out IS NULL AND o.status = 'WITHDRAWN' AND v.journal_seq IS NULL`,
+	},
+
+	{
+		ID: "I-72",
+		Promise: "the open claims on swap providers, of customers and of organizations, are the swaps that make up " +
+			"what the books say that providers have, each with its amount",
+		openSQL: `
+		SELECT org_id, 'swap ' || swap_id, format('is %s: %s has %s of mint %s since %s', status, provider, claim,
+			mint_id,
+			to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD'))
+		FROM (SELECT org_id, swap_id, status, provider, amount_in - refunded - short AS claim, from_mint_id AS
+			mint_id,
+				created_at
+			FROM swaps WHERE ` + swapClaimSQL + ` ORDER BY created_at, swap_id) claims`,
+		breachSQL: `
+		WITH moved AS (
+			SELECT a.org_id, a.subject AS provider, a.mint_id, m.delta, CASE
+				WHEN m.cause_kind IN ('SWAP_PAID', 'SWAP_END', 'SWAP_SHORT') THEN split_part(m.cause_id, '/', 1)
+				WHEN m.cause_kind IN ('DEPOSIT', 'DEPOSIT_REVERSAL') THEN (SELECT d.swap_id FROM deposits d
+					WHERE d.deposit_id = m.cause_id COLLATE "default") END AS swap_id
+			FROM (SELECT debit_account AS account_id, cause_kind, cause_id, amount AS delta FROM ledger_transfers
+				UNION ALL
+				SELECT credit_account, cause_kind, cause_id, -amount FROM ledger_transfers) m
+			JOIN ledger_accounts a USING (account_id) WHERE a.kind = 'AT_PROVIDER'),
+		booked AS (SELECT swap_id, org_id, provider, mint_id, sum(delta) AS claim FROM moved GROUP BY 1, 2, 3, 4),
+		listed AS (
+			SELECT s.swap_id, s.org_id, s.provider, s.from_mint_id AS mint_id, n.taken_back,
+				(CASE WHEN s.paid_at IS NULL THEN 0 ELSE s.amount_in END)
+					- (CASE WHEN s.amount_out IS NULL THEN 0 ELSE s.amount_in END) - n.returned - s.short AS claim,
+				` + swapClaimSQL + ` AS is_listed
+			FROM swaps s
+			-- What a broken finality took back is with the provider again.
+			CROSS JOIN LATERAL (SELECT coalesce(sum(d.amount - coalesce(d.taken_back, 0)), 0) AS returned,
+					coalesce(sum(d.taken_back), 0) AS taken_back
+				FROM deposits d WHERE d.swap_id = s.swap_id AND d.arrival_role = 'REFUND'
+					AND d.status IN ('CREDITED', 'REVERSED')) n
+			WHERE s.provider IS NOT NULL)
+		SELECT coalesce(b.org_id, l.org_id), 'swap ' || coalesce(b.swap_id, l.swap_id, 'of no id'),
+			format('the books say that %s has %s of mint %s of it, its row %s, and it is %s the list of open claims',
+				coalesce(b.provider, l.provider), coalesce(b.claim, 0), coalesce(b.mint_id, l.mint_id),
+				coalesce(l.claim, 0), CASE WHEN l.is_listed THEN 'on' ELSE 'not on' END)
+		FROM booked b FULL JOIN listed l ON l.swap_id = b.swap_id AND l.org_id = b.org_id AND l.provider = b.provider
+			AND l.mint_id = b.mint_id
+		-- What we may owe a provider is no claim on it.
+		WHERE coalesce(b.claim, 0) <> coalesce(l.claim, 0) OR l.taken_back = 0 AND (l.claim > 0) <> l.is_listed`,
+	},
+
+	{
+		ID: "I-73",
+		Promise: "an organization's swap was let go by people other than its requester, and its output is paid once, " +
+			"to the approved entry of the whitelist and within the approved bounds", breachSQL: `
+		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s with %s of %s approvals', s.status, n.approvals,
+			s.approvals_required)
+		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
+			WHERE a.swap_id = s.swap_id AND a.org_id = s.org_id) n
+		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
+			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
+		UNION ALL
+		SELECT a.org_id, 'swap ' || a.swap_id, format('was requested by %s %s and approved by %s %s',
+			coalesce(s.requester_kind, 'no'), coalesce(s.requester_id, 'one'), a.approver_kind, a.approver_id)
+		FROM swap_approvals a LEFT JOIN swaps s ON s.swap_id = a.swap_id AND s.org_id = a.org_id
+		WHERE s.swap_id IS NULL OR s.kind <> 'ORGANIZATION' OR a.approver_kind NOT IN ('USER', 'OPERATOR')
+			OR (a.approver_kind, a.approver_id) IS NOT DISTINCT FROM (s.requester_kind, s.requester_id)
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id, format('pays %s on %s, and its entry %s is %s on %s', s.payout_address,
+			s.to_chain, s.whitelisted_address_id, e.address, e.chain)
+		FROM swaps s JOIN whitelisted_addresses e ON e.whitelisted_address_id = s.whitelisted_address_id
+		WHERE s.kind = 'ORGANIZATION'
+			AND (e.org_id, e.chain, e.address) IS DISTINCT FROM (s.org_id, s.to_chain, s.payout_address)
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id,
+			format('is %s, and its payout %s is %s of %s of mint %s for %s from %s',
+			s.status, coalesce(s.payout_id, 'of no id'), coalesce(w.status, 'missing'), w.amount, w.mint_id,
+			w.to_address, w.product)
+		FROM swaps s LEFT JOIN withdrawals w ON w.org_id = s.org_id AND w.withdrawal_id = s.payout_id
+		WHERE s.payout_id IS NOT NULL AND (w.product, w.mint_id, w.amount, w.whitelisted_address_id, w.to_address)
+				IS DISTINCT FROM (s.product, s.to_mint_id, s.amount_out, s.whitelisted_address_id, s.payout_address)
+			OR s.kind = 'ORGANIZATION' AND s.status = 'COMPLETED' AND w.status IS DISTINCT FROM 'COMPLETED'
+		UNION ALL
+		SELECT min(org_id), 'withdrawal ' || payout_id, 'is the payout of swaps ' || string_agg(swap_id, ', ' ORDER
+			BY swap_id)
+		FROM swaps WHERE payout_id IS NOT NULL GROUP BY payout_id HAVING count(*) > 1
+		UNION ALL
+		SELECT w.org_id, 'withdrawal ' || w.withdrawal_id,
+			format('has the key of the payout of swap %s, which has payout %s',
+			s.swap_id, s.payout_id)
+		FROM withdrawals w JOIN swaps s ON s.org_id = w.org_id AND w.idempotency_key = 'swap ' || s.swap_id COLLATE
+			"C"
+		WHERE s.payout_id <> w.withdrawal_id
+		UNION ALL
+		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s, with %s of %s restored, provider %s and payout %s',
+			s.status,
+			s.restored, s.amount_in, coalesce(s.provider, 'none'), coalesce(s.payout_id, 'none'))
+		FROM swaps s WHERE s.status IN ('REJECTED', 'CANCELLED')
+			AND (s.restored <> s.amount_in OR num_nonnulls(s.provider, s.payout_id, s.paid_at, s.approved_at) > 0)
+		UNION ALL
+		-- The signer let these go by the approvals of their swap.
+		SELECT s.org_id, 'swap ' || s.swap_id, format('was paid out by %s: %s with a fee of %s of mint %s '
+			|| 'from %s to %s of entry %s, and %s to %s were approved', j.admit ->> 'id', j.admit ->> 'amount',
+				j.fee, j.admit ->> 'mintId',
+			j.admit ->> 'product', j.admit ->> 'to', j.admit ->> 'whitelistedId', s.min_out, s.payout_max)
+		FROM (SELECT admit, admit #> '{grant,swapPayout}' AS payout, coalesce(admit ->> 'feeDeducted', '0')::numeric
+			AS fee
+			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
+			WHERE admit ->> 'purpose' <> 'SWAP') j
+		JOIN swaps s ON s.swap_id = j.payout ->> 'swapId'
+		WHERE (j.payout ->> 'orgId', j.admit ->> 'product', j.admit ->> 'mintId', j.admit ->> 'to',
+				j.admit ->> 'whitelistedId')
+				IS DISTINCT FROM (s.org_id, s.product, s.to_mint_id::text, s.payout_address, s.whitelisted_address_id)
+			OR (j.admit ->> 'amount')::numeric + j.fee NOT BETWEEN s.min_out AND s.payout_max
+			OR j.admit ->> 'id' <> s.payout_id
+		UNION ALL
+		SELECT NULL, 'swap ' || swap_id, 'was paid out by ' || string_agg(order_id, ', ' ORDER BY order_id)
+		FROM (SELECT DISTINCT admit #>> '{grant,swapPayout,swapId}' AS swap_id, admit ->> 'id' AS order_id
+			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
+			WHERE admit ->> 'purpose' <> 'SWAP') paid
+		GROUP BY swap_id HAVING count(*) > 1`,
 	},
 }

@@ -196,6 +196,7 @@ func (h *testEnv) journalSwaps() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	intents := h.listOwnIntents()
 	for _, swapID := range []string{"cs_done", "cs_fail"} {
 		intent := signer.Intent{
 			ID: swapID, Purpose: signer.SwapPayment, Chain: chain.Ethereum, From: signertest.Treasury(h.org),
@@ -210,7 +211,10 @@ func (h *testEnv) journalSwaps() {
 		if err := json.Unmarshal(terms, &intent.Swap); err != nil {
 			h.t.Fatal(err)
 		}
-		signed := signer.SignBody{IntentID: swapID, Act: signer.Pay, Payload: []byte("p")}
+		intents = append(intents, intent)
+	}
+	for _, intent := range intents {
+		signed := signer.SignBody{IntentID: intent.ID, Act: signer.Pay, Payload: []byte("p")}
 		for _, r := range []signer.Record{
 			{Kind: signer.RecordAdmit, RecordedAt: "2026-11-01T11:00:00Z", Admit: &intent},
 			{Kind: signer.RecordSign, RecordedAt: "2026-11-01T11:59:59Z", Sign: &signed},
@@ -259,12 +263,12 @@ var swapTamperings = []tampering{
 		WHERE cause_kind = 'SWAP_HOLD' AND cause_id = 'cs_wait'`}},
 	{"I-62", "a payment that is not final", []string{`UPDATE swaps SET paid_at = NULL WHERE swap_id = 'cs_fail'`}},
 	{"I-62", "an end of an open swap", []string{`UPDATE ledger_transfers SET cause_id = 'cs_wait'
-		WHERE cause_kind = 'SWAP_END'`}},
+		WHERE cause_kind = 'SWAP_END' AND cause_id = 'cs_done'`}},
 	{"I-62", "an amount restored twice", []string{
 		`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id,
 			leg, created_at)
 		 SELECT org_id, mint_id, debit_account, credit_account, amount, cause_kind, 'cs_fail/2', 0, created_at
-			FROM ledger_transfers WHERE cause_kind = 'SWAP_RESTORE'`,
+			FROM ledger_transfers WHERE cause_kind = 'SWAP_RESTORE' AND cause_id = 'cs_fail/1'`,
 	}},
 	{"I-62", "more written off than the row says", []string{`UPDATE ledger_transfers SET amount = amount + 1
 		WHERE cause_kind = 'SWAP_SHORT'`}},
@@ -356,6 +360,8 @@ var swapTamperings = []tampering{
 	}},
 	{"I-68", "a first signature after its time", []string{journalChanged("cs_done", "SIGN", `2026-11-01T11:59:59Z`,
 		`2026-11-01T12:00:01Z`)}},
+	{"I-68", "a first signature after the time of an organization's swap", []string{journalChanged("os_done", "SIGN",
+		`2026-11-01T11:59:59Z`, `2026-11-01T12:00:01Z`)}},
 	{"I-68", "less time to pay", []string{`UPDATE dispatch_orders SET pay_by = pay_by - interval '1 hour'
 		WHERE order_id = 'cs_done'`}},
 	{"I-69", "a stray that left suspense by itself", []string{`UPDATE swap_arrivals SET decision = NULL, note = NULL,

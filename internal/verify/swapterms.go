@@ -21,16 +21,17 @@ import (
 // VerifyQuote verifies a quote with the pinned keys of a provider.
 type VerifyQuote func(provider string, scheme signedquote.Scheme, raw []byte) (signedquote.Quote, error)
 
-// WithQuotes has check I-64 verify every stored quote again, too. It needs each key that ever signed
-// a quote of a swap: after a rotation the old keys as well. The scheduled run does without, because a
-// key that was replaced is no reason to stop all payments, and the signer verified each quote before
-// it wrote the intent into its journal.
+// WithQuotes has check I-64 verify every stored quote again, too, and adds the check that does so for deposit
+// swaps. It needs each key that ever signed a quote of a swap: after a rotation the old keys as well. The
+// scheduled run does without, because a key that was replaced is no reason to stop all payments, and the
+// signer verified each quote before it wrote the intent into its journal.
 func WithQuotes(verify VerifyQuote) Option {
 	return func(checks *[]Check) {
 		if i := slices.IndexFunc(*checks, func(c Check) bool { return c.ID == "I-64" }); i >= 0 {
 			*checks = slices.Clone(*checks)
 			(*checks)[i].inspect = newSwapTermsCheck(verify)
 		}
+		*checks = append(*checks, newDepositSwapQuoteCheck(verify))
 	}
 }
 
@@ -70,9 +71,9 @@ func newSwapTermsCheck(verify VerifyQuote) func(context.Context, pg.Tx) ([]Breac
 				coalesce(o.customer_id, ''), o.pay_by,
 				o.swap, s.provider, coalesce(f.scheme, ''), coalesce(f.signed_quote, ''),
 					coalesce(f.quote_digest = sha256(f.signed_quote), false),
-				(s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.pay_by)
-					IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address, o.customer_id,
-						o.pay_by),
+				(s.org_id, s.from_chain, s.from_mint_id, s.amount_in, s.deposit_address, s.customer_id, s.product,
+					s.pay_by) IS NOT DISTINCT FROM (o.org_id, o.chain, o.mint_id, o.amount, o.to_address,
+						o.customer_id, o.product, o.pay_by),
 				s.to_mint_id, m.chain, m.contract, s.estimated_out, s.min_out,
 				coalesce(d.org_id, ''), coalesce(d.family, ''), coalesce(d.purpose, ''), coalesce(d.subject, ''),
 					coalesce(d.address, ''),
@@ -241,8 +242,9 @@ func checkSwapsInTime(ctx context.Context, tx pg.Tx) (found []Breach, err error)
 	}
 	rows, err = tx.Query(ctx, `
 		SELECT body FROM signer_journal
-		WHERE substr(body, 1, 14) = '{"kind":"SIGN"' AND position('"intentId":"cs_'::bytea IN body) > 0 ORDER BY
-			journal_id, seq`)
+		WHERE substr(body, 1, 14) = '{"kind":"SIGN"' AND (position('"intentId":"cs_'::bytea IN body) > 0
+			OR position('"intentId":"os_'::bytea IN body) > 0)
+		ORDER BY journal_id, seq`)
 	if err != nil {
 		return nil, err
 	}

@@ -81,12 +81,12 @@ func (r *Report) addOutcome(c Check, found []Breach, count int, note string, too
 // Option changes the list of checks.
 type Option func(*[]Check)
 
-// WithGrants adds the check that needs the service's own key: it compares every flagged deposit
-// with its MAC. With nil it changes nothing.
+// WithGrants adds the checks that need the service's own key: they compare every flagged deposit, every
+// deposit swap and every swap of an organization with its MAC. With nil it changes nothing.
 func WithGrants(k *signer.GrantKey) Option {
 	return func(checks *[]Check) {
 		if k != nil {
-			*checks = append(*checks, newFlagCheck(k))
+			*checks = append(*checks, newFlagCheck(k), newDepositSwapCheck(k), newApprovedSwapCheck(k))
 		}
 	}
 }

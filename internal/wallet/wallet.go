@@ -12,12 +12,14 @@
 package wallet
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,10 +47,14 @@ const (
 	// addresses unreliably.
 	SwapDelivery = signer.SwapDeliveryPurpose
 	SwapRefund   = signer.SwapRefundPurpose
+	// DepositSwap receives what a swap provider delivers for one deposit swap, the subject.
+	DepositSwap = "DEPOSIT_SWAP"
 )
 
 // Purposes lists every purpose that a wallet can have.
-var Purposes = []string{CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund}
+var Purposes = []string{
+	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap,
+}
 
 var (
 	// ErrProof says that the proof of an address does not hold. Such an address is not handed out.
@@ -62,7 +68,7 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product, the number or the swap; "" for a treasury
+	Subject   string // the customer's id, the product, the number, the swap or the deposit swap; "" for a treasury
 	Form      chain.Form
 	Path      string
 	Address   chain.Address
@@ -125,38 +131,108 @@ func (b *Service) Treasury(ctx context.Context, org string, f chain.Family) (Wal
 // transactions, and the call may be repeated after any error. Errors: ErrProof, a *signer.Refusal, or
 // unknown. Rule DEP-2.
 func (b *Service) Address(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
-	isOfSwap := ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund
-	if isOfSwap {
-		ref.Form = chain.Usual
-	}
-	var w Wallet
-	err := b.db.ReadOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, err = findBySubject(ctx, tx, ref)
-		return err
-	})
-	if errors.Is(err, ErrNotFound) {
-		// On UTXO chains the treasury owns a deposit from the moment of the credit. The credit
-		// cannot ask the signer for a treasury, so the treasury is issued first.
-		if ref.Family.IsUTXO() && ref.Purpose != Treasury {
-			if _, err := b.Treasury(ctx, ref.OrgID, ref.Family); err != nil {
-				return Wallet{}, err
-			}
-		}
-		w, err = b.issueWallet(ctx, ref)
-	}
+	found, err := b.Addresses(ctx, ref)
 	if err != nil {
 		return Wallet{}, err
 	}
-	if isOfSwap && w.Form != chain.Usual {
-		return Wallet{}, fmt.Errorf("wallet %s of %s is of form %q: %w", w.ID, w.OrgID, w.Form, ErrProof)
-	}
-	if err := b.VerifyAttestation(w); err != nil {
-		return Wallet{}, err
-	}
-	return w, nil
+	return found[0], nil
 }
 
-func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet, error) {
+// Addresses returns the wallets of several references of one organization, in their order, as Address
+// does. New ones are stored in one transaction.
+func (b *Service) Addresses(ctx context.Context, refs ...signer.WalletRef) ([]Wallet, error) {
+	refs = slices.Clone(refs)
+	for i := range refs {
+		if isOfSwap(refs[i]) {
+			refs[i].Form = chain.Usual
+		}
+	}
+	wallets := make([]Wallet, len(refs))
+	var missing []int
+	err := b.db.ReadOrg(ctx, refs[0].OrgID, func(ctx context.Context, tx pg.Tx) error {
+		missing = nil
+		for i, ref := range refs {
+			w, err := findBySubject(ctx, tx, ref)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				missing = append(missing, i)
+			case err != nil:
+				return err
+			}
+			wallets[i] = w
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.issueMissing(ctx, refs, wallets, missing); err != nil {
+		return nil, err
+	}
+	for i, w := range wallets {
+		if isOfSwap(refs[i]) && w.Form != chain.Usual {
+			return nil, fmt.Errorf("wallet %s of %s is of form %q: %w", w.ID, w.OrgID, w.Form, ErrProof)
+		}
+		if err := b.VerifyAttestation(w); err != nil {
+			return nil, err
+		}
+	}
+	return wallets, nil
+}
+
+func isOfSwap(ref signer.WalletRef) bool {
+	return ref.Purpose == SwapDelivery || ref.Purpose == SwapRefund || ref.Purpose == DepositSwap
+}
+
+// issueMissing issues those wallets that do not exist.
+func (b *Service) issueMissing(ctx context.Context, refs []signer.WalletRef, wallets []Wallet, missing []int) error {
+	for _, i := range missing {
+		// On UTXO chains the treasury owns a deposit from the moment of the credit. The credit
+		// cannot ask the signer for a treasury, so the treasury is issued first.
+		if refs[i].Family.IsUTXO() && refs[i].Purpose != Treasury {
+			if _, err := b.Treasury(ctx, refs[i].OrgID, refs[i].Family); err != nil {
+				return err
+			}
+		}
+	}
+	// The signer is asked for all of them at once: each answer waits until the journal is on disk.
+	issued, errs := make([]signer.IssuedAddress, len(missing)), make([]error, len(missing))
+	var asking sync.WaitGroup
+	for n, i := range missing {
+		asking.Go(func() { issued[n], errs[n] = b.issueWallet(ctx, refs[i]) })
+	}
+	asking.Wait()
+	if err := errors.Join(errs...); err != nil || len(missing) == 0 {
+		return err
+	}
+	return b.db.InOrg(ctx, refs[0].OrgID, func(ctx context.Context, tx pg.Tx) error {
+		entries := make([]signer.Entry, len(issued))
+		for n := range issued {
+			entries[n] = issued[n].Entry
+		}
+		// An import copies entries in this order, too.
+		slices.SortFunc(entries, func(a, b signer.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+		for _, entry := range entries {
+			if err := journal.RecordEntry(ctx, tx, entry); err != nil {
+				return err
+			}
+		}
+		for n, i := range missing {
+			if err := b.EnsureWallet(ctx, tx, issued[n]); err != nil {
+				return err
+			}
+			// A concurrent insert may have won; its row counts then.
+			var err error
+			if wallets[i], err = findBySubject(ctx, tx, refs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// issueWallet has the signer issue the address of a wallet.
+func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (signer.IssuedAddress, error) {
 	issued, err := b.askSigner(ctx, ref)
 	var refusal *signer.Refusal
 	if errors.As(err, &refusal) && refusal.Code == signer.RefusedForm {
@@ -169,22 +245,9 @@ func (b *Service) issueWallet(ctx context.Context, ref signer.WalletRef) (Wallet
 		}
 	}
 	if err != nil {
-		return Wallet{}, fmt.Errorf("ask the signer for a wallet of %s: %w", ref.OrgID, err)
+		return issued, fmt.Errorf("ask the signer for a wallet of %s: %w", ref.OrgID, err)
 	}
-	var w Wallet
-	err = b.db.InOrg(ctx, ref.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		if err := journal.RecordEntry(ctx, tx, issued.Entry); err != nil {
-			return err
-		}
-		if err := b.EnsureWallet(ctx, tx, issued); err != nil {
-			return err
-		}
-		// A concurrent insert may have won; its row counts then.
-		var err error
-		w, err = findBySubject(ctx, tx, ref)
-		return err
-	})
-	return w, err
+	return issued, nil
 }
 
 // askSigner asks the signer for an address and refuses an answer for another wallet.
@@ -274,8 +337,13 @@ func scanOne(rows pgx.Rows, err error) (Wallet, error) {
 
 // findBySubject returns the wallet with these values, in whichever form it was issued.
 func findBySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, error) {
+	// Only the key's index provides this order. On an empty table any index that begins with the organization
+	// looks as good, and a session keeps its plans.
 	return scanOne(tx.Query(ctx, `
-		SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = $4`,
+		SELECT `+columns+` FROM (
+			SELECT `+columns+` FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject >= $4
+			ORDER BY subject LIMIT 1) w
+		WHERE subject = $4`,
 		r.OrgID, string(r.Family), r.Purpose, r.Subject))
 }
 

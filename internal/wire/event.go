@@ -51,6 +51,9 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.CustomerSwapRefunded: encode(SwapFailed),
 	event.CustomerSwapDelayed:  encode(SwapDelayed),
 
+	event.OrganizationSwapCompleted: encode(OrganizationSwap),
+	event.OrganizationSwapFailed:    encode(OrganizationSwap),
+
 	event.TransferCompleted: encode(Transfer),
 }
 

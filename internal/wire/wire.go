@@ -42,7 +42,7 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 
 		Source: d.Source, Status: string(d.Status), ChainStatus: d.ChainStatus,
 		UnsupportedReason: textOrNil(d.UnsupportedReason), ContractAddress: textOrNil(d.Contract),
-		Swap: depositSwap(d.Swap), SweepTxHash: text(d.SweepTxHash),
+		Swap: swapSummary(d.Swap), DepositSwapID: textOrNil(d.DepositSwapID), SweepTxHash: text(d.SweepTxHash),
 
 		Screening: webhook.Screening{
 			Status: d.Screening.Status, Provider: d.Screening.Provider, Severity: d.Screening.Severity,
@@ -84,8 +84,8 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 	return o
 }
 
-// depositSwap returns the summary of the swap that a deposit completes; nil stays nil.
-func depositSwap(c *deposit.SwapCredit) *webhook.SwapSummary {
+// swapSummary returns the summary of the swap that a deposit completes; nil stays nil.
+func swapSummary(c *deposit.SwapCredit) *webhook.SwapSummary {
 	if c == nil {
 		return nil
 	}

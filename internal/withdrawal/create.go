@@ -158,7 +158,11 @@ func (s *Service) writeRequest(
 		}
 	}
 	if p.Status == Processing {
-		if err := dispatch.Submit(ctx, tx, s.newOrder(org, row, f.mint, treasury, 0, nil)); err != nil {
+		order := s.newOrder(org, row, f.mint, treasury, 0, nil)
+		if p.IsCovered {
+			order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
+		}
+		if err := dispatch.Submit(ctx, tx, order); err != nil {
 			return empty, err
 		}
 	}

@@ -92,6 +92,7 @@ type Plan struct {
 	DeductedFee *money.Amount // the part of Amount that pays the network, fixed with the plan; or nil
 	Charge      charge        // what the customer may be charged in addition
 	Required    int           // approvals that the payment requires; 0: it was not held
+	IsCovered   bool          // people approved it with its swap, and it needs those approvals
 }
 
 // Rejection says why nothing is written.
@@ -134,6 +135,9 @@ func Decide(f Facts) (Plan, *Rejection) {
 // a restored withdrawal has only what the signer's journal knows. Rules IDEM-1, IDEM-2 and IDEM-3.
 func decideReplay(f Facts) (Plan, *Rejection) {
 	e, wantDigest := f.existing, f.digest
+	if f.request.payout != nil {
+		return Plan{ExistingID: e.ID}, nil // no caller can take the key of a payout
+	}
 	if e.IsRestored {
 		wantDigest = f.restorableDigest
 	}
@@ -257,6 +261,9 @@ func decideRequest(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection)
 	if d.Status == AwaitingApproval {
 		p.Required = f.quorum
 	}
+	p.IsCovered = d.Status == Processing && f.isCovered() && slices.ContainsFunc(d.Gates, func(s Step) bool {
+		return s.Gate == GateUSDThreshold && s.Result == ResultSkipped
+	})
 	return p, nil
 }
 

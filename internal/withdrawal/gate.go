@@ -44,11 +44,13 @@ type Result string
 
 // Results of a gate.
 const (
-	ResultPass          Result = "PASS"
-	ResultHold          Result = "HOLD"
-	ResultRefuse        Result = "REFUSE"
-	ResultBlock         Result = "BLOCK"   // refused, with a record
-	ResultSkipped       Result = "SKIPPED" // would hold, but the customer is on the approval allowlist
+	ResultPass   Result = "PASS"
+	ResultHold   Result = "HOLD"
+	ResultRefuse Result = "REFUSE"
+	ResultBlock  Result = "BLOCK" // refused, with a record
+	// ResultSkipped would hold, but the customer is on the approval allowlist, or people approved it with its
+	// swap.
+	ResultSkipped       Result = "SKIPPED"
 	ResultNotConfigured Result = "NOT_CONFIGURED"
 )
 
@@ -306,12 +308,12 @@ func checkThreshold(f Facts) (Step, *fault.Fault) {
 	if f.usdValue == nil {
 		// An amount without a value counts as above the threshold.
 		s.Result, s.Reason = ResultHold, ReasonPriceUnavailable
-		return skipIfAllowlisted(f, s), nil
+		return skipIfCovered(f, skipIfAllowlisted(f, s)), nil
 	}
 	s.Inputs["usdValue"] = formatUSD(*f.usdValue)
 	if f.usdValue.Cmp(*f.threshold) > 0 {
 		s.Result, s.Reason = ResultHold, ReasonUSDThreshold
-		return skipIfAllowlisted(f, s), nil
+		return skipIfCovered(f, skipIfAllowlisted(f, s)), nil
 	}
 	return s, nil
 }

@@ -29,7 +29,7 @@ import (
 // It writes nothing. Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
 func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
 	f := Facts{request: r}
-	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
+	if r.IdempotencyKey != nil && r.payout == nil && !request.IsKey(*r.IdempotencyKey) {
 		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"An idempotency key has to have 1 to %d printable ASCII characters and no space.", request.KeyBytesMax).
 			WithAdvice("Send such a key, or none.").
@@ -387,7 +387,7 @@ func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts,
 		f.fee, f.costs.rent = q.costMax, q.rent
 		s.loadChargePrices(ctx, f, q)
 	}
-	if fee := f.deductedFee(); f.isMax && fee != nil {
+	if fee := f.deductedFee(); (f.isMax || f.isTotal) && fee != nil {
 		f.amount = money.SubOrZero(f.amount, *fee)
 	}
 	f.minReachable = s.minPayment(ctx, f.mint, f.destination)

@@ -137,7 +137,7 @@ func checkProduct(product string) error {
 // parseOrgRequest parses a request for the organization's own money. The caller does not choose the
 // address, so the address is not part of the digest.
 func parseOrgRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
-	p := parsed{owner: r.owner, listedID: r.listedID, isMax: r.isMax}
+	p := parsed{owner: r.owner, listedID: r.listedID, isMax: r.isMax, isTotal: r.payout != nil}
 	if err := checkProduct(r.owner.Subject); err != nil {
 		return p, err
 	}

@@ -67,6 +67,7 @@ type Request struct {
 	owner    ledger.Owner
 	listedID string
 	isMax    bool
+	payout   *SwapPayoutRequest // it pays the output of a swap; nil for every other request
 }
 
 // parsed holds the values of a request that was parsed.
@@ -79,6 +80,7 @@ type parsed struct {
 
 	deductsFee bool
 	isMax      bool // withdrawal of the organization: the amount follows from its balance
+	isTotal    bool // withdrawal of the organization: the fee of a native coin comes out of the amount
 	noAmount   bool // estimate without an amount
 	feeMax     *money.Amount
 	travelRule *string // canonical JSON, or nil

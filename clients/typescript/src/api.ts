@@ -4,6 +4,7 @@ import { type CallOptions, Connection, type Options, each, segment } from "./htt
 
 /** The codes of refusals. Codes are added without notice. */
 export type Code =
+  | "ADDRESS_NOT_WHITELISTED"
   | "AMOUNT_BELOW_MINIMUM"
   | "BODY_TOO_LARGE"
   | "CUSTOMER_FROZEN"
@@ -29,6 +30,7 @@ export type Code =
   | "NOT_FOUND"
   | "OPERATOR_ONLY"
   | "ORGANIZATION_FROZEN"
+  | "ORGANIZATION_SWAPS_DISABLED"
   | "PROVIDER_ERROR"
   | "PROVIDER_TIMEOUT"
   | "QUOTE_REJECTED"
@@ -546,6 +548,204 @@ export interface DepositRequest {
   mintId: number;
 }
 
+/** An address of a swap provider that a customer pays in another token, to be credited in USDC. */
+export interface DepositSwap {
+  /**
+   * The amount of the request, in atomic units of the token; null if the request had none. The
+   * customer may pay another amount.
+   */
+  amountIn: string | null;
+  /** The sum of what arrived by final blocks, in atomic units of toMintId; null until something has. */
+  amountOut: string | null;
+  /** When the first deposit was credited or flagged; null until it is COMPLETED. */
+  completedAt: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /**
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
+   */
+  customerId: string;
+  /**
+   * The address that the customer pays, of the swap provider. It is shown only while the provider's
+   * signature and this service's seal of it are right.
+   */
+  depositAddress: string;
+  /** The first deposit that arrived; null before. */
+  depositId: string | null;
+  /**
+   * Every deposit that arrived, oldest first: more than one if the provider paid in parts, or if the
+   * customer paid again.
+   */
+  depositIds: string[];
+  /** The deposit swap. */
+  depositSwapId: string;
+  /** The hash of the transaction that delivered; null until it is known. */
+  destinationTxHash: string | null;
+  /**
+   * What amountIn would bring, or about 100 dollars of the token if the request had no amountIn; in
+   * atomic units of toMintId.
+   */
+  estimatedAmountOut: string;
+  /** Until when the provider takes a payment. Do not show the address afterwards. */
+  expiresAt: string;
+  /** Why it is FAILED, REFUNDED or UNDERPAID, for a person; null otherwise and without a reason. */
+  failureReason: string | null;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /** Always null: an address that needs a memo is not offered. */
+  memo: string | null;
+  /** The least amount that the provider's offer allows for it, in atomic units of toMintId. */
+  minAmountOut: string;
+  /** FLEXIBLE: the provider swaps the amount that arrives, also another one than amountIn. */
+  mode: "FLEXIBLE";
+  /**
+   * The chain on which the customer pays. Show it with the address: the address is of this chain
+   * alone.
+   */
+  originChain: string;
+  /** The number of decimals of the token. */
+  originDecimals: number;
+  /** The symbol of the token, for people. It identifies nothing. */
+  originSymbol: string;
+  /** The token that the customer pays. */
+  originTokenId: string;
+  /** The hash of the customer's transaction; null until it is known. */
+  originTxHash: string | null;
+  /** The swap provider. Providers may be added without notice. */
+  provider: string;
+  /**
+   * The amount that a node of this service saw at depositAddress, in atomic units of the token; null
+   * before, and on a chain without such a node.
+   */
+  receivedAmount: string | null;
+  /** The address of the request, to which the provider sends back what it does not swap. */
+  refundAddress: string;
+  /**
+   * The amount of a refund that a node of this service saw, in atomic units of the token; null
+   * before, and on a chain without such a node.
+   */
+  refundedAmount: string | null;
+  /**
+   * AWAITING_DEPOSIT: the provider has seen no payment. UNDERPAID: the provider says that the
+   * payment is too small. PROCESSING: the provider has a payment, or says that it paid. COMPLETED: a
+   * final block has the USDC, and depositId is credited or flagged. REFUNDED: the provider says that
+   * it paid refundAddress. FAILED: the provider says that it failed. EXPIRED: the time for a payment
+   * is over and none was seen. Every status can still become COMPLETED.
+   */
+  status: "AWAITING_DEPOSIT" | "UNDERPAID" | "PROCESSING" | "COMPLETED" | "REFUNDED" | "FAILED" | "EXPIRED";
+  /** The mint in which the customer is credited. */
+  toMintId: number;
+  /** When it last changed. */
+  updatedAt: string;
+}
+
+/** A page of deposit swaps. */
+export interface DepositSwapPage {
+  /** The items, in order. */
+  data: DepositSwap[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** What a deposit swap would bring now. It binds no one. */
+export interface DepositSwapQuote {
+  /** The amount of the quote, in atomic units of the token. */
+  amountIn: string;
+  /**
+   * What the customer would be credited, in atomic units of toMintId: the offer of the provider less
+   * its fees.
+   */
+  estimatedAmountOut: string;
+  /** How long the provider expects the swap to take; null if it does not say. */
+  estimatedTimeSeconds: number | null;
+  /** Always 0: there is no fee of the platform on a deposit swap. */
+  feeAmount: string;
+  /** Always 0. */
+  feeBps: number;
+  /** The least amount that the offer allows the provider to deliver, in atomic units of toMintId. */
+  minAmountOut: string;
+  /** The token: GET /deposit-swap/tokens lists them. */
+  originTokenId: string;
+  /** The swap provider with the best offer. Providers may be added without notice. */
+  provider: string;
+  /** When the provider was asked. */
+  quotedAt: string;
+  /** Whole tokens of toMintId for one whole token, by estimatedAmountOut. */
+  rate: string;
+  /** The mint in which the customer would be credited. */
+  toMintId: number;
+  /** The value of estimatedAmountOut in dollars, for display; null when there is no recent price. */
+  usdValue: string | null;
+}
+
+/** Asks what a deposit swap would bring. */
+export interface DepositSwapQuoteRequest {
+  /**
+   * The amount that the customer would pay, in atomic units of the token. Without it the quote is
+   * about 100 dollars of the token.
+   */
+  amountIn?: string | null;
+  /** The token: GET /deposit-swap/tokens lists them. */
+  originTokenId: string;
+}
+
+/** Asks for a deposit swap. */
+export interface DepositSwapRequest {
+  /**
+   * The amount that the customer means to pay, in atomic units of the token. It binds no one:
+   * another amount is swapped, too. Without it the estimate is of about 100 dollars.
+   */
+  amountIn?: string | null;
+  /** The customer's e-mail. This call sets it while none is known, and never changes it. */
+  customerEmail?: string | null;
+  /**
+   * Your own id of the customer: 1 to 128 bytes of UTF-8 in NFC without control characters, compared
+   * byte for byte. No part of it between slashes or backslashes may be a dot segment (. or .., also
+   * with %2e), because URL libraries change the path at such a segment. A / in the id becomes %2F in
+   * a path, and a proxy that decodes it breaks the path.
+   */
+  customerId: string;
+  /**
+   * Your name for this deposit swap: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /** The token: GET /deposit-swap/tokens lists them. */
+  originTokenId: string;
+  /**
+   * An address of the customer on the chain of the token, to which the provider sends back what it
+   * does not swap. Ask your customer for it: an exchange may not credit what comes back.
+   */
+  refundAddress: string;
+}
+
+/** A token that a customer can pay a deposit swap in. */
+export interface DepositSwapToken {
+  /** The chain of the token. It may be a chain that this service has no mints on. */
+  chain: string;
+  /** The token's contract; null for the native coin of the chain. */
+  contractAddress: string | null;
+  /** The number of decimals of the atomic unit. Read it before you convert an amount. */
+  decimals: number;
+  /** The least amount that a provider takes, in atomic units of the token; null if none says so. */
+  minAmount: string | null;
+  /** The token: GET /deposit-swap/tokens lists them. */
+  originTokenId: string;
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+}
+
+/** The tokens of deposit swaps, by chain and symbol. */
+export interface DepositSwapTokens {
+  /** The items, in order. */
+  data: DepositSwapToken[];
+}
+
 /** A token on a chain, as other objects show it. */
 export interface EmbeddedMint {
   /** The chain. Chains may be added without notice. */
@@ -600,7 +800,7 @@ export interface EndpointChange {
    * The events that the endpoint shall receive. Empty: the seven events of the interface and no
    * extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -638,7 +838,7 @@ export interface EndpointRequest {
    * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
    * and no extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
@@ -687,7 +887,7 @@ export interface Entry {
   amountDecimal: string;
   /**
    * The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals,
-   * or IN_SWAP for what is held for a customer's swaps.
+   * or IN_SWAP for what is held for swaps.
    */
   balance: "AVAILABLE" | "PENDING_WITHDRAW" | "IN_SWAP";
   /**
@@ -726,10 +926,7 @@ export interface EntryPage {
 export interface Envelope {
   /** The date of the payload version. */
   apiVersion: string;
-  /**
-   * The object of the event: a deposit, a withdrawal, a transfer, or a swap that failed or takes
-   * long.
-   */
+  /** The object of the event: a deposit, a withdrawal, a transfer, or a swap. */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
   environment: "LIVE" | "TEST";
@@ -1064,6 +1261,171 @@ export interface MintPage {
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
+}
+
+/** A swap of your organization's own money. */
+export interface OrganizationSwap {
+  /** The amount that the product gives, in atomic units of the source mint. */
+  amountIn: string;
+  /**
+   * The amount that arrived, in atomic units of the destination mint; null until it has. The
+   * withdrawal pays it to the whitelisted address, for a native coin less the network fee.
+   */
+  amountOut: string | null;
+  /**
+   * How many of the needed approvals it has. Its expiresAt says until when it can be approved; null
+   * when it does not wait.
+   */
+  approvals: Approvals;
+  /** When the payment to the whitelisted address was final; null until the swap is COMPLETED. */
+  completedAt: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /** When the output arrived in the product's balance; null until it has. */
+  deliveredAt: string | null;
+  /** The hash of the transaction that delivered; null until the delivery is final. */
+  destinationTxHash: string | null;
+  /**
+   * The amount that the provider offers, less its fees and the cost of the delivery, in atomic units
+   * of the destination mint.
+   */
+  estimatedAmountOut: string;
+  /** How long the provider expects the swap to take; null if it does not say. */
+  estimatedTimeSeconds: number | null;
+  /** A sentence about the failure for a person; null without one. */
+  failureMessage: string | null;
+  /**
+   * Why the swap failed, in the words of a customer swap; null unless the swap is FAILED. Reasons
+   * may be added without notice.
+   */
+  failureReason: string | null;
+  /** The mint that the product gives. */
+  fromMintId: number;
+  /**
+   * The key of the request that made the swap; empty if the swap was restored from the signer's
+   * journal, which has only a hash of the key.
+   */
+  idempotencyKey: string;
+  /** The least amount for which the swap is made, in atomic units of the destination mint. */
+  minAmountOut: string;
+  /** The hash of the transaction that paid the swap provider; null until it is broadcast. */
+  originTxHash: string | null;
+  /**
+   * Until when the approvals of the swap cover the withdrawal, too. A later withdrawal that needs
+   * approvals waits for its own.
+   */
+  payoutUntil: string | null;
+  /** The product whose balance pays. */
+  product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
+  /** The swap provider; null until one has made an offer. Providers may be added without notice. */
+  provider: string | null;
+  /**
+   * How far a refund has come, by final blocks, in the words of a customer swap. RESTORED: the
+   * product's balance has what came back.
+   */
+  refundStatus: "NONE" | "PENDING" | "PARTIAL" | "REFUNDED" | "RESTORED" | "UNAVAILABLE" | "MANUAL";
+  /** The hash of the latest transaction that brought a refund; null without one. */
+  refundTxHash: string | null;
+  /**
+   * The amount that came back, in atomic units of the source mint; null while nothing has. It is
+   * amountIn if the payment never left.
+   */
+  refundedAmount: string | null;
+  /** The note of the person who rejected it; null otherwise. */
+  rejectedReason: string | null;
+  /** When what came back was put into the product's balance again; null before. */
+  restoredAt: string | null;
+  /**
+   * AWAITING_APPROVAL: the amount is held until people approve. PENDING: the amount is held and the
+   * payment to the provider is not broadcast. DEPOSITING: the payment is broadcast. PROCESSING: the
+   * provider has the payment, or the output arrived and is not paid out yet. COMPLETED: the output
+   * is paid to the whitelisted address. FAILED: it is not paid; after DESTINATION_UNAVAILABLE with
+   * an amountOut the output is in the product's balance. REJECTED: a person refused it. CANCELLED:
+   * the organization took it back.
+   */
+  status: "AWAITING_APPROVAL" | "REJECTED" | "CANCELLED" | "PENDING" | "DEPOSITING" | "PROCESSING" | "COMPLETED" | "FAILED";
+  /** The organization swap. */
+  swapId: string;
+  /** The address of that entry when the swap was requested. */
+  toAddress: string;
+  /** The mint that the whitelisted address receives. */
+  toMintId: number;
+  /** ORGANIZATION: your organization's own money. */
+  type: "ORGANIZATION";
+  /** When it last changed. */
+  updatedAt: string;
+  /**
+   * The value of amountIn in dollars when the swap was made, for display; null when there was no
+   * price.
+   */
+  usdValue: string | null;
+  /** The entry of the whitelist that the output is paid to. */
+  whitelistedAddressId: string;
+  /** The withdrawal that pays the output to the whitelisted address; null until it is requested. */
+  withdrawalId: string | null;
+}
+
+/** A page of organization swaps. */
+export interface OrganizationSwapPage {
+  /** The items, in order. */
+  data: OrganizationSwap[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** Asks what a swap of your own money would bring. */
+export interface OrganizationSwapQuoteRequest {
+  /** The amount to swap, in atomic units of the source mint. */
+  amountIn: string;
+  /** The mint that the product gives. */
+  fromMintId: number;
+  /** The product whose balance would pay. The balance is not looked at. */
+  product?: string | null;
+  /**
+   * How much less than the offer the provider may deliver, in basis points; 100 if it is left out.
+   * The service asks providers for at most 300.
+   */
+  slippageBps?: number | null;
+  /** The mint that the whitelisted address receives. */
+  toMintId: number;
+}
+
+/** Asks for a swap of your own money. */
+export interface OrganizationSwapRequest {
+  /**
+   * The amount that the product gives, in atomic units of the source mint. ASCII digits without
+   * sign, exponent and leading zero.
+   */
+  amountIn: string;
+  /** The mint that the product gives. */
+  fromMintId: number;
+  /**
+   * Your name for this swap: 1 to 255 printable ASCII characters without a space, one for each swap
+   * that you intend and not for each attempt. It never expires. The header Idempotency-Key is not
+   * read.
+   */
+  idempotencyKey: string;
+  /**
+   * The least amount that you accept, in atomic units of the destination mint. If no provider offers
+   * at least this much, the request is refused with 422 QUOTE_REJECTED.
+   */
+  minAmountOut?: string | null;
+  /** The product whose balance pays. CUSTODIAL if it is left out. */
+  product?: string | null;
+  /**
+   * How much less than the offer the provider may deliver, in basis points; 100 if it is left out.
+   * The service asks providers for at most 300.
+   */
+  slippageBps?: number | null;
+  /** The mint that the whitelisted address receives. */
+  toMintId: number;
+  /**
+   * The entry of your whitelist that the output is paid to, on the chain of toMintId. GET
+   * /whitelisted-addresses lists them.
+   */
+  whitelistedAddressId: string;
 }
 
 /** One side of a transfer: a customer or a product. */
@@ -1422,11 +1784,11 @@ export interface SwapFailed {
   swap: SwapSummary;
 }
 
-/** What a customer swap would bring now. It binds no one. */
+/** What a swap would bring now. It binds no one. */
 export interface SwapQuote {
   /**
-   * What the customer would receive, in atomic units of the destination mint: the offer of the
-   * provider less its fees and the cost of the delivery.
+   * What would be received, in atomic units of the destination mint: the offer of the provider less
+   * its fees and the cost of the delivery.
    */
   estimatedAmountOut: string;
   /** How long the provider expects the swap to take; null if it does not say. */
@@ -1551,7 +1913,7 @@ export interface SwapSummary {
 /** Asks for a sample event. */
 export interface TestRequest {
   /** The type of the event. */
-  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
+  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /**
@@ -1683,6 +2045,37 @@ export interface WebhookJob {
 export interface WebhookKeys {
   /** The keys, newest first. */
   keys: string[];
+}
+
+/** An address that your organization's own money may be paid to. */
+export interface WhitelistedAddress {
+  /** The address, in the canonical form of its chain. */
+  address: string;
+  /** The chain of the address. */
+  chain: string;
+  /** When the operator added it. */
+  createdAt: string;
+  /** The owner of the address, for people. */
+  label: string;
+  /**
+   * WAITING: the signer has not endorsed it yet. COOLING_OFF: not usable before usableFrom. USABLE.
+   * REFUSED: the signer refuses it; ask the operator of this service. REMOVED.
+   */
+  status: string;
+  /** From when it is usable. */
+  usableFrom: string;
+  /** The entry. */
+  whitelistedAddressId: string;
+}
+
+/** A page of whitelisted addresses. */
+export interface WhitelistedAddressPage {
+  /** The items, in order. */
+  data: WhitelistedAddress[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
 }
 
 /** Asks for a payment from a customer's balance. */
@@ -1887,6 +2280,8 @@ export interface EventData {
   CUSTOMER_WITHDRAW_REJECTED: Withdrawal;
   ORGANIZATION_DEPOSIT: Deposit;
   ORGANIZATION_DEPOSIT_REVERSED: Deposit;
+  ORGANIZATION_SWAP_COMPLETED: OrganizationSwap;
+  ORGANIZATION_SWAP_FAILED: OrganizationSwap;
   ORGANIZATION_WITHDRAW: Withdrawal;
   ORGANIZATION_WITHDRAW_APPROVED: Withdrawal;
   ORGANIZATION_WITHDRAW_AWAITING_APPROVAL: Withdrawal;
@@ -2085,6 +2480,64 @@ export interface ListFeesParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listDepositSwapTokens. */
+export interface ListDepositSwapTokensParams {
+  /** Only on this chain, in any case of letters. It may be a chain without mints. */
+  chain?: string | undefined;
+  /** Only tokens with this text in the symbol or the contract, in any case of letters. */
+  search?: string | undefined;
+}
+
+/** The parameters of listDepositSwaps. */
+export interface ListDepositSwapsParams {
+  /** Only of this customer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only in this status. */
+  status?: "AWAITING_DEPOSIT" | "UNDERPAID" | "PROCESSING" | "COMPLETED" | "REFUNDED" | "FAILED" | "EXPIRED" | undefined;
+  /** Only the one with this key. */
+  idempotencyKey?: string | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listOrganizationSwaps. */
+export interface ListOrganizationSwapsParams {
+  /** Only of this product. */
+  product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | undefined;
+  /** Only in this status. */
+  status?: "AWAITING_APPROVAL" | "REJECTED" | "CANCELLED" | "PENDING" | "DEPOSITING" | "PROCESSING" | "COMPLETED" | "FAILED" | undefined;
+  /** Only the one with this key. */
+  idempotencyKey?: string | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listWhitelistedAddresses. */
+export interface ListWhitelistedAddressesParams {
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -2114,7 +2567,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts of this time or later. */
   since?: string | Date | undefined;
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -2635,6 +3088,161 @@ export class Coffer {
    */
   restoreCustomerSwap(swapId: string, options: CallOptions = {}): Promise<CustomerSwap> {
     return this.#connection.call<CustomerSwap>({ method: "POST", path: `/customer-swap/${segment("swapId", swapId)}/restore`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Let a customer pay in another token. Returns an address of a swap provider that the customer
+   * pays until expiresAt. What arrives is swapped and credited in USDC, and CUSTOMER_DEPOSIT with
+   * source DEPOSIT_SWAP and depositSwapId announces it, once for each deposit. The first call for a
+   * customer creates the customer. With an idempotencyKey the same request returns the same deposit
+   * swap as it is now, and the same key with other parameters is refused with 409
+   * IDEMPOTENCY_CONFLICT; customerEmail is no parameter. A key never expires. Without a key every
+   * call makes another address. Nothing of the customer's or of yours is held by this call, and no
+   * refusal of it affects money. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /deposit-swap. The client repeats the call if no answer comes and it has an idempotencyKey;
+   * without one it sends the call once.
+   */
+  createDepositSwap(body: DepositSwapRequest, options: CallOptions = {}): Promise<DepositSwap> {
+    return this.#connection.call<DepositSwap>({ method: "POST", path: `/deposit-swap`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a deposit swap. One deposit swap. Its status informs and credits nothing: credit your user
+   * by the events of the deposits.
+   *
+   * GET /deposit-swap/{depositSwapId}. The client repeats the call if no answer comes.
+   */
+  getDepositSwap(depositSwapId: string, options: CallOptions = {}): Promise<DepositSwap> {
+    return this.#connection.call<DepositSwap>({ method: "GET", path: `/deposit-swap/${segment("depositSwapId", depositSwapId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List the tokens of deposit swaps. What a customer can pay in, by chain and symbol: the tokens
+   * that a healthy swap provider takes for the USDC that this service credits. The list changes with
+   * the providers.
+   *
+   * GET /deposit-swap/tokens. The client repeats the call if no answer comes.
+   */
+  listDepositSwapTokens(params: ListDepositSwapTokensParams = {}, options: CallOptions = {}): Promise<DepositSwapTokens> {
+    return this.#connection.call<DepositSwapTokens>({ method: "GET", path: `/deposit-swap/tokens`, repeat: "ALWAYS", query: { chain: params.chain, search: params.search } }, options);
+  }
+
+  /**
+   * List deposit swaps. The organization's deposit swaps. idempotencyKey selects the deposit swap
+   * with this key. With Accept: text/csv the call returns everything that the filters select as one
+   * table, as of one moment, without limit and cursor. If the table breaks off, the connection ends
+   * without the end of the answer. A cell that a spreadsheet would read as a formula has an
+   * apostrophe in front of it.
+   *
+   * GET /deposit-swaps. The client repeats the call if no answer comes.
+   */
+  listDepositSwaps(params: ListDepositSwapsParams = {}, options: CallOptions = {}): Promise<DepositSwapPage> {
+    return this.#connection.call<DepositSwapPage>({ method: "GET", path: `/deposit-swaps`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listDepositSwaps, over all pages. */
+  depositSwaps(params: ListDepositSwapsParams = {}, options: CallOptions = {}): AsyncGenerator<DepositSwap, void, undefined> {
+    return each(params.cursor, (cursor) => this.listDepositSwaps({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listDepositSwaps has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listDepositSwapsCSV(params: ListDepositSwapsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/deposit-swaps`, repeat: "ALWAYS", query: { customerId: params.customerId, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Ask what a deposit swap would bring. Asks the swap providers and returns the best offer. It
+   * stores nothing and binds no one: the amount that arrives is swapped at the price of its time.
+   *
+   * POST /deposit-swap/quote. The client repeats the call if no answer comes.
+   */
+  quoteDepositSwap(body: DepositSwapQuoteRequest, options: CallOptions = {}): Promise<DepositSwapQuote> {
+    return this.#connection.call<DepositSwapQuote>({ method: "POST", path: `/deposit-swap/quote`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Swap your own money and pay it out. Holds the amount of the product, swaps it through the
+   * provider with the best offer, and pays what arrived to the whitelisted address, as a withdrawal
+   * of your organization. Above the threshold of your organization the swap is AWAITING_APPROVAL
+   * until people approve it on the pages: their approvals cover the withdrawal, too, within the
+   * terms of the swap and until payoutUntil. ORGANIZATION_SWAP_COMPLETED or ORGANIZATION_SWAP_FAILED
+   * announces the end to endpoints that name it. What comes back of a failed swap is in the
+   * product's balance again at once. A known key returns its swap as it is now, also while these
+   * swaps are switched off; with other parameters it is refused with 409 IDEMPOTENCY_CONFLICT. Every
+   * other 4xx means that there is no swap with this key; 401, 403 IP_NOT_ALLOWED and SCOPE_MISSING,
+   * and 429 say nothing about earlier attempts. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /organization-swap. The client repeats the call if no answer comes and it has an
+   * idempotencyKey; without one it sends the call once.
+   */
+  createOrganizationSwap(body: OrganizationSwapRequest, options: CallOptions = {}): Promise<OrganizationSwap> {
+    return this.#connection.call<OrganizationSwap>({ method: "POST", path: `/organization-swap`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a swap of your own money. One organization swap. The call works while these swaps are
+   * switched off, and can be polled instead of webhooks.
+   *
+   * GET /organization-swap/{swapId}. The client repeats the call if no answer comes.
+   */
+  getOrganizationSwap(swapId: string, options: CallOptions = {}): Promise<OrganizationSwap> {
+    return this.#connection.call<OrganizationSwap>({ method: "GET", path: `/organization-swap/${segment("swapId", swapId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List swaps of your own money. The organization's own swaps. idempotencyKey selects the swap with
+   * this key. With Accept: text/csv the call returns everything that the filters select as one
+   * table, as of one moment, without limit and cursor. If the table breaks off, the connection ends
+   * without the end of the answer. A cell that a spreadsheet would read as a formula has an
+   * apostrophe in front of it.
+   *
+   * GET /organization-swaps. The client repeats the call if no answer comes.
+   */
+  listOrganizationSwaps(params: ListOrganizationSwapsParams = {}, options: CallOptions = {}): Promise<OrganizationSwapPage> {
+    return this.#connection.call<OrganizationSwapPage>({ method: "GET", path: `/organization-swaps`, repeat: "ALWAYS", query: { product: params.product, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listOrganizationSwaps, over all pages. */
+  organizationSwaps(params: ListOrganizationSwapsParams = {}, options: CallOptions = {}): AsyncGenerator<OrganizationSwap, void, undefined> {
+    return each(params.cursor, (cursor) => this.listOrganizationSwaps({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listOrganizationSwaps has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listOrganizationSwapsCSV(params: ListOrganizationSwapsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/organization-swaps`, repeat: "ALWAYS", query: { product: params.product, status: params.status, idempotencyKey: params.idempotencyKey, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * List your whitelist. The addresses to which your organization's own money may be paid, including
+   * removed ones. Only the operator of this service adds and removes them.
+   *
+   * GET /whitelisted-addresses. The client repeats the call if no answer comes.
+   */
+  listWhitelistedAddresses(params: ListWhitelistedAddressesParams = {}, options: CallOptions = {}): Promise<WhitelistedAddressPage> {
+    return this.#connection.call<WhitelistedAddressPage>({ method: "GET", path: `/whitelisted-addresses`, repeat: "ALWAYS", query: { order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listWhitelistedAddresses, over all pages. */
+  whitelistedAddresses(params: ListWhitelistedAddressesParams = {}, options: CallOptions = {}): AsyncGenerator<WhitelistedAddress, void, undefined> {
+    return each(params.cursor, (cursor) => this.listWhitelistedAddresses({ ...params, cursor }, options));
+  }
+
+  /**
+   * Ask what a swap of your own money would bring. Asks the swap providers and returns the best
+   * offer. It stores nothing and holds nothing: send minAmountOut with POST /organization-swap to be
+   * safe from a worse offer. No balance is looked at.
+   *
+   * POST /organization-swap/quote. The client repeats the call if no answer comes.
+   */
+  quoteOrganizationSwap(body: OrganizationSwapQuoteRequest, options: CallOptions = {}): Promise<SwapQuote> {
+    return this.#connection.call<SwapQuote>({ method: "POST", path: `/organization-swap/quote`, repeat: "ALWAYS", body }, options);
   }
 
   /**

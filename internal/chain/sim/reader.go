@@ -289,6 +289,24 @@ func (c *Chain) Senders(ctx context.Context, named chain.Block, transfers []chai
 	return senders, nil
 }
 
+// LocateTx implements chain.TxLocator.
+func (c *Chain) LocateTx(ctx context.Context, hash chain.TxHash) (height uint64, isFound bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	if !slices.ContainsFunc(c.providers, func(p *Provider) bool { return p.downErr == nil }) {
+		return 0, false, fmt.Errorf("locate %s: no provider answers", hash)
+	}
+	for _, b := range c.blocks {
+		if slices.ContainsFunc(b.txs, func(t *tx) bool { return t.hash == hash }) {
+			return b.Height, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
 // Kind implements chain.Reader.
 func (c *Chain) Kind(ctx context.Context, named chain.Block, address chain.Address) (chain.AccountKind, error) {
 	c.mu.Lock()

@@ -12,7 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-var _ chain.Tracer = (*Chain)(nil)
+var (
+	_ chain.Tracer    = (*Chain)(nil)
+	_ chain.TxLocator = (*Chain)(nil)
+)
 
 var (
 	errAnswerTooLong     = errors.New("answer is longer than is allowed")

@@ -16,7 +16,9 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
@@ -40,8 +42,11 @@ type Config struct {
 	Transfers   *transfer.Service
 	Deposits    *deposit.Service // decides about flagged deposits
 	Swaps       *swap.Service
-	Wallets     withdrawal.AddressIssuer
-	Prices      price.Source // may be nil: then no mint has a price
+	// DepositSwaps lets customers pay in other tokens.
+	DepositSwaps *depositswap.Service
+	Whitelist    *whitelist.Service
+	Wallets      withdrawal.AddressIssuer
+	Prices       price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
 	// Endpoints manages the webhook endpoints.
@@ -89,9 +94,10 @@ func Describe() *kernel.Surface { return (&api{}).surface() }
 func (a *api) surface() *kernel.Surface {
 	return &kernel.Surface{
 		Title: "Coffer", Description: aboutOrganizations, Page: "Coffer: guide and API reference",
-		Guide:     docs.Integrate,
-		Pages:     []string{docs.Testing, docs.Errors, docs.Changelog},
-		Routes:    slices.Concat(a.routes(), a.swapRoutes(), a.flaggedRoutes(), a.keyRoutes()),
+		Guide: docs.Integrate,
+		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
+		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
+			a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
@@ -179,6 +185,13 @@ var groups = []kernel.Group{
 	{Name: "Transfers", Text: "Transfers between balances inside the service, without a chain."},
 	{
 		Name: "Swaps", Text: "Customer swaps: a balance of a customer becomes another asset of the same customer.",
+	},
+	{
+		Name: "Deposit swaps", Text: "Deposit swaps: a customer pays in almost any token, and is credited in USDC.",
+	},
+	{
+		Name: "Organization swaps", Text: "Organization swaps: your own money becomes another asset and is paid to " +
+			"a whitelisted address.",
 	},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},

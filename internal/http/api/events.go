@@ -45,6 +45,8 @@ func eventDataType(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.SwapFailed]()
 	case strings.HasPrefix(string(t), "CUSTOMER_DEPOSIT"), strings.HasPrefix(string(t), "ORGANIZATION_DEPOSIT"):
 		return reflect.TypeFor[webhook.Deposit]()
+	case t == event.OrganizationSwapCompleted, t == event.OrganizationSwapFailed:
+		return reflect.TypeFor[webhook.OrganizationSwap]()
 	case t == event.TransferCompleted:
 		return reflect.TypeFor[webhook.Transfer]()
 	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"), strings.HasPrefix(string(t), "ORGANIZATION_WITHDRAW"):

@@ -41,7 +41,7 @@ type SwapQuoteRequest struct {
 
 // SwapQuote is what a swap would bring.
 type SwapQuote struct {
-	EstimatedAmountOut   string       `json:"estimatedAmountOut" doc:"What the customer would receive, in atomic units of the destination mint: the offer of the provider less its fees and the cost of the delivery." form:"amount"`
+	EstimatedAmountOut   string       `json:"estimatedAmountOut" doc:"What would be received, in atomic units of the destination mint: the offer of the provider less its fees and the cost of the delivery." form:"amount"`
 	MinAmountOut         string       `json:"minAmountOut" doc:"The least amount that the offer allows the provider to deliver, in atomic units of the destination mint." form:"amount"`
 	EstimatedTimeSeconds *int         `json:"estimatedTimeSeconds"`
 	FeeAmount            string       `json:"feeAmount"`
@@ -244,6 +244,10 @@ func (a *api) quoteSwap(c *call, body SwapQuoteRequest) (SwapQuote, error) {
 	if err != nil {
 		return SwapQuote{}, err
 	}
+	return showSwapQuote(q), nil
+}
+
+func showSwapQuote(q swap.Quote) SwapQuote {
 	shown := SwapQuote{
 		EstimatedAmountOut: q.EstimatedOut.String(), MinAmountOut: q.MinOut.String(),
 		EstimatedTimeSeconds: q.EstimatedSeconds, FeeAmount: q.FeeAmount.String(), FeeBps: q.FeeBps,
@@ -252,7 +256,7 @@ func (a *api) quoteSwap(c *call, body SwapQuoteRequest) (SwapQuote, error) {
 	if q.USDValue != nil {
 		shown.USDValue = new(q.USDValue.Cents())
 	}
-	return shown, nil
+	return shown
 }
 
 func (a *api) restoreSwap(c *call) (webhook.CustomerSwap, error) {

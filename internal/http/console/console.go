@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
@@ -60,9 +61,11 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
 	Swaps       *swap.Service
-	Rescreens   *deposit.Rescreener
-	Whitelist   *whitelist.Service
-	FourEyes    changerequest.Rule
+	// DepositSwaps are read only.
+	DepositSwaps *depositswap.Service
+	Rescreens    *deposit.Rescreener
+	Whitelist    *whitelist.Service
+	FourEyes     changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker
 	Prices price.Source // may be nil: then no price is shown
@@ -129,7 +132,7 @@ func (c *console) surface() pages.Surface {
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
-			c.swapsPage(), c.swapPage(), c.arrivalsPage(), c.arrivalPage(),
+			c.swapsPage(), c.swapPage(), c.depositSwapsPage(), c.depositSwapPage(), c.arrivalsPage(), c.arrivalPage(),
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
 			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -82,13 +83,15 @@ type testEnv struct {
 	worker    *dispatch.Worker // nil: the chain does not run in this process
 	newWorker func(chain.Chain) *dispatch.Worker
 	swaps     *swap.Service
-	swapID    string // of a swap, where a test made one
-	payments  *withdrawal.Service
-	server    *httptest.Server
-	orgID     string
-	logs      *logs
-	signIn    *signin.Service
-	changes   *audit.Follower
+	// depositSwaps are served by a scripted provider.
+	depositSwaps *depositswap.Service
+	swapID       string // of a swap, where a test made one
+	payments     *withdrawal.Service
+	server       *httptest.Server
+	orgID        string
+	logs         *logs
+	signIn       *signin.Service
+	changes      *audit.Follower
 	// ann and bob act, and eve only reads.
 	ann, bob, eve operator.Person
 	memberOf      member.Member
@@ -175,6 +178,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
+			wallet.DepositSwap: noArrivals{},
 		}),
 	}
 	h.payments = &withdrawal.Service{
@@ -183,6 +187,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.swaps = swap.NewService(swap.Config{})
 	h.swaps.DB, h.swaps.Wallets, h.swaps.Events = h.db, h.book, wire.NewRecorder()
 	h.swaps.Panel = provider.NewPanel(nil, swap.Suspensions{DB: h.db}, h.now, log)
+	h.newDepositSwaps(chains, prices, log)
 	h.newWorker = func(on chain.Chain) *dispatch.Worker {
 		return dispatch.New(h.db, on, s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 			signer.Payment: h.payments, signer.Return: h.deposits,
@@ -196,8 +201,9 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
 		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Swaps: h.swaps, Prices: prices,
-		PriceAge:    func(int) time.Duration { return time.Hour },
-		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
+		DepositSwaps: h.depositSwaps,
+		PriceAge:     func(int) time.Duration { return time.Hour },
+		Withdrawals:  h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
 			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,

@@ -62,6 +62,10 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	}
 	withdrawalID := h.withdraw(n)
 	swapID, strayID := h.fillSwaps(n)
+	var depositSwapID string
+	for i := range n {
+		depositSwapID = h.addDepositSwap(fmt.Sprint("top-up-", i)).ID
+	}
 	freezeID := h.freezeOrg()
 	var orderID, treasuryID string
 	for query, value := range map[string]*string{
@@ -84,7 +88,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"organizationId": h.orgID, "setting": "approvalQuorum", "depositId": depositID, "freezeId": freezeID,
 			"changeRequestId": changeID, "withdrawalId": withdrawalID, "orderId": orderID, "walletId": treasuryID,
-			"swapId": swapID, "provider": "ONE_CLICK",
+			"swapId": swapID, "provider": "ONE_CLICK", "depositSwapId": depositSwapID,
 		},
 		OwnValues: map[string]map[string]string{"/swap-arrivals/{depositId}": {"depositId": strayID}},
 		Queries: map[string]string{
@@ -98,6 +102,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 				IsMissing: true,
 			},
 			{Name: "swaps-claims", Path: "/swaps?openClaims=true", Token: ann},
+			{Name: "swaps-own", Path: "/swaps?kind=ORGANIZATION", Token: ann},
+			{Name: "deposit-swaps-none", Path: "/deposit-swaps?provider=NONE", Token: ann},
 			{Name: "swaps-none", Path: "/swaps?provider=NONE", Token: ann},
 			{Name: "swaps-auditor", Path: "/swaps/" + swapID, Token: h.signInAs(h.eve)},
 			{Name: "deposit-auditor", Path: "/flagged/" + depositID, Token: h.signInAs(h.eve)},

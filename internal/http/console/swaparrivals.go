@@ -63,7 +63,7 @@ func (c *console) loadArrivals(r *pages.Request) (templ.Component, error) {
 			pair(amountOfArrival(a), ui.Text(networkName(a.Chain))),
 			pair(
 				link(r.Path("organizations", a.OrgID), names.nameOf(a.OrgID)),
-				foreignOrNothing(a.CustomerID, "no customer"),
+				ownerOfArrival(a, "no customer"),
 			),
 			swapOfArrival(r, a), ui.When(r.Moment(a.CreatedAt)),
 			openLink(r.Path("swap-arrivals", a.DepositID), "Open", a.DepositID),
@@ -77,9 +77,20 @@ func amountOfArrival(a swap.Arrival) templ.Component {
 	return ui.Amount(a.Amount.Decimal(a.Decimals), a.Symbol)
 }
 
+// hasOwner reports whether this database has the swap of an arrival, which says to whom it can be credited.
+func hasOwner(a swap.Arrival) bool { return a.CustomerID != "" || a.Product != "" }
+
+// ownerOfArrival names to whom an arrival can be credited.
+func ownerOfArrival(a swap.Arrival, absent string) templ.Component {
+	if a.Product != "" {
+		return ui.Text("Its own money, " + wordOf(a.Product))
+	}
+	return foreignOrNothing(a.CustomerID, absent)
+}
+
 // swapOfArrival leads to the swap of an arrival, if this database has it.
 func swapOfArrival(r *pages.Request, a swap.Arrival) templ.Component {
-	if a.CustomerID == "" {
+	if !hasOwner(a) {
 		return nothing("not known here")
 	}
 	return link(r.Path("swaps", a.SwapID), "Show the swap")
@@ -141,6 +152,7 @@ var arrivalColumns = []kernel.Column[swap.Arrival]{
 	{Name: "organizationId", Cell: func(a swap.Arrival) string { return a.OrgID }},
 	{Name: "swapId", Cell: func(a swap.Arrival) string { return a.SwapID }},
 	{Name: "customerId", Cell: func(a swap.Arrival) string { return a.CustomerID }},
+	{Name: "product", Cell: func(a swap.Arrival) string { return a.Product }},
 	{Name: "strayReason", Cell: func(a swap.Arrival) string { return string(a.Reason) }},
 	{Name: "symbol", Cell: func(a swap.Arrival) string { return a.Symbol }},
 	{Name: "chain", Cell: func(a swap.Arrival) string { return string(a.Chain) }},
@@ -216,7 +228,7 @@ func (c *console) loadArrival(r *pages.Request) (templ.Component, error) {
 		Reason: strayText(a.Reason), Advice: strayAdvice(a.Reason),
 		Facts: []ui.Fact{
 			{Name: "Organization", Value: link(r.Path("organizations", a.OrgID), names.nameOf(a.OrgID))},
-			{Name: "Customer of the swap", Value: foreignOrNothing(a.CustomerID, "not known here")},
+			{Name: "Swap of", Value: ownerOfArrival(a, "not known here")},
 			{Name: "Swap", Value: pair(ui.Code(a.SwapID), swapOfArrival(r, a))},
 			{Name: "Network", Value: ui.Text(networkName(a.Chain))},
 			{Name: "Arrived at", Value: ui.Address(string(a.Address))},
@@ -253,11 +265,14 @@ func (v *arrivalView) addActs(r *pages.Request, a swap.Arrival) {
 			Hint: "Other operators see it, and the organization.",
 		}}
 	}
-	if a.CustomerID != "" {
+	if hasOwner(a) {
+		receiver := "The customer of the swap gets it"
+		if a.Product != "" {
+			receiver = "The product " + wordOf(a.Product) + " of the organization gets it"
+		}
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: "credit", Form: r.Form, Button: "Credit " + amount, TakesCode: true, IsPrimary: true,
-			Text: "The customer of the swap gets it, and the organization hears of a deposit. Of a failed swap " +
-				"of which " +
+			Text: receiver + ", and the organization hears of a deposit. Of a failed swap of which " +
 				"nothing came back, it also ends the claim on the provider.",
 			Inputs: note("credit"),
 		})

@@ -35,13 +35,18 @@ const swapNoteBytesMax = 1000
 // claimsFilter leaves the swaps whose value is with a provider.
 var claimsFilter = kernel.Parameter{Name: "openClaims", Kind: kernel.FlagParameter}
 
-// swapsPage lists the swaps of all organizations.
+// kindFilter leaves the swaps of customers, or those of organizations' own money.
+var kindFilter = kernel.Parameter{
+	Name: "kind", Kind: kernel.WordParameter, Enum: []string{string(swap.CustomerSwap), string(swap.OrganizationSwap)},
+}
+
+// swapsPage lists the swaps of all organizations. Rule PAGE-80.
 func (c *console) swapsPage() pages.Page {
 	return pages.Page{
 		Path: "/swaps", Title: "Swaps", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "swap",
 		Shortcut: "s",
 		Query: []kernel.Parameter{
-			pages.CursorParameter, claimsFilter, textFilter("status"), textFilter("provider"),
+			pages.CursorParameter, claimsFilter, kindFilter, textFilter("status"), textFilter("provider"),
 			textFilter("organizationId"),
 			textFilter("customerId"),
 		},
@@ -53,7 +58,7 @@ func (c *console) swapsPage() pages.Page {
 func (c *console) listSwaps(r *pages.Request, p pagination.Page) (pagination.Result[swap.Swap], error) {
 	f := swap.OperatorFilter{
 		Filter: swap.Filter{CustomerID: r.Query["customerId"], Status: r.Query["status"]},
-		OrgID:  r.Query["organizationId"], Provider: r.Query["provider"],
+		OrgID:  r.Query["organizationId"], Provider: r.Query["provider"], Kind: swap.Kind(r.Query[kindFilter.Name]),
 	}
 	if open := r.Query.FlagValue(claimsFilter.Name); open != nil && *open {
 		f.OpenClaims, p.Desc = true, false
@@ -75,7 +80,7 @@ func (c *console) loadSwaps(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	states := []option{{"", "All"}}
-	for _, status := range swap.Statuses {
+	for _, status := range swap.OrganizationStatuses {
 		states = append(states, option{string(status), swapChip(status).Word})
 	}
 	view := listView{
@@ -83,6 +88,11 @@ func (c *console) loadSwaps(r *pages.Request) (templ.Component, error) {
 		Filters: filtersOf(r,
 			filter{Name: claimsFilter.Name, Label: "Value", Options: []option{
 				{"", "All"}, {"true", "With a provider"},
+			}},
+			filter{Name: kindFilter.Name, Label: "Kind", Options: []option{
+				{"", "All"},
+				{string(swap.CustomerSwap), kindText(swap.CustomerSwap)},
+				{string(swap.OrganizationSwap), kindText(swap.OrganizationSwap)},
 			}},
 			filter{Name: "status", Label: "State", Options: states},
 			filter{Name: "provider", Label: "Provider"},
@@ -93,7 +103,7 @@ func (c *console) loadSwaps(r *pages.Request) (templ.Component, error) {
 			{Title: "From", IsNumber: true},
 			{Title: "To", IsNumber: true},
 			{Title: "With the provider", IsNumber: true},
-			{Title: "Organization"},
+			{Title: "Of"},
 			{Title: "Paid"},
 			{Title: "Open", IsUnseen: true},
 		}},
@@ -107,12 +117,28 @@ func (c *console) loadSwaps(r *pages.Request) (templ.Component, error) {
 			pair(ui.StateChip(swapChip(w.Status)), ui.Text(refundWord(w))),
 			pair(amountOfMint(w.From, w.AmountIn), ui.Text(networkName(w.From.Chain))),
 			pair(amountOfMint(w.To, outOf(w)), ui.Text(networkName(w.To.Chain))), claim,
-			pair(link(r.Path("organizations", w.OrgID), names.nameOf(w.OrgID)), ui.Foreign(w.CustomerID)),
+			pair(link(r.Path("organizations", w.OrgID), names.nameOf(w.OrgID)), ownerOfSwap(w)),
 			whenOrNothing(r, w.PaidAt, "not final"), openLink(r.Path("swaps", w.ID), "Open", w.ID),
 		)
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	return swapsList(view), nil
+}
+
+// kindText names a kind of swaps.
+func kindText(kind swap.Kind) string {
+	if kind == swap.OrganizationSwap {
+		return "Of an organization"
+	}
+	return "Of a customer"
+}
+
+// ownerOfSwap names the customer, or the product of the organization's own money.
+func ownerOfSwap(w swap.Swap) templ.Component {
+	if w.Kind == swap.OrganizationSwap {
+		return ui.Text("Its own money, " + wordOf(w.Product))
+	}
+	return ui.Foreign(w.CustomerID)
 }
 
 // outOf returns what arrived, and before that the offer.
@@ -138,6 +164,12 @@ func refundWord(w swap.Swap) string {
 // swapChip writes the status of a swap for people.
 func swapChip(status swap.Status) ui.Chip {
 	switch status {
+	case swap.AwaitingApproval:
+		return ui.Chip{Kind: ui.Wait, Word: "Waits for approval"}
+	case swap.Rejected:
+		return ui.Chip{Kind: ui.Quiet, Word: "Rejected"}
+	case swap.CancelledStatus:
+		return ui.Chip{Kind: ui.Quiet, Word: "Cancelled"}
 	case swap.Pending:
 		return ui.Chip{Kind: ui.Info, Word: "Not paid yet"}
 	case swap.Depositing:
@@ -155,7 +187,9 @@ func swapChip(status swap.Status) ui.Chip {
 var swapColumns = []kernel.Column[swap.Swap]{
 	{Name: "swapId", Cell: func(w swap.Swap) string { return w.ID }},
 	{Name: "organizationId", Cell: func(w swap.Swap) string { return w.OrgID }},
+	{Name: "kind", Cell: func(w swap.Swap) string { return string(w.Kind) }},
 	{Name: "customerId", Cell: func(w swap.Swap) string { return w.CustomerID }},
+	{Name: "product", Cell: func(w swap.Swap) string { return w.Product }},
 	{Name: "createdAt", Cell: func(w swap.Swap) string { return webhook.At(w.CreatedAt).String() }},
 	{Name: "status", Cell: func(w swap.Swap) string { return string(w.Status) }},
 	{Name: "provider", Cell: func(w swap.Swap) string { return w.Provider }},
@@ -200,9 +234,7 @@ func (c *console) swapPage() pages.Page {
 			},
 			{
 				Name: failAct, Action: identity.FailSwap, StepUp: pages.ActStepUp, Fields: []pages.Field{note},
-				FindDone: c.findSwap(func(w swap.Swap) bool {
-					return w.Status == swap.FailedStatus || w.Status == swap.Completed
-				}),
+				FindDone: c.findSwap(hasEnded),
 				Run: func(r *pages.Request) (string, error) {
 					return swapResult(r, func() (swap.Swap, error) {
 						return c.conf.Swaps.Fail(r.Context(), r.PathParam("swapId"), r.Values["note"], actor(r))
@@ -323,6 +355,15 @@ func textOfValue(value json.RawMessage) (text string) {
 	return text
 }
 
+// hasEnded reports whether no operator has to end a swap any more.
+func hasEnded(w swap.Swap) bool {
+	switch w.Status {
+	case swap.FailedStatus, swap.Completed, swap.Rejected, swap.CancelledStatus:
+		return true
+	}
+	return false
+}
+
 // describeSwap says where the money of a swap is, and what an operator looks at next.
 func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string) {
 	open := !d.OpenClaim().IsZero()
@@ -331,7 +372,16 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 		last = string(d.Reports[len(d.Reports)-1].Status)
 	}
 	switch d.Status {
+	case swap.AwaitingApproval:
+		return ui.Wait, "The money is still here", "People of the organization approve or reject it. No provider " +
+			"knows of it yet."
+	case swap.Rejected, swap.CancelledStatus:
+		return ui.Quiet, "The money is available to the organization", "Nothing is left to do."
 	case swap.Pending:
+		if d.Provider == "" {
+			return ui.Info, "The money is still here", "It is approved, and a provider is asked for a firm offer. " +
+				"Without one in time it fails by itself."
+		}
 		return ui.Info, "The money is still here", "The payment waits for gas, the signer or a freeze. The " +
 			"page of its order " +
 			"says for what. After its last moment it is not signed any more, and the swap fails by itself."
@@ -340,8 +390,15 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 			"page of its " +
 			"order has the transaction."
 	case swap.Completed:
+		if d.Kind == swap.OrganizationSwap {
+			return ui.Good, "The whitelisted address has what the provider delivered", "Nothing is left to do."
+		}
 		return ui.Good, "The customer has what the provider delivered", "Nothing is left to do."
 	case swap.FailedStatus:
+		if d.AmountOut != nil {
+			return ui.Wait, "It was delivered and not paid out", "The organization has it in its product, and " +
+				"withdraws it to another address of its whitelist."
+		}
 		if open {
 			return ui.Bad, "The provider still has money of a failed swap", "Ask it for a refund to the " +
 				"address below. What " +
@@ -351,6 +408,10 @@ func describeSwap(d swap.Detail) (kind ui.ChipKind, whereabouts, nextStep string
 			return ui.Wait, "What came back is held for the customer", "The organization restores it."
 		}
 		return ui.Quiet, "Nothing is open", "Nothing is left to do."
+	}
+	if d.DeliveredAt != nil {
+		return ui.Info, "What the provider delivered is paid out by a withdrawal", "The withdrawal waits like " +
+			"any other: its page says for what."
 	}
 	switch last {
 	case "", "WAITING", "INCOMPLETE":
@@ -373,17 +434,36 @@ func swapFacts(r *pages.Request, w swap.Swap, names orgNames) []ui.Fact {
 	facts := []ui.Fact{
 		{Name: "Swap", Value: ui.Code(w.ID)},
 		{Name: "Organization", Value: link(r.Path("organizations", w.OrgID), names.nameOf(w.OrgID))},
-		{Name: "Customer", Value: ui.Foreign(w.CustomerID)},
+		{Name: "Kind", Value: ui.Text(kindText(w.Kind))},
+		{Name: "Of", Value: ownerOfSwap(w)},
 		{Name: "From", Value: pair(amountOfMint(w.From, w.AmountIn), ui.Text(networkName(w.From.Chain)))},
 		{Name: "Offer", Value: pair(amountOfMint(w.To, w.EstimatedOut), ui.Text(networkName(w.To.Chain)))},
 		{Name: "At least", Value: amountOfMint(w.To, w.MinOut)},
-		{Name: "Provider", Value: link(r.Path("swap-providers", w.Provider), w.Provider)},
-		{Name: "Payment", Value: link(r.Path("orders", w.ID), "Show its order")},
 		{Name: "Requested", Value: ui.When(r.Moment(w.CreatedAt))},
-		{Name: "Last moment to pay", Value: ui.When(r.Moment(w.PayBy))},
-		{Name: "Deadline of the provider", Value: ui.When(r.Moment(w.ExpiresAt))},
 		{Name: "Paid, by a final block", Value: whenOrNothing(r, w.PaidAt, "no")},
 		{Name: "Looked at next", Value: whenOrNothing(r, w.LookAt, "nothing is expected")},
+	}
+	if w.Provider != "" {
+		facts = append(facts,
+			ui.Fact{Name: "Provider", Value: link(r.Path("swap-providers", w.Provider), w.Provider)},
+			ui.Fact{Name: "Payment", Value: link(r.Path("orders", w.ID), "Show its order")},
+			ui.Fact{Name: "Last moment to pay", Value: ui.When(r.Moment(w.PayBy))},
+			ui.Fact{Name: "Deadline of the provider", Value: ui.When(r.Moment(w.ExpiresAt))},
+		)
+	}
+	if w.Kind == swap.OrganizationSwap {
+		facts = append(facts,
+			ui.Fact{Name: "Paid out to", Value: ui.Address(string(w.PayoutAddress))},
+			ui.Fact{Name: "Whitelist entry", Value: ui.Code(w.WhitelistedID)},
+			ui.Fact{Name: "Approvals", Value: ui.Text(
+				strconv.Itoa(w.ApprovalCount) + " of " + strconv.Itoa(w.ApprovalsRequired),
+			)},
+		)
+	}
+	if w.PayoutID != nil {
+		facts = append(facts, ui.Fact{
+			Name: "Payment to the address", Value: link(r.Path("withdrawals", *w.PayoutID), "Show the withdrawal"),
+		})
 	}
 	if w.AmountOut != nil {
 		facts = append(facts, ui.Fact{Name: "Delivered", Value: amountOfMint(w.To, *w.AmountOut)})
@@ -409,6 +489,9 @@ func swapFacts(r *pages.Request, w swap.Swap, names orgNames) []ui.Fact {
 
 // factsToTell are what the provider needs to find a swap, and where it may send.
 func factsToTell(d swap.Detail) []ui.Fact {
+	if d.ProviderAddress == "" {
+		return nil // No provider knows of it.
+	}
 	facts := []ui.Fact{
 		{Name: "Its deposit address", Value: ui.Address(d.ProviderAddress)},
 		{Name: "Our payment", Value: pair(amountOfMint(d.From, d.AmountIn), ui.Text(networkName(d.From.Chain)))},
@@ -424,19 +507,27 @@ func factsToTell(d swap.Detail) []ui.Fact {
 
 // stepsOfSwap is what the log has of a swap, the newest first.
 func stepsOfSwap(r *pages.Request, entries []audit.Row, names holders) table {
+	return tableOfSteps(r, entries, names, "swap.")
+}
+
+// tableOfSteps is what the log has of a thing whose entries begin with a prefix, the newest first.
+func tableOfSteps(r *pages.Request, entries []audit.Row, names holders, prefix string) table {
 	t := table{Caption: "What happened", Columns: textColumns("What", "Who", "When")}
 	for _, e := range entries {
 		var detail struct {
 			Note   string `json:"note"`
 			Reason string `json:"reason"`
+			Word   string `json:"word"`
 		}
 		_ = json.Unmarshal(e.Detail, &detail) // What is missing is not shown.
-		title := ui.Text(wordOf(strings.TrimPrefix(e.Action, "swap.")))
+		title := ui.Text(wordOf(strings.TrimPrefix(e.Action, prefix)))
 		switch {
 		case detail.Note != "":
 			title = pair(title, ui.Foreign(detail.Note))
 		case detail.Reason != "":
 			title = pair(title, ui.Foreign(detail.Reason))
+		case detail.Word != "":
+			title = pair(title, ui.Foreign(detail.Word))
 		}
 		t.addRow(title, ui.Foreign(names.nameOf(e.Actor)), ui.When(r.Moment(e.RecordedAt)))
 	}
@@ -498,13 +589,13 @@ func (v *swapView) addActs(r *pages.Request, w swap.Swap) {
 		v.WhyNot = "Your role shows this swap and does not act on it."
 		return
 	}
-	if w.Status != swap.Completed {
+	if !hasEnded(w) || w.Status == swap.FailedStatus {
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: lookAct, Form: r.Form, Button: "Ask the provider now", IsPrimary: true,
 			Text: "The service asks the provider at once. It decides nothing.",
 		})
 	}
-	if w.Status == swap.Processing && w.PaidAt != nil {
+	if w.Status == swap.Processing && w.PaidAt != nil && w.DeliveredAt == nil {
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: failAct, Form: r.Form, Button: "End it as failed", TakesCode: true, IsDanger: true,
 			Text: "It is refused before the deadline of the provider, and while the provider may still take " +
@@ -513,11 +604,12 @@ func (v *swapView) addActs(r *pages.Request, w swap.Swap) {
 			Inputs: note(failAct),
 		})
 	}
-	if open := w.OpenClaim(); w.Status == swap.FailedStatus && !open.IsZero() && v.PendingPath == "" {
+	open := w.OpenClaim()
+	if w.Status == swap.FailedStatus && w.AmountOut == nil && !open.IsZero() && v.PendingPath == "" {
 		figure := ui.GroupDigits(open.Decimal(w.From.Decimals)) + " " + ui.EscapeForeign(w.From.Symbol)
 		v.Acts = append(v.Acts, actView{
 			Path: path, Act: writeOffAct, Form: r.Form, Button: "Write off " + figure, TakesCode: true, IsDanger: true,
-			Text: "The claim ends, and the customer's held amount ends with it: no balance gets anything, and " +
+			Text: "The claim ends, and the held amount ends with it: no balance gets anything, and " +
 				"it cannot be " +
 				"undone. With four eyes it waits for another operator.",
 			Inputs: note(writeOffAct),

@@ -243,6 +243,31 @@ func TestAStrayArrivalIsDecidedOnce(t *testing.T) {
 	h.get(ann, Prefix+"/swap-arrivals.csv").want(t, http.StatusOK, id+",", "KEPT,theirs")
 }
 
+// A swap of an organization's own money names its product and where its output goes, and a stray arrival of it is
+// credited to the product. Rule PAGE-80.
+func TestAnOrganizationsSwapNamesItsProduct(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	own := h.newSwapRow("own-1", "FAILED")
+	own.CustomerID, own.Product = "carol <b>", "CHECKOUT"
+	own.PayoutAddress = "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
+	other := h.newSwapRow("swap-1", "FAILED")
+	h.addSwap(own, "FAILED")
+	h.addSwap(other, "FAILED")
+	stray := h.addStray(own, "AFTER_END", strayHash)
+	ann := h.signInAs(h.ann)
+	list := h.get(ann, Prefix+"/swaps?kind=ORGANIZATION").
+		want(t, http.StatusOK, own.ID(), "Its own money, Checkout").body
+	if strings.Contains(list, other.ID()) {
+		t.Error("the list of organizations' swaps has one of a customer")
+	}
+	h.get(ann, Prefix+"/swaps.csv?kind=ORGANIZATION").want(t, http.StatusOK, "ORGANIZATION,,CHECKOUT")
+	h.get(ann, Prefix+"/swaps/"+own.ID()).
+		want(t, http.StatusOK, "Of an organization", `data-copy="`+own.PayoutAddress+`"`, "0 of 0")
+	h.get(ann, Prefix+"/swap-arrivals/"+stray).
+		want(t, http.StatusOK, "The product Checkout of the organization gets it", "Credit 7 USDC")
+}
+
 // A provider is suspended with a reason and resumed, each once.
 func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 	t.Parallel()

@@ -225,6 +225,7 @@ type productChoice struct{ Value, Name string }
 // balanceView is what the page of one balance shows.
 type balanceView struct {
 	ListPath, Path, WithdrawPath string
+	SwapPath                     string // of the form that swaps the balance; "" where it is not possible
 	Title                        string
 	Facts                        []ui.Fact
 	Address, QRPath, QRBox       string // "" where no address was created
@@ -263,7 +264,7 @@ func (d *dashboard) loadBalance(r *pages.Request) (templ.Component, error) {
 			{Name: "Available", Value: valueWord(
 				b.Available.Decimal(b.Mint.Decimals), b.Mint.Symbol, d.dollars(r.Context(), b.Mint, b.Available),
 			)},
-			{Name: "Held for payments", Value: amountOf(b.Pending)},
+			{Name: "Held for payments and swaps", Value: amountOf(b.Pending)},
 			{Name: "Arriving, not credited", Value: amountOf(b.PendingDeposit)},
 			{Name: "Total", Value: amountOf(b.Total)},
 		},
@@ -274,6 +275,16 @@ func (d *dashboard) loadBalance(r *pages.Request) (templ.Component, error) {
 	}
 	if r.IsAllowed(identity.WithdrawOwnMoney) && view.HasMoney {
 		view.WithdrawPath = r.Path("withdraw", b.Product, mintID)
+	}
+	if view.WithdrawPath != "" {
+		settings, err := d.readSettings(r)
+		if err != nil {
+			return nil, err
+		}
+		if settings.OrganizationSwapsEnabled && slices.Contains(settings.SwappableMintIDs, b.Mint.ID) {
+			view.SwapPath = r.Path("organization-swaps", "new") + "?" +
+				url.Values{balanceParameter.Name: {balanceValue(b)}}.Encode()
+		}
 	}
 	for _, product := range ledger.Products {
 		if product != b.Product {

@@ -236,6 +236,7 @@ type customerView struct {
 	ListPath, Path, ID      string
 	StatementPath           string
 	SwapsPath               string // the list of its swaps
+	DepositSwapsPath        string // the list of its deposit swaps
 	Chip                    ui.Chip
 	Facts                   []ui.Fact
 	Balances                []customerBalance
@@ -326,11 +327,13 @@ func (d *dashboard) loadCustomer(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
+	ofCustomer := "?" + url.Values{resource.CustomerFilter.Name: {c.customer.ID}}.Encode()
 	view := customerView{
 		ListPath: r.Path("customers"), Path: customerPath(r), ID: c.customer.ID,
-		StatementPath: r.Path("customers", c.customer.ID, "statement"),
-		SwapsPath:     r.Path("swaps") + "?" + url.Values{resource.CustomerFilter.Name: {c.customer.ID}}.Encode(),
-		Chip:          customerChip(c.customer.Frozen), Facts: aboutCustomer(r, c.customer), Form: r.Form,
+		StatementPath:    r.Path("customers", c.customer.ID, "statement"),
+		SwapsPath:        r.Path("swaps") + ofCustomer,
+		DepositSwapsPath: r.Path("deposit-swaps") + ofCustomer,
+		Chip:             customerChip(c.customer.Frozen), Facts: aboutCustomer(r, c.customer), Form: r.Form,
 		HasOwnFreeze: slices.ContainsFunc(c.freezes, isOwnFreeze), CanFreeze: r.IsAllowed(identity.FreezeCustomer),
 		CanLift: r.IsAllowed(identity.UnfreezeCustomer), CanChangeEmail: r.IsAllowed(identity.SetCustomerEmail),
 		EmailLabel: "New e-mail", EmailButton: "Change the e-mail",

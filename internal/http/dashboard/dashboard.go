@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
@@ -52,11 +53,13 @@ type Config struct {
 	Deposits    *deposit.Service
 	Transfers   *transfer.Service
 	Swaps       *swap.Service
-	Whitelist   *whitelist.Service
-	Wallets     *wallet.Service
-	Chains      chain.Chains
-	Prices      price.Source // may be nil: then no balance has a value
-	Endpoints   *delivery.Endpoints
+	// DepositSwaps are read only: customers' backends make them.
+	DepositSwaps *depositswap.Service
+	Whitelist    *whitelist.Service
+	Wallets      *wallet.Service
+	Chains       chain.Chains
+	Prices       price.Source // may be nil: then no balance has a value
+	Endpoints    *delivery.Endpoints
 	// SettingChanges makes the changes of settings that people of the organization may make.
 	SettingChanges *memberchange.Service
 	// APIURL begins the address of each call of the interface.
@@ -103,10 +106,12 @@ func (d *dashboard) surface() pages.Surface {
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
 		Pages: []pages.Page{
 			d.homePage(),
-			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(), d.historyPage(),
+			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
+			d.ownSwapsToApprovePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
-			d.swapsPage(), d.swapPage(),
+			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
+			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -45,8 +47,11 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/swaptest"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/delivery"
@@ -55,12 +60,13 @@ import (
 )
 
 const (
-	usdc      = 1
-	evil      = 2
-	eth       = 3
-	contract  = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D")
-	recipient = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
-	rightCode = "123456"
+	usdc         = 1
+	evil         = 2
+	eth          = 3
+	contract     = chain.Address("0x8617E340B3D01FA5F11F306F4090FD50E238070D")
+	evilContract = chain.Address("0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359")
+	recipient    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	rightCode    = "123456"
 	// hostile is a text that a stranger chooses. On a page of a decision none of its characters is
 	// markup, hidden, or of another direction.
 	hostile = `<script>alert("x")</script>` + "\u202e" + `Аlice`
@@ -76,6 +82,8 @@ type testEnv struct {
 	transfers   *transfer.Service
 	deposits    *deposit.Service
 	whitelist   *whitelist.Service
+	swaps       *swap.Service
+	scripted    *swaptest.ScriptedProvider
 	surface     pages.Surface // of the server; another server has it, too
 	kit         pages.Config
 	server      *httptest.Server
@@ -85,6 +93,7 @@ type testEnv struct {
 	reports     atomic.Int64
 	signs       atomic.Int64 // how often a session was found as a sign of a person
 
+	depositSwaps   *depositswap.Service
 	people         *signin.Service
 	mails          *mails
 	endpoints      *delivery.Endpoints
@@ -141,7 +150,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		MinWithdraw: money.Units(10), ConfirmationsRequired: 2, Finality: "FINALIZED",
 	}
 	strange := token
-	strange.ID, strange.Contract, strange.Symbol = evil, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "<b>U</b>"
+	strange.ID, strange.Contract, strange.Symbol = evil, evilContract, "<b>U</b>"
 	coin := token
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = eth, mint.Native, "", "ETH", "Ether", 18
 	if err := mint.Sync(t.Context(), h.db, []mint.Mint{token, strange, coin}); err != nil {
@@ -173,6 +182,7 @@ func newTestEnv(t testing.TB) *testEnv {
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
+			wallet.DepositSwap: noArrivals{},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -181,11 +191,12 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.changes = audit.NewFollower(h.db, log)
 	h.endpoints = h.newEndpoints(log)
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
+	h.newSwaps(chains, prices, log)
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
-		Swaps:       h.newSwaps(),
-		Deposits:    h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
+		Swaps:       h.swaps, DepositSwaps: h.depositSwaps,
+		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
@@ -213,10 +224,53 @@ func (u usableEntries) Usable(
 	return withdrawal.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
 }
 
-// newSwaps makes swaps that no provider serves.
-func (h *testEnv) newSwaps() *swap.Service {
-	made := swap.NewService(swap.Config{})
-	made.DB, made.Wallets, made.Events = h.db, h.book, wire.NewRecorder()
+// swapEntries is the whitelist as swaps see it.
+type swapEntries struct{ entries *whitelist.Service }
+
+// Usable implements swap.Whitelist.
+func (u swapEntries) Usable(ctx context.Context, tx pg.Tx, orgID, listedID string) (swap.WhitelistEntry, error) {
+	e, err := u.entries.Usable(ctx, tx, orgID, listedID)
+	return swap.WhitelistEntry{Chain: e.Chain, Address: e.Address}, err
+}
+
+// nearToken is what customers pay a provider with, on a chain that the service does not read.
+var nearToken = provider.Token{Chain: "NEAR"}
+
+// newSwaps makes swaps and deposit swaps, which a scripted provider serves.
+func (h *testEnv) newSwaps(chains chain.Chains, prices price.Source, log *slog.Logger) {
+	h.t.Helper()
+	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	dollars := provider.Token{Chain: chain.Ethereum, Contract: contract}
+	h.scripted = &swaptest.ScriptedProvider{Clock: h.now, Listed: []provider.Asset{
+		swaptest.NewAsset(dollars, "USDC", 6),
+		swaptest.NewAsset(provider.Token{Chain: chain.Ethereum, Contract: evilContract}, "U", 6),
+		swaptest.NewAsset(provider.Token{Chain: chain.Ethereum}, "ETH", 18),
+		swaptest.NewAsset(nearToken, "<b>N</b>", 24),
+	}}
+	panel := provider.NewPanel([]provider.Member{{Provider: h.scripted}}, swap.Suspensions{DB: h.db}, h.now, log)
+	h.swaps = swap.NewService(swap.Config{WithoutPrices: true})
+	h.swaps.DB, h.swaps.Wallets, h.swaps.Events = h.db, h.book, wire.NewRecorder()
+	h.swaps.Chains, h.swaps.Prices, h.swaps.GrantKey, h.swaps.Panel = chains, prices, grants, panel
+	h.swaps.Whitelist = swapEntries{h.whitelist}
+	h.depositSwaps = &depositswap.Service{
+		DB: h.db, Chains: chains, Wallets: h.book, Panel: panel, Prices: prices, GrantKey: grants, Destination: dollars,
+		Log: log,
+	}
+}
+
+// addDepositSwap makes a deposit swap of a customer.
+func (h *testEnv) addDepositSwap(who tenant, customerID, key string) depositswap.DepositSwap {
+	h.t.Helper()
+	made, _, _, err := h.depositSwaps.Request(h.t.Context(), who.id, depositswap.Request{
+		IdempotencyKey: &key, CustomerID: customerID, OriginTokenID: "near:native",
+		AmountIn: new("5000000000000000000000000"), RefundAddress: "refunds.near", Actor: audit.APIKey(who.id),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	return made
 }
 

@@ -26,8 +26,9 @@ func (d *dashboard) homePage() pages.Page {
 type homeView struct {
 	Greeting                   string
 	ApprovalsPath, FlaggedPath string
-	SwapsPath                  string
+	SwapsPath, OwnSwapsPath    string
 	Approvals, Flagged, Swaps  string // how many wait; "" for none
+	OwnSwaps                   string
 	Products                   []productCard
 	Disabled                   []disabledRow
 }
@@ -47,7 +48,7 @@ const waitingMax = 99
 func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
 		Greeting: r.Session.OrgName, ApprovalsPath: r.Path("approvals"), FlaggedPath: r.Path("approvals", "flagged"),
-		SwapsPath: r.Path("approvals", "swaps"),
+		SwapsPath: r.Path("approvals", "swaps"), OwnSwapsPath: r.Path("approvals", "organization-swaps"),
 	}
 	held, err := d.conf.Withdrawals.List(
 		r.Context(), r.Session.OrgID, heldFilter, pagination.Page{Limit: waitingMax, Desc: true},
@@ -83,6 +84,16 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	}
 	if len(failed.Items) > 0 {
 		view.Swaps = countNoun("failed swap", len(failed.Items), failed.NextCursor != nil) + " to restore"
+	}
+	ownSwaps, err := d.conf.Swaps.ListOrganization(
+		r.Context(), r.Session.OrgID, swapsToApprove, pagination.Page{Limit: waitingMax, Desc: true},
+	)
+	if err != nil {
+		return nil, err
+	}
+	if len(ownSwaps.Items) > 0 {
+		count := countNoun("swap", len(ownSwaps.Items), ownSwaps.NextCursor != nil)
+		view.OwnSwaps = count + " of your own money to approve"
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err

@@ -59,6 +59,14 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		h.addSwaps(r)
 	}
 	flagged := h.flagDeposits(h.one, n, true)[0]
+	h.enableOwnSwaps(h.one)
+	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
+	ethEntry := h.allow(h.one, cold, "Exchange <b>")
+	var ownSwap, depositSwap string
+	for i := range n {
+		ownSwap = h.requestOwnSwap(h.one, fmt.Sprint("own-", i), ethEntry).ID
+		depositSwap = h.addDepositSwap(h.one, "<script>Аlice", fmt.Sprint("top-up-", i)).ID
+	}
 
 	owner, finance := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Finance)
 	confirm, fields := h.confirmWithdrawal(finance, Prefix+"/withdraw/CHECKOUT/1", entry, "5")
@@ -107,13 +115,14 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		OwnToken: own.cookies[pages.SessionCookie], OldToken: old, Stranger: &stranger,
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
-			"transferId": moved, "swapId": shownSwaps["back"].ID(), "memberId": h.one.people[identity.Viewer].ID,
-			"keyId":      "key_main",
+			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
+			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
 		},
 		OwnValues: map[string]map[string]string{
+			"/organization-swaps/{swapId}": {"swapId": ownSwap},
 			"/developers/webhooks/{endpointId}/deliveries/{eventId}": {
 				"eventId": sample[strings.LastIndexByte(sample, '/')+1:],
 			},
@@ -122,12 +131,13 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Queries: map[string]string{
 			"/balances/{product}/{mintId}/transfer": "to=CUSTODIAL&amount=12000.5",
 			"/withdraw/{product}/{mintId}/confirm":  "amount=12000.5&to=" + entry,
+			"/organization-swaps/confirm":           "balance=CUSTODIAL:3&toMint=2&amount=0.5&to=" + ethEntry,
 			"/transactions/search":                  "q=alice",
 			"/invitation":                           "token=" + invitation.Reveal(),
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint,
+			endpoint, ownSwap, depositSwap,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -158,6 +168,16 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "swaps-restored", Path: "/swaps/" + shownSwaps["restored"].ID(), Token: finance},
 		{Name: "swaps-none", Path: "/swaps?idempotencyKey=none", Token: finance},
 		{Name: "swaps-queue-empty", Path: "/approvals/swaps", Token: stranger.Token},
+		{Name: "own-swaps-off", Path: "/organization-swaps", Token: stranger.Token},
+		{Name: "own-swap-form-off", Path: "/organization-swaps/new", Token: stranger.Token},
+		{Name: "own-swaps-queue-empty", Path: "/approvals/organization-swaps", Token: stranger.Token},
+		{Name: "own-swap-to-decide", Path: "/organization-swaps/" + ownSwap, Token: approver},
+		{
+			Name: "own-swap-form-filled", Token: finance,
+			Path: "/organization-swaps/new?balance=CUSTODIAL:3&toMint=2&amount=0.5",
+		},
+		{Name: "deposit-swaps-none", Path: "/deposit-swaps?idempotencyKey=none", Token: finance},
+		{Name: "deposit-swaps-empty", Path: "/deposit-swaps", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},
 	}
 	return house

@@ -79,6 +79,12 @@ func (d *dashboard) findByID(r *pages.Request, text string) (path string, err er
 	case id.IsValid("cs", text):
 		_, err = d.conf.Swaps.ByID(r.Context(), r.Session.OrgID, text)
 		path = swapPath(r, text)
+	case id.IsValid("os", text):
+		_, err = d.conf.Swaps.OrganizationByID(r.Context(), r.Session.OrgID, text)
+		path = ownSwapPath(r, text)
+	case id.IsValid("ds", text):
+		_, err = d.conf.DepositSwaps.ByID(r.Context(), r.Session.OrgID, text)
+		path = depositSwapPath(r, text)
 	}
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return "", nil

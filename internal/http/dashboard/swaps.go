@@ -136,6 +136,7 @@ func (d *dashboard) loadSwaps(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
+	view.Tabs = swapTabs(r, "Swaps of customers")
 	view.CustomerID, view.Key, view.IsFiltered = f.CustomerID, f.IdempotencyKey, f != (swap.Filter{})
 	for _, status := range swap.Statuses {
 		view.Statuses = append(view.Statuses, choice{
@@ -571,6 +572,12 @@ func nextOfRefund(w swap.Swap, open money.Amount) string {
 // swapChip writes the status of a swap for people.
 func swapChip(status swap.Status) ui.Chip {
 	switch status {
+	case swap.AwaitingApproval:
+		return ui.Chip{Kind: ui.Wait, Word: "Waits for approval"}
+	case swap.Rejected:
+		return ui.Chip{Kind: ui.Quiet, Word: "Rejected"}
+	case swap.CancelledStatus:
+		return ui.Chip{Kind: ui.Quiet, Word: "Cancelled"}
 	case swap.Pending:
 		return ui.Chip{Kind: ui.Info, Word: "Not paid yet"}
 	case swap.Depositing:
@@ -617,6 +624,10 @@ func failureText(reason swap.FailureReason) string {
 		return "The provider says that it failed"
 	case swap.ProviderCompliance:
 		return "A person at the provider holds it"
+	case swap.NoLiquidity:
+		return "No provider made an offer in time"
+	case swap.DestinationUnavailable:
+		return "What it brought could not be paid to the address"
 	case swap.UnknownFailure:
 		return "The operator of this service ended it"
 	}

@@ -96,7 +96,7 @@ type transactionRecords struct {
 
 // visibleKinds are the accounts whose entries the interface shows.
 var visibleKinds = []ledger.Kind{
-	ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
+	ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap,
 }
 
 // causesOf are the causes of the entries of each kind of transaction.
@@ -161,7 +161,8 @@ func (v *timelineView) finish(r *pages.Request, records transactionRecords) {
 		if m, ok := records.catalogue.ByID(e.Account.MintID); ok {
 			row.Figure, row.Symbol = e.Amount.Decimal(m.Decimals), m.Symbol
 		}
-		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
+		switch e.Account.Kind {
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap:
 			row.Subject = productName(row.Subject)
 		}
 		v.Entries = append(v.Entries, row)

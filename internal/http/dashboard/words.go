@@ -230,6 +230,8 @@ func balanceText(kind ledger.Kind) string {
 		return "Balance of your product"
 	case ledger.ProductWithdrawing:
 		return "Held for withdrawals of your product"
+	case ledger.ProductInSwap:
+		return "Held for swaps of your product"
 	}
 	return string(kind)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -64,6 +65,7 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"withdrawal", "Result", func(s string) string { return resultChip(withdrawal.Result(s)).Word }},
 		{"withdrawal", "Act", func(s string) string { return actText(withdrawal.Act(s)) }},
 		{"swap", "Status", func(s string) string { return swapChip(swap.Status(s)).Word }},
+		{"depositswap", "Status", func(s string) string { return depositSwapChip(depositswap.Status(s)).Word }},
 		{"swap", "FailureReason", func(s string) string { return failureText(swap.FailureReason(s)) }},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},

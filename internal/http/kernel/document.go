@@ -281,7 +281,7 @@ func (d *drawing) drawProblem() {
 				Description: "Whether the same request can succeed later without a change. Repeat a payment with its " +
 					"idempotencyKey.",
 			},
-			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal or transfer that has the key."),
+			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal, transfer or swap that has the key."),
 			"currentStatus": text("With INVALID_STATE: the current status of the resource."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
 			"providerMessage": text("With QUOTE_REJECTED: what the swap provider said, where one refused. It is text " +
@@ -406,7 +406,8 @@ func (d *drawing) drawObject(t reflect.Type, closed bool) *huma.Schema {
 }
 
 // drawMembers draws the fields of a type. An embedded type's fields take their texts from the
-// embedded type, unless the outer type has its own.
+// embedded type, unless the outer type has its own. A later field of the outer type replaces one of the
+// same name, as it does in JSON.
 func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, closed bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -418,7 +419,7 @@ func (d *drawing) drawMembers(s *huma.Schema, names []string, t reflect.Type, cl
 		p := d.schemaOf(f.Type, closed)
 		d.surface.describeField(names, member, f).applyTo(p)
 		s.Properties[member] = p
-		if options != "omitempty" {
+		if options != "omitempty" && !slices.Contains(s.Required, member) {
 			s.Required = append(s.Required, member)
 		}
 	}

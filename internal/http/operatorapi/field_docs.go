@@ -56,6 +56,8 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[WhitelistedAddressRequest]():       "A whitelist entry to add.",
 	reflect.TypeFor[OwnedSwap]():                       "A swap with its organization and the claim on its provider.",
 	reflect.TypeFor[kernel.Page[OwnedSwap]]():          "A page of swaps.",
+	reflect.TypeFor[OwnedDepositSwap]():                "A deposit swap with its organization.",
+	reflect.TypeFor[kernel.Page[OwnedDepositSwap]]():   "A page of deposit swaps.",
 	reflect.TypeFor[SwapDetail]():                      "A swap with its addresses, reports and arrivals.",
 	reflect.TypeFor[SwapReport]():                      "What a provider reported of a swap.",
 	reflect.TypeFor[SwapArrival]():                     "A final arrival at an address of a swap.",
@@ -73,6 +75,11 @@ var typeDocs = map[reflect.Type]string{
 // fieldDocs are the texts that differ from those of the same names for organizations, those about fields
 // that several types here have, and what a tag cannot hold.
 var fieldDocs = map[string]kernel.FieldDoc{
+	"OwnedSwap.status": {
+		Text: "The status of the swap, in the words of the organization's interface. AWAITING_APPROVAL, REJECTED and " +
+			"CANCELLED are of organizations' own swaps alone.",
+		Enum: resource.OrganizationSwapStatuses,
+	},
 	"Organization.organizationId": {Example: resource.ExampleOrganizationID},
 	"apiKey": {
 		Text: "The key, for the header x-api-key. It moves money, and the service does not show it " +

@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/resource"
@@ -47,6 +48,8 @@ type Config struct {
 	Rescreens   *deposit.Rescreener // screens their senders again
 	Whitelist   *whitelist.Service  // the whitelists of organizations
 	Swaps       *swap.Service
+	// DepositSwaps has the deposit swaps of all organizations.
+	DepositSwaps *depositswap.Service
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is
 	// read. An empty list admits no caller.
 	AllowedPrefixes []netip.Prefix

@@ -10,7 +10,6 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
-	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -21,7 +20,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Operator,
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
-			a.whitelistRoutes(), a.operatorSwapRoutes(),
+			a.whitelistRoutes(), a.operatorSwapRoutes(), a.depositSwapRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
@@ -135,8 +134,8 @@ var operatorGroups = []kernel.Group{
 	},
 	{
 		Name: "Swaps",
-		Text: "Swaps of customers, what is with which provider, arrivals that no swap expects, the providers, and " +
-			"the fees.",
+		Text: "Swaps of customers and of organizations' own money, what is with which provider, arrivals that no " +
+			"swap expects, deposit swaps, the providers, and the fees.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},
@@ -414,7 +413,7 @@ var (
 		ApprovalAllowlist: []ApprovalAllowed{}, ApprovalQuorum: 1,
 		IPAllowlist: []string{}, SwappableMintIDs: []int{}, RequireWithdrawIdempotency: true,
 		CustomerFeeDayUSD: new("50"), ChargeCustomerCosts: "NONE",
-		Unavailable: kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		Unavailable: listUnavailable(), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: resource.ExampleAt,
 	}
 	exampleChange = ChangeRequest{

@@ -94,7 +94,7 @@ func showSettings(orgID string, s org.Settings, waiting []changerequest.Request)
 		CustomerFeeDayUSD:   usdText(s.CustomerFeeDayUSD),
 		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
 		AdditionalAPIKeys:   s.AdditionalAPIKeys,
-		Unavailable:         kernel.SortedKeys(org.UnavailableSettings), ChangeRequests: []ChangeRequest{},
+		Unavailable:         listUnavailable(), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: webhook.At(s.UpdatedAt),
 	}
 	for _, r := range waiting {
@@ -177,4 +177,9 @@ func checkPlainText(name, s string, bytesMax int) error {
 			WithAdvice("Correct it.").WithParam(name)
 	}
 	return nil
+}
+
+// listUnavailable returns the settings that have no effect in this version; never nil, which would be null.
+func listUnavailable() []string {
+	return append([]string{}, kernel.SortedKeys(org.UnavailableSettings)...)
 }

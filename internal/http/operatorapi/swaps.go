@@ -3,6 +3,7 @@ package operatorapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -17,22 +18,29 @@ import (
 	"github.com/cofferpay/coffer/webhook"
 )
 
-// OwnedSwap is a swap with its organization and what the provider has of it.
+// OwnedSwap is a swap with its organization and what the provider has of it. A swap of an organization's own
+// money has the fields of a customer's swap, without a fee, and those of the payment of its output.
 type OwnedSwap struct {
 	OrganizationID string `json:"organizationId" doc:"The organization."`
+	Kind           string `json:"kind" doc:"CUSTOMER: of a balance of a customer. ORGANIZATION: of the organization's own money, paid to a whitelisted address. Kinds may be added without notice." example:"CUSTOMER"`
 	webhook.CustomerSwap
-	OpenClaim  string        `json:"openClaim" doc:"What the provider has of the payment and still owes, in atomic units of the source mint." form:"amount"`
-	WrittenOff string        `json:"writtenOff" doc:"What the provider keeps for good, in atomic units of the source mint: the fee of a refund, and what an operator wrote off." form:"amount"`
-	PaidAt     *webhook.Time `json:"paidAt" doc:"When the payment to the provider was final; null before."`
-	PayBy      webhook.Time  `json:"payBy" doc:"The signer signs no payment after this time."`
-	ExpiresAt  webhook.Time  `json:"expiresAt" doc:"Until when the provider takes the payment, as it signed."`
-	NextLookAt *webhook.Time `json:"nextLookAt" doc:"When the service looks at the swap next; null when nothing is expected any more."`
+	CustomerID           *string       `json:"customerId" doc:"The organization's id of the customer; null of a swap of the organization's own money." example:"user_42"`
+	Product              *string       `json:"product" doc:"The product of the organization whose balance pays; null of a customer's swap." example:"CUSTODIAL"`
+	WhitelistedAddressID *string       `json:"whitelistedAddressId" doc:"The whitelist entry that the output is paid to; null of a customer's swap."`
+	ToAddress            *string       `json:"toAddress" doc:"The address of that entry when the swap was requested; null of a customer's swap."`
+	WithdrawalID         *string       `json:"withdrawalId" doc:"The withdrawal that pays the output; null until it is requested, and of a customer's swap." example:"wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	OpenClaim            string        `json:"openClaim" doc:"What the provider has of the payment and still owes, in atomic units of the source mint." form:"amount"`
+	WrittenOff           string        `json:"writtenOff" doc:"What the provider keeps for good, in atomic units of the source mint: the fee of a refund, and what an operator wrote off." form:"amount"`
+	PaidAt               *webhook.Time `json:"paidAt" doc:"When the payment to the provider was final; null before."`
+	PayBy                *webhook.Time `json:"payBy" doc:"The signer signs no payment after this time; null before an offer is taken."`
+	ExpiresAt            *webhook.Time `json:"expiresAt" doc:"Until when the provider takes the payment, as it signed; null before an offer is taken."`
+	NextLookAt           *webhook.Time `json:"nextLookAt" doc:"When the service looks at the swap next; null when nothing is expected any more."`
 }
 
 // SwapDetail is a swap with what an operator needs to talk to its provider.
 type SwapDetail struct {
 	OwnedSwap
-	DepositAddress  string        `json:"depositAddress" doc:"The provider's deposit address, as the provider writes it: it names the swap to the provider." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
+	DepositAddress  string        `json:"depositAddress" doc:"The provider's deposit address, as the provider writes it: it names the swap to the provider; empty before an offer is taken." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
 	DeliveryAddress string        `json:"deliveryAddress" doc:"The address of this service to which the provider delivers." example:"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`
 	RefundAddress   string        `json:"refundAddress" doc:"The address of this service to which the provider refunds." example:"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"`
 	Reports         []SwapReport  `json:"reports" doc:"What the provider reported, oldest first. A report that repeats the one before is left out."`
@@ -55,7 +63,8 @@ type SwapArrival struct {
 	DepositID      string        `json:"depositId" doc:"The id of the deposit. The organization does not see it before it is credited." example:"dep_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	OrganizationID string        `json:"organizationId" doc:"The organization."`
 	SwapID         string        `json:"swapId"`
-	CustomerID     *string       `json:"customerId" doc:"The customer of the swap; null if this database does not have the swap." example:"user_42"`
+	CustomerID     *string       `json:"customerId" doc:"The customer of the swap; null of an organization's own swap, and if this database does not have the swap." example:"user_42"`
+	Product        *string       `json:"product" doc:"The product of an organization's own swap; null otherwise." example:"CUSTODIAL"`
 	Role           string        `json:"role" doc:"DELIVERY and REFUND belong to the swap. STRAY: no open swap expects it, so it is in suspense until a person decides." enum:"DELIVERY,REFUND,STRAY"`
 	StrayReason    *string       `json:"strayReason" doc:"Why it is a STRAY; null otherwise. Reasons may be added without notice."`
 	MintID         int           `json:"mintId"`
@@ -66,7 +75,7 @@ type SwapArrival struct {
 	Address        string        `json:"address"`
 	TxHash         string        `json:"txHash" doc:"The hash of its transaction."`
 	CreatedAt      webhook.Time  `json:"createdAt" doc:"When the service settled it."`
-	Decision       *string       `json:"decision" doc:"CREDITED: to the customer of the swap. KEPT: it stays in suspense. null: no person has decided, or none has to."`
+	Decision       *string       `json:"decision" doc:"CREDITED: to the customer or the product of the swap. KEPT: it stays in suspense. null: no person has decided, or none has to."`
 	Note           *string       `json:"note" doc:"Why the operator decided so; null before."`
 	DecidedBy      *string       `json:"decidedBy" doc:"The kind and the id of the operator who decided; null before." example:"OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	DecidedAt      *webhook.Time `json:"decidedAt" doc:"When it was decided; null before."`
@@ -79,7 +88,7 @@ type SwapNote struct {
 
 // ArrivalDecision is the body of a decision about a stray arrival.
 type ArrivalDecision struct {
-	Decision string `json:"decision" doc:"CREDITED credits it to the customer of the swap. KEPT leaves it in suspense for good." enum:"CREDITED,KEPT"`
+	Decision string `json:"decision" doc:"CREDITED credits it to the customer or the product of the swap. KEPT leaves it in suspense for good." enum:"CREDITED,KEPT"`
 	Note     string `json:"note" doc:"Why, for the audit log: 1 to 1000 bytes." bounds:"minLength=1,maxLength=1000" example:"The late delivery of this swap."`
 }
 
@@ -120,10 +129,21 @@ type OwnedFee struct {
 
 func showSwap(w swap.Swap) OwnedSwap {
 	return OwnedSwap{
-		OrganizationID: w.OrgID, CustomerSwap: wire.CustomerSwap(w), OpenClaim: w.OpenClaim().String(),
-		WrittenOff: w.Short.String(), PaidAt: webhook.AtOrNil(w.PaidAt), PayBy: webhook.At(w.PayBy),
-		ExpiresAt: webhook.At(w.ExpiresAt), NextLookAt: webhook.AtOrNil(w.LookAt),
+		OrganizationID: w.OrgID, Kind: string(w.Kind), CustomerSwap: wire.CustomerSwap(w),
+		CustomerID: resource.OptionalText(w.CustomerID), Product: resource.OptionalText(w.Product),
+		WhitelistedAddressID: resource.OptionalText(w.WhitelistedID),
+		ToAddress:            resource.OptionalText(string(w.PayoutAddress)), WithdrawalID: w.PayoutID,
+		OpenClaim: w.OpenClaim().String(), WrittenOff: w.Short.String(), PaidAt: webhook.AtOrNil(w.PaidAt),
+		PayBy: timeOrNil(w.PayBy), ExpiresAt: timeOrNil(w.ExpiresAt), NextLookAt: webhook.AtOrNil(w.LookAt),
 	}
+}
+
+// timeOrNil returns nil for no time.
+func timeOrNil(t time.Time) *webhook.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(webhook.At(t))
 }
 
 func showSwapDetail(d swap.Detail) SwapDetail {
@@ -146,7 +166,7 @@ func showSwapDetail(d swap.Detail) SwapDetail {
 func showArrival(a swap.Arrival) SwapArrival {
 	return SwapArrival{
 		DepositID: a.DepositID, OrganizationID: a.OrgID, SwapID: a.SwapID,
-		CustomerID: resource.OptionalText(a.CustomerID), Role: a.Role,
+		CustomerID: resource.OptionalText(a.CustomerID), Product: resource.OptionalText(a.Product), Role: a.Role,
 		StrayReason: resource.OptionalText(string(a.Reason)), MintID: a.MintID, Symbol: a.Symbol,
 		Decimals: a.Decimals, Chain: string(a.Chain), Amount: a.Amount.String(), Address: string(a.Address),
 		TxHash: string(a.TxHash), CreatedAt: webhook.At(a.CreatedAt), Decision: a.Decision, Note: a.Note,
@@ -178,7 +198,7 @@ func (a *api) listAllSwaps(c *call) (kernel.Page[OwnedSwap], error) {
 			CustomerID: c.Query["customerId"], Status: c.Query["status"],
 			CreatedAfter: c.Query.TimeOrZero("createdAfter"), CreatedBefore: c.Query.TimeOrZero("createdBefore"),
 		},
-		OrgID: c.Query["organizationId"], Provider: c.Query["provider"],
+		OrgID: c.Query["organizationId"], Provider: c.Query["provider"], Kind: swap.Kind(c.Query["kind"]),
 	}
 	if open := c.Query.FlagValue("openClaims"); open != nil {
 		f.OpenClaims = *open
@@ -336,10 +356,16 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/swaps", Name: "listSwaps", Action: identity.ReadInstallation,
 			Group:   "Swaps",
 			Summary: "List swaps of all organizations",
-			Text:    "Swaps of customers, finished and unfinished, each with what its provider still owes.",
+			Text: "Swaps of customers, and swaps of organizations' own money, finished and unfinished, each with " +
+				"what its provider still owes.",
 			Query: kernel.ListParameters(organizationFilter, resource.CustomerFilter,
 				kernel.Parameter{
-					Name: "status", Kind: kernel.WordParameter, Enum: resource.SwapStatuses,
+					Name: "kind", Kind: kernel.WordParameter,
+					Enum: []string{string(swap.CustomerSwap), string(swap.OrganizationSwap)},
+					Text: "Only swaps of customers, or only those of organizations' own money.",
+				},
+				kernel.Parameter{
+					Name: "status", Kind: kernel.WordParameter, Enum: resource.OrganizationSwapStatuses,
 					Text: "Only in this status.",
 				},
 				kernel.Parameter{
@@ -379,7 +405,8 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swaps/{swapId}/fail", Name: "failSwap", Action: identity.FailSwap,
 			Group:   "Swaps",
 			Summary: "End a swap as failed",
-			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED. It is refused before " +
+			Text: "Ends a swap that makes no progress, and sends CUSTOMER_SWAP_FAILED, or ORGANIZATION_SWAP_FAILED " +
+				"for a swap of an organization's own money. It is refused before " +
 				"expiresAt, and while the payment is final for less than swaps.stuck_after of the configuration. The " +
 				"claim on the provider stays open: a refund that arrives later is counted, and a later delivery is a " +
 				"stray arrival.",
@@ -422,9 +449,10 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/swap-arrivals/{depositId}/decide", Name: "decideSwapArrival",
 			Action: identity.DecideSwapArrival, Group: "Swaps",
 			Summary: "Decide about a stray arrival",
-			Text: "CREDITED credits the arrival to the customer of its swap, and CUSTOMER_DEPOSIT announces it. If " +
-				"it is the late delivery of a failed swap of which nothing came back, it also ends the claim on the " +
-				"provider. KEPT leaves it in suspense. The decision is final.",
+			Text: "CREDITED credits the arrival to the customer of its swap, and CUSTOMER_DEPOSIT announces it; " +
+				"that of an organization's own swap to the product of the swap, and ORGANIZATION_DEPOSIT announces " +
+				"it. If it is the late delivery of a failed swap of which nothing came back, it also ends the " +
+				"claim on the provider. KEPT leaves it in suspense. The decision is final.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The arrival, with the decision."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.decideArrival,
@@ -483,8 +511,9 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 var (
 	exampleSwapNote  = SwapNote{"The provider confirmed that it refunds by hand, ticket 4711."}
 	exampleOwnedSwap = OwnedSwap{
-		OrganizationID: resource.ExampleOrganizationID, CustomerSwap: resource.ExampleSwap, OpenClaim: "0",
-		WrittenOff: "0", PayBy: resource.ExampleAt, ExpiresAt: resource.ExampleAt, NextLookAt: &resource.ExampleAt,
+		OrganizationID: resource.ExampleOrganizationID, Kind: string(swap.CustomerSwap),
+		CustomerSwap: resource.ExampleSwap, CustomerID: &resource.ExampleSwap.CustomerID, OpenClaim: "0",
+		WrittenOff: "0", PayBy: &resource.ExampleAt, ExpiresAt: &resource.ExampleAt, NextLookAt: &resource.ExampleAt,
 	}
 	exampleFailedSwap = func() OwnedSwap {
 		w := exampleOwnedSwap

@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	EntryID       string        `json:"entryId" doc:"The movement." example:"le_4711_c"`
 	Account       webhook.Party `json:"account" doc:"Whose balance moved."`
-	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals, or IN_SWAP for what is held for a customer's swaps." enum:"AVAILABLE,PENDING_WITHDRAW,IN_SWAP"`
+	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals, or IN_SWAP for what is held for swaps." enum:"AVAILABLE,PENDING_WITHDRAW,IN_SWAP"`
 	MintID        int           `json:"mintId"`
 	Symbol        string        `json:"symbol"`
 	Chain         string        `json:"chain"`
@@ -30,7 +30,7 @@ type Entry struct {
 // balanceNames maps the kinds of accounts that an organization is shown to their names.
 var balanceNames = map[ledger.Kind]string{
 	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP",
-	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW",
+	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW", ledger.ProductInSwap: "IN_SWAP",
 }
 
 // ShowEntry writes a movement for the interface.
@@ -49,9 +49,10 @@ func ShowEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 		if e.Credit {
 			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
 		}
-		if e.Account.Kind == ledger.Product || e.Account.Kind == ledger.ProductWithdrawing {
+		switch e.Account.Kind {
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap:
 			shown.Account.Product = &e.Account.Subject
-		} else {
+		default:
 			shown.Account.CustomerID = &e.Account.Subject
 		}
 		return shown

@@ -65,6 +65,28 @@ var ExampleSwap = webhook.CustomerSwap{
 	Provider: "ONE_CLICK", CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
 }
 
+// ExampleWhitelistedID is the id of an entry of a whitelist.
+const ExampleWhitelistedID = "wla_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+
+// ExampleOrganizationSwap is an organization swap that was just made.
+var ExampleOrganizationSwap = webhook.OrganizationSwap{
+	SwapID: "os_01J9ZW3M8Q4S5T6V7W8X9YZABC", Type: webhook.OfOrganization, IdempotencyKey: "rebalance-12",
+	Product: "CUSTODIAL", FromMintID: 7, ToMintID: 1, AmountIn: "1000000000", EstimatedAmountOut: "149250000",
+	MinAmountOut: "147757500", WhitelistedAddressID: ExampleWhitelistedID, ToAddress: ExampleDestination,
+	Status: "PENDING", USDValue: new("149.80"), EstimatedTimeSeconds: new(22), RefundStatus: "NONE",
+	Provider: new("ONE_CLICK"), CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+}
+
+// ExampleDepositSwap is a deposit swap that was just made.
+var ExampleDepositSwap = webhook.DepositSwap{
+	DepositSwapID: "ds_01J9ZW3M8Q4S5T6V7W8X9YZABC", IdempotencyKey: new("topup-55"), CustomerID: "user_42",
+	OriginTokenID: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f", OriginChain: "ETHEREUM",
+	OriginSymbol: "DAI", OriginDecimals: 18, ToMintID: 1, DepositAddress: ExampleHolder,
+	AmountIn: new("25000000000000000000"), EstimatedAmountOut: "24930000", MinAmountOut: "24680000",
+	Mode: "FLEXIBLE", ExpiresAt: webhook.At(ExampleAt.Add(time.Hour)), RefundAddress: ExampleDestination,
+	Status: "AWAITING_DEPOSIT", Provider: "ONE_CLICK", CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+}
+
 // MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

@@ -45,8 +45,13 @@ var TypeDocs = map[reflect.Type]string{
 		"replaced final blocks.",
 	reflect.TypeFor[webhook.SwapFailed](): "A customer swap that failed after its creation, or what came back from " +
 		"it.",
-	reflect.TypeFor[webhook.SwapDelayed]():               "A customer swap that takes long.",
-	reflect.TypeFor[webhook.CustomerSwap]():              "A customer swap.",
+	reflect.TypeFor[webhook.SwapDelayed]():                   "A customer swap that takes long.",
+	reflect.TypeFor[webhook.CustomerSwap]():                  "A customer swap.",
+	reflect.TypeFor[webhook.OrganizationSwap]():              "A swap of your organization's own money.",
+	reflect.TypeFor[kernel.Page[webhook.OrganizationSwap]](): "A page of organization swaps.",
+	reflect.TypeFor[webhook.DepositSwap](): "An address of a swap provider that a customer pays in another token, to " +
+		"be credited in USDC.",
+	reflect.TypeFor[kernel.Page[webhook.DepositSwap]]():  "A page of deposit swaps.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
@@ -184,6 +189,16 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	},
 	"CustomerSwap.status":       {Enum: SwapStatuses},
 	"CustomerSwap.refundStatus": {Enum: RefundStatuses},
+
+	"OrganizationSwap.status":       {Enum: OrganizationSwapStatuses},
+	"OrganizationSwap.refundStatus": {Enum: RefundStatuses},
+	"OrganizationSwap.product":      {Enum: transfer.Products},
+	"DepositSwap.status":            {Enum: DepositSwapStatuses},
+	"depositSwapId":                 {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
+	"originTokenId": {
+		Text:    "The token: GET /deposit-swap/tokens lists them.",
+		Example: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f",
+	},
 	"customerCharge": {
 		Text: "The costs of the payment that the customer pays, in the withdrawn token and in addition to the " +
 			"amount. Absent when your organization charges nothing (chargeCustomerCosts).",
@@ -341,6 +356,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Customer swaps are not enabled for your organization." + nothingHeld +
 			" Ask the operator of this service to switch them on.",
 	},
+	fault.OrgSwapsDisabled: {
+		Kind: fault.Forbidden, Text: "swaps of the organization's own money are not enabled",
+		Example: "Swaps of your organization's own money are not enabled." + nothingHeld +
+			" Ask the operator of this service to switch them on.",
+	},
 	fault.OperatorOnly: {
 		Kind: fault.Forbidden, Text: "only the operator of this service may do this",
 		Example: "Your organization did not freeze this customer, so your organization cannot lift the " +
@@ -407,6 +427,12 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "Withdrawals to this address are not allowed: its key has no holder, so the money would be " +
 			"lost." + nothingHeld +
 			" Give an address of your customer's own.",
+	},
+	fault.AddressNotWhitelisted: {
+		Kind: fault.Unprocessable, Text: "the address is not on the organization's whitelist, or not usable yet",
+		Param: "whitelistedAddressId",
+		Example: "This whitelist entry is not usable yet: it cools off." + nothingHeld +
+			" GET /whitelisted-addresses lists your whitelist.",
 	},
 	fault.DepositsSuspended: {
 		Kind: fault.Unprocessable,

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -125,6 +126,20 @@ var WithdrawalStatuses = []string{
 // SwapStatuses are the statuses of a customer swap.
 var SwapStatuses = func() (words []string) {
 	for _, s := range swap.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// OrganizationSwapStatuses are the statuses of an organization swap: those of a customer swap, and those of
+// its approval.
+var OrganizationSwapStatuses = append([]string{
+	string(swap.AwaitingApproval), string(swap.Rejected), string(swap.CancelledStatus),
+}, SwapStatuses...)
+
+// DepositSwapStatuses are the statuses of a deposit swap.
+var DepositSwapStatuses = func() (words []string) {
+	for _, s := range depositswap.Statuses {
 		words = append(words, string(s))
 	}
 	return words

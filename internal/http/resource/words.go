@@ -73,6 +73,7 @@ var Words = fault.Words{
 		fault.CustomerFrozen:         "The party that froze the customer has to lift the freeze first.",
 		fault.OrganizationFrozen:     "Ask the operator of this service.",
 		fault.SwapsDisabled:          "Ask the operator of this service to switch swaps on.",
+		fault.OrgSwapsDisabled:       "Ask the operator of this service to switch swaps of your own money on.",
 		fault.FeatureDisabled:        "Ask the operator of this service to switch it on.",
 		fault.OperatorOnly:           "Ask the operator of this service.",
 		fault.CodeNotFound:           "Check the id.",
@@ -92,7 +93,7 @@ var Words = fault.Words{
 		fault.InsufficientBalance:    "Look at the balances and ask for less, or wait for a deposit.",
 		fault.QuoteRejected:          "Ask for a quote, and change the amount, minAmountOut or slippageBps.",
 		fault.DestinationNotAllowed:  "Give another address.",
-		fault.AddressNotWhitelisted:  "Choose an address of the whitelist.",
+		fault.AddressNotWhitelisted:  "GET /whitelisted-addresses lists the whitelist.",
 		fault.DepositsSuspended:      "Try again later, or ask the operator of this service.",
 		fault.WithdrawalsSuspended: "Try again later with the same idempotencyKey, or ask the operator of " +
 			"this service.",

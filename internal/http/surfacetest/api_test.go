@@ -502,7 +502,7 @@ func TestAWrongPathNamesTheOneThatWasMeant(t *testing.T) {
 		"/nothing":                             "",
 		"/v1/customer/user_42/balance":         "/v1/customers/user_42/balances",
 		"/customers/a%2Fb/balances":            "/v1/customers/a%2Fb/balances",
-		"/v1/organizations":                    "", // the operator's
+		"/v1/freezes":                          "", // the operator's
 		"/v1/" + strings.Repeat("mints/", 100): "", "/v1/%25s%25d": "",
 	} {
 		got := o.testEnv.raw(o.one, "GET", path)

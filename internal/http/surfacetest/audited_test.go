@@ -110,6 +110,27 @@ var acts = map[string]act{
 			"caller swap.requested SWAP swapId",
 		},
 	},
+	"organization quoteDepositSwap": {
+		body: said(map[string]any{"originTokenId": daiToken, "amountIn": "7000"}),
+		why:  "it asks the providers and keeps nothing",
+	},
+	"organization createDepositSwap": {
+		body: said(depositSwapBody("audited")),
+		rows: []string{
+			"SYSTEM/wallet wallet.issued WALLET *", "caller deposit_swap.requested DEPOSIT_SWAP depositSwapId",
+		},
+	},
+	"organization quoteOrganizationSwap": {
+		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "8"}),
+		why:  "it asks the providers and keeps nothing",
+	},
+	"organization createOrganizationSwap": {
+		body: said(ownSwapBody("audited")),
+		rows: []string{
+			"SYSTEM/wallet wallet.issued WALLET *", "SYSTEM/wallet wallet.issued WALLET *",
+			"caller swap.requested SWAP swapId",
+		},
+	},
 	"organization restoreCustomerSwap": {
 		id: func(d *desks) string {
 			id := d.makeSwap(d.one, "failed")
@@ -355,8 +376,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	d := &desks{queue: newQueue(t, 7)}
 	d.setting(d.one, "flaggedDepositApiEnabled", true)
 	d.setting(d.one, "additionalApiKeys", true)
-	d.openSwaps(d.one)
-	d.fund(d.one, alice, 20_000_000)
+	d.openOwnSwaps(d.one)
 	d.swaps = map[string]string{
 		"looked at": d.makeSwap(d.one, "looked-at"), "paid": d.makeSwap(d.one, "paid"), "owed": d.claim(d.one, "owed"),
 	}

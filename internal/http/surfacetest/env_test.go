@@ -187,6 +187,8 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	h.white = whitelist.New(
 		db, s, whitelist.Config{AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff}, newLogger(h.logs),
 	)
+	h.conf.Whitelist = h.white
+	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
 	h.restart()
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		(*h.serves.Load()).ServeHTTP(w, r)
@@ -589,6 +591,6 @@ func depositOwners() deposit.Owners {
 	return deposit.NewOwners(map[string]deposit.Owner{
 		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
-		wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
+		wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{}, wallet.DepositSwap: noDeliveries{},
 	})
 }

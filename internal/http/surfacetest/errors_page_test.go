@@ -37,6 +37,8 @@ var cures = map[fault.Code]string{
 	fault.OrganizationFrozen:     "Ask the operator of this service. Deposits are still credited.",
 	fault.SwapsDisabled: "Ask the operator of this service to switch swaps on. A swap that exists can be " +
 		"read and restored meanwhile.",
+	fault.OrgSwapsDisabled: "Ask the operator of this service to switch swaps of your own money on. Those that " +
+		"exist go on, and can be read meanwhile.",
 	fault.FeatureDisabled:      "Ask the operator of this service to switch it on.",
 	fault.OperatorOnly:         "Ask the operator of this service to do it.",
 	fault.CodeNotFound:         "Check the id and the path. A resource of another organization is not found, either.",
@@ -44,7 +46,7 @@ var cures = map[fault.Code]string{
 	fault.NotAcceptable:        "Leave the header `Accept` out, or send `Accept: application/json`.",
 	fault.BodyTooLarge:         "Send a smaller body.",
 	fault.UnsupportedMediaType: "Send the header `Content-Type: application/json`.",
-	fault.IdempotencyConflict:  "Look at what `existingId` names before anything else: a payment with this key exists. Use a new key only for a new payment.",
+	fault.IdempotencyConflict:  "Look at what `existingId` names before anything else: a payment, a transfer or a swap with this key exists. Use a new key only for a new one.",
 	fault.ApprovalRefused:      "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
 	fault.InvalidState:         "Read the resource again: `currentStatus` has its status. It may have ended in the meantime.",
 	fault.DepositNotFlagged:    "There is nothing to do: `currentStatus` says how the deposit was resolved.",
@@ -60,8 +62,8 @@ var cures = map[fault.Code]string{
 		"`providerMessage` is what the provider said, for people.",
 	fault.DestinationNotAllowed: "Give an address of your customer's own, not a deposit address of this service and " +
 		"not a token contract.",
-	fault.AddressNotWhitelisted: "Pay to an address on the organization's whitelist, or ask the operator to add " +
-		"this one.",
+	fault.AddressNotWhitelisted: "Pay to a usable address of `GET /whitelisted-addresses`, or ask the operator to " +
+		"add this one.",
 	fault.DepositsSuspended: "Try again later, or ask the operator of the service. A deposit that was already " +
 		"sent is not lost.",
 	fault.WithdrawalsSuspended:  "Repeat the request later with the same `idempotencyKey`.",
@@ -84,10 +86,6 @@ var seldom = map[fault.Code]kernel.ProblemDoc{
 	fault.ApprovalRefused: {
 		Kind: fault.Conflict, Text: "the person or operator may not approve this, or the subject of the approval has " +
 			"changed",
-	},
-	fault.AddressNotWhitelisted: {
-		Kind: fault.Unprocessable,
-		Text: "the address is not on the organization's whitelist, or not usable yet",
 	},
 }
 

@@ -253,6 +253,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	}
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
+		"organization-swaps", "deposit-swaps", "deposit swaps of all", "whitelisted-addresses",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
@@ -274,6 +275,9 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 // may have, and with a customer together with each of the others.
 func requests(t *testing.T, org string, r kernel.Route) []string {
 	t.Helper()
+	if _, isSmall := unwatched[r.Path]; isSmall {
+		return nil
+	}
 	const n = 1503
 	values := map[string]string{
 		"customerId": population.Customer(n), "symbol": "USDC", "mintId": "1", "txHash": population.Hash('d', n),
@@ -281,7 +285,8 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
-		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "provider": "ONE_CLICK", "month": "2026-01",
+		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "search": "USDC",
+		"provider": "ONE_CLICK", "month": "2026-01",
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
@@ -296,9 +301,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		return value
 	})
 	if strings.Contains(path, "?") {
-		if _, small := unwatched[r.Path]; !small {
-			t.Errorf("GET %s: give %s a value, so that its statements are looked at", r.Path, path)
-		}
+		t.Errorf("GET %s: give %s a value, so that its statements are looked at", r.Path, path)
 		return nil
 	}
 	// A page of two rows is full with few customers as well.
@@ -349,6 +352,9 @@ var unwatched = map[string]string{
 	"/webhook-jobs/{jobId}":              "one row by its key, and the organization's deliveries of that job",
 	"/change-requests/{changeRequestId}": "one row by its key, of a table that operators write",
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
+	"/deposit-swap/{depositSwapId}":      "one row by its key, which a provider has to sign",
+	"/deposit-swaps/{depositSwapId}":     "one row by its key, which a provider has to sign",
+	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
 
 	"/webhook-endpoints/{endpointId}/deliveries?type": "looks through the attempts of the endpoint, which are kept " +
 		"for 30 days",

@@ -47,7 +47,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 	t.Parallel()
 	full := []string{
 		"createWithdrawal",
-		"createTransfer", "createCustomerSwap",
+		"createTransfer", "createCustomerSwap", "createOrganizationSwap",
 		"approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
 		"rotateWebhookSecret",
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -120,6 +121,18 @@ var moving = map[string]struct {
 		prepare: (*process).fundsSwap, finds: true,
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/customer-swap", swapBody(s.name, "customerId", s.name))
+		},
+	},
+	"organizations createDepositSwap": {
+		prepare: (*process).fundsSwap, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/deposit-swap", depositSwapBody(s.name, "customerId", s.name))
+		},
+	},
+	"organizations createOrganizationSwap": {
+		prepare: (*process).fundsProductSwap, finds: true,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/organization-swap", ownSwapBody(s.name))
 		},
 	},
 	"organizations restoreCustomerSwap": {
@@ -222,7 +235,7 @@ var moving = map[string]struct {
 var unmoving = []string{
 	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
-	"organizations quoteCustomerSwap",
+	"organizations quoteCustomerSwap", "organizations quoteDepositSwap", "organizations quoteOrganizationSwap",
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
@@ -391,6 +404,7 @@ func (q *queue) process(db *pg.DB) *process {
 		Log: newLogger(q.logs),
 	}
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
+	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
@@ -403,6 +417,7 @@ func (q *queue) process(db *pg.DB) *process {
 		DB: db, Chains: conf.Chains, Withdrawals: conf.Withdrawals, Deposits: conf.Deposits, Rescreens: q.rescreens,
 		Whitelist:       q.white,
 		Swaps:           conf.Swaps,
+		DepositSwaps:    conf.DepositSwaps,
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),
 	}))
@@ -439,6 +454,16 @@ func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 
 // funds gives the subject's customer money.
 func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
+
+// fundsProductSwap lets the organization swap money of its own.
+func (p *process) fundsProductSwap(s *subject) {
+	p.fundsSwap(s)
+	p.queue.change(p.one, org.Changes{"organizationSwapsEnabled": []byte("true")})
+	p.wantStatus(p.call(p.one, "POST", "/transfers", map[string]any{
+		"mintId": dai, "amount": "2000000", "from": map[string]any{"customerId": s.name},
+		"to": map[string]any{"product": "CUSTODIAL"}, "idempotencyKey": "own-" + s.name,
+	}), 201)
+}
 
 // fundsSwap gives the subject's customer what can be swapped.
 func (p *process) fundsSwap(s *subject) {
@@ -546,10 +571,12 @@ func (p *process) state(s *subject) (text string) {
 		WITH of AS (
 			SELECT withdrawal_id AS id FROM withdrawals WHERE customer_id = $1 OR idempotency_key = $1
 			UNION SELECT transfer_id FROM transfers WHERE idempotency_key = $1
-			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix WHERE customer_id = $1
+			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix
+				WHERE customer_id = $1 OR idempotency_key = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('deposit swaps [%s], swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status, ', ') FROM deposit_swaps WHERE customer_id = $1),
 			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps
 				WHERE swap_id IN (TABLE of)),
 			(SELECT string_agg(coalesce(decision, 'open'), ', ' ORDER BY deposit_id) FROM swap_arrivals

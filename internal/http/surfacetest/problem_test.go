@@ -125,6 +125,8 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"createDepositAddress": repeat, "createOrganizationDepositAddress": repeat,
 			"createWithdrawal": key, "createTransfer": key,
 			"quoteCustomerSwap": repeat, "createCustomerSwap": key,
+			"quoteDepositSwap": repeat, "createDepositSwap": key,
+			"quoteOrganizationSwap": repeat, "createOrganizationSwap": key,
 			"restoreCustomerSwap": "/customer-swap/{swapId}",
 			"estimateWithdrawal":  repeat, "previewWithdrawal": repeat,
 			"cancelWithdrawal": "/withdrawals/{withdrawalId}",

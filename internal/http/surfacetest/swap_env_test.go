@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
+	"github.com/cofferpay/coffer/internal/depositswap"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
@@ -21,6 +24,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/signedquote"
@@ -41,6 +46,10 @@ type scriptedSwapper struct {
 	mu    sync.Mutex
 	asked int
 	quote func(ask provider.Ask) (provider.Offer, error) // nil: an honest offer
+
+	// Of offers for payments of any amount: how many there were, and the firm ones by their bytes.
+	offered int
+	signed  map[string]signedquote.Quote
 }
 
 func (*scriptedSwapper) Name() string { return "ONE_CLICK" }
@@ -49,10 +58,75 @@ func (*scriptedSwapper) Assets(context.Context) ([]provider.Asset, error) {
 	return []provider.Asset{
 		{Token: provider.Token{Chain: chain.Ethereum}, ID: "eth", Accepts: true, Delivers: true},
 		{
-			Token: provider.Token{Chain: chain.Ethereum, Contract: daiAddress}.Canonical(), ID: "dai", Accepts: true,
-			Delivers: true,
+			Token: provider.Token{Chain: chain.Ethereum, Contract: daiAddress}.Canonical(), ID: "dai", Symbol: "DAI",
+			Decimals: 6, Accepts: true, AcceptsAny: true, Delivers: true, PriceUSD: money.MustParseUSD("1"),
+		},
+		{
+			Token: provider.Token{Chain: chain.Ethereum, Contract: usdcAddress}.Canonical(), ID: "usdc",
+			Symbol: "USDC", Decimals: 6, Delivers: true,
+		},
+		// A chain that no installation runs.
+		{
+			Token: provider.Token{Chain: "DOGECOIN"}, ID: "doge", Symbol: "DOGE", Decimals: 8, Accepts: true,
+			AcceptsAny: true, PriceUSD: money.MustParseUSD("0.1"),
 		},
 	}, nil
+}
+
+// VerifyQuote returns a firm quote that the provider gave before.
+func (s *scriptedSwapper) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q, isKnown := s.signed[string(raw)]
+	if !isKnown {
+		return q, provider.ErrUntrusted
+	}
+	return q, nil
+}
+
+// flexibleOffer is an offer for a payment of any amount. Each one has a deposit address of its own.
+func (s *scriptedSwapper) flexibleOffer(ask provider.Ask) (provider.Offer, error) {
+	out, err := ask.AmountIn.Bps(9980)
+	if err != nil {
+		return provider.Offer{}, err
+	}
+	least, err := out.Bps(uint64(provider.SlippageBpsMax - ask.SlippageBps))
+	if err != nil {
+		return provider.Offer{}, err
+	}
+	s.mu.Lock()
+	s.offered++
+	number := s.offered
+	s.mu.Unlock()
+	address := sha256.Sum256(fmt.Append(nil, ask.Recipient, number))
+	q := signedquote.Quote{
+		Scheme: signedquote.OneClickV0, IsFlexible: true, DepositAddress: "0x" + hex.EncodeToString(address[:20]),
+		OriginAsset: ask.Origin.String(), DestinationAsset: ask.Destination.String(), AmountIn: ask.AmountIn,
+		MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: least, Recipient: string(ask.Recipient),
+		RefundTo: []string{string(ask.RefundTo)}, SlippageBps: ask.SlippageBps,
+		Deadline: time.Now().Add(8 * time.Hour).UTC().Truncate(time.Microsecond), Estimate: time.Minute,
+	}
+	if ask.Origin.Chain == "DOGECOIN" {
+		q.DepositAddress = "D" + hex.EncodeToString(address[:16])
+	} else if q.DepositAddress, err = checksummed(q.DepositAddress); err != nil {
+		return provider.Offer{}, err
+	}
+	if !ask.IsFirm {
+		return provider.NewFirmOffer("ONE_CLICK", nil, q), nil
+	}
+	raw := fmt.Appendf(nil, "{%q:%q}", "to", q.DepositAddress)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.signed == nil {
+		s.signed = map[string]signedquote.Quote{}
+	}
+	s.signed[string(raw)] = q
+	return provider.NewFirmOffer("ONE_CLICK", raw, q), nil
+}
+
+func checksummed(address string) (string, error) {
+	parsed, err := (evmtx.AddressCodec{ChainID: signertest.ChainID}).Parse(address)
+	return string(parsed), err
 }
 
 func (s *scriptedSwapper) Quote(ctx context.Context, ask provider.Ask) (provider.Offer, error) {
@@ -60,10 +134,13 @@ func (s *scriptedSwapper) Quote(ctx context.Context, ask provider.Ask) (provider
 	s.asked++
 	quote := s.quote
 	s.mu.Unlock()
-	if quote == nil {
-		quote = honestOffer
+	switch {
+	case quote != nil:
+		return quote(ask)
+	case ask.IsFlexible:
+		return s.flexibleOffer(ask)
 	}
-	return quote(ask)
+	return honestOffer(ask)
 }
 
 func (*scriptedSwapper) Status(context.Context, provider.Ref, chain.TxHash) (provider.Report, error) {
@@ -116,11 +193,92 @@ func refuse(err error) func(provider.Ask) (provider.Offer, error) {
 
 // newSwaps returns the feature with the scripted provider.
 func (h *testEnv) newSwaps(db *pg.DB, book *wallet.Service, chains chain.Chains) *swap.Service {
-	s := swap.NewService(swap.Config{})
+	s := swap.NewService(swap.Config{TurnHold: 300 * time.Millisecond})
 	s.DB, s.Chains, s.Wallets, s.Events, s.Log = db, chains, book, wire.NewRecorder(), newLogger(h.logs)
+	s.Whitelist = onlySwapVault{}
+	var err error
+	if s.GrantKey, err = signer.NewGrantKey(make([]byte, signer.GrantKeyBytes)); err != nil {
+		h.t.Fatal(err)
+	}
 	s.Prices = price.Fixed{Prices: map[int]money.USD{eth: money.MustParseUSD("2000"), dai: money.MustParseUSD("1")}}
 	s.Panel = provider.NewPanel([]provider.Member{{Provider: h.swapper}}, swap.Suspensions{DB: db}, nil, s.Log)
 	return s
+}
+
+// newDepositSwaps returns the feature with the scripted provider. It delivers USDC on Ethereum.
+func (h *testEnv) newDepositSwaps(
+	db *pg.DB, book *wallet.Service, chains chain.Chains, swaps *swap.Service,
+) *depositswap.Service {
+	return &depositswap.Service{
+		DB: db, Chains: chains, Wallets: book, Panel: swaps.Panel, Prices: swaps.Prices, GrantKey: swaps.GrantKey,
+		Destination: provider.Token{Chain: chain.Ethereum, Contract: usdcAddress}, Log: newLogger(h.logs),
+	}
+}
+
+// onlySwapVault is a whitelist with one usable entry.
+type onlySwapVault struct{}
+
+func (onlySwapVault) Usable(_ context.Context, _ pg.Tx, _, listedID string) (swap.WhitelistEntry, error) {
+	if listedID != vault {
+		return swap.WhitelistEntry{}, fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld,
+			"The entry is not usable.")
+	}
+	return swap.WhitelistEntry{Chain: chain.Ethereum, Address: stranger}, nil
+}
+
+// openOwnSwaps lets organizations swap their own money, and gives CUSTODIAL of each some DAI.
+func (h *testEnv) openOwnSwaps(tenants ...tenant) {
+	h.t.Helper()
+	h.openSwaps(tenants...)
+	for _, who := range tenants {
+		h.change(who, org.Changes{"organizationSwapsEnabled": []byte("true")})
+		h.fund(who, alice, 1_000_000_000)
+		h.wantStatus(h.call(who, "POST", "/transfers", map[string]any{
+			"mintId": dai, "amount": "500000000", "from": map[string]any{"customerId": alice},
+			"to": map[string]any{"product": "CUSTODIAL"}, "idempotencyKey": "own-" + who.id,
+		}), 201)
+	}
+}
+
+// ownSwapBody is a swap of the organization's own money that can be made.
+func ownSwapBody(key string, change ...any) map[string]any {
+	body := map[string]any{
+		"idempotencyKey": key, "fromMintId": dai, "toMintId": eth, "amountIn": "1000000",
+		"whitelistedAddressId": vault,
+	}
+	for i := 0; i < len(change); i += 2 {
+		body[change[i].(string)] = change[i+1]
+	}
+	return body
+}
+
+// makeOwnSwap makes a swap of the organization's own money and returns its id.
+func (h *testEnv) makeOwnSwap(who tenant, key string, change ...any) string {
+	h.t.Helper()
+	return h.wantStatus(h.call(who, "POST", "/organization-swap", ownSwapBody(key, change...)), 202).text("swapId")
+}
+
+const daiToken = "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f"
+
+// depositSwapBody is a deposit swap that can be made.
+func depositSwapBody(key string, change ...any) map[string]any {
+	body := map[string]any{
+		"customerId": alice, "originTokenId": daiToken, "amountIn": "25000000", "refundAddress": stranger,
+	}
+	if key != "" {
+		body["idempotencyKey"] = key
+	}
+	for i := 0; i < len(change); i += 2 {
+		body[change[i].(string)] = change[i+1]
+	}
+	return body
+}
+
+// makeDepositSwap makes a deposit swap and returns its id.
+func (h *testEnv) makeDepositSwap(who tenant, key string, change ...any) string {
+	h.t.Helper()
+	return h.wantStatus(h.call(who, "POST", "/deposit-swap", depositSwapBody(key, change...)), 201).
+		text("depositSwapId")
 }
 
 // openSwaps adds DAI to the catalogue and lets organizations swap it and ether.
@@ -258,4 +416,11 @@ func (noArrivals) SettleArrivals(
 	context.Context, pg.Tx, wallet.Wallet, []deposit.WaitingArrival,
 ) (deposit.Settlement, error) {
 	return deposit.Settlement{}, errors.New("no test delivers to a swap")
+}
+
+// noDeliveries owns the wallets of deposit swaps where nothing arrives.
+type noDeliveries struct{ deposit.DepositSwapOwner }
+
+func (noDeliveries) OnUpdates(context.Context, pg.Tx, []deposit.Update) error {
+	return errors.New("no test delivers to a deposit swap")
 }

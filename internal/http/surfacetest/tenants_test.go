@@ -53,9 +53,10 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	for _, who := range []tenant{q.one, q.two} {
 		q.allowKeys(who, true)
 	}
-	q.openSwaps(q.one, q.two)
-	q.fund(q.one, alice, 5_000_000)
-	swapID := q.makeSwap(q.one, "s")
+	q.openSwaps(q.two)
+	q.openOwnSwaps(q.one)
+	swapID, depositSwapID := q.makeSwap(q.one, "s"), q.makeDepositSwap(q.one, "s")
+	ownSwapID := q.makeOwnSwap(q.one, "s")
 	_, keyID := q.testEnv.key(q.one, "READ")
 	job := q.wantStatus(q.call(
 		q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"},
@@ -63,6 +64,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	ids := map[string]string{
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
 		"jobId": job, "customerId": alice, "apiKeyId": keyID, "swapId": swapID,
+		"depositSwapId": depositSwapID, "the swapId of an organization swap": ownSwapID,
 	}
 	for name, v := range ids {
 		if v == "" {

@@ -207,7 +207,8 @@ var settings = []setting{
 	// A swap hands money to a provider that this service does not control.
 	boolSetting("customerSwapsEnabled", func(s *Settings) *bool { return &s.CustomerSwapsEnabled },
 		func(before, after bool) bool { return after && !before }),
-	boolSetting("organizationSwapsEnabled", func(s *Settings) *bool { return &s.OrganizationSwapsEnabled }, nil),
+	boolSetting("organizationSwapsEnabled", func(s *Settings) *bool { return &s.OrganizationSwapsEnabled },
+		func(before, after bool) bool { return after && !before }),
 	{
 		"swappableMintIds", func(s Settings) any { return orEmpty(s.SwappableMintIDs) }, readSwappableMints,
 		func(before, after Settings) bool {
@@ -893,6 +894,4 @@ func setSetting(ctx context.Context, tx pg.Tx, actor audit.Actor, org, name stri
 
 // UnavailableSettings lists the settings that are stored and shown but have no effect in this
 // version, each with what is missing.
-var UnavailableSettings = map[string]string{
-	"organizationSwapsEnabled": "swaps of the organization's own money",
-}
+var UnavailableSettings = map[string]string{}

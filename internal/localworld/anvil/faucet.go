@@ -212,42 +212,72 @@ func (n *Node) DeployTokens(ctx context.Context) (Tokens, error) {
 	t.DAI.Address = crypto.CreateAddress(faucet, nonce+3)
 	initialize := evmtoken.FiatToken.CallData("initialize", t.USDC.Name, t.USDC.Symbol, t.USDC.Decimals, faucet)
 
-	type step struct {
-		to   *common.Address
-		data []byte
-	}
-	steps := []step{
+	steps := []deployment{
 		{nil, evmtoken.FiatToken.CreationData()},
 		{nil, evmtoken.Proxy.CreationData(implementation, faucet, initialize)},
 		{nil, t.USDT.Contract.CreationData(t.USDT.Name, t.USDT.Symbol, t.USDT.Decimals)},
 		{nil, t.DAI.Contract.CreationData(t.DAI.Name, t.DAI.Symbol, t.DAI.Decimals)},
 	}
 	for _, token := range t.List() {
-		steps = append(steps, step{
-			&token.Address, token.Contract.CallData("mint", faucet, token.AtomicUnits(tokensMinted)),
-		})
+		steps = append(steps, token.mintToFaucet(faucet))
 	}
+	if err := n.deployInOneBlock(ctx, steps); err != nil {
+		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+	}
+	return t, nil
+}
+
+// DeployToken creates one more token in a block of its own and mints a thousand million to the faucet. It
+// returns the token with its address. The contract takes (name, symbol string, decimals uint8).
+func (n *Node) DeployToken(ctx context.Context, t Token) (Token, error) {
+	faucet := n.FaucetAddress()
+	nonce, err := n.Eth.PendingNonceAt(ctx, faucet)
+	if err != nil {
+		return Token{}, fmt.Errorf("deploy %s: %w", t.Symbol, err)
+	}
+	t.Address = crypto.CreateAddress(faucet, nonce)
+	if err := n.deployInOneBlock(ctx, []deployment{
+		{nil, t.Contract.CreationData(t.Name, t.Symbol, t.Decimals)}, t.mintToFaucet(faucet),
+	}); err != nil {
+		return Token{}, fmt.Errorf("deploy %s: %w", t.Symbol, err)
+	}
+	return t, nil
+}
+
+// deployment is a transaction of the faucet that creates or prepares a contract.
+type deployment struct {
+	recipient *common.Address // nil creates a contract
+	data      []byte
+}
+
+// mintToFaucet returns the transaction that gives the faucet its tokens.
+func (t Token) mintToFaucet(faucet common.Address) deployment {
+	return deployment{&t.Address, t.Contract.CallData("mint", faucet, t.AtomicUnits(tokensMinted))}
+}
+
+// deployInOneBlock sends transactions of the faucet in their order and mines one block for them.
+func (n *Node) deployInOneBlock(ctx context.Context, steps []deployment) error {
 	var hashes []common.Hash
 	for _, s := range steps {
-		hash, err := n.sendWithGas(ctx, n.faucet, s.to, nil, s.data, gasOfCreation)
+		hash, err := n.sendWithGas(ctx, n.faucet, s.recipient, nil, s.data, gasOfCreation)
 		if err != nil {
-			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+			return err
 		}
 		hashes = append(hashes, hash)
 	}
 	if err := n.MineBlocks(ctx, 1); err != nil {
-		return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+		return err
 	}
 	for i, hash := range hashes {
 		receipt, err := n.WaitReceipt(ctx, hash)
 		if err != nil {
-			return Tokens{}, fmt.Errorf("deploy the tokens: %w", err)
+			return err
 		}
 		if receipt.Status != types.ReceiptStatusSuccessful {
-			return Tokens{}, fmt.Errorf("deploy the tokens: step %d has reverted", i)
+			return fmt.Errorf("step %d has reverted", i)
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // AtomicUnits returns an amount of whole tokens in the token's smallest unit.

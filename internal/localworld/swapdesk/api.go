@@ -32,13 +32,13 @@ func (d *Server) API() http.Handler {
 }
 
 // applyCallMode does what a mode of the API says, and reports whether the call is answered with that.
-func (d *Server) applyCallMode(w http.ResponseWriter, r *http.Request, c call, mints ...int) bool {
+func (d *Server) applyCallMode(w http.ResponseWriter, r *http.Request, c call, assets ...Asset) bool {
 	modes := callModes
 	if c != callDry && c != callFirm {
 		modes = callModes[1:] // only quotes are rejected
 	}
 	d.mu.Lock()
-	b, err := d.takeBehaviour(modes, c, mints...)
+	b, err := d.takeBehaviour(modes, c, assets...)
 	d.mu.Unlock()
 	if err != nil {
 		writeMessage(w, http.StatusInternalServerError, "Internal server error")
@@ -126,7 +126,7 @@ func (d *Server) answerQuote(w http.ResponseWriter, r *http.Request) {
 		c = callDry
 	}
 	origin, destination := d.assets[request.OriginAsset], d.assets[request.DestinationAsset]
-	if d.applyCallMode(w, r, c, origin.Mint, destination.Mint) {
+	if d.applyCallMode(w, r, c, origin, destination) {
 		return
 	}
 	d.mu.Lock()

@@ -22,7 +22,7 @@ func TestTokensHaveThePricesOfTheWorld(t *testing.T) {
 		Price                                       json.Number
 		ContractAddress                             *string
 	}
-	if err := json.Unmarshal(answer, &tokens); err != nil || status != http.StatusOK || len(tokens) != 6 {
+	if err := json.Unmarshal(answer, &tokens); err != nil || status != http.StatusOK || len(tokens) != 7 {
 		t.Fatalf("got %d %s, %v", status, answer, err)
 	}
 	if got := tokens[0]; got.AssetID != "local:ethereum:"+usdc || got.Blockchain != "eth" || got.Decimals != 6 ||

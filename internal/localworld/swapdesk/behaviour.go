@@ -88,6 +88,8 @@ type Behaviour struct {
 	Remaining int `json:"next,omitempty"`
 	// Mint restricts the mode to quotes from or to one mint of the service's catalogue.
 	Mint int `json:"mint,omitempty"`
+	// Asset restricts the mode to quotes from or to one asset, which the service's catalogue may not have.
+	Asset string `json:"asset,omitempty"`
 	// Call restricts a mode of the API to one call: tokens, dry, firm, submit or status.
 	Call call `json:"call,omitempty"`
 	// Delay is that of ModeLate and ModeSlow, such as "90s".
@@ -127,24 +129,25 @@ func (d duration) orUsual(usual time.Duration) time.Duration {
 	return time.Duration(d)
 }
 
-// matches reports whether a behaviour applies to a call about some mints.
-func (b Behaviour) matches(c call, mints ...int) bool {
-	isOfMint := b.Mint == 0
-	for _, mint := range mints {
-		isOfMint = isOfMint || b.Mint == mint
+// matches reports whether a behaviour applies to a call about some assets.
+func (b Behaviour) matches(c call, assets ...Asset) bool {
+	isOfMint, isOfAsset := b.Mint == 0, b.Asset == ""
+	for _, a := range assets {
+		isOfMint = isOfMint || b.Mint == a.Mint
+		isOfAsset = isOfAsset || b.Asset == a.ID()
 	}
-	return isOfMint && (b.Call == "" || b.Call == c)
+	return isOfMint && isOfAsset && (b.Call == "" || b.Call == c)
 }
 
 // takeBehaviour returns the behaviour for a call if it has one of the modes, and counts it. The caller holds
 // the lock.
-func (d *Server) takeBehaviour(modes []Mode, c call, mints ...int) (Behaviour, error) {
+func (d *Server) takeBehaviour(modes []Mode, c call, assets ...Asset) (Behaviour, error) {
 	b := d.settings.Behaviour
 	isOfModes := false
 	for _, mode := range modes {
 		isOfModes = isOfModes || mode == b.Mode
 	}
-	if !isOfModes || !b.matches(c, mints...) {
+	if !isOfModes || !b.matches(c, assets...) {
 		return Behaviour{Mode: ModeNone}, nil
 	}
 	if b.Remaining > 0 {

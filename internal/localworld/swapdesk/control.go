@@ -13,9 +13,11 @@ import (
 //
 //	GET  /desk                    the API's URL, the key of the quotes, the assets and the behaviour
 //	PUT  /behaviour               a Behaviour
-//	PUT  /prices                  {"mint": 4, "price": "3100.00"}; without a price the usual one
+//	PUT  /prices                  {"mint": 4, "price": "3100.00"}, or "asset" with its id for "mint"; without
+//	                              a price the usual one
 //	PUT  /terms                   {"depositWindow": "5s"} of later quotes; without it the usual one
-//	POST /release                 {"depositAddress": "…"}, or {} for all: ends the wait of Stall and Late
+//	POST /release                 {"depositAddress": "…"}, or {} for all: ends the wait of Stall and Late, and
+//	                              refunds what came and is too little
 //	GET  /transfers               what was received, delivered and refunded, with the sums of final ones
 //	GET  /swaps                   every firm quote with its state
 func (d *Server) Control() http.Handler {
@@ -45,6 +47,8 @@ type AssetInfo struct {
 	Chain   chain.Name `json:"chain"`
 	Symbol  string     `json:"symbol"`
 	Price   money.USD  `json:"price"`
+
+	Decimals int `json:"decimals"`
 }
 
 func (d *Server) showInfo(w http.ResponseWriter, _ *http.Request) {
@@ -56,7 +60,7 @@ func (d *Server) showInfo(w http.ResponseWriter, _ *http.Request) {
 	}
 	for _, listed := range d.cfg.Assets {
 		a, _ := d.asset(listed.ID())
-		info.Assets = append(info.Assets, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price})
+		info.Assets = append(info.Assets, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price, a.Decimals})
 	}
 	writeJSON(w, http.StatusOK, info)
 }
@@ -76,6 +80,9 @@ func (d *Server) setBehaviour(w http.ResponseWriter, r *http.Request) {
 		return
 	case b.Call != "" && (isSwapMode || !slices.Contains(calls, b.Call)):
 		writeMessage(w, http.StatusBadRequest, "call is tokens, dry, firm, submit or status, with a mode of the API")
+		return
+	case b.Asset != "" && d.assets[b.Asset].Chain == "":
+		writeMessage(w, http.StatusNotFound, "the desk has no asset "+b.Asset)
 		return
 	case b.Form != "" && !slices.Contains(forms, b.Form):
 		writeMessage(w, http.StatusBadRequest, "form is html, huge, half or unknown")
@@ -134,6 +141,7 @@ func (b Behaviour) needsOther() bool {
 func (d *Server) setPrice(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Mint  int        `json:"mint"`
+		Asset string     `json:"asset"`
 		Price *money.USD `json:"price"`
 	}
 	if !readJSON(w, r, &body) {
@@ -145,9 +153,11 @@ func (d *Server) setPrice(w http.ResponseWriter, r *http.Request) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	index := slices.IndexFunc(d.cfg.Assets, func(a Asset) bool { return a.Mint == body.Mint })
+	index := slices.IndexFunc(d.cfg.Assets, func(a Asset) bool {
+		return body.Asset == "" && body.Mint != 0 && a.Mint == body.Mint || a.ID() == body.Asset
+	})
 	if index < 0 {
-		writeMessage(w, http.StatusNotFound, "the desk has no asset with this mint")
+		writeMessage(w, http.StatusNotFound, "the desk has no asset with this mint or id")
 		return
 	}
 	id := d.cfg.Assets[index].ID()
@@ -164,7 +174,7 @@ func (d *Server) setPrice(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a, _ := d.asset(id)
-	writeJSON(w, http.StatusOK, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price})
+	writeJSON(w, http.StatusOK, AssetInfo{a.ID(), a.Mint, a.Chain, a.Symbol, a.Price, a.Decimals})
 }
 
 func (d *Server) setTerms(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +205,8 @@ func (d *Server) releaseSwaps(w http.ResponseWriter, r *http.Request) {
 	defer d.mu.Unlock()
 	released := []string{}
 	for address, s := range d.unsettled {
-		if s.Phase != phaseHeld || s.IsReleased || body.DepositAddress != "" && body.DepositAddress != address {
+		hasWait := s.Phase == phaseHeld || s.Phase == phaseWaiting && len(s.Deposits) > 0
+		if !hasWait || s.IsReleased || body.DepositAddress != "" && body.DepositAddress != address {
 			continue
 		}
 		s.IsReleased = true
@@ -213,6 +224,7 @@ func (d *Server) releaseSwaps(w http.ResponseWriter, r *http.Request) {
 type Transfer struct {
 	Kind           string       `json:"kind"` // RECEIVED, DELIVERY or REFUND
 	DepositAddress string       `json:"depositAddress"`
+	AssetID        string       `json:"assetId"`
 	Mint           int          `json:"mint"`
 	Chain          chain.Name   `json:"chain"`
 	Amount         money.Amount `json:"amount"`
@@ -221,8 +233,9 @@ type Transfer struct {
 	IsFinal        bool         `json:"isFinal"`
 }
 
-// Total has the sums of the final transfers of a mint.
+// Total has the sums of the final transfers of an asset.
 type Total struct {
+	AssetID   string       `json:"assetId"`
 	Mint      int          `json:"mint"`
 	Chain     chain.Name   `json:"chain"`
 	Received  money.Amount `json:"received"`
@@ -245,17 +258,17 @@ func (d *Server) showTransfers(w http.ResponseWriter, _ *http.Request) {
 // transfers lists what came and went. A payment that reverted moved nothing and is absent.
 func (d *Server) transfers() Transfers {
 	result := Transfers{Totals: []Total{}, Transfers: []Transfer{}}
-	totals := map[int]*Total{}
+	totals := map[string]*Total{}
 	for _, a := range d.cfg.Assets {
-		totals[a.Mint] = &Total{Mint: a.Mint, Chain: a.Chain}
+		totals[a.ID()] = &Total{AssetID: a.ID(), Mint: a.Mint, Chain: a.Chain}
 	}
 	for _, s := range d.sortedSwaps() {
 		for _, arrival := range s.Deposits {
 			result.Transfers = append(result.Transfers, Transfer{
-				"RECEIVED", s.DepositAddress, s.Origin.Mint, s.Origin.Chain, arrival.Amount, s.DepositAddress,
-				arrival.Hash, true,
+				"RECEIVED", s.DepositAddress, s.Origin.ID(), s.Origin.Mint, s.Origin.Chain, arrival.Amount,
+				s.DepositAddress, arrival.Hash, true,
 			})
-			if total := totals[s.Origin.Mint]; total != nil {
+			if total := totals[s.Origin.ID()]; total != nil {
 				total.Received = sumAmounts(total.Received, arrival.Amount)
 			}
 		}
@@ -264,10 +277,10 @@ func (d *Server) transfers() Transfers {
 				continue
 			}
 			result.Transfers = append(result.Transfers, Transfer{
-				string(p.Kind), s.DepositAddress, p.Asset.Mint, p.Asset.Chain, p.Amount, p.Recipient, p.Signed.Hash,
-				p.State == paymentPaid,
+				string(p.Kind), s.DepositAddress, p.Asset.ID(), p.Asset.Mint, p.Asset.Chain, p.Amount, p.Recipient,
+				p.Signed.Hash, p.State == paymentPaid,
 			})
-			total := totals[p.Asset.Mint]
+			total := totals[p.Asset.ID()]
 			switch {
 			case total == nil || p.State != paymentPaid:
 			case p.Kind == kindDelivery:
@@ -278,7 +291,7 @@ func (d *Server) transfers() Transfers {
 		}
 	}
 	for _, a := range d.cfg.Assets {
-		result.Totals = append(result.Totals, *totals[a.Mint])
+		result.Totals = append(result.Totals, *totals[a.ID()])
 	}
 	return result
 }

@@ -190,6 +190,7 @@ func assets() []swapdesk.Asset {
 		{5, chain.Solana, "sol", usdc, "USDC", 6, dollar},
 		{7, chain.Solana, "sol", "", "SOL", 9, money.MustParseUSD("150.00")},
 		{8, chain.Bitcoin, "btc", "", "BTC", 8, money.MustParseUSD("60000.00")},
+		{0, chain.Ethereum, "eth", "0xLINK", "LINK", 18, money.MustParseUSD("15.00")},
 	}
 }
 

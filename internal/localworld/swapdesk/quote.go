@@ -189,7 +189,7 @@ func (d *Server) makeQuote(t terms) (answer, error) {
 	isDry, behaviour := *t.request.Dry, Behaviour{Mode: ModeNone}
 	if !isDry {
 		var err error
-		if behaviour, err = d.takeBehaviour(swapModes, callFirm, t.origin.Mint, t.destination.Mint); err != nil {
+		if behaviour, err = d.takeBehaviour(swapModes, callFirm, t.origin, t.destination); err != nil {
 			return answer{}, err
 		}
 	}

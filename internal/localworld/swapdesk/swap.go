@@ -200,7 +200,7 @@ func (d *Server) decideSwap(s *swap, now time.Time) bool {
 			s.decideDeposits()
 			d.takeDeposit(s, onTime, now)
 			return true
-		case now.After(s.RefundsFrom):
+		case now.After(s.RefundsFrom) || s.IsReleased: // too little came
 			s.decideDeposits()
 			s.Phase, s.Outcome = phasePaying, statusRefunded
 			d.refundAmount(s, onTime, reasonShort)

@@ -53,7 +53,7 @@ const (
 
 // Asset is a coin or token that the desk takes and pays.
 type Asset struct {
-	Mint       int        // the id in the service's catalogue
+	Mint       int        // the id in the service's catalogue; 0: the catalogue does not have it
 	Chain      chain.Name //
 	Blockchain string     // the chain as 1Click calls it: eth, sol, btc
 	Contract   string     // empty: the native coin

@@ -34,6 +34,8 @@ type Options struct {
 	// Decide approves or removes a held withdrawal as the person with this e-mail does, for example with
 	// the coffer command.
 	Decide func(ctx context.Context, email, withdrawalID string, approve bool) error
+	// DecideSwap approves or rejects a swap of the organization's own money that waits for it, as Decide does.
+	DecideSwap func(ctx context.Context, email, swapID string, approve bool) error
 	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
@@ -77,7 +79,8 @@ func Play(ctx context.Context, o Options) (err error) {
 	for _, chapter := range []func(context.Context) error{
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
 		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
-		s.tourRefundedSwap, s.tourLateSwap, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourLateSwap, s.checkFeedOrder,
+		s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)
@@ -132,7 +135,8 @@ func (s *tourRun) startListening(ctx context.Context) error {
 		Secret     string `json:"secret"`
 	}
 	if err := s.api.postJSON(
-		ctx, "/webhook-endpoints", map[string]any{"url": s.receiver.url, "description": "the tour"}, &endpoint,
+		ctx, "/webhook-endpoints",
+		map[string]any{"url": s.receiver.url, "description": "the tour", "events": []string{"*"}}, &endpoint,
 	); err != nil {
 		return err
 	}
@@ -523,7 +527,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		}
 		return s.receiver.hasAll(
 			events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw,
-			webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerSwapFailed,
+			webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerSwapFailed, webhook.OrganizationSwapCompleted,
 		), nil
 	})
 	if err != nil {

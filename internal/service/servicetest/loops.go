@@ -33,6 +33,7 @@ var Capabilities = []Capability{
 	{"MinPayment", func(ch chain.Chain) bool { return ch.MinPayment != nil }, nil},
 	{"TokenInspector", offersReader[chain.TokenInspector], []string{"scan"}},
 	{"Tracer", offersReader[chain.Tracer], []string{"scan"}},
+	{"TxLocator", offersReader[chain.TxLocator], []string{"deposit swaps"}},
 	// The sources of prices and the oracle of sanctions call contracts.
 	{"ContractCaller", offersReader[chain.ContractCaller], nil},
 }

@@ -1,5 +1,5 @@
 // Package limits says how much may be paid and spent on fees: by one payment, and by all of 24 hours of the
-// journal's time.
+// journal's time. It also says how much a sweep has to leave.
 //
 // The sums follow from the journal's entries alone, and are kept with or without a limit. So a limit that is set
 // later counts what was before. Payments to a swap provider have limits of their own.
@@ -158,4 +158,30 @@ func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, now time.
 		}
 	}
 	return nil
+}
+
+// CheckBalance refuses a sweep that leaves less than the flagged part of its wallet. Rule DEP-28.
+func CheckBalance(intent signer.Intent) *signer.Refusal {
+	kind, balance := intent.Kind(), intent.WalletBalance
+	if balance == nil {
+		if kind.NeedsBalance {
+			return signer.Refuse(signer.RefusedMalformed,
+				"holds: %s %s does not say what its wallet has and how much of it is flagged", kind.Noun, intent.ID)
+		}
+		return nil
+	}
+	if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
+		return signer.Refuse(signer.RefusedHeld, "%s %s takes %v of %v, and %v of it is flagged and has to stay",
+			kind.Noun, intent.ID, intent.Amount, balance.Total, balance.Flagged)
+	}
+	return nil
+}
+
+// RefuseUnconfirmed returns the refusal of an intent that depends on a limit of time.
+func RefuseUnconfirmed(ahead time.Duration) *signer.Refusal {
+	return signer.Refuse(signer.RefusedClock,
+		"the clock of the signer's host is %s ahead of the time that the signer has seen pass, and the daily limits "+
+			"depend on it: nothing was admitted and this payment waits. Check that clock; when it is right, stop the "+
+			"signer and run `coffer signer clock confirm` on its host",
+		ahead.Round(time.Second))
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
@@ -122,6 +123,30 @@ func TestTheSignerTakesNoIdForAnother(t *testing.T) {
 		})
 		if (err == nil) != (i%2 == 0) {
 			t.Errorf("to the whitelisted address %q, removed: %v: got %v", id, i%2 == 1, err)
+		}
+	}
+}
+
+// The approval of one swap pays for no other of a similar id, and each pays once.
+func TestThePayoutOfASwapIsTakenForNoOther(t *testing.T) {
+	t.Parallel()
+	s, _ := signertest.New(t)
+	signertest.EndorseAddress(t, s, org, "wla_1", signertest.Stranger)
+	for i, id := range idtest.Alike {
+		swap, payout := signertest.NewOrganizationSwap(t, s, org, id, signertest.Token, "wla_1", time.Now())
+		signed := swap.SignQuote(t)
+		if i%2 == 0 {
+			if _, err := s.AdmitIntent(t.Context(), signertest.GrantPayout(nil, signed, payout, 1)); err != nil {
+				t.Fatalf("the swap %q: %v", id, err)
+			}
+		}
+		for n := range 2 {
+			paid := signertest.NewPayout(signed, payout, fmt.Sprintf("paid_%d_%d", i, n), 990)
+			_, err := s.AdmitIntent(t.Context(), signertest.GrantPayout(nil, paid, payout, 1))
+			isFirst := i%2 == 0 && n == 0
+			if (err == nil) != isFirst || !isFirst && refusal(err) != signer.RefusedGrant {
+				t.Errorf("payout %d of swap %q, admitted: %v: got %v", n+1, id, i%2 == 0, err)
+			}
 		}
 	}
 }

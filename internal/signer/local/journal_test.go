@@ -571,6 +571,7 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 		in.conf.Elapsed = in.elapsed
 		s := in.open(t)
 		slotOf, intentOf := map[string]uint64{}, map[uint64]string{}
+		payouts := map[string]signer.SwapPayout{} // by the id of the admitted swap
 		from := signertest.IssueAddress(t, s, signertest.Treasury(org))
 		id := rapid.SampledFrom([]string{"wd_1", "wd_2", "wd_3", "wd_4"})
 		nonce := rapid.Uint64Range(0, 3)
@@ -589,6 +590,20 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 					rapid.SampledFrom([]string{"cs_1", "cs_2", "cs_3"}).Draw(r, "swap"), signertest.LimitedToken,
 					rapid.Uint64Range(60, 110).Draw(r, "units"), in.conf.Clock()))
 				mayRefuse(r, err)
+			},
+			"payout": func(r *rapid.T) {
+				swap, payout := signertest.NewOrganizationSwap(t, s, org, rapid.SampledFrom([]string{
+					"os_1",
+					"os_2",
+				}).Draw(r, "swap"), signertest.Token, "wla_1", in.conf.Clock())
+				i := signertest.GrantPayout(nil, swap.SignQuote(t), payout, 1)
+				if known, ok := payouts[payout.SwapID]; ok {
+					i = signertest.GrantPayout(nil, signertest.NewPayout(i, known, id.Draw(r, "id"), 990), known, 1)
+				}
+				_, err := s.AdmitIntent(t.Context(), i)
+				if mayRefuse(r, err); err == nil && i.Swap != nil {
+					payouts[payout.SwapID] = payout
+				}
 			},
 			"own": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), 60)

@@ -6,6 +6,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/payouts"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
@@ -13,7 +15,7 @@ import (
 
 // AdmitIntent decides whether an intent may have a slot.
 func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision, error) {
-	if refusal := checkBalance(intent); refusal != nil {
+	if refusal := limits.CheckBalance(intent); refusal != nil {
 		return Decision{}, refusal
 	}
 	intent.WalletBalance = nil // compared on every request because it changes; not recorded
@@ -21,7 +23,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, refusal
 	}
 	if existing := eng.index.intents[intent.ID]; existing != nil {
-		if !existing.HasSameWords(swapterms.Condense(intent)) {
+		if !existing.HasSameWords(swapterms.Condense(intent)) || payouts.Differ(existing.Intent, intent) {
 			return Decision{}, signer.Refuse(signer.RefusedIntent,
 				"intent %s was admitted with another content in entry %d", intent.ID, existing.seq)
 		}
@@ -38,7 +40,10 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
 		return Decision{}, refusal
 	}
-	intent.Grant = nil
+	intent.Grant = intent.Grant.Recorded()
+	if refusal := eng.index.payouts.Check(intent, reading.Now); refusal != nil {
+		return Decision{}, refusal
+	}
 	policy, err := eng.chainPolicy(intent.Chain)
 	if err != nil {
 		return Decision{}, err
@@ -50,7 +55,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, err
 	}
 	if reading.Ahead > 0 && eng.isTimeLimited(policy, intent) {
-		return Decision{}, refuseUnconfirmed(reading.Ahead)
+		return Decision{}, limits.RefuseUnconfirmed(reading.Ahead)
 	}
 	if refusal := swapterms.CheckPayBy(intent, eng.conf.Policy.EffectiveSwaps(), reading.Now); refusal != nil {
 		return Decision{}, refusal
@@ -70,23 +75,6 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 		return Decision{}, err
 	}
 	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil
-}
-
-// checkBalance refuses a sweep that leaves less than the flagged part of its wallet. Rule DEP-28.
-func checkBalance(intent signer.Intent) *signer.Refusal {
-	kind, balance := intent.Kind(), intent.WalletBalance
-	if balance == nil {
-		if kind.NeedsBalance {
-			return signer.Refuse(signer.RefusedMalformed,
-				"holds: %s %s does not say what its wallet has and how much of it is flagged", kind.Noun, intent.ID)
-		}
-		return nil
-	}
-	if remaining, err := balance.Total.Sub(intent.Amount); err != nil || remaining.Less(balance.Flagged) {
-		return signer.Refuse(signer.RefusedHeld, "%s %s takes %v of %v, and %v of it is flagged and has to stay",
-			kind.Noun, intent.ID, intent.Amount, balance.Total, balance.Flagged)
-	}
-	return nil
 }
 
 // checkSource checks the wallets that pay the amount and the fee. Where the chain has a separate fee

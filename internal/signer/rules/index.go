@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/changewallet"
 	"github.com/cofferpay/coffer/internal/signer/endorse"
 	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/payouts"
 	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
@@ -35,6 +36,7 @@ type journalIndex struct {
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	voids           map[string]voidEntry      // by the id of the intent, admitted or not
 	endorsed        *endorse.Book
+	payouts         *payouts.Book
 	totals          *limits.Book
 
 	// rescue is Config.Rescue. Everything goes to one address, so it does not matter which of two
@@ -138,6 +140,7 @@ func newJournalIndex(rescue bool) *journalIndex {
 		idempotencyKeys: map[idempotencyKey]string{},
 		voids:           map[string]voidEntry{},
 		endorsed:        endorse.NewBook(),
+		payouts:         payouts.NewBook(),
 		totals:          limits.NewBook(),
 	}
 }
@@ -196,6 +199,9 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 			return fmt.Errorf("swap payment %s goes to the address that intent %s named before", r.Admit.ID, earlier)
 		} else if !isPaid {
 			x.payees[payee] = r.Admit.ID
+		}
+		if err := x.payouts.Admit(seq, *r.Admit); err != nil {
+			return err
 		}
 		x.intents[r.Admit.ID] = &intentState{
 			Intent: swapterms.Condense(*r.Admit), seq: seq, admittedAt: recordedAt,
@@ -275,6 +281,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if intent := x.intents[r.Void.ID]; intent != nil && intent.slot != nil {
 			return fmt.Errorf("payment %s was voided with a slot", r.Void.ID)
 		}
+		x.payouts.Void(r.Void.ID)
 		x.voids[r.Void.ID] = voidEntry{r.Void.OrgID, seq}
 	case signer.RecordClock:
 		x.redateEntries(recordedAt)

@@ -29,6 +29,9 @@ func (eng *Engine) recheckAdmission(intent signer.Intent) error {
 	if err != nil {
 		return err
 	}
+	if refusal := eng.index.payouts.CheckContent(intent); refusal != nil {
+		return refusal
+	}
 	var refusal *signer.Refusal
 	err = eng.checkDestination(intent, policy)
 	if err != nil && !(errors.As(err, &refusal) && refusal.Code == signer.PolicyLimit) {

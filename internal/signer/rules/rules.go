@@ -45,6 +45,7 @@
 //   - an output that is spent for two intents, or that is of another organization
 //   - a second payment of an idempotency key
 //   - a second payment to an address that a swap provider signed
+//   - a second payment of what a swap brought, by the approvals of that swap
 //   - a payload that is signed because the caller says what it does
 //   - a secret in an error
 //
@@ -58,6 +59,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
@@ -175,7 +177,7 @@ func (eng *Engine) EndorseAddress(
 	}
 	if reading.Ahead > 0 {
 		// A cooling-off that starts before the time is confirmed could be over at once.
-		return refused(refuseUnconfirmed(reading.Ahead))
+		return refused(limits.RefuseUnconfirmed(reading.Ahead))
 	}
 	usableFrom := reading.Now.Add(eng.conf.Policy.CoolingOff())
 	if usableFrom.Before(notBefore) {

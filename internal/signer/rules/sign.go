@@ -111,7 +111,7 @@ func (eng *Engine) checkPayload(intents []*intentState, r signer.SignRequest, re
 	}
 	if added := lead.addedCost(fee); !added.IsZero() {
 		if reading.Ahead > 0 && policy.FeeDayLimit() != nil {
-			return refuseUnconfirmed(reading.Ahead)
+			return limits.RefuseUnconfirmed(reading.Ahead)
 		}
 		return eng.index.totals.CheckFee(policy, eng.index.feeAccount(lead.Intent), added, reading.Now)
 	}

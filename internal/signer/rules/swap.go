@@ -3,6 +3,7 @@ package rules
 import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/swapterms"
 )
 
@@ -65,7 +66,7 @@ func (eng *Engine) checkDepositAddress(intent signer.Intent) error {
 func checkFirstSwapPayload(intent signer.Intent, reading Reading) *signer.Refusal {
 	refusal := swapterms.CheckNotLate(intent, reading.Now)
 	if refusal == nil && intent.Swap != nil && reading.Ahead > 0 {
-		refusal = refuseUnconfirmed(reading.Ahead)
+		refusal = limits.RefuseUnconfirmed(reading.Ahead)
 	}
 	return refusal
 }

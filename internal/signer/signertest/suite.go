@@ -42,6 +42,8 @@ func RunSuite(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.Publ
 		"what people took back is never paid":            keepsVoids,
 		"a swap provider is paid as it signed":           paysSwaps,
 		"a quote for anything else is never paid":        refusesQuotes,
+		"what a swap brought is paid once, as approved":  paysPayouts,
+		"a payout keeps the bounds of its approval":      keepsPayoutBounds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,8 +132,8 @@ func issuesOnce(t *testing.T, s signer.Signer, public ed25519.PublicKey) {
 		{OrgID: org, Family: chain.EVM, Purpose: "CHECKOUT", Subject: "bob"},
 	} {
 		address := IssueAddress(t, s, w)
-		if other, taken := addresses[address]; taken {
-			t.Errorf("%v and %v: got the same address %s", w, other, address)
+		if holder, taken := addresses[address]; taken {
+			t.Errorf("%v and %v: got the same address %s", w, holder, address)
 		}
 		addresses[address] = w
 	}

@@ -134,3 +134,53 @@ func GrantSwap(k *signer.GrantKey, intent signer.Intent) signer.Intent {
 	}, money.Zero, 0, 0, nil)
 	return intent
 }
+
+// NewOrganizationSwap is NewSwapPayment of a product, and what people approve of it: the output is paid to Stranger
+// by the whitelist entry, with 980 to 1100 units, within two days.
+func NewOrganizationSwap(
+	t testing.TB, s signer.Signer, org, id string, contract chain.Address, whitelistedID string, now time.Time,
+) (SwapPayment, signer.SwapPayout) {
+	t.Helper()
+	swap := NewSwapPayment(t, s, org, id, contract, 1000, now)
+	swap.Intent.CustomerID, swap.Intent.Product = "", "CUSTODIAL"
+	return swap, signer.SwapPayout{
+		OrgID: org, SwapID: id, Product: swap.Intent.Product, FromMintID: swap.Intent.MintID,
+		ToMintID: swap.Intent.Swap.ToMintID, AmountIn: swap.Intent.Amount, MinOut: swap.Intent.Swap.MinOut,
+		MaxOut: money.Units(1100), WhitelistedID: whitelistedID, To: Stranger,
+		NotAfter: signer.FormatMicros(now.Add(48 * time.Hour)),
+	}
+}
+
+// NewPayout returns the payment of what an organization's swap brought.
+func NewPayout(swap signer.Intent, payout signer.SwapPayout, id string, units uint64) signer.Intent {
+	return signer.Intent{
+		ID: id, Purpose: signer.Payment, Chain: swap.Swap.ToChain, From: Treasury(payout.OrgID), To: payout.To,
+		Contract: swap.Swap.ToContract, Amount: money.Units(units), MintID: payout.ToMintID,
+		IdempotencyKeyHash: KeyHash(id), Product: payout.Product, WhitelistedID: payout.WhitelistedID,
+	}
+}
+
+// GrantPayout returns an intent with the grant of an organization's swap that needs some approvals, and has those of
+// these people. Without a key the grant has no MAC, as a signer without a key admits it.
+func GrantPayout(
+	k *signer.GrantKey, intent signer.Intent, payout signer.SwapPayout, required int, approvers ...string,
+) signer.Intent {
+	if k == nil {
+		intent.Grant = &signer.Grant{Required: required, Payout: &payout}
+		return intent
+	}
+	total, err := intent.Amount.Add(intent.FeeDeducted)
+	if err != nil {
+		panic("signertest: " + err.Error())
+	}
+	var approvals []signer.Approval
+	for _, approver := range approvers {
+		approvals = append(approvals, k.MakePayoutApproval(payout, approver))
+	}
+	intent.Grant = k.MakePayoutGrant(signer.Terms{
+		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
+		Contract: intent.Contract, To: intent.To, Amount: total, FeeMode: "ORGANIZATION", FeeMax: intent.FeeMax,
+		Product: intent.Product, WhitelistedID: intent.WhitelistedID, Swap: intent.Swap,
+	}, payout, intent.FeeDeducted, required, approvals)
+	return intent
+}

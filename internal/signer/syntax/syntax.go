@@ -113,12 +113,35 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
 		return malformed(
 			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	case intent.SwapPayout() != nil && checkPayout(intent) != nil:
+		return checkPayout(intent)
 	case (intent.Swap != nil) != (kind.Payee == signer.ToProvider):
 		return malformed("swap: only a %s has one, and always", signer.SwapPayment)
 	case intent.Swap != nil && (intent.CustomerID == "") == (intent.Product == ""):
 		return malformed("customerId, product: a %s is of one of them", signer.SwapPayment)
 	case intent.Swap != nil:
 		return checkSwapTerms(*intent.Swap)
+	}
+	return nil
+}
+
+// checkPayout checks what people approved of an organization's swap. Its address is one of the chain that the
+// output is on.
+func checkPayout(intent signer.Intent) *signer.Refusal {
+	payout, name := *intent.SwapPayout(), intent.Chain
+	if intent.Swap != nil {
+		name = intent.Swap.ToChain
+	}
+	end, err := time.Parse(time.RFC3339Nano, payout.NotAfter)
+	codec := txcodec.Find(name.Family())
+	switch {
+	case !IsWord(payout.OrgID) || !IsWord(payout.SwapID) || !IsWord(payout.Product) || !IsWord(payout.WhitelistedID):
+		return malformed("grant.swapPayout: orgId, swapId, product, whitelistedId: give 1 to %d bytes of UTF-8 "+
+			"without NUL", wordBytesMax)
+	case codec == nil || !codec.IsCanonical(payout.To):
+		return malformed("grant.swapPayout.to: %.80q is not an address of %s in its canonical form", payout.To, name)
+	case err != nil || signer.FormatMicros(end) != payout.NotAfter:
+		return malformed("grant.swapPayout.notAfter: give a time of RFC 3339 in UTC, to the microsecond")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 )
 
 const (
@@ -31,7 +32,7 @@ type Member struct {
 // Suspensions say which providers get no new swaps, in all processes. The calls may be repeated and are safe
 // for concurrent use.
 type Suspensions interface {
-	// ListSuspended returns the providers that are suspended, switched off, or owe too much.
+	// ListSuspended returns the providers that are suspended.
 	ListSuspended(ctx context.Context) ([]string, error)
 	// Suspend stores that a provider gets no new swaps until a person lifts it. A suspended one stays so.
 	Suspend(ctx context.Context, name, reason string) error
@@ -83,6 +84,77 @@ func (p *Panel) Status(ctx context.Context, name string, ref Ref, payment chain.
 	}
 	defer p.catch(m, &err)
 	return m.Status(ctx, ref, payment)
+}
+
+// VerifyQuote verifies a quote that a provider signed before, also of a suspended one. Errors: ErrUntrusted,
+// ErrMalformed, and ErrNotServed if there is no such provider or its quotes cannot be verified again.
+func (p *Panel) VerifyQuote(name string, raw []byte) (quote signedquote.Quote, err error) {
+	m := p.find(name)
+	if m == nil {
+		return quote, fmt.Errorf("%w: there is no provider %s", ErrNotServed, CleanText(name))
+	}
+	verifier, isVerifier := m.Provider.(Verifier)
+	if !isVerifier {
+		return quote, fmt.Errorf("%w: the quotes of %s cannot be verified again", ErrNotServed, name)
+	}
+	defer p.catch(m, &err)
+	return verifier.VerifyQuote(raw)
+}
+
+// SuspendFor suspends a provider whose signed quote passed its adapter and failed a check of the caller. Until that
+// is stored, it holds in this process.
+func (p *Panel) SuspendFor(ctx context.Context, name, reference string, cause error) {
+	if m := p.find(name); m != nil {
+		p.suspendMember(ctx, m, reference, cause)
+	}
+}
+
+// ListAssets returns what healthy providers take in any amount for a token that they deliver. Where several take
+// the same token, the first member's entry counts. Error: none of them answers.
+func (p *Panel) ListAssets(ctx context.Context, destination Token) ([]Asset, error) {
+	suspended, err := p.listSuspended(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, assetsTimeout)
+	defer cancel()
+	var asked []*memberState
+	for _, m := range p.members {
+		if !slices.Contains(suspended, m.Name()) {
+			asked = append(asked, m)
+		}
+	}
+	lists, errs := make([][]Asset, len(asked)), make([]error, len(asked))
+	var wg sync.WaitGroup
+	for i, m := range asked {
+		wg.Go(func() {
+			defer p.catch(m, &errs[i])
+			lists[i], errs[i] = m.Assets(ctx)
+		})
+	}
+	wg.Wait()
+	var union []Asset
+	taken := map[Token]bool{destination.Canonical(): true}
+	hasAnswer := false
+	for i, list := range lists {
+		if errs[i] != nil {
+			continue
+		}
+		hasAnswer = true
+		if delivered, isListed := FindAsset(list, destination); !isListed || !delivered.Delivers {
+			continue
+		}
+		for _, a := range list {
+			if a.Accepts && a.AcceptsAny && !taken[a.Token] {
+				taken[a.Token] = true
+				union = append(union, a)
+			}
+		}
+	}
+	if !hasAnswer {
+		return nil, Unavailable("no swap provider lists its assets: %w", errors.Join(errs...))
+	}
+	return union, nil
 }
 
 func (p *Panel) find(name string) *memberState {
@@ -151,13 +223,20 @@ type memberAnswer struct {
 // Compare asks all healthy providers at once for dry quotes. It returns the offers whose least amount the
 // caller accepts, the best one first. Error: NoOfferError.
 func (p *Panel) Compare(ctx context.Context, ask Ask) ([]Offer, error) {
+	offers, _, err := p.CompareAll(ctx, ask)
+	return offers, err
+}
+
+// CompareAll is Compare for a caller that may take none of the offers. silence says that other providers of
+// the pair did not answer: they might have made a better offer. It is nil if all answered.
+func (p *Panel) CompareAll(ctx context.Context, ask Ask) (offers []Offer, silence *NoOfferError, err error) {
 	ask.IsFirm = false
 	if err := ask.Validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	suspended, err := p.listSuspended(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	askCtx, cancel := context.WithTimeout(ctx, dryTimeout)
 	defer cancel()
@@ -177,7 +256,7 @@ func (p *Panel) Compare(ctx context.Context, ask Ask) ([]Offer, error) {
 	}
 	wg.Wait()
 	if err := ctx.Err(); err != nil {
-		return nil, err // the caller gave up, which says nothing about the providers
+		return nil, nil, err // the caller gave up, which says nothing about the providers
 	}
 	return chooseOffers(answers, ask.MinAmountOut)
 }
@@ -266,9 +345,9 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// chooseOffers returns the offers that the caller accepts, the best one first, or why there is none.
-func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) {
-	var offers []Offer
+// chooseOffers returns the offers that the caller accepts, the best one first, or why there is none. silence
+// says which providers did not answer, besides those with an offer.
+func chooseOffers(answers []memberAnswer, minOut money.Amount) (offers []Offer, silence *NoOfferError, err error) {
 	var low *Offer // the best one that the caller does not accept
 	var refusal *RefusedError
 	var silent []error
@@ -297,7 +376,10 @@ func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) 
 	}
 	if len(offers) > 0 {
 		slices.SortStableFunc(offers, func(a, b Offer) int { return b.AmountOut.Cmp(a.AmountOut) })
-		return offers, nil
+		if len(silent) > 0 {
+			silence = &NoOfferError{Outcome: chooseOutcome(false, silent), Reasons: reasons}
+		}
+		return offers, silence, nil
 	}
 	noOffer := &NoOfferError{Outcome: chooseOutcome(refusal != nil || low != nil, silent), Reasons: reasons}
 	if noOffer.Outcome == Rejected {
@@ -307,7 +389,7 @@ func chooseOffers(answers []memberAnswer, minOut money.Amount) ([]Offer, error) 
 			noOffer.Provider, noOffer.Message = refusal.Provider, refusal.Message
 		}
 	}
-	return nil, noOffer
+	return nil, nil, noOffer
 }
 
 // chooseOutcome returns why there is no offer. A refusal is one only if every provider of the pair has answered:
@@ -353,21 +435,21 @@ func (p *Panel) Firm(ctx context.Context, name string, ask Ask) (Offer, error) {
 	defer cancel()
 	offer, err := p.askMember(askCtx, m, ask)
 	if errors.Is(err, ErrUntrusted) {
-		p.suspendMember(ctx, m, ask, err)
+		p.suspendMember(ctx, m, ask.Reference, err)
 	}
 	if err != nil {
 		return Offer{}, err
 	}
-	if _, err := chooseOffers([]memberAnswer{{name, offer, nil}}, ask.MinAmountOut); err != nil {
+	if _, _, err := chooseOffers([]memberAnswer{{name, offer, nil}}, ask.MinAmountOut); err != nil {
 		return Offer{}, err
 	}
 	return offer, nil
 }
 
 // suspendMember suspends a provider. Until that is stored, it holds in this process.
-func (p *Panel) suspendMember(ctx context.Context, m *memberState, ask Ask, cause error) {
+func (p *Panel) suspendMember(ctx context.Context, m *memberState, reference string, cause error) {
 	p.log.LogAttrs(ctx, slog.LevelError, "a signed quote of a swap provider cannot be trusted",
-		slog.String("provider", m.Name()), slog.String("reference", ask.Reference), slog.Any("error", cause))
+		slog.String("provider", m.Name()), slog.String("reference", reference), slog.Any("error", cause))
 	m.mu.Lock()
 	m.suspicion = CleanText(cause.Error())
 	m.mu.Unlock()

@@ -62,8 +62,8 @@ func (f *fakeProvider) Status(context.Context, Ref, chain.TxHash) (Report, error
 }
 
 var pair = []Asset{
-	{Token: bitcoin, ID: "btc", Accepts: true, Delivers: true},
-	{Token: tether, ID: "usdt", Accepts: true, Delivers: true},
+	{Token: bitcoin, ID: "btc", Accepts: true, Delivers: true, AcceptsAny: true},
+	{Token: tether, ID: "usdt", Accepts: true, Delivers: true, AcceptsAny: true},
 }
 
 func newFake(name string, quote func(ctx context.Context, ask Ask) (Offer, error)) *fakeProvider {
@@ -742,5 +742,61 @@ func TestATokenIsOneText(t *testing.T) {
 		if got, err := ParseToken(text); err == nil {
 			t.Errorf("%q: got %v, want no token", text, got)
 		}
+	}
+}
+
+// verifyingProvider is a fakeProvider whose quotes can be verified again.
+type verifyingProvider struct {
+	*fakeProvider
+	err error
+}
+
+func (v verifyingProvider) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	return signedquote.Quote{DepositAddress: string(raw)}, v.err
+}
+
+// A quote that was stored is verified by the provider that made it, also while that is suspended, and by no other.
+func TestAStoredQuoteIsVerifiedByItsProvider(t *testing.T) {
+	t.Parallel()
+	a, b := newFake("A", nil), newFake("B", nil)
+	suspensions := &memorySuspensions{}
+	p := NewPanel([]Member{{Provider: verifyingProvider{a, nil}}, {Provider: b}}, suspensions, nil, silent)
+	p.SuspendFor(t.Context(), "A", "cs_1", ErrUntrusted)
+	if q, err := p.VerifyQuote("A", []byte("x")); err != nil || q.DepositAddress != "x" {
+		t.Errorf("got %+v and %v, want the quote", q, err)
+	}
+	for _, name := range []string{"B", "C"} {
+		if _, err := p.VerifyQuote(name, []byte("x")); !errors.Is(err, ErrNotServed) {
+			t.Errorf("%s: got %v, want that it cannot be verified", name, err)
+		}
+	}
+}
+
+// The tokens are the union of what healthy providers take in any amount for what they deliver.
+func TestTheAssetsAreThoseOfHealthyProviders(t *testing.T) {
+	t.Parallel()
+	other := Token{Chain: "NEAR"}
+	withOther := append(slices.Clone(pair), Asset{Token: other, ID: "near", Accepts: true, AcceptsAny: true},
+		Asset{Token: Token{Chain: "TON"}, ID: "ton", Accepts: true}) // one amount alone
+	a, b := newFake("A", nil), newFake("B", nil)
+	b.assets = withOther
+	list := func(p *Panel) (names []string, err error) {
+		assets, err := p.ListAssets(t.Context(), tether)
+		for _, asset := range assets {
+			names = append(names, asset.Token.String())
+		}
+		return names, err
+	}
+	p := newTestPanel(&memorySuspensions{}, a, b)
+	if got, err := list(p); err != nil || !slices.Equal(got, []string{bitcoin.String(), "NEAR:native"}) {
+		t.Errorf("got %v and %v, want those of both", got, err)
+	}
+	p.SuspendFor(t.Context(), "B", "ds_1", ErrUntrusted)
+	if got, err := list(p); err != nil || !slices.Equal(got, []string{bitcoin.String()}) {
+		t.Errorf("got %v and %v, want those of the one that is not suspended", got, err)
+	}
+	a.assets = nil
+	if _, err := list(p); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v, want that no provider answers", err)
 	}
 }

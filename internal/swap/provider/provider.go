@@ -35,6 +35,13 @@ type Provider interface {
 	Status(ctx context.Context, swap Ref, payment chain.TxHash) (Report, error)
 }
 
+// Verifier is a Provider whose signed quotes can be verified again when they are read from a database. It has
+// no state and asks no one.
+type Verifier interface {
+	// VerifyQuote verifies a firm quote with the pinned keys. Errors: ErrUntrusted, ErrMalformed.
+	VerifyQuote(raw []byte) (signedquote.Quote, error)
+}
+
 // Token is a coin of a chain, or a token by its contract. No token is known by its symbol.
 type Token struct {
 	// Chain may be one that no installation runs: deposit swaps take tokens of other chains.
@@ -82,8 +89,12 @@ type Asset struct {
 	ID       string // as the provider names it, also in what it signs
 	Symbol   string // for display only: any issuer can choose any symbol
 	Decimals int
-	// Accepts and Delivers say whether it can be paid to the provider, and by it.
-	Accepts, Delivers bool
+	// Accepts and Delivers say whether it can be paid to the provider, and by it. AcceptsAny says that an offer
+	// for it may be paid with another amount than the quoted one.
+	Accepts, Delivers, AcceptsAny bool
+	// PriceUSD is what the provider says that a whole token is worth; zero: it does not say. It vouches for
+	// nothing.
+	PriceUSD money.USD
 }
 
 // FindAsset returns the asset of a token.
@@ -106,6 +117,8 @@ func FindPair(assets []Asset, ask Ask) (origin, destination Asset, err error) {
 		return origin, destination, fmt.Errorf("%w: it does not take %s", ErrNotServed, ask.Origin)
 	case !hasDestination || !destination.Delivers:
 		return origin, destination, fmt.Errorf("%w: it does not deliver %s", ErrNotServed, ask.Destination)
+	case ask.IsFlexible && !origin.AcceptsAny:
+		return origin, destination, fmt.Errorf("%w: it signs one amount of %s", ErrNotServed, ask.Origin)
 	}
 	return origin, destination, nil
 }
@@ -246,7 +259,9 @@ type Report struct {
 	Refund   RefundReport
 	// The transactions that the provider names: the payment to it, its delivery, and its refund.
 	OriginTxs, DestinationTxs, RefundTxs []chain.TxHash
-	Reason                               string // why it failed or was refunded, in the provider's words, cleaned
-	UpdatedAt                            time.Time
-	Raw                                  []byte // the answer as it came, which is only stored sealed
+	// Payers are who paid, if the provider says so. It is its word, like everything here.
+	Payers    []chain.Address
+	Reason    string // why it failed or was refunded, in the provider's words, cleaned
+	UpdatedAt time.Time
+	Raw       []byte // the answer as it came, which is only stored sealed
 }

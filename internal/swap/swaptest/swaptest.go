@@ -35,7 +35,12 @@ type Row struct {
 	CreatedAt                         time.Time
 	PaidAt, DelayedAt, EndedAt        *time.Time
 	RestoredAt                        *time.Time
+	// Of an organization's swap, which has no customer: the product that pays, and the address that is paid.
+	Product, PayoutAddress string
 }
+
+// isOfProduct reports whether it is a swap of the organization's own money.
+func (r Row) isOfProduct() bool { return r.Product != "" }
 
 // Report is what a provider said of a swap.
 type Report struct {
@@ -45,7 +50,12 @@ type Report struct {
 }
 
 // ID returns the id of the swap, as the service computes it.
-func (r Row) ID() string { return id.Derive("cs", r.OrgID, r.IdempotencyKey) }
+func (r Row) ID() string {
+	if r.isOfProduct() {
+		return id.Derive("os", r.OrgID, r.IdempotencyKey)
+	}
+	return id.Derive("cs", r.OrgID, r.IdempotencyKey)
+}
 
 // DeliveryWalletID returns the id of the wallet at which the output of the swap arrives.
 func (r Row) DeliveryWalletID() string { return id.Derive("adr", r.ID(), "delivery") }
@@ -111,6 +121,17 @@ func insert(ctx context.Context, tx pgx.Tx, r Row) error {
 		r.DelayedAt, r.CreatedAt, latest(r), completedAt, failedAt, r.RestoredAt)
 	if err != nil {
 		return err
+	}
+	if r.isOfProduct() {
+		_, err = tx.Exec(ctx, `
+			UPDATE swaps SET kind = 'ORGANIZATION', customer_id = NULL, product = $2, fee_bps = 0, fee_amount = 0,
+				whitelisted_address_id = $3, payout_address = $4, payout_max = estimated_out, slippage_bps = 100,
+				payout_until = created_at + interval '48 hours', request_mac = '\x00', requester_kind = 'API_KEY',
+				requester_id = org_id
+			WHERE swap_id = $1`, r.ID(), r.Product, id.Derive("wla", r.OrgID, r.PayoutAddress), r.PayoutAddress)
+		if err != nil {
+			return err
+		}
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, created_at)

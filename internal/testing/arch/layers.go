@@ -81,7 +81,6 @@ var packages = []pkg{
 	{"internal/platform/failpoint", words, 0},
 	{"internal/platform/config", words, 0},
 	{"internal/swap/signedquote", words, 0},
-	{"internal/swap/swaptest", foundations, testOnly},
 	{"internal/swap/signedquote/quotetest", words, testOnly | mayKeys}, // of a solver
 	{"internal/chain/quorum", words, 0},
 	{"internal/chain/fifo", words, 0},
@@ -143,6 +142,7 @@ var packages = []pkg{
 	{"internal/risk", core, 0},
 	{"internal/swap/provider", core, 0},
 	{"internal/swap/provider/providertest", core, testOnly},
+	{"internal/swap/swaptest", core, testOnly},
 	{"internal/wallet", core, 0},
 	{"internal/utxo", core, 0},
 	{"internal/control/whitelist", core, 0},
@@ -156,6 +156,7 @@ var packages = []pkg{
 	{"internal/signer/changewallet", core, 0},
 	{"internal/signer/limits", core, 0},
 	{"internal/signer/swapterms", core, 0},
+	{"internal/signer/payouts", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
 	{"internal/signer/journalfile", core, 0},
@@ -178,6 +179,7 @@ var packages = []pkg{
 	{"internal/sweep", features, 0},
 	{"internal/transfer", features, 0},
 	{"internal/swap", features, 0},
+	{"internal/depositswap", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},
@@ -270,6 +272,7 @@ var importers = map[string][]string{
 	"internal/signer/changewallet": {"internal/signer/rules"},
 	"internal/signer/limits":       {"internal/signer/rules"},
 	"internal/signer/swapterms":    {"internal/signer/rules"},
+	"internal/signer/payouts":      {"internal/signer/rules"},
 	"internal/signer/window": {
 		"internal/signer/limits", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec",
 	},

@@ -71,6 +71,9 @@ const (
 	CustomerSwapRefunded = webhook.CustomerSwapRefunded
 	CustomerSwapDelayed  = webhook.CustomerSwapDelayed
 
+	OrganizationSwapCompleted = webhook.OrganizationSwapCompleted
+	OrganizationSwapFailed    = webhook.OrganizationSwapFailed
+
 	TransferCompleted = webhook.TransferCompleted
 )
 
@@ -93,6 +96,8 @@ var extension = map[Type]bool{
 	OrganizationWithdrawFailed: true, OrganizationWithdrawCompleted: true,
 
 	CustomerSwapRefunded: true, CustomerSwapDelayed: true,
+
+	OrganizationSwapCompleted: true, OrganizationSwapFailed: true,
 
 	TransferCompleted: true,
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/httpjson"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
@@ -97,6 +98,7 @@ func (t token) asset() (provider.Asset, error) {
 	}
 	asset := provider.Asset{
 		ID: *t.AssetID, Symbol: provider.CleanText(*t.Symbol), Decimals: decimals, Accepts: true, Delivers: true,
+		AcceptsAny: true, PriceUSD: t.readPrice(),
 	}
 	name, isKnown := chains[*t.Blockchain]
 	if !isKnown {
@@ -114,6 +116,24 @@ func (t token) asset() (provider.Asset, error) {
 	}
 	asset.Token = asset.Token.Canonical()
 	return asset, nil
+}
+
+// priceDigits is how many digits of a price count after the point.
+const priceDigits = 18
+
+// readPrice returns the price of an entry. What is no number such as 0.99 is no price: it only helps to choose
+// an amount.
+func (t token) readPrice() money.USD {
+	whole, fraction, hasFraction := strings.Cut(string(t.Price), ".")
+	text := whole
+	if hasFraction {
+		text += "." + fraction[:min(len(fraction), priceDigits)]
+	}
+	price, err := money.ParseUSD(text)
+	if err != nil {
+		return money.USD{}
+	}
+	return price
 }
 
 // isPlainText reports whether a text has only characters that the provider can sign.

@@ -50,7 +50,10 @@ type Provider struct {
 	assets provider.AssetCache
 }
 
-var _ provider.Provider = (*Provider)(nil)
+var (
+	_ provider.Provider = (*Provider)(nil)
+	_ provider.Verifier = (*Provider)(nil)
+)
 
 // New makes a client. keys are the pinned ones. pins name the id of an asset where the list has several for one
 // token. hidesLocal leaves out the assets of a local world.
@@ -77,6 +80,12 @@ func (*Provider) Name() string { return Name }
 
 // Assets returns what the provider swaps. Error: provider.ErrUnavailable.
 func (p *Provider) Assets(ctx context.Context) ([]provider.Asset, error) { return p.assets.Assets(ctx) }
+
+// VerifyQuote verifies a firm quote with the pinned keys.
+func (p *Provider) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	q, err := signedquote.VerifyOneClick(raw, p.keys)
+	return q, provider.CheckSigned(err)
+}
 
 // send sends a request. Error: provider.ErrUnavailable.
 func (p *Provider) send(ctx context.Context, method, path string, body any) (httpjson.Reply, error) {

@@ -195,6 +195,7 @@ func TestAnAssetIsKnownByItsToken(t *testing.T) {
 	assets, err := decodeList("["+tetherEntry+"]", nil, false)
 	want := provider.Asset{
 		Token: tether, ID: tetherAsset, Symbol: "USDT", Decimals: 6, Accepts: true, Delivers: true,
+		AcceptsAny: true, PriceUSD: money.MustParseUSD("0.9989"),
 	}
 	if err != nil || len(assets) != 1 || assets[0] != want {
 		t.Errorf("got %+v and %v, want %+v", assets, err, want)

@@ -62,13 +62,22 @@ type Provider struct {
 	currencies map[provider.Token]currency
 }
 
-var _ provider.Provider = (*Provider)(nil)
+var (
+	_ provider.Provider = (*Provider)(nil)
+	_ provider.Verifier = (*Provider)(nil)
+)
 
 // Name returns RELAY.
 func (*Provider) Name() string { return Name }
 
 // Assets returns the configured currencies.
 func (p *Provider) Assets(context.Context) ([]provider.Asset, error) { return p.assets, nil }
+
+// VerifyQuote verifies an order with the pinned solvers and contracts.
+func (p *Provider) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	q, err := signedquote.VerifyRelay(raw, p.pins)
+	return q, provider.CheckSigned(err)
+}
 
 // send sends a request. Error: provider.ErrUnavailable.
 func (p *Provider) send(ctx context.Context, method, path string, body any) (httpjson.Reply, error) {
@@ -171,10 +180,7 @@ func (p *Provider) Quote(ctx context.Context, ask provider.Ask) (provider.Offer,
 		return provider.Offer{}, err
 	}
 	origin, destination := p.currencies[ask.Origin.Canonical()], p.currencies[ask.Destination.Canonical()]
-	switch {
-	case ask.IsFlexible:
-		return provider.Offer{}, fmt.Errorf("%w: it signs one amount", provider.ErrNotServed)
-	case strings.EqualFold(string(ask.RefundTo), origin.chain.Native):
+	if strings.EqualFold(string(ask.RefundTo), origin.chain.Native) {
 		// This address means to the provider that it looks for the sender by itself.
 		return provider.Offer{}, fmt.Errorf("%w: it needs a refund address", provider.ErrNotServed)
 	}
@@ -461,7 +467,21 @@ func decodeReport(reply httpjson.Reply) (provider.Report, error) {
 	} else {
 		report.DestinationTxs = hashes
 	}
+	report.Payers = readDepositor(answer.DepositAddress)
 	return report, nil
+}
+
+// readDepositor returns who paid the deposit address, where the report says so. The member is documented for
+// webhooks alone, so any other form of it names no one.
+func readDepositor(text jsontext.Value) []chain.Address {
+	var deposit struct {
+		Depositor string `json:"depositor"`
+	}
+	if text.Kind() != '{' || json.Unmarshal(text, &deposit) != nil || deposit.Depositor == "" ||
+		provider.CleanText(deposit.Depositor) != deposit.Depositor {
+		return nil
+	}
+	return []chain.Address{chain.Address(deposit.Depositor)}
 }
 
 func readReason(reason *string) string {

@@ -247,14 +247,8 @@ func (e *swapEnv) closeAll() error {
 	return nil
 }
 
-// fund pays a customer through the chain, so that the treasury can pay what the customer swaps.
-func (e *swapEnv) fund(ctx context.Context, customerID string, swaps uint64) error {
-	w, err := e.Wallets.Address(ctx, signer.WalletRef{
-		OrgID: e.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: customerID,
-	})
-	if err != nil {
-		return err
-	}
+// fund pays every customer through the chain, so that the treasury can pay what the customers swap.
+func (e *swapEnv) fund(ctx context.Context, swaps uint64) error {
 	treasury, err := e.Wallets.Treasury(ctx, e.org, chain.EVM)
 	if err != nil {
 		return err
@@ -265,7 +259,15 @@ func (e *swapEnv) fund(ctx context.Context, customerID string, swaps uint64) err
 	}
 	payer := sim.Address("a payer")
 	e.net.Mint(payer, "", money.MustParse("1000000000000000000000000"))
-	e.net.SubmitTx(payer, sim.Move{To: w.Address, Amount: amount})
+	for n := range int64(swapCallers) {
+		w, err := e.Wallets.Address(ctx, signer.WalletRef{
+			OrgID: e.org, Family: chain.EVM, Purpose: wallet.CustomerDeposit, Subject: swapCustomer(n),
+		})
+		if err != nil {
+			return err
+		}
+		e.net.SubmitTx(payer, sim.Move{To: w.Address, Amount: amount})
+	}
 	e.net.SubmitTx(payer, sim.Move{To: treasury.Address, Amount: money.MustParse("100000000000000000000")})
 	return e.step(ctx, 8)
 }
@@ -296,9 +298,13 @@ func (e *swapEnv) step(ctx context.Context, blocks int) error {
 	return nil
 }
 
-func (e *swapEnv) request(ctx context.Context, key string) (swap.Swap, error) {
+// swapCustomer returns one of as many customers as there are connections: the balance of one customer is a
+// queue, and no measure of the service.
+func swapCustomer(n int64) string { return fmt.Sprint("swapper-", n%swapCallers) }
+
+func (e *swapEnv) request(ctx context.Context, n int64, key string) (swap.Swap, error) {
 	w, _, err := e.Swaps.Request(ctx, e.org, swap.Request{
-		IdempotencyKey: key, CustomerID: "swapper", FromMintID: swapCoin, ToMintID: swapToken,
+		IdempotencyKey: key, CustomerID: swapCustomer(n), FromMintID: swapCoin, ToMintID: swapToken,
 		AmountIn: fmt.Sprint(swapUnits), Actor: audit.APIKey(e.org),
 	})
 	return w, err
@@ -312,8 +318,8 @@ func benchSwaps(ctx context.Context, w *benchEnv) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.closeAll()) }()
-	if err := e.fund(ctx, "swapper", 1_000_000); err != nil {
-		return fmt.Errorf("fund the customer: %w", err)
+	if err := e.fund(ctx, 100_000); err != nil {
+		return fmt.Errorf("fund the customers: %w", err)
 	}
 	for _, measure := range []func(context.Context, *swapEnv) error{
 		w.benchSwapQuotes, w.benchSwapDeliveries, w.benchSwapCreation, w.benchQuoteVerification,
@@ -389,7 +395,7 @@ func (w *benchEnv) benchSwapCreation(ctx context.Context, e *swapEnv) error {
 		return fmt.Errorf("issue addresses: %w", err)
 	}
 	swaps, err := countFor(ctx, w.duration/2, func(ctx context.Context, n int64) error {
-		_, err := e.request(ctx, fmt.Sprint("created-", n))
+		_, err := e.request(ctx, n, fmt.Sprint("created-", n))
 		return err
 	})
 	if err != nil {
@@ -410,7 +416,7 @@ func (w *benchEnv) benchSwapCreation(ctx context.Context, e *swapEnv) error {
 func (w *benchEnv) benchSwapDeliveries(ctx context.Context, e *swapEnv) error {
 	var created []swap.Swap
 	for n := range swapDeliveries {
-		made, err := e.request(ctx, fmt.Sprint("delivered-", n))
+		made, err := e.request(ctx, int64(n), fmt.Sprint("delivered-", n))
 		if err != nil {
 			return fmt.Errorf("create a swap: %w", err)
 		}

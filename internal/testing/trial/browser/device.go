@@ -10,7 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Authenticator is a virtual device with the passkeys of a tab. Its user touches it at once.
+// Authenticator is a virtual device with the passkeys of a tab. Its user touches it at once: while its screen
+// lock confirms the user, a page that offers passkeys in its fields is answered as soon as it is there.
 type Authenticator struct {
 	page *Page
 	id   webauthn.AuthenticatorID

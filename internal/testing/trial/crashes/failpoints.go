@@ -317,9 +317,15 @@ var unplayed = []struct{ name, why string }{
 		"a delivery and a failure at once are no crash: TestADeliveryAndAFailureThatMeetHaveOneEnd of trial/swaps",
 	},
 	{"Q22", "a delivery after the failure is no crash: Q23 begins with one"},
-	{"Q24", "organizations cannot swap yet"},
-	{"Q25", "there are no deposit swaps yet"},
-	{"Q26", "there are no deposit swaps yet"},
+	{
+		"Q24",
+		"the payment of an output is found again by its key: TestACrashAroundThePayoutPaysOnce of trial/swaps",
+	},
+	{
+		"Q25",
+		"no scenario requests a deposit swap yet: trial/swaps repeats a request, and has an arrival without a row",
+	},
+	{"Q26", "no scenario requests a deposit swap yet; D06 stands at the same place of every credit"},
 	{"QW18", "Q07 stands at this place"},
 	{"QW27", "Q10 is the same commit"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},

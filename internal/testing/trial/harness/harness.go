@@ -110,6 +110,10 @@ func (w *Harness) ListSteps(betweenMoves func(name string)) []Step {
 			_, err := w.Deposits.SettleArrivals(ctx)
 			return err
 		}},
+		{"deposit swaps", "deposit swaps", func(ctx context.Context) error {
+			_, err := w.DepositSwaps.Follow(ctx)
+			return err
+		}},
 		{"sweeps", "sweep", func(ctx context.Context) error { _, err := w.Sweeper.Plan(ctx); return err }},
 		repeatStep("dispatch", "dispatch", w.DispatchWorker.RunRound),
 		{"voids", "voids", func(ctx context.Context) error { return w.Voider.RunPass(ctx) }},

@@ -162,9 +162,9 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	}
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
-		Transfers: s.service.Transfers, Swaps: s.service.Swaps, Whitelist: s.service.Whitelist,
-		Wallets: s.service.Wallets,
-		Chains:  s.service.Chains, Prices: prices, Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
+		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
+		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
+		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
 		Changes: s.conf.Changes, Log: log,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
@@ -188,9 +188,9 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 	}
 	conf := console.Config{
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
-		Deposits: s.service.Deposits, Swaps: s.service.Swaps, Rescreens: s.service.NewRescreener(),
-		Whitelist: s.service.Whitelist,
-		Worker:    s.service.DispatchWorker, Prices: prices,
+		Deposits: s.service.Deposits, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
+		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
+		Worker: s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Origin:          origin, CursorKey: []byte("the key of this run's cursors"), Changes: s.conf.Changes, Log: log,
@@ -324,13 +324,22 @@ func (s *Set) swap() swaptest.Row {
 	}
 }
 
+// ownSwap is a swap of the organization's own money, of which something came back.
+func (s *Set) ownSwap() swaptest.Row {
+	r := s.swap()
+	r.IdempotencyKey, r.Product = "pages-own", "CUSTODIAL"
+	r.PayoutAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	r.OriginTx, r.RefundTx = population.Hash('s', 4), population.Hash('s', 5)
+	return r
+}
+
 // swapProvider is the provider of the swap.
 const swapProvider = "ONE_CLICK"
 
 // addSwap adds a swap with its wallets, a report and a stray arrival.
 func (s *Set) addSwap(ctx context.Context, tx pgx.Tx) error {
 	r := s.swap()
-	if err := swaptest.Insert(ctx, tx, r); err != nil {
+	if err := swaptest.Insert(ctx, tx, r, s.ownSwap()); err != nil {
 		return err
 	}
 	if err := swaptest.InsertReports(ctx, tx, r, swaptest.Report{
@@ -404,6 +413,8 @@ func (s *Set) values(path string) map[string]string {
 		values["depositId"] = s.flaggedID()
 	case "/swap-arrivals/{depositId}":
 		values["depositId"] = s.strayID
+	case "/organization-swaps/{swapId}":
+		values["swapId"] = s.ownSwap().ID()
 	case "/approvals/withdrawals/{withdrawalId}":
 		values["withdrawalId"] = s.heldID()
 	}
@@ -431,6 +442,10 @@ type Visit struct {
 var Unvisited = map[string]string{
 	"/withdraw/{product}/{mintId}/confirm": "needs an address that the signer endorsed; it reads what the form " +
 		"before it and the preview of the interface read",
+	"/organization-swaps/confirm": "needs an address that the signer endorsed and the offer of a provider; it reads " +
+		"what the form before it reads",
+	"/deposit-swaps/{depositSwapId}": "needs an address that a provider signed; it reads one row, its entries of the " +
+		"log and at most twenty deposits, each by its id",
 	"/sign-in":                "leads to the first page",
 	"/sign-in/factor":         "leads to the first page",
 	"/sign-in/device":         "needs a mailed link",
@@ -549,6 +564,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 // isForm reports whether the parameters of a page fill in its form and select nothing.
 func isForm(path string) bool {
 	return strings.HasPrefix(path, "/withdraw/") || strings.HasPrefix(path, "/balances/{product}") ||
+		path == "/organization-swaps/new" ||
 		path == "/gas/{walletId}"
 }
 

@@ -242,12 +242,16 @@ type testEnv struct {
 
 // priceTable is a source of prices that a test changes.
 type priceTable struct {
+	look   func() // called before each look, unless nil
 	mu     sync.Mutex
 	quotes map[int]price.Quote
 	clock  func() time.Time
 }
 
 func (p *priceTable) USD(_ context.Context, mintID int) (price.Quote, error) {
+	if p.look != nil {
+		p.look()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q, ok := p.quotes[mintID]
@@ -491,10 +495,10 @@ func (e *testEnv) checkInvariants(when string) {
 			SELECT count(*) FROM (
 				SELECT provider, from_mint_id AS mint,
 					sum(CASE WHEN paid_at IS NULL THEN 0 ELSE amount_in END
-						- CASE WHEN status = 'COMPLETED' THEN amount_in ELSE 0 END
+						- CASE WHEN amount_out IS NOT NULL THEN amount_in ELSE 0 END
 					- CASE WHEN EXISTS (SELECT FROM deposits d WHERE d.swap_id = s.swap_id
 						AND d.arrival_role = 'REFUND') THEN refunded ELSE 0 END - short) AS due
-				FROM swaps s GROUP BY 1, 2) c
+				FROM swaps s WHERE provider IS NOT NULL GROUP BY 1, 2) c
 			FULL JOIN (
 				SELECT a.subject, a.mint_id,
 					sum(CASE WHEN t.debit_account = a.account_id THEN t.amount ELSE -t.amount END) AS booked
@@ -503,27 +507,35 @@ func (e *testEnv) checkInvariants(when string) {
 			ON b.subject = c.provider COLLATE "C" AND b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(booked, 0)`,
 		"I-61, held amounts": `
 			SELECT count(*) FROM (
-				SELECT customer_id, from_mint_id AS mint, sum(CASE WHEN status IN ('PENDING', 'DEPOSITING',
-					'PROCESSING') THEN amount_in
-					WHEN status = 'FAILED' THEN amount_in - restored - short ELSE 0 END) AS due
-						FROM swaps GROUP BY 1, 2) c
-			FULL JOIN (SELECT subject, a.mint_id, balance FROM ledger_accounts a
-				JOIN ledger_balances USING (account_id) WHERE kind = 'IN_SWAP') b
-			ON b.subject = c.customer_id AND b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
+				SELECT CASE kind WHEN 'CUSTOMER' THEN 'IN_SWAP' ELSE 'PRODUCT_IN_SWAP' END AS kind,
+					coalesce(customer_id, product) AS owner, from_mint_id AS mint,
+					sum(CASE WHEN status IN ('AWAITING_APPROVAL', 'PENDING', 'DEPOSITING', 'PROCESSING')
+							AND amount_out IS NULL THEN amount_in
+						WHEN status = 'FAILED' AND amount_out IS NULL THEN amount_in - restored - short
+						ELSE 0 END) AS due
+						FROM swaps GROUP BY 1, 2, 3) c
+			FULL JOIN (SELECT kind, subject, a.mint_id, balance FROM ledger_accounts a
+				JOIN ledger_balances USING (account_id) WHERE kind IN ('IN_SWAP', 'PRODUCT_IN_SWAP')) b
+			ON b.kind = c.kind AND b.subject = c.owner AND b.mint_id = c.mint
+			WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
 		"I-63, one end": `
 			SELECT count(*) FROM swaps s WHERE
 				(SELECT count(*) FROM events WHERE resource_id = s.swap_id
-					AND type = 'CUSTOMER_SWAP_FAILED') <> (s.status = 'FAILED')::int
-				OR (SELECT count(*) FROM events v JOIN deposits d ON v.resource_id = d.deposit_id
+					AND type = s.kind || '_SWAP_FAILED') <> (s.status = 'FAILED')::int
+				OR s.kind = 'ORGANIZATION' AND (SELECT count(*) FROM events WHERE resource_id = s.swap_id
+					AND type = 'ORGANIZATION_SWAP_COMPLETED') <> (s.status = 'COMPLETED')::int
+				OR s.kind = 'CUSTOMER' AND (SELECT count(*) FROM events v
+					JOIN deposits d ON v.resource_id = d.deposit_id
 					WHERE d.swap_id = s.swap_id AND d.completes_swap AND v.type = 'CUSTOMER_DEPOSIT')
 					<> (s.status = 'COMPLETED')::int`,
 		"I-67, fees": `
 			SELECT count(*) FROM swaps s WHERE (SELECT count(*) FROM fee_lines
-				WHERE source_id = s.swap_id) <> (s.status = 'COMPLETED')::int`,
+				WHERE source_id = s.swap_id) <> (s.status = 'COMPLETED' AND s.kind = 'CUSTOMER')::int`,
 		"I-69, strays": `
 			SELECT count(*) FROM (SELECT d.mint_id AS mint, sum(d.amount) AS due FROM deposits d
-				JOIN swap_arrivals a USING (deposit_id)
-				WHERE a.role = 'STRAY' AND a.decision IS DISTINCT FROM 'CREDITED' GROUP BY 1) c
+				LEFT JOIN swap_arrivals a USING (deposit_id)
+				WHERE a.role = 'STRAY' AND a.decision IS DISTINCT FROM 'CREDITED'
+					OR d.status IN ('FLAGGED', 'REDIRECTING', 'RESOLUTION_STUCK') GROUP BY 1) c
 			FULL JOIN (SELECT a.mint_id, sum(balance) AS balance FROM ledger_accounts a
 				JOIN ledger_balances USING (account_id) WHERE kind = 'SUSPENSE' GROUP BY 1) b
 			ON b.mint_id = c.mint WHERE coalesce(due, 0) <> coalesce(balance, 0)`,
@@ -701,7 +713,8 @@ func (e *testEnv) wantBooks(want books) {
 				sum(CASE WHEN t.credit_account = a.account_id THEN t.amount ELSE -t.amount END)::bigint
 				* CASE WHEN a.kind IN ('AT_PROVIDER', 'SWAP_FEES_DUE') THEN -1 ELSE 1 END
 			FROM ledger_accounts a JOIN ledger_transfers t ON a.account_id IN (t.debit_account, t.credit_account)
-			WHERE a.kind IN ('CUSTOMER', 'IN_SWAP', 'AT_PROVIDER', 'SUSPENSE', 'SWAP_FEES_DUE') GROUP BY a.kind,
+			WHERE a.kind IN ('CUSTOMER', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP',
+				'AT_PROVIDER', 'SUSPENSE', 'SWAP_FEES_DUE') GROUP BY a.kind,
 				a.mint_id`)
 		if err != nil {
 			return err

@@ -3,7 +3,9 @@ package swaps
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -439,6 +441,83 @@ func TestADepositAddressIsTakenOnce(t *testing.T) {
 	}
 }
 
+// A provider that gives one deposit address to two swaps at once is suspended like any other that cannot be
+// trusted: the second swap goes to the next provider, or is refused.
+func TestADepositAddressIsTakenOnceBySwapsAtOneMoment(t *testing.T) {
+	t.Parallel()
+	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			twice := e.desk
+			if hasNext {
+				twice = &desk{
+					t: t, name: "BEST", clock: e.clock, lifetime: 24 * time.Hour,
+					price: func(provider.Ask) uint64 { return amountOut + 1 },
+				}
+				e.others = append(e.others, twice)
+				e.Harness = e.open(e.db)
+			}
+			twice.change = func(_ provider.Ask, q *quotetest.OneClick) {
+				q.DepositAddress = string(signertest.SwapDepositAddress("the same"))
+			}
+			// Both swaps have their offers checked before either is written: a price is read in between.
+			var offers, checked sync.WaitGroup
+			offers.Add(2)
+			checked.Add(2)
+			var isChecking atomic.Bool
+			var passes atomic.Int64
+			twice.firm = func(ask provider.Ask) error {
+				if ask.IsFirm {
+					twice.mu.Unlock()
+					defer twice.mu.Lock()
+					offers.Done()
+					offers.Wait()
+					isChecking.Store(true)
+				}
+				return nil
+			}
+			e.prices.look = func() {
+				if isChecking.Load() && passes.Add(1) <= 2 {
+					checked.Done()
+					checked.Wait()
+				}
+			}
+			requests := make([]<-chan outcome, 2)
+			for i := range requests {
+				r := request(fmt.Sprint("key", i))
+				r.AmountIn = "100000000"
+				requests[i] = e.start(e.Swaps, r)
+			}
+			var made []string
+			for _, ended := range requests {
+				if o := <-ended; hasNext || o.err == nil {
+					e.must(o.err)
+					made = append(made, o.Provider)
+				} else {
+					e.wantFault(o.err, fault.ProviderError)
+				}
+			}
+			slices.Sort(made)
+			want := []string{twice.name}
+			if hasNext {
+				want = append(want, e.desk.name)
+			}
+			if !slices.Equal(made, want) {
+				t.Errorf("got swaps with %v, want %v", made, want)
+			}
+			suspended := e.texts(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED'`)
+			if !slices.Equal(suspended, []string{twice.name}) {
+				t.Errorf("suspended are %v, want %s", suspended, twice.name)
+			}
+			if n := e.number(`SELECT count(*) FROM swaps`); n != int64(len(want)) {
+				t.Errorf("got %d swaps, want %d", n, len(want))
+			}
+			e.look("the requests")
+		})
+	}
+}
+
 // Rule SWAP-9: the least amount out is the caller's where that is more than the provider's, and the payment has
 // to be made before the provider stops taking it.
 func TestTheTermsOfASwapAreTheStricterOnes(t *testing.T) {
@@ -559,6 +638,44 @@ func TestASilentProviderIsNoRefusal(t *testing.T) {
 			if best.asked != 1 || e.desk.asked != 1 {
 				t.Errorf("asked %d and %d times, want each once", best.asked, e.desk.asked)
 			}
+		})
+	}
+}
+
+// Rule SWAP-7: an offer that is not taken is a refusal like any other, so a provider that was silent before
+// decides the answer.
+func TestAnOfferThatIsNotTakenHidesNoSilentProvider(t *testing.T) {
+	t.Parallel()
+	tooLow := func(provider.Ask) uint64 { return amountIn / 5 * 4 }
+	refusesFirm := func(ask provider.Ask) error {
+		if ask.IsFirm {
+			return provider.Refused("BEST", "no")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		silent error // of the other provider's dry question
+		price  func(provider.Ask) uint64
+		firm   func(provider.Ask) error
+		want   fault.Code
+	}{
+		"too low, the other in no time":     {context.DeadlineExceeded, tooLow, nil, fault.ProviderTimeout},
+		"too low, the other unclear":        {provider.Malformed("no"), tooLow, nil, fault.ProviderError},
+		"too low, the other down":           {provider.Unavailable("no"), tooLow, nil, fault.CodeUnavailable},
+		"too low, the other refuses":        {provider.Refused("DESK", "no"), tooLow, nil, fault.QuoteRejected},
+		"not made, the other in no time":    {context.DeadlineExceeded, nil, refusesFirm, fault.ProviderTimeout},
+		"not made, the other does not swap": {provider.ErrNotServed, nil, refusesFirm, fault.QuoteRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			best := &desk{t: t, name: "BEST", clock: e.clock, lifetime: time.Hour, price: c.price, firm: c.firm}
+			e.desk.dry = func(provider.Ask) error { return c.silent }
+			e.others = append(e.others, best)
+			e.Harness = e.open(e.db)
+			_, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+			e.wantFault(err, c.want)
+			e.wantNothing()
 		})
 	}
 }

@@ -1,0 +1,112 @@
+package withdrawal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/request"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// swapActor is the actor of withdrawals that pay the output of a swap.
+var swapActor = audit.System("swap")
+
+// SwapPayoutRequest asks for the payment of what a swap of the organization's own money brought.
+type SwapPayoutRequest struct {
+	SwapID        string
+	Product       string
+	MintID        int
+	Total         money.Amount // what leaves the balance; of a native coin the network fee comes out of it
+	WhitelistedID string
+	// Key identifies the payment. It has a space, so no caller can take it.
+	Key      string
+	Approved *SwapApprovals // nil: no person approved the swap
+}
+
+// SwapApprovals are what people approved with a swap, and their approvals.
+type SwapApprovals struct {
+	Terms     signer.SwapPayout
+	Approvals []signer.Approval
+	Required  int
+}
+
+// RequestSwapPayout accepts the payment of a swap's output, with the gates of every withdrawal of the
+// organization's own money. The approvals of the swap stand for those that the threshold asks for, within the
+// bounds that were approved; every other reason holds it for people. A key that is known has its withdrawal,
+// which may be one that screening blocked. Errors: the faults of RequestOrganization.
+func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayoutRequest) (w Withdrawal, err error) {
+	if r.Approved != nil && (r.Approved.Terms.OrgID != org || r.Approved.Terms.SwapID != r.SwapID) {
+		return w, fmt.Errorf("the approvals are of swap %s and not of %s", r.Approved.Terms.SwapID, r.SwapID)
+	}
+	w, _, err = s.Request(ctx, org, Request{
+		MintID: r.MintID, Amount: r.Total.String(), IdempotencyKey: &r.Key, Actor: swapActor,
+		owner: ledger.ProductOwner(r.Product), listedID: r.WhitelistedID, payout: &r,
+	})
+	if !fault.HasCode(err, fault.WithdrawalRiskBlocked) {
+		return w, err
+	}
+	blocked := err
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		var accepted *request.Accepted
+		if accepted, err = lookupKey(ctx, tx, org, &r.Key); err != nil {
+			return err
+		}
+		if accepted == nil {
+			return blocked
+		}
+		w, err = Load(ctx, tx, org, accepted.ID)
+		return err
+	})
+	return w, err
+}
+
+// isCovered reports whether the approvals of a swap cover a payment: it is what they approved, in time, and
+// at least as many people approved it as the organization requires now.
+func (f Facts) isCovered() bool {
+	if f.request.payout == nil || f.request.payout.Approved == nil {
+		return false
+	}
+	approved := f.request.payout.Approved
+	t := approved.Terms
+	end, err := time.Parse(time.RFC3339Nano, t.NotAfter)
+	if err != nil || f.screening.Case.Now.After(end) {
+		return false
+	}
+	taken, err := f.debitAmount()
+	if err != nil || taken.Less(t.MinOut) || t.MaxOut.Less(taken) {
+		return false
+	}
+	people := map[string]bool{}
+	for _, a := range approved.Approvals {
+		people[a.Approver] = true
+	}
+	return len(people) >= f.coveringRequired() && t.Product == f.owner.Subject && t.ToMintID == f.mint.ID &&
+		t.WhitelistedID == f.listedID && t.To == f.destination
+}
+
+// coveringRequired returns how many people have to have approved a swap for its approvals to cover its payout.
+func (f Facts) coveringRequired() int {
+	return max(f.quorum, f.request.payout.Approved.Required, 1)
+}
+
+// skipIfCovered turns a hold of the threshold into SKIPPED if the approvals of a swap cover it.
+func skipIfCovered(f Facts, s Step) Step {
+	if s.Result == ResultHold && f.isCovered() {
+		s.Result, s.Reason = ResultSkipped, ""
+		s.Inputs["why"] = "People approved it with swap " + f.request.payout.SwapID + "."
+	}
+	return s
+}
+
+// coverGrant replaces the grant of a payment by one with the approvals of its swap.
+func (s *Service) coverGrant(org string, row storedWithdrawal, f Facts, deducted money.Amount) *signer.Grant {
+	approved := f.request.payout.Approved
+	return s.GrantKey.MakePayoutGrant(row.signedTerms(org, f.mint), approved.Terms, deducted,
+		f.coveringRequired(), approved.Approvals)
+}
