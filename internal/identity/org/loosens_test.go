@@ -46,7 +46,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"chargeCustomerCosts":        {{{`"RENT_AND_FAILURES"`}, {`"RENT"`}, {`"NONE"`}}},
 		"additionalApiKeys":          {{{`false`}, {`true`}}},
 		"customerSwapsEnabled":       {{{`false`}, {`true`}}},
-		"organizationSwapsEnabled":   nil,
+		"organizationSwapsEnabled":   {{{`false`}, {`true`}}},
 		"swappableMintIds":           {{{`[]`}, {`[1]`}, {`[1,2]`, `[2,1]`}}},
 		"swapFeeBps":                 nil,
 		"autoRestoreFailedSwaps":     nil,

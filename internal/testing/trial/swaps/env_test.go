@@ -420,6 +420,9 @@ func (e *testEnv) inSystem(fn func(context.Context, pg.Tx) error) {
 func (e *testEnv) turn() {
 	e.Helper()
 	for _, step := range e.ListSteps(nil) {
+		if step.Loop == "deposit swaps" {
+			continue // a test says when the worker looks
+		}
 		if err := step.Run(e.ctx); err != nil {
 			e.Fatalf("%s: %v", step.Name, err)
 		}
@@ -822,6 +825,9 @@ func (e *testEnv) creditUnswept(customerID string, n uint64) {
 func (e *testEnv) runSteps(without ...string) {
 	e.Helper()
 	for _, step := range e.ListSteps(nil) {
+		if step.Loop == "deposit swaps" {
+			continue // a test says when the worker looks
+		}
 		if slices.Contains(without, step.Name) {
 			continue
 		}
