@@ -193,8 +193,9 @@ func (p *Proxy) serveClient(client net.Conn) {
 			if last.Load() {
 				return false
 			}
-			// It is only prepared.
-			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("commit\x00commit\x00")) {
+			// A statement is only prepared if a name and its zero byte precede the text. How often that
+			// happens depends on how many connections are opened.
+			if !bytes.Contains(chunk, []byte("commit\x00")) || bytes.Contains(chunk, []byte("\x00commit\x00")) {
 				return true
 			}
 			l := Loss{Action: p.CommitAction.Load()}
