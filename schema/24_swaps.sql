@@ -356,12 +356,12 @@ CREATE CONSTRAINT TRIGGER swaps_paid_out AFTER UPDATE ON swaps DEFERRABLE INITIA
     FOR EACH ROW WHEN (NEW.payout_id IS NOT NULL AND (OLD.payout_id IS NULL OR OLD.status <> NEW.status))
     EXECUTE FUNCTION swaps_pay_out();
 
--- The requests for new swaps that are at work: one caller in all processes asks the providers for a swap. A
--- request deletes its row when it ends, together with the insert of the swap if it makes one. The row of a
--- process that died is taken over when its time is over.
+-- The requests for new swaps, and for new deposit swaps with a key, that are at work: one caller in all processes
+-- asks the providers for one. A request deletes its row when it ends, together with the insert of what it makes. The
+-- row of a process that died is taken over when its time is over.
 CREATE TABLE swap_turns (
     org_id  text NOT NULL REFERENCES organizations,
-    swap_id text NOT NULL, -- of a swap that does not exist yet
+    swap_id text NOT NULL, -- of a swap or a deposit swap that does not exist yet
     holder  text NOT NULL, -- names the request
     ends_at timestamptz NOT NULL,
     CONSTRAINT swap_turns_pkey PRIMARY KEY (org_id, swap_id),
