@@ -259,6 +259,18 @@ BEGIN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';
     END IF;
+    -- Until people have decided nothing becomes of a swap: it is let go, or ends with its whole amount back.
+    IF OLD.status = 'AWAITING_APPROVAL' AND ((NEW.amount_out, NEW.delivered_at, NEW.paid_at, NEW.origin_tx_hash,
+            NEW.destination_tx_hash, NEW.refund_tx_hash, NEW.restored, NEW.restored_at, NEW.short, NEW.refund_report, NEW.end_reason,
+            NEW.failure_message, NEW.failure_said_at, NEW.success_said_at, NEW.delayed_at, NEW.owed, NEW.collections)
+       IS DISTINCT FROM
+       (OLD.amount_out, OLD.delivered_at, OLD.paid_at, OLD.origin_tx_hash,
+            OLD.destination_tx_hash, OLD.refund_tx_hash, OLD.restored, OLD.restored_at, OLD.short, OLD.refund_report, OLD.end_reason,
+            OLD.failure_message, OLD.failure_said_at, OLD.success_said_at, OLD.delayed_at, OLD.owed, OLD.collections)
+       OR NEW.refunded <> CASE WHEN NEW.status IN ('REJECTED', 'CANCELLED') THEN NEW.amount_in ELSE OLD.refunded END) THEN
+        RAISE EXCEPTION 'swap % waits for people', OLD.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_awaits';
+    END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER swaps_keep BEFORE UPDATE ON swaps FOR EACH ROW EXECUTE FUNCTION swaps_keep();

@@ -815,7 +815,7 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"approved by the app":       {app, w.ID, approveOnce, denied},
 		"an address by the app":     {app, w.ID, set("payout_address = 'x'"), denied},
 		"a payout by the app":       {app, w.ID, set("payout_id = 'x'"), denied},
-		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_numbers"},
+		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_awaits"},
 		"let go without approvals":  {system, w.ID, release, "swaps_approved_by_enough"},
 		"let go with one of two":    {system, w.ID, approveOnce + ";" + release, "swaps_approved_by_enough"},
 		"let go without a time":     {system, w.ID, set("status = 'PENDING'"), "swaps_written_once"},
@@ -826,8 +826,12 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"another address":           {system, w.ID, set("payout_address = 'x'"), "swaps_terms_fixed"},
 		"another entry":             {system, w.ID, set("whitelisted_address_id = 'x'"), "swaps_terms_fixed"},
 		"a later end":               {system, w.ID, set("payout_until = payout_until + '1 day'"), "swaps_terms_fixed"},
+		"a payout while it waits":   {system, w.ID, set("payout_id = 'x'"), "swaps_written_once"},
 		"an offer while it waits":   {system, w.ID, set("provider = 'X'"), "swaps_terms_fixed"},
-		"ended with its hold":       {system, w.ID, set("status = 'CANCELLED'"), "swaps_released"},
+		"ended with its hold": {
+			system, w.ID, set("status = 'CANCELLED', refunded = amount_in"), "swaps_released",
+		},
+		"ended without a refund":    {system, w.ID, set("status = 'CANCELLED'"), "swaps_awaits"},
 		"another payout":            {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
 		"another output":            {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
 		"of a customer":             {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
@@ -835,6 +839,20 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 	} {
 		if got := o.attack(c.asSystem, o.statements(c.id, c.sql)); got != c.want {
 			t.Errorf("%s: refused by %s, want %s", name, got, c.want)
+		}
+	}
+	// Nothing becomes of a swap that waits for people.
+	for _, outcome := range []string{
+		"amount_out = 1, delivered_at = now(), origin_tx_hash = 'x', destination_tx_hash = 'x'",
+		"amount_out = 1", "delivered_at = now()", "paid_at = now()", "origin_tx_hash = 'x'",
+		"destination_tx_hash = 'x'", "refund_tx_hash = 'x'", "refunded = 1", "refunded = amount_in",
+		"short = 1, short_count = 1", "refund_report = 'PENDING'", "end_reason = 'ORIGIN_TX_FAILED'",
+		"failure_message = 'x'", "failure_said_at = now()", "success_said_at = now()", "delayed_at = now()", "owed = 1",
+		"collections = 1", "status = 'REJECTED', rejected_note = 'x', refunded = 1",
+		"status = 'PENDING', approved_at = now(), destination_tx_hash = 'x'",
+	} {
+		if got := o.attack(system, o.statements(w.ID, set(outcome))); got != "swaps_awaits" {
+			t.Errorf("%s: refused by %s, want swaps_awaits", outcome, got)
 		}
 	}
 	o.look("the attacks")
