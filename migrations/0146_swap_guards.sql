@@ -1,4 +1,5 @@
--- Why: a role of the service could write an outcome into a swap that waits for approval.
+-- Why: a role of the service could write an outcome into a swap that waits for approval, and two processes could
+-- fail a delivered swap and request the withdrawal that pays its output.
 
 -- +goose Up
 -- +goose StatementBegin
@@ -68,4 +69,32 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
+
+CREATE FUNCTION withdrawals_pay_out() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM swaps s WHERE s.org_id = NEW.org_id AND s.swap_id = substr(NEW.idempotency_key, 6) COLLATE "default"
+        AND s.status = 'PROCESSING' AND s.amount_out IS NOT NULL FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'withdrawal % pays the output of a swap that has none to pay', NEW.withdrawal_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_pay_out';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER withdrawals_pay_out AFTER INSERT ON withdrawals
+    FOR EACH ROW WHEN (starts_with(NEW.idempotency_key, 'swap ')) EXECUTE FUNCTION withdrawals_pay_out();
+
+CREATE FUNCTION swaps_fail_unpaid() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM withdrawals w WHERE w.org_id = NEW.org_id AND w.key_hash = key_digest('swap ' || NEW.swap_id)
+            AND w.status NOT IN ('FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')) THEN
+        RAISE EXCEPTION 'swap % is failed, and a withdrawal pays its output', NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_fail_unpaid';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER swaps_fail_unpaid AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.status = 'FAILED' AND OLD.status <> 'FAILED' AND NEW.amount_out IS NOT NULL)
+    EXECUTE FUNCTION swaps_fail_unpaid();
 -- +goose StatementEnd
