@@ -230,7 +230,8 @@ type testEnv struct {
 	attest   ed25519.PublicKey
 	grants   *signer.GrantKey
 	desk     *desk
-	others   []*desk // further providers
+	others   []*desk              // further providers
+	limits   map[string]money.USD // of providers, by name
 	conf     service.SwapConfig
 	prices   *priceTable
 	org      string
@@ -355,9 +356,13 @@ var solver = sim.Address("solver")
 
 // open builds another service on a database.
 func (e *testEnv) open(db *pg.DB) *harness.Harness {
-	members := []provider.Member{{Provider: e.desk}}
-	for _, d := range e.others {
-		members = append(members, provider.Member{Provider: d})
+	var members []provider.Member
+	for _, d := range append([]*desk{e.desk}, e.others...) {
+		member := provider.Member{Provider: d}
+		if limit, hasLimit := e.limits[d.name]; hasLimit {
+			member.OutstandingUSDMax = &limit
+		}
+		members = append(members, member)
 	}
 	return harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
