@@ -133,13 +133,16 @@ func TestTheNextProviderGetsTheSwapsAboveALimit(t *testing.T) {
 	e.wantOutstanding(worse, "200", false)
 	// If the next one refuses, a provider at its limit might have made an offer: it is no refusal.
 	worse.set(func() { worse.dry = func(provider.Ask) error { return provider.Refused(worse.name, "no") } })
-	_, _, err := e.Swaps.Request(e.ctx, e.org, small("refused"))
+	r := small("refused")
+	r.AmountIn = fmt.Sprint(90 * million)
+	_, _, err := e.Swaps.Request(e.ctx, e.org, r)
 	e.wantFault(err, fault.CodeUnavailable)
 	worse.set(func() {
 		worse.dry = nil
 		worse.firm = func(provider.Ask) error { return provider.Refused(worse.name, "no") }
 	})
-	_, _, err = e.Swaps.Request(e.ctx, e.org, small("refused"))
+	r.AmountIn = fmt.Sprint(80 * million)
+	_, _, err = e.Swaps.Request(e.ctx, e.org, r)
 	e.wantFault(err, fault.CodeUnavailable)
 	e.look("the requests")
 }
@@ -257,15 +260,16 @@ func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 			}
 			e.limit(e.desk, "150")
 			other := e.open(pgtest.Open(t, e.database, e.clock))
-			var once sync.Once
+			hasOther := false
 			e.desk.firm = func(provider.Ask) error {
-				once.Do(func() {
-					e.desk.mu.Unlock() // the desk answers the other caller meanwhile
-					defer e.desk.mu.Lock()
-					_, _, err := other.Swaps.Request(e.ctx, e.org, small("first"))
-					e.must(err)
-				})
-				return nil
+				if hasOther {
+					return nil
+				}
+				hasOther = true
+				e.desk.mu.Unlock() // the desk answers the other caller meanwhile
+				defer e.desk.mu.Lock()
+				_, _, err := other.Swaps.Request(e.ctx, e.org, small("first"))
+				return err
 			}
 			w, _, err := e.Swaps.Request(e.ctx, e.org, small("second"))
 			if hasNext {
