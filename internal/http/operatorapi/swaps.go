@@ -557,9 +557,11 @@ var (
 		a.DecidedBy, a.DecidedAt = new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"), &resource.ExampleAt
 		return a
 	}()
-	exampleProvider  = SwapProvider{Provider: "ONE_CLICK", State: "ACTIVE"}
+	exampleProvider = SwapProvider{
+		Provider: "ONE_CLICK", State: "ACTIVE", OpenClaims: 3, OutstandingUSD: "18250.40", OutstandingUSDMax: new("50000"),
+	}
 	exampleSuspended = SwapProvider{
 		Provider: "ONE_CLICK", State: "SUSPENDED", Reason: new("It reports deliveries that did not arrive."),
-		StateAt: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		StateAt: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OutstandingUSD: "0",
 	}
 )
