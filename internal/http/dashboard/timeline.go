@@ -295,6 +295,9 @@ func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row tra
 			ui.GroupDigits(w.AmountIn.Decimal(w.FromMint.Decimals))+" "+ui.EscapeForeign(w.FromMint.Symbol)+" to "+
 				ui.EscapeForeign(w.ToMint.Symbol))})
 	}
+	if item.DepositSwapID != "" {
+		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}
@@ -428,6 +431,13 @@ func (d *dashboard) withdrawalFacts(w withdrawal.Withdrawal, row transactionRow)
 		facts = append(facts, ui.Fact{Name: "Reason of the removal", Value: ui.Foreign(*w.RejectedReason)})
 	}
 	return append(facts, requestFacts(w.IdempotencyKey, w.Reference, w.Metadata)...)
+}
+
+// depositSwapFact leads from a deposit to the deposit swap at whose wallet it arrived.
+func depositSwapFact(r *pages.Request, depositSwapID string) ui.Fact {
+	return ui.Fact{
+		Name: "Arrived for", Value: pathLink(depositSwapPath(r, depositSwapID), "A deposit swap of this customer"),
+	}
 }
 
 // requestFacts are what the backend wrote into a request.
