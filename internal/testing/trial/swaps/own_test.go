@@ -277,6 +277,10 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 		t.Errorf("the payout is %s to %s, approval %v", payout.Status, payout.ToAddress, payout.RequiresApproval)
 	}
 	o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+	named := o.texts(`SELECT DISTINCT convert_from(data, 'UTF8')::jsonb ->> 'organizationSwapId' FROM events WHERE resource_id = $1`, payout.ID)
+	if payout.SwapID != w.ID || !slices.Equal(named, []string{w.ID}) {
+		t.Errorf("the payout names the swap %q and its events name %q, want %s", payout.SwapID, named, w.ID)
+	}
 	o.lookWithChain("the end")
 	again, isReplayed, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("key"))
 	o.must(err)
@@ -736,6 +740,11 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			_, err = r.Withdrawals.CollectOwed(r.ctx) // of a payout that was restored before its delivery
 			r.must(err)
 			r.look("the debts")
+			payout, err := r.Withdrawals.ByID(r.ctx, r.org, *r.own(w.ID).PayoutID)
+			r.must(err)
+			if payout.SwapID != w.ID {
+				t.Errorf("the payout names the swap %q, want %s", payout.SwapID, w.ID)
+			}
 			r.wantVault(amountOut)
 			r.wantBooks(books{"PRODUCT 1": funded - amountIn})
 		})
