@@ -287,7 +287,7 @@ func markDelivered(ctx context.Context, tx pg.Tx, w Swap, sum money.Amount, last
 }
 
 // followPayout pays the output of an organization's swap to its whitelist entry, and follows the payment.
-// A crash between the delivery and the payment's request is found by the key of that payment.
+// A crash between the delivery and the payment's request is found by the key of that payment. Rule SWAP-37.
 func (s *Service) followPayout(ctx context.Context, w Swap) error {
 	if s.Payouts == nil {
 		return s.lookAgain(ctx, w.ID, payoutPauseRare)
@@ -402,6 +402,7 @@ func (s *Service) completePaid(ctx context.Context, swapID string) error {
 }
 
 // failDelivered ends a swap whose output cannot be paid out. The output stays in the product's balance.
+// Rule SWAP-38.
 func (s *Service) failDelivered(ctx context.Context, swapID, message string) error {
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		w, err := lock(ctx, tx, swapID)

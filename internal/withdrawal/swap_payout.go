@@ -89,7 +89,7 @@ func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayou
 }
 
 // isCovered reports whether the approvals of a swap cover a payment: it is what they approved, in time, and
-// at least as many people approved it as the organization requires now.
+// at least as many people approved it as the organization requires now. Rule SWAP-36.
 func (f Facts) isCovered() bool {
 	if f.request.payout == nil || f.request.payout.Approved == nil {
 		return false

@@ -447,7 +447,8 @@ func depositFacts(r *pages.Request, owner org.Organization, d deposit.Deposit) [
 	}
 	if d.DepositSwapID != "" {
 		facts = append(facts, ui.Fact{
-			Name: "Arrived for", Value: link(r.Path("deposit-swaps", d.DepositSwapID), "A deposit swap of this customer"),
+			Name:  "Arrived for",
+			Value: link(r.Path("deposit-swaps", d.DepositSwapID), "A deposit swap of this customer"),
 		})
 	}
 	if memo := textOrEmpty(d.Memo); memo != "" {

@@ -218,7 +218,8 @@ func withdrawalFacts(r *pages.Request, orgID string, w withdrawal.Withdrawal) []
 	}
 	if w.SwapID != "" {
 		facts = append(facts, ui.Fact{
-			Name: "Pays the output of", Value: link(r.Path("swaps", w.SwapID), "A swap of the organization's own money"),
+			Name:  "Pays the output of",
+			Value: link(r.Path("swaps", w.SwapID), "A swap of the organization's own money"),
 		})
 	}
 	for _, item := range []struct {
