@@ -618,6 +618,56 @@ func TestAnOutputThatCannotBePaidStaysInTheProduct(t *testing.T) {
 	}
 }
 
+// The network fee of a native coin comes out of the output: the entry receives the rest, and the product keeps
+// nothing and owes nothing. The approvals of the swap cover the amount together with its fee. Rules SWAP-36 and
+// SWAP-37.
+func TestTheFeeOfANativeCoinComesOutOfTheOutput(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(o *ownEnv, r swap.OrganizationRequest) swap.Swap{
+		"without approvals": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap { return o.requestOwn(r) },
+		"approved": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap {
+			o.setting("twoFactorUsdThreshold", `"100"`)
+			o.setting("approvalQuorum", "2")
+			w := o.requestOwn(r)
+			return o.approve(w.ID, o.ben, o.cyd)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const etherOut = coin / 10_000 * 995 // for 300 dollars
+			o := newOwnEnv(t)
+			o.desk.set(func() { o.desk.price = func(provider.Ask) uint64 { return etherOut } })
+			r := o.ownRequest("key")
+			r.ToMintID = ether
+			w := begin(o, r)
+			w = o.payOwn(w.ID)
+			o.arrive(w.DeliveryWalletID, ether, etherOut)
+			end := o.wantEnd(w.ID, swap.Completed, "")
+			payout, err := o.Withdrawals.ByID(o.ctx, o.org, *end.PayoutID)
+			o.must(err)
+			if payout.RequiresApproval || payout.NetworkFee == nil || payout.NetworkFee.IsZero() {
+				t.Fatalf("the payout waited for people: %v, and its fee is %v", payout.RequiresApproval,
+					deref(payout.NetworkFee))
+			}
+			received := o.net.Balance(vaultAddress, "")
+			sum, err := received.Add(*payout.NetworkFee)
+			o.must(err)
+			if *end.AmountOut != units(etherOut) || sum != *end.AmountOut || received != payout.Amount {
+				t.Errorf("of %s the vault received %s of %s, and the fee is %s", *end.AmountOut, received,
+					payout.Amount, *payout.NetworkFee)
+			}
+			o.wantBooks(books{"PRODUCT 1": funded - amountIn})
+			left := o.texts(`SELECT a.kind || ' ' || b.balance FROM ledger_accounts a
+				JOIN ledger_balances b USING (account_id) WHERE a.subject = $1 AND a.mint_id = $2 AND b.balance <> 0`, product, ether)
+			if len(left) > 0 {
+				t.Errorf("the product keeps or owes %v", left)
+			}
+			o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+			o.lookWithChain("the end")
+		})
+	}
+}
+
 // An entry that was removed before the payment to the provider ends an approved swap, with its amount.
 func TestARemovedEntryEndsAnApprovedSwap(t *testing.T) {
 	t.Parallel()
