@@ -157,6 +157,7 @@ func (s *Service) buildSwaps() {
 func (s *Service) buildDepositSwaps() {
 	s.DepositSwaps = &depositswap.Service{
 		DB: s.parts.DB, Chains: s.Chains, Wallets: s.Wallets, Panel: s.Swaps.Panel, Prices: s.parts.Prices,
-		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, Log: s.Swaps.Log,
+		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, OnTampered: s.parts.OnTamperedDepositSwap,
+		Log: s.Swaps.Log,
 	}
 }

@@ -326,7 +326,7 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 }
 
 // needsApproval reports whether people have to approve a swap: its value is above the organization's
-// threshold, or it has no value that could be compared with it.
+// threshold, or it has no value that could be compared with it. Rule SWAP-35.
 func needsApproval(settings org.Settings, value *money.USD) bool {
 	threshold := settings.TwoFactorUSDThreshold
 	return threshold != nil && (value == nil || value.Cmp(*threshold) > 0)

@@ -295,7 +295,7 @@ func markDelivered(ctx context.Context, tx pg.Tx, w Swap, sum money.Amount, last
 }
 
 // followPayout pays the output of an organization's swap to its whitelist entry, and follows the payment.
-// A crash between the delivery and the payment's request is found by the key of that payment.
+// A crash between the delivery and the payment's request is found by the key of that payment. Rule SWAP-37.
 func (s *Service) followPayout(ctx context.Context, w Swap) error {
 	if s.Payouts == nil {
 		return s.lookAgain(ctx, w.ID, payoutPauseRare)
@@ -450,7 +450,7 @@ func (s *Service) failEnded(ctx context.Context, swapID, message string) error {
 }
 
 // failDelivered ends a swap that is locked and whose output cannot be paid out. The output stays in the product's
-// balance.
+// balance. Rule SWAP-38.
 func (s *Service) failDelivered(ctx context.Context, tx pg.Tx, w Swap, message string) error {
 	postings, err := s.fail(ctx, tx, w, failure{
 		reason: DestinationUnavailable, message: message, refunded: w.Refunded, refundReport: provider.RefundNone,

@@ -226,9 +226,9 @@ func (e *flexEnv) openFlex(db *pg.DB) *harness.Harness {
 	h := harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
 		RiskPolicy: e.policy, SwapProviders: []provider.Member{{Provider: e.till}}, Log: slog.New(slog.DiscardHandler),
+		OnTamperedDepositSwap: func(id string) { e.tampered = append(e.tampered, id) },
 	})
 	h.DepositSwaps.Destination = provider.Token{Chain: signertest.Chain, Contract: signertest.Token}
-	h.DepositSwaps.OnTampered = func(id string) { e.tampered = append(e.tampered, id) }
 	return h
 }
 

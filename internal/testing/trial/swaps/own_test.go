@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
@@ -120,6 +122,16 @@ func newOwnEnvOf(t *testing.T, e *testEnv) *ownEnv {
 // connect gives the service of the environment its whitelist.
 func (o *ownEnv) connect() {
 	o.Swaps.Whitelist, o.Withdrawals.Whitelist = forSwaps{o.list}, o.list
+}
+
+// screen builds the service again, with a provider of risk.
+func (o *ownEnv) screen(by *watchman) {
+	o.Harness = harness.New(harness.Config{
+		DB: o.db, Chain: o.net.ToChain(), Signer: o.signer, AttestKey: o.attest, Grants: o.grants, Prices: o.prices,
+		RiskPolicy: risk.Policy{Providers: by, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
+		Swaps:      o.conf, SwapProviders: []provider.Member{{Provider: o.desk}}, Log: slog.New(slog.DiscardHandler),
+	})
+	o.connect()
 }
 
 // fundProduct deposits dollars for a product, and sweeps them into the treasury.
@@ -257,7 +269,7 @@ func (o *ownEnv) approve(swapID string, people ...member.Member) swap.Swap {
 }
 
 // The balance of a product is swapped, and its output is paid to the whitelist. The provider's output is in the
-// product's balance in between.
+// product's balance in between. Rule SWAP-37.
 func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -284,6 +296,11 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 		t.Errorf("the payout is %s to %s, approval %v", payout.Status, payout.ToAddress, payout.RequiresApproval)
 	}
 	o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+	named := o.texts(`SELECT DISTINCT convert_from(data, 'UTF8')::jsonb ->> 'organizationSwapId' FROM events
+		WHERE resource_id = $1`, payout.ID)
+	if payout.SwapID != w.ID || !slices.Equal(named, []string{w.ID}) {
+		t.Errorf("the payout names the swap %q and its events name %q, want %s", payout.SwapID, named, w.ID)
+	}
 	o.lookWithChain("the end")
 	again, isReplayed, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("key"))
 	o.must(err)
@@ -299,6 +316,7 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 }
 
 // One approval of as many people as the organization requires covers the swap and the payment of its output.
+// Rules SWAP-35 and SWAP-36.
 func TestOneApprovalCoversASwapAndItsPayout(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -340,7 +358,7 @@ func TestOneApprovalCoversASwapAndItsPayout(t *testing.T) {
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn})
 }
 
-// The person who requested a swap does not approve it, whatever roles it has.
+// The person who requested a swap does not approve it, whatever roles it has. Rule SWAP-35.
 func TestTheRequesterDoesNotApprove(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -355,7 +373,7 @@ func TestTheRequesterDoesNotApprove(t *testing.T) {
 	}
 }
 
-// A row that was changed behind the service is not approved, and gets no offer.
+// A row that was changed behind the service is not approved, and gets no offer. Rule SWAP-36.
 func TestATamperedSwapIsNotApproved(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -379,7 +397,7 @@ func TestATamperedSwapIsNotApproved(t *testing.T) {
 	}
 }
 
-// Without an offer in time an approved swap fails, and its amount is available again.
+// Without an offer in time an approved swap fails, and its amount is available again. Rule SWAP-35.
 func TestAnApprovedSwapWithoutAnOfferGivesItsAmountBack(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -399,7 +417,7 @@ func TestAnApprovedSwapWithoutAnOfferGivesItsAmountBack(t *testing.T) {
 	o.wantEvents(w.ID, "ORGANIZATION_SWAP_FAILED")
 }
 
-// A swap that waits is rejected or cancelled once, and gives its amount back.
+// A swap that waits is rejected or cancelled once, and gives its amount back. Rule SWAP-35.
 func TestASwapThatWaitsIsRejectedOrCancelled(t *testing.T) {
 	t.Parallel()
 	for status, act := range map[swap.Status]func(o *ownEnv, swapID string) (swap.Swap, error){
@@ -432,7 +450,7 @@ func TestASwapThatWaitsIsRejectedOrCancelled(t *testing.T) {
 	}
 }
 
-// A swap is approved within a day.
+// A swap is approved within a day. Rule SWAP-35.
 func TestAnOldSwapIsNotApproved(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -445,7 +463,8 @@ func TestAnOldSwapIsNotApproved(t *testing.T) {
 	o.wantBooks(books{"PRODUCT 1": funded})
 }
 
-// A payout that people did not approve with the swap waits for people, like any withdrawal.
+// A payout that people did not approve with the swap waits for people, like any withdrawal. One that they remove
+// leaves the output in the product. Rules SWAP-36, SWAP-37 and SWAP-38.
 func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -502,7 +521,7 @@ func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
 	}
 }
 
-// An entry that was removed in the meantime is not paid. The output stays in the product's balance.
+// An entry that was removed in the meantime is not paid. The output stays in the product's balance. Rule SWAP-38.
 func TestARemovedEntryIsNotPaid(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -526,6 +545,133 @@ func TestARemovedEntryIsNotPaid(t *testing.T) {
 	o.turn()
 	o.look("the decision")
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut + 7})
+}
+
+// An output whose payment is blocked, removed by its organization or reverted on the chain stays in the product's
+// balance, and the swap says so. Rule SWAP-38.
+func TestAnOutputThatCannotBePaidStaysInTheProduct(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(o *ownEnv)
+		after  func(o *ownEnv, payoutID string)
+		status withdrawal.Status
+	}{
+		"blocked": {
+			before: func(o *ownEnv) {
+				o.screen(&watchman{flagged: map[chain.Address]bool{vaultAddress: true}})
+			},
+			status: withdrawal.Blocked,
+		},
+		"cancelled": {
+			before: func(o *ownEnv) { o.setting("twoFactorUsdThreshold", `"100"`) },
+			after: func(o *ownEnv, payoutID string) {
+				_, err := o.Withdrawals.Cancel(o.ctx, o.org, payoutID, o.finance.Actor())
+				o.must(err)
+			},
+			status: withdrawal.Cancelled,
+		},
+		"reverted": {
+			after: func(o *ownEnv, payoutID string) {
+				isSent := func() bool {
+					payout, err := o.Withdrawals.ByID(o.ctx, o.org, payoutID)
+					o.must(err)
+					return payout.Status == withdrawal.Broadcast
+				}
+				for range 20 { // the output has to be in the treasury first
+					if o.turn(); isSent() {
+						break
+					}
+					o.net.Mine(1)
+					o.setClock(o.clock().Add(5 * time.Second))
+				}
+				if !isSent() {
+					o.Fatal("the payout was not sent")
+				}
+				o.net.RefuseTransfers(signertest.LimitedToken, vaultAddress, "the contract refuses it")
+			},
+			status: withdrawal.Failed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOwnEnv(t)
+			w := o.requestOwn(o.ownRequest("key"))
+			w = o.payOwn(w.ID)
+			if c.before != nil {
+				c.before(o)
+			}
+			o.deliver(w, amountOut)
+			o.turn()
+			payoutID := o.own(w.ID).PayoutID
+			if payoutID == nil {
+				t.Fatal("no payout was requested")
+			}
+			if c.after != nil {
+				c.after(o, *payoutID)
+			}
+			end := o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+			payout, err := o.Withdrawals.ByID(o.ctx, o.org, *payoutID)
+			o.must(err)
+			if payout.Status != c.status || end.AmountOut == nil || *end.AmountOut != units(amountOut) ||
+				deref(end.FailureMessage) == nil {
+				t.Errorf("the payout is %s, and the swap has %v out with %v", payout.Status, deref(end.AmountOut),
+					deref(end.FailureMessage))
+			}
+			o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut})
+			o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_FAILED")
+			o.wantVault(0)
+		})
+	}
+}
+
+// The network fee of a native coin comes out of the output: the entry receives the rest, and the product keeps
+// nothing and owes nothing. The approvals of the swap cover the amount together with its fee. Rules SWAP-36 and
+// SWAP-37.
+func TestTheFeeOfANativeCoinComesOutOfTheOutput(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(o *ownEnv, r swap.OrganizationRequest) swap.Swap{
+		"without approvals": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap { return o.requestOwn(r) },
+		"approved": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap {
+			o.setting("twoFactorUsdThreshold", `"100"`)
+			o.setting("approvalQuorum", "2")
+			w := o.requestOwn(r)
+			return o.approve(w.ID, o.ben, o.cyd)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const etherOut = coin / 10_000 * 995 // for 300 dollars
+			o := newOwnEnv(t)
+			o.desk.set(func() { o.desk.price = func(provider.Ask) uint64 { return etherOut } })
+			r := o.ownRequest("key")
+			r.ToMintID = ether
+			w := begin(o, r)
+			w = o.payOwn(w.ID)
+			o.arrive(w.DeliveryWalletID, ether, etherOut)
+			end := o.wantEnd(w.ID, swap.Completed, "")
+			payout, err := o.Withdrawals.ByID(o.ctx, o.org, *end.PayoutID)
+			o.must(err)
+			if payout.RequiresApproval || payout.NetworkFee == nil || payout.NetworkFee.IsZero() {
+				t.Fatalf("the payout waited for people: %v, and its fee is %v", payout.RequiresApproval,
+					deref(payout.NetworkFee))
+			}
+			received := o.net.Balance(vaultAddress, "")
+			sum, err := received.Add(*payout.NetworkFee)
+			o.must(err)
+			if *end.AmountOut != units(etherOut) || sum != *end.AmountOut || received != payout.Amount {
+				t.Errorf("of %s the vault received %s of %s, and the fee is %s", *end.AmountOut, received,
+					payout.Amount, *payout.NetworkFee)
+			}
+			o.wantBooks(books{"PRODUCT 1": funded - amountIn})
+			left := o.texts(`SELECT a.kind || ' ' || b.balance FROM ledger_accounts a
+				JOIN ledger_balances b USING (account_id) WHERE a.subject = $1 AND a.mint_id = $2 AND b.balance <> 0`, product, ether)
+			if len(left) > 0 {
+				t.Errorf("the product keeps or owes %v", left)
+			}
+			o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+			o.lookWithChain("the end")
+		})
+	}
 }
 
 // An entry that was removed before the payment to the provider ends an approved swap, with its amount.
@@ -578,7 +724,7 @@ func (l *losesAnswers) RequestPayout(ctx context.Context, p swap.Payout) (string
 	return payoutID, err
 }
 
-// A crash between the delivery and the payment's request, or after it, pays the output once.
+// A crash between the delivery and the payment's request, or after it, pays the output once. Rule SWAP-37.
 func TestACrashAroundThePayoutPaysOnce(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -877,6 +1023,11 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			_, err = r.Withdrawals.CollectOwed(r.ctx) // of a payout that was restored before its delivery
 			r.must(err)
 			r.look("the debts")
+			payout, err := r.Withdrawals.ByID(r.ctx, r.org, *r.own(w.ID).PayoutID)
+			r.must(err)
+			if payout.SwapID != w.ID {
+				t.Errorf("the payout names the swap %q, want %s", payout.SwapID, w.ID)
+			}
 			r.wantVault(amountOut)
 			r.wantBooks(books{"PRODUCT 1": funded - amountIn})
 		})
