@@ -190,6 +190,9 @@ CREATE UNIQUE INDEX swaps_payout_once ON swaps (payout_id) WHERE payout_id IS NO
 -- Claims on providers, by age.
 CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
     WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in;
+-- What is with a provider, or is about to be paid to it.
+CREATE INDEX swaps_with_provider ON swaps (provider, from_mint_id)
+    WHERE amount_out IS NULL AND refunded + short < amount_in AND (paid_at IS NOT NULL OR status IN ('PENDING', 'DEPOSITING', 'PROCESSING'));
 -- Swaps by which we may owe a provider: it delivered or gave back before our payment is final, or more
 -- than it had.
 CREATE INDEX swaps_debts ON swaps (provider, created_at, swap_id)
@@ -203,7 +206,21 @@ SELECT coffer_tenant('swaps',
         ' request_mac, requester_kind, requester_id),'
         ' UPDATE (restored, restore_count, restored_at, updated_at)',
     'SELECT, INSERT, UPDATE');
+CREATE POLICY keeper ON swaps FOR SELECT TO CURRENT_USER USING (true);
 CREATE TRIGGER swaps_stay BEFORE DELETE OR TRUNCATE ON swaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What is with each provider, by mint, with the dollar values that the swaps had at their creation and how many had
+-- none. It counts the swaps of all organizations for the transaction that writes one of a single organization.
+CREATE FUNCTION swap_claims(providers text[])
+    RETURNS TABLE (provider text, mint_id integer, decimals integer, amount numeric, stored_usd numeric, unvalued bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+    SELECT s.provider, s.from_mint_id, (SELECT m.decimals FROM mints m WHERE m.mint_id = s.from_mint_id),
+        sum(s.amount_in - s.refunded - s.short), coalesce(sum(s.usd_value), 0), count(*) FILTER (WHERE s.usd_value IS NULL)
+    FROM swaps s
+    WHERE s.provider = ANY (providers) AND s.amount_out IS NULL AND s.refunded + s.short < s.amount_in
+        AND (s.paid_at IS NOT NULL OR s.status IN ('PENDING', 'DEPOSITING', 'PROCESSING'))
+    GROUP BY s.provider, s.from_mint_id
+$$;
 
 -- The terms of a swap are fixed, its status only goes forward, and its numbers only grow. Those of the
 -- offer are fixed once it has one, and it gets one while it is pending.

@@ -63,7 +63,12 @@ func (s *Service) makeOfOffers(
 			return Swap{}, s.chooseRefusal(ctx, refusal, err)
 		}
 		failpoint.Hit("Q04")
-		created, err := commit(firm)
+		created, err := writeWithin(firm.limit, func() (Swap, error) { return commit(firm) })
+		if errors.Is(err, errLimit) { // other swaps came first
+			refusal = s.chooseRefusal(ctx, refusal, err)
+			offers = skipThrough(offers, firm.Provider)
+			continue
+		}
 		if !isAddressTaken(err) {
 			return created, err
 		}
@@ -100,6 +105,9 @@ func (s *Service) commit(
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
 		settings, err := s.lockAndCheck(ctx, tx, orgID, r)
 		if err != nil {
+			return err
+		}
+		if err := s.checkInside(ctx, tx, firm.limit); err != nil {
 			return err
 		}
 		if err := t.End(ctx, tx); err != nil {
@@ -232,7 +240,7 @@ func (s *Service) takeOffer(
 		failpoint.Hit("Q03")
 		if err == nil {
 			var taken firmOffer
-			if taken, err = s.checkFirm(ctx, p, ask, judgedOffer{firm, offer.second}, w); err == nil {
+			if taken, err = s.checkFirm(ctx, p, ask, offer.withFirm(firm), w); err == nil {
 				return taken, nil
 			}
 		}

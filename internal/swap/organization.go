@@ -296,13 +296,18 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 		if err != nil {
 			return err
 		}
-		if err := t.End(ctx, tx); err != nil {
-			return err
-		}
 		draft := d
 		draft.quorum = settings.ApprovalQuorum
 		if needsApproval(settings, d.value) { // also if the threshold has fallen since
 			draft.firm = nil
+		}
+		if draft.firm != nil {
+			if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
+				return err
+			}
+		}
+		if err := t.End(ctx, tx); err != nil {
+			return err
 		}
 		if created, err = s.writeOrganization(ctx, tx, draft); err != nil {
 			return err

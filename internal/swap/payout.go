@@ -151,20 +151,26 @@ func (s *Service) takeApproved(ctx context.Context, w Swap) (refusal string, err
 	}
 	// People approved this least amount, also if the offer promises more.
 	firm.minOut = w.MinOut
-	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := org.LockSettingsShared(ctx, tx, w.OrgID); err != nil {
-			return err
-		}
-		if _, approvals, refusal, err = s.checkApproved(ctx, tx, w); err != nil || refusal != "" {
-			return err
-		}
-		if err := freeze.LockShared(ctx, tx); err != nil {
-			return err
-		}
-		if err := s.checkStillAllowed(ctx, tx, w); err != nil {
-			return err
-		}
-		return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
+	refusal, err = writeWithin(firm.limit, func() (refusal string, err error) {
+		err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			if err := org.LockSettingsShared(ctx, tx, w.OrgID); err != nil {
+				return err
+			}
+			if _, approvals, refusal, err = s.checkApproved(ctx, tx, w); err != nil || refusal != "" {
+				return err
+			}
+			if err := freeze.LockShared(ctx, tx); err != nil {
+				return err
+			}
+			if err := s.checkStillAllowed(ctx, tx, w); err != nil {
+				return err
+			}
+			if err := s.checkInside(ctx, tx, firm.limit); err != nil {
+				return err
+			}
+			return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
+		})
+		return refusal, err
 	})
 	if isAddressTaken(err) {
 		// The provider gave the address to another swap, which was written since it was checked.

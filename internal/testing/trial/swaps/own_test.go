@@ -82,7 +82,13 @@ type ownEnv struct {
 
 func newOwnEnv(t *testing.T) *ownEnv {
 	t.Helper()
-	o := &ownEnv{testEnv: newUnfunded(t, noSwaps), list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
+	return newOwnEnvOf(t, newUnfunded(t, noSwaps))
+}
+
+// newOwnEnvOf makes the organization of an environment one with people, a whitelist and a balance of its own.
+func newOwnEnvOf(t *testing.T, e *testEnv) *ownEnv {
+	t.Helper()
+	o := &ownEnv{testEnv: e, list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
 		vault:  {Chain: chain.Ethereum, Address: vaultAddress},
 		onBase: {Chain: chain.Base, Address: vaultAddress},
 	}}}
