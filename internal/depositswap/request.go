@@ -114,7 +114,7 @@ func (s *Service) Request(
 			WithAdvice("Send one key for each deposit swap that you intend.").WithParam("idempotencyKey")
 	}
 	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.TurnHold, Noun: "deposit swap", Log: s.Log}
-	d, isReplayed, err = turn.Once(ctx, queue, orgID, ID(orgID, key),
+	d, isReplayed, err = turn.MakeOnce(ctx, queue, orgID, ID(orgID, key),
 		func(ctx context.Context, tx pg.Tx) (DepositSwap, bool, error) { return loadByKey(ctx, tx, orgID, key) },
 		func(ctx context.Context, t turn.Turn) (created DepositSwap, err error) {
 			created, isEmailIgnored, err = s.create(ctx, orgID, ID(orgID, key), r, &t)

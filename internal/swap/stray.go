@@ -32,12 +32,12 @@ type judgedStrays struct {
 	arrivals map[string]time.Time // by deposit
 }
 
-// has reports whether a stray was judged.
-func (j *judgedStrays) has(depositID string) bool {
+// isJudged reports whether a stray was judged.
+func (j *judgedStrays) isJudged(depositID string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_, isJudged := j.arrivals[depositID]
-	return isJudged
+	_, isKnown := j.arrivals[depositID]
+	return isKnown
 }
 
 // add keeps a judged stray, and forgets those that no one looks for any more.
@@ -71,7 +71,7 @@ func (s *Service) JudgeStrays(ctx context.Context) error {
 	}
 	var errs []error
 	for _, stray := range strays {
-		if s.judged.has(stray.depositID) {
+		if s.judged.isJudged(stray.depositID) {
 			continue
 		}
 		isMeant, err := s.isWorthAPart(ctx, stray)
@@ -125,21 +125,21 @@ func (s *Service) isWorthAPart(ctx context.Context, o otherStray) (bool, error) 
 		}
 		return q, err
 	}
-	own, err := find(o.mintID)
+	strayQuote, err := find(o.mintID)
 	if err != nil {
 		return false, err
 	}
-	paid, err := find(o.fromID)
+	paidQuote, err := find(o.fromID)
 	if err != nil {
 		return false, err
 	}
-	least, err := o.amountIn.Bps(strayLeastBps)
+	leastWorth, err := o.amountIn.Bps(strayLeastBps)
 	if err != nil {
 		return false, err
 	}
-	worth, err := money.Convert(o.amount, o.decimals, own.Price, o.fromDecimals, paid.Price)
+	worth, err := money.Convert(o.amount, o.decimals, strayQuote.Price, o.fromDecimals, paidQuote.Price)
 	if errors.Is(err, money.ErrRange) {
 		return true, nil // more than any amount
 	}
-	return err == nil && !worth.Less(least), err
+	return err == nil && !worth.Less(leastWorth), err
 }

@@ -332,7 +332,9 @@ func TestAnEndedDepositSwapOfARemovedProviderIsShownWithoutItsAddress(t *testing
 	t.Parallel()
 	for name, providers := range map[string]func(*flexEnv) []provider.Member{
 		"the provider is removed": func(*flexEnv) []provider.Member { return nil },
-		"its key is removed":      func(e *flexEnv) []provider.Member { return []provider.Member{{Provider: rekeyed{e.till}}} },
+		"its key is removed": func(e *flexEnv) []provider.Member {
+			return []provider.Member{{Provider: rekeyed{e.till}}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -382,8 +384,10 @@ func TestAnEndedDepositSwapOfARemovedProviderIsShownWithoutItsAddress(t *testing
 				return nil
 			}))
 			// The service that has the key shows the address of an ended one.
-			if d, err := e.DepositSwaps.ByID(e.ctx, e.org, open.ID); err != nil || d.DepositAddress != open.DepositAddress {
-				t.Errorf("got the address %q and %v with the key, want %q", d.DepositAddress, err, open.DepositAddress)
+			known, err := e.DepositSwaps.ByID(e.ctx, e.org, open.ID)
+			if err != nil || known.DepositAddress != open.DepositAddress {
+				t.Errorf("got the address %q and %v with the key, want %q", known.DepositAddress, err,
+					open.DepositAddress)
 			}
 			// The MAC still holds the row together.
 			e.asOwner(`UPDATE deposit_swaps SET refund_address = 'x' WHERE deposit_swap_id = '` + done.ID + `'`)

@@ -463,7 +463,8 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 				e.wait(time.Minute)
 				e.arrive(w.DeliveryWalletID, dollars, amountIn)
 			}, swap.Completed, []string{"OTHER_ASSET"}, books{
-				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn, "SWAP_FEES_DUE 1": 750_000,
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn,
+				"SWAP_FEES_DUE 1": 750_000,
 			}, false, []string{"CUSTOMER_DEPOSIT"},
 		},
 		"more than a tenth above the offer": {
