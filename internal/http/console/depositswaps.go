@@ -97,6 +97,14 @@ func (c *console) loadDepositSwaps(r *pages.Request) (templ.Component, error) {
 	return depositSwapsList(view), nil
 }
 
+// providerAddress shows the address that the customer pays, unless no key verifies it any more.
+func providerAddress(s depositswap.DepositSwap) templ.Component {
+	if s.DepositAddress == "" {
+		return ui.Text("withheld: no key of its provider verifies it")
+	}
+	return ui.Address(ui.EscapeForeign(s.DepositAddress))
+}
+
 // amountToPay shows what the customer was asked to pay.
 func amountToPay(s depositswap.DepositSwap) templ.Component {
 	if s.AmountIn == nil {
@@ -226,7 +234,7 @@ func depositSwapFacts(r *pages.Request, s depositswap.DepositSwap, names orgName
 		{Name: "Offer", Value: amountOfMint(s.To, s.EstimatedOut)},
 		{Name: "At least", Value: amountOfMint(s.To, s.MinOut)},
 		{Name: "Provider", Value: link(r.Path("swap-providers", s.Provider), s.Provider)},
-		{Name: "Address of the provider", Value: ui.Address(ui.EscapeForeign(s.DepositAddress))},
+		{Name: "Address of the provider", Value: providerAddress(s)},
 		{Name: "Refund address of the payer", Value: ui.Address(ui.EscapeForeign(s.RefundAddress))},
 		{Name: "Requested", Value: ui.When(r.Moment(s.CreatedAt))},
 		{Name: "Takes payments until", Value: ui.When(r.Moment(s.ExpiresAt))},
