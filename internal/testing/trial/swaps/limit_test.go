@@ -94,7 +94,8 @@ func TestAProviderGetsSwapsUpToItsLimit(t *testing.T) {
 	_, _, err = e.Swaps.Request(e.ctx, e.org, small("three"))
 	e.wantFault(err, fault.CodeUnavailable)
 	// A known key is answered at the limit, too.
-	if again, isReplayed, err := e.Swaps.Request(e.ctx, e.org, small("one")); err != nil || !isReplayed || again.ID != w.ID {
+	again, isReplayed, err := e.Swaps.Request(e.ctx, e.org, small("one"))
+	if err != nil || !isReplayed || again.ID != w.ID {
 		t.Errorf("the known key: got %s, replayed %v, %v", again.ID, isReplayed, err)
 	}
 	e.deliver(w, 99_500_000)
