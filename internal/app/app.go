@@ -196,6 +196,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	}
 	a.metrics = ops.NewMetrics(a.parts.DB, roles, a.log)
 	a.parts.OnScanError, a.parts.OnWebhook = a.metrics.CountScanError, a.metrics.CountWebhookAttempt
+	a.parts.OnTamperedDepositSwap = a.metrics.CountTamperedDepositSwap
 	if source, ok := sign.(interface{ Certificates() []remote.Certificate }); ok {
 		a.metrics.RegisterCertificates(convertCertificates(source.Certificates))
 	}

@@ -45,6 +45,7 @@ type Metrics struct {
 	refusals *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	reports  prometheus.Counter
+	tampered prometheus.Counter
 
 	mu      sync.Mutex
 	readAt  time.Time
@@ -79,6 +80,10 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 			Name: "coffer_page_policy_reports_total",
 			Help: "Reports of browsers that a page did what its policy forbids. Anyone can send one.",
 		}),
+		tampered: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coffer_deposit_swaps_tampered_total",
+			Help: "Reads of deposit swaps whose address was not shown, because the row does not hold together.",
+		}),
 	}
 	roleGauge := prometheus.NewGaugeVec(
 		prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"},
@@ -87,6 +92,7 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 		roleGauge.WithLabelValues(r).Set(1)
 	}
 	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, m.reports,
+		m.tampered,
 		(*databaseCollector)(
 			m,
 		), poolCollector{db},
@@ -101,6 +107,9 @@ func (m *Metrics) newHandler() http.Handler {
 
 // CountPolicyReport counts a report of a browser about the policy of the pages.
 func (m *Metrics) CountPolicyReport() { m.reports.Inc() }
+
+// CountTamperedDepositSwap counts a read of a deposit swap whose address was not shown. The log names it.
+func (m *Metrics) CountTamperedDepositSwap(string) { m.tampered.Inc() }
 
 // CountRequest counts an answered request. route is its pattern, "" if there is none.
 func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {

@@ -122,7 +122,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		"coffer_swap_arrivals_open": 0, "coffer_swap_arrivals_open_oldest_seconds": 0,
 		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0, "coffer_mails_queued_oldest_seconds": 0,
 		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
-		"coffer_db_commits_unknown_total": 0,
+		"coffer_db_commits_unknown_total": 0, "coffer_deposit_swaps_tampered_total": 0,
 	} {
 		if got, ok := calm[name]; !ok || got != want {
 			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
@@ -146,6 +146,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	m.CountScanError(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
 	m.CountWebhookAttempt("5xx")
 	m.CountWebhookAttempt("5xx")
+	m.CountTamperedDepositSwap("ds_1")
 	m.RegisterCertificates(func() []Certificate {
 		return []Certificate{
 			{"server", "signer.internal", time.Now().Add(60 * time.Hour)},
@@ -202,6 +203,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_providers_suspended{provider="TWO",source="operator"}`:                  1,
 		"coffer_swap_arrivals_open":                                                          1,
 		"coffer_swap_arrivals_open_oldest_seconds":                                           age,
+		"coffer_deposit_swaps_tampered_total":                                                1,
 		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
 		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,
 		`coffer_swap_outstanding_usd{provider="ONE"}`:                                        850.5,

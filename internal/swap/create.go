@@ -20,12 +20,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (Swap, error) {
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn.Turn) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -98,7 +99,7 @@ func isAddressTaken(err error) bool {
 
 // commit writes a swap with its offer, in one transaction.
 func (s *Service) commit(
-	ctx context.Context, orgID, swapID string, r Request, t turn, p parsed, firm firmOffer, wallets swapWallets,
+	ctx context.Context, orgID, swapID string, r Request, t turn.Turn, p parsed, firm firmOffer, wallets swapWallets,
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -109,7 +110,7 @@ func (s *Service) commit(
 		if err := s.checkInside(ctx, tx, firm.limit); err != nil {
 			return err
 		}
-		if err := t.endWithSwap(ctx, tx); err != nil {
+		if err := t.End(ctx, tx); err != nil {
 			return err
 		}
 		if created, err = s.write(ctx, tx, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
 
-// A provider with a limit gets no new swap that would bring what is with it above the limit. Rule SWAP-35.
+// A provider with a limit gets no new swap that would bring what is with it above the limit. Rule SWAP-40.
 //
 // Several transactions may write swaps at one moment, and none of them sees the others. Below half of the limit
 // small swaps share a gate and are written side by side. Each is at most a hundredth of the limit, so only more

@@ -43,6 +43,7 @@ var alertsOf = map[string][]alertNote{
 	"/checker": {
 		{Name: "CofferBooksBroken"},
 		{Name: "CofferBooksUnchecked"},
+		{Name: "CofferDepositSwapTampered"},
 	},
 	"/freezes": {
 		{Name: "CofferFrozen"},

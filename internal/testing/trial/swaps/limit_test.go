@@ -67,7 +67,7 @@ func (e *testEnv) wantOutstanding(d *desk, dollars string, isAtLimit bool) {
 }
 
 // What was requested counts from the request until the delivery or the refund is final. Up to the limit a provider
-// gets swaps; above it the answer is that of a provider that does not answer. Rule SWAP-35.
+// gets swaps; above it the answer is that of a provider that does not answer. Rule SWAP-40.
 func TestAProviderGetsSwapsUpToItsLimit(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -119,7 +119,7 @@ func (e *testEnv) requestSwap(r swap.Request) swap.Swap {
 	return w
 }
 
-// A provider at its limit leaves its swaps to the next one, which has no limit. Rule SWAP-35.
+// A provider at its limit leaves its swaps to the next one, which has no limit. Rule SWAP-40.
 func TestTheNextProviderGetsTheSwapsAboveALimit(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -148,7 +148,7 @@ func TestTheNextProviderGetsTheSwapsAboveALimit(t *testing.T) {
 	e.look("the requests")
 }
 
-// What is with a provider is worth what it is worth now. Rule SWAP-35.
+// What is with a provider is worth what it is worth now. Rule SWAP-40.
 func TestALimitIsOfTheValueOfNow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ func TestALimitIsOfTheValueOfNow(t *testing.T) {
 	}
 }
 
-// A claim that never had a value fills a limit, and does nothing where there is none. Rule SWAP-35.
+// A claim that never had a value fills a limit, and does nothing where there is none. Rule SWAP-40.
 func TestAClaimWithoutAnyValueIsTooMuch(t *testing.T) {
 	t.Parallel()
 	e := newTestEnvWith(t, withoutPrices)
@@ -203,7 +203,7 @@ func TestAClaimWithoutAnyValueIsTooMuch(t *testing.T) {
 }
 
 // Swaps that are written at one moment do not exceed a limit together, and the next provider gets the others.
-// Rule SWAP-35.
+// Rule SWAP-40.
 func TestSwapsOfOneMomentKeepALimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -263,7 +263,7 @@ func (d *desk) beforeFirm(act func() error) {
 	}
 }
 
-// A swap whose provider reaches its limit after the firm quote goes to the next provider. Rule SWAP-35.
+// A swap whose provider reaches its limit after the firm quote goes to the next provider. Rule SWAP-40.
 func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 	t.Parallel()
 	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
@@ -295,7 +295,7 @@ func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 }
 
 // The limit counts the swaps of all organizations and of both kinds, and holds for a swap that was approved. Rule
-// SWAP-35.
+// SWAP-40.
 func TestALimitHoldsForSwapsOfOrganizations(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -324,7 +324,7 @@ func TestALimitHoldsForSwapsOfOrganizations(t *testing.T) {
 	o.wantOutstanding(o.desk, "600", true)
 }
 
-// An approved swap whose provider reaches its limit after the firm quote waits for another offer. Rule SWAP-35.
+// An approved swap whose provider reaches its limit after the firm quote waits for another offer. Rule SWAP-40.
 func TestAnApprovedSwapKeepsALimit(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)

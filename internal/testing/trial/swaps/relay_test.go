@@ -280,7 +280,7 @@ func TestTheServiceTakesNoOrderThatItCannotVerify(t *testing.T) {
 	}
 }
 
-// A limit holds for Relay like for any provider. Rule SWAP-35.
+// A limit holds for Relay like for any provider. Rule SWAP-40.
 func TestRelayHasALimit(t *testing.T) {
 	t.Parallel()
 	e, _ := newRelayEnv(t, nil)
