@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/swaptest"
 )
 
@@ -314,6 +317,25 @@ func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 	h.post(ann, path+"/resume", "reason", "its key is in both files").want(t, http.StatusSeeOther)
 	h.get(ann, path).want(t, http.StatusOK, "Gets swaps", "its key is in both files", "Suspend this provider",
 		url.Values{"openClaims": {"true"}, "provider": {"ONE_CLICK"}}.Encode()[:15])
+}
+
+// The list shows what is with a provider and its limit. A claim counts with the value of its swap where there is no
+// price.
+func TestAProviderShowsWhatIsWithItAndItsLimit(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	row := h.newSwapRow("swap-1", "PROCESSING") // worth 12.50
+	row.Provider = swaptest.ScriptedName
+	h.addSwap(row, "PROCESSING")
+	ann, path := h.signInAs(h.ann), Prefix+"/swap-providers"
+	h.get(ann, path).want(t, http.StatusOK, "Gets swaps", "12.50", "none")
+	for limit, want := range map[string]string{"12.51": "Gets swaps", "12.50": "At its limit"} {
+		h.swaps.Panel = provider.NewPanel([]provider.Member{{
+			Provider: &swaptest.ScriptedProvider{Clock: h.now}, OutstandingUSDMax: new(money.MustParseUSD(limit)),
+		}}, swap.Suspensions{DB: h.db}, h.now, slog.New(slog.DiscardHandler))
+		h.get(ann, path).want(t, http.StatusOK, want, "12.50", limit)
+		h.get(ann, path+"/"+row.Provider).want(t, http.StatusOK, want, "Limit in dollars", limit)
+	}
 }
 
 // Each reason of a stray arrival has words and advice of its own.
