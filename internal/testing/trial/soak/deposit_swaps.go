@@ -82,6 +82,7 @@ func (d *swapProvider) quoteFlex(ask provider.Ask, origin int, out, promised mon
 	}
 	f.depositAddress = signertest.SwapDepositAddress(fmt.Sprintf("%d flexible %s %d", d.seed, ask.Reference, f.n))
 	f.isSilent = f.n%4 == 0
+	d.afterFlex()
 	d.flexDeals = append(d.flexDeals, f)
 	d.flexByPayee[f.depositAddress] = f
 	now := d.clock()
@@ -172,7 +173,15 @@ func (w *soakRun) requestDepositSwap() {
 
 func (w *soakRun) sendDepositSwap(r *flexRequest) {
 	var made depositswap.DepositSwap
+	hasCrash := w.drawChance(25)
 	s := w.runWithFaults(func(ctx context.Context) (err error) {
+		if hasCrash { // right after the provider has learned the wallet
+			var crash context.CancelFunc
+			ctx, crash = context.WithCancel(ctx)
+			defer crash()
+			w.provider.afterFlex = crash
+			defer func() { w.provider.afterFlex = func() {} }()
+		}
 		made, _, _, err = drawFrom(w, w.processes).DepositSwaps.Request(ctx, orgID, r.call)
 		return err
 	})
@@ -241,7 +250,7 @@ func (w *soakRun) payDepositSwap() {
 	case 1:
 		amount = w.part(amount, 20_000)
 	}
-	if amount.IsZero() || w.isDepositSwapUnknown(f) && !w.drawChance(30) {
+	if amount.IsZero() || w.isDepositSwapUnknown(f) && !w.drawChance(70) {
 		return
 	}
 	if f.isSilent && len(f.namedFalsely) == 0 && len(w.madePayments) > 0 {
@@ -311,9 +320,7 @@ func (w *soakRun) actFlexDeal(f *flexDeal) {
 		w.payFlex(f, tokenID, f.out)
 	case flexRefund:
 		if f.origin != 0 {
-			w.net.Mint(solver, tokens[f.origin], f.asked)
-			hash := w.net.SubmitTx(solver, sim.Move{Contract: tokens[f.origin], To: f.refundTo, Amount: f.asked})
-			f.refunds = append(f.refunds, hash)
+			f.refunds = append(f.refunds, w.payFromProvider(f.origin, f.refundTo, f.asked))
 		}
 	case flexFail, flexLate:
 	}

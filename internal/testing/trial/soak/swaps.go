@@ -27,9 +27,6 @@ import (
 	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
-// solver is the account of the swap provider.
-var solver = sim.Address("solver")
-
 // dealPlan is what the provider does with a swap once it has the payment.
 type dealPlan string
 
@@ -72,23 +69,25 @@ type deal struct {
 
 // swapProvider is the provider. It signs as 1Click does, and decides nothing by itself: the run has it act.
 type swapProvider struct {
-	t       testing.TB
-	seed    uint64
-	key     ed25519.PrivateKey
-	clock   func() time.Time
-	isAway  bool
-	deals   []*deal
-	byPayee map[chain.Address]*deal
+	t        testing.TB
+	seed     uint64
+	key      ed25519.PrivateKey
+	clock    func() time.Time
+	isAway   bool
+	accounts int // from which it has paid
+	deals    []*deal
+	byPayee  map[chain.Address]*deal
 
 	flexDeals   []*flexDeal // of deposit swaps
 	flexByPayee map[chain.Address]*flexDeal
+	afterFlex   func() // called for each firm quote of a deposit swap
 }
 
 func newSwapProvider(t testing.TB, seed uint64, clock func() time.Time) *swapProvider {
 	digest := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("soak solver "), seed))
 	return &swapProvider{
 		t: t, seed: seed, key: ed25519.NewKeyFromSeed(digest[:]), clock: clock, byPayee: map[chain.Address]*deal{},
-		flexByPayee: map[chain.Address]*flexDeal{},
+		flexByPayee: map[chain.Address]*flexDeal{}, afterFlex: func() {},
 	}
 }
 
@@ -354,14 +353,18 @@ func (w *soakRun) followSwaps(ctx context.Context, process *serviceProcess) erro
 }
 
 // payFromProvider has the provider pay an amount of a mint.
-func (w *soakRun) payFromProvider(mintID int, recipient chain.Address, amount money.Amount) {
+func (w *soakRun) payFromProvider(mintID int, recipient chain.Address, amount money.Amount) (hash chain.TxHash) {
 	if amount.IsZero() {
-		return
+		return ""
 	}
-	w.net.Mint(solver, tokens[mintID], amount)
-	hash := w.net.SubmitTx(solver, sim.Move{Contract: tokens[mintID], To: recipient, Amount: amount})
+	// Each payment has an account of its own: one that is dropped holds up no other.
+	w.provider.accounts++
+	account := sim.Address(fmt.Sprintf("solver %d", w.provider.accounts))
+	w.net.Mint(account, tokens[mintID], amount)
+	hash = w.net.SubmitTx(account, sim.Move{Contract: tokens[mintID], To: recipient, Amount: amount})
 	w.addTrace("  the solver pays %v of mint %d to %.8s %s", amount, mintID, recipient, hash[:12])
 	w.deposits++
+	return hash
 }
 
 // actProvider has the provider look at its deposit addresses, and do what it plans.
