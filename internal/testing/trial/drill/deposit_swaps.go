@@ -75,11 +75,11 @@ func (d *swapDrill) waitDepositSwap(ctx context.Context, s *depositSwap) error {
 // customer's and in no balance.
 func (d *swapDrill) waitOrphan(ctx context.Context, s *depositSwap) error {
 	return retryUntilDone(ctx, "the arrival of "+s.key+" waits", func(ctx context.Context) error {
-		var waiting, others int
+		var waiting, decided int
 		err := d.queryRow(ctx, `
 			SELECT count(*) FILTER (WHERE status = 'SCREENING' AND customer_id IS NULL AND is_hidden),
 				count(*) FILTER (WHERE NOT (status = 'SCREENING' AND customer_id IS NULL AND is_hidden))
-			FROM deposits WHERE deposit_swap_id = $1`, []any{s.current.DepositSwapID}, &waiting, &others)
+			FROM deposits WHERE deposit_swap_id = $1`, []any{s.current.DepositSwapID}, &waiting, &decided)
 		if err != nil {
 			return err
 		}
@@ -88,8 +88,8 @@ func (d *swapDrill) waitOrphan(ctx context.Context, s *depositSwap) error {
 			[]any{s.current.DepositSwapID}, &rows); err != nil {
 			return err
 		}
-		if waiting != 1 || others != 0 || rows != 0 {
-			return fmt.Errorf("%d wait, %d do not, and there are %d rows", waiting, others, rows)
+		if waiting != 1 || decided != 0 || rows != 0 {
+			return fmt.Errorf("%d wait, %d do not, and there are %d rows", waiting, decided, rows)
 		}
 		return nil
 	})

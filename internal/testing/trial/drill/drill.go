@@ -27,7 +27,7 @@ type Drill struct {
 	Name      string
 	Title     string
 	chainName chain.Name // "": Ethereum
-	more      []chain.Name
+	sideChain chain.Name // whose blocks are mined, too; "": none
 	play      func(ctx context.Context, h *drillEnv) error
 }
 
@@ -60,9 +60,9 @@ var Drills = []Drill{
 	},
 	{Name: "swap", Title: "the database goes back to an older base backup under a running service", play: playSwap},
 	{
-		Name:  "swaps",
-		Title: "the database goes back to an older base backup, with swaps of customers and of the organization, and deposit swaps",
-		more:  []chain.Name{chain.Solana}, play: playSwaps,
+		Name:      "swaps",
+		Title:     "the database goes back to an older base backup, with all kinds of swaps",
+		sideChain: chain.Solana, play: playSwaps,
 	},
 }
 
@@ -120,7 +120,10 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 func playDrill(ctx context.Context, opts Options, d Drill) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMax)
 	defer cancel()
-	h := &drillEnv{program: opts.Program, output: opts.Output, chainName: cmp.Or(d.chainName, chain.Ethereum), moreChains: d.more}
+	h := &drillEnv{
+		program: opts.Program, output: opts.Output, chainName: cmp.Or(d.chainName, chain.Ethereum),
+		sideChain: d.sideChain,
+	}
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(opts.Output, "  FAILED  %v\n--- end of the service's log\n%s---\n", err, h.readLog())

@@ -49,7 +49,7 @@ type drillEnv struct {
 	integrator *integrator
 	mint       localworld.Mint // the mint of all payments
 	chainName  chain.Name
-	moreChains []chain.Name // of the world, whose blocks are mined, too
+	sideChain  chain.Name // of the world, whose blocks are mined, too; "": none
 	net        network
 	key        string // of the API
 
@@ -94,7 +94,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
 		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true,
-		Chains: append([]chain.Name{h.chainName}, h.moreChains...), Log: slog.New(slog.DiscardHandler),
+		Chains: h.chains(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 		return err
 	}
 	h.key = h.world.Info.APIKey
-	if slices.Contains(append(h.moreChains, h.chainName), chain.Solana) && h.world.SolanaNode() == nil {
+	if slices.Contains(h.chains(), chain.Solana) && h.world.SolanaNode() == nil {
 		return errors.New("surfpool, the local Solana chain, is not there for this system")
 	}
 	h.oracle = oracle.Open(h.world.EthereumNode().URL)
@@ -123,12 +123,20 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	return h.net.waitFunded(ctx, h)
 }
 
+// chains returns the chains of the world.
+func (h *drillEnv) chains() []chain.Name {
+	if h.sideChain == "" {
+		return []chain.Name{h.chainName}
+	}
+	return []chain.Name{h.chainName, h.sideChain}
+}
+
 // startMining mines blocks at the chain's interval while mining is on.
 func (h *drillEnv) startMining(ctx context.Context) {
 	ctx, h.stopMine = context.WithCancel(ctx)
 	h.mining.Store(true)
 	h.mineOn(ctx, h.net)
-	if slices.Contains(h.moreChains, chain.Solana) {
+	if h.sideChain == chain.Solana {
 		h.mineOn(ctx, &solana{node: h.world.SolanaNode()})
 	}
 }
@@ -342,7 +350,8 @@ const openWork = `
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'debt', count(*) FROM withdrawals WHERE owed > 0
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
-		UNION ALL SELECT 'swap', count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
+		UNION ALL SELECT 'swap', count(*) FROM swaps
+			WHERE status NOT IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL

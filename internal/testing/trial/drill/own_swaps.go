@@ -99,8 +99,8 @@ func (d *swapDrill) waitOwnStatus(ctx context.Context, w *ownSwap, status string
 	return retryUntilDone(ctx, w.key+" is "+status, func(ctx context.Context) error {
 		err := d.loadOwn(ctx, w)
 		if err == nil && w.current.Status != status {
-			err = fmt.Errorf("it is %s, with the payout %q that is %s", w.current.Status, orEmpty(w.current.WithdrawalID),
-				w.payout.Status)
+			err = fmt.Errorf("it is %s, with the payout %q that is %s", w.current.Status,
+				orEmpty(w.current.WithdrawalID), w.payout.Status)
 		}
 		return err
 	})
@@ -183,7 +183,8 @@ func (d *swapDrill) ownClaims(ctx context.Context) (claims []oracle.Claim, deliv
 			return nil, nil, err
 		}
 		if w.current.AmountOut == nil || w.current.OriginTxHash == nil || w.payout.TxHash == nil {
-			return nil, nil, fmt.Errorf("%s has no output, no payment or no payout: %+v, %+v", w.key, w.current, w.payout)
+			return nil, nil, fmt.Errorf("%s has no output, no payment or no payout: %+v, %+v", w.key, w.current,
+				w.payout)
 		}
 		out, err := money.Parse(*w.current.AmountOut)
 		if err != nil {

@@ -53,7 +53,7 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 	if d.dollarMint, err = d.findDollars(); err != nil {
 		return err
 	}
-	desk := func(mode swapdesk.Mode) error { return h.world.Info.SetSwapBehaviour(ctx, string(mode), 0, 0) }
+	behave := func(mode swapdesk.Mode) error { return h.world.Info.SetSwapBehaviour(ctx, string(mode), 0, 0) }
 	var open, lost *depositSwap
 	backup := filepath.Join(h.dir, "backup")
 	paidIn := new(big.Int).Mul(big.NewInt(2000), big.NewInt(params.Ether))
@@ -71,7 +71,7 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 			if err := d.startOwn(ctx, "own-paid", swapdesk.ModeStall, "PROCESSING"); err != nil {
 				return err
 			}
-			if err := desk(swapdesk.ModeNone); err != nil {
+			if err := behave(swapdesk.ModeNone); err != nil {
 				return err
 			}
 			_, err := d.requestOwn(ctx, "own-awaiting")
@@ -100,7 +100,8 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 		},
 		"after it: a provider makes an offer for the approved one, and has its payment", func() error {
 			return errors.Join(
-				desk(swapdesk.ModeStall), d.waitOwnStatus(ctx, d.ownSwaps[2], "PROCESSING"), desk(swapdesk.ModeNone),
+				behave(swapdesk.ModeStall), d.waitOwnStatus(ctx, d.ownSwaps[2], "PROCESSING"),
+				behave(swapdesk.ModeNone),
 			)
 		},
 		"after it: a deposit swap is paid and credited, and another one is requested and paid", func() (err error) {

@@ -106,8 +106,8 @@ func planOf(deposit chain.Address) solverPlan {
 	}[int(sum[0])%10]
 }
 
-// solverDesk signs the offers of one process. Its word follows from its plan.
-type solverDesk struct {
+// solverProvider signs the offers of one process. Its word follows from its plan.
+type solverProvider struct {
 	swapTask
 	now     func() time.Time
 	process int
@@ -115,10 +115,10 @@ type solverDesk struct {
 }
 
 // Name implements provider.Provider.
-func (*solverDesk) Name() string { return signertest.SwapProvider }
+func (*solverProvider) Name() string { return signertest.SwapProvider }
 
 // Assets implements provider.Provider.
-func (*solverDesk) Assets(context.Context) (assets []provider.Asset, err error) {
+func (*solverProvider) Assets(context.Context) (assets []provider.Asset, err error) {
 	for _, contract := range []chain.Address{signertest.Token, signertest.LimitedToken} {
 		assets = append(assets, provider.Asset{
 			Token: provider.Token{Chain: signertest.Chain, Contract: contract}.Canonical(),
@@ -129,20 +129,20 @@ func (*solverDesk) Assets(context.Context) (assets []provider.Asset, err error) 
 	return assets, nil
 }
 
-// Quote implements provider.Provider. The desk keeps half a percent.
-func (d *solverDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error) {
+// Quote implements provider.Provider. It keeps half a percent.
+func (d *solverProvider) Quote(_ context.Context, ask provider.Ask) (provider.Offer, error) {
 	out, err := ask.AmountIn.Bps(9950)
 	if err != nil {
 		return provider.Offer{}, err
 	}
-	least, err := out.Bps(uint64(10_000 - ask.SlippageBps))
+	promised, err := out.Bps(uint64(10_000 - ask.SlippageBps))
 	if err != nil {
 		return provider.Offer{}, err
 	}
 	if !ask.IsFirm {
 		return provider.Offer{
-			Provider: d.Name(), AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out, MinAmountOut: least,
-			Estimate: 10 * time.Second,
+			Provider: d.Name(), AmountIn: ask.AmountIn, MinAmountIn: ask.AmountIn, AmountOut: out,
+			MinAmountOut: promised, Estimate: 10 * time.Second,
 		}, nil
 	}
 	now := d.now()
@@ -151,7 +151,7 @@ func (d *solverDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer,
 		DepositAddress: string(signertest.SwapDepositAddress(word)),
 		OriginAsset:    signertest.SwapAsset(ask.Origin.Chain, ask.Origin.Contract), AmountIn: ask.AmountIn,
 		DestinationAsset: signertest.SwapAsset(ask.Destination.Chain, ask.Destination.Contract), AmountOut: out,
-		MinAmountOut: least, AmountInUSD: "10.00", AmountOutUSD: "9.90", Recipient: string(ask.Recipient),
+		MinAmountOut: promised, AmountInUSD: "10.00", AmountOutUSD: "9.90", Recipient: string(ask.Recipient),
 		RefundTo: string(ask.RefundTo), SlippageBps: ask.SlippageBps, IsFlexible: ask.IsFlexible, SignedAt: now,
 		Deadline: now.Add(24 * time.Hour),
 	}.Answer())
@@ -163,13 +163,13 @@ func (d *solverDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer,
 }
 
 // VerifyQuote implements provider.Provider.
-func (d *solverDesk) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+func (d *solverProvider) VerifyQuote(raw []byte) (signedquote.Quote, error) {
 	q, err := signedquote.VerifyOneClick(raw, []ed25519.PublicKey{d.Provider.Public().(ed25519.PublicKey)})
 	return q, provider.CheckSigned(err)
 }
 
 // Status implements provider.Provider. It says the same at all times: what counts is on the chain.
-func (d *solverDesk) Status(_ context.Context, ref provider.Ref, _ chain.TxHash) (provider.Report, error) {
+func (d *solverProvider) Status(_ context.Context, ref provider.Ref, _ chain.TxHash) (provider.Report, error) {
 	r := provider.Report{
 		Provider: d.Name(), Status: provider.Processing, Word: "processing", Refund: provider.RefundNone,
 		UpdatedAt: d.now(), Raw: []byte(`{}`),
@@ -215,7 +215,7 @@ func openSwaps(
 		Prices: price.Fixed{Prices: map[int]money.USD{
 			dollars: money.MustParseUSD("1"), euros: money.MustParseUSD("1"), ether: money.MustParseUSD("3000"),
 		}, Clock: clock},
-		SwapProviders: []provider.Member{{Provider: &solverDesk{swapTask: t, now: clock, process: process}}},
+		SwapProviders: []provider.Member{{Provider: &solverProvider{swapTask: t, now: clock, process: process}}},
 		Log:           slog.New(slog.DiscardHandler),
 	})
 	h.Swaps.Whitelist, h.Withdrawals.Whitelist = swapWhitelist{}, fixedWhitelist{}
@@ -384,7 +384,8 @@ const (
 
 // decideSwap approves, rejects or cancels the oldest swap that waits. Two people have to approve.
 func (p *swapProcess) decideSwap(ctx context.Context, worker, round int) bool {
-	ids, err := p.listIDs(ctx, `SELECT swap_id FROM swaps WHERE status = 'AWAITING_APPROVAL' ORDER BY created_at LIMIT 2`)
+	ids, err := p.listIDs(ctx, `
+		SELECT swap_id FROM swaps WHERE status = 'AWAITING_APPROVAL' ORDER BY created_at LIMIT 2`)
 	if err != nil {
 		return p.goOn("look for swaps that wait", err)
 	}
@@ -519,7 +520,8 @@ func (p *swapProcess) watchBalances(ctx context.Context, _, _ int) bool {
 	err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT least((SELECT min(balance) FROM ledger_balances),
-				(SELECT min(least(credited, held, reserved, swept, gas, gas_reserved, dust)) FROM address_funds))::bigint`,
+				(SELECT min(least(credited, held, reserved, swept, gas, gas_reserved, dust))
+					FROM address_funds))::bigint`,
 		).Scan(&lowest)
 	})
 	if err != nil {

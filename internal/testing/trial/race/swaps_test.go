@@ -348,7 +348,8 @@ const openSwapWork = `
 			WHERE status IN ('DETECTED', 'CONFIRMING', 'SCREENING') GROUP BY status
 		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status NOT IN
 			('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED') OR refunded > restored GROUP BY status
-		UNION ALL SELECT 'deposit swap ' || status, count(*) FROM deposit_swaps WHERE status <> 'COMPLETED' GROUP BY status
+		UNION ALL SELECT 'deposit swap ' || status, count(*) FROM deposit_swaps
+			WHERE status <> 'COMPLETED' GROUP BY status
 		UNION ALL SELECT 'stray', count(*) FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -421,7 +422,8 @@ func (r *swapRace) checkSwaps(sum result) {
 	}
 	ids := slices.Sorted(maps.Values(sum.Accepted))
 	want("swaps that a worker was told of", int64(len(slices.Compact(ids))), int64(len(sum.Accepted)))
-	want("swaps and deposit swaps", r.number(`SELECT (SELECT count(*) FROM swaps) + (SELECT count(*) FROM deposit_swaps)`),
+	want("swaps and deposit swaps", r.number(`
+		SELECT (SELECT count(*) FROM swaps) + (SELECT count(*) FROM deposit_swaps)`),
 		int64(len(sum.Accepted)))
 	want("swaps that no worker was told of", r.number(`
 		SELECT (SELECT count(*) FROM swaps WHERE NOT swap_id = ANY ($1))
@@ -434,7 +436,8 @@ func (r *swapRace) checkSwaps(sum result) {
 		}
 	}
 	for id, verdict := range sum.Resolved {
-		if decision := r.texts(`SELECT decision FROM swap_arrivals WHERE deposit_id = '` + id + `'`)[0]; decision != verdict {
+		decision := r.texts(`SELECT decision FROM swap_arrivals WHERE deposit_id = '` + id + `'`)[0]
+		if decision != verdict {
 			t.Errorf("a worker was told that arrival %s is %s, and it is %s", id, verdict, decision)
 		}
 	}
@@ -473,14 +476,15 @@ func (r *swapRace) checkSwaps(sum result) {
 	})
 	for _, mintID := range []int{dollars, euros} {
 		got := r.net.Received(vaultAddress, contracts[mintID])
-		if paid := r.texts(fmt.Sprintf(`SELECT coalesce(sum(amount_out), 0)::text FROM swaps
-			WHERE kind = 'ORGANIZATION' AND status = 'COMPLETED' AND to_mint_id = %d`, mintID)); paid[0] != got.String() {
+		paid := r.texts(fmt.Sprintf(`SELECT coalesce(sum(amount_out), 0)::text FROM swaps
+			WHERE kind = 'ORGANIZATION' AND status = 'COMPLETED' AND to_mint_id = %d`, mintID))
+		if paid[0] != got.String() {
 			t.Errorf("the vault got %v of mint %d, and the swaps brought %s", got, mintID, paid[0])
 		}
 	}
 	want("deadlocks", sum.Deadlocks+r.db.Counts().Deadlocks, 0)
 	verifyQuote := func(_ string, _ signedquote.Scheme, raw []byte) (signedquote.Quote, error) {
-		return (&solverDesk{swapTask: r.task}).VerifyQuote(raw)
+		return (&solverProvider{swapTask: r.task}).VerifyQuote(raw)
 	}
 	books, err := verify.RunChecks(ctx, r.db, verify.WithGrants(r.grants), verify.WithQuotes(verifyQuote),
 		verify.WithoutSchema)
@@ -494,7 +498,8 @@ func (r *swapRace) checkSwaps(sum result) {
 			t.Errorf("the books: %s", b.String())
 		}
 	}
-	if len(sum.Accepted) == 0 || sum.Looks == 0 || r.number(`SELECT count(*) FROM swaps WHERE paid_at IS NOT NULL`) == 0 {
+	paid := r.number(`SELECT count(*) FROM swaps WHERE paid_at IS NOT NULL`)
+	if len(sum.Accepted) == 0 || sum.Looks == 0 || paid == 0 {
 		t.Errorf("some workers did nothing: %s", encodeJSON(sum))
 	}
 }

@@ -53,7 +53,8 @@ const (
 )
 
 var flexPlans = []flexPlan{
-	flexDeliver, flexDeliver, flexDeliver, flexDeliver, flexDeliver, flexTwice, flexTwice, flexParts, flexLate, flexLate,
+	flexDeliver, flexDeliver, flexDeliver, flexDeliver, flexDeliver, flexTwice, flexTwice, flexParts, flexLate,
+	flexLate,
 	flexOther, flexBoth, flexRefund, flexRefund, flexFail, flexDespite,
 }
 
@@ -87,11 +88,12 @@ func (d *swapProvider) quoteFlex(ask provider.Ask, origin int, out, promised mon
 	d.flexByPayee[f.depositAddress] = f
 	now := d.clock()
 	raw := quotetest.OneClick{
-		DepositAddress: string(f.depositAddress), OriginAsset: signertest.SwapAsset(ask.Origin.Chain, ask.Origin.Contract),
+		DepositAddress:   string(f.depositAddress),
+		OriginAsset:      signertest.SwapAsset(ask.Origin.Chain, ask.Origin.Contract),
 		DestinationAsset: signertest.SwapAsset(ask.Destination.Chain, ask.Destination.Contract), AmountIn: ask.AmountIn,
 		AmountOut: out, MinAmountOut: promised, AmountInUSD: "10.00", AmountOutUSD: "9.90",
-		Recipient: string(ask.Recipient), RefundTo: string(ask.RefundTo), SlippageBps: ask.SlippageBps, IsFlexible: true,
-		SignedAt: now, Deadline: now.Add(24 * time.Hour),
+		Recipient: string(ask.Recipient), RefundTo: string(ask.RefundTo), SlippageBps: ask.SlippageBps,
+		IsFlexible: true, SignedAt: now, Deadline: now.Add(24 * time.Hour),
 	}.Sign(d.t, d.key)
 	q, err := d.VerifyQuote(raw)
 	if err != nil {
@@ -157,8 +159,8 @@ func (w *soakRun) requestDepositSwap() {
 		"ethereum:native", "ethereum:" + string(tokens[limitedID]), "near:native",
 	})
 	r.call = depositswap.Request{
-		IdempotencyKey: &key, CustomerID: drawFrom(w, w.customers), OriginTokenID: originTokenID, RefundAddress: refundTo,
-		Actor: audit.APIKey(orgID),
+		IdempotencyKey: &key, CustomerID: drawFrom(w, w.customers), OriginTokenID: originTokenID,
+		RefundAddress: refundTo, Actor: audit.APIKey(orgID),
 	}
 	if w.drawChance(50) {
 		amount := w.amountOf(tokenID)
@@ -363,20 +365,21 @@ func (w *soakRun) checkPayers(r *flexRequest, id movementID, a arrival, wasFlagg
 	if wasFlagged || !w.strict || w.dollarValue(a) <= dollarsMax {
 		return
 	}
-	var known []chain.Address
+	var payers []chain.Address
 	for _, f := range w.provider.flexDeals {
 		if f.recipient == a.recipient && !f.isSilent {
-			known = append(known, f.payers...)
+			payers = append(payers, f.payers...)
 		}
 	}
-	if len(known) == 0 {
-		w.failRun("an arrival of %v for deposit swap #%d is credited, and no one knows who paid: %+v", a.amount, r.n, id)
+	if len(payers) == 0 {
+		w.failRun("an arrival of %v for deposit swap #%d is credited, and no one knows who paid: %+v", a.amount, r.n,
+			id)
 	}
-	if !slices.ContainsFunc(known, func(payer chain.Address) bool {
+	if !slices.ContainsFunc(payers, func(payer chain.Address) bool {
 		return !severityOf(w.seed, payer).Exceeds(risk.High)
 	}) {
 		w.failRun("an arrival of %v for deposit swap #%d is credited, and %v paid, all of them severe: %+v", a.amount,
-			r.n, known, id)
+			r.n, payers, id)
 	}
 }
 

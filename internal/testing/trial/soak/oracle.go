@@ -51,7 +51,8 @@ func (w *soakRun) followChain(height uint64) {
 			if !w.ownAddresses[m.To] || w.ownAddresses[m.From] || !counts {
 				continue
 			}
-			if m.To != w.addresses[""] && !w.swapAddresses[m.To] && w.flexAddresses[m.To] == nil && m.Amount.Less(money.Units(dustBelow)) {
+			hasMinimum := m.To != w.addresses[""] && !w.swapAddresses[m.To] && w.flexAddresses[m.To] == nil
+			if hasMinimum && m.Amount.Less(money.Units(dustBelow)) {
 				continue
 			}
 			o.expected[movementID{m.Tx, m.Kind, m.Position}] = arrival{m.From, m.To, m.Contract, m.Amount}
@@ -222,7 +223,8 @@ func (w *soakRun) checkSettled() {
 	balanceKey := func(owner string, mintID int) string { return fmt.Sprintf("%s in mint %d", owner, mintID) }
 	rows, err := w.superPool.Query(
 		w.ctx,
-		`SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, ''), charged, coalesce(fee_deducted, 0) FROM withdrawals ORDER BY created_at`,
+		`SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status,
+			coalesce(idempotency_key, ''), charged, coalesce(fee_deducted, 0) FROM withdrawals ORDER BY created_at`,
 	)
 	w.mustSucceed(err, "read the withdrawals")
 	defer rows.Close()

@@ -625,7 +625,8 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 	}
 	rows, err := w.superPool.Query(w.ctx, `
 		SELECT s.swap_id, s.kind = 'ORGANIZATION', coalesce(s.customer_id, s.product), s.from_mint_id, s.to_mint_id,
-			s.amount_in, s.estimated_out, s.status, coalesce(s.deposit_address, ''), d.address, r.address, coalesce(s.amount_out, 0), s.refunded,
+			s.amount_in, s.estimated_out, s.status, coalesce(s.deposit_address, ''), d.address, r.address,
+			coalesce(s.amount_out, 0), s.refunded,
 			s.restored, s.paid_at IS NOT NULL
 		FROM swaps s
 		JOIN wallets d ON d.wallet_id = s.delivery_wallet_id
@@ -683,8 +684,8 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 
 	// What was credited of the strays was decided, once. Everything else of the strays is in suspense.
 	strays, err := w.superPool.Query(w.ctx, `
-		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, d.product, ''), a.decision IS NOT DISTINCT
-			FROM 'CREDITED'
+		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, d.product, ''),
+			a.decision IS NOT DISTINCT FROM 'CREDITED'
 		FROM swap_arrivals a JOIN deposits d USING (deposit_id) WHERE a.role = 'STRAY'`)
 	w.mustSucceed(err, "read the strays")
 	defer strays.Close()
