@@ -99,7 +99,8 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		}
 	}
 	for _, p := range points {
-		if !sites[0].playsPoint(p) {
+		isPlayed := func(s site) bool { return s.playsPoint(p) }
+		if !isPlayed(sites[0]) && (sites[0].excluded[p.name] == "" || !slices.ContainsFunc(sites[1:], isPlayed)) {
 			t.Errorf("%s is not played on %s", p.name, sites[0].chain)
 		}
 	}
