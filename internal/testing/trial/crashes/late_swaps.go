@@ -172,11 +172,11 @@ func playDeliveryFirst(ctx context.Context, s *cellRun) error {
 	if err != nil {
 		return err
 	}
+	if err := s.waitFailureSaid(ctx, w, failureConfirm*3/4); err != nil {
+		return err
+	}
 	// The look that could confirm the failure stands between the provider's report and the row.
-	const look = "Q11"
-	release, err := s.holdAtFailpoint(ctx, look, func(ctx context.Context) error {
-		return s.waitFailureSaid(ctx, w, failureConfirm*3/4)
-	})
+	release, err := s.holdAtFailpoint(ctx, "Q11", func(context.Context) error { return nil })
 	if err != nil {
 		return err
 	}
