@@ -187,7 +187,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},
-		"swaps":   {"Q05 cut ETHEREUM", "Q14 kill ETHEREUM"},
+		"swaps":   {"Q05 cut ETHEREUM", "Q14 kill ETHEREUM", "Q24b cut ETHEREUM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -146,7 +146,9 @@ func (s *cellRun) waitDepositSwapEnd(ctx context.Context, d *depositSwap) error 
 			(SELECT count(*) FROM deposits WHERE deposit_swap_id = $2 AND status = 'CREDITED')`,
 		[]any{s.name, first.DepositSwapID}, &rows, &arrivals)
 	if err == nil && (rows != 1 || arrivals != 1) {
-		err = fmt.Errorf("the key has %d rows, and the deposit swap %d credited deposits, want one each", rows, arrivals)
+		err = fmt.Errorf(
+			"the key has %d rows, and the deposit swap %d credited deposits, want one each", rows, arrivals,
+		)
 	}
 	return errors.Join(err, s.checkBalance(ctx, d.customer, out))
 }
