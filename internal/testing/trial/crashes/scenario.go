@@ -526,8 +526,8 @@ const openWork = `
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
 		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') GROUP BY status
-		UNION ALL SELECT 'deposit swap ' || status, count(*) FROM deposit_swaps WHERE status <> 'COMPLETED'
-			GROUP BY status
+		UNION ALL SELECT 'deposit swap ' || status, count(*) FROM deposit_swaps
+			WHERE status NOT IN ('AWAITING_DEPOSIT', 'COMPLETED') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
