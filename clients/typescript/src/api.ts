@@ -2203,6 +2203,8 @@ export interface Withdrawal {
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
+  /** The swap of the organization's own money whose output it pays, or null. */
+  organizationSwapId: string | null;
   /** The product whose balance pays. A customer's withdrawal does not have it. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
   /** Your own reference. The service shows it and can search for it. */

@@ -268,6 +268,31 @@ func TestAnOrganizationsSwapNamesItsProduct(t *testing.T) {
 		want(t, http.StatusOK, "The product Checkout of the organization gets it", "Credit 7 USDC")
 }
 
+// The page of an organization's swap leads to the payment of its output, and back. Rule PAGE-80.
+func TestASwapOfAnOrganizationAndItsPayoutLeadToEachOther(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	own := h.newSwapRow("own-1", "PROCESSING")
+	own.CustomerID, own.Product = "", "CHECKOUT"
+	own.PayoutAddress = "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
+	h.addSwap(own, "SUCCESS")
+	payout := h.withdraw(1)
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE swaps SET payout_id = $2, amount_out = estimated_out, delivered_at = now(),
+			destination_tx_hash = 'x' WHERE swap_id = $1`, own.ID(), payout)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE withdrawals SET customer_id = NULL, product = 'CHECKOUT',
+			whitelisted_address_id = 'wla_1' WHERE withdrawal_id = $1`, payout)
+		return err
+	})
+	ann := h.signInAs(h.ann)
+	withdrawals, swaps := Prefix+"/withdrawals/"+h.orgID+"/"+payout, Prefix+"/swaps/"+own.ID()
+	h.get(ann, swaps).want(t, http.StatusOK, `href="`+withdrawals+`"`)
+	h.get(ann, withdrawals).want(t, http.StatusOK, `href="`+swaps+`"`)
+}
+
 // A provider is suspended with a reason and resumed, each once.
 func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 	t.Parallel()

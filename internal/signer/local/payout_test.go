@@ -93,7 +93,7 @@ func (h *payoutEnv) grantOrdinary(i signer.Intent, required int, approvers ...st
 	return i
 }
 
-// The approvals of a swap pay what it brought, once, as they say, also after a restart.
+// The approvals of a swap pay what it brought, once, as they say, also after a restart. Rule SWAP-36.
 func TestTheApprovalsOfASwapPayWhatItBroughtOnce(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)

@@ -110,7 +110,7 @@ func checkSwap(intent signer.Intent, payout signer.SwapPayout, total money.Amoun
 	return nil
 }
 
-// checkPayment checks the payment of what a swap brought.
+// checkPayment checks the payment of what a swap brought. Rule SWAP-36.
 func (b *Book) checkPayment(intent signer.Intent, payout signer.SwapPayout, total money.Amount) *signer.Refusal {
 	swap, isKnown := b.swaps[payout.SwapID]
 	earlier, isUsed := b.payments[payout.SwapID]
