@@ -68,7 +68,8 @@ func drawRoles() string {
 		"- A member does what one of the roles allows. *Own* means only what the member did.\n" +
 		"- The second factor is given with the act, for that act alone, or within the last ten minutes.\n" +
 		"- An ADMIN manages no OWNER and no ADMIN, and makes none.\n" +
-		"- The requester of a withdrawal or of a swap never approves it.\n\n## Members of an organization\n\n| Action |")
+		"- The requester of a withdrawal or of a swap never approves it.\n\n" +
+		"## Members of an organization\n\n| Action |")
 	for _, r := range Roles {
 		b.WriteString(" " + string(r) + " |")
 	}

@@ -194,7 +194,8 @@ var listRows = []string{
 		origin_tx_hash, destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at,
 		refunded, whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, request_mac,
 		requester_kind, requester_id, delivered_at, payout_id)
-	SELECT 'os_' || lpad(n::text, 26, '0'), $ORG, 'ORGANIZATION', CASE WHEN n % 200 = 105 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END,
+	SELECT 'os_' || lpad(n::text, 26, '0'), $ORG, 'ORGANIZATION',
+		CASE WHEN n % 200 = 105 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END,
 		'own_' || n, encode(sha256(convert_to('ORGANIZATION own_' || n, 'UTF8')), 'hex'), '', 1, 2,
 		'ETHEREUM', 'ETHEREUM', 1000, 900, 890, 'ONE_CLICK', '0x6' || lpad(to_hex(n), 39, '0'), 'adr_own_' || n,
 		'adr_own_back_' || n, '2026-02-01Z', '2026-02-01Z', 0, 0, status,
