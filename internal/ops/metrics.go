@@ -211,6 +211,71 @@ func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
+// SwapExposure is what is with a provider of swaps, or is about to be paid to it.
+type SwapExposure struct {
+	Provider string
+	USD      float64
+	Unvalued int      // swaps without any value, which USD does not contain
+	USDMax   *float64 // its limit; nil: it has none
+}
+
+// RegisterSwapExposures adds what is with each provider of swaps. read may ask sources of prices; its answer is
+// kept for a few seconds. It is called once.
+func (m *Metrics) RegisterSwapExposures(read func(context.Context) ([]SwapExposure, error)) {
+	m.registry.MustRegister(&exposureCollector{read: read, log: m.log})
+}
+
+type exposureCollector struct {
+	read func(context.Context) ([]SwapExposure, error)
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	cached []SwapExposure
+	readAt time.Time
+}
+
+// exposureTimeout is how long a scrape waits for the prices.
+const exposureTimeout = 3 * time.Second
+
+var (
+	outstandingDesc = newDesc("coffer_swap_outstanding_usd",
+		"What is with a provider of swaps, or is about to be paid to it, in dollars by prices of the moment.", "provider")
+	unvaluedDesc = newDesc("coffer_swap_outstanding_unvalued",
+		"Swaps of a provider without any value, which coffer_swap_outstanding_usd does not contain.", "provider")
+	limitDesc = newDesc("coffer_swap_outstanding_usd_max",
+		"The most that may be with a provider of swaps; absent for one without a limit.", "provider")
+)
+
+// Describe implements prometheus.Collector.
+func (*exposureCollector) Describe(sink chan<- *prometheus.Desc) {
+	sink <- outstandingDesc
+	sink <- unvaluedDesc
+	sink <- limitDesc
+}
+
+// Collect implements prometheus.Collector. Without an answer it omits the values.
+func (c *exposureCollector) Collect(sink chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() || time.Since(c.readAt) >= readInterval {
+		ctx, cancel := context.WithTimeout(context.Background(), exposureTimeout)
+		defer cancel()
+		var err error
+		if c.cached, err = c.read(ctx); err != nil {
+			c.cached = nil
+			c.log.Warn("what is with the providers of swaps is not known for the metrics", "error", err)
+		}
+		c.readAt = time.Now()
+	}
+	for _, x := range c.cached {
+		sink <- prometheus.MustNewConstMetric(outstandingDesc, prometheus.GaugeValue, x.USD, x.Provider)
+		sink <- prometheus.MustNewConstMetric(unvaluedDesc, prometheus.GaugeValue, float64(x.Unvalued), x.Provider)
+		if x.USDMax != nil {
+			sink <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, *x.USDMax, x.Provider)
+		}
+	}
+}
+
 // WrapSigner returns a signer whose answers are counted, and traced with spans.
 func (m *Metrics) WrapSigner(s signer.Signer) signer.Signer { return countedSigner{s, m} }
 

@@ -156,6 +156,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	m.RegisterSwapProviders(func() map[string]time.Time {
 		return map[string]time.Time{"ONE": {}, "TWO": time.Now().Add(-age * time.Second)}
 	})
+	m.RegisterSwapExposures(func(context.Context) ([]SwapExposure, error) {
+		return []SwapExposure{{Provider: "ONE", USD: 850.5, USDMax: new(1000.0)}, {Provider: "TWO", Unvalued: 2}}, nil
+	})
 	no := m.WrapSigner(refuses{})
 	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
 	_, _ = no.Sign(t.Context(), signer.SignRequest{})
@@ -197,6 +200,10 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		"coffer_deposit_swaps_tampered_total":                                                1,
 		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
 		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,
+		`coffer_swap_outstanding_usd{provider="ONE"}`:                                        850.5,
+		`coffer_swap_outstanding_usd_max{provider="ONE"}`:                                    1000,
+		`coffer_swap_outstanding_usd{provider="TWO"}`:                                        0,
+		`coffer_swap_outstanding_unvalued{provider="TWO"}`:                                   2,
 		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`:                                    1,
 		`coffer_jobs_given_up{kind="mail"}`:                                                  1,
 		`coffer_mails_queued{failing="yes"}`:                                                 1,
@@ -218,8 +225,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 
 	for name := range got {
 		if strings.HasPrefix(name, "coffer_swap_claims") && strings.Contains(name, "TWO") ||
+			strings.HasPrefix(name, "coffer_swap_outstanding_usd_max") && strings.Contains(name, "TWO") ||
 			strings.HasPrefix(name, "coffer_swap_providers_suspended") && strings.Contains(name, "THREE") {
-			t.Errorf("got %s, want nothing of a provider without claims or suspension", name)
+			t.Errorf("got %s, want nothing of a provider without claims, limit or suspension", name)
 		}
 	}
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {

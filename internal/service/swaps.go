@@ -93,6 +93,11 @@ func (p swapPayouts) RequestPayout(ctx context.Context, r swap.Payout) (string, 
 	return w.ID, err
 }
 
+// FindPayout implements swap.Payouts.
+func (p swapPayouts) FindPayout(ctx context.Context, tx pg.Tx, org, key string) (string, bool, error) {
+	return p.withdrawals.FindSwapPayout(ctx, tx, org, key)
+}
+
 // PayoutState implements swap.Payouts.
 func (p swapPayouts) PayoutState(
 	ctx context.Context, org, payoutID string,

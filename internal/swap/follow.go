@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -34,6 +35,7 @@ const (
 	delayedMax      = 3 // delayed swaps of a provider that suspend it
 	successGraceMax = time.Hour
 	reportsMax      = 1000 // stored reports of one swap
+	turnPruning     = time.Hour
 )
 
 // Run follows swaps until ctx ends: it asks their providers, and draws the conclusions that no block
@@ -47,7 +49,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if now := time.Now(); now.Sub(prunedAt) >= turnPruning {
 			prunedAt = now
-			if err := s.pruneTurns(ctx); err != nil && ctx.Err() == nil {
+			if err := turn.Prune(ctx, s.DB); err != nil && ctx.Err() == nil {
 				s.Log.WarnContext(ctx, "swap: turns are not pruned", "error", err)
 			}
 		}

@@ -88,6 +88,15 @@ func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayou
 	return w, err
 }
 
+// FindSwapPayout returns the payment that the key of a payout has, as the transaction sees it.
+func (s *Service) FindSwapPayout(ctx context.Context, tx pg.Tx, org, key string) (string, bool, error) {
+	accepted, err := lookupKey(ctx, tx, org, &key)
+	if err != nil || accepted == nil {
+		return "", false, err
+	}
+	return accepted.ID, true, nil
+}
+
 // isCovered reports whether the approvals of a swap cover a payment: it is what they approved, in time, and
 // at least as many people approved it as the organization requires now. Rule SWAP-36.
 func (f Facts) isCovered() bool {

@@ -74,6 +74,7 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferSwapArrivalsStray"},
 	},
 	"/swap-providers": {
+		{Name: "CofferSwapProviderNearLimit"},
 		{Name: "CofferSwapQuotesRefused"},
 		{Name: "CofferSwapProviderSuspended"},
 		{Name: "CofferSwapProviderFails"},

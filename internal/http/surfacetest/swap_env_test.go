@@ -216,6 +216,7 @@ func (h *testEnv) newDepositSwaps(
 	return &depositswap.Service{
 		DB: db, Chains: chains, Wallets: book, Panel: swaps.Panel, Prices: swaps.Prices, GrantKey: swaps.GrantKey,
 		Destination: provider.Token{Chain: chain.Ethereum, Contract: usdcAddress}, Log: newLogger(h.logs),
+		TurnHold: 300 * time.Millisecond,
 	}
 }
 

@@ -53,7 +53,7 @@ type flexDesk struct {
 	mu      sync.Mutex
 	refusal error                                   // of each question
 	change  func(provider.Ask, *quotetest.OneClick) // what a firm quote signs
-	firm    func()                                  // called for each firm question
+	firm    func() error                            // called for each firm question
 	asked   int                                     // firm questions
 	status  func(provider.Ref) (provider.Report, error)
 }
@@ -93,7 +93,9 @@ func (d *flexDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, e
 	}
 	d.asked++
 	if d.firm != nil {
-		d.firm()
+		if err := d.firm(); err != nil {
+			return provider.Offer{}, err
+		}
 	}
 	now := d.clock()
 	quote := quotetest.OneClick{

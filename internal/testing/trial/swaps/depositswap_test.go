@@ -452,6 +452,39 @@ func TestScreeningAsksAboutTheTruePayer(t *testing.T) {
 	}
 }
 
+// A completion that does not change the row, which has to have the status that was read, is an error: its transaction
+// writes nothing else either.
+func TestACompletionThatIsNotStoredIsAnError(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	d := e.request(flexRequest("key"))
+	owner := pgtest.OwnerPool(t, e.db)
+	for _, statement := range []string{
+		`CREATE FUNCTION keep_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+		`CREATE TRIGGER keep_row BEFORE UPDATE ON deposit_swaps FOR EACH ROW EXECUTE FUNCTION keep_row()`,
+	} {
+		_, err := owner.Exec(e.ctx, statement)
+		e.must(err)
+	}
+	mintID := dollars
+	err := e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return e.DepositSwaps.OnArrivals(ctx, tx, []depositswap.Arrival{{
+			DepositSwapID: d.ID, DepositID: "dep_x", MintID: &mintID, Amount: units(1), Tx: "0x1", IsDecided: true,
+		}})
+	})
+	if err == nil {
+		t.Error("a completion that changed no row is no error")
+	}
+	e.till.says(provider.Processing, nil)
+	if err := e.DepositSwaps.Look(e.ctx, d.ID); err == nil {
+		t.Error("a report that changed no row is no error")
+	}
+	if n := e.number(`SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action <> 'deposit_swap.requested'`,
+		d.ID); n != 0 {
+		t.Errorf("%d changes are in the audit log, and none is stored", n)
+	}
+}
+
 // flaggedEnv returns an environment with a flagged deposit of a deposit swap.
 func flaggedEnv(t *testing.T) (*flexEnv, deposit.Deposit) {
 	t.Helper()

@@ -84,7 +84,13 @@ type ownEnv struct {
 
 func newOwnEnv(t *testing.T) *ownEnv {
 	t.Helper()
-	o := &ownEnv{testEnv: newUnfunded(t, noSwaps), list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
+	return newOwnEnvOf(t, newUnfunded(t, noSwaps))
+}
+
+// newOwnEnvOf makes the organization of an environment one with people, a whitelist and a balance of its own.
+func newOwnEnvOf(t *testing.T, e *testEnv) *ownEnv {
+	t.Helper()
+	o := &ownEnv{testEnv: e, list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
 		vault:  {Chain: chain.Ethereum, Address: vaultAddress},
 		onBase: {Chain: chain.Base, Address: vaultAddress},
 	}}}
@@ -723,14 +729,7 @@ func (l *losesAnswers) RequestPayout(ctx context.Context, p swap.Payout) (string
 func TestACrashAroundThePayoutPaysOnce(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
-	w := o.requestOwn(o.ownRequest("key"))
-	w = o.payOwn(w.ID)
-	o.net.Pay(solver, o.address(w.DeliveryWalletID), signertest.LimitedToken, amountOut)
-	o.net.Mine(2)
-	o.runSteps("dispatch")
-	if got := o.own(w.ID); got.DeliveredAt == nil || got.PayoutID != nil {
-		t.Fatalf("the swap is delivered at %v, its payout %v", got.DeliveredAt, deref(got.PayoutID))
-	}
+	w := o.delivered()
 	payouts := &losesAnswers{Payouts: o.Swaps.Payouts}
 	o.Swaps.Payouts = payouts
 	for range 3 {
@@ -744,6 +743,147 @@ func TestACrashAroundThePayoutPaysOnce(t *testing.T) {
 		t.Errorf("%d withdrawals after %d lost answers, want 1 after 3", n, payouts.lost)
 	}
 	o.wantVault(amountOut)
+}
+
+// delivered makes the usual swap and lets its output arrive. Its payout is not requested yet.
+func (o *ownEnv) delivered() swap.Swap {
+	o.Helper()
+	w := o.requestOwn(o.ownRequest("key"))
+	w = o.payOwn(w.ID)
+	o.net.Pay(solver, o.address(w.DeliveryWalletID), signertest.LimitedToken, amountOut)
+	o.net.Mine(2)
+	o.runSteps("dispatch")
+	if w = o.own(w.ID); w.DeliveredAt == nil || w.PayoutID != nil {
+		o.Fatalf("the swap is delivered at %v, its payout %v", w.DeliveredAt, deref(w.PayoutID))
+	}
+	return w
+}
+
+// another returns a process with a whitelist of its own, which has the vault.
+func (o *ownEnv) another() (*harness.Harness, *whitelist) {
+	o.Helper()
+	h, list := o.open(o.db), &whitelist{entries: map[string]withdrawal.WhitelistEntry{
+		vault: {Chain: chain.Ethereum, Address: vaultAddress},
+	}}
+	h.Swaps.Whitelist, h.Withdrawals.Whitelist = forSwaps{list}, list
+	return h, list
+}
+
+// A process whose payout is refused, while another process is committing it, follows the payout: the swap is not failed
+// while its output is paid.
+func TestARefusedPayoutThatAnotherProcessRequestedIsFollowed(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	paying, full := o.another()
+	o.list.remove(vault)
+	owner := pgtest.OwnerPool(t, o.db)
+	holder, err := owner.Begin(o.ctx)
+	o.must(err)
+	defer func() { _ = holder.Rollback(context.WithoutCancel(o.ctx)) }()
+	// The withdrawal is inserted before its hold waits for the balance.
+	_, err = holder.Exec(o.ctx, `SELECT FROM ledger_balances FOR UPDATE`)
+	o.must(err)
+	paid, refused := make(chan error, 1), make(chan error, 1)
+	awaitWaiting := func(count int) {
+		pgtest.Eventually(t, func() bool {
+			var n int
+			o.must(owner.QueryRow(o.ctx, `
+				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					AND wait_event IN ('transactionid', 'tuple')`).Scan(&n))
+			return n >= count || len(paid)+len(refused) > 0
+		}, "%d processes wait", count)
+	}
+	go func() { paid <- paying.Swaps.Look(o.ctx, w.ID) }()
+	awaitWaiting(1)
+	go func() { refused <- o.Swaps.Look(o.ctx, w.ID) }()
+	awaitWaiting(2)
+	o.must(holder.Rollback(o.ctx))
+	o.must(<-paid)
+	o.must(<-refused)
+	if got := o.own(w.ID); got.Status != swap.Processing || got.PayoutID == nil {
+		t.Fatalf("the swap is %s with payout %v, want PROCESSING with one", got.Status, deref(got.PayoutID))
+	}
+	o.list = full
+	o.connect()
+	o.wantEnd(w.ID, swap.Completed, "")
+	o.wantVault(amountOut)
+	o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+}
+
+// committedButRefused requests payouts, and answers that they are refused.
+type committedButRefused struct{ swap.Payouts }
+
+func (c committedButRefused) RequestPayout(ctx context.Context, p swap.Payout) (string, error) {
+	if _, err := c.Payouts.RequestPayout(ctx, p); err != nil {
+		return "", err
+	}
+	return "", fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld, "It is not on the list.")
+}
+
+// A payout that another process committed before the refusal is found by its key.
+func TestARefusedPayoutLooksItsKeyUp(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	o.Swaps.Payouts = committedButRefused{o.Swaps.Payouts}
+	o.must(o.Swaps.Look(o.ctx, w.ID))
+	o.wantEnd(w.ID, swap.Completed, "")
+	o.wantVault(amountOut)
+}
+
+// A process that requests the payout of a swap that another one has failed meanwhile is refused by the database: the
+// output stays in the product.
+func TestAFailedSwapIsNotPaidOut(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	paying, full := o.another()
+	o.list.remove(vault)
+	var once sync.Once
+	paying.Withdrawals.Whitelist = lookFirst{full, func() {
+		once.Do(func() { o.must(o.Swaps.Look(o.ctx, w.ID)) })
+	}}
+	err := paying.Swaps.Look(o.ctx, w.ID)
+	if !pg.ViolatesConstraint(err, "withdrawals_pay_out") {
+		t.Errorf("got %v, want a refusal by withdrawals_pay_out", err)
+	}
+	o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut})
+	if n := o.number(`SELECT count(*) FROM withdrawals`); n != 0 {
+		t.Errorf("%d withdrawals pay the output of a failed swap", n)
+	}
+	o.look("the refusal")
+}
+
+// lookFirst is a whitelist before which something happens.
+type lookFirst struct {
+	*whitelist
+	first func()
+}
+
+func (l lookFirst) Usable(
+	ctx context.Context, tx pg.Tx, org, listedID string,
+) (withdrawal.WhitelistEntry, error) {
+	l.first()
+	return l.whitelist.Usable(ctx, tx, org, listedID)
+}
+
+// The database fails no delivered swap whose output a withdrawal pays.
+func TestADeliveredSwapWithAPayoutIsNotFailed(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	o.Swaps.Payouts = &losesAnswers{Payouts: o.Swaps.Payouts, lost: 2} // one more
+	if err := o.Swaps.Look(o.ctx, w.ID); err == nil {
+		t.Error("the lost answer is no error")
+	}
+	fail := o.statements(w.ID, `UPDATE swaps SET status = 'FAILED', failed_at = now(),
+		failure_reason = 'DESTINATION_UNAVAILABLE' WHERE swap_id = $swap`)
+	if got := o.attack(true, fail); got != "swaps_fail_unpaid" {
+		t.Errorf("refused by %s, want swaps_fail_unpaid", got)
+	}
+	o.wantEnd(w.ID, swap.Completed, "")
 }
 
 // A request that is refused leaves nothing, and holds nothing.
@@ -968,7 +1108,7 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"approved by the app":       {app, w.ID, approveOnce, denied},
 		"an address by the app":     {app, w.ID, set("payout_address = 'x'"), denied},
 		"a payout by the app":       {app, w.ID, set("payout_id = 'x'"), denied},
-		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_numbers"},
+		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_awaits"},
 		"let go without approvals":  {system, w.ID, release, "swaps_approved_by_enough"},
 		"let go with one of two":    {system, w.ID, approveOnce + ";" + release, "swaps_approved_by_enough"},
 		"let go without a time":     {system, w.ID, set("status = 'PENDING'"), "swaps_written_once"},
@@ -979,15 +1119,33 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"another address":           {system, w.ID, set("payout_address = 'x'"), "swaps_terms_fixed"},
 		"another entry":             {system, w.ID, set("whitelisted_address_id = 'x'"), "swaps_terms_fixed"},
 		"a later end":               {system, w.ID, set("payout_until = payout_until + '1 day'"), "swaps_terms_fixed"},
+		"a payout while it waits":   {system, w.ID, set("payout_id = 'x'"), "swaps_written_once"},
 		"an offer while it waits":   {system, w.ID, set("provider = 'X'"), "swaps_terms_fixed"},
-		"ended with its hold":       {system, w.ID, set("status = 'CANCELLED'"), "swaps_released"},
-		"another payout":            {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
-		"another output":            {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
-		"of a customer":             {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
-		"an approval taken back":    {system, w.ID, `DELETE FROM swap_approvals WHERE swap_id = $swap`, denied},
+		"ended with its hold": {
+			system, w.ID, set("status = 'CANCELLED', refunded = amount_in"), "swaps_released",
+		},
+		"ended without a refund": {system, w.ID, set("status = 'CANCELLED'"), "swaps_awaits"},
+		"another payout":         {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
+		"another output":         {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
+		"of a customer":          {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
+		"an approval taken back": {system, w.ID, `DELETE FROM swap_approvals WHERE swap_id = $swap`, denied},
 	} {
 		if got := o.attack(c.asSystem, o.statements(c.id, c.sql)); got != c.want {
 			t.Errorf("%s: refused by %s, want %s", name, got, c.want)
+		}
+	}
+	// Nothing becomes of a swap that waits for people.
+	for _, outcome := range []string{
+		"amount_out = 1, delivered_at = now(), origin_tx_hash = 'x', destination_tx_hash = 'x'",
+		"amount_out = 1", "delivered_at = now()", "paid_at = now()", "origin_tx_hash = 'x'",
+		"destination_tx_hash = 'x'", "refund_tx_hash = 'x'", "refunded = 1", "refunded = amount_in",
+		"short = 1, short_count = 1", "refund_report = 'PENDING'", "end_reason = 'ORIGIN_TX_FAILED'",
+		"failure_message = 'x'", "failure_said_at = now()", "success_said_at = now()", "delayed_at = now()", "owed = 1",
+		"collections = 1", "status = 'REJECTED', rejected_note = 'x', refunded = 1",
+		"status = 'PENDING', approved_at = now(), destination_tx_hash = 'x'",
+	} {
+		if got := o.attack(system, o.statements(w.ID, set(outcome))); got != "swaps_awaits" {
+			t.Errorf("%s: refused by %s, want swaps_awaits", outcome, got)
 		}
 	}
 	o.look("the attacks")
