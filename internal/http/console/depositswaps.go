@@ -88,7 +88,7 @@ func (c *console) loadDepositSwaps(r *pages.Request) (templ.Component, error) {
 		}
 		view.Table.addRow(
 			pair(ui.StateChip(depositSwapChip(s.Status)), ui.Code(s.Provider)),
-			pair(amountToPay(s), ui.Foreign(string(s.Token.Chain))), arrived,
+			pair(amountToPay(s), ui.Foreign(networkName(s.Token.Chain))), arrived,
 			pair(link(r.Path("organizations", s.OrgID), names.nameOf(s.OrgID)), ui.Foreign(s.CustomerID)),
 			ui.When(r.Moment(s.CreatedAt)), openLink(r.Path("deposit-swaps", s.ID), "Open", s.ID),
 		)
@@ -194,7 +194,7 @@ func (c *console) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := depositSwapView{
-		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " + ui.EscapeForeign(string(s.Token.Chain)),
+		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " + ui.EscapeForeign(networkName(s.Token.Chain)),
 		Chip:  depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
 		Steps: tableOfSteps(r, entries, names, "deposit_swap."),
 		Deposits: table{Caption: "Deposits", Columns: []column{

@@ -109,6 +109,37 @@ func (h *testEnv) fillSwaps(n int) (swapID, strayID string) {
 	return failed.ID(), h.addStray(failed, "AFTER_END", strayHash)
 }
 
+// fillOwnSwaps makes n swaps of the organization's own money, of which a withdrawal pays the output of the last one.
+func (h *testEnv) fillOwnSwaps(n int, withdrawalID string) (swapID string) {
+	h.t.Helper()
+	for i := range n {
+		r := h.newSwapRow(fmt.Sprint("own-", i), "PROCESSING")
+		r.CustomerID, r.Product, r.PayoutAddress = "", "CHECKOUT", "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
+		h.addSwap(r, "SUCCESS")
+		swapID = r.ID()
+	}
+	if _, err := h.swaps.ByIDForOperator(h.t.Context(), swapID); err != nil {
+		h.t.Fatal(err)
+	}
+	h.payOut(swapID, withdrawalID)
+	return swapID
+}
+
+// payOut writes that a swap is delivered, and that a withdrawal pays its output.
+func (h *testEnv) payOut(swapID, withdrawalID string) {
+	h.t.Helper()
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE swaps SET payout_id = $2, amount_out = estimated_out, delivered_at = now(),
+			destination_tx_hash = 'x' WHERE swap_id = $1`, swapID, withdrawalID)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE withdrawals SET customer_id = NULL, product = 'CHECKOUT',
+			whitelisted_address_id = 'wla_1' WHERE withdrawal_id = $1`, withdrawalID)
+		return err
+	})
+}
+
 // The list has the swaps of all organizations, and its filter leaves those whose value is with a provider, the
 // oldest first.
 func TestOpenClaimsStandInTheListByAge(t *testing.T) {
@@ -280,16 +311,7 @@ func TestASwapOfAnOrganizationAndItsPayoutLeadToEachOther(t *testing.T) {
 	own.PayoutAddress = "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
 	h.addSwap(own, "SUCCESS")
 	payout := h.withdraw(1)
-	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE swaps SET payout_id = $2, amount_out = estimated_out, delivered_at = now(),
-			destination_tx_hash = 'x' WHERE swap_id = $1`, own.ID(), payout)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE withdrawals SET customer_id = NULL, product = 'CHECKOUT',
-			whitelisted_address_id = 'wla_1' WHERE withdrawal_id = $1`, payout)
-		return err
-	})
+	h.payOut(own.ID(), payout)
 	ann := h.signInAs(h.ann)
 	withdrawals, swaps := Prefix+"/withdrawals/"+h.orgID+"/"+payout, Prefix+"/swaps/"+own.ID()
 	h.get(ann, swaps).want(t, http.StatusOK, `href="`+withdrawals+`"`)
