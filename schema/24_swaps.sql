@@ -185,6 +185,9 @@ CREATE INDEX swaps_due ON swaps (look_at, swap_id) WHERE look_at IS NOT NULL;
 CREATE INDEX swaps_to_restore ON swaps (org_id, failed_at, swap_id) WHERE status = 'FAILED' AND refunded > restored;
 CREATE INDEX swaps_owing ON swaps (org_id, customer_id, from_mint_id) WHERE owed > 0;
 CREATE INDEX swaps_own_listed ON swaps (org_id, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_own_of_status ON swaps (org_id, status, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_own_of_product ON swaps (org_id, product, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_all_own_listed ON swaps (created_at, swap_id) WHERE kind = 'ORGANIZATION';
 -- A withdrawal pays the output of one swap.
 CREATE UNIQUE INDEX swaps_payout_once ON swaps (payout_id) WHERE payout_id IS NOT NULL;
 -- Claims on providers, by age.

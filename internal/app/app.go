@@ -249,10 +249,7 @@ func (a *App) readExposures(ctx context.Context) ([]ops.SwapExposure, error) {
 	exposures := make([]ops.SwapExposure, len(providers))
 	for i, p := range providers {
 		exposures[i] = ops.SwapExposure{
-			Provider: p.Name, USD: p.Outstanding.USD.Float(), Unvalued: p.Outstanding.Unvalued,
-		}
-		if p.OutstandingUSDMax != nil {
-			exposures[i].USDMax = new(p.OutstandingUSDMax.Float())
+			Provider: p.Name, USD: p.Outstanding.USD, Unvalued: p.Outstanding.Unvalued, USDMax: p.OutstandingUSDMax,
 		}
 	}
 	return exposures, nil

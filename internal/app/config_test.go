@@ -201,7 +201,9 @@ var mistakes = []mistake{
 		*c.Swaps.Providers.Relay.Quotes = -1
 	}},
 	{"swaps.providers.relay.outstanding_usd_max", "above 0", func(c *Config) {
-		c.Swaps.Providers.Relay = newRelaySection()
+		if c.Swaps.Providers.Relay == nil {
+			c.Swaps.Providers.Relay = newRelaySection()
+		}
 		c.Swaps.Providers.Relay.OutstandingUSDMax = new(money.USD)
 	}},
 	{"webhooks.development", "LOCAL only", func(c *Config) { c.Webhooks.Development = true }},

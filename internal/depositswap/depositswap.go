@@ -150,7 +150,7 @@ type DepositSwap struct {
 	IdempotencyKey string // "" if the caller gave none
 	Token          Token
 	To             mint.Mint
-	DepositAddress string        // of the provider: the customer pays it
+	DepositAddress string        // of the provider: the customer pays it; "" for an ended one that cannot be verified
 	AmountIn       *money.Amount // nil if the caller named none
 	EstimatedOut   money.Amount
 	MinOut         money.Amount

@@ -68,7 +68,7 @@ func (s *Service) FindByKey(ctx context.Context, orgID, key string) (d DepositSw
 	if err != nil || !isKnown {
 		return DepositSwap{}, false, err
 	}
-	if err := s.verify(ctx, d); err != nil {
+	if err := s.verify(ctx, &d); err != nil {
 		return DepositSwap{}, false, err
 	}
 	return d, true, nil
@@ -100,7 +100,7 @@ func (s *Service) Request(
 	if r.IdempotencyKey == nil {
 		d, isEmailIgnored, err = s.create(ctx, orgID, id.New(idPrefix, s.DB.Clock()()), r, nil)
 		if err == nil {
-			err = s.verify(ctx, d)
+			err = s.verify(ctx, &d)
 		}
 		if err != nil {
 			return DepositSwap{}, false, false, err
@@ -114,7 +114,7 @@ func (s *Service) Request(
 			WithAdvice("Send one key for each deposit swap that you intend.").WithParam("idempotencyKey")
 	}
 	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.TurnHold, Noun: "deposit swap", Log: s.Log}
-	d, isReplayed, err = turn.Once(ctx, queue, orgID, ID(orgID, key),
+	d, isReplayed, err = turn.MakeOnce(ctx, queue, orgID, ID(orgID, key),
 		func(ctx context.Context, tx pg.Tx) (DepositSwap, bool, error) { return loadByKey(ctx, tx, orgID, key) },
 		func(ctx context.Context, t turn.Turn) (created DepositSwap, err error) {
 			created, isEmailIgnored, err = s.create(ctx, orgID, ID(orgID, key), r, &t)
@@ -122,7 +122,7 @@ func (s *Service) Request(
 		})
 	if err == nil {
 		// Whichever caller made it, every reader checks it.
-		err = s.verify(ctx, d)
+		err = s.verify(ctx, &d)
 	}
 	if err != nil {
 		return DepositSwap{}, false, false, err

@@ -62,7 +62,8 @@ func newTestEnv(t *testing.T) *testEnv {
 		MinWithdraw: money.Units(1), Finality: "FINALIZED",
 	}
 	euros := dollars
-	euros.ID, euros.Contract, euros.Symbol, euros.Name = 2, "0x71C7656EC7ab88b098defB751B7401B5f6d8976F", "EURX", "Euros"
+	euros.ID, euros.Symbol, euros.Name = 2, "EURX", "Euros"
+	euros.Contract = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
 	e.must(mint.Sync(t.Context(), e.db, []mint.Mint{dollars, euros}))
 	made, _, err := org.Create(t.Context(), e.db, "Acme")
 	e.must(err)
@@ -198,7 +199,8 @@ func TestLinesWithoutAPriceDelayNoOthers(t *testing.T) {
 	_, err := conn.Exec(e.Context(), `
 		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
 		SELECT 'fee_e' || n, $1, 'SWAP_FEE', 'SWAP', 'e' || n, CASE n WHEN 0 THEN 1 ELSE 2 END,
-			CASE n WHEN 0 THEN repeat('9', 76)::numeric ELSE 1 END, 25, $2 FROM generate_series(0, 250) n`, e.org, e.clock())
+			CASE n WHEN 0 THEN repeat('9', 76)::numeric ELSE 1 END, 25, $2 FROM generate_series(0, 250) n`,
+		e.org, e.clock())
 	e.must(err)
 	e.must(conn.Close(e.Context()))
 	e.advance(time.Second)

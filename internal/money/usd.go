@@ -97,12 +97,6 @@ func (u USD) Cents() string {
 // String formats the exact value.
 func (u USD) String() string { return u.n.Decimal(usdScale) }
 
-// Float returns the nearest number, for a metric. Nothing is computed or decided by it.
-func (u USD) Float() float64 {
-	value, _ := new(big.Rat).SetFrac(u.n.Big(), usdUnit).Float64()
-	return value
-}
-
 // MarshalText formats the exact value.
 func (u USD) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 

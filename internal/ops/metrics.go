@@ -18,6 +18,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -214,9 +215,9 @@ func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
 // SwapExposure is what is with a provider of swaps, or is about to be paid to it.
 type SwapExposure struct {
 	Provider string
-	USD      float64
-	Unvalued int      // swaps without any value, which USD does not contain
-	USDMax   *float64 // its limit; nil: it has none
+	USD      money.USD
+	Unvalued int        // swaps without any value, which USD does not contain
+	USDMax   *money.USD // its limit; nil: it has none
 }
 
 // RegisterSwapExposures adds what is with each provider of swaps. read may ask sources of prices; its answer is
@@ -239,9 +240,11 @@ const exposureTimeout = 3 * time.Second
 
 var (
 	outstandingDesc = newDesc("coffer_swap_outstanding_usd",
-		"What is with a provider of swaps, or is about to be paid to it, in dollars by prices of the moment.", "provider")
+		"What is with a provider of swaps, or is about to be paid to it, in dollars by prices of the moment.",
+		"provider")
 	unvaluedDesc = newDesc("coffer_swap_outstanding_unvalued",
-		"Swaps of a provider without any value, which coffer_swap_outstanding_usd does not contain.", "provider")
+		"Swaps without any value of a provider that has a limit, which coffer_swap_outstanding_usd does not contain.",
+		"provider")
 	limitDesc = newDesc("coffer_swap_outstanding_usd_max",
 		"The most that may be with a provider of swaps; absent for one without a limit.", "provider")
 )
@@ -268,12 +271,18 @@ func (c *exposureCollector) Collect(sink chan<- prometheus.Metric) {
 		c.readAt = time.Now()
 	}
 	for _, x := range c.cached {
-		sink <- prometheus.MustNewConstMetric(outstandingDesc, prometheus.GaugeValue, x.USD, x.Provider)
-		sink <- prometheus.MustNewConstMetric(unvaluedDesc, prometheus.GaugeValue, float64(x.Unvalued), x.Provider)
+		sink <- prometheus.MustNewConstMetric(outstandingDesc, prometheus.GaugeValue, number(x.USD), x.Provider)
 		if x.USDMax != nil {
-			sink <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, *x.USDMax, x.Provider)
+			sink <- prometheus.MustNewConstMetric(unvaluedDesc, prometheus.GaugeValue, float64(x.Unvalued), x.Provider)
+			sink <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, number(*x.USDMax), x.Provider)
 		}
 	}
+}
+
+// number returns the number that is nearest to a value, which a metric needs. Nothing is decided by it.
+func number(value money.USD) float64 {
+	nearest, _ := strconv.ParseFloat(value.String(), 64) // the text is always a number
+	return nearest
 }
 
 // WrapSigner returns a signer whose answers are counted, and traced with spans.

@@ -20,6 +20,7 @@ import (
 	"github.com/oasdiff/yaml3"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -157,7 +158,12 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		return map[string]time.Time{"ONE": {}, "TWO": time.Now().Add(-age * time.Second)}
 	})
 	m.RegisterSwapExposures(func(context.Context) ([]SwapExposure, error) {
-		return []SwapExposure{{Provider: "ONE", USD: 850.5, USDMax: new(1000.0)}, {Provider: "TWO", Unvalued: 2}}, nil
+		limit, small := money.MustParseUSD("1000"), money.MustParseUSD("10")
+		return []SwapExposure{
+			{Provider: "ONE", USD: money.MustParseUSD("850.5"), USDMax: &limit},
+			{Provider: "TWO", Unvalued: 1},
+			{Provider: "THREE", Unvalued: 2, USDMax: &small},
+		}, nil
 	})
 	no := m.WrapSigner(refuses{})
 	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
@@ -203,7 +209,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_outstanding_usd{provider="ONE"}`:                                        850.5,
 		`coffer_swap_outstanding_usd_max{provider="ONE"}`:                                    1000,
 		`coffer_swap_outstanding_usd{provider="TWO"}`:                                        0,
-		`coffer_swap_outstanding_unvalued{provider="TWO"}`:                                   2,
+		`coffer_swap_outstanding_unvalued{provider="THREE"}`:                                 2,
 		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`:                                    1,
 		`coffer_jobs_given_up{kind="mail"}`:                                                  1,
 		`coffer_mails_queued{failing="yes"}`:                                                 1,
@@ -225,7 +231,8 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 
 	for name := range got {
 		if strings.HasPrefix(name, "coffer_swap_claims") && strings.Contains(name, "TWO") ||
-			strings.HasPrefix(name, "coffer_swap_outstanding_usd_max") && strings.Contains(name, "TWO") ||
+			strings.HasPrefix(name, "coffer_swap_outstanding_u") && strings.Contains(name, "TWO") &&
+				name != `coffer_swap_outstanding_usd{provider="TWO"}` ||
 			strings.HasPrefix(name, "coffer_swap_providers_suspended") && strings.Contains(name, "THREE") {
 			t.Errorf("got %s, want nothing of a provider without claims, limit or suspension", name)
 		}

@@ -47,8 +47,8 @@ type claim struct {
 func loadClaims(ctx context.Context, tx pg.Tx, providers ...string) (map[string][]claim, error) {
 	claims := map[string][]claim{}
 	rows, err := tx.Query(ctx, `
-		SELECT provider, mint_id, decimals, amount, stored_usd, unvalued FROM swap_claims($1) ORDER BY provider, mint_id`,
-		providers)
+		SELECT provider, mint_id, decimals, amount, stored_usd, unvalued FROM swap_claims($1)
+		ORDER BY provider, mint_id`, providers)
 	if err != nil {
 		return nil, fmt.Errorf("read what is with the providers of swaps: %w", err)
 	}
@@ -103,9 +103,13 @@ func sumClaims(claims []claim, prices map[int]money.USD) (x Exposure, err error)
 	return x, nil
 }
 
-// loadClaimPrices returns the price of each mint of claims that has a fresh one.
+// loadClaimPrices returns the price of each mint of claims that has a fresh one. A process without a source of
+// prices has none.
 func (s *Service) loadClaimPrices(ctx context.Context, claims map[string][]claim) map[int]money.USD {
 	prices, asked := map[int]money.USD{}, map[int]bool{}
+	if s.Prices == nil {
+		return prices
+	}
 	for _, list := range claims {
 		for _, c := range list {
 			if asked[c.mintID] {

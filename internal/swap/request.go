@@ -168,7 +168,7 @@ func (s *Service) requestOnce(
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
 	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.conf.TurnHold, Noun: "swap", Log: s.Log}
-	return turn.Once(ctx, queue, orgID, id.Derive(prefix, orgID, key),
+	return turn.MakeOnce(ctx, queue, orgID, id.Derive(prefix, orgID, key),
 		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
 		func(ctx context.Context, t turn.Turn) (Swap, error) {
 			failpoint.Hit("Q01")

@@ -165,8 +165,9 @@ type Service struct {
 	Seal *seal.Keyset
 	Log  *slog.Logger
 
-	conf Config
-	gate turn.Gate
+	conf   Config
+	gate   turn.Gate
+	judged judgedStrays
 }
 
 // NewService returns a Service with the settings of conf; the caller sets the exported fields before

@@ -434,7 +434,8 @@ const markedAsImported = `UPDATE swaps SET imported_at = now(), idempotency_key 
 // loggedAsRestored is the row of the audit log that a restore writes.
 func loggedAsRestored(swapID, action string) string {
 	return fmt.Sprintf(`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
-		SELECT org_id, now(), 'SYSTEM', 'restore', '%s', 'SWAP', swap_id FROM swaps WHERE swap_id = '%s'`, action, swapID)
+		SELECT org_id, now(), 'SYSTEM', 'restore', '%s', 'SWAP', swap_id FROM swaps WHERE swap_id = '%s'`,
+		action, swapID)
 }
 
 // A swap that a restore brought back has no approvals, and the signer admitted it with as many as it needed. Invariant

@@ -570,7 +570,8 @@ export interface DepositSwap {
   customerId: string;
   /**
    * The address that the customer pays, of the swap provider. It is shown only while the provider's
-   * signature and this service's seal of it are right.
+   * signature and this service's seal of it are right. Empty for a deposit swap that has ended, if
+   * the service has removed the keys of its provider since.
    */
   depositAddress: string;
   /** The first deposit that arrived; null before. */

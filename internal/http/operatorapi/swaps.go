@@ -558,7 +558,8 @@ var (
 		return a
 	}()
 	exampleProvider = SwapProvider{
-		Provider: "ONE_CLICK", State: "ACTIVE", OpenClaims: 3, OutstandingUSD: "18250.40", OutstandingUSDMax: new("50000"),
+		Provider: "ONE_CLICK", State: "ACTIVE", OpenClaims: 3, OutstandingUSD: "18250.40",
+		OutstandingUSDMax: new("50000"),
 	}
 	exampleSuspended = SwapProvider{
 		Provider: "ONE_CLICK", State: "SUSPENDED", Reason: new("It reports deliveries that did not arrive."),

@@ -49,10 +49,10 @@ type Turn struct{ orgID, madeID, holder, noun string }
 // errKnown undoes a turn that is not needed.
 var errKnown = errors.New("it is known")
 
-// Once makes what has an id in the turn of that id, unless it is known. find looks it up. create makes it, and calls
-// End in the transaction that writes the row. A fault that Once returns, other than one that says "not now", means that
-// neither this caller nor one before it has made it.
-func Once[T any](
+// MakeOnce makes what has an id in the turn of that id, unless it is known. find looks it up. create makes it, and
+// calls End in the transaction that writes the row. A fault that MakeOnce returns, other than one that says "not now",
+// means that neither this caller nor one before it has made it.
+func MakeOnce[T any](
 	ctx context.Context, q Queue, orgID, madeID string, find Find[T], create func(context.Context, Turn) (T, error),
 ) (made T, isReplayed bool, err error) {
 	if q.Hold == 0 {
@@ -155,20 +155,20 @@ func endRefused[T any](
 		made, isKnown, err = find(ctx, tx)
 		return err
 	})
-	var none T
+	var empty T
 	switch {
 	case err != nil && fault.Find(cause) == nil:
 		// It may be a commit of which no one knows whether it happened.
-		return none, false, fmt.Errorf("%w, and the end of its turn: %v", cause, err)
+		return empty, false, fmt.Errorf("%w, and the end of its turn: %v", cause, err)
 	case err != nil:
 		// The cause may be a refusal, which would say that nothing was made.
-		return none, false, fmt.Errorf("after %v: %w", cause, err)
+		return empty, false, fmt.Errorf("after %v: %w", cause, err)
 	case isKnown:
 		return made, true, nil
 	case !wasMine:
-		return none, false, fmt.Errorf("%w, after %w", t.newLost(), cause)
+		return empty, false, fmt.Errorf("%w, after %w", t.newLost(), cause)
 	}
-	return none, false, cause
+	return empty, false, cause
 }
 
 // newLost is the answer of a caller whose turn another one may have taken: what it asked for may exist or not.

@@ -223,9 +223,14 @@ func newFlexEnv(t *testing.T) *flexEnv {
 
 // openFlex builds another service on a database.
 func (e *flexEnv) openFlex(db *pg.DB) *harness.Harness {
+	return e.openFlexWith(db, provider.Member{Provider: e.till})
+}
+
+// openFlexWith is openFlex with other providers.
+func (e *flexEnv) openFlexWith(db *pg.DB, providers ...provider.Member) *harness.Harness {
 	h := harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
-		RiskPolicy: e.policy, SwapProviders: []provider.Member{{Provider: e.till}}, Log: slog.New(slog.DiscardHandler),
+		RiskPolicy: e.policy, SwapProviders: providers, Log: slog.New(slog.DiscardHandler),
 		OnTamperedDepositSwap: func(id string) { e.tampered = append(e.tampered, id) },
 	})
 	h.DepositSwaps.Destination = provider.Token{Chain: signertest.Chain, Contract: signertest.Token}

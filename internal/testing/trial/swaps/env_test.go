@@ -273,6 +273,15 @@ func (p *priceTable) USD(_ context.Context, mintID int) (price.Quote, error) {
 	return q, nil
 }
 
+// forget removes the price of a mint and returns it.
+func (p *priceTable) forget(mintID int) *price.Quote {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.quotes[mintID]
+	delete(p.quotes, mintID)
+	return &q
+}
+
 func (p *priceTable) set(mintID int, q *price.Quote) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

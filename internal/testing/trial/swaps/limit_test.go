@@ -94,7 +94,8 @@ func TestAProviderGetsSwapsUpToItsLimit(t *testing.T) {
 	_, _, err = e.Swaps.Request(e.ctx, e.org, small("three"))
 	e.wantFault(err, fault.CodeUnavailable)
 	// A known key is answered at the limit, too.
-	if again, isReplayed, err := e.Swaps.Request(e.ctx, e.org, small("one")); err != nil || !isReplayed || again.ID != w.ID {
+	again, isReplayed, err := e.Swaps.Request(e.ctx, e.org, small("one"))
+	if err != nil || !isReplayed || again.ID != w.ID {
 		t.Errorf("the known key: got %s, replayed %v, %v", again.ID, isReplayed, err)
 	}
 	e.deliver(w, 99_500_000)
@@ -248,6 +249,20 @@ func TestSwapsOfOneMomentKeepALimit(t *testing.T) {
 	}
 }
 
+// beforeFirm runs a function before the desk answers the next firm question. The desk answers others meanwhile.
+func (d *desk) beforeFirm(act func() error) {
+	hasActed := false
+	d.firm = func(provider.Ask) error {
+		if hasActed {
+			return nil
+		}
+		hasActed = true
+		d.mu.Unlock()
+		defer d.mu.Lock()
+		return act()
+	}
+}
+
 // A swap whose provider reaches its limit after the firm quote goes to the next provider. Rule SWAP-40.
 func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 	t.Parallel()
@@ -260,17 +275,10 @@ func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 			}
 			e.limit(e.desk, "150")
 			other := e.open(pgtest.Open(t, e.database, e.clock))
-			hasOther := false
-			e.desk.firm = func(provider.Ask) error {
-				if hasOther {
-					return nil
-				}
-				hasOther = true
-				e.desk.mu.Unlock() // the desk answers the other caller meanwhile
-				defer e.desk.mu.Lock()
+			e.desk.beforeFirm(func() error {
 				_, _, err := other.Swaps.Request(e.ctx, e.org, small("first"))
 				return err
-			}
+			})
 			w, _, err := e.Swaps.Request(e.ctx, e.org, small("second"))
 			if hasNext {
 				e.must(err)
@@ -314,6 +322,27 @@ func TestALimitHoldsForSwapsOfOrganizations(t *testing.T) {
 		t.Errorf("the approved swap is with %q once the limit allows it", w.Provider)
 	}
 	o.wantOutstanding(o.desk, "600", true)
+}
+
+// An approved swap whose provider reaches its limit after the firm quote waits for another offer. Rule SWAP-40.
+func TestAnApprovedSwapKeepsALimit(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	o.limit(o.desk, "350")
+	o.connect()
+	awaiting := o.awaiting()
+	o.setting("twoFactorUsdThreshold", "null")
+	o.desk.beforeFirm(func() error {
+		_, _, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("between"))
+		return err
+	})
+	approved := o.approve(awaiting.ID, o.ben, o.cyd)
+	o.turn()
+	if w := o.own(approved.ID); w.Status != swap.Pending || w.Provider != "" || o.desk.asked != 2 {
+		t.Errorf("the approved swap is %s with %q after %d firm quotes, want it without a provider after 2", w.Status,
+			w.Provider, o.desk.asked)
+	}
+	o.wantOutstanding(o.desk, "300", false)
 }
 
 // The role of an organization counts the claims of all of them, and sees no other row.

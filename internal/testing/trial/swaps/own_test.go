@@ -664,7 +664,8 @@ func TestTheFeeOfANativeCoinComesOutOfTheOutput(t *testing.T) {
 			}
 			o.wantBooks(books{"PRODUCT 1": funded - amountIn})
 			left := o.texts(`SELECT a.kind || ' ' || b.balance FROM ledger_accounts a
-				JOIN ledger_balances b USING (account_id) WHERE a.subject = $1 AND a.mint_id = $2 AND b.balance <> 0`, product, ether)
+				JOIN ledger_balances b USING (account_id)
+				WHERE a.subject = $1 AND a.mint_id = $2 AND b.balance <> 0`, product, ether)
 			if len(left) > 0 {
 				t.Errorf("the product keeps or owes %v", left)
 			}

@@ -148,7 +148,9 @@ func newUnfundedRelay(t *testing.T, change func(inService, inSigner *relayPins))
 		policy.Assets[token] = "ethereum:" + strings.ToLower(string(contract))
 		policy.Limits[token] = signpolicy.Limit{Unlimited: true}
 		c := conf.Chains[string(chain.Ethereum)]
-		c.Currencies = append(c.Currencies, relay.CurrencyConfig{Contract: string(contract), Symbol: "USD", Decimals: 6})
+		c.Currencies = append(c.Currencies, relay.CurrencyConfig{
+			Contract: string(contract), Symbol: "USD", Decimals: 6,
+		})
 	}
 	open := func(
 		t testing.TB, grants *signer.GrantKey, clock func() time.Time,
