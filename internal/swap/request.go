@@ -72,26 +72,36 @@ func (s *Service) FindByKey(ctx context.Context, org, key string) (w Swap, isKno
 	if !request.IsKey(key) {
 		return w, false, nil
 	}
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, isKnown, err = loadByKey(ctx, tx, org, keyHash(key))
-		return err
-	})
-	return w, isKnown, err
+	return s.findByHash(ctx, org, keyHash(key))
 }
 
-func loadByKey(ctx context.Context, tx pg.Tx, org, hash string) (Swap, bool, error) {
-	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash)
+func (s *Service) findByHash(ctx context.Context, org, hash string) (Swap, bool, error) {
+	var found *foundSwap
+	err := s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) { found = queueByKey(b, org, hash) })
 	if err != nil {
 		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
 	}
-	w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Swap{}, false, nil
-	}
-	if err != nil {
-		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
-	}
-	return w, true, nil
+	return found.Swap, found.isKnown, nil
+}
+
+// foundSwap is the result of a look-up.
+type foundSwap struct {
+	Swap
+	isKnown bool
+}
+
+// queueByKey queues the look-up of a swap by the hash of its key. The result is set once the batch was sent.
+func queueByKey(b *pgx.Batch, org, hash string) *foundSwap {
+	found := &foundSwap{}
+	b.Queue(selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash).Query(func(rows pgx.Rows) error {
+		w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		found.Swap, found.isKnown = w, err == nil
+		return err
+	})
+	return found
 }
 
 // Differs reports whether a request has other parameters than the one that made the swap. E-mail and
@@ -127,16 +137,28 @@ func (r Request) digest() []byte {
 // CheckEnabled refuses every call while customer swaps are switched off, and while the organization is
 // frozen. Errors: faults SWAPS_DISABLED, ORGANIZATION_FROZEN. Rule SWAP-2.
 func (s *Service) CheckEnabled(ctx context.Context, orgID string) error {
-	return s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := org.SettingsOf(ctx, tx, orgID)
-		if err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
+	return s.checkSwitch(ctx, orgID, checkEnabled)
+}
+
+// checkSwitch refuses every call while a switch is off, and while the organization is frozen.
+func (s *Service) checkSwitch(ctx context.Context, orgID string, check func(org.Settings) error) error {
+	var f facts
+	err := s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		f = facts{
+			orgID: orgID, settings: org.QueueSettings(b, orgID), freezes: freeze.QueueLook(b, orgID, []string{}),
 		}
-		if err := checkEnabled(settings); err != nil {
-			return err
-		}
-		return checkFrozen(ctx, tx, orgID, "")
 	})
+	if err != nil {
+		return err
+	}
+	settings, err := f.loadSettings()
+	if err != nil {
+		return err
+	}
+	if err := check(settings); err != nil {
+		return err
+	}
+	return f.checkFrozen()
 }
 
 func checkEnabled(settings org.Settings) error {
@@ -153,14 +175,17 @@ func checkEnabled(settings org.Settings) error {
 // nothing was written. After any other error the swap may exist or not, and the same request resolves
 // that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
+	var f facts
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, keyHash(r.IdempotencyKey), customerPrefix,
-		func(ctx context.Context, t turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
+		func(b *pgx.Batch) { f = queueCustomerFacts(b, orgID, r) },
+		func(ctx context.Context, t turn) (Swap, error) { return s.create(ctx, orgID, r, t, f) })
 }
 
 // requestOnce makes the swap of a key, unless the key has one. hash is what a row has of the key, and prefix
-// begins its id: both depend on the kind.
+// begins its id: both depend on the kind. queueReads queues what create reads first.
 func (s *Service) requestOnce(
-	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn) (Swap, error),
+	ctx context.Context, orgID, key, hash, prefix string, queueReads func(*pgx.Batch),
+	create func(context.Context, turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	if !request.IsKey(key) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
@@ -168,7 +193,7 @@ func (s *Service) requestOnce(
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
 	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key),
-		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
+		func(b *pgx.Batch) *foundSwap { return queueByKey(b, orgID, hash) }, queueReads,
 		func(ctx context.Context, t turn) (Swap, error) {
 			failpoint.Hit("Q01")
 			return create(ctx, t)
@@ -304,11 +329,7 @@ func checkStopped(ctx context.Context, tx pg.Tx, orgID, customerID string, sourc
 	if err != nil {
 		return err
 	}
-	if policy.IsStopped(active) {
-		return policy.NewSuspended("Payments on "+string(source.Chain)+" are stopped.", fault.NothingHeld).
-			WithParam("fromMintId")
-	}
-	return nil
+	return refuseStopped(active, source)
 }
 
 func newInsufficient(m mint.Mint) error {

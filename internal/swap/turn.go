@@ -2,9 +2,11 @@ package swap
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -28,14 +30,12 @@ const (
 // the swap ends the turn, so a caller that lost its turn writes nothing.
 type turn struct{ orgID, swapID, holder string }
 
-// errKnownSwap undoes a turn that a known swap does not need.
-var errKnownSwap = errors.New("the swap is known")
-
-// makeOnce makes a swap in the turn of its id, unless it is known. find looks the swap up. create makes it,
+// makeOnce makes a swap in the turn of its id, unless it is known. find looks the swap up, and queueReads
+// queues what create reads first. create makes the swap,
 // and ends the turn in the transaction that writes the row. A fault that makeOnce returns, other than one
 // that says "not now", means that neither this caller nor one before it has made the swap.
 func (s *Service) makeOnce(
-	ctx context.Context, orgID, swapID string, find func(context.Context, pg.Tx) (Swap, bool, error),
+	ctx context.Context, orgID, swapID string, find func(*pgx.Batch) *foundSwap, queueReads func(*pgx.Batch),
 	create func(context.Context, turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	// The callers of this process queue here, so that one of them at a time looks at the database.
@@ -45,7 +45,7 @@ func (s *Service) makeOnce(
 	}
 	defer leave()
 	t := turn{orgID: orgID, swapID: swapID, holder: id.New("turn", s.DB.Clock()())}
-	if w, isReplayed, err = s.waitTurn(ctx, t, find); err != nil || isReplayed {
+	if w, isReplayed, err = s.waitTurn(ctx, t, find, queueReads); err != nil || isReplayed {
 		return w, isReplayed, err
 	}
 	working, stop := context.WithCancelCause(ctx)
@@ -61,28 +61,31 @@ func (s *Service) makeOnce(
 // waitTurn takes the turn, or finds the swap that another caller has made. While it waits it fails only
 // with the error of the context or of the database.
 func (s *Service) waitTurn(
-	ctx context.Context, t turn, find func(context.Context, pg.Tx) (Swap, bool, error),
+	ctx context.Context, t turn, find func(*pgx.Batch) *foundSwap, queueReads func(*pgx.Batch),
 ) (w Swap, isKnown bool, err error) {
 	for pause := turnLookFirst; ; pause = min(2*pause, turnLookMax) {
-		var isMine bool
-		err = s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-			isKnown = false
-			if isMine, err = t.take(ctx, tx, s.conf.TurnHold); err != nil || !isMine {
-				return err
-			}
-			// A swap that was committed before the turn was taken is seen here.
-			if w, isKnown, err = find(ctx, tx); err == nil && isKnown {
-				err = errKnownSwap
-			}
-			return err
-		})
+		var isMine *bool
+		var found *foundSwap
+		err = s.DB.InOrgPipelined(ctx, t.orgID,
+			func(b *pgx.Batch) {
+				isMine = t.queueTake(b, s.conf.TurnHold)
+				// A swap that was committed before the turn was taken is seen here.
+				found = find(b)
+				queueReads(b)
+			},
+			func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
+				if *isMine && !found.isKnown {
+					// The commit waits for no disk: a server that forgets the turn in a crash makes its
+					// holder lose it.
+					b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+				} // else nothing is committed, and the turn is not taken
+				return nil
+			})
 		switch {
-		case errors.Is(err, errKnownSwap):
-			return w, true, nil
 		case err != nil:
 			return w, false, fmt.Errorf("take the turn of swap %s: %w", t.swapID, err)
-		case isMine:
-			return w, false, nil
+		case *isMine:
+			return found.Swap, found.isKnown, nil
 		}
 		select {
 		case <-time.After(pause):
@@ -92,51 +95,47 @@ func (s *Service) waitTurn(
 	}
 }
 
-// take takes a turn that no living process has. The time is PostgreSQL's, which all processes share. The
-// commit waits for no disk: a server that forgets the turn in a crash makes its holder lose it.
-func (t turn) take(ctx context.Context, tx pg.Tx, hold time.Duration) (isMine bool, err error) {
-	tag, err := tx.Exec(ctx, `
+// queueTake queues the statement that takes a turn that no living process has. The time is PostgreSQL's,
+// which all processes share.
+func (t turn) queueTake(b *pgx.Batch, hold time.Duration) (isMine *bool) {
+	isMine = new(bool)
+	b.Queue(`
 		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at) VALUES ($1, $2, $3, now() + $4)
 		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at
-		WHERE t.ends_at <= now()
-		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.swapID, t.holder, hold)
-	return tag.RowsAffected() == 1, err
+		WHERE t.ends_at <= now()`, t.orgID, t.swapID, t.holder, hold).Exec(func(tag pgconn.CommandTag) error {
+		*isMine = tag.RowsAffected() == 1
+		return nil
+	})
+	return isMine
 }
 
-// end ends a turn. It reports whether the turn was still this caller's.
-func (t turn) end(ctx context.Context, tx pg.Tx) (wasMine bool, err error) {
-	tag, err := tx.Exec(ctx, `DELETE FROM swap_turns WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
-		t.orgID, t.swapID, t.holder)
-	if err != nil {
-		return false, fmt.Errorf("end the turn of swap %s: %w", t.swapID, err)
-	}
-	return tag.RowsAffected() == 1, nil
-}
-
-// endWithSwap ends a turn in the transaction that writes its swap. Error: fault UNAVAILABLE if the turn was
-// lost.
-func (t turn) endWithSwap(ctx context.Context, tx pg.Tx) error {
-	wasMine, err := t.end(ctx, tx)
-	if err == nil && !wasMine {
-		return newTurnLost()
-	}
-	return err
+// queueEnd queues the statement that ends a turn. wasMine tells whether the turn was still this caller's.
+func (t turn) queueEnd(b *pgx.Batch) (wasMine *bool) {
+	wasMine = new(bool)
+	b.Queue(`DELETE FROM swap_turns WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
+		t.orgID, t.swapID, t.holder).Exec(func(tag pgconn.CommandTag) error {
+		*wasMine = tag.RowsAffected() == 1
+		return nil
+	})
+	return wasMine
 }
 
 // endTurn ends the turn of a caller that made no swap, for a cause, and returns its answer. If another
 // caller made the swap meanwhile, that swap is the answer.
 func (s *Service) endTurn(
-	ctx context.Context, t turn, cause error, find func(context.Context, pg.Tx) (Swap, bool, error),
+	ctx context.Context, t turn, cause error, find func(*pgx.Batch) *foundSwap,
 ) (w Swap, isKnown bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnEndMax)
 	defer cancel()
-	var wasMine bool
-	err = s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		if wasMine, err = t.end(ctx, tx); err != nil {
-			return err
+	var wasMine *bool
+	var found *foundSwap
+	err = s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) error {
+		var b pgx.Batch
+		wasMine, found = t.queueEnd(&b), find(&b)
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return fmt.Errorf("end the turn of swap %s: %w", t.swapID, err)
 		}
-		w, isKnown, err = find(ctx, tx)
-		return err
+		return nil
 	})
 	switch {
 	case err != nil && fault.Find(cause) == nil:
@@ -145,9 +144,9 @@ func (s *Service) endTurn(
 	case err != nil:
 		// The cause may be a refusal, which would say that there is no swap.
 		return Swap{}, false, fmt.Errorf("after %v: %w", cause, err)
-	case isKnown:
-		return w, true, nil
-	case !wasMine:
+	case found.isKnown:
+		return found.Swap, true, nil
+	case !*wasMine:
 		return Swap{}, false, fmt.Errorf("%w, after %w", newTurnLost(), cause)
 	}
 	return Swap{}, false, cause

@@ -622,7 +622,9 @@ func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
 }
 
 // QueueLockSettingsShared adds LockSettingsShared to a batch.
-func QueueLockSettingsShared(b *pgx.Batch, org string) { pg.QueueLockShared(b, identity.SettingsLock(org)) }
+func QueueLockSettingsShared(b *pgx.Batch, org string) {
+	pg.QueueLockShared(b, identity.SettingsLock(org))
+}
 
 // ChangeSettings writes settings in a transaction of the system, with a row in the audit log for
 // each that changes, and returns the settings after the change. It waits for transactions that
