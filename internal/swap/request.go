@@ -93,7 +93,11 @@ type foundSwap struct {
 // queueByKey queues the look-up of a swap by the hash of its key. The result is set once the batch was sent.
 func queueByKey(b *pgx.Batch, org, hash string) *foundSwap {
 	found := &foundSwap{}
-	b.Queue(selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash).Query(func(rows pgx.Rows) error {
+	// Only the key's index provides this order. On small tables any index that begins with the organization
+	// looks as good, and a session keeps its plans.
+	b.Queue(`SELECT `+swapColumns+` FROM (
+			SELECT * FROM swaps WHERE org_id = $1 AND key_hash >= $2 ORDER BY key_hash LIMIT 1) s `+joinMints+`
+		WHERE s.key_hash = $2`, org, hash).Query(func(rows pgx.Rows) error {
 		w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
