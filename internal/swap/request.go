@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -75,37 +74,45 @@ func (s *Service) FindByKey(ctx context.Context, org, key string) (w Swap, isKno
 	return s.findByHash(ctx, org, keyHash(key))
 }
 
-func (s *Service) findByHash(ctx context.Context, org, hash string) (Swap, bool, error) {
-	var found *foundSwap
-	err := s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) { found = queueByKey(b, org, hash) })
+func (s *Service) findByHash(ctx context.Context, org, hash string) (w Swap, isKnown bool, err error) {
+	var found *bool
+	err = s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) { found = queueIsKnown(b, org, hash) })
 	if err != nil {
-		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
+		return w, false, fmt.Errorf("look up a swap by its key: %w", err)
 	}
-	return found.Swap, found.isKnown, nil
+	if !*found {
+		return w, false, nil
+	}
+	w, err = s.loadByHash(ctx, org, hash)
+	return w, err == nil, err
 }
 
-// foundSwap is the result of a look-up.
-type foundSwap struct {
-	Swap
-	isKnown bool
-}
-
-// queueByKey queues the look-up of a swap by the hash of its key. The result is set once the batch was sent.
-func queueByKey(b *pgx.Batch, org, hash string) *foundSwap {
-	found := &foundSwap{}
+// queueIsKnown queues the question whether a key has a swap. The answer is set once the batch was sent. Most
+// keys are new, and a swap itself takes much longer to read.
+func queueIsKnown(b *pgx.Batch, org, hash string) *bool {
+	isKnown := new(bool)
 	// Only the key's index provides this order. On small tables any index that begins with the organization
 	// looks as good, and a session keeps its plans.
-	b.Queue(`SELECT `+swapColumns+` FROM (
-			SELECT * FROM swaps WHERE org_id = $1 AND key_hash >= $2 ORDER BY key_hash LIMIT 1) s `+joinMints+`
-		WHERE s.key_hash = $2`, org, hash).Query(func(rows pgx.Rows) error {
-		w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+	b.Queue(`
+		SELECT coalesce((SELECT key_hash FROM swaps WHERE org_id = $1 AND key_hash >= $2
+			ORDER BY key_hash LIMIT 1) = $2, false)`, org, hash).
+		QueryRow(func(row pgx.Row) error { return row.Scan(isKnown) })
+	return isKnown
+}
+
+// loadByHash returns the swap of a key that has one.
+func (s *Service) loadByHash(ctx context.Context, org, hash string) (w Swap, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash)
+		if err == nil {
+			w, err = pgx.CollectExactlyOneRow(rows, scanSwap)
 		}
-		found.Swap, found.isKnown = w, err == nil
 		return err
 	})
-	return found
+	if err != nil {
+		return Swap{}, fmt.Errorf("read a swap by its key: %w", err)
+	}
+	return w, nil
 }
 
 // Differs reports whether a request has other parameters than the one that made the swap. E-mail and
@@ -196,8 +203,7 @@ func (s *Service) requestOnce(
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key),
-		func(b *pgx.Batch) *foundSwap { return queueByKey(b, orgID, hash) }, queueReads,
+	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key), hash, queueReads,
 		func(ctx context.Context, t turn) (Swap, error) {
 			failpoint.Hit("Q01")
 			return create(ctx, t)

@@ -30,12 +30,12 @@ const (
 // the swap ends the turn, so a caller that lost its turn writes nothing.
 type turn struct{ orgID, swapID, holder string }
 
-// makeOnce makes a swap in the turn of its id, unless it is known. find looks the swap up, and queueReads
-// queues what create reads first. create makes the swap,
-// and ends the turn in the transaction that writes the row. A fault that makeOnce returns, other than one
-// that says "not now", means that neither this caller nor one before it has made the swap.
+// makeOnce makes a swap in the turn of its id, unless the key with this hash has it. queueReads queues what
+// create reads first. create makes the swap, and ends the turn in the transaction that writes the row. A fault
+// that makeOnce returns, other than one that says "not now", means that neither this caller nor one before it
+// has made the swap.
 func (s *Service) makeOnce(
-	ctx context.Context, orgID, swapID string, find func(*pgx.Batch) *foundSwap, queueReads func(*pgx.Batch),
+	ctx context.Context, orgID, swapID, hash string, queueReads func(*pgx.Batch),
 	create func(context.Context, turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	// The callers of this process queue here, so that one of them at a time looks at the database.
@@ -45,8 +45,13 @@ func (s *Service) makeOnce(
 	}
 	defer leave()
 	t := turn{orgID: orgID, swapID: swapID, holder: id.New("turn", s.DB.Clock()())}
-	if w, isReplayed, err = s.waitTurn(ctx, t, find, queueReads); err != nil || isReplayed {
-		return w, isReplayed, err
+	isReplayed, err = s.waitTurn(ctx, t, hash, queueReads)
+	if err != nil {
+		return w, false, err
+	}
+	if isReplayed {
+		w, err = s.loadByHash(ctx, orgID, hash)
+		return w, err == nil, err
 	}
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -55,26 +60,25 @@ func (s *Service) makeOnce(
 	if err == nil {
 		return w, false, nil
 	}
-	return s.endTurn(ctx, t, err, find)
+	return s.endTurn(ctx, t, err, hash)
 }
 
-// waitTurn takes the turn, or finds the swap that another caller has made. While it waits it fails only
+// waitTurn takes the turn, or reports that another caller has made the swap. While it waits it fails only
 // with the error of the context or of the database.
 func (s *Service) waitTurn(
-	ctx context.Context, t turn, find func(*pgx.Batch) *foundSwap, queueReads func(*pgx.Batch),
-) (w Swap, isKnown bool, err error) {
+	ctx context.Context, t turn, hash string, queueReads func(*pgx.Batch),
+) (isKnown bool, err error) {
 	for pause := turnLookFirst; ; pause = min(2*pause, turnLookMax) {
-		var isMine *bool
-		var found *foundSwap
+		var isMine, isMade *bool
 		err = s.DB.InOrgPipelined(ctx, t.orgID,
 			func(b *pgx.Batch) {
 				isMine = t.queueTake(b, s.conf.TurnHold)
 				// A swap that was committed before the turn was taken is seen here.
-				found = find(b)
+				isMade = queueIsKnown(b, t.orgID, hash)
 				queueReads(b)
 			},
 			func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
-				if *isMine && !found.isKnown {
+				if *isMine && !*isMade {
 					// The commit waits for no disk: a server that forgets the turn in a crash makes its
 					// holder lose it.
 					b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
@@ -83,14 +87,14 @@ func (s *Service) waitTurn(
 			})
 		switch {
 		case err != nil:
-			return w, false, fmt.Errorf("take the turn of swap %s: %w", t.swapID, err)
+			return false, fmt.Errorf("take the turn of swap %s: %w", t.swapID, err)
 		case *isMine:
-			return found.Swap, found.isKnown, nil
+			return *isMade, nil
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return w, false, context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
 }
@@ -123,20 +127,22 @@ func (t turn) queueEnd(b *pgx.Batch) (wasMine *bool) {
 // endTurn ends the turn of a caller that made no swap, for a cause, and returns its answer. If another
 // caller made the swap meanwhile, that swap is the answer.
 func (s *Service) endTurn(
-	ctx context.Context, t turn, cause error, find func(*pgx.Batch) *foundSwap,
+	ctx context.Context, t turn, cause error, hash string,
 ) (w Swap, isKnown bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnEndMax)
 	defer cancel()
-	var wasMine *bool
-	var found *foundSwap
+	var wasMine, isMade *bool
 	err = s.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) error {
 		var b pgx.Batch
-		wasMine, found = t.queueEnd(&b), find(&b)
+		wasMine, isMade = t.queueEnd(&b), queueIsKnown(&b, t.orgID, hash)
 		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 			return fmt.Errorf("end the turn of swap %s: %w", t.swapID, err)
 		}
 		return nil
 	})
+	if err == nil && *isMade {
+		w, err = s.loadByHash(ctx, t.orgID, hash)
+	}
 	switch {
 	case err != nil && fault.Find(cause) == nil:
 		// It may be a commit of which no one knows whether it happened.
@@ -144,8 +150,8 @@ func (s *Service) endTurn(
 	case err != nil:
 		// The cause may be a refusal, which would say that there is no swap.
 		return Swap{}, false, fmt.Errorf("after %v: %w", cause, err)
-	case found.isKnown:
-		return found.Swap, true, nil
+	case *isMade:
+		return w, true, nil
 	case !*wasMine:
 		return Swap{}, false, fmt.Errorf("%w, after %w", newTurnLost(), cause)
 	}

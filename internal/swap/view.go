@@ -13,12 +13,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-const selectSwaps = `SELECT ` + swapColumns + `
-	FROM swaps s ` + joinMints
-
-const joinMints = `JOIN mints f ON f.mint_id = s.from_mint_id JOIN mints t ON t.mint_id = s.to_mint_id`
-
-const swapColumns = `s.swap_id, s.org_id, coalesce(s.idempotency_key, ''), s.kind, coalesce(s.customer_id, ''),
+const selectSwaps = `
+	SELECT s.swap_id, s.org_id, coalesce(s.idempotency_key, ''), s.kind, coalesce(s.customer_id, ''),
 			coalesce(s.product, ''),
 		f.mint_id, f.symbol, f.name, f.chain, f.decimals, f.contract, t.mint_id, t.symbol, t.name, t.chain,
 			t.decimals, t.contract,
@@ -37,7 +33,8 @@ const swapColumns = `s.swap_id, s.org_id, coalesce(s.idempotency_key, ''), s.kin
 		CASE WHEN s.kind = 'ORGANIZATION' THEN ARRAY(SELECT a.approver_kind || ' ' || a.approver_id
 			FROM swap_approvals a WHERE a.swap_id = s.swap_id ORDER BY a.at, a.approver_kind, a.approver_id) END,
 		coalesce(s.requester_kind, ''), coalesce(s.requester_id, ''), s.rejected_note, s.approved_at, s.slippage_bps,
-			s.request_mac`
+			s.request_mac
+	FROM swaps s JOIN mints f ON f.mint_id = s.from_mint_id JOIN mints t ON t.mint_id = s.to_mint_id`
 
 func scanSwap(row pgx.CollectableRow) (w Swap, err error) {
 	var approvers []string
