@@ -150,8 +150,8 @@ func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, now time.T
 }
 
 // compare asks all healthy providers for dry quotes and returns the offers that a second price
-// accepts, the best one first. treasuries are the organization's. It writes nothing. Errors: faults QUOTE_REJECTED, PROVIDER_ERROR,
-// PROVIDER_TIMEOUT, UNAVAILABLE.
+// accepts, the best one first. treasuries are the organization's. It writes nothing. Errors: faults
+// QUOTE_REJECTED, PROVIDER_ERROR, PROVIDER_TIMEOUT, UNAVAILABLE.
 func (s *Service) compare(
 	ctx context.Context, treasuries map[chain.Family]chain.Address, p parsed,
 ) ([]judgedOffer, error) {

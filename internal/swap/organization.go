@@ -496,9 +496,9 @@ func (s *Service) queueOrganization(b *pgx.Batch, now time.Time, d organizationD
 			created_at, updated_at)
 		VALUES ($1, $2, 'ORGANIZATION', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
 			$20, $21, $22, 0, 0, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $33)`,
-		d.swapID, d.orgID, p.product, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), created.digest, p.from.ID,
-		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, created.EstimatedOut, created.MinOut, offer.provider, offer.payee,
-		d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy, offer.expiresAt, offer.seconds, d.value,
+		d.swapID, d.orgID, p.product, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), created.digest,
+		p.from.ID, p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, created.EstimatedOut, created.MinOut,
+		offer.provider, offer.payee, d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy, offer.expiresAt, offer.seconds, d.value,
 		created.Status, r.WhitelistedAddressID, p.entry.Address, payoutMax, payoutUntil, p.slippageBps,
 		created.ApprovalsRequired, created.mac, r.Actor.Kind, r.Actor.ID, now)
 	if d.firm != nil {
