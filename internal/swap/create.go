@@ -22,12 +22,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request, t turn, f facts) (Swap, error) {
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn.Turn, f facts) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -64,7 +65,12 @@ func (s *Service) makeOfOffers(
 			return Swap{}, s.chooseRefusal(ctx, refusal, err)
 		}
 		failpoint.Hit("Q04")
-		created, err := commit(firm)
+		created, err := writeWithin(firm.limit, func() (Swap, error) { return commit(firm) })
+		if errors.Is(err, errLimit) { // other swaps came first
+			refusal = s.chooseRefusal(ctx, refusal, err)
+			offers = skipThrough(offers, firm.Provider)
+			continue
+		}
 		if !isAddressTaken(err) {
 			return created, err
 		}
@@ -95,23 +101,31 @@ func isAddressTaken(err error) bool {
 
 // commit writes a swap with its offer, in one transaction.
 func (s *Service) commit(
-	ctx context.Context, orgID, swapID string, r Request, t turn, p parsed, firm firmOffer, wallets swapWallets,
+	ctx context.Context, orgID, swapID string, r Request, t turn.Turn, p parsed, firm firmOffer, wallets swapWallets,
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
 	var f facts
-	var wasMine *bool
+	var endTurn func() error
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
 			f = queueLockedFacts(b, orgID, r.CustomerID, r.FromMintID, r.ToMintID)
-			wasMine = t.queueEnd(b)
+			if firm.limit == nil {
+				endTurn = t.QueueEnd(b)
+			}
 		},
-		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
+		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
 			_, settings, err := s.checkRules(r, f)
 			if err != nil {
 				return err
 			}
-			if !*wasMine {
-				return newTurnLost()
+			if firm.limit != nil { // its gate comes before the turn
+				if err := s.checkInside(ctx, tx, firm.limit); err != nil {
+					return err
+				}
+				endTurn = func() error { return t.End(ctx, tx) }
+			}
+			if err := endTurn(); err != nil {
+				return err
 			}
 			if created, err = s.queueSwap(b, tx.Now, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {
 				return err
@@ -212,7 +226,7 @@ func (s *Service) takeOffer(
 		failpoint.Hit("Q03")
 		if err == nil {
 			var taken firmOffer
-			if taken, err = s.checkFirm(ctx, p, ask, judgedOffer{firm, offer.second}, w); err == nil {
+			if taken, err = s.checkFirm(ctx, p, ask, offer.withFirm(firm), w); err == nil {
 				return taken, nil
 			}
 		}

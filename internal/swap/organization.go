@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 )
 
 // Kind says whose balance a swap converts.
@@ -230,7 +231,7 @@ func (s *Service) RequestOrganization(
 	var f facts
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), organizationPrefix,
 		func(b *pgx.Batch) { f = queueOrganizationFacts(b, orgID, r) },
-		func(ctx context.Context, t turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t, f) })
+		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t, f) })
 }
 
 // requireOwnMoney refuses a person who may not move the organization's own money.
@@ -246,7 +247,7 @@ func requireOwnMoney(person member.Member, orgID string) error {
 // createOrganization makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
 func (s *Service) createOrganization(
-	ctx context.Context, orgID string, r OrganizationRequest, t turn, f facts,
+	ctx context.Context, orgID string, r OrganizationRequest, t turn.Turn, f facts,
 ) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
@@ -280,7 +281,7 @@ func (s *Service) createOrganization(
 }
 
 // commitOrganization writes a swap in one transaction, with its offer unless people decide first.
-func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn) (created Swap, err error) {
+func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn.Turn) (created Swap, err error) {
 	r := d.request
 	var settings func() (org.Settings, error)
 	var mints *mint.Catalogue
@@ -291,7 +292,7 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 			mints = mint.QueueCatalogue(b, []int{r.FromMintID, r.ToMintID})
 		},
 		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
-			settings, err := s.lockOrganization(ctx, tx, r, t, facts{orgID: d.orgID, settings: settings, mints: mints})
+			settings, err := s.lockOrganization(ctx, tx, r, facts{orgID: d.orgID, settings: settings, mints: mints})
 			if err != nil {
 				return err
 			}
@@ -299,6 +300,14 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 			draft.quorum = settings.ApprovalQuorum
 			if needsApproval(settings, d.value) { // also if the threshold has fallen since
 				draft.firm = nil
+			}
+			if draft.firm != nil {
+				if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
+					return err
+				}
+			}
+			if err := t.End(ctx, tx); err != nil {
+				return err
 			}
 			if created, err = s.queueOrganization(b, tx.Now, draft); err != nil {
 				return err
@@ -318,7 +327,7 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 }
 
 // needsApproval reports whether people have to approve a swap: its value is above the organization's
-// threshold, or it has no value that could be compared with it.
+// threshold, or it has no value that could be compared with it. Rule SWAP-35.
 func needsApproval(settings org.Settings, value *money.USD) bool {
 	threshold := settings.TwoFactorUSDThreshold
 	return threshold != nil && (value == nil || value.Cmp(*threshold) > 0)
@@ -408,10 +417,10 @@ func (s *Service) loadEntry(
 	return entry, nil
 }
 
-// lockOrganization checks again what may have changed since, under locks that last until the commit, and ends
-// the turn. f has the settings, which are locked, and the mints.
+// lockOrganization checks again what may have changed since, under locks that last until the commit. f has the
+// settings, which are locked, and the mints.
 func (s *Service) lockOrganization(
-	ctx context.Context, tx pg.Tx, r OrganizationRequest, t turn, f facts,
+	ctx context.Context, tx pg.Tx, r OrganizationRequest, f facts,
 ) (org.Settings, error) {
 	settings, err := f.loadSettings()
 	if err != nil {
@@ -429,20 +438,13 @@ func (s *Service) lockOrganization(
 	}
 	var b pgx.Batch
 	f.freezes = freeze.QueueActive(&b, f.orgID, []string{})
-	wasMine := t.queueEnd(&b)
 	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return settings, fmt.Errorf("look for freezes of %s: %w", f.orgID, err)
 	}
 	if err := f.checkFrozen(); err != nil {
 		return settings, err
 	}
-	if err := f.checkStopped(p.from); err != nil {
-		return settings, err
-	}
-	if !*wasMine {
-		return settings, newTurnLost()
-	}
-	return settings, nil
+	return settings, f.checkStopped(p.from)
 }
 
 // organizationDraft is what the row of an organization's swap is written from.
