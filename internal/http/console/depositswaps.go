@@ -194,8 +194,9 @@ func (c *console) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := depositSwapView{
-		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " + ui.EscapeForeign(networkName(s.Token.Chain)),
-		Chip:  depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
+		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " +
+			ui.EscapeForeign(networkName(s.Token.Chain)),
+		Chip: depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
 		Steps: tableOfSteps(r, entries, names, "deposit_swap."),
 		Deposits: table{Caption: "Deposits", Columns: []column{
 			{Title: "Deposit"}, {Title: "Open", IsUnseen: true},
