@@ -247,6 +247,9 @@ func (s *Service) checkFirm(
 	if err := s.checkPrice(offer.second, ask, offer.Offer, p.from, p.to); err != nil {
 		return taken, err
 	}
+	if err := offer.checkKept(ask.SlippageBps); err != nil {
+		return taken, err
+	}
 	taken = firmOffer{judgedOffer: offer, minOut: offer.MinAmountOut}
 	if taken.minOut.Less(p.minOut) {
 		taken.minOut = p.minOut
