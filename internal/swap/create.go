@@ -66,7 +66,9 @@ func (s *Service) makeOfOffers(
 		}
 		failpoint.Hit("Q04")
 		created, err := writeWithin(firm.limit, func() (Swap, error) { return commit(firm) })
-		if errors.Is(err, errLimit) { // other swaps came first
+		if errors.Is(err, errLimit) || errors.Is(err, errSuspended) { // another swap or a suspension came first
+			s.Log.WarnContext(ctx, "swap: an offer is not taken", "swap", swapID, "provider", firm.Provider,
+				"error", err)
 			refusal = s.chooseRefusal(ctx, refusal, err)
 			offers = skipThrough(offers, firm.Provider)
 			continue
@@ -105,11 +107,12 @@ func (s *Service) commit(
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
 	var f facts
-	var endTurn func() error
+	var checkProvider, endTurn func() error
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
 			f = queueLockedFacts(b, orgID, r.CustomerID, r.FromMintID, r.ToMintID)
 			if firm.limit == nil {
+				checkProvider = queueSuspended(b, firm.Provider)
 				endTurn = t.QueueEnd(b)
 			}
 		},
@@ -122,7 +125,11 @@ func (s *Service) commit(
 				if err := s.checkInside(ctx, tx, firm.limit); err != nil {
 					return err
 				}
+				checkProvider = func() error { return checkSuspended(ctx, tx, firm.Provider) }
 				endTurn = func() error { return t.End(ctx, tx) }
+			}
+			if err := checkProvider(); err != nil {
+				return err
 			}
 			if err := endTurn(); err != nil {
 				return err
