@@ -305,6 +305,7 @@ func (s *Service) checkDepositAddress(
 ) (problem string, err error) {
 	var isOurs *bool
 	var mints *mint.Catalogue
+	codec := s.Chains.AddressCodec(source.Chain.Family())
 	var isUsed bool
 	err = s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		pg.QueueKeyPlans(b)
@@ -312,6 +313,18 @@ func (s *Service) checkDepositAddress(
 		mints = mint.QueueAll(b)
 		b.Queue(`SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
 			source.Chain, payee, swapID).QueryRow(func(row pgx.Row) error { return row.Scan(&isUsed) })
+		// A deposit swap has the address as its provider wrote it. The spellings of one address differ by the case of
+		// their letters alone.
+		b.Queue(`SELECT deposit_address FROM deposit_swaps WHERE origin_chain = $1 AND lower(deposit_address) = lower($2)`,
+			source.Chain, payee).Query(func(rows pgx.Rows) error {
+			var text string
+			_, err := pgx.ForEachRow(rows, []any{&text}, func() error {
+				taken, err := codec.Parse(text)
+				isUsed = isUsed || err == nil && taken == payee
+				return nil
+			})
+			return err
+		})
 	})
 	switch {
 	case err != nil:

@@ -244,6 +244,12 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 			e.must(err)
 			q.DepositAddress = string(treasury.Address)
 		},
+		"the contract of a token": func(_ *flexEnv, q *quotetest.OneClick) {
+			q.DepositAddress = string(signertest.LimitedToken)
+		},
+		"the contract of a token in another spelling": func(_ *flexEnv, q *quotetest.OneClick) {
+			q.DepositAddress = strings.ToLower(string(signertest.LimitedToken))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,6 +261,48 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 				t.Errorf("got %d rows and the suspension %q, want none and one", n, e.suspension())
 			}
 		})
+	}
+}
+
+// An address of a provider belongs to one deposit swap, however the provider spells it.
+func TestADepositSwapHasAnAddressThatNoOtherOneHas(t *testing.T) {
+	t.Parallel()
+	address := string(signertest.SwapDepositAddress("the same"))
+	for name, second := range map[string]string{"as before": address, "in another spelling": strings.ToLower(address)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			given := address
+			e.till.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = given }
+			if d := e.request(flexRequest("one")); d.DepositAddress != address {
+				t.Errorf("got the address %s, want it as the provider signed it: %s", d.DepositAddress, address)
+			}
+			given = second
+			_, _, _, err := e.DepositSwaps.Request(e.ctx, e.org, flexRequest("two"))
+			e.wantFault(err, fault.ProviderError)
+			if n := e.number(`SELECT count(*) FROM deposit_swaps`); n != 1 || e.suspension() == "" {
+				t.Errorf("got %d rows and the suspension %q, want one and one", n, e.suspension())
+			}
+		})
+	}
+}
+
+// The address of a deposit swap is not paid for a swap of a customer: what arrives there is the payer's. Rule SWAP-9.
+func TestASwapHasNoAddressOfADepositSwap(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	e.creditUnswept("ann", funded)
+	address := string(signertest.SwapDepositAddress("the same"))
+	e.till.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = strings.ToLower(address) }
+	e.request(flexRequest("key"))
+	e.desk.name = "OTHER"
+	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = address }
+	s := e.openFlexWith(e.db, provider.Member{Provider: e.till}, provider.Member{Provider: e.desk}).Swaps
+	_, _, err := s.Request(e.ctx, e.org, request("key"))
+	e.wantFault(err, fault.ProviderError)
+	suspended := e.texts(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED'`)
+	if n := e.number(`SELECT count(*) FROM swaps`); n != 0 || !slices.Equal(suspended, []string{e.desk.name}) {
+		t.Errorf("got %d swaps, and suspended are %v; want none and %s", n, suspended, e.desk.name)
 	}
 }
 
