@@ -225,8 +225,9 @@ var errSuspended = fmt.Errorf("%w: it was suspended meanwhile", provider.ErrUnav
 // the next one. Error: errSuspended. Rule SWAP-28.
 func checkSuspended(ctx context.Context, tx pg.Tx, name string) error {
 	var isSuspended bool
-	err := tx.QueryRow(ctx,
-		`SELECT EXISTS (SELECT FROM swap_providers WHERE provider = $1 AND state = 'SUSPENDED')`, name).Scan(&isSuspended)
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM swap_providers WHERE provider = $1 AND state = 'SUSPENDED')`, name).
+		Scan(&isSuspended)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether swap provider %s is suspended: %w", name, err)

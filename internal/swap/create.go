@@ -315,7 +315,9 @@ func (s *Service) checkDepositAddress(
 			source.Chain, payee, swapID).QueryRow(func(row pgx.Row) error { return row.Scan(&isUsed) })
 		// A deposit swap has the address as its provider wrote it. The spellings of one address differ by the case of
 		// their letters alone.
-		b.Queue(`SELECT deposit_address FROM deposit_swaps WHERE origin_chain = $1 AND lower(deposit_address) = lower($2)`,
+		b.Queue(`
+			SELECT deposit_address FROM deposit_swaps
+			WHERE origin_chain = $1 AND lower(deposit_address) = lower($2)`,
 			source.Chain, payee).Query(func(rows pgx.Rows) error {
 			var text string
 			_, err := pgx.ForEachRow(rows, []any{&text}, func() error {

@@ -252,11 +252,11 @@ func (o judgedOffer) withFirm(firm provider.Offer) judgedOffer {
 // provider was chosen for that. One that does not gives no answer now; a price may move, so it is not suspended.
 // Error: provider.ErrUnavailable. Rule SWAP-9.
 func (o judgedOffer) checkKept(slippageBps int) error {
-	least, err := o.dryOut.Bps(uint64(wholeBps - slippageBps))
+	floor, err := o.dryOut.Bps(uint64(wholeBps - slippageBps))
 	if err != nil {
 		return fmt.Errorf("the least of the dry offer of %s: %w", o.Provider, err)
 	}
-	if o.AmountOut.Less(least) {
+	if o.AmountOut.Less(floor) {
 		return provider.Unavailable("it offers %s, after %s a moment ago", o.AmountOut, o.dryOut)
 	}
 	return nil

@@ -333,10 +333,10 @@ func TestAnOfferFarAboveThePriceIsNotBelieved(t *testing.T) {
 	dollars, euros := mint.Mint{ID: 1, Decimals: 6}, mint.Mint{ID: 2, Decimals: 6}
 	known := secondPrice{inUSD: money.MustParseUSD("2"), outUSD: money.MustParseUSD("1"), isKnown: true}
 	for name, c := range map[string]struct {
-		second   secondPrice
-		lossMax  int
-		in, out  uint64
-		believed bool
+		second     secondPrice
+		lossMax    int
+		in, out    uint64
+		isBelieved bool
 	}{
 		"as expected":               {known, 300, 10_000, 20_000, true},
 		"far below":                 {known, 300, 10_000, 1, true}, // checkPrice refuses it
@@ -348,9 +348,9 @@ func TestAnOfferFarAboveThePriceIsNotBelieved(t *testing.T) {
 	} {
 		s := &Service{conf: Config{MaxLossBps: &c.lossMax}.withDefaults()}
 		offer := provider.Offer{AmountIn: money.Units(c.in), MinAmountOut: money.Units(c.out)}
-		if err := s.checkBelievable(c.second, offer, dollars, euros); errors.Is(err, errTooHigh) == c.believed ||
-			c.believed && err != nil {
-			t.Errorf("%s: got %v, want believed %v", name, err, c.believed)
+		if err := s.checkBelievable(c.second, offer, dollars, euros); errors.Is(err, errTooHigh) == c.isBelieved ||
+			c.isBelieved && err != nil {
+			t.Errorf("%s: got %v, want believed %v", name, err, c.isBelieved)
 		}
 	}
 }
@@ -372,7 +372,8 @@ func TestAFirmOfferKeepsTheDryOne(t *testing.T) {
 		dry := judgedOffer{Offer: provider.Offer{AmountOut: money.Units(c.dry)}}
 		err := dry.withFirm(provider.Offer{AmountOut: money.Units(c.firm)}).checkKept(c.slippage)
 		if (err == nil) != c.isKept || err != nil && !errors.Is(err, provider.ErrUnavailable) {
-			t.Errorf("%d after %d with a slippage of %d: got %v, want kept %v", c.firm, c.dry, c.slippage, err, c.isKept)
+			t.Errorf("%d after %d with a slippage of %d: got %v, want kept %v", c.firm, c.dry, c.slippage, err,
+				c.isKept)
 		}
 	}
 }

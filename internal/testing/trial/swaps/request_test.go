@@ -479,7 +479,7 @@ func TestADepositAddressIsTakenOnceBySwapsAtOneMoment(t *testing.T) {
 			if hasNext {
 				twice = &desk{
 					t: t, name: "BEST", clock: e.clock, lifetime: 24 * time.Hour,
-					price: func(provider.Ask) uint64 { return amountOut + 1 },
+					price: func(ask provider.Ask) uint64 { return ask.AmountIn.Big().Uint64()/10_000*9_950 + 1 },
 				}
 				e.others = append(e.others, twice)
 				e.Harness = e.open(e.db)
