@@ -189,7 +189,7 @@ type Deposit struct {
 	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts" doc:"Attempts that failed before anything reached the chain."`
 	// Present only for what is flagged: how safe it is to send it back to its sender.
 	// NONE, MULTIPLE_INPUTS, CONTRACT, KNOWN_EXCHANGE, SWAP_SOLVER.
-	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty" doc:"Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS there is no single sender, and only the operator can reject the deposit. The other values are for the person who decides." enum:"NONE,MULTIPLE_INPUTS,CONTRACT,KNOWN_EXCHANGE,SWAP_SOLVER"`
+	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty" doc:"Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS there is no single sender, and with SWAP_SOLVER the sender is a swap provider: the organization can approve such a deposit and not reject it. The other values are for the person who decides." enum:"NONE,MULTIPLE_INPUTS,CONTRACT,KNOWN_EXCHANGE,SWAP_SOLVER"`
 
 	Swap          *SwapSummary `json:"swap" doc:"The customer swap that this credit completes, or null."`
 	DepositSwapID *string      `json:"depositSwapId" doc:"The deposit swap that this credit completes, or null."`

@@ -465,8 +465,8 @@ export interface Deposit {
   resolutionAttempts: ResolutionAttempt[];
   /**
    * Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS
-   * there is no single sender, and only the operator can reject the deposit. The other values are
-   * for the person who decides.
+   * there is no single sender, and with SWAP_SOLVER the sender is a swap provider: the organization
+   * can approve such a deposit and not reject it. The other values are for the person who decides.
    */
   returnAddressRisk?: "NONE" | "MULTIPLE_INPUTS" | "CONTRACT" | "KNOWN_EXCHANGE" | "SWAP_SOLVER" | null;
   /**
