@@ -341,6 +341,10 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
 				}
+				// The turn of a request that could not end it is over later.
+				if _, err := direct.owner.Exec(t.Context(), `UPDATE swap_turns SET ends_at = now()`); err != nil {
+					t.Fatal(err)
+				}
 				// A caller that repeats it, in a process that loses no answer, has it once.
 				again := verb.call(direct, s)
 				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
