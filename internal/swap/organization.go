@@ -281,7 +281,9 @@ func (s *Service) createOrganization(
 }
 
 // commitOrganization writes a swap in one transaction, with its offer unless people decide first.
-func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn.Turn) (created Swap, err error) {
+func (s *Service) commitOrganization(
+	ctx context.Context, d organizationDraft, t turn.Turn,
+) (created Swap, err error) {
 	r := d.request
 	var settings func() (org.Settings, error)
 	var mints *mint.Catalogue
@@ -292,7 +294,8 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 			mints = mint.QueueCatalogue(b, []int{r.FromMintID, r.ToMintID})
 		},
 		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
-			settings, err := s.lockOrganization(ctx, tx, r, facts{orgID: d.orgID, settings: settings, mints: mints})
+			f := facts{orgID: d.orgID, settings: settings, mints: mints}
+			settings, err := s.lockOrganization(ctx, tx, r, f)
 			if err != nil {
 				return err
 			}
@@ -500,7 +503,8 @@ func (s *Service) queueOrganization(b *pgx.Batch, now time.Time, d organizationD
 			$20, $21, $22, 0, 0, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $33)`,
 		d.swapID, d.orgID, p.product, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), created.digest,
 		p.from.ID, p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, created.EstimatedOut, created.MinOut,
-		offer.provider, offer.payee, d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy, offer.expiresAt, offer.seconds, d.value,
+		offer.provider, offer.payee, d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy,
+		offer.expiresAt, offer.seconds, d.value,
 		created.Status, r.WhitelistedAddressID, p.entry.Address, payoutMax, payoutUntil, p.slippageBps,
 		created.ApprovalsRequired, created.mac, r.Actor.Kind, r.Actor.ID, now)
 	if d.firm != nil {

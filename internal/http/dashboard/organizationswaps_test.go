@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -18,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/swaptest"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -372,6 +375,7 @@ func TestThePagesOfAPayoutLeadToItsSwap(t *testing.T) {
 	h.fundProduct(h.one, "CUSTODIAL", evil, 5_000_000)
 	entry := h.allow(h.one, cold, "Exchange")
 	w := h.requestOwnSwap(h.one, "key", entry)
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error { return swaptest.MarkDelivered(ctx, tx, w.ID) })
 	payout, err := h.withdrawals.RequestSwapPayout(t.Context(), h.one.id, withdrawal.SwapPayoutRequest{
 		SwapID: w.ID, Product: "CUSTODIAL", MintID: evil, Total: money.Units(1_000_000), WhitelistedID: entry,
 		Key: "swap " + w.ID,

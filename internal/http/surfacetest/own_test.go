@@ -93,7 +93,11 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 			t.Errorf("%q: got %v, want a customer's", query, found[0])
 		}
 	}
-	const swapID = "os_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	h.openOwnSwaps(h.one)
+	h.change(h.one, org.Changes{"twoFactorUsdThreshold": []byte("null")})
+	swapID := h.makeOwnSwap(h.one, "own-1")
+	h.deliverOwnSwap(swapID)
+	h.change(h.one, org.Changes{"twoFactorUsdThreshold": []byte(`"0"`)})
 	paid, err := h.conf.Withdrawals.RequestSwapPayout(t.Context(), h.one.id, withdrawal.SwapPayoutRequest{
 		SwapID: swapID, Product: "CHECKOUT", MintID: usdc, Total: money.Units(1000), WhitelistedID: vault,
 		Key: "swap " + swapID,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -29,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/signedquote"
+	"github.com/cofferpay/coffer/internal/swap/swaptest"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 )
@@ -261,6 +264,17 @@ func ownSwapBody(key string, change ...any) map[string]any {
 func (h *testEnv) makeOwnSwap(who tenant, key string, change ...any) string {
 	h.t.Helper()
 	return h.wantStatus(h.call(who, "POST", "/organization-swap", ownSwapBody(key, change...)), 202).text("swapId")
+}
+
+// deliverOwnSwap makes a pending swap of the organization's own money one whose output is in its product.
+func (h *testEnv) deliverOwnSwap(swapID string) {
+	h.t.Helper()
+	err := pgx.BeginFunc(h.t.Context(), pgtest.Superuser(h.t, h.db), func(tx pgx.Tx) error {
+		return swaptest.MarkDelivered(h.t.Context(), tx, swapID)
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 const daiToken = "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f"

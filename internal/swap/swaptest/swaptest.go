@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -67,6 +68,22 @@ func (r Row) RefundWalletID() string { return id.Derive("adr", r.ID(), "refund")
 func DisableTriggers(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `SET LOCAL session_replication_role = replica`)
 	return err
+}
+
+// MarkDelivered makes a pending swap of an organization one whose output is in its product. The transaction is one of
+// the superuser without triggers.
+func MarkDelivered(ctx context.Context, tx pgx.Tx, swapID string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE swaps SET status = 'PROCESSING', amount_out = min_out, delivered_at = now(), paid_at = now(),
+			origin_tx_hash = '0x01', destination_tx_hash = '0x02'
+		WHERE swap_id = $1 AND status = 'PENDING' AND kind = 'ORGANIZATION'`, swapID)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errors.New("it is not pending")
+	}
+	if err != nil {
+		return fmt.Errorf("mark swap %s as delivered: %w", swapID, err)
+	}
+	return nil
 }
 
 // Insert inserts swaps, each with its offer. The transaction is one of the superuser without triggers.
