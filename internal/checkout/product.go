@@ -191,6 +191,9 @@ func (s *Service) Patch(
 	if _, err := ch.result(before, mints, s.IsLocal); err != nil {
 		return Product{}, err
 	}
+	if !ch.ImageURL.IsNamed {
+		ch.ImageURL.Value = nil
+	}
 	fetched, err := s.fetchIfNamed(ctx, orgID, ch.ImageURL.Value)
 	if err != nil {
 		return Product{}, err
@@ -223,7 +226,7 @@ func (ch Change) result(before Product, mints mint.Catalogue, isLocal bool) (Ter
 			"This product was changed since you opened it.").
 			WithAdvice("Look at its present state and make your change again.")
 	}
-	return checkDraft(ch.applyTo(before.Terms.draft()), before.AcceptedMintIDs, mints, isLocal)
+	return checkDraft(ch.applyTo(before.Draft()), before.AcceptedMintIDs, mints, isLocal)
 }
 
 // lockProduct returns a product that no other transaction changes until this one ends.
@@ -288,7 +291,7 @@ func writeTerms(
 
 // auditDetail returns the terms for the audit log, each as JSON can hold it.
 func (t Terms) auditDetail() map[string]any {
-	d := t.draft()
+	d := t.Draft()
 	text := func(s *string) any {
 		if s == nil {
 			return nil

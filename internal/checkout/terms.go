@@ -109,8 +109,22 @@ func (ch Change) applyTo(d Draft) Draft {
 	return d
 }
 
-// draft returns the terms as a caller would write them.
-func (t Terms) draft() Draft {
+// Replace returns the change that makes a product what a draft says, its image included.
+func Replace(d Draft) Change {
+	return Change{
+		Name: &d.Name, Description: Nullable[string]{true, d.Description}, ImageURL: Nullable[string]{true, d.ImageURL},
+		PriceType: &d.PriceType, Currency: &d.Currency, Price: Nullable[string]{true, d.Price},
+		MinPrice: Nullable[string]{true, d.MinPrice}, MaxPrice: Nullable[string]{true, d.MaxPrice},
+		AcceptedMintIDs: &d.AcceptedMintIDs, SettlementMintID: Nullable[int]{true, d.SettlementMintID},
+		MaxQuantity: &d.MaxQuantity, UnderpaymentToleranceBps: &d.UnderpaymentToleranceBps,
+		OverpaymentPolicy: &d.OverpaymentPolicy, LatePaymentPolicy: &d.LatePaymentPolicy,
+		SuccessURL: Nullable[string]{true, d.SuccessURL}, CancelURL: Nullable[string]{true, d.CancelURL},
+		OnePerReference: &d.OnePerReference, Metadata: &d.Metadata,
+	}
+}
+
+// Draft returns the terms as a caller would write them.
+func (t Terms) Draft() Draft {
 	text := func(p *Price) *string {
 		if p == nil {
 			return nil

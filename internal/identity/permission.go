@@ -72,7 +72,7 @@ const (
 	SetCustomerEmail     Action = "customer.set_email"
 	FreezeCustomer       Action = "customer.freeze"
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
-	ManageProducts       Action = "product.manage" // create, change, archive
+	ManageProducts       Action = "product.manage"    // create, change, archive
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"

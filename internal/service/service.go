@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
-	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
@@ -57,16 +57,16 @@ type Config struct {
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
 	// IsLocal says that the installation is a local network, where URLs of products may be http.
-	IsLocal bool
-	QueuesMail          bool          // some process of the installation sends mails
-	EndpointURL         string        // begins the link to the page of an endpoint; "" without pages
-	ChangeURL           string        // begins the link to the page of a change of settings; "" without pages
-	ChangeDelay         time.Duration // until a change takes effect that its requester alone may approve
-	VerifyInterval      time.Duration // between two runs of the verifier
-	AnchorInterval      time.Duration // between two anchors of the audit log
-	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
-	Swaps               SwapConfig
-	Chains              map[chain.Name]ChainConfig
+	IsLocal         bool
+	QueuesMail      bool          // some process of the installation sends mails
+	EndpointURL     string        // begins the link to the page of an endpoint; "" without pages
+	ChangeURL       string        // begins the link to the page of a change of settings; "" without pages
+	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
+	VerifyInterval  time.Duration // between two runs of the verifier
+	AnchorInterval  time.Duration // between two anchors of the audit log
+	RiskAnswersKept time.Duration // until an answer to which nothing refers is deleted
+	Swaps           SwapConfig
+	Chains          map[chain.Name]ChainConfig
 }
 
 // SwapConfig holds the settings of swaps. Without any of them, they are the defaults of package swap. With

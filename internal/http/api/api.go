@@ -47,9 +47,9 @@ type Config struct {
 	DepositSwaps *depositswap.Service
 	// Checkouts keeps products.
 	Checkouts *checkout.Service
-	Whitelist    *whitelist.Service
-	Wallets      withdrawal.AddressIssuer
-	Prices       price.Source // may be nil: then no mint has a price
+	Whitelist *whitelist.Service
+	Wallets   withdrawal.AddressIssuer
+	Prices    price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
 	// Endpoints manages the webhook endpoints.

@@ -52,7 +52,7 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[kernel.Page[webhook.OrganizationSwap]](): "A page of organization swaps.",
 	reflect.TypeFor[webhook.DepositSwap](): "An address of a swap provider that a customer pays in another token, to " +
 		"be credited in USDC.",
-	reflect.TypeFor[kernel.Page[webhook.DepositSwap]]():  "A page of deposit swaps.",
+	reflect.TypeFor[kernel.Page[webhook.DepositSwap]](): "A page of deposit swaps.",
 	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived and " +
 		"never deleted.",
 	reflect.TypeFor[kernel.Page[webhook.Product]]():      "A page of products.",
@@ -231,7 +231,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"onePerReference": {
 		Text: "Whether one reference of yours, such as the number of an order, is paid once.",
 	},
-	"depositSwapId":                 {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
+	"depositSwapId": {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
 	"originTokenId": {
 		Text:    "The token: GET /deposit-swap/tokens lists them.",
 		Example: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f",
