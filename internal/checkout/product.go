@@ -199,6 +199,12 @@ func (s *Service) Patch(
 		return Product{}, err
 	}
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		// The image comes before the product in the order of locks.
+		if fetched != nil {
+			if err := insertImage(ctx, tx, orgID, *fetched); err != nil {
+				return err
+			}
+		}
 		before, err := lockProduct(ctx, tx, orgID, productID)
 		if err != nil {
 			return err
@@ -251,9 +257,6 @@ func writeTerms(
 		imageID = ""
 	}
 	if fetched != nil {
-		if err := insertImage(ctx, tx, before.OrgID, *fetched); err != nil {
-			return Product{}, err
-		}
 		imageID = fetched.id
 	}
 	from, to := before.Terms.auditDetail(), t.auditDetail()
