@@ -175,7 +175,7 @@ func nonNil(metadata map[string]string) map[string]string {
 
 // Patch changes what a change names, and returns the product. A change that changes nothing writes nothing. Errors:
 // faults NOT_FOUND, INVALID_REQUEST, INVALID_AMOUNT, MINT_NOT_FOUND; INVALID_STATE if a later version than the seen
-// one is the present one. Rules PROD-2 to PROD-9.
+// one is the present one. Rules PROD-2, PROD-7, PROD-8 and PROD-9.
 func (s *Service) Patch(
 	ctx context.Context, orgID, productID string, requester audit.Actor, ch Change,
 ) (after Product, err error) {

@@ -176,7 +176,7 @@ func (e *testEnv) listActions(productID string) string {
 	return strings.Join(actions, " ")
 }
 
-// Each wrong member is refused with its name, and nothing is written or fetched. Rules PROD-2 to PROD-6.
+// Each wrong member is refused with its name, and nothing is written or fetched. Rules PROD-2, PROD-3, PROD-4, PROD-5 and PROD-6.
 func TestAProductIsRefusedForEachWrongMember(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -428,7 +428,9 @@ func TestAChangeReplacesWhatItNamesAndIsCheckedAsAWhole(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
 	removed := checkout.Nullable[string]{IsNamed: true}
-	to := func(text string) checkout.Nullable[string] { return checkout.Nullable[string]{IsNamed: true, Value: &text} }
+	to := func(text string) checkout.Nullable[string] {
+		return checkout.Nullable[string]{IsNamed: true, Value: &text}
+	}
 	p := e.mustCreate(validDraft(func(d *checkout.Draft) {
 		d.Description, d.SettlementMintID, d.SuccessURL = new("1 month"), new(usdc), new("https://a.example/ok")
 		d.CancelURL, d.ImageURL = new("https://a.example/no"), new("https://a.example/gold.png")

@@ -19,7 +19,7 @@ func fixChecksum(content []byte) {
 // webpOfOnePoint is a lossless WebP of one transparent point.
 var webpOfOnePoint = []byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00")
 
-// The tables refuse what the program does not try, whoever writes. Rules PROD-2 to PROD-9.
+// The tables refuse what the program does not try, whoever writes. Rules PROD-2, PROD-7, PROD-8 and PROD-9.
 func TestTheTablesKeepTheRulesOfProducts(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)

@@ -148,7 +148,7 @@ func refuse(param, format string, args ...any) *fault.Fault {
 
 // checkDraft returns the terms of a draft, or says what is wrong with it as a whole. A mint that was accepted before
 // may have closed since; a new one has to take deposits. Errors: faults INVALID_REQUEST, INVALID_AMOUNT,
-// MINT_NOT_FOUND. Rules PROD-2 to PROD-6.
+// MINT_NOT_FOUND. Rules PROD-2, PROD-3, PROD-4, PROD-5 and PROD-6.
 func checkDraft(d Draft, acceptedBefore []int, mints mint.Catalogue, isLocal bool) (Terms, error) {
 	t := Terms{
 		Name: d.Name, Description: d.Description, ImageURL: d.ImageURL, PriceType: d.PriceType, Currency: d.Currency,

@@ -63,6 +63,7 @@ var replayedProductHeader = kernel.Header{
 	Text: "true when the key was known: the call did nothing and returns the product as it is now.",
 }
 
+// productRoutes are the calls about products. Rule PROD-11.
 func (a *api) productRoutes() []kernel.Route {
 	faults := []fault.Code{fault.InvalidAmount, fault.MintNotFound}
 	return []kernel.Route{
