@@ -195,7 +195,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.endpoints = h.newEndpoints(log)
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	h.newSwaps(chains, prices, log)
-	h.checkouts = &checkout.Service{DB: h.db, Images: h.images}
+	h.checkouts = &checkout.Service{DB: h.db, Images: &h.images}
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },

@@ -415,7 +415,7 @@ func (d *dashboard) findCreatedProduct(r *pages.Request) (string, error) {
 	path := productPath(r, made.ID)
 	draft, err := readDraft(r)
 	if err != nil || made.Differs(checkout.Request{Draft: draft}) {
-		return "", r.NewKeyConflict("the product "+ui.EscapeForeign(made.Name), path)
+		return "", r.NewKeyConflict("the product "+made.Name, path)
 	}
 	return path, nil
 }
@@ -541,7 +541,7 @@ func productFacts(r *pages.Request, p checkout.Product, mints []mint.Mint) []ui.
 		}
 	}
 	if p.Description != nil {
-		facts = append(facts, ui.Fact{Name: "Description", Value: ui.Foreign(*p.Description)})
+		facts = append(facts, ui.Fact{Name: "Description", Value: productText(*p.Description)})
 	}
 	facts = append(facts,
 		ui.Fact{Name: "Created", Value: ui.When(r.Moment(p.CreatedAt))},

@@ -139,7 +139,7 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"rotateWebhookSecret":   "/webhook-endpoints/{endpointId}",
 			"testWebhookEndpoint":   deliveries, "recoverWebhookEndpoint": deliveries, "resendEvent": deliveries,
 			"createProduct": key, "updateProduct": "/products/{productId}", "archiveProduct": "/products/{productId}",
-			"unarchiveProduct": repeat,
+			"unarchiveProduct": "/products/{productId}",
 			"createApiKey":     "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {
