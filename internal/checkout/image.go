@@ -160,8 +160,8 @@ func encodeImage(content []byte) (Image, error) {
 }
 
 func isOpaque(decoded image.Image) bool {
-	known, ok := decoded.(interface{ Opaque() bool })
-	return ok && known.Opaque()
+	opaque, ok := decoded.(interface{ Opaque() bool })
+	return ok && opaque.Opaque()
 }
 
 // insertImage stores an image, unless the organization has it already.

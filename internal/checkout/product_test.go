@@ -176,7 +176,8 @@ func (e *testEnv) listActions(productID string) string {
 	return strings.Join(actions, " ")
 }
 
-// Each wrong member is refused with its name, and nothing is written or fetched. Rules PROD-2, PROD-3, PROD-4, PROD-5 and PROD-6.
+// Each wrong member is refused with its name, and nothing is written or fetched. Rules PROD-2, PROD-3, PROD-4,
+// PROD-5 and PROD-6.
 func TestAProductIsRefusedForEachWrongMember(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -286,13 +287,16 @@ func TestAProductIsRefusedForEachWrongMember(t *testing.T) {
 		{"an opaque URL", "successUrl", fault.InvalidRequest, link("https:shop.example.com")},
 		{"port 0", "successUrl", fault.InvalidRequest, link("https://shop.example.com:0/")},
 		{"4 KB", "successUrl", fault.InvalidRequest, link("https://shop.example.com/" + strings.Repeat("a", 4096))},
-		{"a wrong cancelUrl", "cancelUrl", fault.InvalidRequest, func(d *checkout.Draft) { d.CancelURL = new("ftp://x") }},
+		{"a wrong cancelUrl", "cancelUrl", fault.InvalidRequest, func(d *checkout.Draft) {
+			d.CancelURL = new("ftp://x")
+		}},
 		{"a wrong imageUrl", "imageUrl", fault.InvalidRequest, func(d *checkout.Draft) {
 			d.ImageURL = new("file:///etc/passwd")
 		}},
 	} {
 		_, _, err := e.create(validDraft(c.change), nil)
-		if f := fault.Find(err); f == nil || f.Code != c.code || f.Param != c.param || f.Effect != fault.NothingWritten {
+		if f := fault.Find(err); f == nil || f.Code != c.code || f.Param != c.param ||
+			f.Effect != fault.NothingWritten {
 			t.Errorf("%s: got %v, want %s on %s", c.name, err, c.code, c.param)
 		}
 	}
@@ -326,7 +330,8 @@ func TestAProductAtTheBoundsIsTakenAsItIs(t *testing.T) {
 	if got.Name != d.Name || *got.Description != *d.Description || got.Price.Text() != *d.Price ||
 		*got.SettlementMintID != eth || got.MaxQuantity != 1000 || *got.SuccessURL != *d.SuccessURL ||
 		*got.CancelURL != *d.CancelURL || !got.OnePerReference || len(got.Metadata) != 20 || got.Version != 1 ||
-		got.Status != checkout.Active || got.ArchivedAt != nil || !slices.Equal(got.AcceptedMintIDs, []int{usdc, eth}) ||
+		got.Status != checkout.Active || got.ArchivedAt != nil ||
+		!slices.Equal(got.AcceptedMintIDs, []int{usdc, eth}) ||
 		got.OverpaymentPolicy != checkout.RefundLinkSurplus || got.LatePaymentPolicy != checkout.HoldLate {
 		t.Errorf("got %+v, want it as it was written", got)
 	}
@@ -390,7 +395,8 @@ func TestAKeyMakesOneProduct(t *testing.T) {
 		t.Errorf("got %+v %v %v, want a product of its own", other, isReplayed, err)
 	}
 	for _, bad := range []string{"", "a b", "ü", strings.Repeat("k", 256)} {
-		if _, _, err := e.create(validDraft(), &bad); fault.Find(err) == nil || fault.Find(err).Param != "idempotencyKey" {
+		_, _, err := e.create(validDraft(), &bad)
+		if f := fault.Find(err); f == nil || f.Param != "idempotencyKey" {
 			t.Errorf("%.20q: got %v, want it refused", bad, err)
 		}
 	}
@@ -407,7 +413,8 @@ func TestConcurrentRequestsWithOneKeyMakeOneProduct(t *testing.T) {
 	ids := make([]string, 8)
 	for i := range ids {
 		group.Go(func() {
-			p, _, err := e.create(validDraft(func(d *checkout.Draft) { d.ImageURL = new("https://a.example/x") }), new("k"))
+			d := validDraft(func(d *checkout.Draft) { d.ImageURL = new("https://a.example/x") })
+			p, _, err := e.create(d, new("k"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -445,7 +452,11 @@ func TestAChangeReplacesWhatItNamesAndIsCheckedAsAWhole(t *testing.T) {
 		param  string
 	}{
 		{"bounds of a FIXED product", checkout.Change{MinPrice: to("1"), MaxPrice: to("2")}, "minPrice"},
-		{"OPEN with the old price", checkout.Change{PriceType: new("OPEN"), MinPrice: to("1"), MaxPrice: to("2")}, "price"},
+		{
+			"OPEN with the old price",
+			checkout.Change{PriceType: new("OPEN"), MinPrice: to("1"), MaxPrice: to("2")},
+			"price",
+		},
 		{"no price", checkout.Change{Price: removed}, "price"},
 		{"without the settlement mint", checkout.Change{AcceptedMintIDs: &[]int{eth}}, "settlementMintId"},
 		{"a currency that is not accepted", checkout.Change{Currency: new("OLD")}, "currency"},
@@ -458,8 +469,9 @@ func TestAChangeReplacesWhatItNamesAndIsCheckedAsAWhole(t *testing.T) {
 	}
 	got, err := e.patch(p.ID, checkout.Change{
 		PriceType: new("OPEN"), Price: removed, MinPrice: to("1"), MaxPrice: to("2.5"), Description: removed,
-		SettlementMintID: checkout.Nullable[int]{IsNamed: true}, SuccessURL: removed, CancelURL: to("https://b.example/"),
-		Metadata: &map[string]string{}, OnePerReference: new(true), MaxQuantity: new(7),
+		SettlementMintID: checkout.Nullable[int]{IsNamed: true}, SuccessURL: removed,
+		CancelURL: to("https://b.example/"),
+		Metadata:  &map[string]string{}, OnePerReference: new(true), MaxQuantity: new(7),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -493,7 +505,8 @@ func TestAChangeReplacesWhatItNamesAndIsCheckedAsAWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = e.patch(p.ID, checkout.Change{Name: new("Silver"), ImageURL: removed})
-	if err != nil || got.Status != checkout.Archived || got.Name != "Silver" || got.ImageID != "" || got.ImageURL != nil {
+	if err != nil || got.Status != checkout.Archived || got.Name != "Silver" || got.ImageID != "" ||
+		got.ImageURL != nil {
 		t.Errorf("got %+v %v, want the archived product changed and without an image", got, err)
 	}
 	if want := "product.created product.changed product.archived product.changed"; e.listActions(p.ID) != want {
@@ -535,7 +548,8 @@ func TestNoChangeOverwritesAnother(t *testing.T) {
 		t.Errorf("got %+v, want every change", got)
 	}
 	seen := int64(1)
-	if _, err := e.patch(p.ID, checkout.Change{Name: new("Bronze"), SeenVersion: &seen}); !fault.HasCode(err, fault.InvalidState) {
+	_, err = e.patch(p.ID, checkout.Change{Name: new("Bronze"), SeenVersion: &seen})
+	if !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("an old version: got %v, want %s", err, fault.InvalidState)
 	}
 	if _, err := e.patch(p.ID, checkout.Change{Name: new("Bronze"), SeenVersion: &got.Version}); err != nil {
@@ -690,8 +704,8 @@ func TestAnImageIsRefusedWithItsReason(t *testing.T) {
 		e.images.content, e.images.err = c.content, c.err
 		_, _, err := e.create(validDraft(func(d *checkout.Draft) { d.ImageURL = new("https://a.example/x") }), nil)
 		f := fault.Find(err)
-		if f == nil || f.Code != fault.InvalidRequest || f.Param != "imageUrl" || !strings.Contains(f.Reason, c.words) ||
-			strings.Contains(f.Reason, "10.0.0.7") {
+		if f == nil || f.Code != fault.InvalidRequest || f.Param != "imageUrl" ||
+			!strings.Contains(f.Reason, c.words) || strings.Contains(f.Reason, "10.0.0.7") {
 			t.Errorf("%s: got %v, want it refused on imageUrl with %q", c.name, err, c.words)
 		}
 	}
@@ -733,7 +747,8 @@ func TestAnImageIsStoredAsItWasEncodedHere(t *testing.T) {
 		}
 		found, err := e.service.ImageOf(t.Context(), e.one, made[0].ID)
 		if err != nil || found.MediaType != c.kind || found.Width != c.width {
-			t.Errorf("%s: got %s %d times %d %v, want %s", name, found.MediaType, found.Width, found.Height, err, c.kind)
+			t.Errorf("%s: got %s %d times %d %v, want %s", name, found.MediaType, found.Width, found.Height, err,
+				c.kind)
 		}
 		if bytes.Contains(found.Content, []byte(secret)) || bytes.Contains(found.Content, []byte("<script>")) {
 			t.Errorf("%s: what stood beside the points is still there", name)

@@ -191,14 +191,14 @@ func (t *Terms) checkTexts(isLocal bool) error {
 	}
 	for _, word := range []struct {
 		param, value string
-		known        []string
+		words        []string
 	}{
 		{"priceType", t.PriceType, PriceTypes},
 		{"overpaymentPolicy", t.OverpaymentPolicy, OverpaymentPolicies},
 		{"latePaymentPolicy", t.LatePaymentPolicy, LatePaymentPolicies},
 	} {
-		if !slices.Contains(word.known, word.value) {
-			return refuse(word.param, "%s has to be %s.", word.param, strings.Join(word.known, " or "))
+		if !slices.Contains(word.words, word.value) {
+			return refuse(word.param, "%s has to be %s.", word.param, strings.Join(word.words, " or "))
 		}
 	}
 	return request.CheckMetadata(t.Metadata, fault.NothingWritten)
@@ -291,8 +291,8 @@ func parsePriceField(param, text, currency string, decimals int) (Price, error) 
 	p, err := ParsePrice(text, decimals)
 	switch {
 	case errors.Is(err, money.ErrFraction):
-		return p, invalid("%s has more than %d digits after the point, which %s does not have; the service never rounds.",
-			param, min(decimals, priceScale), currency)
+		return p, invalid("%s has more than %d digits after the point, which %s does not have; the service never "+
+			"rounds.", param, min(decimals, priceScale), currency)
 	case errors.Is(err, money.ErrRange):
 		return p, invalid("%s has more than %d digits.", param, priceDigitsMax)
 	case err != nil:

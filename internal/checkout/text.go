@@ -56,7 +56,9 @@ func describeURLProblem(s string, isLocal bool) string {
 	if s == "" || len(s) > urlBytesMax {
 		return "has to have 1 to " + strconv.Itoa(urlBytesMax) + " bytes"
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r) }) {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r)
+	}) {
 		return "has a space, a line break or another character that a URL writes as %XX"
 	}
 	u, err := url.Parse(s)

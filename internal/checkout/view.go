@@ -40,9 +40,9 @@ func scanProduct(row pgx.CollectableRow) (p Product, err error) {
 
 // load returns a product of an organization. Error: fault NOT_FOUND, also for a string that is no id.
 func load(ctx context.Context, tx pg.Tx, orgID, productID string) (Product, error) {
-	gone := fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly, "There is no such product.")
+	absent := fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly, "There is no such product.")
 	if !id.IsValid(idPrefix, productID) {
-		return Product{}, gone
+		return Product{}, absent
 	}
 	rows, err := tx.Query(ctx, selectProducts+` WHERE p.org_id = $1 AND p.product_id = $2`, orgID, productID)
 	if err != nil {
@@ -50,7 +50,7 @@ func load(ctx context.Context, tx pg.Tx, orgID, productID string) (Product, erro
 	}
 	p, err := pgx.CollectExactlyOneRow(rows, scanProduct)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Product{}, gone
+		return Product{}, absent
 	}
 	if err != nil {
 		return Product{}, fmt.Errorf("read product %s: %w", productID, err)

@@ -72,8 +72,8 @@ func (a *api) productRoutes() []kernel.Route {
 			Action: identity.ManageProducts, Group: "Products",
 			Summary: "Make a product",
 			Text: "Makes a product that is for sale. It makes no link to a checkout, moves no money and sends no " +
-				"event. An imageUrl is fetched once by this call. With an idempotencyKey the same request returns the " +
-				"same product as it is now, and the same key with other parameters is refused with 409 " +
+				"event. An imageUrl is fetched once by this call. With an idempotencyKey the same request returns " +
+				"the same product as it is now, and the same key with other parameters is refused with 409 " +
 				"IDEMPOTENCY_CONFLICT; metadata is no parameter. A key never expires. Without a key every call makes " +
 				"another product. After a 5xx or no answer, repeat with the same key.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
@@ -98,7 +98,8 @@ func (a *api) productRoutes() []kernel.Route {
 			Summary: "List products",
 			Text:    "The organization's products, archived ones included." + csvText,
 			Query: kernel.ListParameters(kernel.Parameter{
-				Name: "status", Kind: kernel.WordParameter, Enum: resource.ProductStatuses, Text: "Only in this status.",
+				Name: "status", Kind: kernel.WordParameter, Enum: resource.ProductStatuses,
+				Text: "Only in this status.",
 			}),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of products."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
@@ -118,9 +119,9 @@ func (a *api) productRoutes() []kernel.Route {
 			Action: identity.ManageProducts, Group: "Products",
 			Summary: "Change a product",
 			Text: "Replaces the fields that the body names, of an active or an archived product. null removes a " +
-				"description, an image, a settlement mint or a URL, and the prices that the other priceType has no use " +
-				"for. The result is checked as a whole: to make a FIXED product OPEN, send priceType, price null, " +
-				"minPrice and maxPrice together. Checkouts that exist keep what they were made of.",
+				"description, an image, a settlement mint or a URL, and the prices that the other priceType has no " +
+				"use for. The result is checked as a whole: to make a FIXED product OPEN, send priceType, price " +
+				"null, minPrice and maxPrice together. Checkouts that exist keep what they were made of.",
 			Before:  kernel.Check(refuseStatus),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The product."}},
 			Faults:  append([]fault.Code{fault.StatusNotPatchable, fault.CodeNotFound}, faults...),
@@ -173,9 +174,9 @@ func readProduct(c *call, body ProductRequest) checkout.Request {
 	return checkout.Request{Draft: d, IdempotencyKey: body.IdempotencyKey, Actor: c.Caller.Actor()}
 }
 
-func replaceGiven[T any](target *T, given *T) {
-	if given != nil {
-		*target = *given
+func replaceGiven[T any](target *T, value *T) {
+	if value != nil {
+		*target = *value
 	}
 }
 

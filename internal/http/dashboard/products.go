@@ -40,11 +40,11 @@ const (
 const acceptedName = "acceptedMintIds"
 
 // productFields are the fields that describe a product. Each token is a box.
-func productFields(further ...pages.Field) []pages.Field {
+func productFields(first ...pages.Field) []pages.Field {
 	optional := func(name string, bytesMax int) pages.Field {
 		return pages.Field{Name: name, BytesMax: bytesMax, Optional: true}
 	}
-	return append(further,
+	return append(first,
 		pages.Field{Name: "name", BytesMax: productNameBytesMax, Missing: "Give the product a name."},
 		optional("description", productTextBytesMax),
 		optional("imageUrl", 2*urlBytesMax),
@@ -243,7 +243,7 @@ type productForm struct {
 	Act, Path, Button string
 	Form              ui.Form
 	Key               string // of a new product
-	Seen              string // the version of a known one
+	Version           string // of a known one
 	Types, Currencies optionInput
 	Tokens            []tokenBox
 	Settlement        optionInput
@@ -308,7 +308,8 @@ func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []
 		}},
 		Description: areaInput{Act: act, Name: "description", Label: "Description"},
 		Metadata: areaInput{
-			Act: act, Name: "metadata", Label: "Metadata", Hint: `Your own keys and values as JSON, such as {"sku": "G-1"}.`,
+			Act: act, Name: "metadata", Label: "Metadata",
+			Hint: `Your own keys and values as JSON, such as {"sku": "G-1"}.`,
 		},
 		IsOnePerReference: draft.OnePerReference,
 	}
@@ -498,9 +499,9 @@ func (d *dashboard) loadProduct(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view.Change.Path, view.Change.Button = view.Path+"/"+changeProductAct, "Save the changes"
-	view.Change.Seen = strconv.FormatInt(p.Version, 10)
+	view.Change.Version = strconv.FormatInt(p.Version, 10)
 	if typed := r.Form.Value(changeProductAct, seenName); typed != "" {
-		view.Change.Seen = typed // What changed meanwhile is not overwritten by a second try, either.
+		view.Change.Version = typed // What changed meanwhile is not overwritten by a second try, either.
 	}
 	return productDetail(view), nil
 }
@@ -523,7 +524,10 @@ func productFacts(r *pages.Request, p checkout.Product, mints []mint.Mint) []ui.
 		{Name: "Price", Value: priceText(price, maxPrice, p.Currency)},
 		{Name: "Paid in", Value: ui.Text(strings.Join(accepted, ", "))},
 		{Name: "Most pieces of one checkout", Value: ui.Text(strconv.Itoa(p.MaxQuantity))},
-		{Name: "Counts as paid with less by", Value: ui.Text(strconv.Itoa(p.UnderpaymentToleranceBps) + " basis points")},
+		{
+			Name:  "Counts as paid with less by",
+			Value: ui.Text(strconv.Itoa(p.UnderpaymentToleranceBps) + " basis points"),
+		},
 		{Name: "A surplus", Value: ui.Text(policyText(p.OverpaymentPolicy))},
 		{Name: "A late payment", Value: ui.Text(policyText(p.LatePaymentPolicy))},
 		{Name: "One reference is paid", Value: ui.Text(onceText(p.OnePerReference))},

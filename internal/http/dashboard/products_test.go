@@ -36,7 +36,8 @@ func (s *scriptedImages) Get(_ context.Context, url, _ string, _ int64) ([]byte,
 func (h *testEnv) addProduct(who tenant, key string) checkout.Product {
 	h.t.Helper()
 	d := checkout.NewDraft()
-	d.Name, d.PriceType, d.Price, d.AcceptedMintIDs = "<b>Gold</b> Аlice", checkout.FixedPrice, new("49.5"), []int{usdc, evil}
+	d.Name, d.PriceType, d.Price = "<b>Gold</b> Аlice", checkout.FixedPrice, new("49.5")
+	d.AcceptedMintIDs = []int{usdc, evil}
 	d.Description = new(strings.ReplaceAll(hostile, "\u202e", ""))
 	d.ImageURL, d.SuccessURL = new("https://shop.example/gold.png"), new("https://shop.example/ok")
 	d.Metadata = map[string]string{"<i>": "a=b\n\"c\""}
@@ -103,8 +104,8 @@ func TestAProductIsMadeArchivedAndReactivated(t *testing.T) {
 	}
 	h.post(developer, form+"/"+createProductAct, productFieldsWith(ui.KeyName, key, "price", "1")...).
 		want(t, http.StatusConflict, "That first request stands: the product Silver plan.")
-	h.get(developer, made).want(t, http.StatusOK, "Silver plan", "49.99", "For sale", "Archive it", "waits for a person",
-		"line one\nline two", "once", "G-1")
+	h.get(developer, made).want(t, http.StatusOK, "Silver plan", "49.99", "For sale", "Archive it",
+		"waits for a person", "line one\nline two", "once", "G-1")
 	h.get(developer, Prefix+"/products").want(t, http.StatusOK, "Silver plan", "49.99")
 	h.get(viewer, made).want(t, http.StatusOK, "Silver plan").wantNo(t, "Archive it", "Save the changes")
 	h.get(viewer, Prefix+"/products").want(t, http.StatusOK, "Silver plan").wantNo(t, "New product")
@@ -187,8 +188,8 @@ func TestAnOldFormOfAProductOverwritesNothing(t *testing.T) {
 	if h.images.asked.Load() != 1 {
 		t.Errorf("got %d fetched images, want no change without another URL to fetch", h.images.asked.Load())
 	}
-	old := h.post(token, path+"/"+changeProductAct, productFieldsWith("name", "Old", "imageUrl", "https://b.example/x", seenName, seen)...)
-	old.want(t, http.StatusConflict, "changed since you opened it")
+	old := productFieldsWith("name", "Old", "imageUrl", "https://b.example/x", seenName, seen)
+	h.post(token, path+"/"+changeProductAct, old...).want(t, http.StatusConflict, "changed since you opened it")
 	if again, err := h.checkouts.ByID(t.Context(), h.one.id, p.ID); err != nil || again.Version != 2 {
 		t.Errorf("got %+v %v, want no change", again, err)
 	}
@@ -210,7 +211,8 @@ func TestAProductOfStrangersIsTextAndItsImageIsServedHere(t *testing.T) {
 	p := h.addProduct(h.one, "gold")
 	path := Prefix + "/products/" + p.ID
 	for _, page := range []string{path, Prefix + "/products"} {
-		h.get(viewer, page).want(t, http.StatusOK, "&lt;b&gt;Gold&lt;/b&gt; Аlice").wantNo(t, "<b>Gold", "<b>U</b>", "<i>", "<script>alert")
+		h.get(viewer, page).want(t, http.StatusOK, "&lt;b&gt;Gold&lt;/b&gt; Аlice").
+			wantNo(t, "<b>Gold", "<b>U</b>", "<i>", "<script>alert")
 	}
 	h.get(viewer, path).want(t, http.StatusOK, `src="`+path+`/image"`).wantNo(t, `src="https://`)
 	got := h.get(viewer, path+"/image").want(t, http.StatusOK)

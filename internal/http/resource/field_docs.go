@@ -53,8 +53,8 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[webhook.DepositSwap](): "An address of a swap provider that a customer pays in another token, to " +
 		"be credited in USDC.",
 	reflect.TypeFor[kernel.Page[webhook.DepositSwap]](): "A page of deposit swaps.",
-	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived and " +
-		"never deleted.",
+	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived " +
+		"and never deleted.",
 	reflect.TypeFor[kernel.Page[webhook.Product]]():      "A page of products.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
@@ -209,10 +209,12 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	},
 	"acceptedMintIds": {Text: "The mints in which it can be paid, in your order."},
 	"settlementMintId": {
-		Text: "Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid as it is.",
+		Text: "Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid as it " +
+			"is.",
 	},
 	"maxQuantity": {
-		Text: "How many pieces one checkout may have.", Bounds: map[string]any{"minimum": 1, "maximum": 1000}, Example: 10,
+		Text:   "How many pieces one checkout may have.",
+		Bounds: map[string]any{"minimum": 1, "maximum": 1000}, Example: 10,
 	},
 	"underpaymentToleranceBps": {
 		Text:   "How much less than the amount due counts as paid, in basis points.",
@@ -359,7 +361,8 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 	fault.StatusNotPatchable: {
 		Kind: fault.Invalid, Text: "the change of a product names its status", Param: "status",
 		Example: "A change leaves the status of a product as it is." + NothingWritten +
-			" DELETE /products/{productId} archives it, and POST /products/{productId}/unarchive puts it on sale again.",
+			" DELETE /products/{productId} archives it, and POST /products/{productId}/unarchive puts it on sale " +
+			"again.",
 	},
 	fault.CodeUnauthorized: {
 		Kind: fault.Unauthorized,

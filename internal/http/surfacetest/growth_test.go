@@ -143,7 +143,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 			}
 		}
 		for _, list := range []string{
-			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "products", "events",
+			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "products",
+			"events",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)

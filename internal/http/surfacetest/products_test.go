@@ -74,7 +74,8 @@ func TestAProductIsMadeAndShown(t *testing.T) {
 		"metadata": map[string]any{"sku": "=1+1"}, "idempotencyKey": "gold", "createdAt": made.body["createdAt"],
 		"updatedAt": made.body["createdAt"], "archivedAt": nil,
 	}
-	if !strings.HasPrefix(id, "prod_") || !sameJSON(t, made.body, want) || made.header.Get("Idempotent-Replayed") != "" {
+	if !strings.HasPrefix(id, "prod_") || !sameJSON(t, made.body, want) ||
+		made.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("got %s, want %v", made.raw, want)
 	}
 	for _, path := range []string{"/products/" + id, "/products?status=ACTIVE"} {
@@ -104,7 +105,9 @@ func TestAProductIsMadeAndShown(t *testing.T) {
 			t.Errorf("products%s: got %d, want %d", query, len(got), n)
 		}
 	}
-	h.wantRefusal("another status", h.call(h.one, "GET", "/products?status=active", nil), 400, "INVALID_REQUEST", "status")
+	h.wantRefusal(
+		"another status", h.call(h.one, "GET", "/products?status=active", nil), 400, "INVALID_REQUEST", "status",
+	)
 }
 
 // What is wrong is refused with the name of the member, and nothing is written. Rules PROD-2, PROD-4, PROD-5, PROD-6
@@ -164,9 +167,13 @@ func TestAKnownKeyAnswersWithItsProduct(t *testing.T) {
 	h.wantStatus(h.call(h.one, "DELETE", "/products/"+id, nil), 200)
 	before := h.productCounts()
 	for name, got := range map[string]reply{
-		"the same":            h.call(h.one, "POST", "/products", productBody("gold")),
-		"the key in a header": h.call(h.one, "POST", "/products", productBody("", "idempotencyKey", nil), "Idempotency-Key", "gold"),
-		"other metadata":      h.call(h.one, "POST", "/products", productBody("gold", "metadata", map[string]string{"a": "b"})),
+		"the same": h.call(h.one, "POST", "/products", productBody("gold")),
+		"the key in a header": h.call(
+			h.one, "POST", "/products", productBody("", "idempotencyKey", nil), "Idempotency-Key", "gold",
+		),
+		"other metadata": h.call(
+			h.one, "POST", "/products", productBody("gold", "metadata", map[string]string{"a": "b"}),
+		),
 		"a key that only reads": h.call(
 			reader, "POST", "/products", productBody("gold", "price", "49.990"),
 		),
@@ -220,8 +227,8 @@ func TestAProductIsChangedArchivedAndReactivated(t *testing.T) {
 		t.Errorf("rows: got %s, want %s", after, before)
 	}
 	changed := h.wantStatus(h.call(h.one, "PATCH", path, map[string]any{
-		"priceType": "OPEN", "price": nil, "minPrice": "1", "maxPrice": "9.5", "description": nil, "onePerReference": true,
-		"underpaymentToleranceBps": 0, "latePaymentPolicy": "HOLD",
+		"priceType": "OPEN", "price": nil, "minPrice": "1", "maxPrice": "9.5", "description": nil,
+		"onePerReference": true, "underpaymentToleranceBps": 0, "latePaymentPolicy": "HOLD",
 	}), 200)
 	if changed.body["price"] != nil || changed.text("minPrice") != "1.00" || changed.text("maxPrice") != "9.50" ||
 		changed.body["description"] != nil || changed.body["onePerReference"] != true ||
@@ -231,14 +238,15 @@ func TestAProductIsChangedArchivedAndReactivated(t *testing.T) {
 	}
 	archived := h.wantStatus(h.call(h.one, "DELETE", path, nil), 200)
 	again := h.wantStatus(h.call(h.one, "DELETE", path, nil), 200)
-	if archived.text("status") != "ARCHIVED" || archived.body["archivedAt"] == nil || !sameJSON(t, again.body, archived.body) {
+	if archived.text("status") != "ARCHIVED" || archived.body["archivedAt"] == nil ||
+		!sameJSON(t, again.body, archived.body) {
 		t.Errorf("got %s and %s, want the same archived product", archived.raw, again.raw)
 	}
 	if got := h.wantStatus(h.call(h.one, "GET", "/products?status=ARCHIVED", nil), 200).list(); len(got) != 1 {
 		t.Errorf("got %d archived products, want one", len(got))
 	}
-	if got := h.wantStatus(h.call(h.one, "PATCH", path, map[string]any{"name": "Silver"}), 200); got.text("name") != "Silver" ||
-		got.text("status") != "ARCHIVED" {
+	got := h.wantStatus(h.call(h.one, "PATCH", path, map[string]any{"name": "Silver"}), 200)
+	if got.text("name") != "Silver" || got.text("status") != "ARCHIVED" {
 		t.Errorf("got %s, want the archived product changed", got.raw)
 	}
 	active := h.wantStatus(h.call(h.one, "POST", path+"/unarchive", nil), 200)

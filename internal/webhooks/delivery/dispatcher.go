@@ -77,7 +77,8 @@ type Dispatcher struct {
 func (d *Dispatcher) ensureOpen() {
 	d.openOnce.Do(func() {
 		d.transport = outbound.New(outbound.Config{
-			Development: d.Development, Resolver: d.resolver, HostConns: inFlightMax, // several endpoints may share a host
+			Development: d.Development, Resolver: d.resolver,
+			HostConns: inFlightMax, // several endpoints may share a host
 		})
 		d.wakeups = make(chan struct{}, 1)
 		if d.Log == nil {

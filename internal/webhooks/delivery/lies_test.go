@@ -153,7 +153,8 @@ func TestACertificateDecidesWhetherAnythingIsSent(t *testing.T) {
 			d := w.dispatcher()
 			d.answerMax = 10 * time.Second
 			d.ensureOpen()
-			d.transport.HTTPS = outbound.NewGuarded(outbound.ControlLoopback, outbound.Config{}) // the guard itself has its own tests
+			// The guard itself has its own tests.
+			d.transport.HTTPS = outbound.NewGuarded(outbound.ControlLoopback, outbound.Config{})
 			if c.trusted {
 				d.transport.HTTPS.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 			}
