@@ -185,11 +185,17 @@ CREATE INDEX swaps_due ON swaps (look_at, swap_id) WHERE look_at IS NOT NULL;
 CREATE INDEX swaps_to_restore ON swaps (org_id, failed_at, swap_id) WHERE status = 'FAILED' AND refunded > restored;
 CREATE INDEX swaps_owing ON swaps (org_id, customer_id, from_mint_id) WHERE owed > 0;
 CREATE INDEX swaps_own_listed ON swaps (org_id, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_own_of_status ON swaps (org_id, status, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_own_of_product ON swaps (org_id, product, created_at, swap_id) WHERE kind = 'ORGANIZATION';
+CREATE INDEX swaps_all_own_listed ON swaps (created_at, swap_id) WHERE kind = 'ORGANIZATION';
 -- A withdrawal pays the output of one swap.
 CREATE UNIQUE INDEX swaps_payout_once ON swaps (payout_id) WHERE payout_id IS NOT NULL;
 -- Claims on providers, by age.
 CREATE INDEX swaps_claims ON swaps (provider, created_at, swap_id)
     WHERE paid_at IS NOT NULL AND amount_out IS NULL AND refunded + short < amount_in;
+-- What is with a provider, or is about to be paid to it.
+CREATE INDEX swaps_with_provider ON swaps (provider, from_mint_id)
+    WHERE amount_out IS NULL AND refunded + short < amount_in AND (paid_at IS NOT NULL OR status IN ('PENDING', 'DEPOSITING', 'PROCESSING'));
 -- Swaps by which we may owe a provider: it delivered or gave back before our payment is final, or more
 -- than it had.
 CREATE INDEX swaps_debts ON swaps (provider, created_at, swap_id)
@@ -203,7 +209,21 @@ SELECT coffer_tenant('swaps',
         ' request_mac, requester_kind, requester_id),'
         ' UPDATE (restored, restore_count, restored_at, updated_at)',
     'SELECT, INSERT, UPDATE');
+CREATE POLICY keeper ON swaps FOR SELECT TO CURRENT_USER USING (true);
 CREATE TRIGGER swaps_stay BEFORE DELETE OR TRUNCATE ON swaps FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What is with each provider, by mint, with the dollar values that the swaps had at their creation and how many had
+-- none. It counts the swaps of all organizations for the transaction that writes one of a single organization.
+CREATE FUNCTION swap_claims(providers text[])
+    RETURNS TABLE (provider text, mint_id integer, decimals integer, amount numeric, stored_usd numeric, unvalued bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+    SELECT s.provider, s.from_mint_id, (SELECT m.decimals FROM mints m WHERE m.mint_id = s.from_mint_id),
+        sum(s.amount_in - s.refunded - s.short), coalesce(sum(s.usd_value), 0), count(*) FILTER (WHERE s.usd_value IS NULL)
+    FROM swaps s
+    WHERE s.provider = ANY (providers) AND s.amount_out IS NULL AND s.refunded + s.short < s.amount_in
+        AND (s.paid_at IS NOT NULL OR s.status IN ('PENDING', 'DEPOSITING', 'PROCESSING'))
+    GROUP BY s.provider, s.from_mint_id
+$$;
 
 -- The terms of a swap are fixed, its status only goes forward, and its numbers only grow. Those of the
 -- offer are fixed once it has one, and it gets one while it is pending.
@@ -258,6 +278,18 @@ BEGIN
        OR OLD.status IN ('REJECTED', 'CANCELLED') AND (NEW.refunded, NEW.look_at) IS DISTINCT FROM (OLD.refunded, OLD.look_at) THEN
         RAISE EXCEPTION 'what became of swap % is written once', OLD.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_written_once';
+    END IF;
+    -- Until people have decided nothing becomes of a swap: it is let go, or ends with its whole amount back.
+    IF OLD.status = 'AWAITING_APPROVAL' AND ((NEW.amount_out, NEW.delivered_at, NEW.paid_at, NEW.origin_tx_hash,
+            NEW.destination_tx_hash, NEW.refund_tx_hash, NEW.restored, NEW.restored_at, NEW.short, NEW.refund_report, NEW.end_reason,
+            NEW.failure_message, NEW.failure_said_at, NEW.success_said_at, NEW.delayed_at, NEW.owed, NEW.collections)
+       IS DISTINCT FROM
+       (OLD.amount_out, OLD.delivered_at, OLD.paid_at, OLD.origin_tx_hash,
+            OLD.destination_tx_hash, OLD.refund_tx_hash, OLD.restored, OLD.restored_at, OLD.short, OLD.refund_report, OLD.end_reason,
+            OLD.failure_message, OLD.failure_said_at, OLD.success_said_at, OLD.delayed_at, OLD.owed, OLD.collections)
+       OR NEW.refunded <> CASE WHEN NEW.status IN ('REJECTED', 'CANCELLED') THEN NEW.amount_in ELSE OLD.refunded END) THEN
+        RAISE EXCEPTION 'swap % waits for people', OLD.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_awaits';
     END IF;
     RETURN NEW;
 END $$;
@@ -356,12 +388,43 @@ CREATE CONSTRAINT TRIGGER swaps_paid_out AFTER UPDATE ON swaps DEFERRABLE INITIA
     FOR EACH ROW WHEN (NEW.payout_id IS NOT NULL AND (OLD.payout_id IS NULL OR OLD.status <> NEW.status))
     EXECUTE FUNCTION swaps_pay_out();
 
--- The requests for new swaps that are at work: one caller in all processes asks the providers for a swap. A
--- request deletes its row when it ends, together with the insert of the swap if it makes one. The row of a
--- process that died is taken over when its time is over.
+-- A withdrawal with the key of a payout pays a swap whose output is in the product. The lock keeps the swap from its
+-- end until the withdrawal is committed, so one of both is refused where two processes disagree.
+CREATE FUNCTION withdrawals_pay_out() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM swaps s WHERE s.org_id = NEW.org_id AND s.swap_id = substr(NEW.idempotency_key, 6) COLLATE "default"
+        AND s.status = 'PROCESSING' AND s.amount_out IS NOT NULL FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'withdrawal % pays the output of a swap that has none to pay', NEW.withdrawal_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_pay_out';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER withdrawals_pay_out AFTER INSERT ON withdrawals
+    FOR EACH ROW WHEN (starts_with(NEW.idempotency_key, 'swap ')) EXECUTE FUNCTION withdrawals_pay_out();
+
+-- A delivered swap fails only if no withdrawal pays its output.
+CREATE FUNCTION swaps_fail_unpaid() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM withdrawals w WHERE w.org_id = NEW.org_id AND w.key_hash = key_digest('swap ' || NEW.swap_id)
+            AND w.status NOT IN ('FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')) THEN
+        RAISE EXCEPTION 'swap % is failed, and a withdrawal pays its output', NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_fail_unpaid';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER swaps_fail_unpaid AFTER UPDATE ON swaps DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.status = 'FAILED' AND OLD.status <> 'FAILED' AND NEW.amount_out IS NOT NULL)
+    EXECUTE FUNCTION swaps_fail_unpaid();
+
+-- The requests for new swaps, and for new deposit swaps with a key, that are at work: one caller in all processes
+-- asks the providers for one. A request deletes its row when it ends, together with the insert of what it makes. The
+-- row of a process that died is taken over when its time is over.
 CREATE TABLE swap_turns (
     org_id  text NOT NULL REFERENCES organizations,
-    swap_id text NOT NULL, -- of a swap that does not exist yet
+    swap_id text NOT NULL, -- of a swap or a deposit swap that does not exist yet
     holder  text NOT NULL, -- names the request
     ends_at timestamptz NOT NULL,
     CONSTRAINT swap_turns_pkey PRIMARY KEY (org_id, swap_id),

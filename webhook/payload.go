@@ -302,6 +302,7 @@ type Withdrawal struct {
 	// WhitelistedAddressID is the entry of the organization's list that is paid; absent
 	// from a customer's.
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
+	OrganizationSwapID   *string `json:"organizationSwapId" doc:"The swap of the organization's own money whose output it pays, or null." example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 
 	MintID int  `json:"mintId"`
 	Mint   Mint `json:"mint"`
@@ -541,7 +542,7 @@ type DepositSwap struct {
 	OriginDecimals int     `json:"originDecimals" doc:"The number of decimals of the token." example:"18"`
 	ToMintID       int     `json:"toMintId" doc:"The mint in which the customer is credited." bounds:"minimum=1" example:"1"`
 
-	DepositAddress string  `json:"depositAddress" doc:"The address that the customer pays, of the swap provider. It is shown only while the provider's signature and this service's seal of it are right." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
+	DepositAddress string  `json:"depositAddress" doc:"The address that the customer pays, of the swap provider. It is shown only while the provider's signature and this service's seal of it are right. Empty for a deposit swap that has ended, if the service has removed the keys of its provider since." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
 	Memo           *string `json:"memo" doc:"Always null: an address that needs a memo is not offered."`
 
 	AmountIn           *string `json:"amountIn" doc:"The amount of the request, in atomic units of the token; null if the request had none. The customer may pay another amount." form:"amount"`

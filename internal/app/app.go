@@ -196,6 +196,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	}
 	a.metrics = ops.NewMetrics(a.parts.DB, roles, a.log)
 	a.parts.OnScanError, a.parts.OnWebhook = a.metrics.CountScanError, a.metrics.CountWebhookAttempt
+	a.parts.OnTamperedDepositSwap = a.metrics.CountTamperedDepositSwap
 	if source, ok := sign.(interface{ Certificates() []remote.Certificate }); ok {
 		a.metrics.RegisterCertificates(convertCertificates(source.Certificates))
 	}
@@ -226,6 +227,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	}
 	a.Service = service.New(conf, a.parts)
 	a.metrics.RegisterSwapProviders(a.readBreakers)
+	a.metrics.RegisterSwapExposures(a.readExposures)
 	return nil
 }
 
@@ -236,6 +238,21 @@ func (a *App) readBreakers() map[string]time.Time {
 		opened[h.Provider] = h.OpenSince
 	}
 	return opened
+}
+
+// readExposures returns what is with each provider of swaps, for the metrics.
+func (a *App) readExposures(ctx context.Context) ([]ops.SwapExposure, error) {
+	providers, err := a.Swaps.ListProviders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exposures := make([]ops.SwapExposure, len(providers))
+	for i, p := range providers {
+		exposures[i] = ops.SwapExposure{
+			Provider: p.Name, USD: p.Outstanding.USD, Unvalued: p.Outstanding.Unvalued, USDMax: p.OutstandingUSDMax,
+		}
+	}
+	return exposures, nil
 }
 
 // serviceConfig returns the settings of the features and their loops.

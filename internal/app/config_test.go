@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price/chainlink"
@@ -198,6 +199,12 @@ var mistakes = []mistake{
 		c.Swaps.Providers.Relay = newRelaySection()
 		c.Swaps.Providers.Relay.Quotes = new(int)
 		*c.Swaps.Providers.Relay.Quotes = -1
+	}},
+	{"swaps.providers.relay.outstanding_usd_max", "above 0", func(c *Config) {
+		if c.Swaps.Providers.Relay == nil {
+			c.Swaps.Providers.Relay = newRelaySection()
+		}
+		c.Swaps.Providers.Relay.OutstandingUSDMax = new(money.USD)
 	}},
 	{"webhooks.development", "LOCAL only", func(c *Config) { c.Webhooks.Development = true }},
 	{"log.level", "debug, info, warn or error", func(c *Config) { c.Log.Level = "loud" }},

@@ -110,7 +110,8 @@ func printDepositSwap(out io.Writer, d depositswap.DepositSwap) error {
 		line("reason", "%s", *d.FailureReason)
 	}
 	fmt.Fprintf(w, "\nTo tell %s:\n", d.Provider)
-	line("deposit address", "%s on %s", d.DepositAddress, d.Token.Chain)
+	line("deposit address", "%s on %s", cmp.Or(d.DepositAddress, "(withheld: no key of its provider verifies it)"),
+		d.Token.Chain)
 	line("paid", "%s in %s", formatSeen(d.Received, d.Token), hashOrDash(d.OriginTxHash))
 	line("refund address", "%s on %s, %s came back", d.RefundAddress, d.Token.Chain, formatSeen(d.Refunded, d.Token))
 	line("delivered in", "%s", hashOrDash(d.DestinationTxHash))

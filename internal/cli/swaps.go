@@ -441,7 +441,7 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tSTATE\tSINCE\tOPEN CLAIMS\tOLDEST\tBY\tREASON")
+	fmt.Fprintln(w, "PROVIDER\tSTATE\tSINCE\tOPEN CLAIMS\tOLDEST\tUSD\tLIMIT\tBY\tREASON")
 	for _, p := range found {
 		state, changed, oldest := "ACTIVE", "-", "-"
 		if p.IsSuspended {
@@ -453,8 +453,15 @@ func (c swapProvidersList) Run(ctx context.Context, std streams) error {
 		if p.OldestAt != nil {
 			oldest = formatAge(now.Sub(*p.OldestAt))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", p.Name, state, changed, p.OpenSwaps, oldest, p.ChangedBy,
-			p.Reason)
+		outstanding, limit := p.Outstanding.USD.Cents(), "-"
+		if p.Outstanding.Unvalued > 0 {
+			outstanding += fmt.Sprintf(" + %d without a price", p.Outstanding.Unvalued)
+		}
+		if p.OutstandingUSDMax != nil {
+			limit = p.OutstandingUSDMax.Cents()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", p.Name, state, changed, p.OpenSwaps, oldest,
+			outstanding, limit, p.ChangedBy, p.Reason)
 	}
 	return w.Flush()
 }

@@ -219,9 +219,9 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 	for _, mintID := range waiting.Mints {
 		s.cachedPrice(ctx, prices, mintID)
 	}
-	var hasDelivery, hasRefund bool
+	var hasDelivery, hasRefund, hasStray bool
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		settled, hasDelivery, hasRefund = 0, false, false
+		settled, hasDelivery, hasRefund, hasStray = 0, false, false, false
 		arrivals, wallets, natives, err := s.lockArrivals(ctx, tx, w, waiting, prices)
 		if err != nil || len(arrivals) == 0 {
 			return err
@@ -244,6 +244,7 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 			entries = append(entries, newStatusEntry(c.after))
 			hasDelivery = hasDelivery || c.after.role == Delivery
 			hasRefund = hasRefund || c.after.role == Refund
+			hasStray = hasStray || c.after.role == Stray
 		}
 		if err := s.applyChanges(ctx, tx, changes...); err != nil {
 			return err
@@ -278,6 +279,9 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 		if hasRefund {
 			failpoint.HitBeforeCommit("Q18")
 		}
+		if hasStray {
+			failpoint.HitBeforeCommit("Q22")
+		}
 		return nil
 	})
 	if err != nil {
@@ -288,6 +292,9 @@ func (s *Service) settleWallet(ctx context.Context, waiting waitingWallet) (sett
 	}
 	if hasRefund {
 		failpoint.Hit("Q18")
+	}
+	if hasStray {
+		failpoint.Hit("Q22")
 	}
 	return settled, nil
 }

@@ -78,11 +78,14 @@ func (s *Service) arrive(ctx context.Context, tx pg.Tx, depositSwapID string, ar
 			tx.Now)
 		return err
 	}
-	_, err = tx.Exec(ctx, `
+	tag, err := tx.Exec(ctx, `
 		UPDATE deposit_swaps SET status = 'COMPLETED', amount_out = $2, updated_at = $3, failure_reason = NULL,
 			completed_at = coalesce(completed_at, $3),
 			destination_tx_hash = CASE WHEN status = 'COMPLETED' THEN destination_tx_hash ELSE $4 END
-		WHERE deposit_swap_id = $1`, depositSwapID, amountOut, tx.Now, first.Tx)
+		WHERE deposit_swap_id = $1 AND status = $5`, depositSwapID, amountOut, tx.Now, first.Tx, status)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errLostRace
+	}
 	if err != nil || status == Completed {
 		return err
 	}

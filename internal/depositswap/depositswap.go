@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -55,7 +56,11 @@ type Service struct {
 	// OnTampered counts a row whose address is not shown, because its signed quote, its wallet or its MAC does
 	// not hold; it may be nil.
 	OnTampered func(depositSwapID string)
-	Log        *slog.Logger
+	// TurnHold is for how long a key waits whose process died while it made the deposit swap; 0: see turn.Queue.
+	TurnHold time.Duration
+	Log      *slog.Logger
+
+	gate turn.Gate
 }
 
 // The defaults of deposit swaps.
@@ -145,7 +150,7 @@ type DepositSwap struct {
 	IdempotencyKey string // "" if the caller gave none
 	Token          Token
 	To             mint.Mint
-	DepositAddress string        // of the provider: the customer pays it
+	DepositAddress string        // of the provider: the customer pays it; "" for an ended one that cannot be verified
 	AmountIn       *money.Amount // nil if the caller named none
 	EstimatedOut   money.Amount
 	MinOut         money.Amount

@@ -190,7 +190,7 @@ func (s *Service) apply(
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `
+	tag, err := tx.Exec(ctx, `
 		UPDATE deposit_swaps SET status = $2, origin_tx_hash = $3, success_said_at = $4, failure_said_at = $5,
 			failure_reason = $6, received_amount = $7, refunded_amount = $8,
 			known_payments = $9, known_refunds = $10,
@@ -201,10 +201,13 @@ func (s *Service) apply(
 			updated_at = CASE WHEN status <> $2 OR origin_tx_hash IS DISTINCT FROM $3
 				OR received_amount IS DISTINCT FROM $7 OR refunded_amount IS DISTINCT FROM $8
 				THEN $16 ELSE updated_at END
-		WHERE deposit_swap_id = $1`,
+		WHERE deposit_swap_id = $1 AND status = $17`,
 		d.ID, d.Status, d.OriginTxHash, d.stored.successSaidAt, d.stored.failureSaidAt, d.FailureReason, d.Received,
 		d.Refunded, orEmpty(d.stored.knownPayments), orEmpty(d.stored.knownRefunds), isKnown, payers, found.source,
-		startedAt, lookAt, tx.Now)
+		startedAt, lookAt, tx.Now, before)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errLostRace
+	}
 	if err != nil || after == before {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s *Service) ByIDForOperator(ctx context.Context, depositSwapID string) (d 
 	if err != nil {
 		return DepositSwap{}, err
 	}
-	if err := s.verify(ctx, d); err != nil {
+	if err := s.verify(ctx, &d); err != nil {
 		return DepositSwap{}, err
 	}
 	return d, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -60,41 +61,51 @@ func (s *Service) FindByKey(ctx context.Context, orgID, key string) (d DepositSw
 	if !request.IsKey(key) {
 		return d, false, nil
 	}
-	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectDepositSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, orgID, keyHash(key))
-		if err != nil {
-			return fmt.Errorf("look up a deposit swap by its key: %w", err)
-		}
-		d, err = pgx.CollectExactlyOneRow(rows, scanDepositSwap)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			isKnown = false
-			return nil
-		case err != nil:
-			return fmt.Errorf("look up a deposit swap by its key: %w", err)
-		}
-		isKnown = true
-		return nil
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		d, isKnown, err = loadByKey(ctx, tx, orgID, key)
+		return err
 	})
 	if err != nil || !isKnown {
 		return DepositSwap{}, false, err
 	}
-	if err := s.verify(ctx, d); err != nil {
+	if err := s.verify(ctx, &d); err != nil {
 		return DepositSwap{}, false, err
+	}
+	return d, true, nil
+}
+
+func loadByKey(ctx context.Context, tx pg.Tx, orgID, key string) (d DepositSwap, isKnown bool, err error) {
+	rows, err := tx.Query(ctx, selectDepositSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, orgID, keyHash(key))
+	if err != nil {
+		return d, false, fmt.Errorf("look up a deposit swap by its key: %w", err)
+	}
+	d, err = pgx.CollectExactlyOneRow(rows, scanDepositSwap)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return DepositSwap{}, false, nil
+	case err != nil:
+		return DepositSwap{}, false, fmt.Errorf("look up a deposit swap by its key: %w", err)
 	}
 	return d, true, nil
 }
 
 // Request makes a deposit swap: it takes an offer of the best provider to a wallet of its own. isReplayed is true
 // when the key was known; d is then the deposit swap as it is now. isEmailIgnored says that the customer keeps
-// another e-mail. After a fault no deposit swap was written. After any other error it may exist or not, and the
-// same request resolves that if it has a key. Rules DSW-3 and DSW-4.
+// another e-mail. After a fault, other than one that says "not now", no deposit swap was written: with a key by no
+// caller. After any other error it may exist or not, and the same request resolves that if it has a key. Rules DSW-3
+// and DSW-4.
 func (s *Service) Request(
 	ctx context.Context, orgID string, r Request,
 ) (d DepositSwap, isReplayed, isEmailIgnored bool, err error) {
 	if r.IdempotencyKey == nil {
-		d, isEmailIgnored, err = s.create(ctx, orgID, id.New(idPrefix, s.DB.Clock()()), r)
-		return d, false, isEmailIgnored, err
+		d, isEmailIgnored, err = s.create(ctx, orgID, id.New(idPrefix, s.DB.Clock()()), r, nil)
+		if err == nil {
+			err = s.verify(ctx, &d)
+		}
+		if err != nil {
+			return DepositSwap{}, false, false, err
+		}
+		return d, false, isEmailIgnored, nil
 	}
 	key := *r.IdempotencyKey
 	if !request.IsKey(key) {
@@ -102,28 +113,27 @@ func (s *Service) Request(
 			"idempotencyKey has to be 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each deposit swap that you intend.").WithParam("idempotencyKey")
 	}
-	if d, isReplayed, err = s.FindByKey(ctx, orgID, key); err != nil || isReplayed {
-		return d, isReplayed, false, err
-	}
-	d, isEmailIgnored, err = s.create(ctx, orgID, ID(orgID, key), r)
+	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.TurnHold, Noun: "deposit swap", Log: s.Log}
+	d, isReplayed, err = turn.MakeOnce(ctx, queue, orgID, ID(orgID, key),
+		func(ctx context.Context, tx pg.Tx) (DepositSwap, bool, error) { return loadByKey(ctx, tx, orgID, key) },
+		func(ctx context.Context, t turn.Turn) (created DepositSwap, err error) {
+			created, isEmailIgnored, err = s.create(ctx, orgID, ID(orgID, key), r, &t)
+			return created, err
+		})
 	if err == nil {
-		return d, false, isEmailIgnored, nil
+		// Whichever caller made it, every reader checks it.
+		err = s.verify(ctx, &d)
 	}
-	// Whatever stopped this caller: if another one made the deposit swap meanwhile, that is the answer.
-	existing, isKnown, lookErr := s.FindByKey(ctx, orgID, key)
-	switch {
-	case lookErr != nil:
-		return DepositSwap{}, false, false, errors.Join(err, lookErr)
-	case isKnown:
-		return existing, true, false, nil
+	if err != nil {
+		return DepositSwap{}, false, false, err
 	}
-	return DepositSwap{}, false, false, err
+	return d, isReplayed, isEmailIgnored && !isReplayed, nil
 }
 
-// create makes a deposit swap. Nothing but a wallet and an address at a provider that is never shown exists before
-// its one transaction.
+// create makes a deposit swap, in the turn of its key if it has one. Nothing but a wallet and an address at a provider
+// that is never shown exists before its one transaction.
 func (s *Service) create(
-	ctx context.Context, orgID, depositSwapID string, r Request,
+	ctx context.Context, orgID, depositSwapID string, r Request, t *turn.Turn,
 ) (created DepositSwap, isEmailIgnored bool, err error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
@@ -167,6 +177,11 @@ func (s *Service) create(
 		if err := checkFrozen(ctx, tx, orgID, r.CustomerID); err != nil {
 			return err
 		}
+		if t != nil {
+			if err := t.End(ctx, tx); err != nil {
+				return err
+			}
+		}
 		if isEmailIgnored, err = ensureCustomer(ctx, tx, orgID, r); err != nil {
 			return err
 		}
@@ -180,7 +195,7 @@ func (s *Service) create(
 		return DepositSwap{}, false, fmt.Errorf("create deposit swap %s: %w", depositSwapID, err)
 	}
 	failpoint.Hit("Q25")
-	return created, isEmailIgnored, s.verify(ctx, created)
+	return created, isEmailIgnored, nil
 }
 
 func walletRef(orgID, depositSwapID string, destination chain.Name) signer.WalletRef {

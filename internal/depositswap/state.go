@@ -1,6 +1,7 @@
 package depositswap
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 
 // Statuses lists all statuses.
 var Statuses = []Status{AwaitingDeposit, Underpaid, Processing, Completed, Refunded, Failed, Expired}
+
+// errLostRace says that a row has another status than the one that a transition was decided by.
+var errLostRace = errors.New("the deposit swap is in another status")
 
 type transition struct {
 	From, To Status // From is "" for the request

@@ -75,10 +75,19 @@ var errTampered = errors.New("the row does not hold together")
 
 // verify checks what stands between a database that an attacker changed and an address that a customer pays: the
 // signed quote with the pinned keys, its recipient against a wallet that our signer attested, its refund address,
-// and the MAC over the row. Error: no fault; the caller answers INTERNAL. Rule DSW-6, invariant I-71.
-func (s *Service) verify(ctx context.Context, d DepositSwap) error {
-	err := s.checkRow(d)
-	if err == nil {
+// and the MAC over the row. The address of one that has ended is withheld if the configuration has no key any more
+// that verifies its quote: no one has to pay it, and the MAC holds the rest of the row together. Error: no fault; the
+// caller answers INTERNAL. Rule DSW-6, invariant I-71.
+func (s *Service) verify(ctx context.Context, d *DepositSwap) error {
+	err := s.checkRow(*d)
+	var unverifiable *unverifiableError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unverifiable) && d.hasEnded(s.DB.Clock()()):
+		s.Log.DebugContext(ctx, "depositswap: the address of an ended deposit swap is withheld", "depositSwap", d.ID,
+			"provider", d.Provider, "error", err)
+		d.DepositAddress = ""
 		return nil
 	}
 	s.Log.ErrorContext(ctx, "depositswap: the address of a deposit swap is not shown; the database was changed by "+
@@ -90,6 +99,24 @@ func (s *Service) verify(ctx context.Context, d DepositSwap) error {
 	return fmt.Errorf("deposit swap %s: %w: %w", d.ID, errTampered, err)
 }
 
+// unverifiableError says that no key of the configuration verifies the signed quote of a row whose MAC is right.
+type unverifiableError struct{ cause error }
+
+// Error returns the cause.
+func (e *unverifiableError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *unverifiableError) Unwrap() error { return e.cause }
+
+// hasEnded reports whether no one is to pay the address any more.
+func (d DepositSwap) hasEnded(now time.Time) bool {
+	switch d.Status {
+	case Completed, Refunded, Failed, Expired:
+		return true
+	}
+	return !now.Before(d.ExpiresAt)
+}
+
 func (s *Service) checkRow(d DepositSwap) error {
 	w := d.stored.wallet
 	if w.OrgID != d.OrgID || w.Purpose != wallet.DepositSwap || w.Subject != d.ID || w.Family != d.To.Chain.Family() {
@@ -98,9 +125,12 @@ func (s *Service) checkRow(d DepositSwap) error {
 	if err := s.Wallets.VerifyAttestation(w); err != nil {
 		return err
 	}
+	if !s.GrantKey.VerifyDepositSwap(d.terms(), d.stored.mac) {
+		return errors.New("its MAC is not that of this row")
+	}
 	quote, err := s.Panel.VerifyQuote(d.Provider, d.stored.signedQuote)
 	if err != nil {
-		return err
+		return &unverifiableError{err}
 	}
 	err = quote.CheckTerms(signedquote.Terms{
 		IsFlexible: true, OriginAsset: d.stored.originAsset, DestinationAsset: d.stored.destinationAsset,
@@ -115,8 +145,6 @@ func (s *Service) checkRow(d DepositSwap) error {
 		return errors.New("its signed quote has other amounts")
 	case !quote.Deadline.Equal(d.ExpiresAt):
 		return errors.New("its signed quote ends at another time")
-	case !s.GrantKey.VerifyDepositSwap(d.terms(), d.stored.mac):
-		return errors.New("its MAC is not that of this row")
 	}
 	return nil
 }
@@ -131,7 +159,7 @@ func (s *Service) ByID(ctx context.Context, orgID, depositSwapID string) (d Depo
 	if err != nil {
 		return DepositSwap{}, err
 	}
-	if err := s.verify(ctx, d); err != nil {
+	if err := s.verify(ctx, &d); err != nil {
 		return DepositSwap{}, err
 	}
 	return d, nil
@@ -184,8 +212,8 @@ func (s *Service) verifyPage(
 	if err != nil {
 		return page, err
 	}
-	for _, d := range page.Items {
-		if err := s.verify(ctx, d); err != nil {
+	for i := range page.Items {
+		if err := s.verify(ctx, &page.Items[i]); err != nil {
 			return pagination.Result[DepositSwap]{}, err
 		}
 	}
@@ -215,7 +243,7 @@ func (s *Service) ForEach(ctx context.Context, orgID string, f Filter, desc bool
 	sql, args := f.query(orgID).BuildAll(desc, "s.created_at", "s.deposit_swap_id")
 	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		return pg.ForEachRow(ctx, tx, sql, args, scanDepositSwap, func(d DepositSwap) error {
-			if err := s.verify(ctx, d); err != nil {
+			if err := s.verify(ctx, &d); err != nil {
 				return err
 			}
 			return fn(d)

@@ -8,6 +8,7 @@ package fee
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -187,49 +188,81 @@ func (p *Pricer) Run(ctx context.Context) error {
 	}
 }
 
-// Step prices the lines that have no value yet and are young enough. It returns how many it priced.
+// Step prices the lines that have no value yet and are young enough. It returns how many it priced. A line that cannot
+// be priced now keeps no other one waiting.
 func (p *Pricer) Step(ctx context.Context) (priced int, err error) {
-	var lines []Line
-	var decimals []int
+	quotes := map[int]price.Quote{} // of this step, by mint; without a price for those that have none
+	var last unpricedLine
+	var failed []error
+	for isFirst := true; ; isFirst = false {
+		lines, err := p.listUnpriced(ctx, last, isFirst)
+		if err != nil {
+			return priced, errors.Join(append(failed, fmt.Errorf("look for fees without a value: %w", err))...)
+		}
+		for _, l := range lines {
+			q, isAsked := quotes[l.MintID]
+			if !isAsked {
+				q = p.findQuote(ctx, l.MintID)
+				quotes[l.MintID] = q
+			}
+			if q.Price == (money.USD{}) {
+				continue
+			}
+			value, err := money.ValueOf(l.Amount, l.decimals, q.Price)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("value of fee %s: %w", l.ID, err))
+				continue
+			}
+			isStored, err := p.store(ctx, l.Line, q, value)
+			if err != nil {
+				failed = append(failed, err)
+			}
+			if isStored {
+				priced++
+			}
+		}
+		if len(lines) < priceBatchMax || ctx.Err() != nil {
+			return priced, errors.Join(failed...)
+		}
+		last = lines[len(lines)-1]
+	}
+}
+
+// unpricedLine is a line without a value, with the decimals of its mint.
+type unpricedLine struct {
+	Line
+	decimals int
+}
+
+// listUnpriced returns the oldest lines without a value that are young enough, from the first or behind the last one.
+func (p *Pricer) listUnpriced(ctx context.Context, last unpricedLine, isFirst bool) (lines []unpricedLine, err error) {
 	err = p.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		lines, decimals = nil, nil
 		rows, err := tx.Query(ctx, `
 			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
 				JOIN mints m ON m.mint_id = l.mint_id
-			WHERE l.usd_value IS NULL AND l.incurred_at > $1 ORDER BY l.incurred_at LIMIT $2`,
-			tx.Now.Add(-priceLateMax), priceBatchMax)
+			WHERE l.usd_value IS NULL AND l.incurred_at > $1
+				AND ($2 OR (l.incurred_at, l.fee_line_id) > ($3::timestamptz, $4::text))
+			ORDER BY l.incurred_at, l.fee_line_id LIMIT $5`,
+			tx.Now.Add(-priceLateMax), isFirst, last.IncurredAt, last.ID, priceBatchMax)
 		if err != nil {
 			return err
 		}
-		var l Line
-		var d int
-		_, err = pgx.ForEachRow(rows, []any{&l.ID, &l.MintID, &l.Amount, &l.IncurredAt, &d}, func() error {
-			lines, decimals = append(lines, l), append(decimals, d)
-			return nil
+		lines, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (l unpricedLine, err error) {
+			err = row.Scan(&l.ID, &l.MintID, &l.Amount, &l.IncurredAt, &l.decimals)
+			return l, err
 		})
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("look for fees without a value: %w", err)
+	return lines, err
+}
+
+// findQuote returns the price of a mint, or none if there is no fresh one now.
+func (p *Pricer) findQuote(ctx context.Context, mintID int) price.Quote {
+	q, err := p.Prices.USD(ctx, mintID)
+	if err != nil || price.CheckFresh(q, p.DB.Clock()(), p.priceAge(mintID)) != nil {
+		return price.Quote{}
 	}
-	for i, l := range lines {
-		q, err := p.Prices.USD(ctx, l.MintID)
-		if err != nil || price.CheckFresh(q, p.DB.Clock()(), p.priceAge(l.MintID)) != nil {
-			continue
-		}
-		value, err := money.ValueOf(l.Amount, decimals[i], q.Price)
-		if err != nil {
-			return priced, fmt.Errorf("value of fee %s: %w", l.ID, err)
-		}
-		isStored, err := p.store(ctx, l, q, value)
-		if err != nil {
-			return priced, err
-		}
-		if isStored {
-			priced++
-		}
-	}
-	return priced, nil
+	return q
 }
 
 // store writes the price and the value. A line that another process has priced keeps that value.

@@ -54,13 +54,17 @@ func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
 	e := &testEnv{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), quotes: map[int]price.Quote{}}
 	e.db = pgtest.NewWithClock(t, e.clock)
-	e.must(mint.Sync(t.Context(), e.db, []mint.Mint{{
+	dollars := mint.Mint{
 		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token,
 		Contract: "0x8617E340B3D01FA5F11F306F4090FD50E238070D",
 		Symbol:   "DAI", Name: "Dollars", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true,
 		MinDeposit:  money.Units(1),
 		MinWithdraw: money.Units(1), Finality: "FINALIZED",
-	}}))
+	}
+	euros := dollars
+	euros.ID, euros.Symbol, euros.Name = 2, "EURX", "Euros"
+	euros.Contract = "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
+	e.must(mint.Sync(t.Context(), e.db, []mint.Mint{dollars, euros}))
 	made, _, err := org.Create(t.Context(), e.db, "Acme")
 	e.must(err)
 	e.org = made.ID
@@ -185,6 +189,30 @@ func TestAnOldPriceGivesNoValue(t *testing.T) {
 	p := e.newPricer()
 	p.PriceAge = func(int) time.Duration { return time.Hour }
 	e.step(p, 1)
+}
+
+// Lines that cannot be priced, however many they are, do not delay the others.
+func TestLinesWithoutAPriceDelayNoOthers(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	conn := pgtest.Superuser(e, e.db)
+	_, err := conn.Exec(e.Context(), `
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+		SELECT 'fee_e' || n, $1, 'SWAP_FEE', 'SWAP', 'e' || n, CASE n WHEN 0 THEN 1 ELSE 2 END,
+			CASE n WHEN 0 THEN repeat('9', 76)::numeric ELSE 1 END, 25, $2 FROM generate_series(0, 250) n`,
+		e.org, e.clock())
+	e.must(err)
+	e.must(conn.Close(e.Context()))
+	e.advance(time.Second)
+	e.insertLine("later", 1_000_000)
+	e.setPrice("1")
+	n, err := e.newPricer().Step(e.Context())
+	if n != 1 || err == nil {
+		t.Errorf("priced %d and %v, want one, and the error of the line that has no value in dollars", n, err)
+	}
+	for _, l := range e.lines() {
+		e.wantValue(l, map[string]string{"later": "1"}[l.SourceID])
+	}
 }
 
 // Two processes price one line: it has one value, and one price.

@@ -62,8 +62,8 @@ const (
 	QuoteWithdrawal      Action = "withdrawal.quote"
 	RequestWithdrawal    Action = "withdrawal.request"
 	CancelWithdrawal     Action = "withdrawal.cancel"
-	DecideWithdrawal     Action = "withdrawal.decide" // approve or remove a held one
-	WithdrawOwnMoney     Action = "withdrawal.own"    // of the organization's own balance
+	DecideWithdrawal     Action = "withdrawal.decide" // approve or remove a held one, also a swap of own money
+	WithdrawOwnMoney     Action = "withdrawal.own"    // of the organization's own balance, also by a swap
 	Transfer             Action = "transfer.request"
 	QuoteSwap            Action = "swap.quote"
 	RequestSwap          Action = "swap.request"
@@ -191,11 +191,12 @@ var permissions = map[Action]Permission{
 	RequestWithdrawal:    {Key: ScopeFull, Rules: []string{"KEY-2"}},
 	CancelWithdrawal:     {Key: ScopeNoMoneyOut, Rules: []string{"KEY-2", "WD-56"}},
 	DecideWithdrawal: {
-		Roles: deciders, MemberAtTerminal: true, StepUp: ActFactor, Rules: []string{"WD-56", "OW-7", "ROLE-2"},
+		Roles: deciders, MemberAtTerminal: true, StepUp: ActFactor,
+		Rules: []string{"WD-56", "OW-7", "SWAP-35", "ROLE-2"},
 	},
 	WithdrawOwnMoney: {
 		Roles: []Role{Owner, Admin, Finance}, MemberAtTerminal: true, StepUp: ActFactor,
-		Rules: []string{"OW-1", "OW-7", "ROLE-2"},
+		Rules: []string{"OW-1", "OW-7", "SWAP-35", "ROLE-2"},
 	},
 	Transfer: {
 		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"KEY-2", "ROLE-2"},

@@ -15,11 +15,11 @@ var titles = []struct {
 	title  string
 }{
 	{ReadOrganization, "see balances, transactions, customers, settings"},
-	{DecideWithdrawal, "approve or remove a held withdrawal"},
+	{DecideWithdrawal, "approve or remove a held withdrawal, approve or reject a swap of the organization's own money"},
 	{DecideFlaggedDeposit, "approve or reject a flagged deposit"},
-	{WithdrawOwnMoney, "request a withdrawal of the organization's own money"},
+	{WithdrawOwnMoney, "request a withdrawal or a swap of the organization's own money, cancel such a swap"},
 	{Transfer, "transfer between balances"},
-	{RestoreSwap, "restore a failed swap"},
+	{RestoreSwap, "restore a failed swap of a customer"},
 	{FreezeCustomer, "freeze a customer"},
 	{UnfreezeCustomer, "lift the organization's freeze of a customer"},
 	{SetCustomerEmail, "change a customer's e-mail"},
@@ -69,7 +69,8 @@ func drawRoles() string {
 		"- A member does what one of the roles allows. *Own* means only what the member did.\n" +
 		"- The second factor is given with the act, for that act alone, or within the last ten minutes.\n" +
 		"- An ADMIN manages no OWNER and no ADMIN, and makes none.\n" +
-		"- The requester of a withdrawal never approves it.\n\n## Members of an organization\n\n| Action |")
+		"- The requester of a withdrawal or of a swap never approves it.\n\n" +
+		"## Members of an organization\n\n| Action |")
 	for _, r := range Roles {
 		b.WriteString(" " + string(r) + " |")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/trace"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -44,6 +45,7 @@ type Metrics struct {
 	refusals *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	reports  prometheus.Counter
+	tampered prometheus.Counter
 
 	mu      sync.Mutex
 	readAt  time.Time
@@ -78,6 +80,10 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 			Name: "coffer_page_policy_reports_total",
 			Help: "Reports of browsers that a page did what its policy forbids. Anyone can send one.",
 		}),
+		tampered: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coffer_deposit_swaps_tampered_total",
+			Help: "Reads of deposit swaps whose address was not shown, because the row does not hold together.",
+		}),
 	}
 	roleGauge := prometheus.NewGaugeVec(
 		prometheus.GaugeOpts{Name: "coffer_role", Help: "1 for every part that this process runs."}, []string{"role"},
@@ -86,6 +92,7 @@ func NewMetrics(db *pg.DB, roles []string, log *slog.Logger) *Metrics {
 		roleGauge.WithLabelValues(r).Set(1)
 	}
 	m.registry.MustRegister(roleGauge, m.requests, m.scans, m.calls, m.refusals, m.attempts, m.reports,
+		m.tampered,
 		(*databaseCollector)(
 			m,
 		), poolCollector{db},
@@ -100,6 +107,9 @@ func (m *Metrics) newHandler() http.Handler {
 
 // CountPolicyReport counts a report of a browser about the policy of the pages.
 func (m *Metrics) CountPolicyReport() { m.reports.Inc() }
+
+// CountTamperedDepositSwap counts a read of a deposit swap whose address was not shown. The log names it.
+func (m *Metrics) CountTamperedDepositSwap(string) { m.tampered.Inc() }
 
 // CountRequest counts an answered request. route is its pattern, "" if there is none.
 func (m *Metrics) CountRequest(method, route string, status int, took time.Duration) {
@@ -200,6 +210,79 @@ func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
 		}
 		sink <- prometheus.MustNewConstMetric(breakerDesc, prometheus.GaugeValue, open, provider)
 	}
+}
+
+// SwapExposure is what is with a provider of swaps, or is about to be paid to it.
+type SwapExposure struct {
+	Provider string
+	USD      money.USD
+	Unvalued int        // swaps without any value, which USD does not contain
+	USDMax   *money.USD // its limit; nil: it has none
+}
+
+// RegisterSwapExposures adds what is with each provider of swaps. read may ask sources of prices; its answer is
+// kept for a few seconds. It is called once.
+func (m *Metrics) RegisterSwapExposures(read func(context.Context) ([]SwapExposure, error)) {
+	m.registry.MustRegister(&exposureCollector{read: read, log: m.log})
+}
+
+type exposureCollector struct {
+	read func(context.Context) ([]SwapExposure, error)
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	cached []SwapExposure
+	readAt time.Time
+}
+
+// exposureTimeout is how long a scrape waits for the prices.
+const exposureTimeout = 3 * time.Second
+
+var (
+	outstandingDesc = newDesc("coffer_swap_outstanding_usd",
+		"What is with a provider of swaps, or is about to be paid to it, in dollars by prices of the moment.",
+		"provider")
+	unvaluedDesc = newDesc("coffer_swap_outstanding_unvalued",
+		"Swaps without any value of a provider that has a limit, which coffer_swap_outstanding_usd does not contain.",
+		"provider")
+	limitDesc = newDesc("coffer_swap_outstanding_usd_max",
+		"The most that may be with a provider of swaps; absent for one without a limit.", "provider")
+)
+
+// Describe implements prometheus.Collector.
+func (*exposureCollector) Describe(sink chan<- *prometheus.Desc) {
+	sink <- outstandingDesc
+	sink <- unvaluedDesc
+	sink <- limitDesc
+}
+
+// Collect implements prometheus.Collector. Without an answer it omits the values.
+func (c *exposureCollector) Collect(sink chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.readAt.IsZero() || time.Since(c.readAt) >= readInterval {
+		ctx, cancel := context.WithTimeout(context.Background(), exposureTimeout)
+		defer cancel()
+		var err error
+		if c.cached, err = c.read(ctx); err != nil {
+			c.cached = nil
+			c.log.Warn("what is with the providers of swaps is not known for the metrics", "error", err)
+		}
+		c.readAt = time.Now()
+	}
+	for _, x := range c.cached {
+		sink <- prometheus.MustNewConstMetric(outstandingDesc, prometheus.GaugeValue, number(x.USD), x.Provider)
+		if x.USDMax != nil {
+			sink <- prometheus.MustNewConstMetric(unvaluedDesc, prometheus.GaugeValue, float64(x.Unvalued), x.Provider)
+			sink <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, number(*x.USDMax), x.Provider)
+		}
+	}
+}
+
+// number returns the number that is nearest to a value, which a metric needs. Nothing is decided by it.
+func number(value money.USD) float64 {
+	nearest, _ := strconv.ParseFloat(value.String(), 64) // the text is always a number
+	return nearest
 }
 
 // WrapSigner returns a signer whose answers are counted, and traced with spans.

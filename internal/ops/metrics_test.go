@@ -20,6 +20,7 @@ import (
 	"github.com/oasdiff/yaml3"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -121,7 +122,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		"coffer_swap_arrivals_open": 0, "coffer_swap_arrivals_open_oldest_seconds": 0,
 		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0, "coffer_mails_queued_oldest_seconds": 0,
 		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
-		"coffer_db_commits_unknown_total": 0,
+		"coffer_db_commits_unknown_total": 0, "coffer_deposit_swaps_tampered_total": 0,
 	} {
 		if got, ok := calm[name]; !ok || got != want {
 			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
@@ -145,6 +146,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	m.CountScanError(chain.Ethereum, "final", fmt.Errorf("block 7: %w", chain.ErrDisagreement))
 	m.CountWebhookAttempt("5xx")
 	m.CountWebhookAttempt("5xx")
+	m.CountTamperedDepositSwap("ds_1")
 	m.RegisterCertificates(func() []Certificate {
 		return []Certificate{
 			{"server", "signer.internal", time.Now().Add(60 * time.Hour)},
@@ -154,6 +156,14 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	})
 	m.RegisterSwapProviders(func() map[string]time.Time {
 		return map[string]time.Time{"ONE": {}, "TWO": time.Now().Add(-age * time.Second)}
+	})
+	m.RegisterSwapExposures(func(context.Context) ([]SwapExposure, error) {
+		limit, small := money.MustParseUSD("1000"), money.MustParseUSD("10")
+		return []SwapExposure{
+			{Provider: "ONE", USD: money.MustParseUSD("850.5"), USDMax: &limit},
+			{Provider: "TWO", Unvalued: 1},
+			{Provider: "THREE", Unvalued: 2, USDMax: &small},
+		}, nil
 	})
 	no := m.WrapSigner(refuses{})
 	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
@@ -193,8 +203,13 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_providers_suspended{provider="TWO",source="operator"}`:                  1,
 		"coffer_swap_arrivals_open":                                                          1,
 		"coffer_swap_arrivals_open_oldest_seconds":                                           age,
+		"coffer_deposit_swaps_tampered_total":                                                1,
 		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
 		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,
+		`coffer_swap_outstanding_usd{provider="ONE"}`:                                        850.5,
+		`coffer_swap_outstanding_usd_max{provider="ONE"}`:                                    1000,
+		`coffer_swap_outstanding_usd{provider="TWO"}`:                                        0,
+		`coffer_swap_outstanding_unvalued{provider="THREE"}`:                                 2,
 		`coffer_unknown_tokens_dropped{chain="ETHEREUM"}`:                                    1,
 		`coffer_jobs_given_up{kind="mail"}`:                                                  1,
 		`coffer_mails_queued{failing="yes"}`:                                                 1,
@@ -216,8 +231,10 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 
 	for name := range got {
 		if strings.HasPrefix(name, "coffer_swap_claims") && strings.Contains(name, "TWO") ||
+			strings.HasPrefix(name, "coffer_swap_outstanding_u") && strings.Contains(name, "TWO") &&
+				name != `coffer_swap_outstanding_usd{provider="TWO"}` ||
 			strings.HasPrefix(name, "coffer_swap_providers_suspended") && strings.Contains(name, "THREE") {
-			t.Errorf("got %s, want nothing of a provider without claims or suspension", name)
+			t.Errorf("got %s, want nothing of a provider without claims, limit or suspension", name)
 		}
 	}
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {

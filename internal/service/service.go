@@ -116,6 +116,8 @@ type Parts struct {
 	// OnScanError and OnWebhook count; they may be nil. See scan.Config and delivery.Dispatcher.
 	OnScanError func(name chain.Name, walk string, err error)
 	OnWebhook   func(result string)
+	// OnTamperedDepositSwap counts, too. See depositswap.Service.
+	OnTamperedDepositSwap func(depositSwapID string)
 }
 
 // Service is the features and their loops, built once per process.

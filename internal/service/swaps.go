@@ -93,6 +93,11 @@ func (p swapPayouts) RequestPayout(ctx context.Context, r swap.Payout) (string, 
 	return w.ID, err
 }
 
+// FindPayout implements swap.Payouts.
+func (p swapPayouts) FindPayout(ctx context.Context, tx pg.Tx, org, key string) (string, bool, error) {
+	return p.withdrawals.FindSwapPayout(ctx, tx, org, key)
+}
+
 // PayoutState implements swap.Payouts.
 func (p swapPayouts) PayoutState(
 	ctx context.Context, org, payoutID string,
@@ -152,6 +157,7 @@ func (s *Service) buildSwaps() {
 func (s *Service) buildDepositSwaps() {
 	s.DepositSwaps = &depositswap.Service{
 		DB: s.parts.DB, Chains: s.Chains, Wallets: s.Wallets, Panel: s.Swaps.Panel, Prices: s.parts.Prices,
-		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, Log: s.Swaps.Log,
+		PriceAge: s.conf.PriceAge, GrantKey: s.parts.Grants, OnTampered: s.parts.OnTamperedDepositSwap,
+		Log: s.Swaps.Log,
 	}
 }

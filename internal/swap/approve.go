@@ -68,7 +68,7 @@ func (s *Service) PayoutDigest(ctx context.Context, orgID, swapID string) (strin
 
 // ApproveOrganization records a person's approval of a swap that waits for it, for the swap with the digest
 // that the person was shown; "" stands for the one that is read now. With the last approval that is required
-// the worker takes an offer. The approvals cover the payment of the output, too.
+// the worker takes an offer. The approvals cover the payment of the output, too. Rules SWAP-35 and SWAP-36.
 //
 // Errors: faults NOT_FOUND, SCOPE_MISSING, INVALID_STATE (also for a second approval of a person, and once
 // its time is over), APPROVAL_REFUSED, ORGANIZATION_SWAPS_DISABLED, ORGANIZATION_FROZEN and

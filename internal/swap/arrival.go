@@ -171,11 +171,6 @@ func (s *Service) settleDeliveries(
 	if err := t.addStrays(ctx, tx, unexpected, OtherAsset); err != nil {
 		return t.Settlement, err
 	}
-	if len(unexpected) > 0 {
-		if err := suspendForOther(ctx, tx, w); err != nil {
-			return t.Settlement, err
-		}
-	}
 	if len(parts) == 0 {
 		return t.Settlement, nil
 	}
@@ -219,15 +214,6 @@ func (s *Service) settleDeliveries(
 		return s.complete(ctx, tx, &t, w, taken, nil, sum)
 	}
 	return t.Settlement, markDelivering(ctx, tx, w)
-}
-
-// suspendForOther suspends the provider that paid a wallet of an open swap with another asset. Once a swap
-// has ended, the chain has shown its wallets to everyone.
-func suspendForOther(ctx context.Context, tx pg.Tx, w Swap) error {
-	if !w.isUnderway() {
-		return nil
-	}
-	return suspend(ctx, tx, w.Provider, "it sent another asset for swap "+w.ID, actor)
 }
 
 // isPartialFinal reports whether a delivery below the minimum is all that will come: the provider has
@@ -399,11 +385,6 @@ func (s *Service) settleRefunds(
 		if reason != "" {
 			if err := t.addStrays(ctx, tx, []WaitingArrival{a}, reason); err != nil {
 				return t.Settlement, err
-			}
-			if reason == OtherAsset {
-				if err := suspendForOther(ctx, tx, w); err != nil {
-					return t.Settlement, err
-				}
 			}
 			continue
 		}

@@ -20,12 +20,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request, t turn) (Swap, error) {
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn.Turn) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
@@ -62,7 +63,12 @@ func (s *Service) makeOfOffers(
 			return Swap{}, s.chooseRefusal(ctx, refusal, err)
 		}
 		failpoint.Hit("Q04")
-		created, err := commit(firm)
+		created, err := writeWithin(firm.limit, func() (Swap, error) { return commit(firm) })
+		if errors.Is(err, errLimit) { // other swaps came first
+			refusal = s.chooseRefusal(ctx, refusal, err)
+			offers = skipThrough(offers, firm.Provider)
+			continue
+		}
 		if !isAddressTaken(err) {
 			return created, err
 		}
@@ -93,7 +99,7 @@ func isAddressTaken(err error) bool {
 
 // commit writes a swap with its offer, in one transaction.
 func (s *Service) commit(
-	ctx context.Context, orgID, swapID string, r Request, t turn, p parsed, firm firmOffer, wallets swapWallets,
+	ctx context.Context, orgID, swapID string, r Request, t turn.Turn, p parsed, firm firmOffer, wallets swapWallets,
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -101,7 +107,10 @@ func (s *Service) commit(
 		if err != nil {
 			return err
 		}
-		if err := t.endWithSwap(ctx, tx); err != nil {
+		if err := s.checkInside(ctx, tx, firm.limit); err != nil {
+			return err
+		}
+		if err := t.End(ctx, tx); err != nil {
 			return err
 		}
 		if created, err = s.write(ctx, tx, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {
@@ -231,7 +240,7 @@ func (s *Service) takeOffer(
 		failpoint.Hit("Q03")
 		if err == nil {
 			var taken firmOffer
-			if taken, err = s.checkFirm(ctx, p, ask, judgedOffer{firm, offer.second}, w); err == nil {
+			if taken, err = s.checkFirm(ctx, p, ask, offer.withFirm(firm), w); err == nil {
 				return taken, nil
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -34,6 +35,7 @@ const (
 	delayedMax      = 3 // delayed swaps of a provider that suspend it
 	successGraceMax = time.Hour
 	reportsMax      = 1000 // stored reports of one swap
+	turnPruning     = time.Hour
 )
 
 // Run follows swaps until ctx ends: it asks their providers, and draws the conclusions that no block
@@ -43,11 +45,17 @@ func (s *Service) Run(ctx context.Context) error {
 	var followed sync.Map
 	var rounds sync.WaitGroup
 	defer rounds.Wait()
-	var prunedAt time.Time
+	var prunedAt, judgedAt time.Time
 	for ctx.Err() == nil {
+		if now := time.Now(); now.Sub(judgedAt) >= strayPause {
+			judgedAt = now
+			if err := s.JudgeStrays(ctx); err != nil && ctx.Err() == nil {
+				s.Log.WarnContext(ctx, "swap: strays are not judged", "error", err)
+			}
+		}
 		if now := time.Now(); now.Sub(prunedAt) >= turnPruning {
 			prunedAt = now
-			if err := s.pruneTurns(ctx); err != nil && ctx.Err() == nil {
+			if err := turn.Prune(ctx, s.DB); err != nil && ctx.Err() == nil {
 				s.Log.WarnContext(ctx, "swap: turns are not pruned", "error", err)
 			}
 		}
@@ -93,8 +101,12 @@ type followed struct {
 	arriving money.Amount
 }
 
-// Follow looks once at the swaps that are due, in a batch for each provider. It returns how many it looked at.
+// Follow judges the strays, and looks once at the swaps that are due, in a batch for each provider. It returns how many
+// it looked at.
 func (s *Service) Follow(ctx context.Context) (int, error) {
+	if err := s.JudgeStrays(ctx); err != nil {
+		return 0, err
+	}
 	names, err := s.listDue(ctx)
 	if err != nil {
 		return 0, err

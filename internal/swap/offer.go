@@ -182,7 +182,14 @@ func (s *Service) compareAll(
 			refusal = s.chooseRefusal(ctx, refusal, err)
 			continue
 		}
-		offers = append(offers, judgedOffer{offer, second})
+		offers = append(offers, judgedOffer{Offer: offer, second: second})
+	}
+	offers, limited, err := s.filterByLimit(ctx, p, offers)
+	if err != nil {
+		return nil, nil, err
+	}
+	if limited != nil && silence == nil { // a provider at its limit might make an offer later
+		silence, refusal = limited, limited
 	}
 	if len(offers) == 0 {
 		return nil, nil, refusal
@@ -203,6 +210,13 @@ func (s *Service) chooseRefusal(ctx context.Context, before, err error) error {
 type judgedOffer struct {
 	provider.Offer
 	second secondPrice
+	limit  *providerLimit // nil: the provider has none
+}
+
+// withFirm returns the firm offer of the same provider, judged alike.
+func (o judgedOffer) withFirm(firm provider.Offer) judgedOffer {
+	o.Offer = firm
+	return o
 }
 
 // dryAddresses returns addresses for a question that leaves no state: those of the organization's

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 )
 
 // Kind says whose balance a swap converts.
@@ -239,7 +240,7 @@ func (s *Service) RequestOrganization(
 		r.Actor = r.Person.Actor()
 	}
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), organizationPrefix,
-		func(ctx context.Context, t turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t) })
+		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t) })
 }
 
 // requireOwnMoney refuses a person who may not move the organization's own money.
@@ -255,7 +256,7 @@ func requireOwnMoney(person member.Member, orgID string) error {
 // createOrganization makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
 func (s *Service) createOrganization(
-	ctx context.Context, orgID string, r OrganizationRequest, t turn,
+	ctx context.Context, orgID string, r OrganizationRequest, t turn.Turn,
 ) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
@@ -289,19 +290,24 @@ func (s *Service) createOrganization(
 }
 
 // commitOrganization writes a swap in one transaction, with its offer unless people decide first.
-func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn) (created Swap, err error) {
+func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn.Turn) (created Swap, err error) {
 	err = s.DB.InOrg(ctx, d.orgID, func(ctx context.Context, tx pg.Tx) error {
 		settings, err := s.lockOrganization(ctx, tx, d.orgID, d.request)
 		if err != nil {
-			return err
-		}
-		if err := t.endWithSwap(ctx, tx); err != nil {
 			return err
 		}
 		draft := d
 		draft.quorum = settings.ApprovalQuorum
 		if needsApproval(settings, d.value) { // also if the threshold has fallen since
 			draft.firm = nil
+		}
+		if draft.firm != nil {
+			if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
+				return err
+			}
+		}
+		if err := t.End(ctx, tx); err != nil {
+			return err
 		}
 		if created, err = s.writeOrganization(ctx, tx, draft); err != nil {
 			return err
@@ -320,7 +326,7 @@ func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t
 }
 
 // needsApproval reports whether people have to approve a swap: its value is above the organization's
-// threshold, or it has no value that could be compared with it.
+// threshold, or it has no value that could be compared with it. Rule SWAP-35.
 func needsApproval(settings org.Settings, value *money.USD) bool {
 	threshold := settings.TwoFactorUSDThreshold
 	return threshold != nil && (value == nil || value.Cmp(*threshold) > 0)

@@ -77,6 +77,8 @@ type Payouts interface {
 	// RequestPayout requests a payment, or returns the one that the key has. A fault says that the
 	// payment is refused now and why.
 	RequestPayout(ctx context.Context, p Payout) (payoutID string, err error)
+	// FindPayout returns the payment that a key has, as the transaction sees it.
+	FindPayout(ctx context.Context, tx pg.Tx, org, key string) (payoutID string, isKnown bool, err error)
 	// PayoutState returns how far a payment has come, and why it ended.
 	PayoutState(ctx context.Context, org, payoutID string) (state PayoutState, message string, err error)
 }
@@ -149,20 +151,26 @@ func (s *Service) takeApproved(ctx context.Context, w Swap) (refusal string, err
 	}
 	// People approved this least amount, also if the offer promises more.
 	firm.minOut = w.MinOut
-	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := org.LockSettingsShared(ctx, tx, w.OrgID); err != nil {
-			return err
-		}
-		if _, approvals, refusal, err = s.checkApproved(ctx, tx, w); err != nil || refusal != "" {
-			return err
-		}
-		if err := freeze.LockShared(ctx, tx); err != nil {
-			return err
-		}
-		if err := s.checkStillAllowed(ctx, tx, w); err != nil {
-			return err
-		}
-		return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
+	refusal, err = writeWithin(firm.limit, func() (refusal string, err error) {
+		err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			if err := org.LockSettingsShared(ctx, tx, w.OrgID); err != nil {
+				return err
+			}
+			if _, approvals, refusal, err = s.checkApproved(ctx, tx, w); err != nil || refusal != "" {
+				return err
+			}
+			if err := freeze.LockShared(ctx, tx); err != nil {
+				return err
+			}
+			if err := s.checkStillAllowed(ctx, tx, w); err != nil {
+				return err
+			}
+			if err := s.checkInside(ctx, tx, firm.limit); err != nil {
+				return err
+			}
+			return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
+		})
+		return refusal, err
 	})
 	if isAddressTaken(err) {
 		// The provider gave the address to another swap, which was written since it was checked.
@@ -287,7 +295,7 @@ func markDelivered(ctx context.Context, tx pg.Tx, w Swap, sum money.Amount, last
 }
 
 // followPayout pays the output of an organization's swap to its whitelist entry, and follows the payment.
-// A crash between the delivery and the payment's request is found by the key of that payment.
+// A crash between the delivery and the payment's request is found by the key of that payment. Rule SWAP-37.
 func (s *Service) followPayout(ctx context.Context, w Swap) error {
 	if s.Payouts == nil {
 		return s.lookAgain(ctx, w.ID, payoutPauseRare)
@@ -304,7 +312,7 @@ func (s *Service) followPayout(ctx context.Context, w Swap) error {
 	case PayoutPaid:
 		return s.completePaid(ctx, w.ID)
 	case PayoutEnded:
-		return s.failDelivered(ctx, w.ID, message)
+		return s.failEnded(ctx, w.ID, message)
 	}
 	pause := payoutPause
 	if w.DeliveredAt != nil && s.DB.Clock()().Sub(*w.DeliveredAt) > lookRareAfter {
@@ -340,7 +348,7 @@ func (s *Service) requestPayout(ctx context.Context, w Swap) error {
 	case f == nil:
 		return fmt.Errorf("request the payout of swap %s: %w", w.ID, err)
 	case isRefusedForGood(f, w.isApprovalOver(now)):
-		return s.failDelivered(ctx, w.ID, f.Reason)
+		return s.failUnrequested(ctx, w.ID, f.Reason)
 	}
 	s.Log.WarnContext(ctx, "swap: the output cannot be paid out yet", "swap", w.ID, "code", string(f.Code),
 		"why", f.Reason)
@@ -367,14 +375,23 @@ func (s *Service) setPayout(ctx context.Context, swapID, payoutID string) error 
 		if err != nil || w.Status != Processing || !w.isDelivered() || w.PayoutID != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE swaps SET payout_id = $2, look_at = $3, updated_at = $4 WHERE swap_id = $1 AND payout_id IS NULL`,
-			swapID, payoutID, tx.Now.Add(payoutPause), tx.Now)
-		if err != nil {
-			return fmt.Errorf("store the payout of swap %s: %w", swapID, err)
-		}
-		return audit.Record(ctx, tx, newEntry(w, actor, "payout_requested", map[string]any{"payout": payoutID}))
+		return storePayout(ctx, tx, w, payoutID)
 	})
+}
+
+// storePayout stores which withdrawal pays the output of a swap that is locked and has none.
+func storePayout(ctx context.Context, tx pg.Tx, w Swap, payoutID string) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE swaps SET payout_id = $2, look_at = $3, updated_at = $4
+		WHERE swap_id = $1 AND status = 'PROCESSING' AND payout_id IS NULL`,
+		w.ID, payoutID, tx.Now.Add(payoutPause), tx.Now)
+	if err != nil {
+		return fmt.Errorf("store the payout of swap %s: %w", w.ID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("store the payout of swap %s: %w", w.ID, errLostRace)
+	}
+	return audit.Record(ctx, tx, newEntry(w, actor, "payout_requested", map[string]any{"payout": payoutID}))
 }
 
 // completePaid ends a swap whose output is paid, and tells the organization once.
@@ -401,22 +418,48 @@ func (s *Service) completePaid(ctx context.Context, swapID string) error {
 	})
 }
 
-// failDelivered ends a swap whose output cannot be paid out. The output stays in the product's balance.
-func (s *Service) failDelivered(ctx context.Context, swapID, message string) error {
+// failUnrequested ends a swap whose payout was refused, unless another process has requested the payout meanwhile: that
+// payout is followed instead. One that requests it later than this is refused by the database.
+func (s *Service) failUnrequested(ctx context.Context, swapID, message string) error {
+	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		// A withdrawal that is being requested holds the row, so the look at the key comes after its commit.
+		w, err := lock(ctx, tx, swapID)
+		if err != nil || w.Status != Processing || !w.isDelivered() || w.PayoutID != nil {
+			return err
+		}
+		payoutID, isKnown, err := s.Payouts.FindPayout(ctx, tx, w.OrgID, payoutKey(swapID))
+		if err != nil {
+			return fmt.Errorf("look for the payout of swap %s: %w", swapID, err)
+		}
+		if isKnown {
+			return storePayout(ctx, tx, w, payoutID)
+		}
+		return s.failDelivered(ctx, tx, w, message)
+	})
+}
+
+// failEnded ends a swap whose payout ended without paying.
+func (s *Service) failEnded(ctx context.Context, swapID, message string) error {
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		w, err := lock(ctx, tx, swapID)
-		if err != nil || w.Status != Processing || !w.isDelivered() {
+		if err != nil || w.Status != Processing || w.PayoutID == nil {
 			return err
 		}
-		postings, err := s.fail(ctx, tx, w, failure{
-			reason: DestinationUnavailable, message: message, refunded: w.Refunded, refundReport: provider.RefundNone,
-		})
-		if err != nil {
-			return err
-		}
-		if err := ledger.Post(ctx, tx, postings...); err != nil {
-			return fmt.Errorf("fail swap %s: %w", swapID, err)
-		}
-		return nil
+		return s.failDelivered(ctx, tx, w, message)
 	})
+}
+
+// failDelivered ends a swap that is locked and whose output cannot be paid out. The output stays in the product's
+// balance. Rule SWAP-38.
+func (s *Service) failDelivered(ctx context.Context, tx pg.Tx, w Swap, message string) error {
+	postings, err := s.fail(ctx, tx, w, failure{
+		reason: DestinationUnavailable, message: message, refunded: w.Refunded, refundReport: provider.RefundNone,
+	})
+	if err != nil {
+		return err
+	}
+	if err := ledger.Post(ctx, tx, postings...); err != nil {
+		return fmt.Errorf("fail swap %s: %w", w.ID, err)
+	}
+	return nil
 }

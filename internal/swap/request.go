@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 )
 
 // Request is a swap as the caller asks for it.
@@ -154,66 +154,26 @@ func checkEnabled(settings org.Settings) error {
 // that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, keyHash(r.IdempotencyKey), customerPrefix,
-		func(ctx context.Context, t turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
+		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
 }
 
 // requestOnce makes the swap of a key, unless the key has one. hash is what a row has of the key, and prefix
 // begins its id: both depend on the kind.
 func (s *Service) requestOnce(
-	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn) (Swap, error),
+	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn.Turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	if !request.IsKey(key) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	return s.makeOnce(ctx, orgID, id.Derive(prefix, orgID, key),
+	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.conf.TurnHold, Noun: "swap", Log: s.Log}
+	return turn.MakeOnce(ctx, queue, orgID, id.Derive(prefix, orgID, key),
 		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
-		func(ctx context.Context, t turn) (Swap, error) {
+		func(ctx context.Context, t turn.Turn) (Swap, error) {
 			failpoint.Hit("Q01")
 			return create(ctx, t)
 		})
-}
-
-// keyGate lets one request of a swap run at a time in this process. It is safe for concurrent use.
-type keyGate struct {
-	mu      sync.Mutex
-	waiting map[[2]string]*keyTurn
-}
-
-type keyTurn struct {
-	turn  chan struct{} // holds one value while a request runs
-	count int           // requests that run or wait
-}
-
-// enter waits until no other request of the swap runs. Error: the context's.
-func (g *keyGate) enter(ctx context.Context, org, swapID string) (release func(), err error) {
-	k := [2]string{org, swapID}
-	g.mu.Lock()
-	if g.waiting == nil {
-		g.waiting = map[[2]string]*keyTurn{}
-	}
-	t := g.waiting[k]
-	if t == nil {
-		t = &keyTurn{turn: make(chan struct{}, 1)}
-		g.waiting[k] = t
-	}
-	t.count++
-	g.mu.Unlock()
-	leave := func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if t.count--; t.count == 0 {
-			delete(g.waiting, k)
-		}
-	}
-	select {
-	case t.turn <- struct{}{}:
-		return func() { <-t.turn; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, context.Cause(ctx)
-	}
 }
 
 // parse checks the form of a request and the rules about its pair, in the order of the interface. It

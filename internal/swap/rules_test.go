@@ -439,3 +439,26 @@ func TestTheDefaultsAreThoseOfTheDesign(t *testing.T) {
 		t.Error("a setting is replaced by its default")
 	}
 }
+
+// People approve a swap above the threshold, and one without a value while there is a threshold. Rule SWAP-35.
+func TestPeopleApproveASwapAboveTheThreshold(t *testing.T) {
+	t.Parallel()
+	threshold, equal, more := money.MustParseUSD("100"), money.MustParseUSD("100.00"), money.MustParseUSD("100.01")
+	for name, c := range map[string]struct {
+		threshold, value *money.USD
+		want             bool
+	}{
+		"below":             {&more, &threshold, false},
+		"equal":             {&threshold, &equal, false},
+		"above":             {&threshold, &more, true},
+		"no value":          {&threshold, nil, true},
+		"no threshold":      {nil, &more, false},
+		"neither":           {nil, nil, false},
+		"a threshold of 0":  {new(money.USD), &equal, true},
+		"zero, and no more": {new(money.USD), new(money.USD), false},
+	} {
+		if got := needsApproval(org.Settings{TwoFactorUSDThreshold: c.threshold}, c.value); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
@@ -86,12 +87,22 @@ type ProviderState struct {
 	BrokenSince *time.Time
 	OpenSwaps   int        // whose value is with it
 	OldestAt    *time.Time // of these
+	// Outstanding is what is with it, or is about to be paid to it. OutstandingUSDMax is the most that may be; nil:
+	// it has no limit.
+	Outstanding       Exposure
+	OutstandingUSDMax *money.USD
+}
+
+// IsAtLimit reports whether nothing more may be with the provider.
+func (p ProviderState) IsAtLimit() bool {
+	return p.OutstandingUSDMax != nil && (p.Outstanding.Unvalued > 0 || p.OutstandingUSDMax.Cmp(p.Outstanding.USD) <= 0)
 }
 
 // ListProviders returns every provider that the configuration names or that has swaps.
 func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 	var states []ProviderState
 	var names []string
+	var claims map[string][]claim
 	broken := map[string]time.Time{}
 	for _, h := range s.Panel.ListHealth() {
 		names = append(names, h.Provider)
@@ -122,10 +133,26 @@ func (s *Service) ListProviders(ctx context.Context) ([]ProviderState, error) {
 			}
 			return p, err
 		})
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(states))
+		for i, p := range states {
+			names[i] = p.Name
+		}
+		claims, err = loadClaims(ctx, tx, names...)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the swap providers: %w", err)
+	}
+	prices := s.loadClaimPrices(ctx, claims)
+	for i := range states {
+		p := &states[i]
+		p.OutstandingUSDMax = s.Panel.OutstandingUSDMax(p.Name)
+		if p.Outstanding, err = sumClaims(claims[p.Name], prices); err != nil {
+			return nil, fmt.Errorf("list the swap providers: %w", err)
+		}
 	}
 	return states, nil
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/turn"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
@@ -54,7 +55,7 @@ type Config struct {
 	StuckAfter time.Duration
 	// RefundGrace is how long a confirmed failure waits for its refund to arrive.
 	RefundGrace time.Duration
-	// TurnHold is for how long a key waits whose process died while it made the swap.
+	// TurnHold is for how long a key waits whose process died while it made the swap; 0: see turn.Queue.
 	TurnHold time.Duration
 }
 
@@ -66,7 +67,6 @@ const (
 	delayedAfterDefault     = 30 * time.Minute
 	stuckAfterDefault       = 24 * time.Hour
 	refundGraceDefault      = 5 * time.Minute
-	turnHoldDefault         = 10 * time.Second
 
 	// slippageBpsDefault is used for a request that names none.
 	slippageBpsDefault = 100
@@ -105,7 +105,6 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.DelayedAfter, delayedAfterDefault)
 	setDuration(&c.StuckAfter, stuckAfterDefault)
 	setDuration(&c.RefundGrace, refundGraceDefault)
-	setDuration(&c.TurnHold, turnHoldDefault)
 	if c.MaxLossBps == nil {
 		c.MaxLossBps = new(maxLossBpsDefault)
 	}
@@ -166,8 +165,9 @@ type Service struct {
 	Seal *seal.Keyset
 	Log  *slog.Logger
 
-	conf Config
-	keys keyGate
+	conf   Config
+	gate   turn.Gate
+	judged judgedStrays
 }
 
 // NewService returns a Service with the settings of conf; the caller sets the exported fields before

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -371,6 +372,23 @@ var ownSwapTamperings = []tampering{
 	{"I-73", "a swap let go before its last approval", []string{`UPDATE swaps SET status = 'PENDING', approved_at =
 		now()
 		WHERE swap_id = 'os_wait'`}},
+	{"I-73", "approvals that are gone, as if a restore had imported the swap", []string{
+		`DELETE FROM swap_approvals WHERE swap_id = 'os_done'`, markedAsImported,
+	}},
+	{"I-73", "approvals that are gone, as if a restore had adopted the offer", []string{
+		`DELETE FROM swap_approvals WHERE swap_id = 'os_done'`,
+		`UPDATE swaps SET adopted_at = now() WHERE swap_id = 'os_done'`,
+	}},
+	{"I-73", "a swap of a restore that the signer never admitted", []string{
+		`DELETE FROM swap_approvals WHERE swap_id = 'os_wait'`,
+		`UPDATE swaps SET status = 'PENDING', approved_at = now(), adopted_at = now() WHERE swap_id = 'os_wait'`,
+		loggedAsRestored("os_wait", "swap.offered"),
+	}},
+	{"I-73", "a swap of a restore that the signer admitted with one approval less", []string{
+		`DELETE FROM swap_approvals WHERE swap_id = 'os_done'`, markedAsImported,
+		loggedAsRestored("os_done", "swap.requested"),
+		journalChanged("os_done", "ADMIT", `"required":2`, `"required":1`),
+	}},
 	{"I-73", "an approval by the requester", []string{`UPDATE swap_approvals SET approver_id = 'usr_maker'
 		WHERE swap_id = 'os_wait'`}},
 	{"I-73", "an approval by a key", []string{
@@ -424,6 +442,41 @@ var ownSwapTamperings = []tampering{
 		WHERE action = 'swap.payout_requested'`}},
 	{"I-40", "a deposit swap that is not in the log", []string{`DELETE FROM audit_log
 		WHERE action = 'deposit_swap.requested'`}},
+}
+
+// markedAsImported gives os_done the form of a swap that a restore has imported.
+const markedAsImported = `UPDATE swaps SET imported_at = now(), idempotency_key = NULL, request_digest = NULL,
+	slippage_bps = NULL, requester_kind = NULL, requester_id = NULL WHERE swap_id = 'os_done'`
+
+// loggedAsRestored is the row of the audit log that a restore writes.
+func loggedAsRestored(swapID, action string) string {
+	return fmt.Sprintf(`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
+		SELECT org_id, now(), 'SYSTEM', 'restore', '%s', 'SWAP', swap_id FROM swaps WHERE swap_id = '%s'`,
+		action, swapID)
+}
+
+// A swap that a restore brought back has no approvals, and the signer admitted it with as many as it needed. Invariant
+// I-73.
+func TestARestoredSwapNeedsNoApprovalsThatTheSignerChecked(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	i := slices.IndexFunc(AllChecks(), func(c Check) bool { return c.ID == "I-73" })
+	gone := `DELETE FROM swap_approvals WHERE swap_id = 'os_done'`
+	for name, statements := range map[string][]string{
+		"imported": {gone, markedAsImported, loggedAsRestored("os_done", "swap.requested")},
+		"adopted": {
+			gone, `UPDATE swaps SET adopted_at = now() WHERE swap_id = 'os_done'`,
+			loggedAsRestored("os_done", "swap.offered"),
+		},
+	} {
+		r, err := h.runTamperedFor(AllChecks()[i:i+1], statements...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range r.Breaches {
+			t.Errorf("%s: got %s %s", name, b.Subject, b.Detail)
+		}
+	}
 }
 
 // wantBound changes columns of a row one at a time and wants a breach of a check of the service's own key.

@@ -426,6 +426,23 @@ var swapChecks = []Check{
 		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
 			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
 		UNION ALL
+		-- The journal has none of the approvals that the signer checked, so a swap that a restore let go has none
+		-- here. It is one only if the signer admitted it with as many, and the restore wrote it down.
+		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s without its %s approvals as one of a restore, and was '
+			|| 'admitted with %s, and restored %s times', s.status, s.approvals_required,
+			coalesce(j.required::text, 'none'), n.restores)
+		FROM swaps s LEFT JOIN (
+			SELECT admit ->> 'id' AS swap_id, min((admit #>> '{grant,required}')::integer) AS required
+			FROM (SELECT convert_from(body, 'UTF8')::jsonb -> 'admit' AS admit FROM signer_journal
+				WHERE substr(body, 1, 15) = '{"kind":"ADMIT"' AND position('"swapPayout"'::bytea IN body) > 0)
+					admitted
+			WHERE admit ->> 'purpose' = 'SWAP' GROUP BY 1) j ON j.swap_id = s.swap_id
+		CROSS JOIN LATERAL (SELECT count(*) AS restores FROM audit_log l
+			WHERE (l.org_id, l.resource_id, l.actor_kind, l.actor_id) = (s.org_id, s.swap_id, 'SYSTEM', 'restore')
+				AND l.action = CASE WHEN s.imported_at IS NULL THEN 'swap.offered' ELSE 'swap.requested' END) n
+		WHERE s.kind = 'ORGANIZATION' AND num_nonnulls(s.imported_at, s.adopted_at) > 0
+			AND (n.restores = 0 OR j.required IS NULL OR j.required < s.approvals_required)
+		UNION ALL
 		SELECT a.org_id, 'swap ' || a.swap_id, format('was requested by %s %s and approved by %s %s',
 			coalesce(s.requester_kind, 'no'), coalesce(s.requester_id, 'one'), a.approver_kind, a.approver_id)
 		FROM swap_approvals a LEFT JOIN swaps s ON s.swap_id = a.swap_id AND s.org_id = a.org_id

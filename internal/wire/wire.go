@@ -125,7 +125,7 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 	return webhook.Withdrawal{
 		WithdrawalID: w.ID, Type: withdrawalType(w.Owner), IdempotencyKey: w.IdempotencyKey,
 		CustomerID: textOrNil(w.Owner.CustomerID()), Product: textOrNil(w.Owner.Product()),
-		WhitelistedAddressID: w.WhitelistedAddressID,
+		WhitelistedAddressID: w.WhitelistedAddressID, OrganizationSwapID: textOrNil(w.SwapID),
 
 		MintID: w.Mint.ID, Mint: Mint(w.Mint), Amount: w.Amount.String(),
 		AmountDecimal: w.Amount.Decimal(w.Mint.Decimals), USDValue: cents(w.USDValue), ToAddress: string(w.ToAddress),

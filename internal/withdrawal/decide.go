@@ -240,6 +240,9 @@ func decideRequest(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection)
 		return Plan{}, &Rejection{Err: refusal, Gates: d.Gates}
 	case d.Status == Blocked:
 		p.Answer = refusal
+		if f.isTotal { // the record is of the whole output, like a payout that is made
+			p.Amount, _ = f.debitAmount() // it is the output that was asked for
+		}
 		return p, nil
 	case d.Status == Processing && f.wasBlocked:
 		// Screening refused the destination a moment ago, and the organization's threshold has

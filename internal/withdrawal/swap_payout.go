@@ -3,6 +3,7 @@ package withdrawal
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -24,9 +25,27 @@ type SwapPayoutRequest struct {
 	MintID        int
 	Total         money.Amount // what leaves the balance; of a native coin the network fee comes out of it
 	WhitelistedID string
-	// Key identifies the payment. It has a space, so no caller can take it.
+	// Key identifies the payment: payoutKeyPrefix and the swap. It has a space, so no caller can take it.
 	Key      string
 	Approved *SwapApprovals // nil: no person approved the swap
+}
+
+// payoutKeyPrefix begins the key of a withdrawal that pays the output of a swap.
+const payoutKeyPrefix = "swap "
+
+// setSwap sets the swap whose output a withdrawal pays; named is the one whose row names the withdrawal. That row does
+// so only after the first event of the withdrawal, whose key covers the time before. A withdrawal that was restored
+// has no key. The key is no name that a caller gave, so it is not shown.
+func (w *Withdrawal) setSwap(named *string) {
+	if named != nil {
+		w.SwapID = *named
+	}
+	if w.IdempotencyKey == nil {
+		return
+	}
+	if swapID, isPayout := strings.CutPrefix(*w.IdempotencyKey, payoutKeyPrefix); isPayout {
+		w.SwapID, w.IdempotencyKey = swapID, nil
+	}
 }
 
 // SwapApprovals are what people approved with a swap, and their approvals.
@@ -43,6 +62,9 @@ type SwapApprovals struct {
 func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayoutRequest) (w Withdrawal, err error) {
 	if r.Approved != nil && (r.Approved.Terms.OrgID != org || r.Approved.Terms.SwapID != r.SwapID) {
 		return w, fmt.Errorf("the approvals are of swap %s and not of %s", r.Approved.Terms.SwapID, r.SwapID)
+	}
+	if r.Key != payoutKeyPrefix+r.SwapID {
+		return w, fmt.Errorf("the key %q is not that of the payout of swap %s", r.Key, r.SwapID)
 	}
 	w, _, err = s.Request(ctx, org, Request{
 		MintID: r.MintID, Amount: r.Total.String(), IdempotencyKey: &r.Key, Actor: swapActor,
@@ -66,8 +88,17 @@ func (s *Service) RequestSwapPayout(ctx context.Context, org string, r SwapPayou
 	return w, err
 }
 
+// FindSwapPayout returns the payment that the key of a payout has, as the transaction sees it.
+func (s *Service) FindSwapPayout(ctx context.Context, tx pg.Tx, org, key string) (string, bool, error) {
+	accepted, err := lookupKey(ctx, tx, org, &key)
+	if err != nil || accepted == nil {
+		return "", false, err
+	}
+	return accepted.ID, true, nil
+}
+
 // isCovered reports whether the approvals of a swap cover a payment: it is what they approved, in time, and
-// at least as many people approved it as the organization requires now.
+// at least as many people approved it as the organization requires now. Rule SWAP-36.
 func (f Facts) isCovered() bool {
 	if f.request.payout == nil || f.request.payout.Approved == nil {
 		return false

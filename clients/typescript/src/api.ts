@@ -571,7 +571,8 @@ export interface DepositSwap {
   customerId: string;
   /**
    * The address that the customer pays, of the swap provider. It is shown only while the provider's
-   * signature and this service's seal of it are right.
+   * signature and this service's seal of it are right. Empty for a deposit swap that has ended, if
+   * the service has removed the keys of its provider since.
    */
   depositAddress: string;
   /** The first deposit that arrived; null before. */
@@ -2396,6 +2397,8 @@ export interface Withdrawal {
   networkFee: string | null;
   /** The mint of networkFee: the chain's native coin. */
   networkFeeMintId: number | null;
+  /** The swap of the organization's own money whose output it pays, or null. */
+  organizationSwapId: string | null;
   /** The product whose balance pays. A customer's withdrawal does not have it. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
   /** Your own reference. The service shows it and can search for it. */

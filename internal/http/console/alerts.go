@@ -43,6 +43,7 @@ var alertsOf = map[string][]alertNote{
 	"/checker": {
 		{Name: "CofferBooksBroken"},
 		{Name: "CofferBooksUnchecked"},
+		{Name: "CofferDepositSwapTampered"},
 	},
 	"/freezes": {
 		{Name: "CofferFrozen"},
@@ -73,6 +74,7 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferSwapArrivalsStray"},
 	},
 	"/swap-providers": {
+		{Name: "CofferSwapProviderNearLimit"},
 		{Name: "CofferSwapQuotesRefused"},
 		{Name: "CofferSwapProviderSuspended"},
 		{Name: "CofferSwapProviderFails"},

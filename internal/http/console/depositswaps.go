@@ -88,13 +88,21 @@ func (c *console) loadDepositSwaps(r *pages.Request) (templ.Component, error) {
 		}
 		view.Table.addRow(
 			pair(ui.StateChip(depositSwapChip(s.Status)), ui.Code(s.Provider)),
-			pair(amountToPay(s), ui.Foreign(string(s.Token.Chain))), arrived,
+			pair(amountToPay(s), ui.Foreign(networkName(s.Token.Chain))), arrived,
 			pair(link(r.Path("organizations", s.OrgID), names.nameOf(s.OrgID)), ui.Foreign(s.CustomerID)),
 			ui.When(r.Moment(s.CreatedAt)), openLink(r.Path("deposit-swaps", s.ID), "Open", s.ID),
 		)
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	return depositSwapsList(view), nil
+}
+
+// providerAddress shows the address that the customer pays, unless no key verifies it any more.
+func providerAddress(s depositswap.DepositSwap) templ.Component {
+	if s.DepositAddress == "" {
+		return ui.Text("withheld: no key of its provider verifies it")
+	}
+	return ui.Address(ui.EscapeForeign(s.DepositAddress))
 }
 
 // amountToPay shows what the customer was asked to pay.
@@ -186,7 +194,8 @@ func (c *console) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := depositSwapView{
-		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " + ui.EscapeForeign(string(s.Token.Chain)),
+		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " +
+			ui.EscapeForeign(networkName(s.Token.Chain)),
 		Chip:  depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
 		Steps: tableOfSteps(r, entries, names, "deposit_swap."),
 		Deposits: table{Caption: "Deposits", Columns: []column{
@@ -226,7 +235,7 @@ func depositSwapFacts(r *pages.Request, s depositswap.DepositSwap, names orgName
 		{Name: "Offer", Value: amountOfMint(s.To, s.EstimatedOut)},
 		{Name: "At least", Value: amountOfMint(s.To, s.MinOut)},
 		{Name: "Provider", Value: link(r.Path("swap-providers", s.Provider), s.Provider)},
-		{Name: "Address of the provider", Value: ui.Address(ui.EscapeForeign(s.DepositAddress))},
+		{Name: "Address of the provider", Value: providerAddress(s)},
 		{Name: "Refund address of the payer", Value: ui.Address(ui.EscapeForeign(s.RefundAddress))},
 		{Name: "Requested", Value: ui.When(r.Moment(s.CreatedAt))},
 		{Name: "Takes payments until", Value: ui.When(r.Moment(s.ExpiresAt))},

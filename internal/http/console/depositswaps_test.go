@@ -87,6 +87,23 @@ func TestThePageOfADepositSwapSaysWhoPaid(t *testing.T) {
 	h.get(token, Prefix+"/deposit-swaps/ds_00000000000000000000000000").want(t, http.StatusNotFound)
 }
 
+// The page of a deposit leads to the deposit swap for which it arrived. Rule PAGE-80.
+func TestADepositLeadsToItsDepositSwap(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	s, depositID := h.addDepositSwap("top-up-1"), h.flag()
+	token, link := h.signInAs(h.ann), `href="`+Prefix+"/deposit-swaps/"+s.ID+`"`
+	if strings.Contains(h.get(token, Prefix+"/flagged/"+depositID).want(t, http.StatusOK).body, link) {
+		t.Error("the page of another deposit leads to the deposit swap")
+	}
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE deposits SET purpose = 'DEPOSIT_SWAP', deposit_swap_id = $2
+			WHERE deposit_id = $1`, depositID, s.ID)
+		return err
+	})
+	h.get(token, Prefix+"/flagged/"+depositID).want(t, http.StatusOK, link)
+}
+
 // Each status of a deposit swap has words of its own.
 func TestEachStatusOfADepositSwapHasWords(t *testing.T) {
 	t.Parallel()

@@ -445,6 +445,12 @@ func depositFacts(r *pages.Request, owner org.Organization, d deposit.Deposit) [
 		{Name: "Detected", Value: ui.When(r.Moment(d.CreatedAt))},
 		{Name: "Deposit", Value: ui.Code(d.ID)},
 	}
+	if d.DepositSwapID != "" {
+		facts = append(facts, ui.Fact{
+			Name:  "Arrived for",
+			Value: link(r.Path("deposit-swaps", d.DepositSwapID), "A deposit swap of this customer"),
+		})
+	}
 	if memo := textOrEmpty(d.Memo); memo != "" {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(memo)})
 	}

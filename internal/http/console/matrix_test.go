@@ -62,6 +62,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	}
 	withdrawalID := h.withdraw(n)
 	swapID, strayID := h.fillSwaps(n)
+	ownSwapID := h.fillOwnSwaps(n, withdrawalID)
 	var depositSwapID string
 	for i := range n {
 		depositSwapID = h.addDepositSwap(fmt.Sprint("top-up-", i)).ID
@@ -103,6 +104,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			},
 			{Name: "swaps-claims", Path: "/swaps?openClaims=true", Token: ann},
 			{Name: "swaps-own", Path: "/swaps?kind=ORGANIZATION", Token: ann},
+			{Name: "swap-own", Path: "/swaps/" + ownSwapID, Token: ann},
 			{Name: "deposit-swaps-none", Path: "/deposit-swaps?provider=NONE", Token: ann},
 			{Name: "swaps-none", Path: "/swaps?provider=NONE", Token: ann},
 			{Name: "swaps-auditor", Path: "/swaps/" + swapID, Token: h.signInAs(h.eve)},

@@ -35,6 +35,8 @@ func (c *console) loadProviders(r *pages.Request) (templ.Component, error) {
 		{Title: "State"},
 		{Title: "Provider"},
 		{Title: "Swaps with it", IsNumber: true},
+		{Title: "Dollars with it", IsNumber: true},
+		{Title: "Limit", IsNumber: true},
 		{Title: "Oldest payment"},
 		{Title: "Changed"},
 		{Title: "Open", IsUnseen: true},
@@ -42,6 +44,7 @@ func (c *console) loadProviders(r *pages.Request) (templ.Component, error) {
 	for _, p := range found {
 		list.addRow(
 			ui.StateChip(providerChip(p)), ui.Code(p.Name), ui.Text(strconv.Itoa(p.OpenSwaps)),
+			ui.Text(outstandingText(p)), ui.Text(limitText(p)),
 			whenOrNothing(r, p.OldestAt, "none"), whenOrNothing(r, p.ChangedAt, "never"),
 			openLink(r.Path("swap-providers", p.Name), "Open", p.Name),
 		)
@@ -56,8 +59,26 @@ func providerChip(p swap.ProviderState) ui.Chip {
 		return ui.Chip{Kind: ui.Bad, Word: "Suspended"}
 	case p.BrokenSince != nil:
 		return ui.Chip{Kind: ui.Wait, Word: "Failed too often"}
+	case p.IsAtLimit():
+		return ui.Chip{Kind: ui.Wait, Word: "At its limit"}
 	}
 	return ui.Chip{Kind: ui.Good, Word: "Gets swaps"}
+}
+
+// outstandingText writes what is with a provider in dollars, and how many swaps that does not contain.
+func outstandingText(p swap.ProviderState) string {
+	text := p.Outstanding.USD.Cents()
+	if p.Outstanding.Unvalued > 0 {
+		text += " and " + strconv.Itoa(p.Outstanding.Unvalued) + " without a price"
+	}
+	return text
+}
+
+func limitText(p swap.ProviderState) string {
+	if p.OutstandingUSDMax == nil {
+		return "none"
+	}
+	return p.OutstandingUSDMax.Cents()
 }
 
 // providerPage shows one provider, and suspends or resumes it.
@@ -130,6 +151,8 @@ func (c *console) loadProvider(r *pages.Request) (templ.Component, error) {
 		Facts: []ui.Fact{
 			{Name: "Swaps with it", Value: ui.Text(strconv.Itoa(p.OpenSwaps))},
 			{Name: "Oldest payment", Value: whenOrNothing(r, p.OldestAt, "none")},
+			{Name: "Dollars with it, or about to be paid", Value: ui.Text(outstandingText(p))},
+			{Name: "Limit in dollars", Value: ui.Text(limitText(p))},
 			{Name: "Not asked by this process since", Value: whenOrNothing(r, p.BrokenSince, "it is asked")},
 			{Name: "Suspended or resumed", Value: whenOrNothing(r, p.ChangedAt, "never")},
 		},

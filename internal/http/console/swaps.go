@@ -462,7 +462,8 @@ func swapFacts(r *pages.Request, w swap.Swap, names orgNames) []ui.Fact {
 	}
 	if w.PayoutID != nil {
 		facts = append(facts, ui.Fact{
-			Name: "Payment to the address", Value: link(r.Path("withdrawals", *w.PayoutID), "Show the withdrawal"),
+			Name:  "Payment to the address",
+			Value: link(r.Path("withdrawals", w.OrgID, *w.PayoutID), "Show the withdrawal"),
 		})
 	}
 	if w.AmountOut != nil {

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,9 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/swap"
+	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/swaptest"
 )
 
@@ -104,6 +107,37 @@ func (h *testEnv) fillSwaps(n int) (swapID, strayID string) {
 		h.t.Fatal(err)
 	}
 	return failed.ID(), h.addStray(failed, "AFTER_END", strayHash)
+}
+
+// fillOwnSwaps makes n swaps of the organization's own money, of which a withdrawal pays the output of the last one.
+func (h *testEnv) fillOwnSwaps(n int, withdrawalID string) (swapID string) {
+	h.t.Helper()
+	for i := range n {
+		r := h.newSwapRow(fmt.Sprint("own-", i), "PROCESSING")
+		r.CustomerID, r.Product, r.PayoutAddress = "", "CHECKOUT", "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
+		h.addSwap(r, "SUCCESS")
+		swapID = r.ID()
+	}
+	if _, err := h.swaps.ByIDForOperator(h.t.Context(), swapID); err != nil {
+		h.t.Fatal(err)
+	}
+	h.payOut(swapID, withdrawalID)
+	return swapID
+}
+
+// payOut writes that a swap is delivered, and that a withdrawal pays its output.
+func (h *testEnv) payOut(swapID, withdrawalID string) {
+	h.t.Helper()
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE swaps SET payout_id = $2, amount_out = estimated_out, delivered_at = now(),
+			destination_tx_hash = 'x' WHERE swap_id = $1`, swapID, withdrawalID)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE withdrawals SET customer_id = NULL, product = 'CHECKOUT',
+			whitelisted_address_id = 'wla_1' WHERE withdrawal_id = $1`, withdrawalID)
+		return err
+	})
 }
 
 // The list has the swaps of all organizations, and its filter leaves those whose value is with a provider, the
@@ -268,6 +302,22 @@ func TestAnOrganizationsSwapNamesItsProduct(t *testing.T) {
 		want(t, http.StatusOK, "The product Checkout of the organization gets it", "Credit 7 USDC")
 }
 
+// The page of an organization's swap leads to the payment of its output, and back. Rule PAGE-80.
+func TestASwapOfAnOrganizationAndItsPayoutLeadToEachOther(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	own := h.newSwapRow("own-1", "PROCESSING")
+	own.CustomerID, own.Product = "", "CHECKOUT"
+	own.PayoutAddress = "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB"
+	h.addSwap(own, "SUCCESS")
+	payout := h.withdraw(1)
+	h.payOut(own.ID(), payout)
+	ann := h.signInAs(h.ann)
+	withdrawals, swaps := Prefix+"/withdrawals/"+h.orgID+"/"+payout, Prefix+"/swaps/"+own.ID()
+	h.get(ann, swaps).want(t, http.StatusOK, `href="`+withdrawals+`"`)
+	h.get(ann, withdrawals).want(t, http.StatusOK, `href="`+swaps+`"`)
+}
+
 // A provider is suspended with a reason and resumed, each once.
 func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 	t.Parallel()
@@ -289,6 +339,25 @@ func TestAProviderIsSuspendedAndResumed(t *testing.T) {
 	h.post(ann, path+"/resume", "reason", "its key is in both files").want(t, http.StatusSeeOther)
 	h.get(ann, path).want(t, http.StatusOK, "Gets swaps", "its key is in both files", "Suspend this provider",
 		url.Values{"openClaims": {"true"}, "provider": {"ONE_CLICK"}}.Encode()[:15])
+}
+
+// The list shows what is with a provider and its limit. A claim counts with the value of its swap where there is no
+// price.
+func TestAProviderShowsWhatIsWithItAndItsLimit(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	row := h.newSwapRow("swap-1", "PROCESSING") // worth 12.50
+	row.Provider = swaptest.ScriptedName
+	h.addSwap(row, "PROCESSING")
+	ann, path := h.signInAs(h.ann), Prefix+"/swap-providers"
+	h.get(ann, path).want(t, http.StatusOK, "Gets swaps", "12.50", "none")
+	for limit, want := range map[string]string{"12.51": "Gets swaps", "12.50": "At its limit"} {
+		h.swaps.Panel = provider.NewPanel([]provider.Member{{
+			Provider: &swaptest.ScriptedProvider{Clock: h.now}, OutstandingUSDMax: new(money.MustParseUSD(limit)),
+		}}, swap.Suspensions{DB: h.db}, h.now, slog.New(slog.DiscardHandler))
+		h.get(ann, path).want(t, http.StatusOK, want, "12.50", limit)
+		h.get(ann, path+"/"+row.Provider).want(t, http.StatusOK, want, "Limit in dollars", limit)
+	}
 }
 
 // Each reason of a stray arrival has words and advice of its own.

@@ -216,6 +216,12 @@ func withdrawalFacts(r *pages.Request, orgID string, w withdrawal.Withdrawal) []
 		{Name: "Completed", Value: whenOrNothing(r, w.CompletedAt, "no")},
 		{Name: "Withdrawal", Value: ui.Code(w.ID)},
 	}
+	if w.SwapID != "" {
+		facts = append(facts, ui.Fact{
+			Name:  "Pays the output of",
+			Value: link(r.Path("swaps", w.SwapID), "A swap of the organization's own money"),
+		})
+	}
 	for _, item := range []struct {
 		name string
 		text *string

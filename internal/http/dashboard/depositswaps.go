@@ -309,7 +309,7 @@ func (d *dashboard) depositSwapFacts(r *pages.Request, s depositswap.DepositSwap
 		{Name: "Takes payments until", Value: ui.When(r.Moment(s.ExpiresAt))},
 		{Name: "Provider", Value: ui.Code(s.Provider)},
 	}
-	if !r.Now.Before(s.ExpiresAt) {
+	if !r.Now.Before(s.ExpiresAt) && s.DepositAddress != "" {
 		facts = append(facts, ui.Fact{
 			Name:  "Address of the provider, not to be paid any more",
 			Value: ui.Address(ui.EscapeForeign(s.DepositAddress)),

@@ -106,6 +106,29 @@ func TestTheListOfDepositSwapsShowsWhatItsFiltersSelect(t *testing.T) {
 	h.get(token, Prefix+"/deposit-swaps?status=DONE").want(t, http.StatusBadRequest)
 }
 
+// The pages of a deposit lead to the deposit swap for which it arrived. Rule PAGE-77.
+func TestADepositLeadsToItsDepositSwap(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	s := h.addDepositSwap(h.one, "alice", "top-up-1")
+	depositID := h.flagDeposits(h.one, 1, false)[0]
+	token, link := h.signIn(h.one, identity.Viewer), `href="`+Prefix+"/deposit-swaps/"+s.ID+`"`
+	paths := []string{Prefix + "/transactions/deposits/" + depositID, Prefix + "/approvals/deposits/" + depositID}
+	for _, path := range paths {
+		if strings.Contains(h.get(token, path).want(t, http.StatusOK).body, link) {
+			t.Errorf("%s: the page of another deposit leads to the deposit swap", path)
+		}
+	}
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE deposits SET purpose = 'DEPOSIT_SWAP', deposit_swap_id = $2
+			WHERE deposit_id = $1`, depositID, s.ID)
+		return err
+	})
+	for _, path := range paths {
+		h.get(token, path).want(t, http.StatusOK, link)
+	}
+}
+
 // Every status of a deposit swap says what is known and what happens next.
 func TestEveryStatusOfADepositSwapIsExplained(t *testing.T) {
 	t.Parallel()

@@ -384,6 +384,9 @@ func aboutDeposit(r *pages.Request, item deposit.Deposit, row depositRow) []ui.F
 			Name: "All of its steps", Value: pathLink(transactionPath(r, depositKind, item.ID), "Show the timeline"),
 		},
 	)
+	if item.DepositSwapID != "" {
+		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}

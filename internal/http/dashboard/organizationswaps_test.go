@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 // cold is another address than that of the withdrawals.
@@ -358,5 +359,34 @@ func TestOwnSwapsFollowTheRolesAndBelongToOneOrganization(t *testing.T) {
 	}
 	if got := h.listOwnSwaps(h.one)[0]; got.Status != swap.AwaitingApproval {
 		t.Errorf("got %s, want a swap that waits", got.Status)
+	}
+}
+
+// The pages of a payment lead to the swap whose output it pays, and those of every other withdrawal to none.
+// Rule PAGE-14.
+func TestThePagesOfAPayoutLeadToItsSwap(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.enableOwnSwaps(h.one)
+	h.fundProduct(h.one, "CUSTODIAL", eth, oneETH)
+	h.fundProduct(h.one, "CUSTODIAL", evil, 5_000_000)
+	entry := h.allow(h.one, cold, "Exchange")
+	w := h.requestOwnSwap(h.one, "key", entry)
+	payout, err := h.withdrawals.RequestSwapPayout(t.Context(), h.one.id, withdrawal.SwapPayoutRequest{
+		SwapID: w.ID, Product: "CUSTODIAL", MintID: evil, Total: money.Units(1_000_000), WhitelistedID: entry,
+		Key: "swap " + w.ID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.fund(h.one, "alice", usdc, 2_000_000)
+	other := h.request(h.one, "alice", usdc, "1000000")
+	token := h.signIn(h.one, identity.Owner)
+	for _, path := range []string{"/transactions/withdrawals/", "/approvals/withdrawals/"} {
+		h.get(token, Prefix+path+payout.ID).want(t, http.StatusOK, `href="`+Prefix+"/organization-swaps/"+w.ID+`"`)
+		body := h.get(token, Prefix+path+other.ID).want(t, http.StatusOK).body
+		if strings.Contains(body, "Pays the output of") {
+			t.Errorf("%s: the page of a customer's withdrawal leads to a swap", path)
+		}
 	}
 }

@@ -307,6 +307,9 @@ func aboutWithdrawal(
 		ui.Fact{Name: "Requested by", Value: ui.Text(requestedBy)},
 		ui.Fact{Name: "Requested", Value: ui.When(r.Moment(w.CreatedAt))},
 	)
+	if w.SwapID != "" {
+		facts = append(facts, paidSwapFact(r, w.SwapID))
+	}
 	for _, reason := range w.ApprovalReasons {
 		facts = append(facts, ui.Fact{Name: "Why it waits", Value: ui.Text(reasonText(reason))})
 	}

@@ -295,6 +295,9 @@ func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row tra
 			ui.GroupDigits(w.AmountIn.Decimal(w.FromMint.Decimals))+" "+ui.EscapeForeign(w.FromMint.Symbol)+" to "+
 				ui.EscapeForeign(w.ToMint.Symbol))})
 	}
+	if item.DepositSwapID != "" {
+		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}
@@ -354,7 +357,7 @@ func (d *dashboard) loadWithdrawalTimeline(r *pages.Request) (templ.Component, e
 	view := newTimeline(r, withdrawalKind, row)
 	view.DecisionPath = r.Path("approvals", "withdrawals", w.ID)
 	view.IsUndecided = w.Status == withdrawal.AwaitingApproval
-	view.Facts = append(view.Facts, d.withdrawalFacts(w, row)...)
+	view.Facts = append(view.Facts, d.withdrawalFacts(r, w, row)...)
 	view.Calls = []string{d.callText("GET", "/withdrawals/"+w.ID, "")}
 	for _, decision := range decisions {
 		step := timelineStep{
@@ -406,7 +409,9 @@ func replacementText(reason string) string {
 	return ""
 }
 
-func (d *dashboard) withdrawalFacts(w withdrawal.Withdrawal, row transactionRow) []ui.Fact {
+func (d *dashboard) withdrawalFacts(
+	r *pages.Request, w withdrawal.Withdrawal, row transactionRow,
+) []ui.Fact {
 	facts := []ui.Fact{
 		{Name: row.PartyKind, Value: ui.Foreign(row.Party)},
 		{Name: "To", Value: ui.Address(row.Address)},
@@ -418,6 +423,9 @@ func (d *dashboard) withdrawalFacts(w withdrawal.Withdrawal, row transactionRow)
 			Name: "Transaction", Value: chainTransaction(string(*w.TxHash), d.explorerURL(w.Mint.Chain, *w.TxHash)),
 		})
 	}
+	if w.SwapID != "" {
+		facts = append(facts, paidSwapFact(r, w.SwapID))
+	}
 	for _, replaced := range w.ReplacedTxHashes {
 		facts = append(facts, ui.Fact{Name: "Replaced transaction", Value: ui.Address(string(replaced))})
 	}
@@ -428,6 +436,20 @@ func (d *dashboard) withdrawalFacts(w withdrawal.Withdrawal, row transactionRow)
 		facts = append(facts, ui.Fact{Name: "Reason of the removal", Value: ui.Foreign(*w.RejectedReason)})
 	}
 	return append(facts, requestFacts(w.IdempotencyKey, w.Reference, w.Metadata)...)
+}
+
+// paidSwapFact leads from a payment to the swap of own money whose output it pays.
+func paidSwapFact(r *pages.Request, swapID string) ui.Fact {
+	return ui.Fact{
+		Name: "Pays the output of", Value: pathLink(ownSwapPath(r, swapID), "A swap of your own money"),
+	}
+}
+
+// depositSwapFact leads from a deposit to the deposit swap at whose wallet it arrived.
+func depositSwapFact(r *pages.Request, depositSwapID string) ui.Fact {
+	return ui.Fact{
+		Name: "Arrived for", Value: pathLink(depositSwapPath(r, depositSwapID), "A deposit swap of this customer"),
+	}
 }
 
 // requestFacts are what the backend wrote into a request.

@@ -109,6 +109,10 @@ type SwapProvider struct {
 	BreakerSince *webhook.Time `json:"breakerSince" doc:"Since when the process that answers does not ask it because it failed too often; null while it does. It recovers by itself."`
 	OpenClaims   int           `json:"openClaims" doc:"How many swaps have value with it."`
 	OldestPaidAt *webhook.Time `json:"oldestPaidAt" doc:"When the oldest of these was paid; null without one."`
+
+	OutstandingUSD      string  `json:"outstandingUsd" doc:"What is with it, or is about to be paid to it, in dollars by prices of the moment. A claim without a price counts with the value that its swaps had when they were made." form:"decimal" example:"18250.40"`
+	OutstandingUnvalued int     `json:"outstandingUnvalued" doc:"How many swaps have no value that could be in outstandingUsd. With a limit, the provider gets no new swaps while there is one."`
+	OutstandingUSDMax   *string `json:"outstandingUsdMax" doc:"The limit of the configuration: a swap that would exceed it goes to another provider. Null without a limit." form:"decimal" example:"50000"`
 }
 
 // SwapProviders are the providers of swaps.
@@ -180,6 +184,10 @@ func showProvider(p swap.ProviderState) SwapProvider {
 		StateAt:   webhook.AtOrNil(p.ChangedAt),
 		ChangedBy: resource.OptionalText(p.ChangedBy), BreakerSince: webhook.AtOrNil(p.BrokenSince),
 		OpenClaims: p.OpenSwaps, OldestPaidAt: webhook.AtOrNil(p.OldestAt),
+		OutstandingUSD: p.Outstanding.USD.String(), OutstandingUnvalued: p.Outstanding.Unvalued,
+	}
+	if p.OutstandingUSDMax != nil {
+		shown.OutstandingUSDMax = new(p.OutstandingUSDMax.String())
 	}
 	if p.IsSuspended {
 		shown.State = "SUSPENDED"
@@ -549,9 +557,12 @@ var (
 		a.DecidedBy, a.DecidedAt = new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"), &resource.ExampleAt
 		return a
 	}()
-	exampleProvider  = SwapProvider{Provider: "ONE_CLICK", State: "ACTIVE"}
+	exampleProvider = SwapProvider{
+		Provider: "ONE_CLICK", State: "ACTIVE", OpenClaims: 3, OutstandingUSD: "18250.40",
+		OutstandingUSDMax: new("50000"),
+	}
 	exampleSuspended = SwapProvider{
 		Provider: "ONE_CLICK", State: "SUSPENDED", Reason: new("It reports deliveries that did not arrive."),
-		StateAt: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"),
+		StateAt: &resource.ExampleAt, ChangedBy: new("OPERATOR opk_01J9ZW3M8Q4S5T6V7W8X9YZABC"), OutstandingUSD: "0",
 	}
 )

@@ -80,6 +80,10 @@ var WithdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 	{Name: "broadcastAt", Cell: func(w webhook.Withdrawal) string { return TimeOrEmpty(w.BroadcastAt) }},
 	{Name: "completedAt", Cell: func(w webhook.Withdrawal) string { return TimeOrEmpty(w.CompletedAt) }},
 	{Name: "metadata", Cell: func(w webhook.Withdrawal) string { return MetadataJSON(w.Metadata) }},
+	{
+		Name: "organizationSwapId",
+		Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.OrganizationSwapID) },
+	},
 }
 
 // NumberOrEmpty writes a number, and "" for nil.

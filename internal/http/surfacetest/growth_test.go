@@ -2,6 +2,7 @@ package surfacetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,13 +19,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 	"github.com/cofferpay/coffer/internal/testing/trial/population"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // How many customers there are at the first look and at the second.
@@ -60,6 +66,9 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	h := newHouseOn(t, db)
+	flex := h.conf.DepositSwaps
+	flex.GrantKey, flex.Wallets = nil, attestsAll{}
+	h.swapper.verify = verifyCrowd
 	_, secret, err := operator.CreateKey(t.Context(), db, audit.Operator("test"), "ann")
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +101,12 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		return sizes
 	}
 	look := func(from, to, rounds int) map[string]statements {
-		if err := population.Seed(t.Context(), conn, h.one.id, from, to); err != nil {
-			t.Fatal(err)
+		for _, seed := range []func(context.Context, *pgx.Conn, string, int, int) error{
+			population.Seed, population.SeedLists,
+		} {
+			if err := seed(t.Context(), conn, h.one.id, from, to); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := conn.Exec(t.Context(), `VACUUM ANALYZE`); err != nil {
 			t.Fatal(err)
@@ -143,8 +156,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 			}
 		}
 		for _, list := range []string{
-			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "products",
-			"events",
+			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
+			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -234,6 +247,26 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	}
 }
 
+// attestsAll is the wallets of the seeded deposit swaps, which no signer has attested.
+type attestsAll struct{ depositswap.WalletService }
+
+// VerifyAttestation implements depositswap.WalletService.
+func (attestsAll) VerifyAttestation(wallet.Wallet) error { return nil }
+
+// verifyCrowd returns the quote of a seeded deposit swap, which no provider has signed.
+func verifyCrowd(raw []byte) (signedquote.Quote, error) {
+	var n int
+	if _, err := fmt.Sscanf(string(raw), "crowd %d", &n); err != nil {
+		return signedquote.Quote{}, provider.ErrUntrusted
+	}
+	return signedquote.Quote{
+		Scheme: signedquote.OneClickV0, IsFlexible: true, DepositAddress: fmt.Sprintf("0x8%039x", n),
+		OriginAsset: "eth", DestinationAsset: "usdc", AmountIn: money.Units(1000), MinAmountIn: money.Units(1000),
+		AmountOut: money.Units(900), MinAmountOut: money.Units(890), Recipient: fmt.Sprintf("0x9%039x", n),
+		RefundTo: []string{"0xpayer"}, SlippageBps: 100, Deadline: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+	}, nil
+}
+
 // byIDs matches the statements that read the rows of one page by their ids. PostgreSQL plans them
 // again for lists with few ids, with any number of customers.
 const byIDs = `_id = ANY ?\(\$1\)`
@@ -258,7 +291,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
-		"API keys", "API keys of " + org,
+		"API keys", "API keys of " + org, "whitelisted addresses of " + org,
 	} {
 		for _, of := range []string{org, ""} {
 			scope := append([]string{of, list}, filters...)
@@ -292,7 +325,8 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
-		"endpointId": population.Endpoint, "organizationId": org, "productId": population.ID("prod", n),
+		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
+		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {
 		value, ok := places[strings.Trim(place, "{}")]
@@ -353,8 +387,6 @@ var unwatched = map[string]string{
 	"/webhook-jobs/{jobId}":              "one row by its key, and the organization's deliveries of that job",
 	"/change-requests/{changeRequestId}": "one row by its key, of a table that operators write",
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
-	"/deposit-swap/{depositSwapId}":      "one row by its key, which a provider has to sign",
-	"/deposit-swaps/{depositSwapId}":     "one row by its key, which a provider has to sign",
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
 
 	"/webhook-endpoints/{endpointId}/deliveries?type": "looks through the attempts of the endpoint, which are kept " +

@@ -268,7 +268,8 @@ func TestASuspendedProviderGetsNoNewSwaps(t *testing.T) {
 		t.Errorf("got %s, want the first reason", got.raw)
 	}
 	list := o.desk.wantStatus(o.desk.call(o.ann, "GET", "/swap-providers", nil), 200).list()
-	if len(list) != 1 || list[0]["provider"] != "ONE_CLICK" || list[0]["state"] != "SUSPENDED" {
+	if len(list) != 1 || list[0]["provider"] != "ONE_CLICK" || list[0]["state"] != "SUSPENDED" ||
+		list[0]["outstandingUsd"] != "0" || list[0]["outstandingUsdMax"] != nil {
 		t.Errorf("got %v, want the one suspended", list)
 	}
 	got = o.desk.wantStatus(o.desk.call(o.ann, "POST", resume, because("fixed")), 200)

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -71,7 +72,10 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	customers := h.wantStatus(h.call(h.one, "POST", "/withdraw", payment()), 202)
+	if swapID, isThere := customers.body["organizationSwapId"]; !isThere || swapID != nil {
+		t.Errorf("got %s, want a customer's withdrawal of no swap", customers.raw)
+	}
 	got := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.ID, nil), 200)
 	if id, there := got.body["customerId"]; !there || id != nil || got.text("type") != "ORGANIZATION" ||
 		got.text("product") != "CHECKOUT" ||
@@ -89,6 +93,24 @@ func TestAnOrganizationsOwnWithdrawalIsShownAndNotMadeByAKey(t *testing.T) {
 			t.Errorf("%q: got %v, want a customer's", query, found[0])
 		}
 	}
+	const swapID = "os_01J9ZW3M8Q4S5T6V7W8X9YZABC"
+	paid, err := h.conf.Withdrawals.RequestSwapPayout(t.Context(), h.one.id, withdrawal.SwapPayoutRequest{
+		SwapID: swapID, Product: "CHECKOUT", MintID: usdc, Total: money.Units(1000), WhitelistedID: vault,
+		Key: "swap " + swapID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for withdrawalID, want := range map[string]any{made.ID: nil, paid.ID: swapID} {
+		shown := h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+withdrawalID, nil), 200)
+		if got := shown.body["organizationSwapId"]; got != want {
+			t.Errorf("withdrawal %s pays the output of %v, want %v", withdrawalID, got, want)
+		}
+		if key := shown.body["idempotencyKey"]; key != nil {
+			t.Errorf("withdrawal %s shows the key %v, which no caller gave", withdrawalID, key)
+		}
+	}
+	h.wantStatus(h.call(h.one, "POST", "/withdrawals/"+paid.ID+"/cancel", nil), 200)
 	h.wantRefusal("another type", h.call(h.one, "GET", "/withdrawals?type=product", nil), 400, "INVALID_REQUEST",
 		"type")
 	h.wantStatus(h.call(h.one, "GET", "/withdrawals/"+made.ID+"/decisions", nil), 200)

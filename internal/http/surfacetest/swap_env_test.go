@@ -50,6 +50,7 @@ type scriptedSwapper struct {
 	// Of offers for payments of any amount: how many there were, and the firm ones by their bytes.
 	offered int
 	signed  map[string]signedquote.Quote
+	verify  func(raw []byte) (signedquote.Quote, error) // nil: only those
 }
 
 func (*scriptedSwapper) Name() string { return "ONE_CLICK" }
@@ -75,6 +76,9 @@ func (*scriptedSwapper) Assets(context.Context) ([]provider.Asset, error) {
 
 // VerifyQuote returns a firm quote that the provider gave before.
 func (s *scriptedSwapper) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	if s.verify != nil {
+		return s.verify(raw)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q, isKnown := s.signed[string(raw)]
@@ -212,6 +216,7 @@ func (h *testEnv) newDepositSwaps(
 	return &depositswap.Service{
 		DB: db, Chains: chains, Wallets: book, Panel: swaps.Panel, Prices: swaps.Prices, GrantKey: swaps.GrantKey,
 		Destination: provider.Token{Chain: chain.Ethereum, Contract: usdcAddress}, Log: newLogger(h.logs),
+		TurnHold: 300 * time.Millisecond,
 	}
 }
 

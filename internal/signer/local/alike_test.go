@@ -139,6 +139,7 @@ func TestThePayoutOfASwapIsTakenForNoOther(t *testing.T) {
 			if _, err := s.AdmitIntent(t.Context(), signertest.GrantPayout(nil, signed, payout, 1)); err != nil {
 				t.Fatalf("the swap %q: %v", id, err)
 			}
+			signertest.SignPayment(t, s, signed, uint64(i))
 		}
 		for n := range 2 {
 			paid := signertest.NewPayout(signed, payout, fmt.Sprintf("paid_%d_%d", i, n), 990)

@@ -572,6 +572,7 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 		s := in.open(t)
 		slotOf, intentOf := map[string]uint64{}, map[uint64]string{}
 		payouts := map[string]signer.SwapPayout{} // by the id of the admitted swap
+		ownSwaps := map[string]signer.Intent{}
 		from := signertest.IssueAddress(t, s, signertest.Treasury(org))
 		id := rapid.SampledFrom([]string{"wd_1", "wd_2", "wd_3", "wd_4"})
 		nonce := rapid.Uint64Range(0, 3)
@@ -602,8 +603,20 @@ func TestReplayedJournalIsTheSameIndex(t *testing.T) {
 				}
 				_, err := s.AdmitIntent(t.Context(), i)
 				if mayRefuse(r, err); err == nil && i.Swap != nil {
-					payouts[payout.SwapID] = payout
+					payouts[payout.SwapID], ownSwaps[payout.SwapID] = payout, i
 				}
+			},
+			"sign a swap": func(r *rapid.T) {
+				swap, isAdmitted := ownSwaps[rapid.SampledFrom([]string{"os_1", "os_2"}).Draw(r, "swap")]
+				if !isAdmitted {
+					return
+				}
+				n := rapid.Uint64Range(4, 5).Draw(r, "slot of a swap")
+				_, err := s.Sign(t.Context(), signer.SignRequest{
+					IntentID: swap.ID, Slot: signer.Slot{Nonce: n}, Act: signer.Pay,
+					Payload: signertest.IntentPayload(t, swap, from, n, signertest.UsualFees()),
+				})
+				mayRefuse(r, err)
 			},
 			"own": func(r *rapid.T) {
 				i := payment(id.Draw(r, "id"), 60)

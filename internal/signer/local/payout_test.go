@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/adopt"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
@@ -28,6 +29,7 @@ type payoutEnv struct {
 	s      *local.Signer
 	swap   signer.Intent // with its grant
 	payout signer.SwapPayout
+	nonce  uint64 // of the next slot of the treasury
 }
 
 func newPayoutEnv(t *testing.T) *payoutEnv {
@@ -38,9 +40,23 @@ func newPayoutEnv(t *testing.T) *payoutEnv {
 	signertest.IssueAddress(t, h.s, signertest.Treasury(org))
 	h.endorse(t, "wla_1")
 	h.endorse(t, "wla_other")
-	h.swap, h.payout = h.approve(t, "os_1")
-	h.want(t, "the swap", h.swap, "")
+	h.begin(t, "os_1")
 	return h
+}
+
+// begin makes the environment's swap one that is admitted, and whose payment is signed.
+func (h *payoutEnv) begin(t *testing.T, id string) {
+	t.Helper()
+	h.swap, h.payout = h.approve(t, id)
+	h.want(t, "the swap", h.swap, "")
+	h.sign(t, h.swap)
+}
+
+// sign signs the payment of an intent in the next slot.
+func (h *payoutEnv) sign(t *testing.T, intent signer.Intent) {
+	t.Helper()
+	signertest.SignPayment(t, h.s, intent, h.nonce)
+	h.nonce++
 }
 
 func (h *payoutEnv) endorse(t *testing.T, id string) {
@@ -93,7 +109,7 @@ func (h *payoutEnv) grantOrdinary(i signer.Intent, required int, approvers ...st
 	return i
 }
 
-// The approvals of a swap pay what it brought, once, as they say, also after a restart.
+// The approvals of a swap pay what it brought, once, as they say, also after a restart. Rule SWAP-36.
 func TestTheApprovalsOfASwapPayWhatItBroughtOnce(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)
@@ -141,15 +157,12 @@ func TestTheApprovalsOfASwapPayWhatItBroughtOnce(t *testing.T) {
 		h.want(t, "the swap again", h.swap, "")
 		h.reopen(t)
 	}
-	if err := trySign(t, h.s, h.pays("wd_1", 990), signer.Pay, 0, 50_000); err != nil {
-		t.Errorf("sign it: got %v", err)
-	}
+	h.sign(t, h.pays("wd_1", 990))
 	h.want(t, "what people approved by itself",
 		h.grantOrdinary(signertest.NewPayout(h.swap, h.payout, "wd_2", 990), 2, ann, bob), "")
 
 	// A void proves that nothing was paid, and the approval stays used.
-	h.swap, h.payout = h.approve(t, "os_2")
-	h.want(t, "another swap", h.swap, "")
+	h.begin(t, "os_2")
 	h.want(t, "its payment", h.pays("wd_3", 990), "")
 	if _, err := h.s.VoidIntent(t.Context(), h.k.MakeVoid(org, "wd_3")); err != nil {
 		t.Fatal(err)
@@ -173,6 +186,30 @@ func TestTheApprovalsOfASwapPayWhatItBroughtOnce(t *testing.T) {
 	h.want(t, "the payment of a swap that was never admitted", h.pays("wd_6", 990), signer.RefusedGrant)
 }
 
+// A swap that paid its provider nothing brought nothing: its approvals pay no output before a payment of it is signed.
+// A transaction that cancels it pays nothing. Rule SWAP-36.
+func TestASwapWithoutASignedPaymentBringsNothing(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	h.swap, h.payout = h.approve(t, "os_2")
+	h.want(t, "the swap", h.swap, "")
+	h.want(t, "before anything is signed", h.pays("wd_2", 990), signer.RefusedGrant)
+	if err := trySign(t, h.s, h.swap, signer.Cancel, h.nonce, 21_000); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h.want(t, "after a cancel", h.pays("wd_2", 990), signer.RefusedGrant)
+		h.reopen(t)
+	}
+	h.want(t, "what people approved by itself",
+		h.grantOrdinary(signertest.NewPayout(h.swap, h.payout, "wd_3", 990), 2, ann, bob), "")
+	h.sign(t, h.swap)
+	for range 2 {
+		h.want(t, "after its payment was signed", h.pays("wd_2", 990), "")
+		h.reopen(t)
+	}
+}
+
 // The approval of a payout ends by the journal's time, which a jump of the clock does not move.
 func TestAPayoutIsNotAdmittedAfterItsTime(t *testing.T) {
 	t.Parallel()
@@ -191,11 +228,8 @@ func TestAPayoutIsNotAdmittedAfterItsTime(t *testing.T) {
 	h.want(t, "at the last moment", h.pays("wd_1", 990), "")
 	h.pass(time.Second)
 	h.want(t, "what was admitted in time, again", h.pays("wd_1", 990), "")
-	if err := trySign(t, h.s, h.pays("wd_1", 990), signer.Pay, 0, 50_000); err != nil {
-		t.Errorf("sign what was admitted in time: got %v", err)
-	}
-	h.swap, h.payout = h.approve(t, "os_2")
-	h.want(t, "another swap", h.swap, "")
+	h.sign(t, h.pays("wd_1", 990))
+	h.begin(t, "os_2")
 	h.pass(48*time.Hour + time.Microsecond)
 	for range 2 {
 		h.want(t, "too late", h.pays("wd_3", 990), signer.RefusedGrant)
@@ -262,8 +296,7 @@ func TestAJournalWithTwoPayoutsOfASwapDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)
 	h.want(t, "a payout", h.pays("wd_1", 990), "")
-	h.swap, h.payout = h.approve(t, "os_2")
-	h.want(t, "another swap", h.swap, "")
+	h.begin(t, "os_2")
 	h.want(t, "its payout", h.pays("wd_2", 990), "")
 	h.reopen(t)
 	closeSigner(t, h.s)
@@ -281,6 +314,8 @@ func TestAnAdoptedPayoutIsCheckedAgain(t *testing.T) {
 	h.want(t, "the payout", h.pays("wd_1", 990), "")
 	waits, payout := h.approve(t, "os_2")
 	h.want(t, "a second swap", waits, "")
+	h.sign(t, waits)
+	nonces := []adopt.ChainNonce{{Wallet: signertest.Treasury(org), Chain: signertest.Chain, NextNonce: h.nonce}}
 	copied, err := h.s.EntriesAfter(t.Context(), 0, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -296,12 +331,12 @@ func TestAnAdoptedPayoutIsCheckedAgain(t *testing.T) {
 			`"whitelistedId":"wla_other","to":`),
 	} {
 		var no *signer.Refusal
-		err := local.AdoptJournal(h.conf, h.seed, forged, nil)
+		err := local.AdoptJournal(h.conf, h.seed, forged, nonces)
 		if !errors.As(err, &no) || no.Code != signer.RefusedGrant {
 			t.Errorf("a payout %s: got %v, want %s", name, err, signer.RefusedGrant)
 		}
 	}
-	if err := local.AdoptJournal(h.conf, h.seed, copied, nil); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied, nonces); err != nil {
 		t.Fatal(err)
 	}
 	h.s = h.open(t)
@@ -311,7 +346,7 @@ func TestAnAdoptedPayoutIsCheckedAgain(t *testing.T) {
 	h.want(t, "the payout of the second swap", h.pays("wd_3", 990), "")
 	h.pass(1000 * time.Hour) // the time is no part of an adoption
 	h.conf.Journal += ".late"
-	if err := local.AdoptJournal(h.conf, h.seed, copied, nil); err != nil {
+	if err := local.AdoptJournal(h.conf, h.seed, copied, nonces); err != nil {
 		t.Errorf("long after: got %v", err)
 	}
 }

@@ -2,8 +2,8 @@
 // approved of both.
 //
 // People approve once. Their approval is worth one payment: within its bounds, to its address, until its time, and
-// only if the journal has the swap with exactly that approval. It knows no key: package signer has checked the MACs
-// of the grant before. Nothing here pays an address that is not endorsed.
+// only if the journal has the swap with exactly that approval and a signed payment to its provider. It knows no key:
+// package signer has checked the MACs of the grant before. Nothing here pays an address that is not endorsed.
 package payouts
 
 import (
@@ -22,8 +22,9 @@ type Book struct {
 }
 
 type approvedSwap struct {
-	payout signer.SwapPayout
-	seq    uint64
+	payout   signer.SwapPayout
+	seq      uint64
+	isSigned bool // a payment to its provider was signed: it may have brought something
 }
 
 // NewBook returns the book of an empty journal.
@@ -43,7 +44,7 @@ func (b *Book) Admit(seq uint64, intent signer.Intent) error {
 	case payout == nil:
 		return nil
 	case intent.Swap != nil:
-		b.swaps[intent.ID] = approvedSwap{*payout, seq}
+		b.swaps[intent.ID] = approvedSwap{payout: *payout, seq: seq}
 		return nil
 	}
 	if earlier, isUsed := b.payments[payout.SwapID]; isUsed {
@@ -54,23 +55,36 @@ func (b *Book) Admit(seq uint64, intent signer.Intent) error {
 	return nil
 }
 
+// Sign adds a signed payment of an intent.
+func (b *Book) Sign(id string) {
+	if swap, isKnown := b.swaps[id]; isKnown {
+		swap.isSigned = true
+		b.swaps[id] = swap
+	}
+}
+
 // Void forgets the approval of a swap that people took back: it is never made, so it brings nothing.
 func (b *Book) Void(id string) { delete(b.swaps, id) }
 
-// Check refuses an intent that is not what people approved of an organization's swap, or that comes too late. An
-// intent without such an approval passes.
+// Check refuses an intent that is not what people approved of an organization's swap, that comes too late, or that pays
+// what a swap brought whose payment was never signed. An intent without such an approval passes.
 func (b *Book) Check(intent signer.Intent, now time.Time) *signer.Refusal {
 	if refusal := b.CheckContent(intent); refusal != nil {
 		return refusal
 	}
 	payout := intent.SwapPayout()
-	if payout == nil || !now.After(notAfter(*payout)) {
+	switch {
+	case payout == nil:
 		return nil
+	case intent.Swap == nil && !b.swaps[payout.SwapID].isSigned:
+		return refuse(intent, "pays what swap %s brought, and no payment of that swap was signed", payout.SwapID)
+	case now.After(notAfter(*payout)):
+		return refuse(intent, "had to be admitted by %s: people approved nothing later", payout.NotAfter)
 	}
-	return refuse(intent, "had to be admitted by %s: people approved nothing later", payout.NotAfter)
+	return nil
 }
 
-// CheckContent is Check without the time.
+// CheckContent is Check of the content alone: a journal that continues a lost one may lack a signature.
 func (b *Book) CheckContent(intent signer.Intent) *signer.Refusal {
 	payout := intent.SwapPayout()
 	if payout == nil {
@@ -110,7 +124,7 @@ func checkSwap(intent signer.Intent, payout signer.SwapPayout, total money.Amoun
 	return nil
 }
 
-// checkPayment checks the payment of what a swap brought.
+// checkPayment checks the payment of what a swap brought. Rule SWAP-36.
 func (b *Book) checkPayment(intent signer.Intent, payout signer.SwapPayout, total money.Amount) *signer.Refusal {
 	swap, isKnown := b.swaps[payout.SwapID]
 	earlier, isUsed := b.payments[payout.SwapID]

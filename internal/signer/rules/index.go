@@ -267,6 +267,9 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if effect.Inputs != nil {
 			x.changeWallets.CountUsed(x.addressOwners[familyAddress{intent.From.Family, effect.Inputs.Change}])
 		}
+		if r.Sign.Act == signer.Pay {
+			x.payouts.Sign(intent.ID)
+		}
 		body := *r.Sign
 		body.Payload = nil
 		intent.signatures[body.Digest], intent.signatureSeqs[body.Digest] = body, seq

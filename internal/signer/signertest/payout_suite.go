@@ -93,10 +93,13 @@ func paysPayouts(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		_, err := s.AdmitIntent(t.Context(), GrantPayout(nil, intent, payout, 2))
 		wantRefusal(t, "a payout "+name, err, signer.RefusedGrant)
 	}
+	_, err = s.AdmitIntent(t.Context(), GrantPayout(nil, NewPayout(signed, payout, "wd_1", 990), payout, 2))
+	wantRefusal(t, "a payout before the payment of its swap is signed", err, signer.RefusedGrant)
 	if after := readHead(t, s); after != before {
 		t.Errorf("head: got %+v, want %+v: a refusal is not journaled", after, before)
 	}
 
+	SignPayment(t, s, signed, 0)
 	paid := GrantPayout(nil, NewPayout(signed, payout, "wd_1", 990), payout, 2)
 	first := admitIntent(t, s, paid)
 	if repeated := admitIntent(t, s, paid); repeated.Hash != first.Hash {
@@ -119,12 +122,15 @@ func keepsPayoutBounds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	now := time.Now()
 	issueWallets(t, s)
 	EndorseAddress(t, s, org, "wla_1", Stranger)
+	nonce := uint64(0)
 	for id, amounts := range map[string][2]uint64{
 		"least": {980, 0}, "most": {1100, 0}, "fee": {970, 10}, "all": {1000, 100},
 	} {
 		swap, payout := NewOrganizationSwap(t, s, org, "os_"+id, Token, "wla_1", now)
 		signed := swap.SignQuote(t)
 		admitIntent(t, s, GrantPayout(nil, signed, payout, 0))
+		SignPayment(t, s, signed, nonce)
+		nonce++
 		intent := NewPayout(signed, payout, "wd_"+id, amounts[0])
 		intent.FeeDeducted = money.Units(amounts[1])
 		admitIntent(t, s, GrantPayout(nil, intent, payout, 0))
@@ -175,6 +181,7 @@ func keepsPayoutBounds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	bare, payout := NewOrganizationSwap(t, s, org, "os_bare", Token, "wla_1", now)
 	signed = bare.SignQuote(t)
 	admitIntent(t, s, signed)
+	SignPayment(t, s, signed, nonce)
 	_, err = s.AdmitIntent(t.Context(), GrantPayout(nil, NewPayout(signed, payout, "wd_bare", 990), payout, 0))
 	wantRefusal(t, "a payout of a swap without an approval", err, signer.RefusedGrant)
 

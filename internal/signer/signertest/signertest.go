@@ -78,6 +78,16 @@ func OpenUnlimited(
 	return openSigner(t, local.Config{Grants: grants, Policy: newUnlimitedPolicy(), Clock: clock})
 }
 
+// OpenWithProvider makes a signer like OpenUnlimited whose policy has one more provider of swaps.
+func OpenWithProvider(
+	t testing.TB, grants *signer.GrantKey, clock func() time.Time, name string, p signpolicy.SwapProvider,
+) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	policy := newUnlimitedPolicy()
+	policy.Swaps.Providers[name] = p
+	return openSigner(t, local.Config{Grants: grants, Policy: policy, Clock: clock})
+}
+
 func openSigner(t testing.TB, conf local.Config) (*local.Signer, ed25519.PublicKey) {
 	t.Helper()
 	seed, err := keys.NewSeed()

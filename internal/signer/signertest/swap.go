@@ -160,6 +160,18 @@ func NewPayout(swap signer.Intent, payout signer.SwapPayout, id string, units ui
 	}
 }
 
+// SignPayment signs the payment of an admitted intent in a slot.
+func SignPayment(t testing.TB, s signer.Signer, intent signer.Intent, nonce uint64) {
+	t.Helper()
+	_, err := s.Sign(t.Context(), signer.SignRequest{
+		IntentID: intent.ID, Slot: signer.Slot{Nonce: nonce}, Act: signer.Pay,
+		Payload: IntentPayload(t, intent, IssueAddress(t, s, intent.From), nonce, UsualFees()),
+	})
+	if err != nil {
+		t.Fatalf("sign %s: %v", intent.ID, err)
+	}
+}
+
 // GrantPayout returns an intent with the grant of an organization's swap that needs some approvals, and has those of
 // these people. Without a key the grant has no MAC, as a signer without a key admits it.
 func GrantPayout(

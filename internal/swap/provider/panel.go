@@ -27,6 +27,8 @@ type Member struct {
 	Provider Provider
 	// QuotesPerMinute bounds how many quotes this process asks for; 0 sets no limit.
 	QuotesPerMinute int
+	// OutstandingUSDMax is the most that may be with the provider at once; nil sets no limit.
+	OutstandingUSDMax *money.USD
 }
 
 // Suspensions say which providers get no new swaps, in all processes. The calls may be repeated and are safe
@@ -53,6 +55,8 @@ type memberState struct {
 	breaker breaker
 	shared  sharedAnswers
 
+	outstandingUSDMax *money.USD
+
 	mu sync.Mutex
 	// suspicion is why the provider has to be suspended, while that is not stored. It holds in this process.
 	suspicion string
@@ -69,7 +73,7 @@ func NewPanel(members []Member, suspensions Suspensions, clock func() time.Time,
 	}
 	for _, m := range members {
 		p.members = append(p.members, &memberState{
-			Provider: m.Provider, budget: budget{perMinute: m.QuotesPerMinute},
+			Provider: m.Provider, budget: budget{perMinute: m.QuotesPerMinute}, outstandingUSDMax: m.OutstandingUSDMax,
 		})
 	}
 	return p
@@ -155,6 +159,15 @@ func (p *Panel) ListAssets(ctx context.Context, destination Token) ([]Asset, err
 		return nil, Unavailable("no swap provider lists its assets: %w", errors.Join(errs...))
 	}
 	return union, nil
+}
+
+// OutstandingUSDMax returns the most that may be with a provider at once; nil: it has no limit, or there is no
+// such provider.
+func (p *Panel) OutstandingUSDMax(name string) *money.USD {
+	if m := p.find(name); m != nil {
+		return m.outstandingUSDMax
+	}
+	return nil
 }
 
 func (p *Panel) find(name string) *memberState {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/config"
 	"github.com/cofferpay/coffer/internal/platform/httpjson"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -33,10 +34,12 @@ type SectionEnv struct {
 
 // Service has the settings of every provider.
 type Service struct {
-	URL     string   `toml:"url,omitempty" comment:"instead of the provider's own"`
-	KeyFile string   `toml:"key_file,omitempty" comment:"the key of the account at the provider"`
-	Quotes  *int     `toml:"quotes_per_minute,omitempty" comment:"how many quotes one process asks for; 0 means no limit"`
-	Ignore  []string `toml:"ignore,omitempty" comment:"fields of its answers that you have checked and that do not matter; any other new field makes an answer invalid"`
+	URL     string `toml:"url,omitempty" comment:"instead of the provider's own"`
+	KeyFile string `toml:"key_file,omitempty" comment:"the key of the account at the provider"`
+	Quotes  *int   `toml:"quotes_per_minute,omitempty" comment:"how many quotes one process asks for; 0 means no limit"`
+	// OutstandingUSDMax is a pointer, because without a limit there is none.
+	OutstandingUSDMax *money.USD `toml:"outstanding_usd_max,omitempty" comment:"the most in dollars that may be with the provider at once; a swap that would exceed it goes to another provider"`
+	Ignore            []string   `toml:"ignore,omitempty" comment:"fields of its answers that you have checked and that do not matter; any other new field makes an answer invalid"`
 
 	Key seal.Secret `toml:"-"` // the content of KeyFile
 }
@@ -63,6 +66,9 @@ func (s *Service) CheckService(c SectionCheck) {
 	if n := s.Quotes; n != nil && (*n < 0 || *n > quotesMax) {
 		c.Report("quotes_per_minute", "is %d; set it between 1 and %d, or to 0 for no limit", *n, quotesMax)
 	}
+	if limit := s.OutstandingUSDMax; limit != nil && *limit == (money.USD{}) {
+		c.Report("outstanding_usd_max", "is 0; set it above 0, leave it out for no limit, or suspend the provider")
+	}
 }
 
 // OpenMember makes the client at the configured URL or the provider's own, and the member with the configured
@@ -80,5 +86,7 @@ func (s *Service) OpenMember(
 	if err != nil {
 		return Member{}, err
 	}
-	return Member{Provider: newProvider(client), QuotesPerMinute: quotes}, nil
+	return Member{
+		Provider: newProvider(client), QuotesPerMinute: quotes, OutstandingUSDMax: s.OutstandingUSDMax,
+	}, nil
 }

@@ -146,8 +146,8 @@ var relayTypes = apitypes.Types{
 // VerifyRelay verifies an answer of Relay to a request for a strict deposit address, as it came. It returns
 // what the order promises. Errors: ErrMalformed, ErrUnsigned.
 //
-// The order is known by its EIP-712 hash, which its solver signs. The deposit address follows from the hash
-// by CREATE2, so no other address can take its place. A chain whose contracts are not pinned has
+// The order is known by its EIP-712 hash, which its solver signs as a message (EIP-191). The deposit address
+// follows from the hash by CREATE2, so no other address can take its place. A chain whose contracts are not pinned has
 // no such proof, and its quotes are refused.
 func VerifyRelay(raw []byte, pins RelayPins) (Quote, error) {
 	if len(raw) > relayBytesMax {
@@ -193,6 +193,10 @@ func VerifyRelay(raw []byte, pins RelayPins) (Quote, error) {
 	return q, q.check()
 }
 
+// messagePrefix comes before the 32 bytes of a hash that a wallet signs as a message: EIP-191. The settlement of
+// the provider checks the signature of an order so.
+const messagePrefix = "\x19Ethereum Signed Message:\n32"
+
 func checkSolver(hash common.Hash, named, signature string, pinned []common.Address) error {
 	raw, err := hex.DecodeString(strings.TrimPrefix(signature, "0x"))
 	if err != nil || len(raw) != crypto.SignatureLength {
@@ -201,7 +205,7 @@ func checkSolver(hash common.Hash, named, signature string, pinned []common.Addr
 	if last := crypto.SignatureLength - 1; raw[last] >= 27 {
 		raw[last] -= 27
 	}
-	key, err := crypto.SigToPub(hash[:], raw)
+	key, err := crypto.SigToPub(crypto.Keccak256([]byte(messagePrefix), hash[:]), raw)
 	if err != nil {
 		return fmt.Errorf("the solver's signature: %w", err)
 	}
@@ -219,10 +223,10 @@ func depositAddress(order common.Hash, c RelayChain) (common.Address, error) {
 	}
 	var salt [32]byte
 	copy(salt[:], crypto.Keccak256(order[:], c.Depositor[:]))
-	// The minimal proxy of EIP-1167.
+	// The minimal proxy that the factory makes. It is that of Solady, and not the one that EIP-1167 shows.
 	code := slices.Concat(
-		common.FromHex("3d602d80600a3d3981f3363d3d373d3d3d363d73"), c.Implementation[:],
-		common.FromHex("5af43d82803e903d91602b57fd5bf3"),
+		common.FromHex("602c3d8160093d39f33d3d3d3d363d3d37363d73"), c.Implementation[:],
+		common.FromHex("5af43d3d93803e602a57fd5bf3"),
 	)
 	return crypto.CreateAddress2(c.Factory, salt, crypto.Keccak256(code)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -42,11 +43,31 @@ func TestOrdersOfTheDocumentationHaveTheirIDs(t *testing.T) {
 	}
 }
 
+// The deposit address is that of the provider's factory. The values are those that its contracts, compiled from
+// their published source, gave on a chain of our own for the strict order of the documentation.
+func TestADepositAddressIsThatOfTheFactory(t *testing.T) {
+	t.Parallel()
+	order := common.HexToHash("0x67ffde85c03352d45f9b073ef15fc73c656115d1c472de76aff9c66580eb5dc7")
+	factory := common.HexToAddress("0x5fbdb2315678afecb367f032d93f642f64180aa3")
+	got, err := depositAddress(order, RelayChain{
+		VM: RelayEthereum, Factory: factory,
+		// The factory makes its implementation with its first transaction.
+		Implementation: crypto.CreateAddress(factory, 1),
+		Depositor:      common.HexToAddress("0xf0ae622e463fa757cf72243569e18be7df1996cd"),
+	})
+	want := common.HexToAddress("0xc6f7855061441c300a15b38a6bc191e8d15a44ee")
+	if err != nil || got != want {
+		t.Errorf("got %s and %v, want %s", got, err, want)
+	}
+}
+
 // relayDesk signs orders as a solver does.
 type relayDesk struct {
 	t    *testing.T
 	sign func(common.Hash) string
-	pins RelayPins
+	// signBare signs a hash itself, which a solver does for no order.
+	signBare func(common.Hash) string
+	pins     RelayPins
 }
 
 func newRelayDesk(t *testing.T) *relayDesk {
@@ -61,6 +82,14 @@ func newRelayDesk(t *testing.T) *relayDesk {
 			Solvers: []common.Address{crypto.PubkeyToAddress(key.PublicKey)}, Chains: relayChains(),
 		},
 		sign: func(hash common.Hash) string {
+			message := fmt.Sprintf("\x19Ethereum Signed Message:\n32%s", hash[:])
+			signature, err := crypto.Sign(crypto.Keccak256([]byte(message)), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return "0x" + hex.EncodeToString(signature)
+		},
+		signBare: func(hash common.Hash) string {
 			signature, err := crypto.Sign(hash[:], key)
 			if err != nil {
 				t.Fatal(err)
@@ -97,8 +126,8 @@ func (d *relayDesk) answer(change func(order, v2 map[string]any)) []byte {
 	// The address as the factory computes it: the last 20 bytes of the hash of its parts.
 	salt := crypto.Keccak256(hash[:], c.Depositor[:])
 	code := crypto.Keccak256(common.FromHex(
-		"0x3d602d80600a3d3981f3363d3d373d3d3d363d73" + hex.EncodeToString(c.Implementation[:]) +
-			"5af43d82803e903d91602b57fd5bf3"))
+		"0x602c3d8160093d39f33d3d3d3d363d3d37363d73" + hex.EncodeToString(c.Implementation[:]) +
+			"5af43d3d93803e602a57fd5bf3"))
 	address := common.BytesToAddress(crypto.Keccak256([]byte{0xff}, c.Factory[:], salt, code))
 	answer["steps"] = []any{map[string]any{"depositAddress": address.Hex()}}
 	if change != nil {
@@ -205,6 +234,9 @@ func TestAnOrderThatIsNotWhatItSeemsIsRefused(t *testing.T) {
 		}), ErrUnsigned},
 		"a stranger's signature": {after(func(v2 map[string]any) {
 			v2["orderSignature"] = stranger.sign(common.HexToHash(v2["orderId"].(string)))
+		}), ErrUnsigned},
+		"a signature of the bare id": {after(func(v2 map[string]any) {
+			v2["orderSignature"] = d.signBare(common.HexToHash(v2["orderId"].(string)))
 		}), ErrUnsigned},
 		"no signature":             {after(func(v2 map[string]any) { delete(v2, "orderSignature") }), ErrUnsigned},
 		"half a signature":         {after(func(v2 map[string]any) { v2["orderSignature"] = "0x01" }), ErrUnsigned},

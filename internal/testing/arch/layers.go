@@ -144,6 +144,7 @@ var packages = []pkg{
 	{"internal/swap/provider", core, 0},
 	{"internal/swap/provider/providertest", core, testOnly},
 	{"internal/swap/swaptest", core, testOnly},
+	{"internal/swap/turn", core, 0},
 	{"internal/wallet", core, 0},
 	{"internal/utxo", core, 0},
 	{"internal/control/whitelist", core, 0},

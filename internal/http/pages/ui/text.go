@@ -55,9 +55,12 @@ const (
 	strongGroups   = 2 // at each end
 )
 
-// SplitAddress splits an address into groups of four. The prefix 0x is a group of its own. The groups
-// joined are the address.
+// SplitAddress splits an address into groups of four. The prefix 0x is a group of its own. An address that is a
+// name, such as refunds.near, is one group. The groups joined are the address.
 func SplitAddress(address string) []AddressGroup {
+	if strings.Contains(address, ".") {
+		return []AddressGroup{{Text: address, IsStrong: true}}
+	}
 	var groups []AddressGroup
 	if digits, ok := strings.CutPrefix(address, "0x"); ok {
 		groups = append(groups, AddressGroup{Text: "0x"})

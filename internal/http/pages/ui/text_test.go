@@ -62,6 +62,15 @@ func TestAnAddressIsShownWhole(t *testing.T) {
 	}
 }
 
+// A person reads an account that has a name as a word.
+func TestAnAddressThatIsANameIsOneGroup(t *testing.T) {
+	t.Parallel()
+	const name = "refunds-of.customer_42.near"
+	if got := SplitAddress(name); len(got) != 1 || got[0] != (AddressGroup{Text: name, IsStrong: true}) {
+		t.Errorf("got %+v, want one group", got)
+	}
+}
+
 func TestDigitsAreGroupedByASpaceThatDoesNotBreak(t *testing.T) {
 	t.Parallel()
 	for figure, want := range map[string]string{

@@ -28,6 +28,7 @@ var Coffer = mustIndex(&Order{
 		}},
 		{"mints", []Lock{{Name: "mints"}}},
 		{"orders", []Lock{
+			{Name: "gate claims on "},
 			{Name: "swap_turns", Strong: true},
 			{Name: "dispatch_orders", Strong: true, Fresh: "its id is new"},
 			{Name: "dispatch_voids", Fresh: "its order is locked"},

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"crypto/ecdsa"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -271,12 +270,9 @@ func (l *lab) promise(request, answer, step map[string]any) {
 		l.order(order)
 	}
 	hash := quotetest.HashRelayOrder(order)
-	signature, err := crypto.Sign(hash[:], l.signer())
-	if err != nil {
-		l.t.Error(err)
-	}
+	signature := quotetest.SignRelayOrder(l.t, hash, l.signer())
 	v2 := map[string]any{
-		"orderId": hash.Hex(), "orderData": order, "orderSignature": "0x" + hex.EncodeToString(signature),
+		"orderId": hash.Hex(), "orderData": order, "orderSignature": signature,
 		"hubType": "onchain", "paymentDetails": map[string]any{"chainId": origin},
 	}
 	answer["protocol"] = map[string]any{"v2": v2}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -56,15 +57,12 @@ func (q Relay) Sign(t testing.TB, solver *ecdsa.PrivateKey) (raw []byte, deposit
 		"fees": []any{},
 	}
 	hash := HashRelayOrder(order)
-	signature, err := crypto.Sign(hash[:], solver)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := SignRelayOrder(t, hash, solver)
 	depositAddress = RelayDepositAddress(hash, q.Factory, q.Implementation, q.Depositor)
-	raw, err = json.Marshal(map[string]any{
+	raw, err := json.Marshal(map[string]any{
 		"steps": []any{map[string]any{"depositAddress": depositAddress}},
 		"protocol": map[string]any{"v2": map[string]any{
-			"orderId": hash.Hex(), "orderData": order, "orderSignature": "0x" + hex.EncodeToString(signature),
+			"orderId": hash.Hex(), "orderData": order, "orderSignature": signature,
 		}},
 	})
 	if err != nil {
@@ -73,11 +71,22 @@ func (q Relay) Sign(t testing.TB, solver *ecdsa.PrivateKey) (raw []byte, deposit
 	return raw, depositAddress
 }
 
+// SignRelayOrder signs the id of an order as a wallet signs a message.
+func SignRelayOrder(t testing.TB, order common.Hash, solver *ecdsa.PrivateKey) string {
+	t.Helper()
+	signature, err := crypto.Sign(accounts.TextHash(order[:]), solver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature[crypto.RecoveryIDOffset] += 27 // as wallets write it
+	return "0x" + hex.EncodeToString(signature)
+}
+
 // RelayDepositAddress returns the address as the factory computes it: the last 20 bytes of the hash of its parts.
 func RelayDepositAddress(order common.Hash, factory, implementation, depositor string) string {
 	salt := crypto.Keccak256(order[:], common.FromHex(depositor))
-	code := crypto.Keccak256(common.FromHex("0x3d602d80600a3d3981f3363d3d373d3d3d363d73" +
-		strings.TrimPrefix(implementation, "0x") + "5af43d82803e903d91602b57fd5bf3"))
+	code := crypto.Keccak256(common.FromHex("0x602c3d8160093d39f33d3d3d3d363d3d37363d73" +
+		strings.TrimPrefix(implementation, "0x") + "5af43d3d93803e602a57fd5bf3"))
 	return common.BytesToAddress(crypto.Keccak256([]byte{0xff}, common.FromHex(factory), salt, code)).Hex()
 }
 

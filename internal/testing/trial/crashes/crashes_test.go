@@ -99,7 +99,8 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		}
 	}
 	for _, p := range points {
-		if !sites[0].playsPoint(p) {
+		isPlayed := func(s site) bool { return s.playsPoint(p) }
+		if !isPlayed(sites[0]) && (sites[0].excluded[p.name] == "" || !slices.ContainsFunc(sites[1:], isPlayed)) {
 			t.Errorf("%s is not played on %s", p.name, sites[0].chain)
 		}
 	}
@@ -186,7 +187,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},
-		"swaps":   {"Q05 cut ETHEREUM", "Q14 kill ETHEREUM"},
+		"swaps":   {"Q05 cut ETHEREUM", "Q14 kill ETHEREUM", "Q24b cut ETHEREUM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -230,7 +230,23 @@ var points = []point{
 	{name: "Q18", title: "refund's commit: answer lost", commit: true, play: playRefundedSwap},
 	{name: "Q19", title: "two restores at once, one in its transaction, the other waiting", play: playRestores},
 	{name: "Q20", title: "restore's commit: answer lost", commit: true, play: playRestores},
+	{name: "Q21", title: "failure written, before commit, the delivery waiting for its row", play: playFailureFirst},
+	{
+		name: "Q21b", title: "delivery written, before commit, a confirmed failure waiting for its row",
+		play: playDeliveryFirst,
+	},
+	{name: "Q22", title: "commit of a delivery after the failure: answer lost", commit: true, play: playLateDelivery},
 	{name: "Q23", title: "decision about a late delivery: answer lost", commit: true, play: playStrayArrival},
+	{name: "Q24", title: "swap of the organization delivered, before its payout is requested", play: playOwnSwap},
+	{
+		name: "Q24b", title: "commit of the payout of a swap of the organization: answer lost", commit: true,
+		play: playOwnSwap,
+	},
+	{name: "Q25", title: "commit of a deposit swap's row: answer lost", commit: true, play: playDepositSwap},
+	{
+		name: "Q26", title: "arrival of a deposit swap screened, before the credit's transaction",
+		play: playScreenedDepositSwap,
+	},
 
 	{name: "QW05", title: "swap's payment before Admit", play: playSwap},
 	{name: "QW06", title: "swap's payment admitted, reply lost", location: inSigner, play: playSwap},
@@ -280,6 +296,7 @@ var sourcePoints = map[string]string{
 	"P27": "W27",
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"Q05b": "Q05.commit",
+	"Q21":  "Q16.commit", "Q21b": "Q14.commit", "Q24b": "W03",
 	"QW05": "W05", "QW06": "W06", "QW07": "W07", "QW08": "W08", "QW09": "W09", "QW10": "W10", "QW11": "W11",
 	"QW12": "W12", "QW13": "W13", "QW14": "W14", "QW19": "W19", "QW20": "W20", "QW21": "W21", "QW22": "W22",
 	"QW23": "W23", "QW25": "W22", "QW26": "W26",
@@ -312,20 +329,6 @@ var unplayed = []struct{ name, why string }{
 		"the organization may not redirect, whatever else happens: a refusal and no crash. TestNobodyButTheOperatorSendsAFlaggedDepositElsewhere of internal/http/surfacetest has every credential try it, trial/flagged the code below",
 	},
 	{"X01-X10", "other names of Q01, Q05, Q03, Q04, QW05 and later, Q13, Q15, Q19, and Q17 around Q20"},
-	{
-		"Q21",
-		"a delivery and a failure at once are no crash: TestADeliveryAndAFailureThatMeetHaveOneEnd of trial/swaps",
-	},
-	{"Q22", "a delivery after the failure is no crash: Q23 begins with one"},
-	{
-		"Q24",
-		"the payment of an output is found again by its key: TestACrashAroundThePayoutPaysOnce of trial/swaps",
-	},
-	{
-		"Q25",
-		"no scenario requests a deposit swap yet: trial/swaps repeats a request, and has an arrival without a row",
-	},
-	{"Q26", "no scenario requests a deposit swap yet; D06 stands at the same place of every credit"},
 	{"QW18", "Q07 stands at this place"},
 	{"QW27", "Q10 is the same commit"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},

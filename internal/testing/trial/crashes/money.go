@@ -393,13 +393,16 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			sequence = e.Sequence
 			var resource struct {
-				WithdrawalID, DepositID, TransferID string
-				Swap                                *struct{ CustomerSwapID string }
+				WithdrawalID, DepositID, TransferID, SwapID string
+				Swap                                        *struct{ CustomerSwapID string }
 			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
-			eventKey := string(e.Type) + " of " + resource.WithdrawalID + resource.DepositID + resource.TransferID
+			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID
+			if resource.SwapID == "" { // a swap of the organization names its withdrawal, too
+				eventKey += resource.WithdrawalID
+			}
 			if resource.Swap != nil {
 				eventKey = string(e.Type) + " of " + resource.Swap.CustomerSwapID
 			}
@@ -448,6 +451,22 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 		swapID := w.current.SwapID
 		if eventIDs[string(want)+" of "+swapID] == "" || eventIDs[string(opposite)+" of "+swapID] != "" {
 			errs = append(errs, fmt.Errorf("%s is %s and has not the event %s alone", swapID, w.current.Status, want))
+		}
+	}
+	for _, w := range s.ownSwaps {
+		ended, opposite := " of "+w.current.SwapID, string(webhook.OrganizationSwapFailed)
+		if eventIDs[string(webhook.OrganizationSwapCompleted)+ended] == "" || eventIDs[opposite+ended] != "" {
+			errs = append(errs, fmt.Errorf("%s is completed, and its events say something else", w.current.SwapID))
+		}
+		for _, want := range []webhook.Type{webhook.OrganizationWithdraw, webhook.OrganizationWithdrawCompleted} {
+			if eventIDs[string(want)+" of "+w.payout.WithdrawalID] == "" {
+				errs = append(errs, fmt.Errorf("there is no event %s of %s", want, w.payout.WithdrawalID))
+			}
+		}
+	}
+	for _, d := range s.depositSwaps {
+		if d.current.DepositID == nil || eventIDs[string(webhook.CustomerDeposit)+" of "+*d.current.DepositID] == "" {
+			errs = append(errs, fmt.Errorf("there is no event of what %s brought", d.current.DepositSwapID))
 		}
 	}
 	return errors.Join(errs...)

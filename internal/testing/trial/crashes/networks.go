@@ -144,7 +144,8 @@ var sites = []site{
 		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
 		openNetwork: openEthereum, families: "WPADFTVSKOQ",
 		// USDC is swapped on Solana alone.
-		swaps: swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
+		swaps:    swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
+		excluded: map[string]string{"Q25": onSolanaAlone, "Q26": onSolanaAlone},
 	},
 	{
 		chain: chain.Solana, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
@@ -164,6 +165,7 @@ var sites = []site{
 		families: "WDFVSQ",
 		swaps:    swapSite{"BTC", big.NewInt(1_000_000_000), big.NewInt(200_000)},
 		excluded: map[string]string{
+			"Q25": onSolanaAlone, "Q26": onSolanaAlone,
 			"S01": noSweeps, "S02": noSweeps, "S03": noSweeps, "S04": noSweeps, "S05": noSweeps, "S06": noSweeps,
 			"S05b": noSweeps, "S06b": noSweeps,
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,
@@ -177,6 +179,8 @@ var sites = []site{
 		},
 	},
 }
+
+const onSolanaAlone = "what a deposit swap brings arrives on Solana, and is played there"
 
 const noSweeps = "nothing is swept there: what is credited pays from the address where it is"
 

@@ -79,6 +79,8 @@ type scenario struct {
 	mint           localworld.Mint // what the scenes pay
 	swapTo         localworld.Mint // what the swaps of the scenes bring, where customers swap
 	swaps          []*customerSwap
+	ownSwaps       []*ownSwap // of the organization
+	depositSwaps   []*depositSwap
 	claims         []*payment
 	sentAway       []oracle.Claim // flagged deposits that were sent to an address
 	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
@@ -142,7 +144,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerWithdrawApproved, webhook.CustomerWithdrawRejected, webhook.CustomerWithdrawCancelled,
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
-		webhook.CustomerSwapDelayed,
+		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
+		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -523,6 +526,8 @@ const openWork = `
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING', 'REJECTING', 'REDIRECTING') GROUP BY status
 		UNION ALL SELECT 'swap ' || status, count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') GROUP BY status
+		UNION ALL SELECT 'deposit swap ' || status, count(*) FROM deposit_swaps
+			WHERE status NOT IN ('AWAITING_DEPOSIT', 'COMPLETED') GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -562,7 +567,8 @@ func (t *scenario) expireLeases(ctx context.Context) error {
 	return t.queryRow(ctx, `
 		UPDATE deliveries SET leased_until = now(), attempt_after = now()
 		WHERE status = 'PENDING' AND lease IS NOT NULL;
-		UPDATE swaps SET look_at = now() WHERE look_at > now()`, nil)
+		UPDATE swaps SET look_at = now() WHERE look_at > now();
+		UPDATE deposit_swaps SET look_at = now() WHERE look_at > now()`, nil)
 }
 
 // loadOwnAddresses loads the addresses on the scenario's chain whose keys are ours.

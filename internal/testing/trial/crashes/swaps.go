@@ -243,60 +243,6 @@ func playRestores(ctx context.Context, s *cellRun) error {
 	return s.waitAsync(ctx)
 }
 
-// playStrayArrival plays the decision about a delivery that came after the failure of its swap. A repeated
-// decision changes nothing.
-func playStrayArrival(ctx context.Context, s *cellRun) error {
-	if err := s.world.Info.SetLateSwap(ctx); err != nil {
-		return err
-	}
-	w := s.newSwap()
-	if err := errors.Join(s.startSwap(w)(ctx), s.waitSwapEnd(ctx, w, failed)); err != nil {
-		return err
-	}
-	if released, err := s.world.Info.ReleaseSwaps(ctx); err != nil || len(released) != 1 {
-		return fmt.Errorf("the provider released %v: %w", released, err)
-	}
-	var arrival struct{ DepositID, SwapID, Amount, Decision string }
-	err := waitUntil(ctx, "the late delivery waits for a decision", drainMax, func(ctx context.Context) (bool, error) {
-		var page struct {
-			Data []struct{ DepositID, SwapID, Amount, Decision string }
-		}
-		if _, err := s.callOperator(ctx, http.MethodGet, "/swap-arrivals?open=true", nil, &page); err != nil {
-			return false, err
-		}
-		for _, arrival = range page.Data {
-			if arrival.SwapID == w.created.SwapID {
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
-		s.startAsync(func() error {
-			status, err := s.callOperator(
-				ctx, http.MethodPost, "/swap-arrivals/"+arrival.DepositID+"/decide",
-				map[string]any{"decision": "CREDITED", "note": "the late delivery of a trial"}, nil,
-			)
-			// A repetition of a decision whose answer was lost is answered 409.
-			if err == nil && status != http.StatusOK && status != http.StatusConflict {
-				err = fmt.Errorf("decide about %s: got %d, want 200 or 409", arrival.DepositID, status)
-			}
-			return err
-		})
-		return nil
-	})
-	if err := errors.Join(err, s.waitAsync(ctx)); err != nil {
-		return err
-	}
-	if w.lateOut, err = parseUnits(&arrival.Amount); err != nil {
-		return err
-	}
-	return s.waitSwapEnd(ctx, w, failed)
-}
-
 // shortPayWindow is how long a payment to a swap provider may wait where it is to be late.
 const shortPayWindow = app.Duration(8 * time.Second)
 
@@ -451,13 +397,18 @@ type swapSums struct {
 	swappedIn *big.Int // what the customer gave
 	restored  *big.Int // what of it the customer has again
 	claimed   *big.Int // what the customer waits for: of failed swaps, at the provider
-	delivered *big.Int // in units of what the swaps bring
+	delivered *big.Int // to the customer, in units of what the swaps bring
+	toProduct *big.Int // the same, of swaps of the organization, which is paid out
+
+	depositSwapsIn  *big.Int // what was paid into deposit swaps, in units of their token
+	depositSwapsOut *big.Int // what they brought
 }
 
 // sumSwaps compares each swap with what the swap provider says of it, and adds the swaps up.
 func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 	for _, n := range []**big.Int{
 		&sums.paid, &sums.refunded, &sums.swappedIn, &sums.restored, &sums.claimed, &sums.delivered,
+		&sums.toProduct, &sums.depositSwapsIn, &sums.depositSwapsOut,
 	} {
 		*n = new(big.Int)
 	}
@@ -472,13 +423,27 @@ func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 	for _, w := range s.swaps {
 		errs = append(errs, s.addSwap(ctx, w, transfers, &sums))
 	}
+	for _, w := range s.ownSwaps {
+		errs = append(errs, s.addOwnSwap(ctx, w, transfers, &sums))
+	}
+	for _, d := range s.depositSwaps {
+		errs = append(errs, addDepositSwap(d, transfers, &sums))
+	}
+	return sums, errors.Join(append(errs, s.compareTotals(transfers, sums))...)
+}
+
+// compareTotals compares what the swap provider received, delivered and refunded of each asset with the sums.
+func (s *cellRun) compareTotals(transfers swapdesk.Transfers, sums swapSums) error {
+	var errs []error
 	for _, total := range transfers.Totals {
 		want := [3]*big.Int{new(big.Int), new(big.Int), new(big.Int)}
-		switch total.Mint {
-		case s.mint.ID:
-			want = [3]*big.Int{sums.paid, new(big.Int), sums.refunded}
-		case s.swapTo.ID:
-			want[1] = sums.delivered
+		switch {
+		case total.Mint == s.mint.ID:
+			want = [3]*big.Int{sums.paid, sums.depositSwapsOut, sums.refunded}
+		case total.Mint == s.swapTo.ID:
+			want[1] = new(big.Int).Add(sums.delivered, sums.toProduct)
+		case total.AssetID == s.world.Info.Swaps.Tokens[0].AssetID:
+			want[0] = sums.depositSwapsIn
 		}
 		for i, got := range []money.Amount{total.Received, total.Delivered, total.Refunded} {
 			if got.Big().Cmp(want[i]) != 0 {
@@ -489,7 +454,7 @@ func (s *cellRun) sumSwaps(ctx context.Context) (sums swapSums, err error) {
 			}
 		}
 	}
-	return sums, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // loadProviderTransfers waits until the payments of the swap provider are final, and returns its transfers.
@@ -508,34 +473,54 @@ func (s *cellRun) loadProviderTransfers(ctx context.Context) (transfers swapdesk
 	return transfers, err
 }
 
-// addSwap compares a swap with the transfers of the swap provider, and adds it to the sums.
-func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, transfers swapdesk.Transfers, sums *swapSums) error {
-	var depositAddress, written string
-	var isPaid bool
+// swapPayment is the payment of a swap to its provider, by the service's rows.
+type swapPayment struct {
+	oracle.Claim
+	written string // the address as the provider writes it
+	short   *big.Int
+}
+
+// loadPayment loads the payment of a swap, which pays amount and whose transaction the swap names.
+func (s *cellRun) loadPayment(ctx context.Context, swapID string, amount *big.Int, tx *string) (swapPayment, error) {
+	p := swapPayment{Claim: oracle.Claim{ID: swapID, Asset: s.assetID(), Amount: amount}}
 	var short string
-	if err := s.queryRow(ctx, `
+	err := s.queryRow(ctx, `
 		SELECT s.deposit_address, o.deposit_address, s.paid_at IS NOT NULL, s.short::text
 		FROM swaps s JOIN swap_offers o USING (swap_id) WHERE swap_id = $1`,
-		[]any{w.created.SwapID}, &depositAddress, &written, &isPaid, &short); err != nil {
+		[]any{swapID}, &p.To, &p.written, &p.Paid, &short)
+	if err == nil && p.Paid && tx == nil {
+		err = errors.New("it is paid without a transaction")
+	}
+	if err == nil {
+		p.short, err = parseUnits(&short)
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", swapID, err)
+	}
+	if p.Paid {
+		p.Tx = *tx
+	}
+	return p, nil
+}
+
+// addSwap compares a swap with the transfers of the swap provider, and adds it to the sums.
+func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, transfers swapdesk.Transfers, sums *swapSums) error {
+	amount := s.site.swaps.units
+	payment, err := s.loadPayment(ctx, w.created.SwapID, amount, w.current.OriginTxHash)
+	if err != nil {
 		return err
 	}
-	amount := s.site.swaps.units
-	claim := oracle.Claim{ID: w.created.SwapID, Asset: s.assetID(), To: depositAddress, Amount: amount, Paid: isPaid}
 	want := map[string]*big.Int{}
 	sums.swappedIn.Add(sums.swappedIn, amount)
-	if isPaid {
-		if w.current.OriginTxHash == nil {
-			return fmt.Errorf("%s is paid without a transaction", claim.ID)
-		}
-		claim.Tx = *w.current.OriginTxHash
+	if payment.Paid {
 		sums.paid.Add(sums.paid, amount)
 		want["RECEIVED"] = amount
 	}
-	sums.claims = append(sums.claims, claim)
+	sums.claims = append(sums.claims, payment.Claim)
 	if w.current.Status == paid {
 		out, err := parseUnits(w.current.AmountOut)
 		if err != nil {
-			return fmt.Errorf("%s: %w", claim.ID, err)
+			return fmt.Errorf("%s: %w", payment.ID, err)
 		}
 		sums.delivered.Add(sums.delivered, out)
 		want["DELIVERY"] = out
@@ -544,10 +529,10 @@ func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, transfers swapde
 		if w.current.RefundedAmount != nil {
 			var err error
 			if returned, err = parseUnits(w.current.RefundedAmount); err != nil {
-				return fmt.Errorf("%s: %w", claim.ID, err)
+				return fmt.Errorf("%s: %w", payment.ID, err)
 			}
 		}
-		if isPaid && returned.Sign() > 0 {
+		if payment.Paid && returned.Sign() > 0 {
 			sums.refunded.Add(sums.refunded, returned)
 			want["REFUND"] = returned
 		}
@@ -558,14 +543,10 @@ func (s *cellRun) addSwap(ctx context.Context, w *customerSwap, transfers swapde
 			sums.delivered.Add(sums.delivered, w.lateOut)
 			want["DELIVERY"] = w.lateOut
 		}
-		keptAmount, err := parseUnits(&short)
-		if err != nil {
-			return fmt.Errorf("%s: %w", claim.ID, err)
-		}
 		open := new(big.Int).Sub(amount, returned)
-		sums.claimed.Add(sums.claimed, open.Sub(open, keptAmount))
+		sums.claimed.Add(sums.claimed, open.Sub(open, payment.short))
 	}
-	return compareTransfers(claim.ID, written, transfers, want)
+	return compareTransfers(payment.ID, payment.written, transfers, want)
 }
 
 // compareTransfers compares what the swap provider did at one deposit address with what it should have: one
@@ -614,5 +595,7 @@ func (s *cellRun) checkSwapBooks(ctx context.Context, sums swapSums) error {
 	if err == nil && owed != sums.claimed.String() {
 		err = fmt.Errorf("the books have %s at the provider, and the failed swaps %s", owed, sums.claimed)
 	}
-	return errors.Join(err, s.checkBalances(ctx, richCustomer, s.swapTo, sums.delivered, sums.delivered))
+	return errors.Join(
+		err, s.checkBalances(ctx, richCustomer, s.swapTo, sums.delivered, sums.delivered), s.checkProductEmpty(ctx),
+	)
 }

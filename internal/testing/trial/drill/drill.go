@@ -27,6 +27,7 @@ type Drill struct {
 	Name      string
 	Title     string
 	chainName chain.Name // "": Ethereum
+	sideChain chain.Name // whose blocks are mined, too; "": none
 	play      func(ctx context.Context, h *drillEnv) error
 }
 
@@ -58,7 +59,11 @@ var Drills = []Drill{
 		play: playLaggingStandby,
 	},
 	{Name: "swap", Title: "the database goes back to an older base backup under a running service", play: playSwap},
-	{Name: "swaps", Title: "the database goes back to an older base backup, with customer swaps", play: playSwaps},
+	{
+		Name:      "swaps",
+		Title:     "the database goes back to an older base backup, with all kinds of swaps",
+		sideChain: chain.Solana, play: playSwaps,
+	},
 }
 
 // Options say what is played.
@@ -115,7 +120,10 @@ func Run(ctx context.Context, opts Options) (failed int, err error) {
 func playDrill(ctx context.Context, opts Options, d Drill) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, drillMax)
 	defer cancel()
-	h := &drillEnv{program: opts.Program, output: opts.Output, chainName: cmp.Or(d.chainName, chain.Ethereum)}
+	h := &drillEnv{
+		program: opts.Program, output: opts.Output, chainName: cmp.Or(d.chainName, chain.Ethereum),
+		sideChain: d.sideChain,
+	}
 	defer func() {
 		if err != nil {
 			fmt.Fprintf(opts.Output, "  FAILED  %v\n--- end of the service's log\n%s---\n", err, h.readLog())

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type drillEnv struct {
 	integrator *integrator
 	mint       localworld.Mint // the mint of all payments
 	chainName  chain.Name
+	sideChain  chain.Name // of the world, whose blocks are mined, too; "": none
 	net        network
 	key        string // of the API
 
@@ -92,7 +94,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
 		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true,
-		Chains: []chain.Name{h.chainName}, Log: slog.New(slog.DiscardHandler),
+		Chains: h.chains(), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 		return err
 	}
 	h.key = h.world.Info.APIKey
-	if h.chainName == chain.Solana && h.world.SolanaNode() == nil {
+	if slices.Contains(h.chains(), chain.Solana) && h.world.SolanaNode() == nil {
 		return errors.New("surfpool, the local Solana chain, is not there for this system")
 	}
 	h.oracle = oracle.Open(h.world.EthereumNode().URL)
@@ -121,20 +123,36 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 	return h.net.waitFunded(ctx, h)
 }
 
+// chains returns the chains of the world.
+func (h *drillEnv) chains() []chain.Name {
+	if h.sideChain == "" {
+		return []chain.Name{h.chainName}
+	}
+	return []chain.Name{h.chainName, h.sideChain}
+}
+
 // startMining mines blocks at the chain's interval while mining is on.
 func (h *drillEnv) startMining(ctx context.Context) {
 	ctx, h.stopMine = context.WithCancel(ctx)
 	h.mining.Store(true)
+	h.mineOn(ctx, h.net)
+	if h.sideChain == chain.Solana {
+		h.mineOn(ctx, &solana{node: h.world.SolanaNode()})
+	}
+}
+
+// mineOn mines the blocks of one chain.
+func (h *drillEnv) mineOn(ctx context.Context, net network) {
 	h.miningDone.Go(func() {
-		tick := time.NewTicker(h.net.blockInterval())
+		tick := time.NewTicker(net.blockInterval())
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if h.mining.Load() && !h.net.isTooFarAhead(ctx, h) {
-					_ = h.net.mineBlock(ctx) // the next tick tries again
+				if h.mining.Load() && !net.isTooFarAhead(ctx, h) {
+					_ = net.mineBlock(ctx) // the next tick tries again
 				}
 			}
 		}
@@ -269,6 +287,35 @@ func (h *drillEnv) callOnce(ctx context.Context, method, path string, body, targ
 	return resp.StatusCode, err
 }
 
+// callOperatorOnce calls the operator's interface once. Any answer but a success is an error.
+func (h *drillEnv) callOperatorOnce(ctx context.Context, method, path string, body, target any) error {
+	payload, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, h.world.Info.OperatorURL+"/v1"+path, bytes.NewReader(payload))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("x-operator-key", h.world.Info.Operator.APIKey)
+	req.Header.Set("content-type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode >= 300:
+		return fmt.Errorf("status %d: %.300s", resp.StatusCode, answer)
+	case target == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, target)
+}
+
 // callAPI calls the API until it answers, and requires that status.
 func (h *drillEnv) callAPI(ctx context.Context, want int, method, path string, body, target any) error {
 	var status int
@@ -303,7 +350,8 @@ const openWork = `
 		UNION ALL SELECT 'withdrawal ' || status, count(*) FROM withdrawals WHERE status IN ('PROCESSING', 'BROADCAST') GROUP BY status
 		UNION ALL SELECT 'debt', count(*) FROM withdrawals WHERE owed > 0
 		UNION ALL SELECT 'deposit ' || status, count(*) FROM deposits WHERE status IN ('CONFIRMING', 'SCREENING') GROUP BY status
-		UNION ALL SELECT 'swap', count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED')
+		UNION ALL SELECT 'swap', count(*) FROM swaps
+			WHERE status NOT IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL

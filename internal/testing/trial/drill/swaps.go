@@ -30,8 +30,12 @@ type swap struct {
 type swapDrill struct {
 	*drillEnv
 	outputMint localworld.Mint // what the swaps bring
+	dollarMint localworld.Mint // what the deposit swaps bring
 	swaps      []*swap
 	unitsEach  *big.Int
+
+	ownSwaps     []*ownSwap
+	depositSwaps []*depositSwap
 }
 
 // playSwaps plays the restore of an older backup, while swaps are at several stages.
@@ -45,6 +49,12 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 			d.outputMint = m
 		}
 	}
+	var err error
+	if d.dollarMint, err = d.findDollars(); err != nil {
+		return err
+	}
+	behave := func(mode swapdesk.Mode) error { return h.world.Info.SetSwapBehaviour(ctx, string(mode), 0, 0) }
+	var open, lost *depositSwap
 	backup := filepath.Join(h.dir, "backup")
 	paidIn := new(big.Int).Mul(big.NewInt(2000), big.NewInt(params.Ether))
 	return h.playSteps(
@@ -54,7 +64,55 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 				d.startSwap(ctx, "stalled", swapdesk.ModeStall, "PROCESSING"),
 			)
 		},
+		"the organization swaps its own money: one swap is with its provider, one waits for an approval", func() error {
+			if err := d.enableOwnSwaps(ctx, paidIn); err != nil {
+				return err
+			}
+			if err := d.startOwn(ctx, "own-paid", swapdesk.ModeStall, "PROCESSING"); err != nil {
+				return err
+			}
+			if err := behave(swapdesk.ModeNone); err != nil {
+				return err
+			}
+			_, err := d.requestOwn(ctx, "own-awaiting")
+			return err
+		},
+		"a deposit swap is paid and credited, another one is requested", func() error {
+			paid, err := d.requestDepositSwap(ctx, "ds-paid")
+			if err != nil {
+				return err
+			}
+			if err := d.payDepositSwap(ctx, paid); err != nil {
+				return err
+			}
+			open, err = d.requestDepositSwap(ctx, "ds-open")
+			return err
+		},
+		"a swap of the organization is approved, and no provider offers anything for it", func() error {
+			return d.startOwn(ctx, "own-approved", swapdesk.ModeReject, "PENDING")
+		},
 		"PostgreSQL is backed up", func() error { return (baseBackup{}).backUpCluster(ctx, h, backup) },
+		"after it: the output of a swap of the organization arrives and is paid to the whitelist", func() error {
+			if _, err := h.world.Info.ReleaseSwaps(ctx); err != nil {
+				return err
+			}
+			return d.waitOwnStatus(ctx, d.ownSwaps[0], "COMPLETED")
+		},
+		"after it: a provider makes an offer for the approved one, and has its payment", func() error {
+			return errors.Join(
+				behave(swapdesk.ModeStall), d.waitOwnStatus(ctx, d.ownSwaps[2], "PROCESSING"),
+				behave(swapdesk.ModeNone),
+			)
+		},
+		"after it: a deposit swap is paid and credited, and another one is requested and paid", func() (err error) {
+			if err := d.payDepositSwap(ctx, open); err != nil {
+				return err
+			}
+			if lost, err = d.requestDepositSwap(ctx, "ds-lost"); err != nil {
+				return err
+			}
+			return d.payDepositSwap(ctx, lost)
+		},
 		"after it: a swap is done, one is refunded and restored, one is with its provider", func() error {
 			return errors.Join(
 				d.swapAndWait(ctx, "late", swapdesk.ModeNone, "COMPLETED"),
@@ -75,13 +133,30 @@ func playSwaps(ctx context.Context, h *drillEnv) error {
 			)
 		},
 		"the service starts", func() error { return h.world.RestartService(ctx) },
-		"every key leads to its swap", func() error { return d.repeatRequests(ctx) },
-		"blocks go on, and the provider delivers what it kept back: every swap comes to its end", func() error {
+		"every key leads to its swap",
+		func() error { return errors.Join(d.repeatRequests(ctx), d.repeatOwnRequests(ctx)) },
+		"blocks go on: what arrived for a deposit swap whose row is lost waits, and is no customer's", func() error {
 			h.mining.Store(true)
+			return d.waitOrphan(ctx, lost)
+		},
+		"its caller repeats the request with its key: it is the customer's, once", func() error {
+			return errors.Join(d.repeatDepositSwap(ctx, lost), d.waitDepositSwap(ctx, lost))
+		},
+		"the deposit swap that the backup has leads to its address, and has its deposit again", func() error {
+			before := open.current.DepositAddress
+			if err := d.repeatDepositSwap(ctx, open); err != nil {
+				return err
+			}
+			if open.current.DepositAddress != before {
+				return fmt.Errorf("its address was %s and is %s", before, open.current.DepositAddress)
+			}
+			return d.waitDepositSwap(ctx, open)
+		},
+		"the provider delivers what it kept back: every swap comes to its end", func() error {
 			if _, err := h.world.Info.ReleaseSwaps(ctx); err != nil {
 				return err
 			}
-			return errors.Join(d.waitSwapsEnd(ctx), d.restoreRefunded(ctx))
+			return errors.Join(d.waitSwapsEnd(ctx), d.restoreRefunded(ctx), d.endOwnSwaps(ctx))
 		},
 		"books, chain, oracle and provider agree", func() error { return d.checkSwaps(ctx) },
 		"the service goes on", func() error {
@@ -211,14 +286,26 @@ func (d *swapDrill) checkSwaps(ctx context.Context) error {
 			Tx: *w.current.OriginTxHash,
 		})
 	}
-	left := new(big.Int).Sub(refunded, paid)
+	left, product := new(big.Int).Sub(refunded, paid), new(big.Int)
 	for _, p := range d.deposits {
-		left.Add(left, p.units)
+		if p.customer == orgProduct {
+			product.Add(product, p.units)
+		} else {
+			left.Add(left, p.units)
+		}
 	}
+	ownClaims, ownDelivered, err := d.ownClaims(ctx)
+	if err != nil {
+		return err
+	}
+	ownPaid := new(big.Int).Mul(d.unitsEach, big.NewInt(int64(len(d.ownSwaps))))
+	product.Sub(product, ownPaid)
 	return errors.Join(
-		verified, d.checkOwned(ctx, claims, left), d.checkProvider(ctx, paid, delivered, refunded),
-		d.checkCustomer(ctx, d.mint, left), d.checkCustomer(ctx, d.outputMint, delivered),
-		d.integrator.compareBooks(nil, nil),
+		verified, d.checkOwned(ctx, append(claims, ownClaims...), new(big.Int).Add(left, product)),
+		d.checkProvider(ctx, new(big.Int).Add(paid, ownPaid), new(big.Int).Add(delivered, ownDelivered), refunded),
+		d.checkCustomer(ctx, swapper, d.mint, left), d.checkCustomer(ctx, swapper, d.outputMint, delivered),
+		d.checkProduct(ctx, d.mint.ID, product), d.checkProduct(ctx, d.outputMint.ID, new(big.Int)),
+		d.checkDepositSwaps(ctx), d.integrator.compareBooks(nil, nil),
 	)
 }
 
@@ -275,8 +362,8 @@ func (d *swapDrill) checkProvider(ctx context.Context, paid, delivered, refunded
 	})
 }
 
-// checkCustomer compares what the swapper has of a mint, all of it available.
-func (d *swapDrill) checkCustomer(ctx context.Context, m localworld.Mint, want *big.Int) error {
+// checkCustomer compares what a customer has of a mint, all of it available.
+func (d *swapDrill) checkCustomer(ctx context.Context, customer string, m localworld.Mint, want *big.Int) error {
 	var list struct {
 		Data []struct {
 			MintID           int
@@ -284,7 +371,7 @@ func (d *swapDrill) checkCustomer(ctx context.Context, m localworld.Mint, want *
 		}
 	}
 	if err := d.callAPI(
-		ctx, http.StatusOK, http.MethodGet, "/customers/"+swapper+"/balances", nil, &list,
+		ctx, http.StatusOK, http.MethodGet, "/customers/"+customer+"/balances", nil, &list,
 	); err != nil {
 		return err
 	}
@@ -293,5 +380,5 @@ func (d *swapDrill) checkCustomer(ctx context.Context, m localworld.Mint, want *
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has %+v, want %s of mint %d available", swapper, list.Data, want, m.ID)
+	return fmt.Errorf("%s has %+v, want %s of mint %d available", customer, list.Data, want, m.ID)
 }

@@ -38,7 +38,10 @@ type Config struct {
 	// Swaps and SwapProviders are empty in a trial without swaps.
 	Swaps         service.SwapConfig
 	SwapProviders []provider.Member
-	Sweep         sweep.Config
+	// OnTamperedDepositSwap is called for each deposit swap that is not shown; it may be nil.
+	OnTamperedDepositSwap func(depositSwapID string)
+
+	Sweep sweep.Config
 	// Seal and WebhookKeys are nil in a trial that posts no webhooks. Posts may go to this machine.
 	Seal        *seal.Keyset
 	WebhookKeys []webhook.Key
@@ -65,7 +68,7 @@ func New(p Config) *Harness {
 	}, service.Parts{
 		DB: p.DB, Signer: p.Signer, AttestKey: p.AttestKey, Grants: p.Grants, Chains: chain.Chains{name: p.Chain},
 		Prices: p.Prices, Risk: p.RiskPolicy, Seal: p.Seal, WebhookKeys: p.WebhookKeys, Log: p.Log,
-		SwapProviders: p.SwapProviders,
+		SwapProviders: p.SwapProviders, OnTamperedDepositSwap: p.OnTamperedDepositSwap,
 	})
 	return &Harness{
 		Service: s, Walker: s.Walker(name), DispatchWorker: s.DispatchWorker(name), Sweeper: s.Sweeper(name),

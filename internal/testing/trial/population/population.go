@@ -38,6 +38,13 @@ func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
 	return insert(ctx, conn, org, from, to, slices.Concat(organizationRows, customerRows, historyRows))
 }
 
+// SeedLists adds a deposit swap of each customer, a whitelist entry of every tenth one, and a swap of the
+// organization's own money for every twentieth, which a withdrawal of Seed pays out. No provider has signed these
+// deposit swaps, and no operator would keep such a whitelist: they are for a service that verifies neither.
+func SeedLists(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
+	return insert(ctx, conn, org, from, to, listRows)
+}
+
 // SeedDormant adds customers as Seed does, with an address and balances and nothing else. They take
 // a quarter of the disk. The organization needs customers of Seed, too.
 func SeedDormant(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
@@ -187,4 +194,46 @@ var historyRows = []string{
 	FROM (SELECT n, n % 50 = 25 OR n BETWEEN 2000 AND 12000 AS lifted FROM $N WHERE n % 25 = 0) s`,
 	`INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
 	SELECT $ORG, '2026-01-01Z', 'API_KEY', $ORG, 'customer.created', 'CUSTOMER', 'crowd_' || n FROM $N`,
+}
+
+var listRows = []string{
+	`INSERT INTO swaps (swap_id, org_id, kind, product, idempotency_key, key_hash, request_digest, from_mint_id,
+		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
+		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
+		origin_tx_hash, destination_tx_hash, failure_reason, created_at, updated_at, paid_at, completed_at, failed_at,
+		refunded, whitelisted_address_id, payout_address, payout_max, payout_until, slippage_bps, request_mac,
+		requester_kind, requester_id, delivered_at, payout_id)
+	SELECT 'os_' || lpad(n::text, 26, '0'), $ORG, 'ORGANIZATION',
+		CASE WHEN n % 200 = 105 THEN 'CHECKOUT' ELSE 'CUSTODIAL' END,
+		'own_' || n, encode(sha256(convert_to('ORGANIZATION own_' || n, 'UTF8')), 'hex'), '', 1, 2,
+		'ETHEREUM', 'ETHEREUM', 1000, 900, 890, 'ONE_CLICK', '0x6' || lpad(to_hex(n), 39, '0'), 'adr_own_' || n,
+		'adr_own_back_' || n, '2026-02-01Z', '2026-02-01Z', 0, 0, status,
+		CASE status WHEN 'COMPLETED' THEN 900 END, '0xf' || lpad(to_hex(n), 63, '1'),
+		CASE status WHEN 'COMPLETED' THEN '0xc' || lpad(to_hex(n), 63, '1') END,
+		CASE status WHEN 'FAILED' THEN 'PROVIDER_FAILED' END, made, made, made,
+		CASE status WHEN 'COMPLETED' THEN made END, CASE status WHEN 'FAILED' THEN made END,
+		CASE status WHEN 'FAILED' THEN 1000 ELSE 0 END, 'wla_x', '0xexchange', 990, made, 100, '', 'API_KEY', $ORG,
+		CASE status WHEN 'COMPLETED' THEN made END,
+		CASE status WHEN 'COMPLETED' THEN 'wd_' || lpad(n::text, 26, '0') END
+	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
+		CASE WHEN n % 200 = 25 THEN 'FAILED' ELSE 'COMPLETED' END AS status FROM $N WHERE n % 20 = 5) s`,
+	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+	SELECT 'adr_flex_' || n, $ORG, 'EVM', 'DEPOSIT_SWAP', 'ds_' || lpad(n::text, 26, '0'), '',
+		'0x9' || lpad(to_hex(n), 39, '0'), '', '2026-01-01Z' FROM $N`,
+	`INSERT INTO deposit_swaps (deposit_swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest,
+		origin_chain, origin_contract, origin_symbol, origin_decimals, to_mint_id, to_chain, estimated_out, min_out,
+		refund_address, wallet_id, provider, scheme, deposit_address, signed_quote, origin_asset, destination_asset,
+		expires_at, mac, status, amount_out, created_at, updated_at, completed_at)
+	SELECT 'ds_' || lpad(n::text, 26, '0'), $ORG, 'crowd_' || n, 'key_' || n,
+		encode(sha256(convert_to('key_' || n, 'UTF8')), 'hex'), '', 'ETHEREUM', '', 'ETH', 18, 1, 'ETHEREUM', 900, 890,
+		'0xpayer', 'adr_flex_' || n, 'ONE_CLICK', 'ONE_CLICK_V0', '0x8' || lpad(to_hex(n), 39, '0'),
+		convert_to('crowd ' || n, 'UTF8'), 'eth', 'usdc', '2026-02-01Z', '', status,
+		CASE status WHEN 'COMPLETED' THEN 900 END, made, made, CASE status WHEN 'COMPLETED' THEN made END
+	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
+		CASE WHEN n % 300 = 1 THEN 'EXPIRED' WHEN n < 20 THEN 'PROCESSING' ELSE 'COMPLETED' END AS status FROM $N) s`,
+	`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by,
+		not_before, request_mac)
+	SELECT 'wla_' || lpad(n::text, 26, '0'), $ORG, 'ETHEREUM', '0x7' || lpad(to_hex(n), 39, '0'), 'crowd ' || n, made,
+		'opk_x', made, ''
+	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made FROM $N WHERE n % 10 = 0) s`,
 }

@@ -94,6 +94,9 @@ type task struct {
 	// Flagged are deposits to decide about, instead of everything else.
 	Flagged []string
 	Attest  ed25519.PublicKey
+
+	// SwapRace has swaps that the workers make, instead of everything else; nil: no swaps.
+	SwapRace *swapTask
 }
 
 // result is what a process has done and seen.

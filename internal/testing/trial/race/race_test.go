@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 		if len(t.Flagged) > 0 {
 			do = resolveAllFlagged
 		}
+		if t.SwapRace != nil {
+			do = swapAll
+		}
 		if err == nil {
 			r, err = do(context.Background(), t)
 		}

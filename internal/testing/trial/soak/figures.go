@@ -39,7 +39,10 @@ type statistics struct {
 	withdrawals, payments, failed int // accepted, paid on the chain, proven not to pay
 	refused, replays              int // requests
 	transfers                     int // between customers
-	swaps                         int // accepted
+	swaps                         int // accepted, of customers
+	organizationSwaps             int // accepted
+	depositSwaps, flexArrivals    int // accepted, and what was credited or decided of their deliveries
+	payouts                       int // of organization swaps
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int
@@ -63,6 +66,10 @@ func (f *statistics) addFigures(o statistics) {
 	f.refused += o.refused
 	f.transfers += o.transfers
 	f.swaps += o.swaps
+	f.organizationSwaps += o.organizationSwaps
+	f.depositSwaps += o.depositSwaps
+	f.flexArrivals += o.flexArrivals
+	f.payouts += o.payouts
 	f.blocked += o.blocked
 	f.held += o.held
 	f.approved += o.approved
@@ -105,6 +112,10 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"requests refused", f.refused},
 		{"transfers between customers", f.transfers},
 		{"swaps accepted", f.swaps},
+		{"organization swaps accepted", f.organizationSwaps},
+		{"  paid to the whitelist", f.payouts},
+		{"deposit swaps accepted", f.depositSwaps},
+		{"  arrivals for them", f.flexArrivals},
 		{"requests repeated", f.replays},
 		{"payments on the chain", f.payments},
 		{"withdrawals failed", f.failed},

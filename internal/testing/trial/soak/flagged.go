@@ -311,10 +311,11 @@ func (w *soakRun) lookAtFlags() {
 	sums := map[chain.Holding]money.Amount{}
 	for _, d := range w.listFlagged("FLAGGED") {
 		a := w.arrivals.expected[d.movement]
-		if d.returnTo != a.sender {
+		if w.flexAddresses[d.address] == nil && d.returnTo != a.sender {
 			w.failRun("a flagged deposit is of %s, and %s sent it", d.returnTo, a.sender)
 		}
-		if w.strict && d.risk != "UNKNOWN" && !severityOf(w.seed, a.sender).Exceeds(risk.Low) {
+		if w.strict && w.flexAddresses[d.address] == nil && d.risk != "UNKNOWN" &&
+			!severityOf(w.seed, a.sender).Exceeds(risk.Low) {
 			w.failRun("a deposit of %s is flagged as %s, and no provider says so", a.sender, d.risk)
 		}
 		k := chain.Holding{Address: d.address, Contract: d.contract}
@@ -335,6 +336,8 @@ func (w *soakRun) checkCredited(id movementID, a arrival, wasFlagged bool) {
 	switch {
 	case wasFlagged && !w.approvals[id]:
 		w.failRun("a flagged deposit is credited, and no person has approved it: %+v", id)
+	case w.flexAddresses[a.recipient] != nil:
+		w.checkPayers(w.flexAddresses[a.recipient], id, a, wasFlagged)
 	case w.swapAddresses[a.recipient]: // the solver's other customers say nothing of this one
 	case wasFlagged || !w.strict || a.recipient == w.addresses[""]:
 	case severityOf(w.seed, a.sender).Exceeds(risk.High) && w.dollarValue(a) > dollarsMax:

@@ -29,22 +29,30 @@ type arrival struct {
 
 // arrivalOracle is what the chain says, read without any code of the service.
 type arrivalOracle struct {
-	height   uint64                 // the height up to which this has followed the final walk
-	expected map[movementID]arrival // the arrivals that have to count
+	height   uint64                         // the height up to which this has followed the final walk
+	expected map[movementID]arrival         // the arrivals that have to count
+	received map[chain.Holding]money.Amount // what any address received in final blocks
 }
 
-func newOracle() arrivalOracle { return arrivalOracle{expected: map[movementID]arrival{}} }
+func newOracle() arrivalOracle {
+	return arrivalOracle{expected: map[movementID]arrival{}, received: map[chain.Holding]money.Amount{}}
+}
 
 // followChain reads the final blocks up to a height. Nothing changes them any more.
 func (w *soakRun) followChain(height uint64) {
 	for o := &w.arrivals; o.height < height; {
 		o.height++
 		for _, m := range w.net.BlockAt(o.height).Transfers {
+			k := chain.Holding{Address: m.To, Contract: m.Contract}
+			sum, err := o.received[k].Add(m.Amount)
+			w.mustSucceed(err, "sum up what an address received")
+			o.received[k] = sum
 			counts := m.Contract == tokens[tokenID] || m.Contract == tokens[limitedID] || m.Contract == tokens[nativeID]
 			if !w.ownAddresses[m.To] || w.ownAddresses[m.From] || !counts {
 				continue
 			}
-			if m.To != w.addresses[""] && !w.swapAddresses[m.To] && m.Amount.Less(money.Units(dustBelow)) {
+			hasMinimum := m.To != w.addresses[""] && !w.swapAddresses[m.To] && w.flexAddresses[m.To] == nil
+			if hasMinimum && m.Amount.Less(money.Units(dustBelow)) {
 				continue
 			}
 			o.expected[movementID{m.Tx, m.Kind, m.Position}] = arrival{m.From, m.To, m.Contract, m.Amount}
@@ -81,12 +89,15 @@ func (w *soakRun) checkStep() {
 	w.lookAtDeposits()
 	w.lookAtFlags()
 	w.lookAtDestinations()
+	w.lookAtOwnSwaps()
 }
 
 // lookAtDeposits compares the credited deposits with the final arrivals.
 func (w *soakRun) lookAtDeposits() {
 	rows, err := w.superPool.Query(w.ctx, `
-		SELECT tx_hash, kind, position, from_address, address, contract, amount, status, is_flagged FROM deposits
+		SELECT tx_hash, kind, position, from_address, address, contract, amount, status, is_flagged,
+			coalesce(customer_id, ''), coalesce(deposit_swap_id, ''),
+			coalesce((SELECT s.customer_id FROM deposit_swaps s WHERE s.wallet_id = deposits.wallet_id), '') FROM deposits
 		WHERE status IN ('SCREENING', 'CREDITED', 'FLAGGED', 'REJECTING', 'REJECTED', 'REDIRECTING', 'REDIRECTED', 'RESOLUTION_STUCK')`)
 	w.mustSucceed(err, "read the deposits")
 	defer rows.Close()
@@ -94,14 +105,18 @@ func (w *soakRun) lookAtDeposits() {
 	for rows.Next() {
 		var p movementID
 		var a arrival
-		var status string
+		var status, customerID, depositSwapID, customerOfRow string
 		var flagged bool
 		w.mustSucceed(
-			rows.Scan(&p.tx, &p.kind, &p.position, &a.sender, &a.recipient, &a.contract, &a.amount, &status, &flagged),
+			rows.Scan(&p.tx, &p.kind, &p.position, &a.sender, &a.recipient, &a.contract, &a.amount, &status, &flagged,
+				&customerID, &depositSwapID, &customerOfRow),
 			"read a deposit",
 		)
 		if want, ok := w.arrivals.expected[p]; !ok || want != a {
 			w.failRun("a deposit counts without an arrival: %+v, %+v", p, a)
+		}
+		if r := w.flexAddresses[a.recipient]; r != nil {
+			w.checkFlexOwner(r, status, customerID, depositSwapID, customerOfRow)
 		}
 		if status == "CREDITED" {
 			w.checkCredited(p, a, flagged)
@@ -147,6 +162,10 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 			w.failRun("request #%d was for %v and %s received %v", r.n, r.amount, r.recipient, received)
 		}
 	}
+	for _, r := range w.ownSwaps {
+		requested[r.vault] = true
+	}
+	w.checkVaults(payouts)
 	wishes := w.listDecisions()
 	for recipient, payments := range payouts {
 		if requested[recipient] {
@@ -204,7 +223,8 @@ func (w *soakRun) checkSettled() {
 	balanceKey := func(owner string, mintID int) string { return fmt.Sprintf("%s in mint %d", owner, mintID) }
 	rows, err := w.superPool.Query(
 		w.ctx,
-		`SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status, coalesce(idempotency_key, ''), charged FROM withdrawals ORDER BY created_at`,
+		`SELECT withdrawal_id, coalesce(customer_id, product), mint_id, amount, to_address, status,
+			coalesce(idempotency_key, ''), charged, coalesce(fee_deducted, 0) FROM withdrawals ORDER BY created_at`,
 	)
 	w.mustSucceed(err, "read the withdrawals")
 	defer rows.Close()
@@ -215,8 +235,9 @@ func (w *soakRun) checkSettled() {
 		var id, owner, status, key string
 		var address chain.Address
 		var mintID int
-		var amount, charged money.Amount
-		w.mustSucceed(rows.Scan(&id, &owner, &mintID, &amount, &address, &status, &key, &charged), "read a withdrawal")
+		var amount, charged, feeDeducted money.Amount
+		w.mustSucceed(rows.Scan(&id, &owner, &mintID, &amount, &address, &status, &key, &charged, &feeDeducted),
+			"read a withdrawal")
 		rowsOf[id] = true
 		if status == "BLOCKED" {
 			w.blocked++
@@ -258,7 +279,7 @@ func (w *soakRun) checkSettled() {
 		switch status {
 		case "COMPLETED":
 			w.payments++
-			if received != amount {
+			if net, err := amount.Sub(feeDeducted); err != nil || received != net {
 				w.failRun(
 					"withdrawal %s (%s) is COMPLETED for %v and %s received %v", id, w.requestName(id), amount, address,
 					received,
@@ -267,8 +288,9 @@ func (w *soakRun) checkSettled() {
 			if paid[balanceKey(owner, mintID)] == nil {
 				paid[balanceKey(owner, mintID)] = new(big.Int)
 			}
-			paid[balanceKey(owner, mintID)].Add(paid[balanceKey(owner, mintID)], received.Big())
-		case "FAILED", "REJECTED":
+			// The fee of a payout of coin comes out of it.
+			paid[balanceKey(owner, mintID)].Add(paid[balanceKey(owner, mintID)], amount.Big())
+		case "FAILED", "REJECTED", "CANCELLED":
 			if status == "FAILED" {
 				w.failed++
 			}
@@ -299,6 +321,10 @@ func (w *soakRun) checkSettled() {
 	for _, c := range owners {
 		owner[w.addresses[c]] = c
 	}
+	for address, r := range w.flexAddresses {
+		owner[address] = r.call.CustomerID
+	}
+	w.checkDepositSwaps()
 	mintOf := map[chain.Address]int{}
 	for id, contract := range tokens {
 		mintOf[contract] = id

@@ -1,8 +1,8 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// swaps, decisions, freezes and everything that can go wrong around them: forks, false providers, lost
-// answers, dropped transactions, a database that fails in the middle, a signer that does not
-// answer, restarts. Everything that moves money is the real code; the chain is simulated and time
-// is virtual.
+// swaps of customers and of the organization, deposit swaps, decisions, freezes and everything that can go
+// wrong around them: forks, false providers, lost answers, dropped transactions, a database that fails in
+// the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the
+// chain is simulated and time is virtual.
 //
 // A run has two phases. With faults on, nothing may ever be wrong: after every step an oracle that
 // reads the chain itself compares it with the books. With faults off, everything has to end: every
@@ -116,6 +116,14 @@ func (w *soakRun) drainAll() {
 		}
 		w.recordSwap(r, made, err)
 	}
+	for _, r := range w.ownSwaps {
+		made, _, err := w.processes[0].Swaps.RequestOrganization(w.ctx, orgID, r.call)
+		w.findSwapWallets()
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("own swap #%d has no answer: %v", r.n, err)
+		}
+		w.recordOwnSwap(r, made, err)
+	}
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
@@ -148,6 +156,8 @@ func (w *soakRun) drainAll() {
 		w.driveSwaps(round)
 		if round%4 == 3 {
 			w.settleSwaps()
+			w.decideOwnSwaps(round > drainMax/8)
+			w.repeatDepositSwaps()
 			w.decideAll(round > drainMax/4)
 			w.resolveAll(round > drainMax/4)
 		}
@@ -231,7 +241,8 @@ func (w *soakRun) describeOpen() string {
 		},
 		{
 			"swaps",
-			`SELECT count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED') OR refunded > restored`,
+			`SELECT count(*) FROM swaps WHERE status NOT IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')
+				OR refunded > restored`,
 		},
 		{"strays", `SELECT count(*) FROM swap_arrivals WHERE role = 'STRAY' AND decision IS NULL`},
 		{"sweeps", `SELECT count(*) FROM sweeps WHERE status = 'OPEN'`},

@@ -27,9 +27,6 @@ import (
 	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
-// solver is the account of the swap provider.
-var solver = sim.Address("solver")
-
 // dealPlan is what the provider does with a swap once it has the payment.
 type dealPlan string
 
@@ -72,19 +69,25 @@ type deal struct {
 
 // swapProvider is the provider. It signs as 1Click does, and decides nothing by itself: the run has it act.
 type swapProvider struct {
-	t       testing.TB
-	seed    uint64
-	key     ed25519.PrivateKey
-	clock   func() time.Time
-	isAway  bool
-	deals   []*deal
-	byPayee map[chain.Address]*deal
+	t        testing.TB
+	seed     uint64
+	key      ed25519.PrivateKey
+	clock    func() time.Time
+	isAway   bool
+	accounts int // from which it has paid
+	deals    []*deal
+	byPayee  map[chain.Address]*deal
+
+	flexDeals   []*flexDeal // of deposit swaps
+	flexByPayee map[chain.Address]*flexDeal
+	afterFlex   func() // called for each firm quote of a deposit swap
 }
 
 func newSwapProvider(t testing.TB, seed uint64, clock func() time.Time) *swapProvider {
 	digest := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("soak solver "), seed))
 	return &swapProvider{
 		t: t, seed: seed, key: ed25519.NewKeyFromSeed(digest[:]), clock: clock, byPayee: map[chain.Address]*deal{},
+		flexByPayee: map[chain.Address]*flexDeal{}, afterFlex: func() {},
 	}
 }
 
@@ -119,10 +122,14 @@ func (d *swapProvider) Assets(context.Context) (assets []provider.Asset, err err
 		token := provider.Token{Chain: chain.Ethereum, Contract: tokens[mintID]}
 		assets = append(assets, provider.Asset{
 			Token: token.Canonical(), ID: signertest.SwapAsset(chain.Ethereum, tokens[mintID]), Accepts: true,
-			Delivers: true,
+			Delivers: true, AcceptsAny: true, Symbol: fmt.Sprint("MINT", mintID), Decimals: decimalsOf(mintID),
+			PriceUSD: pricesUSD[mintID],
 		})
 	}
-	return assets, nil
+	return append(assets, provider.Asset{
+		Token: foreignToken.Canonical(), ID: signertest.SwapAsset(foreignToken.Chain, ""), Symbol: "NEAR", Decimals: 6,
+		Accepts: true, AcceptsAny: true, PriceUSD: money.MustParseUSD("1"),
+	}), nil
 }
 
 // mintOfToken returns the mint of a token of a question.
@@ -176,6 +183,9 @@ func (d *swapProvider) Quote(_ context.Context, ask provider.Ask) (provider.Offe
 			Estimate:     10 * time.Second,
 		}, nil
 	}
+	if ask.IsFlexible {
+		return d.quoteFlex(ask, origin, out, promised)
+	}
 	a := &deal{
 		n: len(d.deals) + 1, recipient: ask.Recipient, refundTo: ask.RefundTo, origin: origin, destination: destination,
 		amountIn: ask.AmountIn, out: out,
@@ -209,6 +219,9 @@ func (d *swapProvider) Status(_ context.Context, ref provider.Ref, _ chain.TxHas
 		return provider.Report{}, provider.Unavailable("%w", errProviderAway)
 	}
 	r := provider.Report{Provider: d.Name(), Status: provider.Waiting, Refund: provider.RefundNone, Raw: []byte(`{}`)}
+	if f := d.flexByPayee[chain.Address(ref.DepositAddress)]; f != nil {
+		return f.report(r), nil
+	}
 	a := d.byPayee[chain.Address(ref.DepositAddress)]
 	if a == nil || a.plan == "" {
 		r.Word = string(r.Status)
@@ -316,6 +329,13 @@ func (w *soakRun) findSwapWallets() {
 	) {
 		w.ownAddresses[chain.Address(address)], w.swapAddresses[chain.Address(address)] = true, true
 	}
+	for _, r := range w.flexRequests {
+		for _, address := range w.queryColumn(
+			`SELECT address FROM wallets WHERE purpose = 'DEPOSIT_SWAP' AND subject = $1`, r.depositSwapID(),
+		) {
+			w.ownAddresses[chain.Address(address)], w.flexAddresses[chain.Address(address)] = true, r
+		}
+	}
 }
 
 // followSwaps has a process look at the swaps that are due, one after the other: the worker looks at several
@@ -333,14 +353,18 @@ func (w *soakRun) followSwaps(ctx context.Context, process *serviceProcess) erro
 }
 
 // payFromProvider has the provider pay an amount of a mint.
-func (w *soakRun) payFromProvider(mintID int, recipient chain.Address, amount money.Amount) {
+func (w *soakRun) payFromProvider(mintID int, recipient chain.Address, amount money.Amount) (hash chain.TxHash) {
 	if amount.IsZero() {
-		return
+		return ""
 	}
-	w.net.Mint(solver, tokens[mintID], amount)
-	hash := w.net.SubmitTx(solver, sim.Move{Contract: tokens[mintID], To: recipient, Amount: amount})
+	// Each payment has an account of its own: one that is dropped holds up no other.
+	w.provider.accounts++
+	account := sim.Address(fmt.Sprintf("solver %d", w.provider.accounts))
+	w.net.Mint(account, tokens[mintID], amount)
+	hash = w.net.SubmitTx(account, sim.Move{Contract: tokens[mintID], To: recipient, Amount: amount})
 	w.addTrace("  the solver pays %v of mint %d to %.8s %s", amount, mintID, recipient, hash[:12])
 	w.deposits++
+	return hash
 }
 
 // actProvider has the provider look at its deposit addresses, and do what it plans.
@@ -432,12 +456,16 @@ func (w *soakRun) actDeal(a *deal) {
 func (w *soakRun) driveSwaps(round int) {
 	if round < swapRounds {
 		w.requestSwap()
+		w.requestOwnSwap()
+		w.payDepositSwap()
 	}
 	if round < providerRounds {
 		w.actProvider()
+		w.actFlex()
 		return
 	}
 	w.endDeals(round > drainMax/4)
+	w.endFlexDeals(round > drainMax/4)
 }
 
 // endDeals has the provider do what it said and what a fork took, once nothing is on its way. A swap ends by what
@@ -596,8 +624,9 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		return new(big.Int)
 	}
 	rows, err := w.superPool.Query(w.ctx, `
-		SELECT s.swap_id, s.customer_id, s.from_mint_id, s.to_mint_id, s.amount_in, s.estimated_out, s.status,
-			s.deposit_address, d.address, r.address, coalesce(s.amount_out, 0), s.refunded,
+		SELECT s.swap_id, s.kind = 'ORGANIZATION', coalesce(s.customer_id, s.product), s.from_mint_id, s.to_mint_id,
+			s.amount_in, s.estimated_out, s.status, coalesce(s.deposit_address, ''), d.address, r.address,
+			coalesce(s.amount_out, 0), s.refunded,
 			s.restored, s.paid_at IS NOT NULL
 		FROM swaps s
 		JOIN wallets d ON d.wallet_id = s.delivery_wallet_id
@@ -605,13 +634,14 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 	w.mustSucceed(err, "read the swaps")
 	defer rows.Close()
 	for rows.Next() {
-		var id, customer, status string
+		var id, owner, status string
+		var isOwn bool
 		var origin, destination int
 		var amountIn, estimated, amountOut, refunded, restored money.Amount
 		var deposit, delivery, refund chain.Address
 		var isPaid bool
 		w.mustSucceed(rows.Scan(
-			&id, &customer, &origin, &destination, &amountIn, &estimated, &status, &deposit, &delivery, &refund,
+			&id, &isOwn, &owner, &origin, &destination, &amountIn, &estimated, &status, &deposit, &delivery, &refund,
 			&amountOut,
 			&refunded, &restored, &isPaid,
 		), "read a swap")
@@ -635,34 +665,42 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 		if delivered := amountAt(delivery, destination); amountOut.Big().Cmp(delivered) > 0 {
 			fail("%v was credited and %v arrived", amountOut, delivered)
 		}
-		if status == "COMPLETED" && !restored.IsZero() || status != "COMPLETED" && !amountOut.IsZero() {
+		// The output of an own swap whose payout was ended stays in the product.
+		if !amountOut.IsZero() && !restored.IsZero() || status == "COMPLETED" && amountOut.IsZero() ||
+			status != "COMPLETED" && !amountOut.IsZero() && !(isOwn && status == "FAILED") {
 			fail("%v was restored and %v delivered", restored, amountOut)
 		}
-		totals.add(balanceKey(customer, origin), new(big.Int).Neg(amountIn.Big()))
-		totals.add(balanceKey(customer, origin), restored.Big())
-		totals.add(balanceKey(customer, destination), amountOut.Big())
+		if (status == "REJECTED" || status == "CANCELLED") && (deposit != "" || restored != amountIn) {
+			fail("its offer pays %q, and %v was restored", deposit, restored)
+		}
+		if status == "COMPLETED" && isOwn {
+			w.payouts++
+		}
+		totals.add(balanceKey(owner, origin), new(big.Int).Neg(amountIn.Big()))
+		totals.add(balanceKey(owner, origin), restored.Big())
+		totals.add(balanceKey(owner, destination), amountOut.Big())
 	}
 	w.mustSucceed(rows.Err(), "read the swaps")
 
 	// What was credited of the strays was decided, once. Everything else of the strays is in suspense.
 	strays, err := w.superPool.Query(w.ctx, `
-		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, ''), a.decision IS NOT DISTINCT
-			FROM 'CREDITED'
+		SELECT d.tx_hash, d.kind, d.position, d.mint_id, coalesce(d.customer_id, d.product, ''),
+			a.decision IS NOT DISTINCT FROM 'CREDITED'
 		FROM swap_arrivals a JOIN deposits d USING (deposit_id) WHERE a.role = 'STRAY'`)
 	w.mustSucceed(err, "read the strays")
 	defer strays.Close()
 	for strays.Next() {
 		var id movementID
 		var mintID int
-		var customer string
+		var owner string
 		var isCredited bool
-		w.mustSucceed(strays.Scan(&id.tx, &id.kind, &id.position, &mintID, &customer, &isCredited), "read a stray")
+		w.mustSucceed(strays.Scan(&id.tx, &id.kind, &id.position, &mintID, &owner, &isCredited), "read a stray")
 		a, isKnown := byMovement[id]
 		if !isKnown {
 			w.failRun("a stray arrival is on no block: %+v", id)
 		}
 		if isCredited {
-			totals.add(balanceKey(customer, mintID), a.amount.Big())
+			totals.add(balanceKey(owner, mintID), a.amount.Big())
 		}
 	}
 	w.mustSucceed(strays.Err(), "read the strays")

@@ -113,7 +113,10 @@ type soakRun struct {
 	external         *externalServices
 	provider         *swapProvider
 	swapRequests     []*swapRequest
-	swapAddresses    map[chain.Address]bool // the wallets of swaps
+	ownSwaps         []*ownSwap
+	flexRequests     []*flexRequest
+	flexAddresses    map[chain.Address]*flexRequest // the wallets of deposit swaps
+	swapAddresses    map[chain.Address]bool         // the wallets of swaps
 	grants           *signer.GrantKey
 	spite            bool                   // the payee of the next broadcast return refuses it
 	strict           bool                   // every drawn setting has the strict run's thresholds
@@ -210,6 +213,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	}, Clock: w.readClock}}
 	w.arrivals = newOracle()
 	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
+	w.flexAddresses = map[chain.Address]*flexRequest{}
 	w.providers = 1 + w.drawNumber(3)
 	agree := 1 + w.drawNumber(w.providers)
 	w.liars, w.finalLag = agree > 1, uint64(2+w.drawNumber(5))
@@ -238,7 +242,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.policy = local.Config{
 		Journal: filepath.Join(home, "journal"), Clock: w.readClock, Grants: w.grants,
 		Policy: signpolicy.Policy{
-			Swaps: w.provider.policy(),
+			Swaps: w.provider.policy(), WhitelistCoolingOff: "0s",
 			Chains: map[chain.Name]signpolicy.Chain{chain.Ethereum: {
 				SignerID: "31337", FeeMax: money.Units(wei / 100), GasMax: money.Units(wei), Unlimited: true,
 				Assets: map[chain.Address]signpolicy.Limit{
@@ -295,7 +299,14 @@ func (w *soakRun) openProcesses() {
 			// One wallet at a time, so that the seed decides what is sent first.
 			Dispatch: dispatch.Config{WalletsMax: 1, InFlightMax: 4}, Sweep: sweep.Config{RetryAfterFail: time.Minute},
 		})
+		parts.Swaps.Whitelist, parts.Withdrawals.Whitelist = swapWhitelist{soakWhitelist{w}}, soakWhitelist{w}
+		parts.DepositSwaps.Destination = provider.Token{Chain: chain.Ethereum, Contract: tokens[tokenID]}
 		process := &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)}
+		for i := range process.steps {
+			if process.steps[i].Loop == "deposit swaps" {
+				process.steps[i].Run = func(ctx context.Context) error { return w.followDepositSwaps(ctx, process) }
+			}
+		}
 		process.steps = append(process.steps, harness.Step{
 			Name: "swaps", Loop: "swaps", Run: func(ctx context.Context) error { return w.followSwaps(ctx, process) },
 		})
@@ -354,6 +365,7 @@ func (w *soakRun) createOrganization() {
 		w.mustSucceed(w.changeSettings(w.ctx, w.drawScreening()), "set the screening")
 	}
 	w.enableSwaps()
+	w.enableOwnSwaps()
 	w.mustSucceed(w.db.InOrg(w.ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := w.processes[0].Endpoints.Create(ctx, tx, orgID, audit.APIKey(orgID), delivery.NewEndpoint{
 			URL: w.hooks.URL, Events: event.AllTypes(),

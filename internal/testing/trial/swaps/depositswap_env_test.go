@@ -53,7 +53,7 @@ type flexDesk struct {
 	mu      sync.Mutex
 	refusal error                                   // of each question
 	change  func(provider.Ask, *quotetest.OneClick) // what a firm quote signs
-	firm    func()                                  // called for each firm question
+	firm    func() error                            // called for each firm question
 	asked   int                                     // firm questions
 	status  func(provider.Ref) (provider.Report, error)
 }
@@ -93,7 +93,9 @@ func (d *flexDesk) Quote(_ context.Context, ask provider.Ask) (provider.Offer, e
 	}
 	d.asked++
 	if d.firm != nil {
-		d.firm()
+		if err := d.firm(); err != nil {
+			return provider.Offer{}, err
+		}
 	}
 	now := d.clock()
 	quote := quotetest.OneClick{
@@ -221,12 +223,17 @@ func newFlexEnv(t *testing.T) *flexEnv {
 
 // openFlex builds another service on a database.
 func (e *flexEnv) openFlex(db *pg.DB) *harness.Harness {
+	return e.openFlexWith(db, provider.Member{Provider: e.till})
+}
+
+// openFlexWith is openFlex with other providers.
+func (e *flexEnv) openFlexWith(db *pg.DB, providers ...provider.Member) *harness.Harness {
 	h := harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
-		RiskPolicy: e.policy, SwapProviders: []provider.Member{{Provider: e.till}}, Log: slog.New(slog.DiscardHandler),
+		RiskPolicy: e.policy, SwapProviders: providers, Log: slog.New(slog.DiscardHandler),
+		OnTamperedDepositSwap: func(id string) { e.tampered = append(e.tampered, id) },
 	})
 	h.DepositSwaps.Destination = provider.Token{Chain: signertest.Chain, Contract: signertest.Token}
-	h.DepositSwaps.OnTampered = func(id string) { e.tampered = append(e.tampered, id) }
 	return h
 }
 

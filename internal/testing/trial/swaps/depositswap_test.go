@@ -2,6 +2,7 @@ package swaps
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap/provider"
+	"github.com/cofferpay/coffer/internal/swap/signedquote"
 	"github.com/cofferpay/coffer/internal/swap/signedquote/quotetest"
 )
 
@@ -316,6 +318,86 @@ func TestAnAddressIsNotShownAfterTheRowWasChanged(t *testing.T) {
 	}
 }
 
+// rekeyed is a flexDesk in a configuration that has another key of it.
+type rekeyed struct{ *flexDesk }
+
+func (rekeyed) VerifyQuote(raw []byte) (signedquote.Quote, error) {
+	q, err := signedquote.VerifyOneClick(raw, []ed25519.PublicKey{make([]byte, ed25519.PublicKeySize)})
+	return q, provider.CheckSigned(err)
+}
+
+// A deposit swap whose provider, or whose key, was removed from the configuration is not shown while a customer may pay
+// it. Once it has ended it is shown without its address, so it fails no list. Rule DSW-6.
+func TestAnEndedDepositSwapOfARemovedProviderIsShownWithoutItsAddress(t *testing.T) {
+	t.Parallel()
+	for name, providers := range map[string]func(*flexEnv) []provider.Member{
+		"the provider is removed": func(*flexEnv) []provider.Member { return nil },
+		"its key is removed": func(e *flexEnv) []provider.Member {
+			return []provider.Member{{Provider: rekeyed{e.till}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			done := e.request(flexRequest("done"))
+			e.payDesk(done, payer, coin/30)
+			e.deliverFlex(done.ID, 99*million)
+			e.follow()
+			e.wantFlex(done.ID, depositswap.Completed)
+			open := e.request(flexRequest("open"))
+			s := e.openFlexWith(e.db, providers(e)...).DepositSwaps
+			page := pagination.Page{Limit: 10}
+			withheld := func(d depositswap.DepositSwap, err error) {
+				t.Helper()
+				if err != nil || d.DepositAddress != "" || d.RefundAddress != string(refundTo) || d.ID == "" {
+					t.Errorf("got %s with the address %q and %v, want it without one", d.ID, d.DepositAddress, err)
+				}
+			}
+			withheld(s.ByID(e.ctx, e.org, done.ID))
+			withheld(s.ByIDForOperator(e.ctx, done.ID))
+			replayed, isReplayed, _, err := s.Request(e.ctx, e.org, flexRequest("done"))
+			withheld(replayed, err)
+			found, err := s.List(e.ctx, e.org, depositswap.Filter{Status: "COMPLETED"}, page)
+			if err != nil || len(found.Items) != 1 || !isReplayed {
+				t.Fatalf("got %d of the list and %v, replayed %v", len(found.Items), err, isReplayed)
+			}
+			withheld(found.Items[0], nil)
+			_, err = s.ByID(e.ctx, e.org, open.ID)
+			_, listErr := s.List(e.ctx, e.org, depositswap.Filter{}, page)
+			for _, err := range []error{err, listErr} {
+				if err == nil || fault.Find(err) != nil {
+					t.Errorf("got %v of one that can be paid, want an internal error", err)
+				}
+			}
+			e.setClock(open.ExpiresAt)
+			withheld(s.ByID(e.ctx, e.org, open.ID))
+			found, err = s.List(e.ctx, e.org, depositswap.Filter{}, page)
+			if err != nil || len(found.Items) != 2 {
+				t.Errorf("got %d of the list and %v, want both", len(found.Items), err)
+			}
+			all, err := s.ListAll(e.ctx, depositswap.OperatorFilter{}, page)
+			if err != nil || len(all.Items) != 2 || all.Items[0].DepositAddress != "" {
+				t.Errorf("got %d of the list of the operator and %v, want both", len(all.Items), err)
+			}
+			e.must(s.ForEach(e.ctx, e.org, depositswap.Filter{}, false, func(d depositswap.DepositSwap) error {
+				withheld(d, nil)
+				return nil
+			}))
+			// The service that has the key shows the address of an ended one.
+			known, err := e.DepositSwaps.ByID(e.ctx, e.org, open.ID)
+			if err != nil || known.DepositAddress != open.DepositAddress {
+				t.Errorf("got the address %q and %v with the key, want %q", known.DepositAddress, err,
+					open.DepositAddress)
+			}
+			// The MAC still holds the row together.
+			e.asOwner(`UPDATE deposit_swaps SET refund_address = 'x' WHERE deposit_swap_id = '` + done.ID + `'`)
+			if _, err := s.ByID(e.ctx, e.org, done.ID); err == nil || fault.Find(err) != nil {
+				t.Errorf("got %v of a changed row, want an internal error", err)
+			}
+		})
+	}
+}
+
 func quoteSQL(raw []byte, address chain.Address) string {
 	return fmt.Sprintf(`SET deposit_address = '%s', signed_quote = '\x%x'`, address, raw)
 }
@@ -449,6 +531,39 @@ func TestScreeningAsksAboutTheTruePayer(t *testing.T) {
 	if got := e.wantFlex(clean.ID, depositswap.Completed); *got.AmountOut != units(197*million) ||
 		*got.Received != units(coin/30*2) {
 		t.Errorf("got %s out and %s received", got.AmountOut, got.Received)
+	}
+}
+
+// A completion that does not change the row, which has to have the status that was read, is an error: its transaction
+// writes nothing else either.
+func TestACompletionThatIsNotStoredIsAnError(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	d := e.request(flexRequest("key"))
+	owner := pgtest.OwnerPool(t, e.db)
+	for _, statement := range []string{
+		`CREATE FUNCTION keep_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
+		`CREATE TRIGGER keep_row BEFORE UPDATE ON deposit_swaps FOR EACH ROW EXECUTE FUNCTION keep_row()`,
+	} {
+		_, err := owner.Exec(e.ctx, statement)
+		e.must(err)
+	}
+	mintID := dollars
+	err := e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return e.DepositSwaps.OnArrivals(ctx, tx, []depositswap.Arrival{{
+			DepositSwapID: d.ID, DepositID: "dep_x", MintID: &mintID, Amount: units(1), Tx: "0x1", IsDecided: true,
+		}})
+	})
+	if err == nil {
+		t.Error("a completion that changed no row is no error")
+	}
+	e.till.says(provider.Processing, nil)
+	if err := e.DepositSwaps.Look(e.ctx, d.ID); err == nil {
+		t.Error("a report that changed no row is no error")
+	}
+	if n := e.number(`SELECT count(*) FROM audit_log WHERE resource_id = $1 AND action <> 'deposit_swap.requested'`,
+		d.ID); n != 0 {
+		t.Errorf("%d changes are in the audit log, and none is stored", n)
 	}
 }
 

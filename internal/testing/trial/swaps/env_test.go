@@ -31,6 +31,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
@@ -230,7 +231,9 @@ type testEnv struct {
 	attest   ed25519.PublicKey
 	grants   *signer.GrantKey
 	desk     *desk
-	others   []*desk // further providers
+	others   []*desk              // further providers
+	further  []provider.Member    // the same, which are no desks
+	limits   map[string]money.USD // of providers, by name
 	conf     service.SwapConfig
 	prices   *priceTable
 	org      string
@@ -270,6 +273,15 @@ func (p *priceTable) USD(_ context.Context, mintID int) (price.Quote, error) {
 	return q, nil
 }
 
+// forget removes the price of a mint and returns it.
+func (p *priceTable) forget(mintID int) *price.Quote {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.quotes[mintID]
+	delete(p.quotes, mintID)
+	return &q
+}
+
 func (p *priceTable) set(mintID int, q *price.Quote) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -302,6 +314,14 @@ func (e *testEnv) must(err error) {
 // newUnfunded returns an environment whose customer has nothing.
 func newUnfunded(t *testing.T, conf service.SwapConfig) *testEnv {
 	t.Helper()
+	return newUnfundedWith(t, conf, signertest.OpenUnlimited)
+}
+
+// openSigner opens a signer with an unlimited policy.
+type openSigner func(testing.TB, *signer.GrantKey, func() time.Time) (*local.Signer, ed25519.PublicKey)
+
+func newUnfundedWith(t *testing.T, conf service.SwapConfig, open openSigner) *testEnv {
+	t.Helper()
 	e := &testEnv{
 		T: t, ctx: t.Context(), net: sim.New(sim.Config{FinalityDepth: 1, BlockTime: 5 * time.Second}),
 		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conf: conf,
@@ -309,7 +329,7 @@ func newUnfunded(t *testing.T, conf service.SwapConfig) *testEnv {
 	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	e.must(err)
 	e.grants = grants
-	sign, attest := signertest.OpenUnlimited(t, grants, e.clock)
+	sign, attest := open(t, grants, e.clock)
 	e.signer, e.attest = &scriptedSigner{Signer: sign}, attest
 	e.desk = &desk{t: t, name: signertest.SwapProvider, clock: e.clock, lifetime: 24 * time.Hour}
 	e.prices = &priceTable{clock: e.clock, quotes: map[int]price.Quote{
@@ -355,10 +375,15 @@ var solver = sim.Address("solver")
 
 // open builds another service on a database.
 func (e *testEnv) open(db *pg.DB) *harness.Harness {
-	members := []provider.Member{{Provider: e.desk}}
-	for _, d := range e.others {
-		members = append(members, provider.Member{Provider: d})
+	var members []provider.Member
+	for _, d := range append([]*desk{e.desk}, e.others...) {
+		member := provider.Member{Provider: d}
+		if limit, hasLimit := e.limits[d.name]; hasLimit {
+			member.OutstandingUSDMax = &limit
+		}
+		members = append(members, member)
 	}
+	members = append(members, e.further...)
 	return harness.New(harness.Config{
 		DB: db, Chain: e.net.ToChain(), Signer: e.signer, AttestKey: e.attest, Grants: e.grants, Prices: e.prices,
 		Swaps: e.conf, SwapProviders: members, Log: slog.New(slog.DiscardHandler),

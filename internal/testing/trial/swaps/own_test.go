@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -20,11 +21,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/swap/swaptest"
+	"github.com/cofferpay/coffer/internal/testing/trial/harness"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -81,7 +84,13 @@ type ownEnv struct {
 
 func newOwnEnv(t *testing.T) *ownEnv {
 	t.Helper()
-	o := &ownEnv{testEnv: newUnfunded(t, noSwaps), list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
+	return newOwnEnvOf(t, newUnfunded(t, noSwaps))
+}
+
+// newOwnEnvOf makes the organization of an environment one with people, a whitelist and a balance of its own.
+func newOwnEnvOf(t *testing.T, e *testEnv) *ownEnv {
+	t.Helper()
+	o := &ownEnv{testEnv: e, list: &whitelist{entries: map[string]withdrawal.WhitelistEntry{
 		vault:  {Chain: chain.Ethereum, Address: vaultAddress},
 		onBase: {Chain: chain.Base, Address: vaultAddress},
 	}}}
@@ -113,6 +122,16 @@ func newOwnEnv(t *testing.T) *ownEnv {
 // connect gives the service of the environment its whitelist.
 func (o *ownEnv) connect() {
 	o.Swaps.Whitelist, o.Withdrawals.Whitelist = forSwaps{o.list}, o.list
+}
+
+// screen builds the service again, with a provider of risk.
+func (o *ownEnv) screen(by *watchman) {
+	o.Harness = harness.New(harness.Config{
+		DB: o.db, Chain: o.net.ToChain(), Signer: o.signer, AttestKey: o.attest, Grants: o.grants, Prices: o.prices,
+		RiskPolicy: risk.Policy{Providers: by, UnknownAs: risk.TreatUnknownAsHold, Grace: risk.GraceDefault},
+		Swaps:      o.conf, SwapProviders: []provider.Member{{Provider: o.desk}}, Log: slog.New(slog.DiscardHandler),
+	})
+	o.connect()
 }
 
 // fundProduct deposits dollars for a product, and sweeps them into the treasury.
@@ -250,7 +269,7 @@ func (o *ownEnv) approve(swapID string, people ...member.Member) swap.Swap {
 }
 
 // The balance of a product is swapped, and its output is paid to the whitelist. The provider's output is in the
-// product's balance in between.
+// product's balance in between. Rule SWAP-37.
 func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -277,6 +296,11 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 		t.Errorf("the payout is %s to %s, approval %v", payout.Status, payout.ToAddress, payout.RequiresApproval)
 	}
 	o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+	named := o.texts(`SELECT DISTINCT convert_from(data, 'UTF8')::jsonb ->> 'organizationSwapId' FROM events
+		WHERE resource_id = $1`, payout.ID)
+	if payout.SwapID != w.ID || !slices.Equal(named, []string{w.ID}) {
+		t.Errorf("the payout names the swap %q and its events name %q, want %s", payout.SwapID, named, w.ID)
+	}
 	o.lookWithChain("the end")
 	again, isReplayed, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("key"))
 	o.must(err)
@@ -292,6 +316,7 @@ func TestAnOrganizationsSwapIsPaidToItsWhitelist(t *testing.T) {
 }
 
 // One approval of as many people as the organization requires covers the swap and the payment of its output.
+// Rules SWAP-35 and SWAP-36.
 func TestOneApprovalCoversASwapAndItsPayout(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -333,7 +358,7 @@ func TestOneApprovalCoversASwapAndItsPayout(t *testing.T) {
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn})
 }
 
-// The person who requested a swap does not approve it, whatever roles it has.
+// The person who requested a swap does not approve it, whatever roles it has. Rule SWAP-35.
 func TestTheRequesterDoesNotApprove(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -348,7 +373,7 @@ func TestTheRequesterDoesNotApprove(t *testing.T) {
 	}
 }
 
-// A row that was changed behind the service is not approved, and gets no offer.
+// A row that was changed behind the service is not approved, and gets no offer. Rule SWAP-36.
 func TestATamperedSwapIsNotApproved(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -372,7 +397,7 @@ func TestATamperedSwapIsNotApproved(t *testing.T) {
 	}
 }
 
-// Without an offer in time an approved swap fails, and its amount is available again.
+// Without an offer in time an approved swap fails, and its amount is available again. Rule SWAP-35.
 func TestAnApprovedSwapWithoutAnOfferGivesItsAmountBack(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -392,7 +417,7 @@ func TestAnApprovedSwapWithoutAnOfferGivesItsAmountBack(t *testing.T) {
 	o.wantEvents(w.ID, "ORGANIZATION_SWAP_FAILED")
 }
 
-// A swap that waits is rejected or cancelled once, and gives its amount back.
+// A swap that waits is rejected or cancelled once, and gives its amount back. Rule SWAP-35.
 func TestASwapThatWaitsIsRejectedOrCancelled(t *testing.T) {
 	t.Parallel()
 	for status, act := range map[swap.Status]func(o *ownEnv, swapID string) (swap.Swap, error){
@@ -425,7 +450,7 @@ func TestASwapThatWaitsIsRejectedOrCancelled(t *testing.T) {
 	}
 }
 
-// A swap is approved within a day.
+// A swap is approved within a day. Rule SWAP-35.
 func TestAnOldSwapIsNotApproved(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -438,7 +463,8 @@ func TestAnOldSwapIsNotApproved(t *testing.T) {
 	o.wantBooks(books{"PRODUCT 1": funded})
 }
 
-// A payout that people did not approve with the swap waits for people, like any withdrawal.
+// A payout that people did not approve with the swap waits for people, like any withdrawal. One that they remove
+// leaves the output in the product. Rules SWAP-36, SWAP-37 and SWAP-38.
 func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -495,7 +521,7 @@ func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
 	}
 }
 
-// An entry that was removed in the meantime is not paid. The output stays in the product's balance.
+// An entry that was removed in the meantime is not paid. The output stays in the product's balance. Rule SWAP-38.
 func TestARemovedEntryIsNotPaid(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
@@ -519,6 +545,134 @@ func TestARemovedEntryIsNotPaid(t *testing.T) {
 	o.turn()
 	o.look("the decision")
 	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut + 7})
+}
+
+// An output whose payment is blocked, removed by its organization or reverted on the chain stays in the product's
+// balance, and the swap says so. Rule SWAP-38.
+func TestAnOutputThatCannotBePaidStaysInTheProduct(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(o *ownEnv)
+		after  func(o *ownEnv, payoutID string)
+		status withdrawal.Status
+	}{
+		"blocked": {
+			before: func(o *ownEnv) {
+				o.screen(&watchman{flagged: map[chain.Address]bool{vaultAddress: true}})
+			},
+			status: withdrawal.Blocked,
+		},
+		"cancelled": {
+			before: func(o *ownEnv) { o.setting("twoFactorUsdThreshold", `"100"`) },
+			after: func(o *ownEnv, payoutID string) {
+				_, err := o.Withdrawals.Cancel(o.ctx, o.org, payoutID, o.finance.Actor())
+				o.must(err)
+			},
+			status: withdrawal.Cancelled,
+		},
+		"reverted": {
+			after: func(o *ownEnv, payoutID string) {
+				isSent := func() bool {
+					payout, err := o.Withdrawals.ByID(o.ctx, o.org, payoutID)
+					o.must(err)
+					return payout.Status == withdrawal.Broadcast
+				}
+				for range 20 { // the output has to be in the treasury first
+					if o.turn(); isSent() {
+						break
+					}
+					o.net.Mine(1)
+					o.setClock(o.clock().Add(5 * time.Second))
+				}
+				if !isSent() {
+					o.Fatal("the payout was not sent")
+				}
+				o.net.RefuseTransfers(signertest.LimitedToken, vaultAddress, "the contract refuses it")
+			},
+			status: withdrawal.Failed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOwnEnv(t)
+			w := o.requestOwn(o.ownRequest("key"))
+			w = o.payOwn(w.ID)
+			if c.before != nil {
+				c.before(o)
+			}
+			o.deliver(w, amountOut)
+			o.turn()
+			payoutID := o.own(w.ID).PayoutID
+			if payoutID == nil {
+				t.Fatal("no payout was requested")
+			}
+			if c.after != nil {
+				c.after(o, *payoutID)
+			}
+			end := o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+			payout, err := o.Withdrawals.ByID(o.ctx, o.org, *payoutID)
+			o.must(err)
+			if payout.Status != c.status || end.AmountOut == nil || *end.AmountOut != units(amountOut) ||
+				deref(end.FailureMessage) == nil {
+				t.Errorf("the payout is %s, and the swap has %v out with %v", payout.Status, deref(end.AmountOut),
+					deref(end.FailureMessage))
+			}
+			o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut})
+			o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_FAILED")
+			o.wantVault(0)
+		})
+	}
+}
+
+// The network fee of a native coin comes out of the output: the entry receives the rest, and the product keeps
+// nothing and owes nothing. The approvals of the swap cover the amount together with its fee. Rules SWAP-36 and
+// SWAP-37.
+func TestTheFeeOfANativeCoinComesOutOfTheOutput(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(o *ownEnv, r swap.OrganizationRequest) swap.Swap{
+		"without approvals": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap { return o.requestOwn(r) },
+		"approved": func(o *ownEnv, r swap.OrganizationRequest) swap.Swap {
+			o.setting("twoFactorUsdThreshold", `"100"`)
+			o.setting("approvalQuorum", "2")
+			w := o.requestOwn(r)
+			return o.approve(w.ID, o.ben, o.cyd)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const etherOut = coin / 10_000 * 995 // for 300 dollars
+			o := newOwnEnv(t)
+			o.desk.set(func() { o.desk.price = func(provider.Ask) uint64 { return etherOut } })
+			r := o.ownRequest("key")
+			r.ToMintID = ether
+			w := begin(o, r)
+			w = o.payOwn(w.ID)
+			o.arrive(w.DeliveryWalletID, ether, etherOut)
+			end := o.wantEnd(w.ID, swap.Completed, "")
+			payout, err := o.Withdrawals.ByID(o.ctx, o.org, *end.PayoutID)
+			o.must(err)
+			if payout.RequiresApproval || payout.NetworkFee == nil || payout.NetworkFee.IsZero() {
+				t.Fatalf("the payout waited for people: %v, and its fee is %v", payout.RequiresApproval,
+					deref(payout.NetworkFee))
+			}
+			received := o.net.Balance(vaultAddress, "")
+			sum, err := received.Add(*payout.NetworkFee)
+			o.must(err)
+			if *end.AmountOut != units(etherOut) || sum != *end.AmountOut || received != payout.Amount {
+				t.Errorf("of %s the vault received %s of %s, and the fee is %s", *end.AmountOut, received,
+					payout.Amount, *payout.NetworkFee)
+			}
+			o.wantBooks(books{"PRODUCT 1": funded - amountIn})
+			left := o.texts(`SELECT a.kind || ' ' || b.balance FROM ledger_accounts a
+				JOIN ledger_balances b USING (account_id)
+				WHERE a.subject = $1 AND a.mint_id = $2 AND b.balance <> 0`, product, ether)
+			if len(left) > 0 {
+				t.Errorf("the product keeps or owes %v", left)
+			}
+			o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+			o.lookWithChain("the end")
+		})
+	}
 }
 
 // An entry that was removed before the payment to the provider ends an approved swap, with its amount.
@@ -571,18 +725,11 @@ func (l *losesAnswers) RequestPayout(ctx context.Context, p swap.Payout) (string
 	return payoutID, err
 }
 
-// A crash between the delivery and the payment's request, or after it, pays the output once.
+// A crash between the delivery and the payment's request, or after it, pays the output once. Rule SWAP-37.
 func TestACrashAroundThePayoutPaysOnce(t *testing.T) {
 	t.Parallel()
 	o := newOwnEnv(t)
-	w := o.requestOwn(o.ownRequest("key"))
-	w = o.payOwn(w.ID)
-	o.net.Pay(solver, o.address(w.DeliveryWalletID), signertest.LimitedToken, amountOut)
-	o.net.Mine(2)
-	o.runSteps("dispatch")
-	if got := o.own(w.ID); got.DeliveredAt == nil || got.PayoutID != nil {
-		t.Fatalf("the swap is delivered at %v, its payout %v", got.DeliveredAt, deref(got.PayoutID))
-	}
+	w := o.delivered()
 	payouts := &losesAnswers{Payouts: o.Swaps.Payouts}
 	o.Swaps.Payouts = payouts
 	for range 3 {
@@ -596,6 +743,147 @@ func TestACrashAroundThePayoutPaysOnce(t *testing.T) {
 		t.Errorf("%d withdrawals after %d lost answers, want 1 after 3", n, payouts.lost)
 	}
 	o.wantVault(amountOut)
+}
+
+// delivered makes the usual swap and lets its output arrive. Its payout is not requested yet.
+func (o *ownEnv) delivered() swap.Swap {
+	o.Helper()
+	w := o.requestOwn(o.ownRequest("key"))
+	w = o.payOwn(w.ID)
+	o.net.Pay(solver, o.address(w.DeliveryWalletID), signertest.LimitedToken, amountOut)
+	o.net.Mine(2)
+	o.runSteps("dispatch")
+	if w = o.own(w.ID); w.DeliveredAt == nil || w.PayoutID != nil {
+		o.Fatalf("the swap is delivered at %v, its payout %v", w.DeliveredAt, deref(w.PayoutID))
+	}
+	return w
+}
+
+// another returns a process with a whitelist of its own, which has the vault.
+func (o *ownEnv) another() (*harness.Harness, *whitelist) {
+	o.Helper()
+	h, list := o.open(o.db), &whitelist{entries: map[string]withdrawal.WhitelistEntry{
+		vault: {Chain: chain.Ethereum, Address: vaultAddress},
+	}}
+	h.Swaps.Whitelist, h.Withdrawals.Whitelist = forSwaps{list}, list
+	return h, list
+}
+
+// A process whose payout is refused, while another process is committing it, follows the payout: the swap is not failed
+// while its output is paid.
+func TestARefusedPayoutThatAnotherProcessRequestedIsFollowed(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	paying, full := o.another()
+	o.list.remove(vault)
+	owner := pgtest.OwnerPool(t, o.db)
+	holder, err := owner.Begin(o.ctx)
+	o.must(err)
+	defer func() { _ = holder.Rollback(context.WithoutCancel(o.ctx)) }()
+	// The withdrawal is inserted before its hold waits for the balance.
+	_, err = holder.Exec(o.ctx, `SELECT FROM ledger_balances FOR UPDATE`)
+	o.must(err)
+	paid, refused := make(chan error, 1), make(chan error, 1)
+	awaitWaiting := func(count int) {
+		pgtest.Eventually(t, func() bool {
+			var n int
+			o.must(owner.QueryRow(o.ctx, `
+				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+					AND wait_event IN ('transactionid', 'tuple')`).Scan(&n))
+			return n >= count || len(paid)+len(refused) > 0
+		}, "%d processes wait", count)
+	}
+	go func() { paid <- paying.Swaps.Look(o.ctx, w.ID) }()
+	awaitWaiting(1)
+	go func() { refused <- o.Swaps.Look(o.ctx, w.ID) }()
+	awaitWaiting(2)
+	o.must(holder.Rollback(o.ctx))
+	o.must(<-paid)
+	o.must(<-refused)
+	if got := o.own(w.ID); got.Status != swap.Processing || got.PayoutID == nil {
+		t.Fatalf("the swap is %s with payout %v, want PROCESSING with one", got.Status, deref(got.PayoutID))
+	}
+	o.list = full
+	o.connect()
+	o.wantEnd(w.ID, swap.Completed, "")
+	o.wantVault(amountOut)
+	o.wantEvents(w.ID, "ORGANIZATION_DEPOSIT", "ORGANIZATION_SWAP_COMPLETED")
+}
+
+// committedButRefused requests payouts, and answers that they are refused.
+type committedButRefused struct{ swap.Payouts }
+
+func (c committedButRefused) RequestPayout(ctx context.Context, p swap.Payout) (string, error) {
+	if _, err := c.Payouts.RequestPayout(ctx, p); err != nil {
+		return "", err
+	}
+	return "", fault.New(fault.Unprocessable, fault.AddressNotWhitelisted, fault.NothingHeld, "It is not on the list.")
+}
+
+// A payout that another process committed before the refusal is found by its key.
+func TestARefusedPayoutLooksItsKeyUp(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	o.Swaps.Payouts = committedButRefused{o.Swaps.Payouts}
+	o.must(o.Swaps.Look(o.ctx, w.ID))
+	o.wantEnd(w.ID, swap.Completed, "")
+	o.wantVault(amountOut)
+}
+
+// A process that requests the payout of a swap that another one has failed meanwhile is refused by the database: the
+// output stays in the product.
+func TestAFailedSwapIsNotPaidOut(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	paying, full := o.another()
+	o.list.remove(vault)
+	var once sync.Once
+	paying.Withdrawals.Whitelist = lookFirst{full, func() {
+		once.Do(func() { o.must(o.Swaps.Look(o.ctx, w.ID)) })
+	}}
+	err := paying.Swaps.Look(o.ctx, w.ID)
+	if !pg.ViolatesConstraint(err, "withdrawals_pay_out") {
+		t.Errorf("got %v, want a refusal by withdrawals_pay_out", err)
+	}
+	o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+	o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut})
+	if n := o.number(`SELECT count(*) FROM withdrawals`); n != 0 {
+		t.Errorf("%d withdrawals pay the output of a failed swap", n)
+	}
+	o.look("the refusal")
+}
+
+// lookFirst is a whitelist before which something happens.
+type lookFirst struct {
+	*whitelist
+	first func()
+}
+
+func (l lookFirst) Usable(
+	ctx context.Context, tx pg.Tx, org, listedID string,
+) (withdrawal.WhitelistEntry, error) {
+	l.first()
+	return l.whitelist.Usable(ctx, tx, org, listedID)
+}
+
+// The database fails no delivered swap whose output a withdrawal pays.
+func TestADeliveredSwapWithAPayoutIsNotFailed(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	o.Swaps.Payouts = &losesAnswers{Payouts: o.Swaps.Payouts, lost: 2} // one more
+	if err := o.Swaps.Look(o.ctx, w.ID); err == nil {
+		t.Error("the lost answer is no error")
+	}
+	fail := o.statements(w.ID, `UPDATE swaps SET status = 'FAILED', failed_at = now(),
+		failure_reason = 'DESTINATION_UNAVAILABLE' WHERE swap_id = $swap`)
+	if got := o.attack(true, fail); got != "swaps_fail_unpaid" {
+		t.Errorf("refused by %s, want swaps_fail_unpaid", got)
+	}
+	o.wantEnd(w.ID, swap.Completed, "")
 }
 
 // A request that is refused leaves nothing, and holds nothing.
@@ -736,6 +1024,11 @@ func TestAnOrganizationsSwapThatABackupLacksIsRestored(t *testing.T) {
 			_, err = r.Withdrawals.CollectOwed(r.ctx) // of a payout that was restored before its delivery
 			r.must(err)
 			r.look("the debts")
+			payout, err := r.Withdrawals.ByID(r.ctx, r.org, *r.own(w.ID).PayoutID)
+			r.must(err)
+			if payout.SwapID != w.ID {
+				t.Errorf("the payout names the swap %q, want %s", payout.SwapID, w.ID)
+			}
 			r.wantVault(amountOut)
 			r.wantBooks(books{"PRODUCT 1": funded - amountIn})
 		})
@@ -815,7 +1108,7 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"approved by the app":       {app, w.ID, approveOnce, denied},
 		"an address by the app":     {app, w.ID, set("payout_address = 'x'"), denied},
 		"a payout by the app":       {app, w.ID, set("payout_id = 'x'"), denied},
-		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_numbers"},
+		"restored by the app":       {app, w.ID, set("restored = 1, restore_count = 1"), "swaps_awaits"},
 		"let go without approvals":  {system, w.ID, release, "swaps_approved_by_enough"},
 		"let go with one of two":    {system, w.ID, approveOnce + ";" + release, "swaps_approved_by_enough"},
 		"let go without a time":     {system, w.ID, set("status = 'PENDING'"), "swaps_written_once"},
@@ -826,15 +1119,33 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"another address":           {system, w.ID, set("payout_address = 'x'"), "swaps_terms_fixed"},
 		"another entry":             {system, w.ID, set("whitelisted_address_id = 'x'"), "swaps_terms_fixed"},
 		"a later end":               {system, w.ID, set("payout_until = payout_until + '1 day'"), "swaps_terms_fixed"},
+		"a payout while it waits":   {system, w.ID, set("payout_id = 'x'"), "swaps_written_once"},
 		"an offer while it waits":   {system, w.ID, set("provider = 'X'"), "swaps_terms_fixed"},
-		"ended with its hold":       {system, w.ID, set("status = 'CANCELLED'"), "swaps_released"},
-		"another payout":            {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
-		"another output":            {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
-		"of a customer":             {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
-		"an approval taken back":    {system, w.ID, `DELETE FROM swap_approvals WHERE swap_id = $swap`, denied},
+		"ended with its hold": {
+			system, w.ID, set("status = 'CANCELLED', refunded = amount_in"), "swaps_released",
+		},
+		"ended without a refund": {system, w.ID, set("status = 'CANCELLED'"), "swaps_awaits"},
+		"another payout":         {system, done.ID, set("payout_id = NULL"), "swaps_written_once"},
+		"another output":         {system, done.ID, set("amount_out = 1"), "swaps_written_once"},
+		"of a customer":          {system, w.ID, set("kind = 'CUSTOMER'"), "swaps_terms_fixed"},
+		"an approval taken back": {system, w.ID, `DELETE FROM swap_approvals WHERE swap_id = $swap`, denied},
 	} {
 		if got := o.attack(c.asSystem, o.statements(c.id, c.sql)); got != c.want {
 			t.Errorf("%s: refused by %s, want %s", name, got, c.want)
+		}
+	}
+	// Nothing becomes of a swap that waits for people.
+	for _, outcome := range []string{
+		"amount_out = 1, delivered_at = now(), origin_tx_hash = 'x', destination_tx_hash = 'x'",
+		"amount_out = 1", "delivered_at = now()", "paid_at = now()", "origin_tx_hash = 'x'",
+		"destination_tx_hash = 'x'", "refund_tx_hash = 'x'", "refunded = 1", "refunded = amount_in",
+		"short = 1, short_count = 1", "refund_report = 'PENDING'", "end_reason = 'ORIGIN_TX_FAILED'",
+		"failure_message = 'x'", "failure_said_at = now()", "success_said_at = now()", "delayed_at = now()", "owed = 1",
+		"collections = 1", "status = 'REJECTED', rejected_note = 'x', refunded = 1",
+		"status = 'PENDING', approved_at = now(), destination_tx_hash = 'x'",
+	} {
+		if got := o.attack(system, o.statements(w.ID, set(outcome))); got != "swaps_awaits" {
+			t.Errorf("%s: refused by %s, want swaps_awaits", outcome, got)
 		}
 	}
 	o.look("the attacks")

@@ -428,9 +428,44 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 		events    []string
 	}{
 		"another asset at the delivery wallet": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, million) }, swap.Processing,
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, amountIn/10) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
-			sum(atDesk, books{"SUSPENSE 1": million}), true, nil,
+			sum(atDesk, books{"SUSPENSE 1": amountIn / 10}), true, nil,
+		},
+		"less than a tenth of another asset at the delivery wallet": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, amountIn/10-1) }, swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 1": amountIn/10 - 1}), false, nil,
+		},
+		"dust of another asset at the refund wallet": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.RefundWalletID, euros, 1) }, swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 3": 1}), false, nil,
+		},
+		"another asset without a price": {
+			func(e *testEnv, w swap.Swap) {
+				e.prices.forget(euros)
+				e.arrive(w.RefundWalletID, euros, amountOut)
+			}, swap.Processing, []string{"OTHER_ASSET"}, sum(atDesk, books{"SUSPENSE 3": amountOut}), false, nil,
+		},
+		"another asset together with the delivery": {
+			func(e *testEnv, w swap.Swap) {
+				e.net.Pay(solver, e.address(w.DeliveryWalletID), signertest.Token, amountIn/10)
+				e.deliver(w, amountOut)
+			}, swap.Completed, []string{"OTHER_ASSET"}, books{
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn / 10,
+				"SWAP_FEES_DUE 1": 750_000,
+			}, true, []string{"CUSTOMER_DEPOSIT"},
+		},
+		"another asset after the delivery": {
+			func(e *testEnv, w swap.Swap) {
+				e.deliver(w, amountOut)
+				e.wait(time.Minute)
+				e.arrive(w.DeliveryWalletID, dollars, amountIn)
+			}, swap.Completed, []string{"OTHER_ASSET"}, books{
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn,
+				"SWAP_FEES_DUE 1": 750_000,
+			}, false, []string{"CUSTOMER_DEPOSIT"},
 		},
 		"more than a tenth above the offer": {
 			func(e *testEnv, w swap.Swap) { e.deliver(w, amountOut/10*11+1) }, swap.Processing,
@@ -500,6 +535,44 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			}
 			e.lookWithChain("the end")
 		})
+	}
+}
+
+// A person who resumes a provider has seen what arrived before. Rule SWAP-28.
+func TestAStrayThatAPersonHasSeenSuspendsNoOne(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	if e.suspension() == "" {
+		t.Fatal("a tenth of the swap in another asset does not suspend its provider")
+	}
+	e.wait(time.Minute)
+	e.must(e.Swaps.ResumeProvider(e.ctx, e.desk.name, "it was a mistake", audit.Operator("op")))
+	e.turn()
+	if e.suspension() != "" {
+		t.Errorf("suspended again: %s", e.suspension())
+	}
+	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	if e.suspension() == "" {
+		t.Error("a further one does not suspend its provider")
+	}
+}
+
+// A stray that had no price is judged once it has one.
+func TestAStrayIsJudgedOnceItHasAPrice(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	w := e.paid()
+	known := e.prices.forget(dollars)
+	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	if e.suspension() != "" {
+		t.Fatalf("suspended without a price: %s", e.suspension())
+	}
+	e.prices.set(dollars, known)
+	e.must(e.Swaps.JudgeStrays(e.ctx))
+	if e.suspension() == "" {
+		t.Error("a tenth of the swap in another asset does not suspend its provider")
 	}
 }
 

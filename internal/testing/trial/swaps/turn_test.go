@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
@@ -152,6 +154,143 @@ func TestACallerThatLostItsTurnNeitherMakesNorRefusesASwap(t *testing.T) {
 			e.wantFault((<-lost).err, fault.CodeUnavailable)
 			e.wantNothing()
 			e.wantBooks(whole)
+			if n := e.number(`SELECT count(*) FROM swap_turns WHERE holder = 'another'`); n != 1 {
+				t.Error("the turn of another process was ended")
+			}
+			e.look("the request")
+		})
+	}
+}
+
+// flexOutcome is what a request for a deposit swap returned.
+type flexOutcome struct {
+	depositswap.DepositSwap
+	isReplayed bool
+	err        error
+}
+
+// startFlex begins a request for a deposit swap at a service.
+func (e *flexEnv) startFlex(s *depositswap.Service, r depositswap.Request) <-chan flexOutcome {
+	ended := make(chan flexOutcome, 1)
+	go func() {
+		d, isReplayed, _, err := s.Request(e.ctx, e.org, r)
+		ended <- flexOutcome{d, isReplayed, err}
+	}()
+	return ended
+}
+
+// holdFlex makes the desk keep the first firm question until end is called, and answer the others as others says.
+// asked is closed when the first one is asked.
+func (e *flexEnv) holdFlex(first, others error) (asked <-chan struct{}, end func()) {
+	arrived, released := make(chan struct{}), make(chan struct{})
+	count := 0
+	e.till.mu.Lock()
+	defer e.till.mu.Unlock()
+	e.till.firm = func() error {
+		if count++; count > 1 {
+			return others
+		}
+		close(arrived)
+		e.till.mu.Unlock() // so that the desk answers others meanwhile
+		defer e.till.mu.Lock()
+		<-released
+		return first
+	}
+	return arrived, func() { close(released) }
+}
+
+// Rule DSW-4: a refusal says that no other process is making the deposit swap.
+func TestNoProcessRefusesAKeyThatAnotherOneIsMakingADepositSwapOf(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	other := e.openFlex(pgtest.Open(t, e.database, e.clock))
+	asked, end := e.holdFlex(nil, provider.Refused(e.till.Name(), "no"))
+	making := e.startFlex(e.DepositSwaps, flexRequest("key"))
+	<-asked
+	_, _, _, err := other.DepositSwaps.Request(impatient(t), e.org, flexRequest("key"))
+	if err == nil || fault.Find(err) != nil {
+		t.Errorf("got %v while another process asks the provider, want no answer", err)
+	}
+	// Another key does not wait, and neither does a request without one.
+	for _, r := range []depositswap.Request{flexRequest("another"), withoutKey()} {
+		_, _, _, err = other.DepositSwaps.Request(e.ctx, e.org, r)
+		e.wantFault(err, fault.QuoteRejected)
+	}
+	waiting := e.startFlex(other.DepositSwaps, flexRequest("key"))
+	end()
+	made, found := <-making, <-waiting
+	if made.err != nil || found.err != nil {
+		t.Fatalf("got the errors %v and %v, want the deposit swap twice", made.err, found.err)
+	}
+	if made.isReplayed || !found.isReplayed || made.ID != found.ID || made.DepositAddress != found.DepositAddress {
+		t.Errorf("got %s replayed %t, then %s replayed %t", made.ID, made.isReplayed, found.ID, found.isReplayed)
+	}
+	if n := e.number(`SELECT count(*) FROM swap_turns`); n != 0 {
+		t.Errorf("%d turns are left", n)
+	}
+	e.look("the requests")
+}
+
+func withoutKey() depositswap.Request {
+	r := flexRequest("")
+	r.IdempotencyKey = nil
+	return r
+}
+
+// Rule DSW-4: a caller that waited gets a turn of its own after a refusal.
+func TestACallerThatWaitedAsksForADepositSwapAfterARefusal(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	other := e.openFlex(pgtest.Open(t, e.database, e.clock))
+	asked, end := e.holdFlex(provider.Refused(e.till.Name(), "no"), nil)
+	refused := e.startFlex(e.DepositSwaps, flexRequest("key"))
+	<-asked
+	waiting := e.startFlex(other.DepositSwaps, flexRequest("key"))
+	end()
+	e.wantFault((<-refused).err, fault.QuoteRejected)
+	made := <-waiting
+	if made.err != nil || made.isReplayed {
+		t.Errorf("got replayed %t %v, want a deposit swap", made.isReplayed, made.err)
+	}
+	e.look("the requests")
+}
+
+// A crash in a turn keeps the key of a deposit swap from others until the turn is over, and not longer.
+func TestATurnOfADeadProcessEndsForADepositSwap(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	e.exec(`
+		INSERT INTO swap_turns (org_id, swap_id, holder, ends_at) VALUES ($1, $2, 'dead', now() + interval '1 minute')`,
+		e.org, depositswap.ID(e.org, "key"))
+	_, _, _, err := e.DepositSwaps.Request(impatient(t), e.org, flexRequest("key"))
+	if err == nil || fault.Find(err) != nil {
+		t.Errorf("got %v in the turn of another process, want no answer", err)
+	}
+	e.exec(`UPDATE swap_turns SET ends_at = now()`)
+	d := e.request(flexRequest("key"))
+	if d.ID != depositswap.ID(e.org, "key") {
+		t.Errorf("got %s", d.ID)
+	}
+}
+
+// Rule DSW-4: a caller that lost its turn writes nothing and refuses nothing.
+func TestACallerThatLostItsTurnNeitherMakesNorRefusesADepositSwap(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{
+		"the provider offers": nil, "the provider refuses": provider.Refused(signertest.SwapProvider, "no"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			asked, end := e.holdFlex(answer, nil)
+			lost := e.startFlex(e.DepositSwaps, flexRequest("key"))
+			<-asked
+			e.exec(`UPDATE swap_turns SET holder = 'another', ends_at = now() + interval '1 minute'`)
+			end()
+			e.wantFault((<-lost).err, fault.CodeUnavailable)
+			if n := e.number(`SELECT (SELECT count(*) FROM deposit_swaps) + (SELECT count(*) FROM customers)`); n != 0 {
+				t.Errorf("a caller that lost its turn wrote %d rows", n)
+			}
 			if n := e.number(`SELECT count(*) FROM swap_turns WHERE holder = 'another'`); n != 1 {
 				t.Error("the turn of another process was ended")
 			}
