@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,13 +256,9 @@ type productForm struct {
 
 // newProductForm makes the form with the values of a draft.
 func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []mint.Mint) (productForm, error) {
-	metadata := ""
-	if len(draft.Metadata) > 0 {
-		raw, err := json.MarshalIndent(draft.Metadata, "", "  ")
-		if err != nil {
-			return productForm{}, err
-		}
-		metadata = string(raw)
+	metadata, err := writeMetadata(draft.Metadata)
+	if err != nil {
+		return productForm{}, err
 	}
 	settlement := ""
 	if draft.SettlementMintID != nil {
@@ -335,6 +332,35 @@ func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []
 		form.Currencies.Options = append(form.Currencies.Options, option{current, ui.EscapeForeign(current)})
 	}
 	return form, nil
+}
+
+// writeMetadata writes metadata for its field, as a person would.
+func writeMetadata(metadata map[string]string) (string, error) {
+	if len(metadata) == 0 {
+		return "", nil
+	}
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // The page escapes it.
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(metadata); err != nil {
+		return "", fmt.Errorf("write the metadata of a product: %w", err)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// shownDraft returns the terms of a product with prices as people write them.
+func shownDraft(p checkout.Product) checkout.Draft {
+	d := p.Draft()
+	for _, price := range []struct {
+		text  **string
+		value *checkout.Price
+	}{{&d.Price, p.Price}, {&d.MinPrice, p.MinPrice}, {&d.MaxPrice, p.MaxPrice}} {
+		if price.value != nil {
+			*price.text = new(price.value.Show(p.Currency))
+		}
+	}
+	return d
 }
 
 // tickValue writes a box as a browser sends it.
@@ -495,7 +521,7 @@ func (d *dashboard) loadProduct(r *pages.Request) (templ.Component, error) {
 	if p.ImageID != "" {
 		view.ImagePath = view.Path + pages.ImageSuffix
 	}
-	if view.Change, err = newProductForm(r, changeProductAct, p.Draft(), mints); err != nil {
+	if view.Change, err = newProductForm(r, changeProductAct, shownDraft(p), mints); err != nil {
 		return nil, err
 	}
 	view.Change.Path, view.Change.Button = view.Path+"/"+changeProductAct, "Save the changes"

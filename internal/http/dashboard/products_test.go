@@ -214,6 +214,8 @@ func TestAProductOfStrangersIsTextAndItsImageIsServedHere(t *testing.T) {
 		h.get(viewer, page).want(t, http.StatusOK, "&lt;b&gt;Gold&lt;/b&gt; Аlice").
 			wantNo(t, "<b>Gold", "<b>U</b>", "<i>", "<script>alert")
 	}
+	h.get(h.signIn(h.one, identity.Owner), path).
+		want(t, http.StatusOK, `value="49.50"`, "&#34;&lt;i&gt;&#34;: &#34;a=b\\n")
 	h.get(viewer, path).want(t, http.StatusOK, `src="`+path+`/image"`).wantNo(t, `src="https://`)
 	got := h.get(viewer, path+"/image").want(t, http.StatusOK)
 	if got.header.Get("Content-Type") != "image/png" || got.header.Get("X-Content-Type-Options") != "nosniff" ||
