@@ -243,24 +243,32 @@ type Reviewer interface {
 	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
-// Submit queues an order in the caller's transaction. An order that was refused is queued again if
-// its terms are unchanged. Any other order with that id is an error.
-func Submit(ctx context.Context, tx pg.Tx, o Order) error {
-	tag, err := tx.Exec(ctx, `
+const insertOrder = `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
 		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22)`
+
+// insertArgs returns the arguments of insertOrder.
+func (o Order) insertArgs(now time.Time) []any {
+	return []any{
+		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
+		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
+		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap,
+	}
+}
+
+// Submit queues an order in the caller's transaction. An order that was refused is queued again if
+// its terms are unchanged. Any other order with that id is an error.
+func Submit(ctx context.Context, tx pg.Tx, o Order) error {
+	tag, err := tx.Exec(ctx, insertOrder+`
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
 		  AND dispatch_orders.to_address = excluded.to_address AND dispatch_orders.fee_deducted = excluded.fee_deducted
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max
 		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by
-		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap`,
-		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, tx.Now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
-		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap)
+		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap`, o.insertArgs(tx.Now)...)
 	if err != nil {
 		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}
@@ -269,6 +277,10 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	}
 	return nil
 }
+
+// QueueNew adds to a batch the statement that submits an order that was never submitted; now is the time of
+// the transaction. The batch fails if there is an order with that id.
+func QueueNew(b *pgx.Batch, now time.Time, o Order) { b.Queue(insertOrder, o.insertArgs(now)...) }
 
 // turnAfter is how long an order is due before LockWaiting counts it as waiting. Before that, the
 // order is about to get its slot; after it, it waits behind the wallet's orders in flight.

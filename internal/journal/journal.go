@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,54 +81,101 @@ func IsContradiction(err error) bool {
 // RecordEntry copies an entry in the transaction of the change that it belongs to. A second copy of
 // it changes nothing. Errors: ErrUnbound, ErrForeign.
 func RecordEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
-	if e.Hash != e.ComputeHash() {
-		return fmt.Errorf("%w: entry %d does not have its hash", ErrForeign, e.Seq)
-	}
-	bound, err := loadIdentity(ctx, tx)
+	var b pgx.Batch
+	check, err := QueueEntries(&b, tx.Now, e)
 	if err != nil {
 		return err
 	}
-	if bound.JournalID != e.JournalID {
-		return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID,
-			bound.JournalID)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("mirror entry %d of the signer's journal: %w", e.Seq, err)
 	}
-	if bound.Seq == e.Seq && bound.Hash != e.Hash {
-		return fmt.Errorf("%w: entry %d has another hash", ErrForeign, e.Seq)
+	return check()
+}
+
+// QueueEntries queues RecordEntry for entries in the order of their numbers; now is the time of the
+// transaction. Once the batch was sent, check returns why the transaction must not be committed, or nil.
+func QueueEntries(b *pgx.Batch, now time.Time, entries ...signer.Entry) (check func() error, err error) {
+	for _, e := range entries {
+		if e.Hash != e.ComputeHash() {
+			return nil, fmt.Errorf("%w: entry %d does not have its hash", ErrForeign, e.Seq)
+		}
 	}
-	return insertEntry(ctx, tx, e)
+	var bound signer.Head
+	identityErr := errors.New("the journal of the database was not read")
+	b.Queue(selectIdentity).QueryRow(func(row pgx.Row) error {
+		bound, identityErr = scanIdentity(row)
+		return nil
+	})
+	forks := make([]*bool, len(entries))
+	for i, e := range entries {
+		forks[i] = queueEntry(b, now, e)
+	}
+	return func() error {
+		if identityErr != nil {
+			return identityErr
+		}
+		for i, e := range entries {
+			switch {
+			case bound.JournalID != e.JournalID:
+				return fmt.Errorf("%w: entry %d is of %s, the database belongs to %s", ErrForeign, e.Seq, e.JournalID,
+					bound.JournalID)
+			case bound.Seq == e.Seq && bound.Hash != e.Hash:
+				return fmt.Errorf("%w: entry %d has another hash", ErrForeign, e.Seq)
+			case *forks[i]:
+				return newFork(e)
+			}
+		}
+		return nil
+	}, nil
+}
+
+func newFork(e signer.Entry) error {
+	return fmt.Errorf("%w: entry %d contradicts what was mirrored before", ErrForeign, e.Seq)
+}
+
+// queueEntry queues the insert of an entry, and the look whether it contradicts its neighbors.
+func queueEntry(b *pgx.Batch, now time.Time, e signer.Entry) (isFork *bool) {
+	b.Queue(`
+		INSERT INTO signer_journal (journal_id, seq, prev, hash, body, stored_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT ON CONSTRAINT signer_journal_pkey DO NOTHING`,
+		e.JournalID, int64(e.Seq), e.Prev, e.Hash, []byte(e.Body), now)
+	isFork = new(bool)
+	// The range is for the index: of the alternatives alone it would read the whole journal.
+	b.Queue(`
+		SELECT EXISTS (
+			SELECT FROM signer_journal
+			WHERE journal_id = $1 AND seq >= $2::bigint - 1 AND seq <= $2::bigint + 1 AND (
+				seq = $2 AND hash <> $4 OR
+				seq = $2 - 1 AND hash <> $3 OR
+				seq = $2 + 1 AND prev <> $4))`,
+		e.JournalID, int64(e.Seq), e.Prev, e.Hash).QueryRow(func(row pgx.Row) error { return row.Scan(isFork) })
+	return isFork
 }
 
 func insertEntry(ctx context.Context, tx pg.Tx, e signer.Entry) error {
 	var batch pgx.Batch
-	batch.Queue(`
-		INSERT INTO signer_journal (journal_id, seq, prev, hash, body, stored_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT ON CONSTRAINT signer_journal_pkey DO NOTHING`,
-		e.JournalID, int64(e.Seq), e.Prev, e.Hash, []byte(e.Body), tx.Now)
-	var fork bool
-	batch.Queue(`
-		SELECT EXISTS (
-			SELECT FROM signer_journal
-			WHERE journal_id = $1 AND (
-				seq = $2 AND hash <> $4 OR
-				seq = $2 - 1 AND hash <> $3 OR
-				seq = $2 + 1 AND prev <> $4))`,
-		e.JournalID, int64(e.Seq), e.Prev, e.Hash).QueryRow(func(row pgx.Row) error { return row.Scan(&fork) })
+	isFork := queueEntry(&batch, tx.Now, e)
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("mirror entry %d of the signer's journal: %w", e.Seq, err)
 	}
-	if fork {
-		return fmt.Errorf("%w: entry %d contradicts what was mirrored before", ErrForeign, e.Seq)
+	if *isFork {
+		return newFork(e)
 	}
 	return nil
 }
 
+const selectIdentity = `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`
+
 // loadIdentity returns the journal that the database belongs to and the position up to which it was
 // imported. Error: ErrUnbound.
 func loadIdentity(ctx context.Context, tx pg.Tx) (signer.Head, error) {
+	return scanIdentity(tx.QueryRow(ctx, selectIdentity))
+}
+
+func scanIdentity(row pgx.Row) (signer.Head, error) {
 	var h signer.Head
 	var seq int64
-	err := tx.QueryRow(ctx, `SELECT journal_id, imported_seq, imported_hash FROM signer_identity`).Scan(&h.JournalID,
-		&seq, &h.Hash)
+	err := row.Scan(&h.JournalID, &seq, &h.Hash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return h, ErrUnbound
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -201,8 +202,21 @@ func LoadCatalogue(ctx context.Context, tx pg.Tx) (Catalogue, error) {
 // QueueCatalogue queues the query for the mints with these ids. Unknown ids are left out. The
 // result is filled when the batch is sent.
 func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
+	// A number that no column can hold is no id, and it could not be sent.
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id < 1 || id > math.MaxInt32 })
 	c := &Catalogue{}
 	b.Queue(selectMints+` WHERE mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+		mints, err := pgx.CollectRows(rows, scanMint)
+		*c = NewCatalogue(mints...)
+		return err
+	})
+	return c
+}
+
+// QueueAll queues LoadCatalogue. The result is filled when the batch is sent.
+func QueueAll(b *pgx.Batch) *Catalogue {
+	c := &Catalogue{}
+	b.Queue(selectMints + ` ORDER BY mint_id`).Query(func(rows pgx.Rows) error {
 		mints, err := pgx.CollectRows(rows, scanMint)
 		*c = NewCatalogue(mints...)
 		return err

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -26,17 +28,17 @@ import (
 
 // create makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
-func (s *Service) create(ctx context.Context, orgID string, r Request, t turn.Turn) (Swap, error) {
+func (s *Service) create(ctx context.Context, orgID string, r Request, t turn.Turn, f facts) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
 		}
 	}
-	p, err := s.check(ctx, orgID, r)
+	p, err := s.check(r, f)
 	if err != nil {
 		return Swap{}, err
 	}
-	offers, refusal, err := s.compareAll(ctx, orgID, p)
+	offers, refusal, err := s.compareAll(ctx, f.treasuries(), p)
 	if err != nil {
 		return Swap{}, err
 	}
@@ -102,23 +104,36 @@ func (s *Service) commit(
 	ctx context.Context, orgID, swapID string, r Request, t turn.Turn, p parsed, firm firmOffer, wallets swapWallets,
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
-	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		settings, err := s.lockAndCheck(ctx, tx, orgID, r)
-		if err != nil {
-			return err
-		}
-		if err := s.checkInside(ctx, tx, firm.limit); err != nil {
-			return err
-		}
-		if err := t.End(ctx, tx); err != nil {
-			return err
-		}
-		if created, err = s.write(ctx, tx, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {
-			return err
-		}
-		failpoint.HitBeforeCommit("Q05")
-		return nil
-	})
+	var f facts
+	var endTurn func() error
+	err = s.DB.InOrgPipelined(ctx, orgID,
+		func(b *pgx.Batch) {
+			f = queueLockedFacts(b, orgID, r.CustomerID, r.FromMintID, r.ToMintID)
+			if firm.limit == nil {
+				endTurn = t.QueueEnd(b)
+			}
+		},
+		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+			_, settings, err := s.checkRules(r, f)
+			if err != nil {
+				return err
+			}
+			if firm.limit != nil { // its gate comes before the turn
+				if err := s.checkInside(ctx, tx, firm.limit); err != nil {
+					return err
+				}
+				endTurn = func() error { return t.End(ctx, tx) }
+			}
+			if err := endTurn(); err != nil {
+				return err
+			}
+			if created, err = s.queueSwap(b, tx.Now, orgID, swapID, r, p, firm, wallets, settings, value); err != nil {
+				return err
+			}
+			failpoint.HitBeforeCommit("Q05")
+			return nil
+		})
+	err = ledger.MapRefusal(err)
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Swap{}, newInsufficient(p.from)
@@ -129,72 +144,43 @@ func (s *Service) commit(
 	return created, nil
 }
 
-// check applies every rule that reads the database alone, in the order of the interface, without a
-// lock.
-func (s *Service) check(ctx context.Context, orgID string, r Request) (p parsed, err error) {
-	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := org.SettingsOf(ctx, tx, orgID)
-		if err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
-		}
-		if err := checkEnabled(settings); err != nil {
-			return err
-		}
-		if err := checkFrozen(ctx, tx, orgID, r.CustomerID); err != nil {
-			return err
-		}
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if p, err = s.parse(r, mints, settings); err != nil {
-			return err
-		}
-		if err := checkStopped(ctx, tx, orgID, r.CustomerID, p.from); err != nil {
-			return err
-		}
-		balance, err := ledger.Balance(ctx, tx, ledger.Account{
-			OrgID: orgID, MintID: p.from.ID, Kind: ledger.Customer, Subject: r.CustomerID,
-		})
-		if err != nil {
-			return err
-		}
-		if balance.Less(p.amountIn) {
-			return newInsufficient(p.from)
-		}
-		return nil
-	})
-	return p, err
+// queueCustomerFacts queues what the rules decide about a request by, without a lock.
+func queueCustomerFacts(b *pgx.Batch, orgID string, r Request) facts {
+	f := queueFacts(b, orgID, r.CustomerID, r.FromMintID, r.ToMintID)
+	if customer.CheckID(r.CustomerID) == nil {
+		f.queueBalance(b, ledger.CustomerOwner(r.CustomerID), r.FromMintID)
+	}
+	return f
 }
 
-// lockAndCheck checks again what may have changed since, under locks that last until the commit: a
-// freeze or a switch that has committed counts.
-func (s *Service) lockAndCheck(ctx context.Context, tx pg.Tx, orgID string, r Request) (org.Settings, error) {
-	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
-		return org.Settings{}, err
-	}
-	settings, err := org.SettingsOf(ctx, tx, orgID)
+// check applies every rule that reads the database alone, in the order of the interface.
+func (s *Service) check(r Request, f facts) (parsed, error) {
+	p, _, err := s.checkRules(r, f)
 	if err != nil {
-		return settings, fmt.Errorf("settings of %s: %w", orgID, err)
+		return p, err
+	}
+	paying := ledger.CustomerOwner(r.CustomerID).SpendingAccount(f.orgID, p.from.ID)
+	if f.balances[paying].Balance.Less(p.amountIn) {
+		return p, newInsufficient(p.from)
+	}
+	return p, nil
+}
+
+// checkRules applies the rules but that about the balance, which the hold decides.
+func (s *Service) checkRules(r Request, f facts) (p parsed, settings org.Settings, err error) {
+	if settings, err = f.loadSettings(); err != nil {
+		return p, settings, err
 	}
 	if err := checkEnabled(settings); err != nil {
-		return settings, err
+		return p, settings, err
 	}
-	if err := freeze.LockShared(ctx, tx); err != nil {
-		return settings, err
+	if err := f.checkFrozen(); err != nil {
+		return p, settings, err
 	}
-	if err := checkFrozen(ctx, tx, orgID, r.CustomerID); err != nil {
-		return settings, err
+	if p, err = s.parse(r, *f.mints, settings); err != nil {
+		return p, settings, err
 	}
-	mints, err := mint.LoadCatalogue(ctx, tx)
-	if err != nil {
-		return settings, err
-	}
-	p, err := s.parse(r, mints, settings)
-	if err != nil {
-		return settings, err
-	}
-	return settings, checkStopped(ctx, tx, orgID, r.CustomerID, p.from)
+	return p, settings, f.checkStopped(p.from)
 }
 
 // swapWallets are the wallets that a swap needs.
@@ -307,32 +293,27 @@ func (s *Service) rejectAddress(ctx context.Context, providerName string, payee 
 func (s *Service) checkDepositAddress(
 	ctx context.Context, source mint.Mint, payee chain.Address, swapID string,
 ) (problem string, err error) {
-	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		ourWallets, err := wallet.ByAddresses(ctx, tx, source.Chain.Family(), []chain.Address{payee})
-		if err != nil {
-			return err
-		}
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if err != nil {
-			return err
-		}
-		var isUsed bool
-		if err := tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
-			source.Chain, payee, swapID).Scan(&isUsed); err != nil {
-			return fmt.Errorf("look for swaps that paid %s: %w", payee, err)
-		}
-		switch {
-		case len(ourWallets) > 0:
-			problem = "it is an address of this installation"
-		case mints.IsContract(source.Chain.Family(), payee):
-			problem = "it is the contract of a token"
-		case isUsed:
-			problem = addressOfAnother
-		}
-		return nil
+	var isOurs *bool
+	var mints *mint.Catalogue
+	var isUsed bool
+	err = s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		pg.QueueKeyPlans(b)
+		isOurs = wallet.QueueIsOurs(b, source.Chain.Family(), payee)
+		mints = mint.QueueAll(b)
+		b.Queue(`SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
+			source.Chain, payee, swapID).QueryRow(func(row pgx.Row) error { return row.Scan(&isUsed) })
 	})
-	return problem, err
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look for what is paid at %s: %w", payee, err)
+	case *isOurs:
+		return "it is an address of this installation", nil
+	case mints.IsContract(source.Chain.Family(), payee):
+		return "it is the contract of a token", nil
+	case isUsed:
+		return addressOfAnother, nil
+	}
+	return "", nil
 }
 
 // terms returns what the payment of a swap buys, as the signer gets it.
@@ -344,9 +325,9 @@ func (f firmOffer) terms(p parsed, w swapWallets) *signer.SwapTerms {
 	}
 }
 
-// write inserts the swap, its offer, the hold and the order.
-func (s *Service) write(
-	ctx context.Context, tx pg.Tx, orgID, swapID string, r Request, p parsed, f firmOffer, w swapWallets,
+// queueSwap queues the inserts of the swap, its offer, the hold and the order, and returns the swap as they make it.
+func (s *Service) queueSwap(
+	b *pgx.Batch, now time.Time, orgID, swapID string, r Request, p parsed, f firmOffer, w swapWallets,
 	settings org.Settings, value *money.USD,
 ) (Swap, error) {
 	if r.Metadata == nil {
@@ -356,43 +337,60 @@ func (s *Service) write(
 	if err != nil {
 		return Swap{}, fmt.Errorf("fee of swap %s: %w", swapID, err)
 	}
-	_, err = tx.Exec(ctx, `
+	created := Swap{
+		ID: swapID, OrgID: orgID, IdempotencyKey: r.IdempotencyKey, Kind: CustomerSwap, CustomerID: r.CustomerID,
+		FeeBps: settings.SwapFeeBps, FeeAmount: fee, USDValue: value, Metadata: r.Metadata, digest: r.digest(),
+	}
+	created.begin(p, w, now)
+	created.takeOffer(f)
+	b.Queue(`
 		INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, metadata,
 			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
 			deposit_address, delivery_wallet_id, refund_wallet_id, refund_fee, pay_by, expires_at,
 			estimated_seconds, usd_value, fee_bps, fee_amount, status, look_at,
 			created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, $24, $25, $26, $27, $28, $28)`,
-		swapID, orgID, r.CustomerID, r.IdempotencyKey, keyHash(r.IdempotencyKey), r.digest(), r.Metadata, p.from.ID,
-		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, f.AmountOut, f.minOut, f.Provider, f.payee, w.delivery.ID,
-		w.refund.ID, f.RefundFee, f.payBy, f.Signed.Deadline, estimatedSeconds(f.Estimate), value, settings.SwapFeeBps,
-		fee, Pending, nil, tx.Now)
-	if err != nil {
-		return Swap{}, fmt.Errorf("insert swap %s: %w", swapID, err)
-	}
-	if err := insertOffer(ctx, tx, orgID, swapID, f); err != nil {
-		return Swap{}, err
-	}
-	hold := newHoldPosting(orgID, swapID, ledger.CustomerOwner(r.CustomerID), p.from.ID, p.amountIn)
-	if err := ledger.Post(ctx, tx, hold); err != nil {
+			$23, $24, $25, $26, NULL, $27, $27)`,
+		swapID, orgID, r.CustomerID, r.IdempotencyKey, keyHash(r.IdempotencyKey), created.digest, r.Metadata, p.from.ID,
+		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, created.EstimatedOut, created.MinOut, f.Provider, f.payee,
+		w.delivery.ID, w.refund.ID, f.RefundFee, created.PayBy, created.ExpiresAt, created.EstimatedSeconds, value,
+		settings.SwapFeeBps, fee, Pending, now)
+	queueOffer(b, now, orgID, swapID, f)
+	owner := ledger.CustomerOwner(r.CustomerID)
+	if err := ledger.QueuePostings(b, now, newHoldPosting(orgID, swapID, owner, p.from.ID, p.amountIn)); err != nil {
 		return Swap{}, fmt.Errorf("hold for swap %s: %w", swapID, err)
 	}
-	order := s.newOrder(orgID, swapID, ledger.CustomerOwner(r.CustomerID), keyHash(r.IdempotencyKey), p, f, w)
+	order := s.newOrder(orgID, swapID, owner, keyHash(r.IdempotencyKey), p, f, w)
 	order.Grant = s.GrantKey.MakeGrant(order.terms, money.Zero, 0, 0, nil)
-	if err := dispatch.Submit(ctx, tx, order.Order); err != nil {
-		return Swap{}, err
-	}
-	created, err := Load(ctx, tx, orgID, swapID)
-	if err != nil {
-		return Swap{}, err
-	}
-	return created, audit.Record(ctx, tx, newEntry(created, r.Actor, "requested", map[string]any{
+	dispatch.QueueNew(b, now, order.Order)
+	return created, audit.QueueEntries(b, now, newEntry(created, r.Actor, "requested", map[string]any{
 		"provider": f.Provider, "amountIn": p.amountIn, "minOut": f.minOut, "estimatedOut": f.AmountOut,
 	}))
 }
 
-func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffer) error {
+// begin fills in what a new swap of either kind has.
+func (w *Swap) begin(p parsed, wallets swapWallets, now time.Time) {
+	w.From, w.To, w.AmountIn = shownMint(p.from), shownMint(p.to), p.amountIn
+	w.Status, w.RefundReport = Pending, provider.RefundNone
+	w.DeliveryWalletID, w.RefundWalletID = wallets.delivery.ID, wallets.refund.ID
+	w.CreatedAt, w.UpdatedAt = now, now
+}
+
+// takeOffer fills in what a swap has from its offer. The times are those that the database can hold.
+func (w *Swap) takeOffer(f firmOffer) {
+	w.EstimatedOut, w.MinOut, w.Provider, w.DepositAddress = f.AmountOut, f.minOut, f.Provider, string(f.payee)
+	w.EstimatedSeconds, w.refundFee = estimatedSeconds(f.Estimate), f.RefundFee
+	w.PayBy, w.ExpiresAt = f.payBy, f.Signed.Deadline.UTC().Truncate(time.Microsecond)
+}
+
+// shownMint returns what a swap has of a mint.
+func shownMint(m mint.Mint) mint.Mint {
+	return mint.Mint{
+		ID: m.ID, Chain: m.Chain, Contract: m.Contract, Symbol: m.Symbol, Name: m.Name, Decimals: m.Decimals,
+	}
+}
+
+func queueOffer(b *pgx.Batch, now time.Time, orgID, swapID string, f firmOffer) {
 	optional := func(v money.USD, isKnown bool) *money.USD {
 		if !isKnown {
 			return nil
@@ -404,17 +402,13 @@ func insertOffer(ctx context.Context, tx pg.Tx, orgID, swapID string, f firmOffe
 	if f.second.isKnown {
 		pricedAt = &f.second.quotedAt
 	}
-	_, err := tx.Exec(ctx, `
+	b.Queue(`
 		INSERT INTO swap_offers (swap_id, org_id, scheme, deposit_address, signed_quote, provider_usd_in,
 			provider_usd_out, price_in, price_out, price_source, priced_at, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		swapID, orgID, string(f.Signed.Scheme), f.Signed.DepositAddress, f.Raw, optional(f.AmountInUSD, hasValues),
 		optional(f.AmountOutUSD, hasValues), optional(f.second.inUSD, f.second.isKnown),
-		optional(f.second.outUSD, f.second.isKnown), f.second.source, pricedAt, tx.Now)
-	if err != nil {
-		return fmt.Errorf("insert the offer of swap %s: %w", swapID, err)
-	}
-	return nil
+		optional(f.second.outUSD, f.second.isKnown), f.second.source, pricedAt, now)
 }
 
 func newHoldPosting(

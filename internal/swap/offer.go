@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -149,22 +150,21 @@ func (s *Service) newAsk(p parsed, recipient, refundTo chain.Address, now time.T
 }
 
 // compare asks all healthy providers for dry quotes and returns the offers that a second price
-// accepts, the best one first. It writes nothing. Errors: faults QUOTE_REJECTED, PROVIDER_ERROR,
-// PROVIDER_TIMEOUT, UNAVAILABLE.
-func (s *Service) compare(ctx context.Context, org string, p parsed) ([]judgedOffer, error) {
-	offers, _, err := s.compareAll(ctx, org, p)
+// accepts, the best one first. treasuries are the organization's. It writes nothing. Errors: faults
+// QUOTE_REJECTED, PROVIDER_ERROR, PROVIDER_TIMEOUT, UNAVAILABLE.
+func (s *Service) compare(
+	ctx context.Context, treasuries map[chain.Family]chain.Address, p parsed,
+) ([]judgedOffer, error) {
+	offers, _, err := s.compareAll(ctx, treasuries, p)
 	return offers, err
 }
 
 // compareAll is compare for a caller that may get none of the offers. silence is then its answer, where a
 // provider that gave no answer might have made one; it is nil if all answered. Rule SWAP-7.
 func (s *Service) compareAll(
-	ctx context.Context, org string, p parsed,
+	ctx context.Context, treasuries map[chain.Family]chain.Address, p parsed,
 ) (offers []judgedOffer, silence, err error) {
-	recipient, refundTo, err := s.dryAddresses(ctx, org, p)
-	if err != nil {
-		return nil, nil, err
-	}
+	recipient, refundTo := s.dryAddress(treasuries, p.to.Chain), s.dryAddress(treasuries, p.from.Chain)
 	inPrice, outPrice, priceErr := s.loadPrices(ctx, p.from, p.to)
 	ask := s.newAsk(p, recipient, refundTo, s.DB.Clock()(), "dry")
 	found, silent, err := s.Panel.CompareAll(ctx, ask)
@@ -219,32 +219,23 @@ func (o judgedOffer) withFirm(firm provider.Offer) judgedOffer {
 	return o
 }
 
-// dryAddresses returns addresses for a question that leaves no state: those of the organization's
-// treasuries, or addresses that no person can spend from where it has none yet. Nothing is ever paid to
-// them.
-func (s *Service) dryAddresses(
-	ctx context.Context, org string, p parsed,
-) (recipient, refundTo chain.Address, err error) {
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if recipient, err = s.dryAddress(ctx, tx, org, p.to.Chain); err != nil {
-			return err
-		}
-		refundTo, err = s.dryAddress(ctx, tx, org, p.from.Chain)
-		return err
-	})
-	return recipient, refundTo, err
+// dryAddress returns the address for a question that leaves no state: that of the organization's treasury,
+// or one that no person can spend from where it has none yet. Nothing is ever paid to it.
+func (s *Service) dryAddress(treasuries map[chain.Family]chain.Address, name chain.Name) chain.Address {
+	if address, hasTreasury := treasuries[name.Family()]; hasTreasury {
+		return address
+	}
+	return s.Chains[name].AddressCodec.SampleAddress()
 }
 
-func (s *Service) dryAddress(ctx context.Context, tx pg.Tx, org string, name chain.Name) (chain.Address, error) {
-	ids, err := wallet.TreasuryIDs(ctx, tx, name.Family(), org)
+// loadTreasuries returns the addresses of an organization's treasuries as their rows say.
+func (s *Service) loadTreasuries(ctx context.Context, orgID string) (map[chain.Family]chain.Address, error) {
+	var treasuries func() map[chain.Family]chain.Address
+	err := s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) { treasuries = wallet.QueueTreasuries(b, orgID) })
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("treasuries of %s: %w", orgID, err)
 	}
-	if walletID, ok := ids[org]; ok {
-		w, err := wallet.ByID(ctx, tx, walletID)
-		return w.Address, err
-	}
-	return s.Chains[name].AddressCodec.SampleAddress(), nil
+	return treasuries(), nil
 }
 
 // refusalOf turns what the panel says into the answer for a caller. Rule SWAP-7.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
@@ -113,16 +115,7 @@ func (w Swap) payout() signer.SwapPayout {
 // off, and while the organization is frozen. Errors: faults ORGANIZATION_SWAPS_DISABLED,
 // ORGANIZATION_FROZEN.
 func (s *Service) CheckOrganizationEnabled(ctx context.Context, orgID string) error {
-	return s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := org.SettingsOf(ctx, tx, orgID)
-		if err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
-		}
-		if err := checkOrganizationEnabled(settings); err != nil {
-			return err
-		}
-		return checkFrozen(ctx, tx, orgID, "")
-	})
+	return s.checkSwitch(ctx, orgID, checkOrganizationEnabled)
 }
 
 func checkOrganizationEnabled(settings org.Settings) error {
@@ -139,36 +132,36 @@ func checkOrganizationEnabled(settings org.Settings) error {
 func (s *Service) QuoteOrganization(
 	ctx context.Context, orgID string, r OrganizationQuoteRequest,
 ) (Quote, error) {
-	var p parsed
-	err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := org.SettingsOf(ctx, tx, orgID)
-		if err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
-		}
-		if err := checkOrganizationEnabled(settings); err != nil {
-			return err
-		}
-		if err := checkFrozen(ctx, tx, orgID, ""); err != nil {
-			return err
-		}
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if r.Product != "" {
-			if err := checkProduct(r.Product); err != nil {
-				return err
-			}
-		}
-		if p, err = s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, nil, r.SlippageBps, mints, settings); err != nil {
-			return err
-		}
-		return checkStopped(ctx, tx, orgID, "", p.from)
+	var f facts
+	err := s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		f = queueFacts(b, orgID, "", r.FromMintID, r.ToMintID)
 	})
 	if err != nil {
 		return Quote{}, err
 	}
-	return s.quoteBest(ctx, orgID, p, 0)
+	settings, err := f.loadSettings()
+	if err != nil {
+		return Quote{}, err
+	}
+	if err := checkOrganizationEnabled(settings); err != nil {
+		return Quote{}, err
+	}
+	if err := f.checkFrozen(); err != nil {
+		return Quote{}, err
+	}
+	if r.Product != "" {
+		if err := checkProduct(r.Product); err != nil {
+			return Quote{}, err
+		}
+	}
+	p, err := s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, nil, r.SlippageBps, *f.mints, settings)
+	if err != nil {
+		return Quote{}, err
+	}
+	if err := f.checkStopped(p.from); err != nil {
+		return Quote{}, err
+	}
+	return s.quoteBest(ctx, f.treasuries(), p, 0)
 }
 
 func checkProduct(product string) error {
@@ -187,11 +180,7 @@ func (s *Service) FindOrganizationByKey(
 	if !request.IsKey(key) {
 		return w, false, nil
 	}
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, isKnown, err = loadByKey(ctx, tx, org, organizationKeyHash(key))
-		return err
-	})
-	return w, isKnown, err
+	return s.findByHash(ctx, org, organizationKeyHash(key))
 }
 
 // DiffersOrganization reports whether a request has other parameters than the one that made the swap. A
@@ -239,8 +228,10 @@ func (s *Service) RequestOrganization(
 		}
 		r.Actor = r.Person.Actor()
 	}
+	var f facts
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), organizationPrefix,
-		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t) })
+		func(b *pgx.Batch) { f = queueOrganizationFacts(b, orgID, r) },
+		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.createOrganization(ctx, orgID, r, t, f) })
 }
 
 // requireOwnMoney refuses a person who may not move the organization's own money.
@@ -256,18 +247,18 @@ func requireOwnMoney(person member.Member, orgID string) error {
 // createOrganization makes the swap of a new key, in its turn. Nothing but two addresses and a deposit address that is
 // never paid exists before its one transaction.
 func (s *Service) createOrganization(
-	ctx context.Context, orgID string, r OrganizationRequest, t turn.Turn,
+	ctx context.Context, orgID string, r OrganizationRequest, t turn.Turn, f facts,
 ) (Swap, error) {
 	if r.Limit != nil {
 		if err := r.Limit(); err != nil {
 			return Swap{}, err
 		}
 	}
-	p, settings, err := s.checkOrganization(ctx, orgID, r)
+	p, settings, err := s.checkOrganization(ctx, r, f)
 	if err != nil {
 		return Swap{}, err
 	}
-	offers, refusal, err := s.compareAll(ctx, orgID, p.parsed)
+	offers, refusal, err := s.compareAll(ctx, f.treasuries(), p.parsed)
 	if err != nil {
 		return Swap{}, err
 	}
@@ -290,31 +281,44 @@ func (s *Service) createOrganization(
 }
 
 // commitOrganization writes a swap in one transaction, with its offer unless people decide first.
-func (s *Service) commitOrganization(ctx context.Context, d organizationDraft, t turn.Turn) (created Swap, err error) {
-	err = s.DB.InOrg(ctx, d.orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := s.lockOrganization(ctx, tx, d.orgID, d.request)
-		if err != nil {
-			return err
-		}
-		draft := d
-		draft.quorum = settings.ApprovalQuorum
-		if needsApproval(settings, d.value) { // also if the threshold has fallen since
-			draft.firm = nil
-		}
-		if draft.firm != nil {
-			if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
+func (s *Service) commitOrganization(
+	ctx context.Context, d organizationDraft, t turn.Turn,
+) (created Swap, err error) {
+	r := d.request
+	var settings func() (org.Settings, error)
+	var mints *mint.Catalogue
+	err = s.DB.InOrgPipelined(ctx, d.orgID,
+		func(b *pgx.Batch) {
+			org.QueueLockSettingsShared(b, d.orgID)
+			settings = org.QueueSettings(b, d.orgID)
+			mints = mint.QueueCatalogue(b, []int{r.FromMintID, r.ToMintID})
+		},
+		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+			f := facts{orgID: d.orgID, settings: settings, mints: mints}
+			settings, err := s.lockOrganization(ctx, tx, r, f)
+			if err != nil {
 				return err
 			}
-		}
-		if err := t.End(ctx, tx); err != nil {
-			return err
-		}
-		if created, err = s.writeOrganization(ctx, tx, draft); err != nil {
-			return err
-		}
-		failpoint.HitBeforeCommit("Q05")
-		return nil
-	})
+			draft := d
+			draft.quorum = settings.ApprovalQuorum
+			if needsApproval(settings, d.value) { // also if the threshold has fallen since
+				draft.firm = nil
+			}
+			if draft.firm != nil {
+				if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
+					return err
+				}
+			}
+			if err := t.End(ctx, tx); err != nil {
+				return err
+			}
+			if created, err = s.queueOrganization(b, tx.Now, draft); err != nil {
+				return err
+			}
+			failpoint.HitBeforeCommit("Q05")
+			return nil
+		})
+	err = ledger.MapRefusal(err)
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Swap{}, newInsufficientProduct(d.parsed.product, d.parsed.from)
@@ -332,56 +336,58 @@ func needsApproval(settings org.Settings, value *money.USD) bool {
 	return threshold != nil && (value == nil || value.Cmp(*threshold) > 0)
 }
 
+// queueOrganizationFacts queues what the rules decide about a request by, without a lock.
+func queueOrganizationFacts(b *pgx.Batch, orgID string, r OrganizationRequest) facts {
+	f := queueFacts(b, orgID, "", r.FromMintID, r.ToMintID)
+	if checkProduct(r.product()) == nil {
+		f.queueBalance(b, ledger.ProductOwner(r.product()), r.FromMintID)
+	}
+	return f
+}
+
 // checkOrganization applies every rule that reads the database alone, in the order of the interface,
 // without a lock.
 func (s *Service) checkOrganization(
-	ctx context.Context, orgID string, r OrganizationRequest,
+	ctx context.Context, r OrganizationRequest, f facts,
 ) (p parsedOrganization, settings org.Settings, err error) {
-	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		if settings, err = org.SettingsOf(ctx, tx, orgID); err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
-		}
-		if err := checkOrganizationEnabled(settings); err != nil {
-			return err
-		}
-		if err := checkFrozen(ctx, tx, orgID, ""); err != nil {
-			return err
-		}
-		if p, err = s.parseOrganization(ctx, tx, orgID, r, settings); err != nil {
-			return err
-		}
-		if err := checkStopped(ctx, tx, orgID, "", p.from); err != nil {
-			return err
-		}
-		balance, err := ledger.Balance(ctx, tx, ledger.ProductOwner(p.product).SpendingAccount(orgID, p.from.ID))
-		if err != nil {
-			return err
-		}
-		if balance.Less(p.amountIn) {
-			return newInsufficientProduct(p.product, p.from)
-		}
-		return nil
+	if settings, err = f.loadSettings(); err != nil {
+		return p, settings, err
+	}
+	if err := checkOrganizationEnabled(settings); err != nil {
+		return p, settings, err
+	}
+	if err := f.checkFrozen(); err != nil {
+		return p, settings, err
+	}
+	if p, err = s.parseOrganization(r, *f.mints, settings); err != nil {
+		return p, settings, err
+	}
+	err = s.DB.ReadOrg(ctx, f.orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		p.entry, err = s.loadEntry(ctx, tx, f.orgID, r.WhitelistedAddressID, p.to.Chain)
+		return err
 	})
-	return p, settings, err
+	if err != nil {
+		return p, settings, err
+	}
+	if err := f.checkStopped(p.from); err != nil {
+		return p, settings, err
+	}
+	paying := ledger.ProductOwner(p.product).SpendingAccount(f.orgID, p.from.ID)
+	if f.balances[paying].Balance.Less(p.amountIn) {
+		return p, settings, newInsufficientProduct(p.product, p.from)
+	}
+	return p, settings, nil
 }
 
-// parseOrganization checks the form of a request, the rules about its pair, and the entry of the whitelist.
+// parseOrganization checks the form of a request and the rules about its pair.
 func (s *Service) parseOrganization(
-	ctx context.Context, tx pg.Tx, orgID string, r OrganizationRequest, settings org.Settings,
+	r OrganizationRequest, mints mint.Catalogue, settings org.Settings,
 ) (p parsedOrganization, err error) {
 	p.product = r.product()
 	if err := checkProduct(p.product); err != nil {
 		return p, err
 	}
-	mints, err := mint.LoadCatalogue(ctx, tx)
-	if err != nil {
-		return p, err
-	}
 	p.parsed, err = s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, r.MinAmountOut, r.SlippageBps, mints, settings)
-	if err != nil {
-		return p, err
-	}
-	p.entry, err = s.loadEntry(ctx, tx, orgID, r.WhitelistedAddressID, p.to.Chain)
 	return p, err
 }
 
@@ -414,31 +420,34 @@ func (s *Service) loadEntry(
 	return entry, nil
 }
 
-// lockOrganization checks again what may have changed since, under locks that last until the commit.
+// lockOrganization checks again what may have changed since, under locks that last until the commit. f has the
+// settings, which are locked, and the mints.
 func (s *Service) lockOrganization(
-	ctx context.Context, tx pg.Tx, orgID string, r OrganizationRequest,
+	ctx context.Context, tx pg.Tx, r OrganizationRequest, f facts,
 ) (org.Settings, error) {
-	if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
-		return org.Settings{}, err
-	}
-	settings, err := org.SettingsOf(ctx, tx, orgID)
+	settings, err := f.loadSettings()
 	if err != nil {
-		return settings, fmt.Errorf("settings of %s: %w", orgID, err)
+		return settings, err
 	}
 	if err := checkOrganizationEnabled(settings); err != nil {
 		return settings, err
 	}
-	p, err := s.parseOrganization(ctx, tx, orgID, r, settings)
+	p, err := s.parseOrganization(r, *f.mints, settings)
 	if err != nil {
 		return settings, err
 	}
-	if err := freeze.LockShared(ctx, tx); err != nil {
+	if _, err := s.loadEntry(ctx, tx, f.orgID, r.WhitelistedAddressID, p.to.Chain); err != nil {
 		return settings, err
 	}
-	if err := checkFrozen(ctx, tx, orgID, ""); err != nil {
+	var b pgx.Batch
+	f.freezes = freeze.QueueActive(&b, f.orgID, []string{})
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return settings, fmt.Errorf("look for freezes of %s: %w", f.orgID, err)
+	}
+	if err := f.checkFrozen(); err != nil {
 		return settings, err
 	}
-	return settings, checkStopped(ctx, tx, orgID, "", p.from)
+	return settings, f.checkStopped(p.from)
 }
 
 // organizationDraft is what the row of an organization's swap is written from.
@@ -453,32 +462,37 @@ type organizationDraft struct {
 	quorum        int
 }
 
-// writeOrganization inserts the swap and the hold, and with an offer the order. Without one, the least that
-// is accepted is that of the best dry offer, or the caller's.
-func (s *Service) writeOrganization(ctx context.Context, tx pg.Tx, d organizationDraft) (Swap, error) {
+// queueOrganization queues the inserts of the swap and the hold, and with an offer of the order. Without one, the
+// least that is accepted is that of the best dry offer, or the caller's. It returns the swap as they make it.
+func (s *Service) queueOrganization(b *pgx.Batch, now time.Time, d organizationDraft) (Swap, error) {
 	p, r := d.parsed, d.request
-	estimatedOut, minOut, status, required := d.offers[0].AmountOut, d.offers[0].MinAmountOut, AwaitingApproval,
-		max(d.quorum, 1)
+	created := Swap{
+		ID: d.swapID, OrgID: d.orgID, IdempotencyKey: r.IdempotencyKey, Kind: OrganizationSwap, Product: p.product,
+		USDValue: d.value, Metadata: map[string]string{}, WhitelistedID: r.WhitelistedAddressID,
+		PayoutAddress: p.entry.Address, Requester: r.Actor, digest: r.digest(), slippageBps: &p.slippageBps,
+	}
+	created.begin(p.parsed, d.wallets, now)
 	var f firmOffer
 	if d.firm != nil {
-		f, status, required = *d.firm, Pending, 0
-		estimatedOut, minOut = f.AmountOut, f.minOut
-	} else if minOut.Less(p.minOut) {
-		minOut = p.minOut
+		f = *d.firm
+		created.takeOffer(f)
+	} else {
+		created.EstimatedOut, created.MinOut = d.offers[0].AmountOut, d.offers[0].MinAmountOut
+		if created.MinOut.Less(p.minOut) {
+			created.MinOut = p.minOut
+		}
+		created.Status, created.ApprovalsRequired = AwaitingApproval, max(d.quorum, 1)
 	}
-	payoutMax, err := estimatedOut.Bps(payoutMaxBps)
+	payoutMax, err := created.EstimatedOut.Bps(payoutMaxBps)
 	if err != nil {
 		return Swap{}, fmt.Errorf("the most that swap %s pays out: %w", d.swapID, err)
 	}
-	payoutUntil := tx.Now.Add(payoutWindow).UTC().Truncate(time.Microsecond)
-	draft := Swap{
-		ID: d.swapID, OrgID: d.orgID, Product: p.product, From: p.from, To: p.to, AmountIn: p.amountIn, MinOut: minOut,
-		WhitelistedID: r.WhitelistedAddressID, PayoutAddress: p.entry.Address, PayoutMax: &payoutMax,
-		PayoutUntil: &payoutUntil,
-	}
-	payout := draft.payout()
+	payoutUntil := now.Add(payoutWindow).UTC().Truncate(time.Microsecond)
+	created.PayoutMax, created.PayoutUntil = &payoutMax, &payoutUntil
+	payout := created.payout()
+	created.mac = s.GrantKey.SwapRequestMAC(payout, created.ApprovalsRequired)
 	offer := f.columns()
-	_, err = tx.Exec(ctx, `
+	b.Queue(`
 		INSERT INTO swaps (swap_id, org_id, kind, product, idempotency_key, key_hash, request_digest,
 			from_mint_id, to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider,
 			deposit_address, delivery_wallet_id, refund_wallet_id, refund_fee, pay_by, expires_at,
@@ -487,37 +501,29 @@ func (s *Service) writeOrganization(ctx context.Context, tx pg.Tx, d organizatio
 			created_at, updated_at)
 		VALUES ($1, $2, 'ORGANIZATION', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
 			$20, $21, $22, 0, 0, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $33)`,
-		d.swapID, d.orgID, p.product, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), r.digest(), p.from.ID,
-		p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, estimatedOut, minOut, offer.provider, offer.payee,
-		d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy, offer.expiresAt, offer.seconds, d.value,
-		status, r.WhitelistedAddressID, p.entry.Address, payoutMax, payoutUntil, p.slippageBps, required,
-		s.GrantKey.SwapRequestMAC(payout, required), r.Actor.Kind, r.Actor.ID, tx.Now)
-	if err != nil {
-		return Swap{}, fmt.Errorf("insert swap %s: %w", d.swapID, err)
-	}
+		d.swapID, d.orgID, p.product, r.IdempotencyKey, organizationKeyHash(r.IdempotencyKey), created.digest,
+		p.from.ID, p.to.ID, p.from.Chain, p.to.Chain, p.amountIn, created.EstimatedOut, created.MinOut,
+		offer.provider, offer.payee, d.wallets.delivery.ID, d.wallets.refund.ID, f.RefundFee, offer.payBy,
+		offer.expiresAt, offer.seconds, d.value,
+		created.Status, r.WhitelistedAddressID, p.entry.Address, payoutMax, payoutUntil, p.slippageBps,
+		created.ApprovalsRequired, created.mac, r.Actor.Kind, r.Actor.ID, now)
 	if d.firm != nil {
-		if err := insertOffer(ctx, tx, d.orgID, d.swapID, f); err != nil {
-			return Swap{}, err
-		}
+		queueOffer(b, now, d.orgID, d.swapID, f)
 	}
 	owner := ledger.ProductOwner(p.product)
-	if err := ledger.Post(ctx, tx, newHoldPosting(d.orgID, d.swapID, owner, p.from.ID, p.amountIn)); err != nil {
+	err = ledger.QueuePostings(b, now, newHoldPosting(d.orgID, d.swapID, owner, p.from.ID, p.amountIn))
+	if err != nil {
 		return Swap{}, fmt.Errorf("hold for swap %s: %w", d.swapID, err)
 	}
 	if d.firm != nil {
 		order := s.newOrder(d.orgID, d.swapID, owner, organizationKeyHash(r.IdempotencyKey), p.parsed, f, d.wallets)
 		order.Grant = s.GrantKey.MakePayoutGrant(order.terms, payout, money.Zero, 0, nil)
-		if err := dispatch.Submit(ctx, tx, order.Order); err != nil {
-			return Swap{}, err
-		}
+		dispatch.QueueNew(b, now, order.Order)
 	}
-	created, err := loadOrganization(ctx, tx, d.orgID, d.swapID)
-	if err != nil {
-		return Swap{}, err
-	}
-	return created, audit.Record(ctx, tx, newEntry(created, r.Actor, "requested", map[string]any{
-		"product": p.product, "provider": f.Provider, "amountIn": p.amountIn, "minOut": minOut,
-		"estimatedOut": estimatedOut, "whitelistedAddressId": r.WhitelistedAddressID, "approvalsRequired": required,
+	return created, audit.QueueEntries(b, now, newEntry(created, r.Actor, "requested", map[string]any{
+		"product": p.product, "provider": f.Provider, "amountIn": p.amountIn, "minOut": created.MinOut,
+		"estimatedOut": created.EstimatedOut, "whitelistedAddressId": r.WhitelistedAddressID,
+		"approvalsRequired": created.ApprovalsRequired,
 	}))
 }
 

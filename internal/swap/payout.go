@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
@@ -137,7 +139,11 @@ func (s *Service) takeApproved(ctx context.Context, w Swap) (refusal string, err
 	if err != nil || refusal != "" {
 		return refusal, err
 	}
-	offers, err := s.compare(ctx, w.OrgID, p)
+	treasuries, err := s.loadTreasuries(ctx, w.OrgID)
+	if err != nil {
+		return "", err
+	}
+	offers, err := s.compare(ctx, treasuries, p)
 	if err != nil {
 		return "", err
 	}
@@ -248,8 +254,10 @@ func (s *Service) writeApprovedOffer(
 	if tag.RowsAffected() != 1 {
 		return fmt.Errorf("write the offer of swap %s: %w", w.ID, errLostRace)
 	}
-	if err := insertOffer(ctx, tx, w.OrgID, w.ID, f); err != nil {
-		return err
+	var b pgx.Batch
+	queueOffer(&b, tx.Now, w.OrgID, w.ID, f)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("insert the offer of swap %s: %w", w.ID, err)
 	}
 	order := s.newOrder(w.OrgID, w.ID, w.owner(), hash, p, f, wallets)
 	order.Grant = s.GrantKey.MakePayoutGrant(order.terms, w.payout(), money.Zero, w.ApprovalsRequired, approvals)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cofferpay/coffer/internal/identity/org"
-	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 )
@@ -39,45 +39,47 @@ type Quote struct {
 // Quote returns the best offer. It writes nothing. Errors: the faults of Request that do not depend on
 // a balance. Rule SWAP-5.
 func (s *Service) Quote(ctx context.Context, orgID string, r QuoteRequest) (Quote, error) {
-	var p parsed
-	var settings org.Settings
-	err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		if settings, err = org.SettingsOf(ctx, tx, orgID); err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
-		}
-		if err := checkEnabled(settings); err != nil {
-			return err
-		}
-		mints, err := mint.LoadCatalogue(ctx, tx)
-		if err != nil {
-			return err
-		}
-		customerID := ""
-		if r.CustomerID != nil {
-			customerID = *r.CustomerID
-		}
-		if err := checkFrozen(ctx, tx, orgID, customerID); err != nil {
-			return err
-		}
-		if r.CustomerID != nil {
-			if err := checkCustomer(customerID, nil); err != nil {
-				return err
-			}
-		}
-		if p, err = s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, nil, r.SlippageBps, mints, settings); err != nil {
-			return err
-		}
-		return checkStopped(ctx, tx, orgID, customerID, p.from)
+	customerID := ""
+	if r.CustomerID != nil {
+		customerID = *r.CustomerID
+	}
+	var f facts
+	err := s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		f = queueFacts(b, orgID, customerID, r.FromMintID, r.ToMintID)
 	})
 	if err != nil {
 		return Quote{}, err
 	}
-	return s.quoteBest(ctx, orgID, p, settings.SwapFeeBps)
+	settings, err := f.loadSettings()
+	if err != nil {
+		return Quote{}, err
+	}
+	if err := checkEnabled(settings); err != nil {
+		return Quote{}, err
+	}
+	if err := f.checkFrozen(); err != nil {
+		return Quote{}, err
+	}
+	if r.CustomerID != nil {
+		if err := checkCustomer(customerID, nil); err != nil {
+			return Quote{}, err
+		}
+	}
+	p, err := s.parsePair(r.FromMintID, r.ToMintID, r.AmountIn, nil, r.SlippageBps, *f.mints, settings)
+	if err != nil {
+		return Quote{}, err
+	}
+	if err := f.checkStopped(p.from); err != nil {
+		return Quote{}, err
+	}
+	return s.quoteBest(ctx, f.treasuries(), p, settings.SwapFeeBps)
 }
 
 // quoteBest returns the best offer for a pair, with the platform's fee.
-func (s *Service) quoteBest(ctx context.Context, orgID string, p parsed, feeBps int) (Quote, error) {
-	offers, err := s.compare(ctx, orgID, p)
+func (s *Service) quoteBest(
+	ctx context.Context, treasuries map[chain.Family]chain.Address, p parsed, feeBps int,
+) (Quote, error) {
+	offers, err := s.compare(ctx, treasuries, p)
 	if err != nil {
 		return Quote{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -72,21 +71,44 @@ func (s *Service) FindByKey(ctx context.Context, org, key string) (w Swap, isKno
 	if !request.IsKey(key) {
 		return w, false, nil
 	}
+	return s.findByHash(ctx, org, keyHash(key))
+}
+
+func (s *Service) findByHash(ctx context.Context, org, hash string) (w Swap, isKnown bool, err error) {
+	err = s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) {
+		b.Queue(selectIsKnown, org, hash).QueryRow(func(row pgx.Row) error { return row.Scan(&isKnown) })
+	})
+	if err != nil {
+		return w, false, fmt.Errorf("look up a swap by its key: %w", err)
+	}
+	if !isKnown {
+		return w, false, nil
+	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		w, isKnown, err = loadByKey(ctx, tx, org, keyHash(key))
+		w, isKnown, err = loadByKey(ctx, tx, org, hash)
 		return err
 	})
 	return w, isKnown, err
 }
 
-func loadByKey(ctx context.Context, tx pg.Tx, org, hash string) (Swap, bool, error) {
-	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash)
-	if err != nil {
-		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
+// selectIsKnown asks whether a key has a swap. Most keys are new, and a swap itself takes much longer to read.
+// Only the key's index provides this order. On small tables any index that begins with the organization looks as
+// good, and a session keeps its plans.
+const selectIsKnown = `
+	SELECT coalesce((SELECT key_hash FROM swaps WHERE org_id = $1 AND key_hash >= $2
+		ORDER BY key_hash LIMIT 1) = $2, false)`
+
+// loadByKey looks a swap up by the hash of its key.
+func loadByKey(ctx context.Context, tx pg.Tx, org, hash string) (w Swap, isKnown bool, err error) {
+	err = tx.QueryRow(ctx, selectIsKnown, org, hash).Scan(&isKnown)
+	if err == nil && !isKnown {
+		return w, false, nil
 	}
-	w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Swap{}, false, nil
+	if err == nil {
+		var rows pgx.Rows
+		if rows, err = tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash); err == nil {
+			w, err = pgx.CollectExactlyOneRow(rows, scanSwap)
+		}
 	}
 	if err != nil {
 		return Swap{}, false, fmt.Errorf("look up a swap by its key: %w", err)
@@ -127,16 +149,28 @@ func (r Request) digest() []byte {
 // CheckEnabled refuses every call while customer swaps are switched off, and while the organization is
 // frozen. Errors: faults SWAPS_DISABLED, ORGANIZATION_FROZEN. Rule SWAP-2.
 func (s *Service) CheckEnabled(ctx context.Context, orgID string) error {
-	return s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		settings, err := org.SettingsOf(ctx, tx, orgID)
-		if err != nil {
-			return fmt.Errorf("settings of %s: %w", orgID, err)
+	return s.checkSwitch(ctx, orgID, checkEnabled)
+}
+
+// checkSwitch refuses every call while a switch is off, and while the organization is frozen.
+func (s *Service) checkSwitch(ctx context.Context, orgID string, check func(org.Settings) error) error {
+	var f facts
+	err := s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		f = facts{
+			orgID: orgID, settings: org.QueueSettings(b, orgID), freezes: freeze.QueueLook(b, orgID, []string{}),
 		}
-		if err := checkEnabled(settings); err != nil {
-			return err
-		}
-		return checkFrozen(ctx, tx, orgID, "")
 	})
+	if err != nil {
+		return err
+	}
+	settings, err := f.loadSettings()
+	if err != nil {
+		return err
+	}
+	if err := check(settings); err != nil {
+		return err
+	}
+	return f.checkFrozen()
 }
 
 func checkEnabled(settings org.Settings) error {
@@ -153,21 +187,26 @@ func checkEnabled(settings org.Settings) error {
 // nothing was written. After any other error the swap may exist or not, and the same request resolves
 // that. Rules SWAP-1 and SWAP-4.
 func (s *Service) Request(ctx context.Context, orgID string, r Request) (w Swap, isReplayed bool, err error) {
+	var f facts
 	return s.requestOnce(ctx, orgID, r.IdempotencyKey, keyHash(r.IdempotencyKey), customerPrefix,
-		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.create(ctx, orgID, r, t) })
+		func(b *pgx.Batch) { f = queueCustomerFacts(b, orgID, r) },
+		func(ctx context.Context, t turn.Turn) (Swap, error) { return s.create(ctx, orgID, r, t, f) })
 }
 
 // requestOnce makes the swap of a key, unless the key has one. hash is what a row has of the key, and prefix
-// begins its id: both depend on the kind.
+// begins its id: both depend on the kind. queueReads queues what create reads first.
 func (s *Service) requestOnce(
-	ctx context.Context, orgID, key, hash, prefix string, create func(context.Context, turn.Turn) (Swap, error),
+	ctx context.Context, orgID, key, hash, prefix string, queueReads func(*pgx.Batch),
+	create func(context.Context, turn.Turn) (Swap, error),
 ) (w Swap, isReplayed bool, err error) {
 	if !request.IsKey(key) {
 		return w, false, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"idempotencyKey is needed: 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
 			WithAdvice("Send one key for each swap that you intend.").WithParam("idempotencyKey")
 	}
-	queue := turn.Queue{DB: s.DB, Gate: &s.gate, Hold: s.conf.TurnHold, Noun: "swap", Log: s.Log}
+	queue := turn.Queue{
+		DB: s.DB, Gate: &s.gate, Hold: s.conf.TurnHold, Noun: "swap", Log: s.Log, QueueReads: queueReads,
+	}
 	return turn.MakeOnce(ctx, queue, orgID, id.Derive(prefix, orgID, key),
 		func(ctx context.Context, tx pg.Tx) (Swap, bool, error) { return loadByKey(ctx, tx, orgID, hash) },
 		func(ctx context.Context, t turn.Turn) (Swap, error) {
@@ -264,11 +303,7 @@ func checkStopped(ctx context.Context, tx pg.Tx, orgID, customerID string, sourc
 	if err != nil {
 		return err
 	}
-	if policy.IsStopped(active) {
-		return policy.NewSuspended("Payments on "+string(source.Chain)+" are stopped.", fault.NothingHeld).
-			WithParam("fromMintId")
-	}
-	return nil
+	return refuseStopped(active, source)
 }
 
 func newInsufficient(m mint.Mint) error {

@@ -24,13 +24,12 @@ var _ provider.Suspensions = Suspensions{}
 
 // ListSuspended implements provider.Suspensions.
 func (s Suspensions) ListSuspended(ctx context.Context) (names []string, err error) {
-	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT provider FROM swap_providers WHERE state = 'SUSPENDED' ORDER BY provider`)
-		if err != nil {
-			return err
-		}
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
+	err = s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		b.Queue(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED' ORDER BY provider`).
+			Query(func(rows pgx.Rows) (err error) {
+				names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the suspended swap providers: %w", err)

@@ -147,24 +147,18 @@ func (b *Service) Addresses(ctx context.Context, refs ...signer.WalletRef) ([]Wa
 			refs[i].Form = chain.Usual
 		}
 	}
-	wallets := make([]Wallet, len(refs))
-	var missing []int
-	err := b.db.ReadOrg(ctx, refs[0].OrgID, func(ctx context.Context, tx pg.Tx) error {
-		missing = nil
-		for i, ref := range refs {
-			w, err := findBySubject(ctx, tx, ref)
-			switch {
-			case errors.Is(err, ErrNotFound):
-				missing = append(missing, i)
-			case err != nil:
-				return err
-			}
-			wallets[i] = w
-		}
-		return nil
+	var wallets []Wallet
+	err := b.db.ReadOrgBatch(ctx, refs[0].OrgID, func(batch *pgx.Batch) {
+		wallets = queueBySubjects(batch, refs[0].OrgID, refs)
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look for %d wallets of %s: %w", len(refs), refs[0].OrgID, err)
+	}
+	var missing []int
+	for i, w := range wallets {
+		if w.ID == "" {
+			missing = append(missing, i)
+		}
 	}
 	if err := b.issueMissing(ctx, refs, wallets, missing); err != nil {
 		return nil, err
@@ -205,30 +199,78 @@ func (b *Service) issueMissing(ctx context.Context, refs []signer.WalletRef, wal
 	if err := errors.Join(errs...); err != nil || len(missing) == 0 {
 		return err
 	}
-	return b.db.InOrg(ctx, refs[0].OrgID, func(ctx context.Context, tx pg.Tx) error {
-		entries := make([]signer.Entry, len(issued))
-		for n := range issued {
-			entries[n] = issued[n].Entry
+	asked := make([]signer.WalletRef, len(missing))
+	for n, i := range missing {
+		asked[n] = refs[i]
+	}
+	stored, err := b.storeIssued(ctx, asked, issued)
+	if err != nil {
+		return err
+	}
+	for n, i := range missing {
+		wallets[i] = stored[n]
+	}
+	return nil
+}
+
+// storeIssued stores the addresses that the signer issued for references of one organization, unless
+// they are stored, and returns their wallets.
+func (b *Service) storeIssued(
+	ctx context.Context, refs []signer.WalletRef, issued []signer.IssuedAddress,
+) ([]Wallet, error) {
+	org := refs[0].OrgID
+	now := b.db.Clock()().UTC().Truncate(time.Microsecond)
+	made := make([]Wallet, len(issued))
+	entries := make([]signer.Entry, len(issued))
+	for n := range issued {
+		made[n], entries[n] = newWallet(issued[n], now), issued[n].Entry
+		if err := b.checkIssued(made[n]); err != nil {
+			return nil, err
 		}
-		// An import copies entries in this order, too.
-		slices.SortFunc(entries, func(a, b signer.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
-		for _, entry := range entries {
-			if err := journal.RecordEntry(ctx, tx, entry); err != nil {
+	}
+	// An import copies entries in this order, too.
+	slices.SortFunc(entries, func(a, b signer.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	var stored []Wallet
+	var checkEntries func() error
+	var queueErr error
+	err := b.db.InOrgPipelined(ctx, org,
+		func(batch *pgx.Batch) {
+			if checkEntries, queueErr = journal.QueueEntries(batch, now, entries...); queueErr != nil {
+				return
+			}
+			queueInserts(batch, made)
+			stored = queueBySubjects(batch, org, refs)
+		},
+		func(_ context.Context, _ pg.Tx, batch *pgx.Batch) error {
+			if queueErr != nil {
+				return queueErr
+			}
+			if err := checkEntries(); err != nil {
 				return err
 			}
-		}
-		for n, i := range missing {
-			if err := b.EnsureWallet(ctx, tx, issued[n]); err != nil {
-				return err
+			var acts []audit.Entry
+			for n, w := range stored {
+				// A concurrent insert may have won; its row counts then.
+				if err := checkSame(w, made[n]); err != nil {
+					return err
+				}
+				if w.ID == made[n].ID {
+					acts = append(acts, newIssuedEntry(w))
+				}
 			}
-			// A concurrent insert may have won; its row counts then.
-			var err error
-			if wallets[i], err = findBySubject(ctx, tx, refs[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return audit.QueueEntries(batch, now, acts...)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("store %d wallets of %s: %w", len(issued), org, err)
+	}
+	return stored, nil
+}
+
+// queueInserts queues the inserts of wallets that do not exist.
+func queueInserts(batch *pgx.Batch, made []Wallet) {
+	for _, w := range made {
+		batch.Queue(insertWallet, w.insertArgs()...)
+	}
 }
 
 // issueWallet has the signer issue the address of a wallet.
@@ -266,11 +308,35 @@ func (b *Service) askSigner(ctx context.Context, ref signer.WalletRef) (signer.I
 //   - The address is not of the form that the proof names.
 //   - The existing wallet has another address.
 func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.IssuedAddress) error {
-	w := Wallet{
-		ID: id.New("adr", tx.Now), OrgID: issued.OrgID, Family: issued.Family, Purpose: issued.Purpose,
-		Subject: issued.Subject, Form: issued.Form,
-		Path: issued.Path, Address: issued.Address, Proof: issued.Proof,
+	w := newWallet(issued, tx.Now)
+	if err := b.checkIssued(w); err != nil {
+		return err
 	}
+	tag, err := tx.Exec(ctx, insertWallet, w.insertArgs()...)
+	if err != nil {
+		return fmt.Errorf("insert a wallet of %s: %w", w.OrgID, err)
+	}
+	if tag.RowsAffected() == 1 {
+		return audit.Record(ctx, tx, newIssuedEntry(w))
+	}
+	existing, err := findBySubject(ctx, tx, w.Ref())
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return checkSame(existing, w)
+}
+
+// newWallet returns the wallet of an address that the signer issued.
+func newWallet(issued signer.IssuedAddress, now time.Time) Wallet {
+	return Wallet{
+		ID: id.New("adr", now), OrgID: issued.OrgID, Family: issued.Family, Purpose: issued.Purpose,
+		Subject: issued.Subject, Form: issued.Form,
+		Path: issued.Path, Address: issued.Address, Proof: issued.Proof, CreatedAt: now,
+	}
+}
+
+// checkIssued checks the proof of a new wallet, and that its address is of the form that the proof names.
+func (b *Service) checkIssued(w Wallet) error {
 	if err := b.VerifyAttestation(w); err != nil {
 		return err
 	}
@@ -281,43 +347,52 @@ func (b *Service) EnsureWallet(ctx context.Context, tx pg.Tx, issued signer.Issu
 		)
 		return fmt.Errorf("wallet of %s: %s is not of form %q: %w", w.OrgID, w.Address, w.Form, ErrProof)
 	}
-	tag, err := tx.Exec(ctx, `
-		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-		ON CONFLICT DO NOTHING`,
-		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, tx.Now,
-		string(w.Form))
-	if err != nil {
-		return fmt.Errorf("insert a wallet of %s: %w", w.OrgID, err)
-	}
-	if tag.RowsAffected() == 1 {
-		return audit.Record(ctx, tx, audit.Entry{
-			OrgID: w.OrgID, Actor: audit.System("wallet"), Action: "wallet.issued", ResourceKind: "WALLET",
-			ResourceID: w.ID,
-			Detail:     map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
-		})
-	}
-	existing, err := findBySubject(ctx, tx, w.Ref())
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	if existing.Address != w.Address || existing.Path != w.Path || existing.Form != w.Form {
+	return nil
+}
+
+// checkSame checks that the stored wallet of a subject has the address that the signer issued for it.
+func checkSame(stored, issued Wallet) error {
+	if stored.Address != issued.Address || stored.Path != issued.Path || stored.Form != issued.Form {
 		slog.Error(
-			"wallet row does not have the address that the signer issued", "wallet", existing.ID, "org",
-			w.OrgID, "purpose", w.Purpose,
+			"wallet row does not have the address that the signer issued", "wallet", stored.ID, "org",
+			issued.OrgID, "purpose", issued.Purpose,
 		)
-		return fmt.Errorf("wallet %s of %s: %w", existing.ID, w.OrgID, ErrProof)
+		return fmt.Errorf("wallet %s of %s: %w", stored.ID, issued.OrgID, ErrProof)
 	}
 	return nil
 }
 
+const insertWallet = `
+	INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+	ON CONFLICT DO NOTHING`
+
+// insertArgs returns the arguments of insertWallet.
+func (w Wallet) insertArgs() []any {
+	return []any{
+		w.ID, w.OrgID, string(w.Family), w.Purpose, w.Subject, w.Path, string(w.Address), w.Proof, w.CreatedAt,
+		string(w.Form),
+	}
+}
+
+func newIssuedEntry(w Wallet) audit.Entry {
+	return audit.Entry{
+		OrgID: w.OrgID, Actor: audit.System("wallet"), Action: "wallet.issued", ResourceKind: "WALLET",
+		ResourceID: w.ID,
+		Detail:     map[string]string{"purpose": w.Purpose, "subject": w.Subject, "address": string(w.Address)},
+	}
+}
+
 const columns = `wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, form`
 
+func (w *Wallet) scanTargets() []any {
+	return []any{
+		&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt, &w.Form,
+	}
+}
+
 func scanWallet(row pgx.CollectableRow) (w Wallet, err error) {
-	err = row.Scan(
-		&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.CreatedAt,
-		&w.Form,
-	)
+	err = row.Scan(w.scanTargets()...)
 	return w, err
 }
 
@@ -345,6 +420,63 @@ func findBySubject(ctx context.Context, tx pg.Tx, r signer.WalletRef) (Wallet, e
 			ORDER BY subject LIMIT 1) w
 		WHERE subject = $4`,
 		r.OrgID, string(r.Family), r.Purpose, r.Subject))
+}
+
+// queueBySubjects queues findBySubject for references of one organization. The wallets are set, in their
+// order, once the batch was sent; one that does not exist has no id.
+func queueBySubjects(batch *pgx.Batch, org string, refs []signer.WalletRef) []Wallet {
+	found := make([]Wallet, len(refs))
+	var families, purposes, subjects []string
+	for _, r := range refs {
+		families, purposes, subjects = append(families, string(r.Family)), append(purposes, r.Purpose),
+			append(subjects, r.Subject)
+	}
+	batch.Queue(`
+		SELECT r.nth, w.*
+		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS r (family, purpose, subject, nth)
+		CROSS JOIN LATERAL (
+			SELECT `+columns+` FROM wallets s
+			WHERE s.org_id = $1 AND s.family = r.family AND s.purpose = r.purpose AND s.subject >= r.subject
+			ORDER BY s.subject LIMIT 1) w
+		WHERE w.subject = r.subject`,
+		org, families, purposes, subjects).Query(func(rows pgx.Rows) error {
+		var nth int64
+		var w Wallet
+		_, err := pgx.ForEachRow(rows, append([]any{&nth}, w.scanTargets()...), func() error {
+			found[nth-1], w.Proof = w, nil
+			return nil
+		})
+		return err
+	})
+	return found
+}
+
+// QueueTreasuries queues the look-up of an organization's treasuries. Their addresses are set, as their
+// rows say, once the batch was sent. A family without a treasury is missing.
+func QueueTreasuries(batch *pgx.Batch, org string) func() map[chain.Family]chain.Address {
+	var refs []signer.WalletRef
+	for _, f := range listFamilies() {
+		refs = append(refs, signer.WalletRef{OrgID: org, Family: f, Purpose: Treasury})
+	}
+	found := queueBySubjects(batch, org, refs)
+	return func() map[chain.Family]chain.Address {
+		addresses := map[chain.Family]chain.Address{}
+		for _, w := range found {
+			if w.ID != "" {
+				addresses[w.Family] = w.Address
+			}
+		}
+		return addresses
+	}
+}
+
+// QueueIsOurs queues the question whether an address belongs to a wallet of Coffer. The answer is set once
+// the batch was sent.
+func QueueIsOurs(batch *pgx.Batch, f chain.Family, address chain.Address) *bool {
+	isOurs := new(bool)
+	batch.Queue(`SELECT EXISTS (SELECT FROM wallets WHERE family = $1 AND address = $2)`, string(f), string(address)).
+		QueryRow(func(row pgx.Row) error { return row.Scan(isOurs) })
+	return isOurs
 }
 
 // ByID returns a wallet as its row says, without a check of the proof. Error: ErrNotFound.
@@ -473,16 +605,10 @@ func List(ctx context.Context, tx pg.Tx, org string, p pagination.Page) (paginat
 // ListOfCustomer returns the wallets that receive deposits of a customer, by family, as their rows say. The
 // caller checks the proof of a wallet before it shows the address.
 func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Wallet, error) {
-	var families []chain.Family // named, so that the key's index is used
-	for _, name := range chain.Names {
-		if f := name.Family(); !slices.Contains(families, f) {
-			families = append(families, f)
-		}
-	}
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM wallets
 		WHERE org_id = $1 AND family = ANY ($2) AND purpose = $3 AND subject = $4 ORDER BY family`,
-		org, families, CustomerDeposit, customerID)
+		org, listFamilies(), CustomerDeposit, customerID) // named, so that the key's index is used
 	if err != nil {
 		return nil, fmt.Errorf("read the wallets of customer %q: %w", customerID, err)
 	}
@@ -491,4 +617,15 @@ func ListOfCustomer(ctx context.Context, tx pg.Tx, org, customerID string) ([]Wa
 		return nil, fmt.Errorf("read the wallets of customer %q: %w", customerID, err)
 	}
 	return found, nil
+}
+
+// listFamilies returns all families of chains.
+func listFamilies() []chain.Family {
+	var families []chain.Family
+	for _, name := range chain.Names {
+		if f := name.Family(); !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	return families
 }

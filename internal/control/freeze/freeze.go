@@ -121,8 +121,13 @@ func Active(ctx context.Context, tx pg.Tx, target Target) (*Freeze, error) {
 // customers of it: Active for many targets at once. It locks as LockShared does, so it comes before
 // any lock that a payment takes. The result is filled when the batch is sent.
 func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
-	active := &ActiveSet{}
 	pg.QueueLockShared(b, lockName)
+	return QueueLook(b, org, customers)
+}
+
+// QueueLook queues the query of QueueActive without its lock, for a look that decides nothing for good.
+func QueueLook(b *pgx.Batch, org string, customers []string) *ActiveSet {
+	active := &ActiveSet{}
 	b.Queue(`
 		SELECT `+columns+` FROM freezes
 		WHERE lifted_at IS NULL AND (
@@ -137,7 +142,7 @@ func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
 	return active
 }
 
-// ActiveSet is the result of QueueActive.
+// ActiveSet is the result of QueueActive and QueueLook.
 type ActiveSet struct{ freezes []Freeze }
 
 // FindFor does what Active does, for a customer and a chain that the set was loaded for.

@@ -196,7 +196,7 @@ func (c *console) loadDepositSwap(r *pages.Request) (templ.Component, error) {
 	view := depositSwapView{
 		Title: "Deposit swap of " + ui.EscapeForeign(s.Token.Symbol) + " on " +
 			ui.EscapeForeign(networkName(s.Token.Chain)),
-		Chip:  depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
+		Chip: depositSwapChip(s.Status), Facts: depositSwapFacts(r, s, organizations),
 		Steps: tableOfSteps(r, entries, names, "deposit_swap."),
 		Deposits: table{Caption: "Deposits", Columns: []column{
 			{Title: "Deposit"}, {Title: "Open", IsUnseen: true},

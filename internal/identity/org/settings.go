@@ -578,11 +578,24 @@ func SettingsOf(ctx context.Context, tx pg.Tx, org string) (Settings, error) {
 }
 
 func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, error) {
+	return scanSettings(tx.QueryRow(ctx, sql, org), org)
+}
+
+// QueueSettings queues SettingsOf. The function that it returns gives the result once the batch was sent.
+func QueueSettings(b *pgx.Batch, org string) func() (Settings, error) {
+	var s Settings
+	err := errors.New("the settings were not read")
+	b.Queue(selectSettings, org).QueryRow(func(row pgx.Row) error {
+		s, err = scanSettings(row, org)
+		return nil
+	})
+	return func() (Settings, error) { return s, err }
+}
+
+func scanSettings(row pgx.Row, org string) (Settings, error) {
 	var s Settings
 	var screening, withdraw *Severity
-	err := tx.QueryRow(
-		ctx, sql, org,
-	).Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
+	err := row.Scan(&screening, &s.ScreeningUSDThreshold, &s.CustomerWithdrawUSDThreshold, &s.TwoFactorUSDThreshold,
 		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled,
 		&s.OrganizationSwapsEnabled,
 		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps,
@@ -606,6 +619,11 @@ func readSettings(ctx context.Context, tx pg.Tx, org, sql string) (Settings, err
 // for a transaction that decides by them. It comes before any lock that a payment takes. Rule OP-4.
 func LockSettingsShared(ctx context.Context, tx pg.Tx, org string) error {
 	return pg.LockShared(ctx, tx, identity.SettingsLock(org))
+}
+
+// QueueLockSettingsShared adds LockSettingsShared to a batch.
+func QueueLockSettingsShared(b *pgx.Batch, org string) {
+	pg.QueueLockShared(b, identity.SettingsLock(org))
 }
 
 // ChangeSettings writes settings in a transaction of the system, with a row in the audit log for

@@ -21,11 +21,16 @@ const (
 	commitSQL  = "commit"
 )
 
-// actAsOrgSQL follows the begin. It makes plans generic and index-based, for two reasons. A session
-// keeps the plans that it made while there was little data. A plan for just the arrays of this
-// statement looks cheaper than one for ten of each, and making it costs more than the look-ups.
+// keyPlansSQL makes plans generic and index-based, for two reasons. A session keeps the plans that it
+// made while there was little data. A plan for just the arrays of this statement looks cheaper than one
+// for ten of each, and making it costs more than the look-ups. Without sorts, the order that a statement
+// asks for chooses the index: on small tables, another index and a sort of its rows cost as little.
+const keyPlansSQL = `set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+	set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// actAsOrgSQL follows the begin.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
-	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+	` + keyPlansSQL
 
 // InOrgPipelined does what InOrg does in two round trips. It is for small functions that are called
 // often, whose statements use a key and are planned once per session. queueReads queues the reads,

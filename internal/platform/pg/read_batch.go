@@ -8,13 +8,42 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cofferpay/coffer/internal/platform/trace"
 )
 
 // ReadSystemBatch does what ReadSystem does, for statements that are known beforehand. It sends the
 // statements that queue adds as one transaction in one round trip, where ReadSystem takes three.
 // The functions queued with the statements receive the results. They may be called more than once,
-// and so may queue.
+// and so may queue. They keep an error that is an answer, because an error that they return repeats
+// the batch.
 func (db *DB) ReadSystemBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
+	return db.readBatch(ctx, func(b *pgx.Batch) {
+		b.Queue("set local role " + roleSystem)
+		queue(b)
+	})
+}
+
+// ReadOrgBatch does what ReadOrg does, as ReadSystemBatch does it for ReadSystem. The statements use a
+// key and are planned once per session, as those of InOrgPipelined are.
+func (db *DB) ReadOrgBatch(ctx context.Context, org string, queue func(b *pgx.Batch)) (err error) {
+	if !isOrgID(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	ctx, span := trace.StartChild(ctx, "transaction")
+	defer func() { span.End(err) }()
+	return db.readBatch(ctx, func(b *pgx.Batch) {
+		b.Queue(actAsOrgSQL, org)
+		queue(b)
+	})
+}
+
+// QueueKeyPlans has the statements that are queued after it planned by their keys and once per session,
+// as those of InOrgPipelined are.
+func QueueKeyPlans(b *pgx.Batch) { b.Queue("SELECT " + keyPlansSQL) }
+
+// readBatch reads in one round trip. The first statement that queue adds sets the role.
+func (db *DB) readBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
 	if ctx.Value(insideKey{}) != nil {
 		panic("pg: a transaction was opened inside a transaction")
 	}
@@ -26,7 +55,6 @@ func (db *DB) ReadSystemBatch(ctx context.Context, queue func(b *pgx.Batch)) err
 	for attempt := 1; ; attempt++ {
 		b := &pgx.Batch{}
 		b.Queue("begin isolation level read committed read only")
-		b.Queue("set local role " + roleSystem)
 		queue(b)
 		b.Queue("commit")
 		// A connection on which a statement failed is still in its transaction. The pool closes it

@@ -41,6 +41,33 @@ func TestALookReadsAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestALookOfAnOrganizationReadsItsRowsAlone(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	notes(t, db)
+	insert(t, db, "org_a", "1")
+	insert(t, db, "org_b", "2")
+	var role, mode string
+	var found []string
+	for range 3 { // also with the plans of the first time
+		err := db.ReadOrgBatch(t.Context(), "org_b", func(b *pgx.Batch) {
+			b.Queue(`SELECT current_user::text, current_setting('transaction_read_only')`).
+				QueryRow(func(row pgx.Row) error { return row.Scan(&role, &mode) })
+			b.Queue(`SELECT id FROM notes`).Query(func(rows pgx.Rows) (err error) {
+				found, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
+		})
+		if err != nil || role != "coffer_app" || mode != "on" || len(found) != 1 || found[0] != "2" {
+			t.Errorf("got %s, %s, %v, %v, want coffer_app, on and the note 2", role, mode, found, err)
+		}
+	}
+	err := db.ReadOrgBatch(t.Context(), "org_b", func(b *pgx.Batch) { b.Queue(insertNote, "org_b", "3", "x") })
+	if err == nil {
+		t.Error("a write was taken")
+	}
+}
+
 func TestALookOutlivesTheConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.New(t)

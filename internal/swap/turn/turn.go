@@ -7,10 +7,12 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -38,6 +40,8 @@ type Queue struct {
 	// Noun names what a request makes, for its caller, such as swap.
 	Noun string
 	Log  *slog.Logger
+	// QueueReads queues what create reads first, in the transaction that takes the turn; nil: nothing.
+	QueueReads func(b *pgx.Batch)
 }
 
 // Find looks up what a request makes, in a transaction of the organization.
@@ -45,9 +49,6 @@ type Find[T any] func(ctx context.Context, tx pg.Tx) (made T, isKnown bool, err 
 
 // Turn is the right to make what has an id, which one caller in all processes has at a time.
 type Turn struct{ orgID, madeID, holder, noun string }
-
-// errKnown undoes a turn that is not needed.
-var errKnown = errors.New("it is known")
 
 // MakeOnce makes what has an id in the turn of that id, unless it is known. find looks it up. create makes it, and
 // calls End in the transaction that writes the row. A fault that MakeOnce returns, other than one that says "not now",
@@ -82,25 +83,33 @@ func MakeOnce[T any](
 // context or of the database.
 func wait[T any](ctx context.Context, q Queue, t Turn, find Find[T]) (made T, isKnown bool, err error) {
 	for pause := lookFirst; ; pause = min(2*pause, lookMax) {
-		var isMine bool
-		err = q.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-			isKnown = false
-			if isMine, err = t.take(ctx, tx, q.Hold); err != nil || !isMine {
-				return err
-			}
-			// What was committed before the turn was taken is seen here.
-			if made, isKnown, err = find(ctx, tx); err == nil && isKnown {
-				err = errKnown
-			}
-			return err
-		})
+		var isMine *bool
+		err = q.DB.InOrgPipelined(ctx, t.orgID,
+			func(b *pgx.Batch) {
+				isMine = t.queueTake(b, q.Hold)
+				if q.QueueReads != nil {
+					q.QueueReads(b)
+				}
+			},
+			func(ctx context.Context, tx pg.Tx, b *pgx.Batch) (err error) {
+				isKnown = false
+				if !*isMine {
+					return nil
+				}
+				// What was committed before the turn was taken is seen here.
+				if made, isKnown, err = find(ctx, tx); err != nil || isKnown {
+					return err // nothing is committed, and the turn is not taken
+				}
+				// The commit waits for no disk: a server that forgets the turn in a crash makes its holder
+				// lose it.
+				b.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+				return nil
+			})
 		switch {
-		case errors.Is(err, errKnown):
-			return made, true, nil
 		case err != nil:
 			return made, false, fmt.Errorf("take the turn of %s %s: %w", t.noun, t.madeID, err)
-		case isMine:
-			return made, false, nil
+		case *isMine:
+			return made, isKnown, nil
 		}
 		select {
 		case <-time.After(pause):
@@ -110,21 +119,25 @@ func wait[T any](ctx context.Context, q Queue, t Turn, find Find[T]) (made T, is
 	}
 }
 
-// take takes a turn that no living process has. The time is PostgreSQL's, which all processes share. The
-// commit waits for no disk: a server that forgets the turn in a crash makes its holder lose it.
-func (t Turn) take(ctx context.Context, tx pg.Tx, hold time.Duration) (isMine bool, err error) {
-	tag, err := tx.Exec(ctx, `
+// queueTake queues the statement that takes a turn that no living process has. The time is PostgreSQL's, which all
+// processes share.
+func (t Turn) queueTake(b *pgx.Batch, hold time.Duration) (isMine *bool) {
+	isMine = new(bool)
+	b.Queue(`
 		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at) VALUES ($1, $2, $3, now() + $4)
 		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at
-		WHERE t.ends_at <= now()
-		RETURNING set_config('synchronous_commit', 'off', true)`, t.orgID, t.madeID, t.holder, hold)
-	return tag.RowsAffected() == 1, err
+		WHERE t.ends_at <= now()`, t.orgID, t.madeID, t.holder, hold).Exec(func(tag pgconn.CommandTag) error {
+		*isMine = tag.RowsAffected() == 1
+		return nil
+	})
+	return isMine
 }
+
+const removeSQL = `DELETE FROM swap_turns WHERE org_id = $1 AND swap_id = $2 AND holder = $3`
 
 // remove ends a turn. It reports whether the turn was still this caller's.
 func (t Turn) remove(ctx context.Context, tx pg.Tx) (wasMine bool, err error) {
-	tag, err := tx.Exec(ctx, `DELETE FROM swap_turns WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
-		t.orgID, t.madeID, t.holder)
+	tag, err := tx.Exec(ctx, removeSQL, t.orgID, t.madeID, t.holder)
 	if err != nil {
 		return false, fmt.Errorf("end the turn of %s %s: %w", t.noun, t.madeID, err)
 	}
@@ -138,6 +151,21 @@ func (t Turn) End(ctx context.Context, tx pg.Tx) error {
 		return t.newLost()
 	}
 	return err
+}
+
+// QueueEnd adds End to a batch. The function that it returns gives the error once the batch was sent.
+func (t Turn) QueueEnd(b *pgx.Batch) func() error {
+	wasMine := false
+	b.Queue(removeSQL, t.orgID, t.madeID, t.holder).Exec(func(tag pgconn.CommandTag) error {
+		wasMine = tag.RowsAffected() == 1
+		return nil
+	})
+	return func() error {
+		if !wasMine {
+			return t.newLost()
+		}
+		return nil
+	}
 }
 
 // endRefused ends the turn of a caller that made nothing, for a cause, and returns its answer. If another caller made

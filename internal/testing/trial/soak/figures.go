@@ -42,7 +42,7 @@ type statistics struct {
 	swaps                         int // accepted, of customers
 	organizationSwaps             int // accepted
 	depositSwaps, flexArrivals    int // accepted, and what was credited or decided of their deliveries
-	payouts                       int // of organization swaps
+	payouts, endedSwaps           int // of organization swaps: paid out, and rejected or cancelled
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int
@@ -70,6 +70,7 @@ func (f *statistics) addFigures(o statistics) {
 	f.depositSwaps += o.depositSwaps
 	f.flexArrivals += o.flexArrivals
 	f.payouts += o.payouts
+	f.endedSwaps += o.endedSwaps
 	f.blocked += o.blocked
 	f.held += o.held
 	f.approved += o.approved
@@ -114,6 +115,7 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"swaps accepted", f.swaps},
 		{"organization swaps accepted", f.organizationSwaps},
 		{"  paid to the whitelist", f.payouts},
+		{"  rejected or cancelled", f.endedSwaps},
 		{"deposit swaps accepted", f.depositSwaps},
 		{"  arrivals for them", f.flexArrivals},
 		{"requests repeated", f.replays},

@@ -181,7 +181,7 @@ func (w *soakRun) decideOwnSwap() {
 		return
 	}
 	id := drawFrom(w, ids)
-	verb, person := drawFrom(w, []string{approve, approve, approve, approve, approve, approve, reject, cancel}),
+	verb, person := drawFrom(w, []string{approve, approve, approve, reject, cancel}),
 		drawFrom(w, approvers)
 	process := drawFrom(w, w.processes)
 	s := w.runWithFaults(func(ctx context.Context) error { return w.decideOwn(ctx, process, id, verb, person) })
@@ -223,7 +223,7 @@ func (w *soakRun) removeEntry() {
 func (w *soakRun) decideOwnSwaps(cancelAll bool) {
 	for _, id := range w.queryColumn(ownDecisions, true) {
 		verb := cancel
-		if !cancelAll && w.drawChance(80) {
+		if !cancelAll && w.drawChance(60) {
 			verb = approve
 		}
 		for _, person := range approvers {

@@ -670,6 +670,9 @@ func (w *soakRun) checkSwaps(balanceKey func(owner string, mintID int) string) s
 			status != "COMPLETED" && !amountOut.IsZero() && !(isOwn && status == "FAILED") {
 			fail("%v was restored and %v delivered", restored, amountOut)
 		}
+		if status == "REJECTED" || status == "CANCELLED" {
+			w.endedSwaps++
+		}
 		if (status == "REJECTED" || status == "CANCELLED") && (deposit != "" || restored != amountIn) {
 			fail("its offer pays %q, and %v was restored", deposit, restored)
 		}

@@ -675,6 +675,34 @@ func TestTheFeeOfANativeCoinComesOutOfTheOutput(t *testing.T) {
 	}
 }
 
+// A swap whose output is a native coin and whose destination screening refuses ends like any other: the record of the
+// blocked payout has the whole output, which stays in the product's balance.
+func TestABlockedPayoutOfANativeCoinEndsItsSwap(t *testing.T) {
+	t.Parallel()
+	const etherOut = coin / 10_000 * 995 // for 300 dollars
+	o := newOwnEnv(t)
+	o.desk.set(func() { o.desk.price = func(provider.Ask) uint64 { return etherOut } })
+	r := o.ownRequest("key")
+	r.ToMintID = ether
+	w := o.requestOwn(r)
+	w = o.payOwn(w.ID)
+	o.setting("withdrawSeverityThreshold", `"LOW"`)
+	o.screen(&watchman{flagged: map[chain.Address]bool{vaultAddress: true}})
+	o.arrive(w.DeliveryWalletID, ether, etherOut)
+	end := o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+	if end.PayoutID == nil {
+		t.Fatal("the swap does not name the blocked withdrawal")
+	}
+	if n := o.number(`SELECT count(*) FROM withdrawals WHERE withdrawal_id = $1 AND status = 'BLOCKED' AND amount = $2`,
+		*end.PayoutID, units(etherOut)); n != 1 {
+		t.Errorf("the record is not BLOCKED of %d", uint64(etherOut))
+	}
+	if got := o.net.Balance(vaultAddress, ""); !got.IsZero() {
+		t.Errorf("the vault received %s", got)
+	}
+	o.lookWithChain("the end")
+}
+
 // An entry that was removed before the payment to the provider ends an approved swap, with its amount.
 func TestARemovedEntryEndsAnApprovedSwap(t *testing.T) {
 	t.Parallel()

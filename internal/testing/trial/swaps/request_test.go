@@ -3,6 +3,7 @@ package swaps
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,27 @@ func TestAQuoteWritesNothing(t *testing.T) {
 	e.wantFault(err, fault.SwapsDisabled)
 }
 
+// The answer to a new request is made of what was written, and not read again.
+func TestTheAnswerToARequestIsTheStoredSwap(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	ask := request("key")
+	ask.Metadata, ask.MinAmountOut, ask.SlippageBps = map[string]string{"order": "7 \"é\""}, new("1"), new(50)
+	made, _, err := e.Swaps.Request(e.ctx, e.org, ask)
+	e.must(err)
+	if stored := e.load(made.ID); !reflect.DeepEqual(made, stored) {
+		t.Errorf("a customer's swap: the answer is %+v, and stored is %+v", made, stored)
+	}
+	o := newOwnEnv(t)
+	for _, key := range []string{"offered", "awaiting"} {
+		made := o.requestOwn(o.ownRequest(key))
+		if stored := o.own(made.ID); !reflect.DeepEqual(made, stored) {
+			t.Errorf("a swap of an organization, %s: the answer is %+v, and stored is %+v", key, made, stored)
+		}
+		o.setting("twoFactorUsdThreshold", `"100"`)
+	}
+}
+
 // Rules SWAP-1, SWAP-2, SWAP-4, SWAP-7, SWAP-8 and SWAP-9: a refused request leaves no row and no hold, and its
 // key is free.
 func TestARefusedRequestLeavesNothing(t *testing.T) {
@@ -104,6 +126,10 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 		},
 		"an unknown source": {
 			change(func(r *swap.Request) { r.FromMintID = 77 }), fault.MintNotFound,
+			"fromMintId", false,
+		},
+		"a source that no id can be": {
+			change(func(r *swap.Request) { r.FromMintID = 1 << 40 }), fault.MintNotFound,
 			"fromMintId", false,
 		},
 		"an unknown destination": {
