@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -239,6 +240,8 @@ var unmoving = []string{
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
+	"organizations createProduct", "organizations updateProduct", "organizations archiveProduct",
+	"organizations unarchiveProduct",
 	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",
 	"operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings",
@@ -407,6 +410,7 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
+	conf.Checkouts = &checkout.Service{DB: db, Images: imageOfOnePoint{}}
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
