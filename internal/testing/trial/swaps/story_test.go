@@ -446,7 +446,8 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			sum(atDesk, books{"SUSPENSE 2": coin / 100}), true, nil,
 		},
 		"less than a tenth of the swap in the native coin": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100-coin/1_000_000) }, swap.Processing,
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100-coin/1_000_000) },
+			swap.Processing,
 			[]string{"OTHER_ASSET"},
 			sum(atDesk, books{"SUSPENSE 2": coin/100 - coin/1_000_000}), false, nil,
 		},
