@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -442,6 +445,16 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			[]string{"OTHER_ASSET"},
 			sum(atDesk, books{"SUSPENSE 1": strayLeast - 1}), false, nil,
 		},
+		"a hundred dollars in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/30+1) }, swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 2": coin/30 + 1}), true, nil,
+		},
+		"less than a hundred dollars in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/30) }, swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 2": coin / 30}), false, nil,
+		},
 		"dust of another asset at the refund wallet": {
 			func(e *testEnv, w swap.Swap) { e.arrive(w.RefundWalletID, euros, 1) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
@@ -600,9 +613,9 @@ func TestStraysOfASwapCountTogether(t *testing.T) {
 	if e.suspension() != "" {
 		t.Fatalf("one unit less than a tenth of the swap suspends its provider: %s", e.suspension())
 	}
-	e.arrive(w.RefundWalletID, euros, 15*million)
+	e.arrive(w.DeliveryWalletID, ether, coin/25)
 	if e.suspension() != "" {
-		t.Fatalf("the parts of two mints suspend the provider: %s", e.suspension())
+		t.Fatalf("149 dollars of one mint and 120 of another suspend the provider: %s", e.suspension())
 	}
 	e.wait(10 * time.Minute)
 	e.arrive(w.DeliveryWalletID, dollars, 1)
@@ -1128,4 +1141,50 @@ func TestAFreezeDuringTheOfferStopsTheSwap(t *testing.T) {
 	_, _, err := e.Swaps.Request(e.ctx, e.org, r)
 	e.wantFault(err, fault.CustomerFrozen)
 	e.wantNothing()
+}
+
+// Rule SWAP-4: a freeze or a switch whose change is not committed yet stops the swap that waits for it.
+func TestAChangeDuringTheOfferIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(ctx context.Context, tx pg.Tx, e *testEnv) error
+		want   fault.Code
+	}{
+		"the swaps are switched off": {func(ctx context.Context, tx pg.Tx, e *testEnv) error {
+			_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), e.org,
+				org.Changes{"customerSwapsEnabled": []byte("false")})
+			return err
+		}, fault.SwapsDisabled},
+		"the customer is frozen": {func(ctx context.Context, tx pg.Tx, e *testEnv) error {
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				OrgID: e.org, Scope: freeze.ScopeCustomer, CustomerID: "ann", Reason: "a test",
+				Source: freeze.SourceOperator, Actor: audit.Operator("op"),
+			})
+		}, fault.CustomerFrozen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			owner := pgtest.OwnerPool(t, e.db)
+			asked, end := e.holdFirm(nil, nil)
+			making := e.start(e.Swaps, request("key"))
+			<-asked
+			var once sync.Once
+			e.inSystem(func(ctx context.Context, tx pg.Tx) error {
+				if err := c.change(ctx, tx, e); err != nil {
+					return err
+				}
+				once.Do(end)
+				pgtest.Eventually(t, func() bool {
+					var n int
+					e.must(owner.QueryRow(e.ctx, `SELECT count(*) FROM pg_stat_activity
+						WHERE datname = current_database() AND wait_event = 'advisory'`).Scan(&n))
+					return n > 0 || len(making) > 0
+				}, "the swap waits for the change")
+				return nil
+			})
+			e.wantFault((<-making).err, c.want)
+			e.wantNothing()
+		})
+	}
 }
