@@ -198,20 +198,21 @@ func TestLinesWithoutAPriceDelayNoOthers(t *testing.T) {
 	conn := pgtest.Superuser(e, e.db)
 	_, err := conn.Exec(e.Context(), `
 		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
-		SELECT 'fee_e' || n, $1, 'SWAP_FEE', 'SWAP', 'e' || n, CASE n WHEN 0 THEN 1 ELSE 2 END,
+		SELECT 'fee_00' || n, $1, 'SWAP_FEE', 'SWAP', 'e' || n, CASE n WHEN 0 THEN 1 ELSE 2 END,
 			CASE n WHEN 0 THEN repeat('9', 76)::numeric ELSE 1 END, 25, $2 FROM generate_series(0, 250) n`,
 		e.org, e.clock())
 	e.must(err)
 	e.must(conn.Close(e.Context()))
+	e.insertLine("same moment", 1_000_000)
 	e.advance(time.Second)
 	e.insertLine("later", 1_000_000)
 	e.setPrice("1")
 	n, err := e.newPricer().Step(e.Context())
-	if n != 1 || err == nil {
-		t.Errorf("priced %d and %v, want one, and the error of the line that has no value in dollars", n, err)
+	if n != 2 || err == nil {
+		t.Errorf("priced %d and %v, want two, and the error of the line that has no value in dollars", n, err)
 	}
 	for _, l := range e.lines() {
-		e.wantValue(l, map[string]string{"later": "1"}[l.SourceID])
+		e.wantValue(l, map[string]string{"same moment": "1", "later": "1"}[l.SourceID])
 	}
 }
 

@@ -420,6 +420,42 @@ func TestAnApprovedSwapKeepsALimit(t *testing.T) {
 	o.wantOutstanding(o.desk, "300", false)
 }
 
+// An organization's swap whose provider reaches its limit after the firm quote is not written. Rule SWAP-40.
+func TestASwapOfAnOrganizationKeepsALimitThatIsReachedMeanwhile(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	o.limit(o.desk, "350")
+	o.connect()
+	o.desk.beforeFirm(func() error {
+		_, _, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("first"))
+		return err
+	})
+	_, _, err := o.Swaps.RequestOrganization(o.ctx, o.org, o.ownRequest("second"))
+	o.wantFault(err, fault.CodeUnavailable)
+	o.wantOutstanding(o.desk, "300", false)
+	o.look("the requests")
+}
+
+// What a provider keeps of a swap that failed counts until it has come back. Rule SWAP-40.
+func TestWhatAProviderKeepsOfAFailedSwapCounts(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.limit(e.desk, "350")
+	w := e.paid()
+	e.desk.says(provider.Failed, provider.RefundPending)
+	for range 3 {
+		e.wait(3 * time.Minute)
+	}
+	e.turn()
+	e.want(w.ID, swap.FailedStatus, swap.RefundPending)
+	e.wantOutstanding(e.desk, "300", false)
+	_, _, err := e.Swaps.Request(e.ctx, e.org, small("another"))
+	e.wantFault(err, fault.CodeUnavailable)
+	e.refund(w, 100*million)
+	e.wantOutstanding(e.desk, "200", false)
+	e.requestSwap(small("another"))
+}
+
 // The role of an organization counts the claims of all of them, and sees no other row.
 func TestAnOrganizationsTransactionCountsAllClaims(t *testing.T) {
 	t.Parallel()

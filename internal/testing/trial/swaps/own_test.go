@@ -944,6 +944,99 @@ func TestADeliveredSwapWithAPayoutIsNotFailed(t *testing.T) {
 	o.wantEnd(w.ID, swap.Completed, "")
 }
 
+// The database fails no swap whose output is paid, also while the swap does not know its withdrawal.
+func TestASwapWhoseOutputIsPaidIsNotFailed(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.delivered()
+	payouts := o.Swaps.Payouts
+	o.Swaps.Payouts = &losesAnswers{Payouts: payouts, lost: 2} // one more
+	if err := o.Swaps.Look(o.ctx, w.ID); err == nil {
+		t.Error("the lost answer is no error")
+	}
+	o.Swaps.Payouts = nil // no one looks at the withdrawal
+	const completed = `SELECT count(*) FROM withdrawals WHERE status = 'COMPLETED'`
+	for range 20 {
+		if o.number(completed) == 1 {
+			break
+		}
+		o.pass(1)
+	}
+	if got := o.own(w.ID); o.number(completed) != 1 || got.Status != swap.Processing || got.PayoutID != nil {
+		t.Fatalf("the swap is %s with payout %v, want PROCESSING without one, and its output paid", got.Status,
+			deref(got.PayoutID))
+	}
+	fail := o.statements(w.ID, `UPDATE swaps SET status = 'FAILED', failed_at = now(),
+		failure_reason = 'DESTINATION_UNAVAILABLE' WHERE swap_id = $swap`)
+	if got := o.attack(true, fail); got != "swaps_fail_unpaid" {
+		t.Errorf("refused by %s, want swaps_fail_unpaid", got)
+	}
+	o.Swaps.Payouts = payouts
+	o.wait(time.Minute)
+	o.wantEnd(w.ID, swap.Completed, "")
+}
+
+// The key of a payout pays the output of a delivered swap of its organization, and nothing else.
+func TestThePayoutOfASwapIsThatOfItsOutput(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	home := o.org
+	other, _, err := org.Create(o.ctx, o.db, "Other")
+	o.must(err)
+	o.org = other.ID
+	treasury, err := o.Wallets.Treasury(o.ctx, o.org, chain.EVM)
+	o.must(err)
+	o.net.Pay(solver, treasury.Address, "", coin)
+	o.fundProduct(product, 10*million)
+	o.org = home
+	pays := func(orgID, swapID, key string) error {
+		_, err := o.Withdrawals.RequestSwapPayout(o.ctx, orgID, withdrawal.SwapPayoutRequest{
+			SwapID: swapID, Product: product, MintID: dollars, Total: units(million), WhitelistedID: vault, Key: key,
+		})
+		return err
+	}
+	w := o.payOwn(o.requestOwn(o.ownRequest("key")).ID)
+	if err := pays(home, w.ID, "swap "+w.ID); !pg.ViolatesConstraint(err, "withdrawals_pay_out") {
+		t.Errorf("before the delivery: got %v, want a refusal by withdrawals_pay_out", err)
+	}
+	o.net.Pay(solver, o.address(w.DeliveryWalletID), signertest.LimitedToken, amountOut)
+	o.net.Mine(2)
+	o.runSteps("dispatch")
+	if err := pays(other.ID, w.ID, "swap "+w.ID); !pg.ViolatesConstraint(err, "withdrawals_pay_out") {
+		t.Errorf("of another organization: got %v, want a refusal by withdrawals_pay_out", err)
+	}
+	if err := pays(home, "os_another", "swap "+w.ID); err == nil || fault.Find(err) != nil {
+		t.Errorf("with the key of another swap: got %v, want an error that is no refusal", err)
+	}
+	if n := o.number(`SELECT count(*) FROM withdrawals`); n != 0 {
+		t.Errorf("%d withdrawals are written", n)
+	}
+	o.wantEnd(w.ID, swap.Completed, "")
+	o.wantVault(amountOut)
+}
+
+// A threshold that falls while the provider makes its offer holds for the swap. Rule SWAP-35.
+func TestAThresholdThatFallsDuringTheOfferNeedsPeople(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	o.setting("twoFactorUsdThreshold", `"1000"`)
+	o.desk.beforeFirm(func() error {
+		return o.db.InSystem(o.ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), o.org,
+				org.Changes{"twoFactorUsdThreshold": []byte(`"100"`)})
+			return err
+		})
+	})
+	w := o.requestOwn(o.ownRequest("key"))
+	if w.Status != swap.AwaitingApproval || w.Provider != "" || o.desk.asked != 1 {
+		t.Errorf("the swap is %s of %q after %d firm quotes, want AWAITING_APPROVAL of no provider after 1", w.Status,
+			w.Provider, o.desk.asked)
+	}
+	if n := o.number(`SELECT count(*) FROM dispatch_orders WHERE purpose = 'SWAP'`); n != 0 {
+		t.Errorf("%d orders pay the swap", n)
+	}
+}
+
 // A request that is refused leaves nothing, and holds nothing.
 func TestARefusedSwapOfAnOrganizationLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -1201,6 +1294,7 @@ func TestTheDatabaseKeepsTheSwapsOfOrganizations(t *testing.T) {
 		"failure_message = 'x'", "failure_said_at = now()", "success_said_at = now()", "delayed_at = now()", "owed = 1",
 		"collections = 1", "status = 'REJECTED', rejected_note = 'x', refunded = 1",
 		"status = 'PENDING', approved_at = now(), destination_tx_hash = 'x'",
+		"status = 'PENDING', approved_at = now(), refunded = amount_in",
 	} {
 		if got := o.attack(system, o.statements(w.ID, set(outcome))); got != "swaps_awaits" {
 			t.Errorf("%s: refused by %s, want swaps_awaits", outcome, got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
@@ -436,6 +439,17 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, amountIn/10-1) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
 			sum(atDesk, books{"SUSPENSE 1": amountIn/10 - 1}), false, nil,
+		},
+		"a tenth of the swap in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100) }, swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 2": coin / 100}), true, nil,
+		},
+		"less than a tenth of the swap in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100-coin/1_000_000) },
+			swap.Processing,
+			[]string{"OTHER_ASSET"},
+			sum(atDesk, books{"SUSPENSE 2": coin/100 - coin/1_000_000}), false, nil,
 		},
 		"dust of another asset at the refund wallet": {
 			func(e *testEnv, w swap.Swap) { e.arrive(w.RefundWalletID, euros, 1) }, swap.Processing,
@@ -1056,4 +1070,50 @@ func TestAFreezeDuringTheOfferStopsTheSwap(t *testing.T) {
 	_, _, err := e.Swaps.Request(e.ctx, e.org, r)
 	e.wantFault(err, fault.CustomerFrozen)
 	e.wantNothing()
+}
+
+// Rule SWAP-4: a freeze or a switch whose change is not committed yet stops the swap that waits for it.
+func TestAChangeDuringTheOfferIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(ctx context.Context, tx pg.Tx, e *testEnv) error
+		want   fault.Code
+	}{
+		"the swaps are switched off": {func(ctx context.Context, tx pg.Tx, e *testEnv) error {
+			_, err := org.ChangeSettings(ctx, tx, audit.Operator("op"), e.org,
+				org.Changes{"customerSwapsEnabled": []byte("false")})
+			return err
+		}, fault.SwapsDisabled},
+		"the customer is frozen": {func(ctx context.Context, tx pg.Tx, e *testEnv) error {
+			return freeze.Create(ctx, tx, freeze.Freeze{
+				OrgID: e.org, Scope: freeze.ScopeCustomer, CustomerID: "ann", Reason: "a test",
+				Source: freeze.SourceOperator, Actor: audit.Operator("op"),
+			})
+		}, fault.CustomerFrozen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			owner := pgtest.OwnerPool(t, e.db)
+			asked, end := e.holdFirm(nil, nil)
+			making := e.start(e.Swaps, request("key"))
+			<-asked
+			var once sync.Once
+			e.inSystem(func(ctx context.Context, tx pg.Tx) error {
+				if err := c.change(ctx, tx, e); err != nil {
+					return err
+				}
+				once.Do(end)
+				pgtest.Eventually(t, func() bool {
+					var n int
+					e.must(owner.QueryRow(e.ctx, `SELECT count(*) FROM pg_stat_activity
+						WHERE datname = current_database() AND wait_event = 'advisory'`).Scan(&n))
+					return n > 0 || len(making) > 0
+				}, "the swap waits for the change")
+				return nil
+			})
+			e.wantFault((<-making).err, c.want)
+			e.wantNothing()
+		})
+	}
 }

@@ -140,13 +140,21 @@ func TestATurnOfADeadProcessIsTakenOver(t *testing.T) {
 // Rule SWAP-4: a caller that lost its turn writes nothing and refuses nothing.
 func TestACallerThatLostItsTurnNeitherMakesNorRefusesASwap(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]error{
-		"the provider offers": nil, "the provider refuses": provider.Refused("DESK", "no"),
+	for name, c := range map[string]struct {
+		answer error
+		limit  string
+	}{
+		"the provider offers":                  {},
+		"the provider offers, and has a limit": {limit: "1000"},
+		"the provider refuses":                 {answer: provider.Refused("DESK", "no")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newUnswept(t)
-			asked, end := e.holdFirm(answer, nil)
+			if c.limit != "" {
+				e.limit(e.desk, c.limit)
+			}
+			asked, end := e.holdFirm(c.answer, nil)
 			lost := e.start(e.Swaps, request("key"))
 			<-asked
 			e.exec(`UPDATE swap_turns SET holder = 'another', ends_at = now() + interval '1 minute'`)
@@ -160,6 +168,21 @@ func TestACallerThatLostItsTurnNeitherMakesNorRefusesASwap(t *testing.T) {
 			e.look("the request")
 		})
 	}
+}
+
+// A caller that works keeps its turn, however long the provider takes.
+func TestATurnIsProlongedWhileItsCallerWorks(t *testing.T) {
+	t.Parallel()
+	e := newUnswept(t)
+	asked, end := e.holdFirm(nil, nil)
+	making := e.start(e.Swaps, request("key"))
+	<-asked
+	const left = `SELECT floor(extract(epoch FROM ends_at) * 1000000)::bigint FROM swap_turns`
+	first := e.number(left)
+	pgtest.Eventually(t, func() bool { return e.number(left) > first }, "the turn ends later than it did")
+	end()
+	e.must((<-making).err)
+	e.look("the request")
 }
 
 // flexOutcome is what a request for a deposit swap returned.
