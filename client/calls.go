@@ -54,6 +54,7 @@ const (
 	ResolutionStuck           Code = "RESOLUTION_STUCK"
 	SameAccount               Code = "SAME_ACCOUNT"
 	ScopeMissing              Code = "SCOPE_MISSING"
+	StatusNotPatchable        Code = "STATUS_NOT_PATCHABLE"
 	SwapsDisabled             Code = "SWAPS_DISABLED"
 	Unauthorized              Code = "UNAUTHORIZED"
 	Unavailable               Code = "UNAVAILABLE"
@@ -77,6 +78,7 @@ type (
 	FreshScreening      = webhook.FreshScreening
 	OrganizationSwap    = webhook.OrganizationSwap
 	Party               = webhook.Party
+	Product             = webhook.Product
 	Resolution          = webhook.Resolution
 	ResolutionAttempt   = webhook.ResolutionAttempt
 	Reversal            = webhook.Reversal
@@ -1059,6 +1061,30 @@ type Preview struct {
 	WouldBe string `json:"wouldBe"`
 }
 
+// The values of Product.LatePaymentPolicy.
+const (
+	ProductLatePaymentPolicyAcceptIfWithinTolerance = "ACCEPT_IF_WITHIN_TOLERANCE"
+	ProductLatePaymentPolicyHold                    = "HOLD"
+)
+
+// The values of Product.OverpaymentPolicy.
+const (
+	ProductOverpaymentPolicyCredit     = "CREDIT"
+	ProductOverpaymentPolicyRefundLink = "REFUND_LINK"
+)
+
+// The values of Product.PriceType.
+const (
+	ProductPriceTypeFixed = "FIXED"
+	ProductPriceTypeOpen  = "OPEN"
+)
+
+// The values of Product.Status.
+const (
+	ProductStatusActive   = "ACTIVE"
+	ProductStatusArchived = "ARCHIVED"
+)
+
 // ProductAddress: Where your organization pays in for one of its products. The address
 // belongs to the product and the chain.
 type ProductAddress struct {
@@ -1125,12 +1151,120 @@ type ProductBalances struct {
 	Data []ProductBalance `json:"data"`
 }
 
+// ProductChange: Changes a product. Fields that are left out stay as they are.
+type ProductChange struct {
+	// The mints in which it can be paid, in your order.
+	AcceptedMintIDs []int `json:"acceptedMintIds,omitzero"`
+	// Where the payer is led who gives up; null for nowhere.
+	CancelURL *string `json:"cancelUrl,omitzero"`
+	// The currency of the prices: USD, or the symbol of one of acceptedMintIds.
+	Currency *string `json:"currency,omitzero"`
+	// The new description; null for none.
+	Description *string `json:"description,omitzero"`
+	// The address of a new image, which is fetched once by this call; null for none. Only
+	// a change with this field fetches.
+	ImageURL *string `json:"imageUrl,omitzero"`
+	// What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it
+	// counts if it is enough at the price of its moment. HOLD: a person decides.
+	LatePaymentPolicy *string `json:"latePaymentPolicy,omitzero"`
+	// The new highest price; null for a product that becomes FIXED.
+	MaxPrice *string `json:"maxPrice,omitzero"`
+	// How many pieces one checkout may have.
+	MaxQuantity *int `json:"maxQuantity,omitzero"`
+	// Your own keys and values. They replace all earlier ones: at most 20 keys of up to 40
+	// characters, values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The new lowest price; null for a product that becomes FIXED.
+	MinPrice *string `json:"minPrice,omitzero"`
+	// The new name, for payers.
+	Name *string `json:"name,omitzero"`
+	// Whether one reference of yours, such as the number of an order, is paid once.
+	OnePerReference *bool `json:"onePerReference,omitzero"`
+	// What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer
+	// gets a link to claim it.
+	OverpaymentPolicy *string `json:"overpaymentPolicy,omitzero"`
+	// The new price; null for a product that becomes OPEN.
+	Price *string `json:"price,omitzero"`
+	// FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.
+	PriceType *string `json:"priceType,omitzero"`
+	// Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps
+	// what is paid as it is.
+	SettlementMintID *int `json:"settlementMintId,omitzero"`
+	// Where the payer is led after the payment; null for nowhere.
+	SuccessURL *string `json:"successUrl,omitzero"`
+	// How much less than the amount due counts as paid, in basis points.
+	UnderpaymentToleranceBps *int `json:"underpaymentToleranceBps,omitzero"`
+}
+
 // ProductDepositRequest: Asks for a deposit address of your own.
 type ProductDepositRequest struct {
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
 	// A balance of your own organization.
 	Product string `json:"product"`
+}
+
+// ProductPage: A page of products.
+type ProductPage struct {
+	// The items, in order.
+	Data []Product `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// ProductRequest: Makes a product.
+type ProductRequest struct {
+	// The mints in which it can be paid, in your order.
+	AcceptedMintIDs []int `json:"acceptedMintIds"`
+	// Where the payer is led who gives up. It has the form of successUrl.
+	CancelURL string `json:"cancelUrl,omitzero"`
+	// The currency of the prices: USD, or the symbol of one of acceptedMintIds; USD if it
+	// is left out.
+	Currency string `json:"currency,omitzero"`
+	// The description, for payers: up to 2,000 characters, with line breaks.
+	Description string `json:"description,omitzero"`
+	// Your name for this product: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The address of an image: PNG, JPEG or WebP, at most 2 MB and 4,096 points on each
+	// side. It is fetched once by this call, without following a redirect.
+	ImageURL string `json:"imageUrl,omitzero"`
+	// What happens to a payment after the time for it; ACCEPT_IF_WITHIN_TOLERANCE if it is
+	// left out.
+	LatePaymentPolicy string `json:"latePaymentPolicy,omitzero"`
+	// The highest price that the payer can choose, which an OPEN product needs. It has the
+	// form of price.
+	MaxPrice string `json:"maxPrice,omitzero"`
+	// How many pieces one checkout may have; 1 if it is left out.
+	MaxQuantity *int `json:"maxQuantity,omitzero"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The lowest price that the payer can choose, which an OPEN product needs. It has the
+	// form of price.
+	MinPrice string `json:"minPrice,omitzero"`
+	// The name, for payers: 1 to 200 characters without control or bidirectional ones.
+	Name string `json:"name"`
+	// Whether one reference of yours, such as the number of an order, is paid once; false
+	// if it is left out.
+	OnePerReference *bool `json:"onePerReference,omitzero"`
+	// What happens to a surplus; CREDIT if it is left out.
+	OverpaymentPolicy string `json:"overpaymentPolicy,omitzero"`
+	// The price of one piece, which a FIXED product needs: above zero, at most 18 digits,
+	// two after the point for USD and those of the mint otherwise.
+	Price string `json:"price,omitzero"`
+	// FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.
+	PriceType string `json:"priceType"`
+	// Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps
+	// what is paid as it is.
+	SettlementMintID *int `json:"settlementMintId,omitzero"`
+	// Where the payer is led after the payment: https, in ASCII, without a user name.
+	SuccessURL string `json:"successUrl,omitzero"`
+	// How much less than the amount due counts as paid, in basis points; 50 if it is left
+	// out.
+	UnderpaymentToleranceBps *int `json:"underpaymentToleranceBps,omitzero"`
 }
 
 // RecoverRequest: Asks the service to send the events that an endpoint missed.
@@ -2853,6 +2987,143 @@ func (c *Client) WhitelistedAddresses(ctx context.Context, p ListWhitelistedAddr
 // POST /organization-swap/quote. The client repeats the call if no answer comes.
 func (c *Client) QuoteOrganizationSwap(ctx context.Context, body OrganizationSwapQuoteRequest, opts ...CallOption) (out SwapQuote, err error) {
 	k := call{method: "POST", path: "/organization-swap/quote", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ArchiveProduct: Archive a product. Takes the product off sale. It is not deleted: it
+// is read and changed as before. An archived product stays as it is. Checkouts that
+// exist are not affected.
+//
+// DELETE /products/{productId}. The client repeats the call if no answer comes.
+func (c *Client) ArchiveProduct(ctx context.Context, productID string, opts ...CallOption) (out Product, err error) {
+	productIDPart, err := segment("productId", productID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "DELETE", path: "/products/" + productIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateProduct: Make a product. Makes a product that is for sale. It makes no link to
+// a checkout, moves no money and sends no event. An imageUrl is fetched once by this
+// call. With an idempotencyKey the same request returns the same product as it is now,
+// and the same key with other parameters is refused with 409 IDEMPOTENCY_CONFLICT;
+// metadata is no parameter. A key never expires. Without a key every call makes
+// another product. After a 5xx or no answer, repeat with the same key.
+//
+// POST /products. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateProduct(ctx context.Context, body ProductRequest, opts ...CallOption) (out Product, err error) {
+	k := call{method: "POST", path: "/products", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetProduct: Read a product. One product.
+//
+// GET /products/{productId}. The client repeats the call if no answer comes.
+func (c *Client) GetProduct(ctx context.Context, productID string, opts ...CallOption) (out Product, err error) {
+	productIDPart, err := segment("productId", productID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/products/" + productIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListProductsParams are the parameters of ListProducts. Zero values are not sent.
+type ListProductsParams struct {
+	// Only in this status.
+	Status string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListProducts: List products. The organization's products, archived ones included.
+// With Accept: text/csv the call returns everything that the filters select as one
+// table, as of one moment, without limit and cursor. If the table breaks off, the
+// connection ends without the end of the answer. A cell that a spreadsheet would read
+// as a formula has an apostrophe in front of it.
+//
+// GET /products. The client repeats the call if no answer comes.
+func (c *Client) ListProducts(ctx context.Context, p ListProductsParams, opts ...CallOption) (out ProductPage, err error) {
+	k := call{method: "GET", path: "/products", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Products: every item of ListProducts, over all pages.
+func (c *Client) Products(ctx context.Context, p ListProductsParams, opts ...CallOption) iter.Seq2[Product, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Product, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListProducts(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListProductsCSV: everything that ListProducts has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
+func (c *Client) ListProductsCSV(ctx context.Context, p ListProductsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/products", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// UnarchiveProduct: Put an archived product on sale again. Makes the product ACTIVE.
+// An active product stays as it is. Checkouts that exist are not affected, and no
+// event is sent.
+//
+// POST /products/{productId}/unarchive. The client repeats the call if no answer comes.
+func (c *Client) UnarchiveProduct(ctx context.Context, productID string, opts ...CallOption) (out Product, err error) {
+	productIDPart, err := segment("productId", productID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/products/" + productIDPart + "/unarchive", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UpdateProduct: Change a product. Replaces the fields that the body names, of an
+// active or an archived product. null removes a description, an image, a settlement
+// mint or a URL, and the prices that the other priceType has no use for. The result is
+// checked as a whole: to make a FIXED product OPEN, send priceType, price null,
+// minPrice and maxPrice together. Checkouts that exist keep what they were made of.
+//
+// PATCH /products/{productId}. The client repeats the call if no answer comes.
+func (c *Client) UpdateProduct(ctx context.Context, productID string, body ProductChange, opts ...CallOption) (out Product, err error) {
+	productIDPart, err := segment("productId", productID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "PATCH", path: "/products/" + productIDPart, repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

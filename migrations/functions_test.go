@@ -109,3 +109,38 @@ func TestNoRoleMakesTemporaryTables(t *testing.T) {
 		}
 	}
 }
+
+// swap_claims reads the swaps of all organizations with the rights of its owner. The login role before it chooses a
+// role, and the role of reports, have no use for it.
+func TestOnlyTheRolesThatWriteSwapsReadTheClaimsOfAllOrganizations(t *testing.T) {
+	t.Parallel()
+	d, ctx := pgtest.NewDatabase(t), t.Context()
+	super, err := pgx.Connect(ctx, d.SuperURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer super.Close(ctx)
+	login, err := pgx.ParseConfig(d.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, may := range map[string]bool{
+		"coffer_app": true, "coffer_system": true, "coffer_reader": false, login.User: false,
+	} {
+		tx, err := super.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL ROLE `+pgx.Identifier{role}.Sanitize()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(ctx, `SELECT FROM public.swap_claims(ARRAY['ONE'])`)
+		refused, isRefused := errors.AsType[*pgconn.PgError](err)
+		if may && err != nil || !may && (!isRefused || refused.Code != "42501") {
+			t.Errorf("%s: got %v, may call it %t", role, err, may)
+		}
+		if err := tx.Rollback(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -224,6 +224,8 @@ CREATE FUNCTION swap_claims(providers text[])
         AND (s.paid_at IS NOT NULL OR s.status IN ('PENDING', 'DEPOSITING', 'PROCESSING'))
     GROUP BY s.provider, s.from_mint_id
 $$;
+REVOKE ALL ON FUNCTION swap_claims(text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION swap_claims(text[]) TO coffer_app, coffer_system;
 
 -- The terms of a swap are fixed, its status only goes forward, and its numbers only grow. Those of the
 -- offer are fixed once it has one, and it gets one while it is pending.

@@ -89,6 +89,8 @@ CREATE INDEX deposit_swaps_all_of_customer ON deposit_swaps (customer_id, create
 CREATE INDEX deposit_swaps_all_of_status ON deposit_swaps (status, created_at, deposit_swap_id);
 -- What the worker looks at.
 CREATE INDEX deposit_swaps_due ON deposit_swaps (look_at, deposit_swap_id) WHERE look_at IS NOT NULL;
+-- Whether an address of a provider was given out before, in whatever spelling.
+CREATE INDEX deposit_swaps_of_address ON deposit_swaps (origin_chain, lower(deposit_address));
 SELECT coffer_tenant('deposit_swaps',
     -- No outcome: only the service's own work writes one.
     'SELECT, INSERT (deposit_swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, origin_chain, origin_contract,'

@@ -189,7 +189,7 @@ type Deposit struct {
 	ResolutionAttempts List[ResolutionAttempt] `json:"resolutionAttempts" doc:"Attempts that failed before anything reached the chain."`
 	// Present only for what is flagged: how safe it is to send it back to its sender.
 	// NONE, MULTIPLE_INPUTS, CONTRACT, KNOWN_EXCHANGE, SWAP_SOLVER.
-	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty" doc:"Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS there is no single sender, and only the operator can reject the deposit. The other values are for the person who decides." enum:"NONE,MULTIPLE_INPUTS,CONTRACT,KNOWN_EXCHANGE,SWAP_SOLVER"`
+	ReturnAddressRisk *string `json:"returnAddressRisk,omitempty" doc:"Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS there is no single sender, and with SWAP_SOLVER the sender is a swap provider: the organization can approve such a deposit and not reject it. The other values are for the person who decides." enum:"NONE,MULTIPLE_INPUTS,CONTRACT,KNOWN_EXCHANGE,SWAP_SOLVER"`
 
 	Swap          *SwapSummary `json:"swap" doc:"The customer swap that this credit completes, or null."`
 	DepositSwapID *string      `json:"depositSwapId" doc:"The deposit swap that this credit completes, or null."`
@@ -568,6 +568,34 @@ type DepositSwap struct {
 	CreatedAt   Time  `json:"createdAt"`
 	UpdatedAt   Time  `json:"updatedAt"`
 	CompletedAt *Time `json:"completedAt" doc:"When the first deposit was credited or flagged; null until it is COMPLETED."`
+}
+
+// Product is what an organization sells through its checkout. No event has one.
+type Product struct {
+	ProductID                string    `json:"productId"`
+	Name                     string    `json:"name" doc:"The name, for payers." example:"Gold plan"`
+	Description              *string   `json:"description" doc:"The description, for payers; null for none." example:"1 month"`
+	ImageURL                 *string   `json:"imageUrl" doc:"The address from which the image was fetched; null for none. Payers see a copy of it that this service serves." format:"uri" example:"https://shop.example.com/gold.png"`
+	Status                   string    `json:"status" doc:"ACTIVE: it is for sale. ARCHIVED: it takes no new checkout."`
+	PriceType                string    `json:"priceType"`
+	Currency                 string    `json:"currency"`
+	Price                    *string   `json:"price" doc:"The price of one piece; null if the payer chooses it." form:"decimal" example:"49.99"`
+	MinPrice                 *string   `json:"minPrice" doc:"The lowest price that the payer can choose; null for a fixed price." form:"decimal"`
+	MaxPrice                 *string   `json:"maxPrice" doc:"The highest price that the payer can choose; null for a fixed price." form:"decimal"`
+	AcceptedMintIDs          List[int] `json:"acceptedMintIds"`
+	SettlementMintID         *int      `json:"settlementMintId"`
+	MaxQuantity              int       `json:"maxQuantity"`
+	UnderpaymentToleranceBps int       `json:"underpaymentToleranceBps"`
+	OverpaymentPolicy        string    `json:"overpaymentPolicy"`
+	LatePaymentPolicy        string    `json:"latePaymentPolicy"`
+	SuccessURL               *string   `json:"successUrl" doc:"Where the payer is led after the payment; null for nowhere." format:"uri" example:"https://shop.example.com/thanks"`
+	CancelURL                *string   `json:"cancelUrl" doc:"Where the payer is led who gives up; null for nowhere." format:"uri" example:"https://shop.example.com/cart"`
+	OnePerReference          bool      `json:"onePerReference"`
+	Metadata                 Metadata  `json:"metadata" doc:"Your own keys and values."`
+	IdempotencyKey           *string   `json:"idempotencyKey" doc:"The key of the request that made it; null if the request had none." example:"product-gold"`
+	CreatedAt                Time      `json:"createdAt"`
+	UpdatedAt                Time      `json:"updatedAt"`
+	ArchivedAt               *Time     `json:"archivedAt" doc:"When it was archived; null while it is for sale."`
 }
 
 // List is a slice that prints as [] and never as null.

@@ -86,7 +86,7 @@ func (a *App) wireDashboard(
 			return network.ExplorerURL(tx)
 		},
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
-		Transfers: a.Transfers, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps,
+		Transfers: a.Transfers, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts,
 		Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,

@@ -62,6 +62,7 @@ var words = fault.Words{
 		fault.InvalidCursor:          "Start again without a cursor.",
 		fault.IdempotencyKeyMismatch: "Correct it and repeat the command.",
 		fault.SameAccount:            "Correct it and repeat the command.",
+		fault.StatusNotPatchable:     "Leave the status out of the change.",
 		fault.CodeUnauthorized:       "Give the file of a valid key with --key-file.",
 		fault.IPNotAllowed:           "Call from an address that is on the list.",
 		fault.ScopeMissing:           "Use a key or a person that may do this.",

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/request"
 )
 
 const (
@@ -144,20 +145,9 @@ func describeTextError(s string, bytesMax int) string {
 	for _, r := range s {
 		// Cc are controls. Cf are invisible format characters, with the bidirectional ones. Zl and
 		// Zp break lines. Co and Cs have no common meaning.
-		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || isInvisible(r) {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) || request.IsInvisible(r) {
 			return "contains a control, bidirectional or invisible character"
 		}
 	}
 	return ""
-}
-
-// isInvisible reports whether a format character is needed by no script: such characters make two
-// ids look the same. Joiners (U+200C, U+200D) and the tags of emoji are needed.
-func isInvisible(r rune) bool {
-	switch r {
-	case '\u00ad', '\u180e', '\u200b', '\u2060', '\u2061', '\u2062', '\u2063', '\u2064', '\ufeff', '\ufff9',
-		'\ufffa', '\ufffb':
-		return true
-	}
-	return false
 }

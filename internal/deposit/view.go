@@ -92,7 +92,7 @@ const (
 	sourceExternal     = "EXTERNAL"
 	sourceCustomerSwap = "CUSTOMER_SWAP" // a swap provider delivered it
 	sourceDepositSwap  = "DEPOSIT_SWAP"  // a swap provider delivered it for what the customer paid it
-	sourceInternal     = "INTERNAL"      // a person credited what arrived without an owner
+	sourceInternal     = "INTERNAL"      // no payer: an organization's swap brought it, or a person credited a stray
 )
 
 // selectViews selects deposits of customers and organizations with the values that their objects
@@ -488,6 +488,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		d.Mint, d.ConfirmationsRequired = &m, max(uint64(m.ConfirmationsRequired), s.depth)
 	}
 	switch {
+	case s.role == Delivery && s.product != "":
+		d.Source = sourceInternal // the output of a swap of the organization's own money
 	case s.role == Delivery:
 		d.Source = sourceCustomerSwap
 	case s.depositSwapID != "":

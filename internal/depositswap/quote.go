@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -158,6 +160,14 @@ func (s *Service) checkFirm(ctx context.Context, p parsed, offer provider.Offer,
 	if err != nil || problem == "" {
 		return err
 	}
+	return s.rejectAddress(ctx, offer, id, problem)
+}
+
+// addressOfAnother is why a deposit address that was given out before cannot be taken.
+const addressOfAnother = "it is that of another swap"
+
+// rejectAddress suspends a provider for a deposit address that it cannot have. Error: provider.ErrUntrusted.
+func (s *Service) rejectAddress(ctx context.Context, offer provider.Offer, id, problem string) error {
 	cause := fmt.Errorf("%w: its deposit address %s: %s", provider.ErrUntrusted,
 		provider.CleanText(offer.Signed.DepositAddress), problem)
 	s.Panel.SuspendFor(ctx, offer.Provider, id, cause)
@@ -169,17 +179,15 @@ func (s *Service) checkFirm(ctx context.Context, p parsed, offer provider.Offer,
 func (s *Service) checkDepositAddress(
 	ctx context.Context, p parsed, offer provider.Offer, id string,
 ) (problem string, err error) {
-	address := offer.Signed.DepositAddress
-	if codec := s.codecFor(p.asset.Chain); codec != nil {
-		parsedAddress, err := codec.Parse(address)
-		if err != nil {
-			return "", provider.Malformed("its deposit address: %v", err)
-		}
-		if codec.IsUnspendable(parsedAddress) {
-			return "it is an address that no one can spend from", nil
-		}
+	codec := s.codecFor(p.asset.Chain)
+	address, err := parseProviderAddress(codec, offer.Signed.DepositAddress)
+	if err != nil {
+		return "", provider.Malformed("its deposit address: %v", err)
 	}
-	isOwn, err := s.isOwnAddress(ctx, address)
+	if codec != nil && codec.IsUnspendable(address) {
+		return "it is an address that no one can spend from", nil
+	}
+	isOwn, err := s.isOwnAddress(ctx, string(address))
 	if err != nil || isOwn {
 		return "it is an address of this installation", err
 	}
@@ -188,23 +196,51 @@ func (s *Service) checkDepositAddress(
 		if err != nil {
 			return err
 		}
-		var isUsed bool
-		err = tx.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2)
-				OR EXISTS (SELECT FROM deposit_swaps
-					WHERE origin_chain = $1 AND deposit_address = $2 AND deposit_swap_id <> $3)`,
-			p.asset.Chain, address, id).Scan(&isUsed)
+		isUsed, err := isPaid(ctx, tx, codec, p.asset.Chain, address, id)
 		switch {
 		case err != nil:
-			return fmt.Errorf("look for swaps with the address %s: %w", address, err)
-		case mints.IsContract(p.asset.Chain.Family(), chain.Address(address)):
+			return fmt.Errorf("look for what is paid at %s: %w", address, err)
+		case mints.IsContract(p.asset.Chain.Family(), address):
 			problem = "it is the contract of a token"
 		case isUsed:
-			problem = "it is that of another swap"
+			problem = addressOfAnother
 		}
 		return nil
 	})
 	return problem, err
+}
+
+// parseProviderAddress returns an address of a provider in the form in which addresses are compared. codec is nil if
+// the service does not know the form of the chain: then the case of letters does not matter in a hexadecimal address
+// alone.
+func parseProviderAddress(codec chain.AddressCodec, text string) (chain.Address, error) {
+	if codec == nil {
+		return provider.Token{Contract: chain.Address(text)}.Canonical().Contract, nil
+	}
+	return codec.Parse(text)
+}
+
+// isPaid reports whether a swap, or another deposit swap, has the address of a provider. A swap stores it in its
+// canonical form, and a deposit swap as the provider wrote it: the spellings of one address differ by the case of their
+// letters alone.
+func isPaid(
+	ctx context.Context, tx pg.Tx, codec chain.AddressCodec, name chain.Name, address chain.Address, id string,
+) (isUsed bool, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT deposit_address FROM swaps WHERE from_chain = $1 AND deposit_address = $2
+		UNION ALL
+		SELECT deposit_address FROM deposit_swaps
+		WHERE origin_chain = $1 AND lower(deposit_address) = lower($2) AND deposit_swap_id <> $3`, name, address, id)
+	if err != nil {
+		return false, err
+	}
+	var text string
+	_, err = pgx.ForEachRow(rows, []any{&text}, func() error {
+		taken, err := parseProviderAddress(codec, text)
+		isUsed = isUsed || err == nil && taken == address
+		return nil
+	})
+	return isUsed, err
 }
 
 // isOwnAddress reports whether a text is an address of a wallet of this installation, on whatever chain it is

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -166,36 +167,105 @@ func (s *Service) create(
 	if err != nil {
 		return created, false, fmt.Errorf("wallet of deposit swap %s: %w", depositSwapID, err)
 	}
-	offer, err := s.takeOffer(ctx, p, offers, w, refundTo, depositSwapID)
-	if err != nil {
-		return created, false, err
+	return s.makeOfOffers(ctx, offers, draft{
+		orgID: orgID, id: depositSwapID, request: r, turn: t, parsed: p, wallet: w, refundTo: refundTo,
+	})
+}
+
+// draft is what a deposit swap is written from, besides an offer.
+type draft struct {
+	orgID, id string
+	request   Request
+	turn      *turn.Turn // nil: the request has no key
+	parsed    parsed
+	wallet    wallet.Wallet
+	refundTo  chain.Address
+}
+
+// makeOfOffers makes a deposit swap of the first offer whose firm quote can be taken.
+func (s *Service) makeOfOffers(
+	ctx context.Context, offers []provider.Offer, d draft,
+) (created DepositSwap, isEmailIgnored bool, err error) {
+	var refusal error
+	for len(offers) > 0 {
+		offer, err := s.takeOffer(ctx, d.parsed, offers, d.wallet, d.refundTo, d.id)
+		if err != nil {
+			return DepositSwap{}, false, s.chooseRefusal(ctx, refusal, err)
+		}
+		created, isEmailIgnored, err = s.commit(ctx, d, offer)
+		switch {
+		case err == nil:
+			failpoint.Hit("Q25")
+			return created, isEmailIgnored, nil
+		case isAddressTaken(err):
+			// The provider gave the address to another one, which was written since it was checked.
+			err = s.rejectAddress(ctx, offer, d.id, addressOfAnother)
+		case !errors.Is(err, errSuspended):
+			return DepositSwap{}, false, fmt.Errorf("create deposit swap %s: %w", d.id, err)
+		}
+		s.Log.WarnContext(ctx, "depositswap: an offer is not taken", "depositSwap", d.id, "provider", offer.Provider,
+			"error", err)
+		refusal = s.chooseRefusal(ctx, refusal, err)
+		i := slices.IndexFunc(offers, func(o provider.Offer) bool { return o.Provider == offer.Provider })
+		offers = offers[i+1:]
 	}
-	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+	return DepositSwap{}, false, refusal
+}
+
+// isAddressTaken reports whether a deposit swap was not written because its provider gave the address to another one.
+func isAddressTaken(err error) bool {
+	return pg.ViolatesConstraint(err, "deposit_swaps_deposit_address_once")
+}
+
+// errSuspended says that a provider was suspended after its firm quote. It counts as one that cannot be asked now.
+var errSuspended = fmt.Errorf("%w: it was suspended meanwhile", provider.ErrUnavailable)
+
+// checkSuspended looks in the transaction that writes a deposit swap whether its provider was suspended since the firm
+// quote. It locks nothing: a suspension that commits between this look and the commit of the deposit swap counts for
+// the next one. Error: errSuspended. Rule SWAP-28.
+func checkSuspended(ctx context.Context, tx pg.Tx, name string) error {
+	var isSuspended bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM swap_providers WHERE provider = $1 AND state = 'SUSPENDED')`, name).
+		Scan(&isSuspended)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether swap provider %s is suspended: %w", name, err)
+	case isSuspended:
+		return errSuspended
+	}
+	return nil
+}
+
+// commit writes a deposit swap with its customer, in one transaction.
+func (s *Service) commit(
+	ctx context.Context, d draft, offer provider.Offer,
+) (created DepositSwap, isEmailIgnored bool, err error) {
+	err = s.DB.InOrg(ctx, d.orgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := freeze.LockShared(ctx, tx); err != nil {
 			return err
 		}
-		if err := checkFrozen(ctx, tx, orgID, r.CustomerID); err != nil {
+		if err := checkFrozen(ctx, tx, d.orgID, d.request.CustomerID); err != nil {
 			return err
 		}
-		if t != nil {
-			if err := t.End(ctx, tx); err != nil {
+		if err := checkSuspended(ctx, tx, offer.Provider); err != nil {
+			return err
+		}
+		if d.turn != nil {
+			if err := d.turn.End(ctx, tx); err != nil {
 				return err
 			}
 		}
-		if isEmailIgnored, err = ensureCustomer(ctx, tx, orgID, r); err != nil {
+		if isEmailIgnored, err = ensureCustomer(ctx, tx, d.orgID, d.request); err != nil {
 			return err
 		}
-		if created, err = s.write(ctx, tx, orgID, depositSwapID, r, p, offer, w, refundTo); err != nil {
+		if created, err = s.write(ctx, tx, d, offer); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("Q25")
 		return nil
 	})
-	if err != nil {
-		return DepositSwap{}, false, fmt.Errorf("create deposit swap %s: %w", depositSwapID, err)
-	}
-	failpoint.Hit("Q25")
-	return created, isEmailIgnored, nil
+	return created, isEmailIgnored, err
 }
 
 func walletRef(orgID, depositSwapID string, destination chain.Name) signer.WalletRef {
@@ -319,15 +389,14 @@ func (s *Service) parseRefundAddress(ctx context.Context, name chain.Name, text 
 
 // write inserts the row. It does not show the address: the caller verifies the row like every reader.
 func (s *Service) write(
-	ctx context.Context, tx pg.Tx, orgID, depositSwapID string, r Request, p parsed, offer provider.Offer,
-	w wallet.Wallet, refundTo chain.Address,
+	ctx context.Context, tx pg.Tx, d draft, offer provider.Offer,
 ) (DepositSwap, error) {
-	q := offer.Signed
+	q, r, p := offer.Signed, d.request, d.parsed
 	made := DepositSwap{
-		ID: depositSwapID, OrgID: orgID, CustomerID: r.CustomerID, Token: newToken(p.asset), To: p.delivered,
-		DepositAddress: q.DepositAddress, AmountIn: p.amountIn, RefundAddress: string(refundTo),
+		ID: d.id, OrgID: d.orgID, CustomerID: r.CustomerID, Token: newToken(p.asset), To: p.delivered,
+		DepositAddress: q.DepositAddress, AmountIn: p.amountIn, RefundAddress: string(d.refundTo),
 		Provider: offer.Provider, stored: stored{
-			wallet: w, signedQuote: offer.Raw, originAsset: q.OriginAsset, destinationAsset: q.DestinationAsset,
+			wallet: d.wallet, signedQuote: offer.Raw, originAsset: q.OriginAsset, destinationAsset: q.DestinationAsset,
 		},
 	}
 	var hash *string
@@ -342,22 +411,22 @@ func (s *Service) write(
 			origin_asset, destination_asset, expires_at, mac, status, look_at, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
 			$23, $24, $25, $26, $27, $27, $27)`,
-		depositSwapID, orgID, r.CustomerID, r.IdempotencyKey, hash, r.digest(), p.asset.Chain, p.asset.Contract,
+		d.id, d.orgID, r.CustomerID, r.IdempotencyKey, hash, r.digest(), p.asset.Chain, p.asset.Contract,
 		p.asset.Symbol, p.asset.Decimals, p.delivered.ID, p.delivered.Chain, p.amountIn, offer.AmountOut,
-		offer.MinAmountOut, refundTo, w.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw,
+		offer.MinAmountOut, d.refundTo, d.wallet.ID, offer.Provider, string(q.Scheme), q.DepositAddress, offer.Raw,
 		q.OriginAsset, q.DestinationAsset, q.Deadline, s.GrantKey.DepositSwapMAC(made.terms()), AwaitingDeposit, tx.Now)
 	if err != nil {
-		return DepositSwap{}, fmt.Errorf("insert deposit swap %s: %w", depositSwapID, err)
+		return DepositSwap{}, fmt.Errorf("insert deposit swap %s: %w", d.id, err)
 	}
-	if made, err = load(ctx, tx, depositSwapID); err != nil {
+	if made, err = load(ctx, tx, d.id); err != nil {
 		return DepositSwap{}, err
 	}
 	requester := r.Actor
 	if requester == (audit.Actor{}) {
-		requester = audit.APIKey(orgID)
+		requester = audit.APIKey(d.orgID)
 	}
 	return made, audit.Record(ctx, tx, newEntry(made, requester, "requested", map[string]any{
 		"provider": offer.Provider, "originTokenId": made.Token.ID, "depositAddress": q.DepositAddress,
-		"refundAddress": refundTo, "estimatedOut": offer.AmountOut, "minOut": offer.MinAmountOut,
+		"refundAddress": d.refundTo, "estimatedOut": offer.AmountOut, "minOut": offer.MinAmountOut,
 	}))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/testing/statediagram"
 )
@@ -79,6 +80,20 @@ func TestATokenHasOneName(t *testing.T) {
 	for _, text := range []string{"", "bitcoin", "bitcoin:", ":native"} {
 		if token, err := parseTokenID(text); err == nil {
 			t.Errorf("%q: got %v", text, token)
+		}
+	}
+}
+
+// On a chain whose addresses the service does not know, hexadecimal ones alone have several spellings.
+func TestAnAddressOfAnUnknownChainIsCompared(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]chain.Address{
+		"0xDAC17F958D2ee523a2206206994597C13D831ec7": "0xdac17f958d2ee523a2206206994597c13d831ec7",
+		"0xdac17f958d2ee523a2206206994597c13d831ec7": "0xdac17f958d2ee523a2206206994597c13d831ec7",
+		"TJRabPrwbZy45sbavfcjinPJC18kjpRTv8":         "TJRabPrwbZy45sbavfcjinPJC18kjpRTv8",
+	} {
+		if got, err := parseProviderAddress(nil, text); err != nil || got != want {
+			t.Errorf("%s: got %s and %v, want %s", text, got, err, want)
 		}
 	}
 }

@@ -76,8 +76,10 @@ var errTampered = errors.New("the row does not hold together")
 // verify checks what stands between a database that an attacker changed and an address that a customer pays: the
 // signed quote with the pinned keys, its recipient against a wallet that our signer attested, its refund address,
 // and the MAC over the row. The address of one that has ended is withheld if the configuration has no key any more
-// that verifies its quote: no one has to pay it, and the MAC holds the rest of the row together. Error: no fault; the
-// caller answers INTERNAL. Rule DSW-6, invariant I-71.
+// that verifies its quote: no one has to pay it. Its MAC is right, which covers the terms of the caller, the wallet and
+// the provider. The MAC covers neither expires_at, estimated_out, min_out and scheme, which stand in the quote, nor
+// origin_symbol, so these are shown unverified. A changed expires_at withholds an address, and shows none. Error: no
+// fault; the caller answers INTERNAL. Rule DSW-6, invariant I-71.
 func (s *Service) verify(ctx context.Context, d *DepositSwap) error {
 	err := s.checkRow(*d)
 	var unverifiable *unverifiableError

@@ -50,6 +50,7 @@ const (
 	InvalidCursor          Code = "INVALID_CURSOR"
 	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
 	SameAccount            Code = "SAME_ACCOUNT"
+	StatusNotPatchable     Code = "STATUS_NOT_PATCHABLE"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	ScopeMissing           Code = "SCOPE_MISSING"
@@ -100,6 +101,7 @@ var Codes = []Code{
 	InvalidCursor,
 	IdempotencyKeyMismatch,
 	SameAccount,
+	StatusNotPatchable,
 	CodeUnauthorized,
 	IPNotAllowed,
 	ScopeMissing,

@@ -72,6 +72,7 @@ const (
 	SetCustomerEmail     Action = "customer.set_email"
 	FreezeCustomer       Action = "customer.freeze"
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
+	ManageProducts       Action = "product.manage"    // create, change, archive
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
@@ -216,6 +217,10 @@ var permissions = map[Action]Permission{
 	},
 	UnfreezeCustomer: {
 		Key: ScopeFull, Roles: deciders, StepUp: ActFactor, Rules: []string{"KEY-2", "CUS-6", "OP-5", "ROLE-2"},
+	},
+	ManageProducts: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
+		Rules: []string{"KEY-2", "PROD-11", "ROLE-2"},
 	},
 	ManageWebhooks: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,

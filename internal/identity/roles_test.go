@@ -24,6 +24,7 @@ var titles = []struct {
 	{UnfreezeCustomer, "lift the organization's freeze of a customer"},
 	{SetCustomerEmail, "change a customer's e-mail"},
 	{ManageKeys, "roll the API key, manage further keys"},
+	{ManageProducts, "create, change and archive products"},
 	{ManageWebhooks, "create, change and delete webhook endpoints"},
 	{ReplaceWebhookSecret, "replace the secret of an endpoint"},
 	{ResendEvents, "resend and recover events"},

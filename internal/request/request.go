@@ -70,6 +70,17 @@ func IsPlainText(s string) bool {
 		strings.IndexFunc(s, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }) < 0
 }
 
+// IsInvisible reports whether a format character is needed by no script: such characters make two
+// texts look the same. Joiners (U+200C, U+200D) and the tags of emoji are needed.
+func IsInvisible(r rune) bool {
+	switch r {
+	case '\u00ad', '\u180e', '\u200b', '\u2060', '\u2061', '\u2062', '\u2063', '\u2064', '\ufeff', '\ufff9',
+		'\ufffa', '\ufffb':
+		return true
+	}
+	return false
+}
+
 // ParseMint returns a mint of the catalogue.
 func ParseMint(mintID int, mints mint.Catalogue, effect fault.Effect) (mint.Mint, error) {
 	m, ok := mints.ByID(mintID)

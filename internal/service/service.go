@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/platform/mail"
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
@@ -54,15 +56,17 @@ type Config struct {
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
-	QueuesMail          bool          // some process of the installation sends mails
-	EndpointURL         string        // begins the link to the page of an endpoint; "" without pages
-	ChangeURL           string        // begins the link to the page of a change of settings; "" without pages
-	ChangeDelay         time.Duration // until a change takes effect that its requester alone may approve
-	VerifyInterval      time.Duration // between two runs of the verifier
-	AnchorInterval      time.Duration // between two anchors of the audit log
-	RiskAnswersKept     time.Duration // until an answer to which nothing refers is deleted
-	Swaps               SwapConfig
-	Chains              map[chain.Name]ChainConfig
+	// IsLocal says that the installation is a local network, where URLs of products may be http.
+	IsLocal         bool
+	QueuesMail      bool          // some process of the installation sends mails
+	EndpointURL     string        // begins the link to the page of an endpoint; "" without pages
+	ChangeURL       string        // begins the link to the page of a change of settings; "" without pages
+	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
+	VerifyInterval  time.Duration // between two runs of the verifier
+	AnchorInterval  time.Duration // between two anchors of the audit log
+	RiskAnswersKept time.Duration // until an answer to which nothing refers is deleted
+	Swaps           SwapConfig
+	Chains          map[chain.Name]ChainConfig
 }
 
 // SwapConfig holds the settings of swaps. Without any of them, they are the defaults of package swap. With
@@ -126,6 +130,7 @@ type Service struct {
 	Swaps       *swap.Service
 	// DepositSwaps also follows the deposit swaps that it made.
 	DepositSwaps *depositswap.Service
+	Checkouts    *checkout.Service
 	Whitelist    *whitelist.Service
 	Voider       *dispatch.Voider
 	Sequencer    *event.Sequencer
@@ -158,6 +163,10 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.buildSwaps()
 	s.buildDepositSwaps()
+	s.Checkouts = &checkout.Service{
+		DB: parts.DB, IsLocal: conf.IsLocal,
+		Images: outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
+	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
 		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),

@@ -66,7 +66,9 @@ func (s *Service) makeOfOffers(
 		}
 		failpoint.Hit("Q04")
 		created, err := writeWithin(firm.limit, func() (Swap, error) { return commit(firm) })
-		if errors.Is(err, errLimit) { // other swaps came first
+		if errors.Is(err, errLimit) || errors.Is(err, errSuspended) { // another swap or a suspension came first
+			s.Log.WarnContext(ctx, "swap: an offer is not taken", "swap", swapID, "provider", firm.Provider,
+				"error", err)
 			refusal = s.chooseRefusal(ctx, refusal, err)
 			offers = skipThrough(offers, firm.Provider)
 			continue
@@ -105,11 +107,12 @@ func (s *Service) commit(
 ) (created Swap, err error) {
 	value := s.valueIn(ctx, p)
 	var f facts
-	var endTurn func() error
+	var checkProvider, endTurn func() error
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
 			f = queueLockedFacts(b, orgID, r.CustomerID, r.FromMintID, r.ToMintID)
 			if firm.limit == nil {
+				checkProvider = queueSuspended(b, firm.Provider)
 				endTurn = t.QueueEnd(b)
 			}
 		},
@@ -122,7 +125,11 @@ func (s *Service) commit(
 				if err := s.checkInside(ctx, tx, firm.limit); err != nil {
 					return err
 				}
+				checkProvider = func() error { return checkSuspended(ctx, tx, firm.Provider) }
 				endTurn = func() error { return t.End(ctx, tx) }
+			}
+			if err := checkProvider(); err != nil {
+				return err
 			}
 			if err := endTurn(); err != nil {
 				return err
@@ -247,6 +254,9 @@ func (s *Service) checkFirm(
 	if err := s.checkPrice(offer.second, ask, offer.Offer, p.from, p.to); err != nil {
 		return taken, err
 	}
+	if err := offer.checkKept(ask.SlippageBps); err != nil {
+		return taken, err
+	}
 	taken = firmOffer{judgedOffer: offer, minOut: offer.MinAmountOut}
 	if taken.minOut.Less(p.minOut) {
 		taken.minOut = p.minOut
@@ -295,6 +305,7 @@ func (s *Service) checkDepositAddress(
 ) (problem string, err error) {
 	var isOurs *bool
 	var mints *mint.Catalogue
+	codec := s.Chains.AddressCodec(source.Chain.Family())
 	var isUsed bool
 	err = s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		pg.QueueKeyPlans(b)
@@ -302,6 +313,20 @@ func (s *Service) checkDepositAddress(
 		mints = mint.QueueAll(b)
 		b.Queue(`SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
 			source.Chain, payee, swapID).QueryRow(func(row pgx.Row) error { return row.Scan(&isUsed) })
+		// A deposit swap has the address as its provider wrote it. The spellings of one address differ by the case of
+		// their letters alone.
+		b.Queue(`
+			SELECT deposit_address FROM deposit_swaps
+			WHERE origin_chain = $1 AND lower(deposit_address) = lower($2)`,
+			source.Chain, payee).Query(func(rows pgx.Rows) error {
+			var text string
+			_, err := pgx.ForEachRow(rows, []any{&text}, func() error {
+				taken, err := codec.Parse(text)
+				isUsed = isUsed || err == nil && taken == payee
+				return nil
+			})
+			return err
+		})
 	})
 	switch {
 	case err != nil:

@@ -109,6 +109,30 @@ func lossBps(expected, out money.Amount) int {
 // errTooLow says that an offer brings much less than the second price.
 var errTooLow = errors.New("the offer is too far below the price of other sources")
 
+// errTooHigh says that a dry offer promises much more than the second price.
+var errTooHigh = errors.New("the offer is too far above the price of other sources to be believed")
+
+// checkBelievable refuses a dry offer whose least amount is further above the second price than an offer may be below
+// it. No one signed a dry offer, and its numbers become what people approve: a promise that no provider keeps would
+// let the approved swap wait for an offer in vain. A firm offer may promise anything. Error: errTooHigh. Rule SWAP-8.
+func (s *Service) checkBelievable(p secondPrice, offer provider.Offer, from, to mint.Mint) error {
+	if !p.isKnown {
+		return nil // checkPrice decides whether a price is needed
+	}
+	expected, err := p.expected(offer.AmountIn, from, to)
+	if err != nil {
+		return fmt.Errorf("value of a swap of mint %d for mint %d: %w", from.ID, to.ID, err)
+	}
+	believed, err := expected.Bps(uint64(wholeBps + *s.conf.MaxLossBps))
+	if err != nil {
+		return fmt.Errorf("the most that is believed of a swap of mint %d for mint %d: %w", from.ID, to.ID, err)
+	}
+	if !expected.IsZero() && believed.Less(offer.MinAmountOut) {
+		return fmt.Errorf("it promises at least %s where %s are expected: %w", offer.MinAmountOut, expected, errTooHigh)
+	}
+	return nil
+}
+
 // checkPrice judges an offer by the second price, and by what the provider keeps of a refund: a provider
 // that may keep all of it owes nothing. Errors: errTooLow, price.ErrUnavailable. Rule SWAP-8.
 func (s *Service) checkPrice(p secondPrice, ask provider.Ask, offer provider.Offer, from, to mint.Mint) error {
@@ -177,7 +201,11 @@ func (s *Service) compareAll(
 	refusal := silence
 	for _, offer := range found {
 		second := s.withoutOwn(inPrice, outPrice, priceErr, offer.Provider, p.from, p.to)
-		if err := s.checkPrice(second, ask, offer, p.from, p.to); err != nil {
+		err := s.checkPrice(second, ask, offer, p.from, p.to)
+		if err == nil {
+			err = s.checkBelievable(second, offer, p.from, p.to)
+		}
+		if err != nil {
 			s.Log.WarnContext(ctx, "swap: an offer is not taken", "provider", offer.Provider, "error", err)
 			refusal = s.chooseRefusal(ctx, refusal, err)
 			continue
@@ -211,12 +239,27 @@ type judgedOffer struct {
 	provider.Offer
 	second secondPrice
 	limit  *providerLimit // nil: the provider has none
+	dryOut money.Amount   // of a firm offer: what the provider said before
 }
 
 // withFirm returns the firm offer of the same provider, judged alike.
 func (o judgedOffer) withFirm(firm provider.Offer) judgedOffer {
-	o.Offer = firm
+	o.dryOut, o.Offer = o.AmountOut, firm
 	return o
+}
+
+// checkKept checks that a firm offer keeps what the provider said before, within the slippage that was asked for: the
+// provider was chosen for that. One that does not gives no answer now; a price may move, so it is not suspended.
+// Error: provider.ErrUnavailable. Rule SWAP-9.
+func (o judgedOffer) checkKept(slippageBps int) error {
+	floor, err := o.dryOut.Bps(uint64(wholeBps - slippageBps))
+	if err != nil {
+		return fmt.Errorf("the least of the dry offer of %s: %w", o.Provider, err)
+	}
+	if o.AmountOut.Less(floor) {
+		return provider.Unavailable("it offers %s, after %s a moment ago", o.AmountOut, o.dryOut)
+	}
+	return nil
 }
 
 // dryAddress returns the address for a question that leaves no state: that of the organization's treasury,
@@ -254,7 +297,7 @@ func (s *Service) refusalOf(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return rejected(refused.Message)
-	case errors.Is(err, errTooLow):
+	case errors.Is(err, errTooLow), errors.Is(err, errTooHigh):
 		return rejected("")
 	case errors.Is(err, price.ErrUnavailable):
 		return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingHeld,

@@ -308,6 +308,9 @@ func (s *Service) commitOrganization(
 				if err := s.checkInside(ctx, tx, draft.firm.limit); err != nil {
 					return err
 				}
+				if err := checkSuspended(ctx, tx, draft.firm.Provider); err != nil {
+					return err
+				}
 			}
 			if err := t.End(ctx, tx); err != nil {
 				return err

@@ -174,6 +174,9 @@ func (s *Service) takeApproved(ctx context.Context, w Swap) (refusal string, err
 			if err := s.checkInside(ctx, tx, firm.limit); err != nil {
 				return err
 			}
+			if err := checkSuspended(ctx, tx, firm.Provider); err != nil {
+				return err
+			}
 			return s.writeApprovedOffer(ctx, tx, w, p, firm, wallets, approvals)
 		})
 		return refusal, err

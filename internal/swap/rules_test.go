@@ -1,6 +1,7 @@
 package swap
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -322,6 +323,57 @@ func TestALossIsInBasisPoints(t *testing.T) {
 	} {
 		if got := lossBps(money.Units(c.expected), money.Units(c.out)); got != c.want {
 			t.Errorf("%d of %d: got %d, want %d", c.out, c.expected, got, c.want)
+		}
+	}
+}
+
+// Rule SWAP-8: a dry offer is believed up to the limit above the price of other sources.
+func TestAnOfferFarAboveThePriceIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	dollars, euros := mint.Mint{ID: 1, Decimals: 6}, mint.Mint{ID: 2, Decimals: 6}
+	known := secondPrice{inUSD: money.MustParseUSD("2"), outUSD: money.MustParseUSD("1"), isKnown: true}
+	for name, c := range map[string]struct {
+		second     secondPrice
+		lossMax    int
+		in, out    uint64
+		isBelieved bool
+	}{
+		"as expected":               {known, 300, 10_000, 20_000, true},
+		"far below":                 {known, 300, 10_000, 1, true}, // checkPrice refuses it
+		"at the limit":              {known, 300, 10_000, 20_600, true},
+		"a unit above the limit":    {known, 300, 10_000, 20_601, false},
+		"no loss is allowed":        {known, 0, 10_000, 20_001, false},
+		"without another price":     {secondPrice{}, 300, 10_000, 1_000_000, true},
+		"the price of many dollars": {known, 300, 1_000_000_000_000, 3_000_000_000_000, false},
+	} {
+		s := &Service{conf: Config{MaxLossBps: &c.lossMax}.withDefaults()}
+		offer := provider.Offer{AmountIn: money.Units(c.in), MinAmountOut: money.Units(c.out)}
+		if err := s.checkBelievable(c.second, offer, dollars, euros); errors.Is(err, errTooHigh) == c.isBelieved ||
+			c.isBelieved && err != nil {
+			t.Errorf("%s: got %v, want believed %v", name, err, c.isBelieved)
+		}
+	}
+}
+
+// Rule SWAP-9: a firm offer keeps the dry one of its provider, within the slippage that was asked for.
+func TestAFirmOfferKeepsTheDryOne(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dry, firm uint64
+		slippage  int
+		isKept    bool
+	}{
+		{10_000, 10_000, 0, true},
+		{10_000, 9_999, 0, false},
+		{10_000, 9_900, 100, true},
+		{10_000, 9_899, 100, false},
+		{10_000, 20_000, 100, true},
+	} {
+		dry := judgedOffer{Offer: provider.Offer{AmountOut: money.Units(c.dry)}}
+		err := dry.withFirm(provider.Offer{AmountOut: money.Units(c.firm)}).checkKept(c.slippage)
+		if (err == nil) != c.isKept || err != nil && !errors.Is(err, provider.ErrUnavailable) {
+			t.Errorf("%d after %d with a slippage of %d: got %v, want kept %v", c.firm, c.dry, c.slippage, err,
+				c.isKept)
 		}
 	}
 }

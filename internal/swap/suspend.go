@@ -44,6 +44,35 @@ func (s Suspensions) Suspend(ctx context.Context, name, reason string) error {
 	})
 }
 
+// errSuspended says that a provider was suspended after its firm quote. It counts as one that cannot be asked now.
+var errSuspended = fmt.Errorf("%w: it was suspended meanwhile", provider.ErrUnavailable)
+
+// queueSuspended queues the look in the transaction that writes a swap whether its provider was suspended since the
+// firm quote. It comes after the gates, where a transaction may wait. The function that it returns gives errSuspended
+// once the batch was sent. The look locks nothing: a suspension that commits between it and the commit of the swap
+// counts for the next one. Rule SWAP-28.
+func queueSuspended(b *pgx.Batch, name string) func() error {
+	isSuspended := false
+	b.Queue(`SELECT EXISTS (SELECT FROM swap_providers WHERE provider = $1 AND state = 'SUSPENDED')`, name).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&isSuspended) })
+	return func() error {
+		if isSuspended {
+			return errSuspended
+		}
+		return nil
+	}
+}
+
+// checkSuspended is queueSuspended in a round trip of its own.
+func checkSuspended(ctx context.Context, tx pg.Tx, name string) error {
+	var b pgx.Batch
+	check := queueSuspended(&b, name)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+		return fmt.Errorf("look whether swap provider %s is suspended: %w", name, err)
+	}
+	return check()
+}
+
 // reasonRunesMax bounds the stored reason.
 const reasonRunesMax = 500
 

@@ -879,6 +879,8 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.requested' FROM deposit_swaps
 			UNION ALL SELECT org_id, deposit_swap_id, 'deposit_swap.completed' FROM deposit_swaps
 				WHERE status = 'COMPLETED'
+			UNION ALL SELECT org_id, product_id, 'product.created' FROM products
+			UNION ALL SELECT org_id, product_id, 'product.archived' FROM products WHERE status = 'ARCHIVED'
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL

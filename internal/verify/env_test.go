@@ -400,6 +400,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.swaps(ordered)
 	h.ownSwaps(ordered)
 	h.depositSwaps()
+	h.products()
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)

@@ -241,6 +241,23 @@ func (h *testEnv) depositSwapQuote(recipient, refundTo string) []byte {
 	}.Sign(h.t, signertest.SwapProviderKey)
 }
 
+// products adds a product that is for sale and an archived one.
+func (h *testEnv) products() {
+	h.t.Helper()
+	for _, id := range []string{"prod_gold", "prod_old"} {
+		h.exec(`
+			INSERT INTO products (product_id, org_id, version, status, name, price_type, currency, price,
+				accepted_mint_ids, max_quantity, under_bps, over_policy, late_policy, one_per_reference, metadata,
+				request_digest, created_at, updated_at)
+			VALUES ($1, $2, 1, 'ACTIVE', 'Gold', 'FIXED', 'USD', 49.99, '{1}', 1, 50, 'CREDIT', 'HOLD', false, '{}', '',
+				now(), now())`, id, h.org)
+		h.recordAudit("product.created", id)
+	}
+	h.exec(`UPDATE products SET version = version + 1, status = 'ARCHIVED', archived_at = now()
+		WHERE product_id = 'prod_old'`)
+	h.recordAudit("product.archived", "prod_old")
+}
+
 // depositSwaps adds a deposit swap whose output was credited, and an arrival for one whose row is missing.
 func (h *testEnv) depositSwaps() {
 	h.t.Helper()

@@ -868,6 +868,16 @@ var tamperings = []tampering{
 		"a row of another organization",
 		[]string{`UPDATE audit_log SET org_id = NULL WHERE resource_id = 'dep_token'`},
 	},
+	{
+		"I-40",
+		"a product without the row of its making",
+		[]string{`DELETE FROM audit_log WHERE action = 'product.created'`},
+	},
+	{
+		"I-40",
+		"a product archived without a row",
+		[]string{`DELETE FROM audit_log WHERE action = 'product.archived'`},
+	},
 	{"I-40", "a person whom nobody added", []string{`DELETE FROM audit_log WHERE action = 'person.added'`}},
 	{
 		"I-40",

@@ -41,6 +41,7 @@ export type Code =
   | "RESOLUTION_STUCK"
   | "SAME_ACCOUNT"
   | "SCOPE_MISSING"
+  | "STATUS_NOT_PATCHABLE"
   | "SWAPS_DISABLED"
   | "UNAUTHORIZED"
   | "UNAVAILABLE"
@@ -465,8 +466,8 @@ export interface Deposit {
   resolutionAttempts: ResolutionAttempt[];
   /**
    * Only of a flagged deposit: the risks of sending it back to its sender. With MULTIPLE_INPUTS
-   * there is no single sender, and only the operator can reject the deposit. The other values are
-   * for the person who decides.
+   * there is no single sender, and with SWAP_SOLVER the sender is a swap provider: the organization
+   * can approve such a deposit and not reject it. The other values are for the person who decides.
    */
   returnAddressRisk?: "NONE" | "MULTIPLE_INPUTS" | "CONTRACT" | "KNOWN_EXCHANGE" | "SWAP_SOLVER" | null;
   /**
@@ -1474,6 +1475,70 @@ export interface Preview {
   wouldBe: string;
 }
 
+/** What your organization sells through its checkout. A product is archived and never deleted. */
+export interface Product {
+  /** The mints in which it can be paid, in your order. */
+  acceptedMintIds: number[];
+  /** When it was archived; null while it is for sale. */
+  archivedAt: string | null;
+  /** Where the payer is led who gives up; null for nowhere. */
+  cancelUrl: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /** The currency of the prices: USD, or the symbol of one of acceptedMintIds. */
+  currency: string;
+  /** The description, for payers; null for none. */
+  description: string | null;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /**
+   * The address from which the image was fetched; null for none. Payers see a copy of it that this
+   * service serves.
+   */
+  imageUrl: string | null;
+  /**
+   * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
+   * enough at the price of its moment. HOLD: a person decides.
+   */
+  latePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  /** The highest price that the payer can choose; null for a fixed price. */
+  maxPrice: string | null;
+  /** How many pieces one checkout may have. */
+  maxQuantity: number;
+  /** Your own keys and values. */
+  metadata: Record<string, string>;
+  /** The lowest price that the payer can choose; null for a fixed price. */
+  minPrice: string | null;
+  /** The name, for payers. */
+  name: string;
+  /** Whether one reference of yours, such as the number of an order, is paid once. */
+  onePerReference: boolean;
+  /**
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
+   * to claim it.
+   */
+  overpaymentPolicy: "CREDIT" | "REFUND_LINK";
+  /** The price of one piece; null if the payer chooses it. */
+  price: string | null;
+  /** FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice. */
+  priceType: "FIXED" | "OPEN";
+  /** The product. */
+  productId: string;
+  /**
+   * Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid
+   * as it is.
+   */
+  settlementMintId: number | null;
+  /** ACTIVE: it is for sale. ARCHIVED: it takes no new checkout. */
+  status: "ACTIVE" | "ARCHIVED";
+  /** Where the payer is led after the payment; null for nowhere. */
+  successUrl: string | null;
+  /** How much less than the amount due counts as paid, in basis points. */
+  underpaymentToleranceBps: number;
+  /** When it last changed. */
+  updatedAt: string;
+}
+
 /**
  * Where your organization pays in for one of its products. The address belongs to the product and
  * the chain.
@@ -1528,12 +1593,140 @@ export interface ProductBalances {
   data: ProductBalance[];
 }
 
+/** Changes a product. Fields that are left out stay as they are. */
+export interface ProductChange {
+  /** The mints in which it can be paid, in your order. */
+  acceptedMintIds?: number[];
+  /** Where the payer is led who gives up; null for nowhere. */
+  cancelUrl?: string | null;
+  /** The currency of the prices: USD, or the symbol of one of acceptedMintIds. */
+  currency?: string;
+  /** The new description; null for none. */
+  description?: string | null;
+  /**
+   * The address of a new image, which is fetched once by this call; null for none. Only a change
+   * with this field fetches.
+   */
+  imageUrl?: string | null;
+  /**
+   * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
+   * enough at the price of its moment. HOLD: a person decides.
+   */
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  /** The new highest price; null for a product that becomes FIXED. */
+  maxPrice?: string | null;
+  /** How many pieces one checkout may have. */
+  maxQuantity?: number;
+  /**
+   * Your own keys and values. They replace all earlier ones: at most 20 keys of up to 40 characters,
+   * values of up to 500.
+   */
+  metadata?: Record<string, string>;
+  /** The new lowest price; null for a product that becomes FIXED. */
+  minPrice?: string | null;
+  /** The new name, for payers. */
+  name?: string;
+  /** Whether one reference of yours, such as the number of an order, is paid once. */
+  onePerReference?: boolean;
+  /**
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
+   * to claim it.
+   */
+  overpaymentPolicy?: "CREDIT" | "REFUND_LINK";
+  /** The new price; null for a product that becomes OPEN. */
+  price?: string | null;
+  /** FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice. */
+  priceType?: "FIXED" | "OPEN";
+  /**
+   * Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid
+   * as it is.
+   */
+  settlementMintId?: number | null;
+  /** Where the payer is led after the payment; null for nowhere. */
+  successUrl?: string | null;
+  /** How much less than the amount due counts as paid, in basis points. */
+  underpaymentToleranceBps?: number;
+}
+
 /** Asks for a deposit address of your own. */
 export interface ProductDepositRequest {
   /** The mint: a token on a chain. */
   mintId: number;
   /** A balance of your own organization. */
   product: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT";
+}
+
+/** A page of products. */
+export interface ProductPage {
+  /** The items, in order. */
+  data: Product[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** Makes a product. */
+export interface ProductRequest {
+  /** The mints in which it can be paid, in your order. */
+  acceptedMintIds: number[];
+  /** Where the payer is led who gives up. It has the form of successUrl. */
+  cancelUrl?: string | null;
+  /** The currency of the prices: USD, or the symbol of one of acceptedMintIds; USD if it is left out. */
+  currency?: string | null;
+  /** The description, for payers: up to 2,000 characters, with line breaks. */
+  description?: string | null;
+  /**
+   * Your name for this product: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /**
+   * The address of an image: PNG, JPEG or WebP, at most 2 MB and 4,096 points on each side. It is
+   * fetched once by this call, without following a redirect.
+   */
+  imageUrl?: string | null;
+  /** What happens to a payment after the time for it; ACCEPT_IF_WITHIN_TOLERANCE if it is left out. */
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | null;
+  /**
+   * The highest price that the payer can choose, which an OPEN product needs. It has the form of
+   * price.
+   */
+  maxPrice?: string | null;
+  /** How many pieces one checkout may have; 1 if it is left out. */
+  maxQuantity?: number | null;
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string>;
+  /**
+   * The lowest price that the payer can choose, which an OPEN product needs. It has the form of
+   * price.
+   */
+  minPrice?: string | null;
+  /** The name, for payers: 1 to 200 characters without control or bidirectional ones. */
+  name: string;
+  /**
+   * Whether one reference of yours, such as the number of an order, is paid once; false if it is
+   * left out.
+   */
+  onePerReference?: boolean | null;
+  /** What happens to a surplus; CREDIT if it is left out. */
+  overpaymentPolicy?: "CREDIT" | "REFUND_LINK" | null;
+  /**
+   * The price of one piece, which a FIXED product needs: above zero, at most 18 digits, two after
+   * the point for USD and those of the mint otherwise.
+   */
+  price?: string | null;
+  /** FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice. */
+  priceType: "FIXED" | "OPEN";
+  /**
+   * Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid
+   * as it is.
+   */
+  settlementMintId?: number | null;
+  /** Where the payer is led after the payment: https, in ASCII, without a user name. */
+  successUrl?: string | null;
+  /** How much less than the amount due counts as paid, in basis points; 50 if it is left out. */
+  underpaymentToleranceBps?: number | null;
 }
 
 /** Asks the service to send the events that an endpoint missed. */
@@ -2541,6 +2734,22 @@ export interface ListWhitelistedAddressesParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listProducts. */
+export interface ListProductsParams {
+  /** Only in this status. */
+  status?: "ACTIVE" | "ARCHIVED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -3246,6 +3455,87 @@ export class Coffer {
    */
   quoteOrganizationSwap(body: OrganizationSwapQuoteRequest, options: CallOptions = {}): Promise<SwapQuote> {
     return this.#connection.call<SwapQuote>({ method: "POST", path: `/organization-swap/quote`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Archive a product. Takes the product off sale. It is not deleted: it is read and changed as
+   * before. An archived product stays as it is. Checkouts that exist are not affected.
+   *
+   * DELETE /products/{productId}. The client repeats the call if no answer comes.
+   */
+  archiveProduct(productId: string, options: CallOptions = {}): Promise<Product> {
+    return this.#connection.call<Product>({ method: "DELETE", path: `/products/${segment("productId", productId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Make a product. Makes a product that is for sale. It makes no link to a checkout, moves no money
+   * and sends no event. An imageUrl is fetched once by this call. With an idempotencyKey the same
+   * request returns the same product as it is now, and the same key with other parameters is refused
+   * with 409 IDEMPOTENCY_CONFLICT; metadata is no parameter. A key never expires. Without a key
+   * every call makes another product. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /products. The client repeats the call if no answer comes and it has an idempotencyKey;
+   * without one it sends the call once.
+   */
+  createProduct(body: ProductRequest, options: CallOptions = {}): Promise<Product> {
+    return this.#connection.call<Product>({ method: "POST", path: `/products`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a product. One product.
+   *
+   * GET /products/{productId}. The client repeats the call if no answer comes.
+   */
+  getProduct(productId: string, options: CallOptions = {}): Promise<Product> {
+    return this.#connection.call<Product>({ method: "GET", path: `/products/${segment("productId", productId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List products. The organization's products, archived ones included. With Accept: text/csv the
+   * call returns everything that the filters select as one table, as of one moment, without limit
+   * and cursor. If the table breaks off, the connection ends without the end of the answer. A cell
+   * that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /products. The client repeats the call if no answer comes.
+   */
+  listProducts(params: ListProductsParams = {}, options: CallOptions = {}): Promise<ProductPage> {
+    return this.#connection.call<ProductPage>({ method: "GET", path: `/products`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listProducts, over all pages. */
+  products(params: ListProductsParams = {}, options: CallOptions = {}): AsyncGenerator<Product, void, undefined> {
+    return each(params.cursor, (cursor) => this.listProducts({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listProducts has as one table, without limit and cursor. The table is read as it arrives. A
+   * read error means that the table is not complete.
+   */
+  listProductsCSV(params: ListProductsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/products`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Put an archived product on sale again. Makes the product ACTIVE. An active product stays as it
+   * is. Checkouts that exist are not affected, and no event is sent.
+   *
+   * POST /products/{productId}/unarchive. The client repeats the call if no answer comes.
+   */
+  unarchiveProduct(productId: string, options: CallOptions = {}): Promise<Product> {
+    return this.#connection.call<Product>({ method: "POST", path: `/products/${segment("productId", productId)}/unarchive`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Change a product. Replaces the fields that the body names, of an active or an archived product.
+   * null removes a description, an image, a settlement mint or a URL, and the prices that the other
+   * priceType has no use for. The result is checked as a whole: to make a FIXED product OPEN, send
+   * priceType, price null, minPrice and maxPrice together. Checkouts that exist keep what they were
+   * made of.
+   *
+   * PATCH /products/{productId}. The client repeats the call if no answer comes.
+   */
+  updateProduct(productId: string, body: ProductChange, options: CallOptions = {}): Promise<Product> {
+    return this.#connection.call<Product>({ method: "PATCH", path: `/products/${segment("productId", productId)}`, repeat: "ALWAYS", body }, options);
   }
 
   /**

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -44,9 +45,11 @@ type Config struct {
 	Swaps       *swap.Service
 	// DepositSwaps lets customers pay in other tokens.
 	DepositSwaps *depositswap.Service
-	Whitelist    *whitelist.Service
-	Wallets      withdrawal.AddressIssuer
-	Prices       price.Source // may be nil: then no mint has a price
+	// Checkouts keeps products.
+	Checkouts *checkout.Service
+	Whitelist *whitelist.Service
+	Wallets   withdrawal.AddressIssuer
+	Prices    price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
 	// Endpoints manages the webhook endpoints.
@@ -97,7 +100,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Integrate,
 		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
-			a.flaggedRoutes(), a.keyRoutes()),
+			a.productRoutes(), a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
@@ -193,6 +196,7 @@ var groups = []kernel.Group{
 		Name: "Organization swaps", Text: "Organization swaps: your own money becomes another asset and is paid to " +
 			"a whitelisted address.",
 	},
+	{Name: "Products", Text: "Products: what you sell through your checkout."},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
 	{Name: "Meta", Text: "About this interface."},

@@ -30,6 +30,8 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[DepositSwapQuoteRequest]():      "Asks what a deposit swap would bring.",
 	reflect.TypeFor[DepositSwapQuote]():             "What a deposit swap would bring now. It binds no one.",
 	reflect.TypeFor[DepositSwapRequest]():           "Asks for a deposit swap.",
+	reflect.TypeFor[ProductRequest]():               "Makes a product.",
+	reflect.TypeFor[ProductChange]():                "Changes a product. Fields that are left out stay as they are.",
 	reflect.TypeFor[OrganizationSwapQuoteRequest](): "Asks what a swap of your own money would bring.",
 	reflect.TypeFor[OrganizationSwapRequest]():      "Asks for a swap of your own money.",
 	reflect.TypeFor[WhitelistedAddress](): "An address that your organization's own money may be " +

@@ -34,6 +34,7 @@ func (d *dashboard) auditPage() pages.Page {
 		Live: []string{
 			"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS",
 			"WEBHOOK_ENDPOINT", "API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
+			"PRODUCT",
 		},
 		Group: "", Icon: "history", Shortcut: "l",
 		Query: []kernel.Parameter{
@@ -160,6 +161,8 @@ func pathOfResource(r *pages.Request, item audit.Row) string {
 		return r.Path("customers", item.ResourceID)
 	case "SWAP":
 		return swapPath(r, item.ResourceID)
+	case "PRODUCT":
+		return productPath(r, item.ResourceID)
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -55,6 +56,7 @@ type Config struct {
 	Swaps       *swap.Service
 	// DepositSwaps are read only: customers' backends make them.
 	DepositSwaps *depositswap.Service
+	Checkouts    *checkout.Service
 	Whitelist    *whitelist.Service
 	Wallets      *wallet.Service
 	Chains       chain.Chains
@@ -111,6 +113,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
+			d.productsPage(), d.productFormPage(), d.productPage(),
 			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -94,6 +95,8 @@ type testEnv struct {
 	signs       atomic.Int64 // how often a session was found as a sign of a person
 
 	depositSwaps   *depositswap.Service
+	checkouts      *checkout.Service
+	images         scriptedImages
 	people         *signin.Service
 	mails          *mails
 	endpoints      *delivery.Endpoints
@@ -192,10 +195,11 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.endpoints = h.newEndpoints(log)
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	h.newSwaps(chains, prices, log)
+	h.checkouts = &checkout.Service{DB: h.db, Images: &h.images}
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
-		Swaps:       h.swaps, DepositSwaps: h.depositSwaps,
+		Swaps:       h.swaps, DepositSwaps: h.depositSwaps, Checkouts: h.checkouts,
 		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,

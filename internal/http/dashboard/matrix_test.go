@@ -62,10 +62,11 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	h.enableOwnSwaps(h.one)
 	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
 	ethEntry := h.allow(h.one, cold, "Exchange <b>")
-	var ownSwap, depositSwap string
+	var ownSwap, depositSwap, product string
 	for i := range n {
 		ownSwap = h.requestOwnSwap(h.one, fmt.Sprint("own-", i), ethEntry).ID
 		depositSwap = h.addDepositSwap(h.one, "<script>Аlice", fmt.Sprint("top-up-", i)).ID
+		product = h.addProduct(h.one, fmt.Sprint("product-", i)).ID
 	}
 
 	owner, finance := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Finance)
@@ -116,7 +117,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
-			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"productId": product,
+			"memberId":  h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -137,7 +139,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint, ownSwap, depositSwap,
+			endpoint, ownSwap, depositSwap, product,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -177,6 +179,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			Path: "/organization-swaps/new?balance=CUSTODIAL:3&toMint=2&amount=0.5",
 		},
 		{Name: "deposit-swaps-none", Path: "/deposit-swaps?idempotencyKey=none", Token: finance},
+		{Name: "products-empty", Path: "/products", Token: stranger.Token},
+		{Name: "products-archived", Path: "/products?status=ARCHIVED", Token: owner},
 		{Name: "deposit-swaps-empty", Path: "/deposit-swaps", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},
 	}

@@ -263,7 +263,10 @@ func elementsOf(value jsontext.Value) []jsontext.Value {
 }
 
 // amountFields are refused with INVALID_AMOUNT if their type is wrong.
-var amountFields = map[string]bool{"amount": true, "maxNetworkFee": true, "amountIn": true, "minAmountOut": true}
+var amountFields = map[string]bool{
+	"amount": true, "maxNetworkFee": true, "amountIn": true, "minAmountOut": true, "price": true, "minPrice": true,
+	"maxPrice": true,
+}
 
 func newWrongType(name string, want reflect.Type) *fault.Fault {
 	code := fault.InvalidRequest

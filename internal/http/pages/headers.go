@@ -14,6 +14,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
 	"trusted-types coffer"
 
+// imagePolicy holds for an image that is opened by itself.
+const imagePolicy = "default-src 'none'; frame-ancestors 'none'; sandbox"
+
 const (
 	reportsPath    = "/policy-reports"
 	reportBytesMax = 8 << 10

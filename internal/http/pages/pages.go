@@ -80,7 +80,10 @@ type Page struct {
 	Load  func(*Request) (templ.Component, error)
 	// WriteCSV writes the rows of the page as a table; nil: the page has no table.
 	WriteCSV func(*Request, *kernel.StreamWriter) error
-	Acts     []Act
+	// LoadImage returns an image that the page shows, and its media type; nil: the page has none. It is served below
+	// the path of the page, to the people who may open the page.
+	LoadImage func(*Request) (mediaType string, content []byte, err error)
+	Acts      []Act
 
 	tableAction identity.Action // of the surface
 }
@@ -216,6 +219,9 @@ func New(surface Surface, conf Config) http.Handler {
 		mux.Head(s.routePath(p), s.handlePage(p))
 		if p.WriteCSV != nil {
 			mux.Get(s.routePath(p)+csvSuffix, s.handleCSV(p))
+		}
+		if p.LoadImage != nil {
+			mux.Get(s.routePath(p)+ImageSuffix, s.handleImage(p))
 		}
 		for _, act := range p.Acts {
 			mux.Post(s.actPath(p, act), s.handleAct(p, act))

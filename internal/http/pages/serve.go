@@ -27,6 +27,9 @@ import (
 // csvSuffix makes the path of a page that of its table.
 const csvSuffix = ".csv"
 
+// ImageSuffix makes the path of a page that of its image.
+const ImageSuffix = "/image"
+
 // NextParameter is the query parameter that names the page to which sign-in leads back.
 var NextParameter = kernel.Parameter{Name: "next", Kind: kernel.TextParameter, Max: 1024}
 
@@ -278,6 +281,25 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 				slog.Any("error", err))
 			panic(http.ErrAbortHandler)
 		}
+	}
+}
+
+// handleImage serves the image of a page. A browser takes it for nothing else than what its type says, and runs
+// nothing of it. Rule PAGE-82.
+func (s *server) handleImage(p Page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req := s.open(w, r, p)
+		if req == nil {
+			return
+		}
+		mediaType, content, err := p.LoadImage(req)
+		if err != nil {
+			s.refuse(w, req, err)
+			return
+		}
+		w.Header().Set("Content-Type", mediaType)
+		w.Header().Set("Content-Security-Policy", imagePolicy)
+		_, _ = w.Write(content) // The browser is gone.
 	}
 }
 

@@ -87,6 +87,16 @@ var ExampleDepositSwap = webhook.DepositSwap{
 	Status: "AWAITING_DEPOSIT", Provider: "ONE_CLICK", CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
 }
 
+// ExampleProduct is a product for sale.
+var ExampleProduct = webhook.Product{
+	ProductID: "prod_01J9ZW3M8Q4S5T6V7W8X9YZABC", Name: "Gold plan", Description: new("1 month"),
+	ImageURL: new("https://shop.example.com/gold.png"), Status: "ACTIVE", PriceType: "FIXED", Currency: "USD",
+	Price: new("49.99"), AcceptedMintIDs: webhook.List[int]{1, 2}, SettlementMintID: nil, MaxQuantity: 10,
+	UnderpaymentToleranceBps: 50, OverpaymentPolicy: "CREDIT", LatePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE",
+	SuccessURL: new("https://shop.example.com/thanks"), CancelURL: new("https://shop.example.com/cart"),
+	CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+}
+
 // MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -51,7 +52,10 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[kernel.Page[webhook.OrganizationSwap]](): "A page of organization swaps.",
 	reflect.TypeFor[webhook.DepositSwap](): "An address of a swap provider that a customer pays in another token, to " +
 		"be credited in USDC.",
-	reflect.TypeFor[kernel.Page[webhook.DepositSwap]]():  "A page of deposit swaps.",
+	reflect.TypeFor[kernel.Page[webhook.DepositSwap]](): "A page of deposit swaps.",
+	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived " +
+		"and never deleted.",
+	reflect.TypeFor[kernel.Page[webhook.Product]]():      "A page of products.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
@@ -194,7 +198,42 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"OrganizationSwap.refundStatus": {Enum: RefundStatuses},
 	"OrganizationSwap.product":      {Enum: transfer.Products},
 	"DepositSwap.status":            {Enum: DepositSwapStatuses},
-	"depositSwapId":                 {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
+	"Product.status":                {Enum: ProductStatuses},
+	"productId":                     {Text: "The product.", Example: ExampleProduct.ProductID},
+	"priceType": {
+		Text: "FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.",
+		Enum: checkout.PriceTypes, Example: checkout.FixedPrice,
+	},
+	"currency": {
+		Text: "The currency of the prices: USD, or the symbol of one of acceptedMintIds.", Example: checkout.USD,
+	},
+	"acceptedMintIds": {Text: "The mints in which it can be paid, in your order."},
+	"settlementMintId": {
+		Text: "Reserved for settlement in one mint: one of acceptedMintIds, or null, which keeps what is paid as it " +
+			"is.",
+	},
+	"maxQuantity": {
+		Text:   "How many pieces one checkout may have.",
+		Bounds: map[string]any{"minimum": 1, "maximum": 1000}, Example: 10,
+	},
+	"underpaymentToleranceBps": {
+		Text:   "How much less than the amount due counts as paid, in basis points.",
+		Bounds: map[string]any{"minimum": 0, "maximum": 1000}, Example: 50,
+	},
+	"overpaymentPolicy": {
+		Text: "What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link to " +
+			"claim it.",
+		Enum: checkout.OverpaymentPolicies, Example: checkout.CreditSurplus,
+	},
+	"latePaymentPolicy": {
+		Text: "What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is " +
+			"enough at the price of its moment. HOLD: a person decides.",
+		Enum: checkout.LatePaymentPolicies, Example: checkout.AcceptLate,
+	},
+	"onePerReference": {
+		Text: "Whether one reference of yours, such as the number of an order, is paid once.",
+	},
+	"depositSwapId": {Text: "The deposit swap.", Example: ExampleDepositSwap.DepositSwapID},
 	"originTokenId": {
 		Text:    "The token: GET /deposit-swap/tokens lists them.",
 		Example: "ethereum:0x6b175474e89094c44da98b954eedeac495271d0f",
@@ -318,6 +357,12 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 	fault.SameAccount: {
 		Kind: fault.Invalid, Text: "both sides of the transfer are the same balance", Param: "to",
 		Example: "The transfer goes from a balance to itself." + NothingWritten + " Give two different ones.",
+	},
+	fault.StatusNotPatchable: {
+		Kind: fault.Invalid, Text: "the change of a product names its status", Param: "status",
+		Example: "A change leaves the status of a product as it is." + NothingWritten +
+			" DELETE /products/{productId} archives it, and POST /products/{productId}/unarchive puts it on sale " +
+			"again.",
 	},
 	fault.CodeUnauthorized: {
 		Kind: fault.Unauthorized,

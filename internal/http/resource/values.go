@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -140,6 +141,14 @@ var OrganizationSwapStatuses = append([]string{
 // DepositSwapStatuses are the statuses of a deposit swap.
 var DepositSwapStatuses = func() (words []string) {
 	for _, s := range depositswap.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// ProductStatuses are the statuses of a product.
+var ProductStatuses = func() (words []string) {
+	for _, s := range checkout.Statuses {
 		words = append(words, string(s))
 	}
 	return words

@@ -67,6 +67,7 @@ var Words = fault.Words{
 		fault.InvalidCursor:          "Start again without a cursor.",
 		fault.IdempotencyKeyMismatch: "Correct it and send the request again.",
 		fault.SameAccount:            "Correct it and send the request again.",
+		fault.StatusNotPatchable:     "Leave status out of the change.",
 		fault.CodeUnauthorized:       "Send a valid key.",
 		fault.IPNotAllowed:           "Call from an address that is on the list.",
 		fault.ScopeMissing:           "Call with a key that has the scope.",

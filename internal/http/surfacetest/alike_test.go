@@ -713,7 +713,8 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
-		"provider": "ONE_CLICK", "month": "2026-01",
+		"productId": q.makeProduct(q.one, "one"),
+		"provider":  "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

@@ -120,6 +120,25 @@ var acts = map[string]act{
 			"SYSTEM/wallet wallet.issued WALLET *", "caller deposit_swap.requested DEPOSIT_SWAP depositSwapId",
 		},
 	},
+	"organization createProduct": {
+		body: said(productBody("audited")), rows: []string{"caller product.created PRODUCT productId"},
+	},
+	"organization updateProduct": {
+		id:   func(d *desks) string { return d.makeProduct(d.one, "changed") },
+		body: said(map[string]any{"maxQuantity": 7}), rows: []string{"caller product.changed PRODUCT id"},
+	},
+	"organization archiveProduct": {
+		id:   func(d *desks) string { return d.makeProduct(d.one, "archived") },
+		rows: []string{"caller product.archived PRODUCT id"},
+	},
+	"organization unarchiveProduct": {
+		id: func(d *desks) string {
+			id := d.makeProduct(d.one, "reactivated")
+			d.wantStatus(d.call(d.one, "DELETE", "/products/"+id, nil), 200)
+			return id
+		},
+		rows: []string{"caller product.unarchived PRODUCT id"},
+	},
 	"organization quoteOrganizationSwap": {
 		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "8"}),
 		why:  "it asks the providers and keeps nothing",

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/api"
@@ -189,6 +190,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	)
 	h.conf.Whitelist = h.white
 	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
+	h.conf.Checkouts = &checkout.Service{DB: db, Images: imageOfOnePoint{}}
 	h.restart()
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		(*h.serves.Load()).ServeHTTP(w, r)

@@ -17,10 +17,11 @@ const errorsPage = "../../../docs/errors.md"
 
 // cures say what a caller does about each code.
 var cures = map[fault.Code]string{
-	fault.InvalidJSON:        "Send one JSON document in UTF-8. `error` names the byte of the error.",
-	fault.InvalidRequest:     "Correct the field or parameter that `param` names. `error` says which values are possible.",
-	fault.UnknownField:       "Remove the field or parameter that `param` names, or spell it as `error` suggests. The service refuses unknown names, because it would otherwise ignore a mistyped one.",
-	fault.InvalidAmount:      "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`.",
+	fault.InvalidJSON:    "Send one JSON document in UTF-8. `error` names the byte of the error.",
+	fault.InvalidRequest: "Correct the field or parameter that `param` names. `error` says which values are possible.",
+	fault.UnknownField:   "Remove the field or parameter that `param` names, or spell it as `error` suggests. The service refuses unknown names, because it would otherwise ignore a mistyped one.",
+	fault.InvalidAmount: "Send whole atomic units, or set `useDecimal` and send at most as many digits after the point as the mint has `decimals`." +
+		" A price of a product is decimal text above zero.",
 	fault.AmountBelowMinimum: "Ask for at least `minWithdrawAmount` of the mint, which `GET /mints` has.",
 	fault.InvalidAddress: "Check the address with your customer: its chain, its length and its checksum. Do " +
 		"not guess a correction.",
@@ -30,11 +31,13 @@ var cures = map[fault.Code]string{
 	fault.InvalidCursor:          "Begin the list again without a cursor, and use each `nextCursor` with the same filters and order.",
 	fault.IdempotencyKeyMismatch: "Give the key in the body or in the header `Idempotency-Key`, or the same one in both.",
 	fault.SameAccount:            "Give two different balances.",
-	fault.CodeUnauthorized:       "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request, a payment with the same `idempotencyKey`.",
-	fault.IPNotAllowed:           "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request, a payment with the same `idempotencyKey`.",
-	fault.ScopeMissing:           "Call with a key whose scope allows it, or with the main key; `error` names what is missing. A person needs the role that it names.",
-	fault.CustomerFrozen:         "The party that set the freeze has to lift it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
-	fault.OrganizationFrozen:     "Ask the operator of this service. Deposits are still credited.",
+	fault.StatusNotPatchable: "Leave `status` out. `DELETE /products/{productId}` archives a product, and " +
+		"`POST /products/{productId}/unarchive` puts it on sale again.",
+	fault.CodeUnauthorized:   "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request, a payment with the same `idempotencyKey`.",
+	fault.IPNotAllowed:       "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request, a payment with the same `idempotencyKey`.",
+	fault.ScopeMissing:       "Call with a key whose scope allows it, or with the main key; `error` names what is missing. A person needs the role that it names.",
+	fault.CustomerFrozen:     "The party that set the freeze has to lift it: `POST /customers/{customerId}/unfreeze` for your own, the operator for theirs.",
+	fault.OrganizationFrozen: "Ask the operator of this service. Deposits are still credited.",
 	fault.SwapsDisabled: "Ask the operator of this service to switch swaps on. A swap that exists can be " +
 		"read and restored meanwhile.",
 	fault.OrgSwapsDisabled: "Ask the operator of this service to switch swaps of your own money on. Those that " +

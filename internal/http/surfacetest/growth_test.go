@@ -157,7 +157,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		}
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
-			"deposit-swaps", "organization-swaps", "whitelisted-addresses",
+			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -287,7 +287,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	}
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
-		"organization-swaps", "deposit-swaps", "deposit swaps of all", "whitelisted-addresses",
+		"organization-swaps", "deposit-swaps", "products", "deposit swaps of all", "whitelisted-addresses",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
 		"deposits of all", "withdrawals of all", "swaps of all", "fees", "fees of all", "freezes", "organizations",
@@ -325,8 +325,8 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
-		"depositSwapId": population.ID("ds", n),
-		"endpointId":    population.Endpoint, "organizationId": org,
+		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
+		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {
 		value, ok := places[strings.Trim(place, "{}")]

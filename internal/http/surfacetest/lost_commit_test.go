@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -239,6 +240,8 @@ var unmoving = []string{
 	"organizations createWebhookEndpoint", "organizations updateWebhookEndpoint", "organizations rotateWebhookSecret",
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
+	"organizations createProduct", "organizations updateProduct", "organizations archiveProduct",
+	"organizations unarchiveProduct",
 	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",
 	"operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings",
@@ -341,6 +344,10 @@ func TestACallWhoseCommitIsUnknownNeverSaysThatNothingHappened(t *testing.T) {
 				case verb.finds && !l.KeepDown && seen == done:
 					t.Errorf("%+v: got %s, and what it wrote could be seen", l, got.raw)
 				}
+				// The turn of a request that could not end it is over later.
+				if _, err := direct.owner.Exec(t.Context(), `UPDATE swap_turns SET ends_at = now()`); err != nil {
+					t.Fatal(err)
+				}
 				// A caller that repeats it, in a process that loses no answer, has it once.
 				again := verb.call(direct, s)
 				if again.status >= 300 && (again.status != 409 || again.text("code") != "INVALID_STATE") {
@@ -403,6 +410,7 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
+	conf.Checkouts = &checkout.Service{DB: db, Images: imageOfOnePoint{}}
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf

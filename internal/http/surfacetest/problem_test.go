@@ -138,7 +138,9 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"deleteWebhookEndpoint": "/webhook-endpoints/{endpointId}",
 			"rotateWebhookSecret":   "/webhook-endpoints/{endpointId}",
 			"testWebhookEndpoint":   deliveries, "recoverWebhookEndpoint": deliveries, "resendEvent": deliveries,
-			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
+			"createProduct": key, "updateProduct": "/products/{productId}", "archiveProduct": "/products/{productId}",
+			"unarchiveProduct": "/products/{productId}",
+			"createApiKey":     "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {
 			"createOrganization": "/organizations", "rollApiKey": "/organizations/{organizationId}/api-keys",

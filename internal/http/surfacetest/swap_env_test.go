@@ -198,9 +198,12 @@ func refuse(err error) func(provider.Ask) (provider.Offer, error) {
 	return func(provider.Ask) (provider.Offer, error) { return provider.Offer{}, err }
 }
 
+// turnHold is so long that no call prolongs its turn: how many COMMITs a call has does not depend on its speed.
+const turnHold = time.Hour
+
 // newSwaps returns the feature with the scripted provider.
 func (h *testEnv) newSwaps(db *pg.DB, book *wallet.Service, chains chain.Chains) *swap.Service {
-	s := swap.NewService(swap.Config{TurnHold: 300 * time.Millisecond})
+	s := swap.NewService(swap.Config{TurnHold: turnHold})
 	s.DB, s.Chains, s.Wallets, s.Events, s.Log = db, chains, book, wire.NewRecorder(), newLogger(h.logs)
 	s.Whitelist = onlySwapVault{}
 	var err error
@@ -219,7 +222,7 @@ func (h *testEnv) newDepositSwaps(
 	return &depositswap.Service{
 		DB: db, Chains: chains, Wallets: book, Panel: swaps.Panel, Prices: swaps.Prices, GrantKey: swaps.GrantKey,
 		Destination: provider.Token{Chain: chain.Ethereum, Contract: usdcAddress}, Log: newLogger(h.logs),
-		TurnHold: 300 * time.Millisecond,
+		TurnHold: turnHold,
 	}
 }
 

@@ -120,12 +120,16 @@ func wait[T any](ctx context.Context, q Queue, t Turn, find Find[T]) (made T, is
 }
 
 // queueTake queues the statement that takes a turn that no living process has. The time is PostgreSQL's, which all
-// processes share.
+// processes share. The turn lasts from the moment when it is taken, which may be after a wait for the transaction of
+// the former holder: the row is locked first, and the end is computed behind the lock.
 func (t Turn) queueTake(b *pgx.Batch, hold time.Duration) (isMine *bool) {
 	isMine = new(bool)
 	b.Queue(`
-		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at) VALUES ($1, $2, $3, now() + $4)
-		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = excluded.ends_at
+		WITH former AS MATERIALIZED (SELECT FROM swap_turns WHERE org_id = $1 AND swap_id = $2 FOR UPDATE),
+			waited AS MATERIALIZED (SELECT count(*) AS rows FROM former)
+		INSERT INTO swap_turns AS t (org_id, swap_id, holder, ends_at)
+		SELECT $1, $2, $3, clock_timestamp() + $4 FROM waited
+		ON CONFLICT (org_id, swap_id) DO UPDATE SET holder = excluded.holder, ends_at = clock_timestamp() + $4
 		WHERE t.ends_at <= now()`, t.orgID, t.madeID, t.holder, hold).Exec(func(tag pgconn.CommandTag) error {
 		*isMine = tag.RowsAffected() == 1
 		return nil
@@ -206,7 +210,8 @@ func (t Turn) newLost() error {
 		WithStep(fault.RepeatWithSameKey)
 }
 
-// keep prolongs a turn until ctx ends. It stops the work if the turn is lost.
+// keep prolongs a turn until ctx ends. It stops the work if the turn is lost. The turn lasts from the moment when it is
+// prolonged, which may be after a wait for a caller that looks at the row.
 func (q Queue) keep(ctx context.Context, t Turn, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(q.Hold / renewals)
 	defer tick.Stop()
@@ -219,7 +224,8 @@ func (q Queue) keep(ctx context.Context, t Turn, stop context.CancelCauseFunc) {
 		isMine := false
 		err := q.DB.InOrg(ctx, t.orgID, func(ctx context.Context, tx pg.Tx) error {
 			tag, err := tx.Exec(ctx, `
-				UPDATE swap_turns SET ends_at = now() + $4 WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
+				UPDATE swap_turns SET ends_at = clock_timestamp() + $4
+				WHERE org_id = $1 AND swap_id = $2 AND holder = $3`,
 				t.orgID, t.madeID, t.holder, q.Hold)
 			isMine = tag.RowsAffected() == 1
 			return err

@@ -107,6 +107,7 @@ var packages = []pkg{
 	{"internal/platform/inbound", foundations, 0},
 	{"internal/platform/mail", foundations, mayRand},
 	{"internal/platform/httpjson", foundations, mayHTTP},
+	{"internal/platform/outbound", foundations, mayHTTP},
 	{"internal/chain/endpoint", foundations, mayHTTP},
 	{"internal/chain/endpoint/fakerpc", foundations, testOnly | mayHTTP},
 	{"internal/localworld/tied", foundations, 0},
@@ -181,6 +182,7 @@ var packages = []pkg{
 	{"internal/transfer", features, 0},
 	{"internal/swap", features, 0},
 	{"internal/depositswap", features, 0},
+	{"internal/checkout", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
@@ -368,7 +369,7 @@ func TestAChangedURLIsGuardedToo(t *testing.T) {
 	d := w.dispatcher()
 	d.Development, d.resolver, d.answerMax = false, resolver, 5*time.Second
 	w.step(d)
-	if got := w.deliveries()[0]; got.Attempts != 1 || got.Error == nil || *got.Error != errForbidden.Error() ||
+	if got := w.deliveries()[0]; got.Attempts != 1 || got.Error == nil || *got.Error != outbound.ErrForbidden.Error() ||
 		hits.Load() != 0 {
 		t.Errorf("got %+v and %v connections, want it refused and none", got, hits.Load())
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/webhook"
@@ -68,14 +69,17 @@ type Dispatcher struct {
 
 	openOnce  sync.Once
 	wakeups   chan struct{}
-	transport *transport
+	transport *outbound.Transport
 	windows   windows
 	secrets   sync.Map // secretKey -> opened
 }
 
 func (d *Dispatcher) ensureOpen() {
 	d.openOnce.Do(func() {
-		d.transport = newTransport(d.Development, d.resolver)
+		d.transport = outbound.New(outbound.Config{
+			Development: d.Development, Resolver: d.resolver,
+			HostConns: inFlightMax, // several endpoints may share a host
+		})
 		d.wakeups = make(chan struct{}, 1)
 		if d.Log == nil {
 			d.Log = slog.Default()
@@ -165,7 +169,7 @@ func (d *Dispatcher) Step(ctx context.Context) (int, error) {
 // in flight, records them, and gives back the leases of the others.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.ensureOpen()
-	defer d.transport.closeIdle()
+	defer d.transport.CloseIdle()
 
 	// Posts may outlive ctx for a short time.
 	posting, cut := context.WithCancel(context.WithoutCancel(ctx))

@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -447,7 +448,7 @@ func checkURL(raw string, development bool) error {
 	switch u.Scheme {
 	case "https":
 	case "http":
-		if development && isLoopbackName(u.Hostname()) {
+		if development && outbound.IsLoopbackName(u.Hostname()) {
 			return nil
 		}
 		if development {
@@ -458,16 +459,8 @@ func checkURL(raw string, development bool) error {
 		return refuse("must be https")
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	if err == nil && checkPublic(addr) != nil || isLoopbackName(u.Hostname()) {
+	if err == nil && outbound.CheckPublic(addr) != nil || outbound.IsLoopbackName(u.Hostname()) {
 		return refuse("must lead to a public address")
 	}
 	return nil
-}
-
-func isLoopbackName(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

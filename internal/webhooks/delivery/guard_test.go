@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 )
 
 // forbidden lists the addresses to which no endpoint may lead, under any name.
@@ -54,7 +56,7 @@ func TestTheGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
 	t.Parallel()
 	for _, ip := range append(zoned, forbidden...) {
 		network, address := dialled(ip)
-		if err := controlPublic(network, address, nil); !errors.Is(err, errForbidden) {
+		if err := outbound.ControlPublic(network, address, nil); !errors.Is(err, outbound.ErrForbidden) {
 			t.Errorf("%s: got %v, want it refused", ip, err)
 		}
 	}
@@ -64,11 +66,11 @@ func TestTheGuardRefusesEveryAddressThatIsNotPublic(t *testing.T) {
 		"3ffd::1",
 	} {
 		network, address := dialled(ip)
-		if err := controlPublic(network, address, nil); err != nil {
+		if err := outbound.ControlPublic(network, address, nil); err != nil {
 			t.Errorf("%s: got %v, want it allowed", ip, err)
 		}
 	}
-	if err := controlPublic("udp4", "8.8.8.8:53", nil); !errors.Is(err, errForbidden) {
+	if err := outbound.ControlPublic("udp4", "8.8.8.8:53", nil); !errors.Is(err, outbound.ErrForbidden) {
 		t.Errorf("udp: got %v, want it refused", err)
 	}
 }
@@ -78,7 +80,7 @@ func TestDevelopmentHTTPReachesLoopbackAlone(t *testing.T) {
 	for _, ip := range append([]string{"93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"}, forbidden...) {
 		network, address := dialled(ip)
 		want := strings.HasPrefix(ip, "127.") || ip == "::1" || ip == "::ffff:127.0.0.1"
-		if err := controlLoopback(network, address, nil); (err == nil) != want {
+		if err := outbound.ControlLoopback(network, address, nil); (err == nil) != want {
 			t.Errorf("%s: got %v, want allowed %v", ip, err, want)
 		}
 	}
@@ -159,20 +161,20 @@ func TestANameThatIsBoundAnewIsRefusedAtTheDial(t *testing.T) {
 		t.Fatalf("got %v and %v, want it public at first", seen, err)
 	}
 	network, address := dialled(seen[0])
-	if err := controlPublic(network, address, nil); err != nil {
+	if err := outbound.ControlPublic(network, address, nil); err != nil {
 		t.Fatalf("got %v, want what was seen allowed", err)
 	}
-	via := newTransport(false, resolver)
-	t.Cleanup(via.closeIdle)
+	via := outbound.New(outbound.Config{Resolver: resolver})
+	t.Cleanup(via.CloseIdle)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+net.JoinHostPort(host, port), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := via.newClient().Do(r)
+	resp, err := via.NewClient().Do(r)
 	if err == nil {
 		resp.Body.Close()
 	}
-	if !errors.Is(err, errForbidden) || hits.Load() != 0 {
+	if !errors.Is(err, outbound.ErrForbidden) || hits.Load() != 0 {
 		t.Errorf("got %v and %v connections, want it refused and none", err, hits.Load())
 	}
 	if cause, text := describeError(err); cause != "forbidden" || strings.Contains(text, "127") {
@@ -240,7 +242,7 @@ func TestNoPostReachesAForbiddenAddress(t *testing.T) {
 	for _, got := range w.deliveries() {
 		if got.Status != "PENDING" || got.Attempts != 1 || got.Code != nil || got.Error == nil {
 			t.Errorf("%s: got %+v, want one attempt without an answer", got.EndpointID, got)
-		} else if *got.Error != errForbidden.Error() && !strings.Contains(*got.Error, "resolved") {
+		} else if *got.Error != outbound.ErrForbidden.Error() && !strings.Contains(*got.Error, "resolved") {
 			t.Errorf("%s: got %q, want it refused without a word of why", got.EndpointID, *got.Error)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
@@ -509,7 +510,7 @@ func TestASampleIsGuardedAndDoesNotCount(t *testing.T) {
 	d.resolver, d.answerMax = resolver, 5*time.Second
 	w.endpoints.Posts = d
 	got, err := w.endpoints.Test(t.Context(), w.db, org, audit.APIKey(org), e.ID, event.CustomerDeposit)
-	if err != nil || got.Outcome() != Failed || got.Error != errForbidden.Error() || got.Status != 0 ||
+	if err != nil || got.Outcome() != Failed || got.Error != outbound.ErrForbidden.Error() || got.Status != 0 ||
 		hits.Load() != 0 {
 		t.Errorf("got %+v, %v and %v connections, want it refused by the guard", got, err, hits.Load())
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/platform/outbound"
 )
 
 // liar answers every connection with the same bytes, independent of the request. It then closes the
@@ -151,9 +153,10 @@ func TestACertificateDecidesWhetherAnythingIsSent(t *testing.T) {
 			d := w.dispatcher()
 			d.answerMax = 10 * time.Second
 			d.ensureOpen()
-			d.transport.https = newGuardedTransport(controlLoopback, nil) // the guard itself has its own tests
+			// The guard itself has its own tests.
+			d.transport.HTTPS = outbound.NewGuarded(outbound.ControlLoopback, outbound.Config{})
 			if c.trusted {
-				d.transport.https.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+				d.transport.HTTPS.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 			}
 			w.step(d)
 			one := w.deliveries()[0]

@@ -81,7 +81,7 @@ func (d *Dispatcher) sendRequest(ctx context.Context, o outcome, signature strin
 	}
 	r.Header.Set(webhook.HeaderSignature, signature)
 
-	answer, err := d.transport.newClient().Do(r)
+	answer, err := d.transport.NewClient().Do(r)
 	if err != nil {
 		// The program stops and cut the post off: it may or may not have arrived.
 		if o.abandoned = ctx.Err() != nil && errors.Is(err, context.Canceled); !o.abandoned {

@@ -55,6 +55,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "fee_lines", Fresh: "its swap is locked"},
 			{Name: "swap_providers"},
 			{Name: "deposit_swaps"},
+			{Name: "product_images"},
+			{Name: "products"},
 		}},
 		{"nonce counter", []Lock{{Name: "dispatch_accounts"}}},
 		{"UTXOs", []Lock{{Name: "utxos", Strong: true}}},

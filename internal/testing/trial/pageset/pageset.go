@@ -163,6 +163,7 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
+		Checkouts: s.service.Checkouts,
 		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
 		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
@@ -402,7 +403,8 @@ func (s *Set) values(path string) map[string]string {
 	values := map[string]string{
 		"depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n), "customerId": population.Customer(n), "product": "CUSTODIAL",
-		"mintId": "1", "endpointId": population.Endpoint, "eventId": population.ID("evt", n), "keyId": apikey.MainID,
+		"productId": population.ID("prod", n), "mintId": "1", "endpointId": population.Endpoint,
+		"eventId": population.ID("evt", n), "keyId": apikey.MainID,
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,

@@ -1,6 +1,6 @@
 // Package population fills a database with the customers of an organization and with what each of
-// them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, a swap, events and their
-// deliveries. It serves to measure what reads cost with very many customers.
+// them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, a swap, a product,
+// events and their deliveries. It serves to measure what reads cost with very many customers.
 //
 // The service itself writes none of these rows, and no trigger or foreign key checks them, so the
 // checker may find fault with them. A crash leaves nothing that outlives a test or a benchmark.
@@ -141,6 +141,15 @@ var historyRows = []string{
 		CASE WHEN n % 3 <> 1 THEN 'crowd_' || n + 1 END, CASE WHEN n % 3 = 1 THEN 'CUSTODIAL' END,
 		CASE WHEN n % 5 = 0 THEN 'monthly' END, '2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
 
+	// Of ten products one is archived.
+	`INSERT INTO products (product_id, org_id, version, status, name, price_type, currency, price,
+		accepted_mint_ids, max_quantity, under_bps, over_policy, late_policy, one_per_reference, metadata,
+		request_digest, created_at, updated_at, archived_at)
+	SELECT 'prod_' || lpad(n::text, 26, '0'), $ORG, 1, CASE WHEN n % 10 = 0 THEN 'ARCHIVED' ELSE 'ACTIVE' END,
+		'Product ' || n, 'FIXED', 'USD', 10, '{1}', 1, 50, 'CREDIT', 'HOLD', false, '{}', '',
+		timestamptz '2026-01-01Z' + n * interval '1 s', timestamptz '2026-01-01Z' + n * interval '1 s',
+		CASE WHEN n % 10 = 0 THEN timestamptz '2026-06-01Z' END
+	FROM $N`,
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,

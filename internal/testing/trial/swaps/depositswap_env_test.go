@@ -49,6 +49,7 @@ type flexDesk struct {
 	t     testing.TB
 	clock func() time.Time
 	key   ed25519.PrivateKey // that signs
+	name  string             // "": that of the provider of the tests
 
 	mu      sync.Mutex
 	refusal error                                   // of each question
@@ -58,7 +59,12 @@ type flexDesk struct {
 	status  func(provider.Ref) (provider.Report, error)
 }
 
-func (*flexDesk) Name() string { return signertest.SwapProvider }
+func (d *flexDesk) Name() string {
+	if d.name != "" {
+		return d.name
+	}
+	return signertest.SwapProvider
+}
 
 func flexAsset(t provider.Token) string {
 	return "test:" + strings.ToLower(t.String())
@@ -235,6 +241,13 @@ func (e *flexEnv) openFlexWith(db *pg.DB, providers ...provider.Member) *harness
 	})
 	h.DepositSwaps.Destination = provider.Token{Chain: signertest.Chain, Contract: signertest.Token}
 	return h
+}
+
+// addNext adds a provider that is asked after the till.
+func (e *flexEnv) addNext() *flexDesk {
+	next := &flexDesk{t: e.T, clock: e.clock, key: signertest.SwapProviderKey, name: "NEXT"}
+	e.Harness = e.openFlexWith(e.db, provider.Member{Provider: e.till}, provider.Member{Provider: next})
+	return next
 }
 
 // screen switches the screening on, for every amount.

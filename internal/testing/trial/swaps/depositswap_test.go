@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -244,6 +245,12 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 			e.must(err)
 			q.DepositAddress = string(treasury.Address)
 		},
+		"the contract of a token": func(_ *flexEnv, q *quotetest.OneClick) {
+			q.DepositAddress = string(signertest.LimitedToken)
+		},
+		"the contract of a token in another spelling": func(_ *flexEnv, q *quotetest.OneClick) {
+			q.DepositAddress = strings.ToLower(string(signertest.LimitedToken))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -255,6 +262,147 @@ func TestAQuoteForAnotherRecipientMakesNoDepositSwap(t *testing.T) {
 				t.Errorf("got %d rows and the suspension %q, want none and one", n, e.suspension())
 			}
 		})
+	}
+}
+
+// An address of a provider belongs to one deposit swap, however the provider spells it.
+func TestADepositSwapHasAnAddressThatNoOtherOneHas(t *testing.T) {
+	t.Parallel()
+	address := string(signertest.SwapDepositAddress("the same"))
+	for name, second := range map[string]string{"as before": address, "in another spelling": strings.ToLower(address)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			given := address
+			e.till.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = given }
+			if d := e.request(flexRequest("one")); d.DepositAddress != address {
+				t.Errorf("got the address %s, want it as the provider signed it: %s", d.DepositAddress, address)
+			}
+			given = second
+			_, _, _, err := e.DepositSwaps.Request(e.ctx, e.org, flexRequest("two"))
+			e.wantFault(err, fault.ProviderError)
+			if n := e.number(`SELECT count(*) FROM deposit_swaps`); n != 1 || e.suspension() == "" {
+				t.Errorf("got %d rows and the suspension %q, want one and one", n, e.suspension())
+			}
+		})
+	}
+}
+
+// A provider that gives one address to two deposit swaps at once is suspended like any other that cannot be trusted:
+// the second one goes to the next provider, or is refused.
+func TestAnAddressIsTakenOnceByDepositSwapsAtOneMoment(t *testing.T) {
+	t.Parallel()
+	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			want := []string{e.till.Name()}
+			if hasNext {
+				want = append([]string{e.addNext().Name()}, want...)
+			}
+			e.till.change = func(_ provider.Ask, q *quotetest.OneClick) {
+				q.DepositAddress = string(signertest.SwapDepositAddress("the same"))
+			}
+			type outcome struct {
+				depositswap.DepositSwap
+				err error
+			}
+			ended := make(chan outcome, 2)
+			owner := pgtest.OwnerPool(t, e.db)
+			// Both have their addresses checked, and wait where freezes are read before either is written.
+			e.inSystem(func(ctx context.Context, tx pg.Tx) error {
+				if err := freeze.LockExclusive(ctx, tx); err != nil {
+					return err
+				}
+				for i := range 2 {
+					go func() {
+						d, _, _, err := e.DepositSwaps.Request(e.ctx, e.org, flexRequest(fmt.Sprint("key", i)))
+						ended <- outcome{d, err}
+					}()
+				}
+				pgtest.Eventually(t, func() bool {
+					var n int
+					e.must(owner.QueryRow(e.ctx, `SELECT count(*) FROM pg_stat_activity
+						WHERE datname = current_database() AND wait_event = 'advisory'`).Scan(&n))
+					return n == 2 || len(ended) > 0
+				}, "both wait to be written")
+				return nil
+			})
+			var made []string
+			for range 2 {
+				if o := <-ended; hasNext || o.err == nil {
+					e.must(o.err)
+					made = append(made, o.Provider)
+				} else {
+					e.wantFault(o.err, fault.ProviderError)
+				}
+			}
+			slices.Sort(made)
+			if !slices.Equal(made, want) {
+				t.Errorf("got deposit swaps with %v, want %v", made, want)
+			}
+			suspended := e.texts(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED'`)
+			if !slices.Equal(suspended, []string{e.till.Name()}) {
+				t.Errorf("suspended are %v, want %s", suspended, e.till.Name())
+			}
+			if n := e.number(`SELECT count(*) FROM deposit_swaps`); n != int64(len(want)) {
+				t.Errorf("got %d rows, want %d", n, len(want))
+			}
+			e.look("the requests")
+		})
+	}
+}
+
+// A provider that is suspended between its firm quote and the commit gets no deposit swap: the next provider gets it,
+// and without one the caller repeats the request later. Rule SWAP-28.
+func TestASuspensionAfterTheFirmQuoteMovesADepositSwapOn(t *testing.T) {
+	t.Parallel()
+	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newFlexEnv(t)
+			if hasNext {
+				e.addNext()
+			}
+			e.till.firm = func() error {
+				return e.Swaps.SuspendProvider(e.ctx, e.till.Name(), "a person saw something", audit.Operator("op"))
+			}
+			d, _, _, err := e.DepositSwaps.Request(e.ctx, e.org, flexRequest("key"))
+			if hasNext {
+				e.must(err)
+				if d.Provider != "NEXT" {
+					t.Errorf("the deposit swap is with %s, want the next provider", d.Provider)
+				}
+				return
+			}
+			e.wantFault(err, fault.CodeUnavailable)
+			if n := e.number(`SELECT (SELECT count(*) FROM deposit_swaps) + (SELECT count(*) FROM customers)
+				+ (SELECT count(*) FROM swap_turns)`); n != 0 {
+				t.Errorf("a refused request left %d rows", n)
+			}
+			e.must(e.Swaps.ResumeProvider(e.ctx, e.till.Name(), "it was nothing", audit.Operator("op")))
+			e.till.firm = nil
+			e.request(flexRequest("key"))
+		})
+	}
+}
+
+// The address of a deposit swap is not paid for a swap of a customer: what arrives there is the payer's. Rule SWAP-9.
+func TestASwapHasNoAddressOfADepositSwap(t *testing.T) {
+	t.Parallel()
+	e := newFlexEnv(t)
+	e.creditUnswept("ann", funded)
+	address := string(signertest.SwapDepositAddress("the same"))
+	e.till.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = strings.ToLower(address) }
+	e.request(flexRequest("key"))
+	e.desk.name = "OTHER"
+	e.desk.change = func(_ provider.Ask, q *quotetest.OneClick) { q.DepositAddress = address }
+	s := e.openFlexWith(e.db, provider.Member{Provider: e.till}, provider.Member{Provider: e.desk}).Swaps
+	_, _, err := s.Request(e.ctx, e.org, request("key"))
+	e.wantFault(err, fault.ProviderError)
+	suspended := e.texts(`SELECT provider FROM swap_providers WHERE state = 'SUSPENDED'`)
+	if n := e.number(`SELECT count(*) FROM swaps`); n != 0 || !slices.Equal(suspended, []string{e.desk.name}) {
+		t.Errorf("got %d swaps, and suspended are %v; want none and %s", n, suspended, e.desk.name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -291,6 +292,80 @@ func TestALimitThatIsReachedMeanwhileMovesASwapOn(t *testing.T) {
 			e.wantOutstanding(e.desk, "100", false)
 			e.look("the requests")
 		})
+	}
+}
+
+// suspendBeforeFirm suspends the desk once the panel has looked who is suspended, before it answers.
+func (e *testEnv) suspendBeforeFirm() {
+	e.desk.beforeFirm(func() error {
+		return e.Swaps.SuspendProvider(e.ctx, e.desk.name, "a person saw something", audit.Operator("op"))
+	})
+}
+
+// A provider that is suspended between its firm quote and the commit gets no swap: the next provider gets it. Rule
+// SWAP-28.
+func TestASuspensionAfterTheFirmQuoteMovesASwapOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ hasNext, hasLimit, isOwn bool }{
+		"there is a next provider":                {hasNext: true},
+		"there is none":                           {},
+		"it has a limit":                          {hasNext: true, hasLimit: true},
+		"the money of an organization":            {hasNext: true, isOwn: true},
+		"the money of an organization, and alone": {isOwn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			if c.hasNext {
+				e.addDesk()
+			}
+			e.Harness = e.open(e.db)
+			if c.hasLimit {
+				e.limit(e.desk, "5000")
+			}
+			var made swap.Swap
+			var err error
+			if c.isOwn {
+				o := newOwnEnvOf(t, e)
+				e.suspendBeforeFirm()
+				made, _, err = e.Swaps.RequestOrganization(e.ctx, e.org, o.ownRequest("key"))
+			} else {
+				e.suspendBeforeFirm()
+				made, _, err = e.Swaps.Request(e.ctx, e.org, small("key"))
+			}
+			if c.hasNext {
+				e.must(err)
+				if made.Provider != "WORSE" {
+					t.Errorf("the swap is with %s, want the next provider", made.Provider)
+				}
+			} else {
+				e.wantFault(err, fault.CodeUnavailable)
+				e.wantNothing()
+			}
+			if e.suspension() != "a person saw something" || e.desk.asked != 1 {
+				t.Errorf("suspended for %q after %d firm quotes", e.suspension(), e.desk.asked)
+			}
+			e.look("the request")
+		})
+	}
+}
+
+// An approved swap whose provider is suspended after the firm quote waits, and takes the next offer. Rule SWAP-28.
+func TestAnApprovedSwapTakesNoOfferOfASuspendedProvider(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	w := o.awaiting()
+	o.suspendBeforeFirm()
+	o.approve(w.ID, o.ben, o.cyd)
+	o.turn()
+	if got := o.own(w.ID); got.Status != swap.Pending || got.Provider != "" || o.desk.asked != 1 {
+		t.Fatalf("the approved swap is %s with %q after %d firm quotes, want it without a provider after one",
+			got.Status, got.Provider, o.desk.asked)
+	}
+	o.must(o.Swaps.ResumeProvider(o.ctx, o.desk.name, "it was nothing", audit.Operator("op")))
+	o.wait(time.Minute)
+	if got := o.own(w.ID); got.Provider != o.desk.name {
+		t.Errorf("the approved swap is with %q once the provider is resumed", got.Provider)
 	}
 }
 

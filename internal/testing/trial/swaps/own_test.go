@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -463,6 +464,34 @@ func TestAnOldSwapIsNotApproved(t *testing.T) {
 	o.wantBooks(books{"PRODUCT 1": funded})
 }
 
+// The dry offer of a provider that promises far too much does not decide what people approve: the swap would wait for
+// an offer that no provider makes. Rule SWAP-8.
+func TestAPromiseThatIsTooGoodIsNotWhatPeopleApprove(t *testing.T) {
+	t.Parallel()
+	o := newOwnEnv(t)
+	o.others = append(o.others, &desk{
+		t: t, name: "LIAR", clock: o.clock, lifetime: 24 * time.Hour,
+		price: func(ask provider.Ask) uint64 {
+			if ask.IsFirm {
+				return amountOut
+			}
+			return 2 * amountOut
+		},
+	})
+	o.Harness = o.open(o.db)
+	o.connect()
+	w := o.awaiting()
+	if w.MinOut != units(minOut) || w.EstimatedOut != units(amountOut) {
+		t.Errorf("people approve at least %s of %s, want %d of %d", w.MinOut, w.EstimatedOut, minOut, amountOut)
+	}
+	o.approve(w.ID, o.ben, o.cyd)
+	o.turn()
+	if got := o.own(w.ID); got.Provider != o.desk.name {
+		t.Errorf("the approved swap is with %q, want %s", got.Provider, o.desk.name)
+	}
+	o.look("the offer")
+}
+
 // A payout that people did not approve with the swap waits for people, like any withdrawal. One that they remove
 // leaves the output in the product. Rules SWAP-36, SWAP-37 and SWAP-38.
 func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
@@ -478,6 +507,7 @@ func TestAPayoutOutsideTheApprovalWaitsForPeople(t *testing.T) {
 		"more than was approved, and approved again": {
 			func(o *ownEnv) {
 				o.desk.set(func() { o.desk.price = func(provider.Ask) uint64 { return 340 * million } })
+				o.prices.set(euros, &price.Quote{Price: money.MustParseUSD("0.88"), Source: "fixed"})
 			},
 			340 * million, func(o *ownEnv, payoutID string) {
 				for _, person := range []member.Member{o.ben, o.cyd} {

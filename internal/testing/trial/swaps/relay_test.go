@@ -221,6 +221,26 @@ func TestARefundOfRelayIsCounted(t *testing.T) {
 	e.want(w.ID, swap.FailedStatus, swap.RefundComplete)
 }
 
+// An order of Relay may refund on both chains: the output currency at the refund wallet is a stray for the operator,
+// and no reason to suspend Relay. At the delivery wallet another asset is one.
+func TestARefundOfRelayInTheOutputCurrencySuspendsNoOne(t *testing.T) {
+	t.Parallel()
+	e, _ := newRelayEnv(t, nil)
+	w := e.paid()
+	if w.Provider != relay.Name {
+		t.Fatalf("the swap is with %s", w.Provider)
+	}
+	e.arrive(w.RefundWalletID, euros, 299_400_000)
+	e.wantStrays("OTHER_ASSET")
+	if e.suspension() != "" {
+		t.Fatalf("Relay is suspended for a refund: %s", e.suspension())
+	}
+	e.arrive(w.DeliveryWalletID, dollars, strayLeast)
+	if e.suspension() == "" {
+		t.Error("another asset at the delivery wallet does not suspend Relay")
+	}
+}
+
 // The signer reads an order by pins of its own. Without the contracts of the chain, or with others, or with
 // another solver, it pays nothing, and the amount is the customer's again.
 func TestTheSignerPaysRelayByItsOwnPinsAlone(t *testing.T) {

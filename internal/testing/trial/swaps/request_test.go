@@ -479,7 +479,7 @@ func TestADepositAddressIsTakenOnceBySwapsAtOneMoment(t *testing.T) {
 			if hasNext {
 				twice = &desk{
 					t: t, name: "BEST", clock: e.clock, lifetime: 24 * time.Hour,
-					price: func(provider.Ask) uint64 { return amountOut + 1 },
+					price: func(ask provider.Ask) uint64 { return ask.AmountIn.Big().Uint64()/10_000*9_950 + 1 },
 				}
 				e.others = append(e.others, twice)
 				e.Harness = e.open(e.db)
@@ -631,6 +631,44 @@ func TestTheNextProviderIsAskedWhereTheBestGivesNone(t *testing.T) {
 			t.Errorf("the swap is with %s", w.Provider)
 		}
 	})
+}
+
+// Rule SWAP-9: a provider whose firm offer is further below its dry one than the slippage gives no offer. It is not
+// suspended, because prices move.
+func TestAFirmOfferBelowItsDryOneGoesToTheNextProvider(t *testing.T) {
+	t.Parallel()
+	for name, hasNext := range map[string]bool{"there is a next provider": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newUnswept(t)
+			bait := e.desk
+			if hasNext {
+				bait = &desk{t: t, name: "BAIT", clock: e.clock, lifetime: 24 * time.Hour}
+				e.others = append(e.others, bait)
+				e.Harness = e.open(e.db)
+			}
+			bait.price = func(ask provider.Ask) uint64 {
+				if ask.IsFirm {
+					return 292 * million // the limit of the price allows it
+				}
+				return amountIn
+			}
+			w, _, err := e.Swaps.Request(e.ctx, e.org, request("key"))
+			if hasNext {
+				e.must(err)
+				if w.Provider != e.desk.name {
+					t.Errorf("the swap is with %s, want the next provider", w.Provider)
+				}
+			} else {
+				e.wantFault(err, fault.CodeUnavailable)
+				e.wantNothing()
+			}
+			if bait.asked != 1 || e.suspension() != "" {
+				t.Errorf("asked %d times, suspended: %q; want once and no suspension", bait.asked, e.suspension())
+			}
+			e.look("the request")
+		})
+	}
 }
 
 // Rule SWAP-7: a refusal is the answer only if every provider gave one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/swap"
@@ -419,6 +421,9 @@ func TestASecondDeliveryCanBeCredited(t *testing.T) {
 	e.wantBooks(books{"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": before, "SWAP_FEES_DUE 1": 750_000})
 }
 
+// strayLeast is a hundred dollars: less of another asset suspends no provider.
+const strayLeast = 100 * million
+
 // Rules SWAP-11 and SWAP-12: what no open swap expects is in suspense, and no organization hears of it.
 func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 	t.Parallel()
@@ -431,24 +436,24 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 		events    []string
 	}{
 		"another asset at the delivery wallet": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, amountIn/10) }, swap.Processing,
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, strayLeast) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
-			sum(atDesk, books{"SUSPENSE 1": amountIn / 10}), true, nil,
+			sum(atDesk, books{"SUSPENSE 1": strayLeast}), true, nil,
 		},
-		"less than a tenth of another asset at the delivery wallet": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, amountIn/10-1) }, swap.Processing,
+		"less than a hundred dollars of another asset at the delivery wallet": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, dollars, strayLeast-1) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
-			sum(atDesk, books{"SUSPENSE 1": amountIn/10 - 1}), false, nil,
+			sum(atDesk, books{"SUSPENSE 1": strayLeast - 1}), false, nil,
 		},
-		"a tenth of the swap in the native coin": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100) }, swap.Processing,
+		"a hundred dollars in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/30+1) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
-			sum(atDesk, books{"SUSPENSE 2": coin / 100}), true, nil,
+			sum(atDesk, books{"SUSPENSE 2": coin/30 + 1}), true, nil,
 		},
-		"less than a tenth of the swap in the native coin": {
-			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/100-coin/1_000_000) }, swap.Processing,
+		"less than a hundred dollars in the native coin": {
+			func(e *testEnv, w swap.Swap) { e.arrive(w.DeliveryWalletID, ether, coin/30) }, swap.Processing,
 			[]string{"OTHER_ASSET"},
-			sum(atDesk, books{"SUSPENSE 2": coin/100 - coin/1_000_000}), false, nil,
+			sum(atDesk, books{"SUSPENSE 2": coin / 30}), false, nil,
 		},
 		"dust of another asset at the refund wallet": {
 			func(e *testEnv, w swap.Swap) { e.arrive(w.RefundWalletID, euros, 1) }, swap.Processing,
@@ -463,10 +468,10 @@ func TestWhatNoSwapExpectsIsAStray(t *testing.T) {
 		},
 		"another asset together with the delivery": {
 			func(e *testEnv, w swap.Swap) {
-				e.net.Pay(solver, e.address(w.DeliveryWalletID), signertest.Token, amountIn/10)
+				e.net.Pay(solver, e.address(w.DeliveryWalletID), signertest.Token, strayLeast)
 				e.deliver(w, amountOut)
 			}, swap.Completed, []string{"OTHER_ASSET"}, books{
-				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": amountIn / 10,
+				"CUSTOMER 1": funded - amountIn, "CUSTOMER 3": amountOut, "SUSPENSE 1": strayLeast,
 				"SWAP_FEES_DUE 1": 750_000,
 			}, true, []string{"CUSTOMER_DEPOSIT"},
 		},
@@ -556,9 +561,9 @@ func TestAStrayThatAPersonHasSeenSuspendsNoOne(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
 	w := e.paid()
-	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	e.arrive(w.DeliveryWalletID, dollars, strayLeast)
 	if e.suspension() == "" {
-		t.Fatal("a tenth of the swap in another asset does not suspend its provider")
+		t.Fatal("a hundred dollars in another asset do not suspend its provider")
 	}
 	e.wait(time.Minute)
 	e.must(e.Swaps.ResumeProvider(e.ctx, e.desk.name, "it was a mistake", audit.Operator("op")))
@@ -566,7 +571,7 @@ func TestAStrayThatAPersonHasSeenSuspendsNoOne(t *testing.T) {
 	if e.suspension() != "" {
 		t.Errorf("suspended again: %s", e.suspension())
 	}
-	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	e.arrive(w.DeliveryWalletID, dollars, strayLeast)
 	if e.suspension() == "" {
 		t.Error("a further one does not suspend its provider")
 	}
@@ -578,15 +583,82 @@ func TestAStrayIsJudgedOnceItHasAPrice(t *testing.T) {
 	e := newTestEnv(t)
 	w := e.paid()
 	known := e.prices.forget(dollars)
-	e.arrive(w.DeliveryWalletID, dollars, amountIn/10)
+	e.arrive(w.DeliveryWalletID, dollars, strayLeast)
 	if e.suspension() != "" {
 		t.Fatalf("suspended without a price: %s", e.suspension())
 	}
 	e.prices.set(dollars, known)
 	e.must(e.Swaps.JudgeStrays(e.ctx))
 	if e.suspension() == "" {
-		t.Error("a tenth of the swap in another asset does not suspend its provider")
+		t.Error("a hundred dollars in another asset do not suspend its provider")
 	}
+}
+
+// Strays count together: parts are no way around the tenth. Nine percent of a swap are no tenth, of whatever value.
+func TestStraysOfASwapCountTogether(t *testing.T) {
+	t.Parallel()
+	e := newUnfunded(t, service.SwapConfig{})
+	e.fund("ann", 2_000*million)
+	r := request("key")
+	r.AmountIn = fmt.Sprint(1_500 * million)
+	w, _, err := e.Swaps.Request(e.ctx, e.org, r)
+	e.must(err)
+	e.pay(w.ID)
+	w = e.load(w.ID)
+	e.arrive(w.DeliveryWalletID, dollars, 135*million)
+	if e.suspension() != "" {
+		t.Fatalf("nine percent of the swap suspend its provider: %s", e.suspension())
+	}
+	e.arrive(w.DeliveryWalletID, dollars, 15*million-1)
+	if e.suspension() != "" {
+		t.Fatalf("one unit less than a tenth of the swap suspends its provider: %s", e.suspension())
+	}
+	e.arrive(w.DeliveryWalletID, ether, coin/25)
+	if e.suspension() != "" {
+		t.Fatalf("149 dollars of one mint and 120 of another suspend the provider: %s", e.suspension())
+	}
+	e.wait(10 * time.Minute)
+	e.arrive(w.DeliveryWalletID, dollars, 1)
+	if e.suspension() == "" {
+		t.Error("a tenth of the swap in parts does not suspend its provider")
+	}
+}
+
+// Eleven parts of nine percent are worth nearly a hundred dollars and suspend no one. With the twelfth they do.
+func TestManyStraysOfNinePercentSuspendAtAHundredDollars(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r := request("key")
+	r.AmountIn = fmt.Sprint(100 * million)
+	w, _, err := e.Swaps.Request(e.ctx, e.org, r)
+	e.must(err)
+	e.pay(w.ID)
+	w = e.load(w.ID)
+	e.arrive(w.DeliveryWalletID, dollars, slices.Repeat([]uint64{9 * million}, 11)...)
+	if e.suspension() != "" {
+		t.Fatalf("99 dollars suspend a provider: %s", e.suspension())
+	}
+	e.arrive(w.DeliveryWalletID, dollars, 9*million)
+	if e.suspension() == "" {
+		t.Error("108 dollars in another asset do not suspend the provider of a swap of a hundred")
+	}
+}
+
+// A tiny swap suspends no one: a stranger could send a multiple of it for a dollar.
+func TestStraysOfATinySwapSuspendNoOne(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r := request("key")
+	r.AmountIn = fmt.Sprint(million)
+	w, _, err := e.Swaps.Request(e.ctx, e.org, r)
+	e.must(err)
+	e.pay(w.ID)
+	w = e.load(w.ID)
+	e.arrive(w.DeliveryWalletID, dollars, million/10, 50*million)
+	if e.suspension() != "" {
+		t.Errorf("strays of a swap of one dollar suspend its provider: %s", e.suspension())
+	}
+	e.wantStrays("OTHER_ASSET", "OTHER_ASSET")
 }
 
 func sum(a, b books) books {
