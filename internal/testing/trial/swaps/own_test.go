@@ -944,6 +944,42 @@ func TestADeliveredSwapWithAPayoutIsNotFailed(t *testing.T) {
 	o.wantEnd(w.ID, swap.Completed, "")
 }
 
+// lacksBalance refuses payouts for want of a balance.
+type lacksBalance struct{ swap.Payouts }
+
+func (lacksBalance) RequestPayout(context.Context, swap.Payout) (string, error) {
+	return "", fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingHeld, "The balance is too low.")
+}
+
+// A payout that the balance does not cover waits for the balance until the time of the payout is over. Rule SWAP-38.
+func TestAPayoutWaitsForItsBalance(t *testing.T) {
+	t.Parallel()
+	for name, isLate := range map[string]bool{"the balance comes back": false, "it comes back too late": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOwnEnv(t)
+			w := o.delivered()
+			payouts := o.Swaps.Payouts
+			o.Swaps.Payouts = lacksBalance{payouts}
+			o.must(o.Swaps.Look(o.ctx, w.ID))
+			if got := o.own(w.ID); got.Status != swap.Processing || got.PayoutID != nil {
+				t.Fatalf("the swap is %s with payout %v, want it to wait", got.Status, deref(got.PayoutID))
+			}
+			if isLate {
+				o.setClock(*w.PayoutUntil)
+				o.wait(time.Second)
+				o.wantEnd(w.ID, swap.FailedStatus, swap.DestinationUnavailable)
+				o.wantBooks(books{"PRODUCT 1": funded - amountIn, "PRODUCT 3": amountOut})
+				return
+			}
+			o.Swaps.Payouts = payouts
+			o.wait(time.Minute)
+			o.wantEnd(w.ID, swap.Completed, "")
+			o.wantVault(amountOut)
+		})
+	}
+}
+
 // The database fails no swap whose output is paid, also while the swap does not know its withdrawal.
 func TestASwapWhoseOutputIsPaidIsNotFailed(t *testing.T) {
 	t.Parallel()
