@@ -408,7 +408,8 @@ func (r *swapRace) drain() int {
 		}
 	}
 	for _, row := range r.texts(`
-		SELECT to_jsonb(s)::text || (SELECT coalesce(string_agg(to_jsonb(d)::text || coalesce(to_jsonb(a)::text, ''), ' '), '')
+		SELECT to_jsonb(s)::text || (
+			SELECT coalesce(string_agg(to_jsonb(d)::text || coalesce(to_jsonb(a)::text, ''), ' '), '')
 			FROM deposits d LEFT JOIN swap_arrivals a USING (deposit_id) WHERE d.swap_id = s.swap_id)
 		FROM swaps s WHERE status NOT IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')`) {
 		r.t.Log("is open:", row)
