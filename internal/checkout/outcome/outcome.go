@@ -180,7 +180,7 @@ func listExceptions(r Result, t Terms, ps []Payment) []Exception {
 		Flagged:    hasPayment(func(p Payment) bool { return p.Status == PaymentFlagged }),
 		Reversed:   hasPayment(func(p Payment) bool { return p.Status == PaymentReversed }),
 		WrongToken: hasPayment(func(p Payment) bool { return p.isAlive() && !p.IsAccepted }),
-		Overpaid:   r.Status == Completed && r.Surplus.Cmp(t.Surplus) > 0,
+		Overpaid:   r.Surplus.Cmp(t.Surplus) > 0, // of what is credited, so it is completed
 		PaidLate:   hasPayment(func(p Payment) bool { return p.isValued() && !p.IsInTime }),
 		Underpaid:  r.Status != Completed && !r.SeenSum.IsZero() && !t.isCovered(r.SeenSum),
 	}

@@ -48,10 +48,11 @@ func pay(status PaymentStatus, text string, changes ...func(*Payment)) Payment {
 	return p
 }
 
-func inOtherCoin(p *Payment) { p.IsAccepted = false }
-func late(p *Payment)        { p.IsInTime, p.IsWatched = false, true }
-func tooLate(p *Payment)     { p.IsInTime, p.IsWatched = false, false }
-func atStart(p *Payment)     { p.Moment = now.Add(-time.Hour) }
+func inOtherCoin(p *Payment)   { p.IsAccepted = false }
+func late(p *Payment)          { p.IsInTime, p.IsWatched = false, true }
+func tenMinutesAgo(p *Payment) { p.Moment = now.Add(-10 * time.Minute) }
+func tooLate(p *Payment)       { p.IsInTime, p.IsWatched = false, false }
+func atStart(p *Payment)       { p.Moment = now.Add(-time.Hour) }
 
 // assessment is what the table of cases says about a Result.
 type assessment struct {
@@ -118,6 +119,24 @@ func TestEachCaseOfACheckoutHasItsState(t *testing.T) {
 			[]Payment{pay(seen, "40", atStart)},
 			false,
 			assessment{Open, []Exception{Underpaid}, "60", time.Time{}},
+		},
+		{
+			"under: the earliest part counts", Open, terms(endsNow),
+			[]Payment{pay(seen, "40"), pay(seen, "30", tenMinutesAgo), pay(seen, "1")},
+			false,
+			assessment{Open, []Exception{Underpaid}, "29", now.Add(20 * time.Minute)},
+		},
+		{
+			"under: what is worth nothing is no part", Open, terms(),
+			[]Payment{pay(seen, "0")},
+			false,
+			assessment{Open, nil, "100", time.Time{}},
+		},
+		{
+			"under: a late part gives no time", Open, terms(endsNow),
+			[]Payment{pay(seen, "40", late)},
+			true,
+			assessment{Open, []Exception{PaidLate, Underpaid}, "60", time.Time{}},
 		},
 		{
 			"under: the second part gives no time", Open, terms(isExtended),
@@ -305,6 +324,12 @@ func TestEachCaseOfACheckoutHasItsState(t *testing.T) {
 			assessment{Completed, []Exception{WrongToken}, "0", time.Time{}},
 		},
 		{
+			"another coin, orphaned", Open, terms(),
+			[]Payment{pay(PaymentOrphaned, "100", inOtherCoin)},
+			false,
+			assessment{Open, nil, "100", time.Time{}},
+		},
+		{
 			"another coin beside the right one", Open, terms(),
 			[]Payment{pay(credited, "100"), pay(seen, "", inOtherCoin)},
 			false,
@@ -472,6 +497,21 @@ func TestTheSumsAreOfWhatCounts(t *testing.T) {
 	if want := []string{"109.5", "102.5", "2.5"}; !slices.Equal(got, want) {
 		t.Errorf("seen, final and surplus: got %v, want %v", got, want)
 	}
+	for name, c := range map[string]struct {
+		terms Terms
+		want  string
+	}{
+		"the policy holds":     {terms(holdsLate), "60"},
+		"the policy accepts":   {terms(), "62"},
+		"a person accepted it": {terms(holdsLate, isDecided), "67"},
+	} {
+		ps := []Payment{
+			pay(PaymentCredited, "60"), pay(PaymentCredited, "2", late), pay(PaymentCredited, "5", tooLate),
+		}
+		if got := Assess(Expired, c.terms, ps, now, false); got.SeenSum.Text() != c.want || got.FinalSum != got.SeenSum {
+			t.Errorf("late payments, %s: got %s, want %s", name, got.SeenSum.Text(), c.want)
+		}
+	}
 }
 
 // A duplicate is a payment that covers the need beside others that do; a surplus alone is none.
@@ -494,6 +534,10 @@ func TestADuplicateIsASecondWholePayment(t *testing.T) {
 			pay(PaymentCredited, "70"),
 		}, false},
 		{"the second one is not credited", []Payment{pay(PaymentCredited, "100"), pay(PaymentSeen, "100")}, false},
+		{"one double payment, and another one that is not credited", []Payment{
+			pay(PaymentCredited, "200"),
+			pay(PaymentSeen, "100"),
+		}, false},
 	} {
 		if got := Assess(Open, terms(), c.payments, now, false).IsDuplicate; got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
