@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -59,7 +60,7 @@ const (
 	AcceptLate = "ACCEPT_IF_WITHIN_TOLERANCE"
 	HoldLate   = "HOLD" // a person decides
 
-	USD = "USD" // the currency of a product that is not the symbol of a mint
+	USD = pricing.USD // the currency of a product that is not the symbol of a mint
 )
 
 // PriceTypes, OverpaymentPolicies and LatePaymentPolicies are the words of their fields.
