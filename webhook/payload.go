@@ -193,7 +193,9 @@ type Deposit struct {
 
 	Swap          *SwapSummary `json:"swap" doc:"The customer swap that this credit completes, or null."`
 	DepositSwapID *string      `json:"depositSwapId" doc:"The deposit swap that this credit completes, or null."`
-	SweepTxHash   *string      `json:"sweepTxHash" doc:"The hash of the sweep to the treasury; null until the sweep."`
+	// Present only for what arrived at a checkout's own address.
+	CheckoutID  *string `json:"checkoutId,omitempty" doc:"The checkout at whose own address it arrived. Only such a deposit has it: where checkouts share an address, the checkout names its payments."`
+	SweepTxHash *string `json:"sweepTxHash" doc:"The hash of the sweep to the treasury; null until the sweep."`
 
 	// These two are present only for a token that is not in the catalogue.
 	ContractAddress   *string `json:"contractAddress,omitempty"`

@@ -169,7 +169,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
-		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),
+		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps, s.Checkouts)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
