@@ -167,11 +167,11 @@ func NewAddressList(addresses ...Address) AddressList {
 }
 
 // Addresses returns the addresses of the list, in their order.
-func (l AddressList) Addresses() (all []Address) {
+func (l AddressList) Addresses() (addresses []Address) {
 	for text := range strings.FieldsSeq(string(l)) {
-		all = append(all, Address(text))
+		addresses = append(addresses, Address(text))
 	}
-	return all
+	return addresses
 }
 
 // Holding is an address and a token ("" for the native coin) whose balance is queried.

@@ -236,7 +236,7 @@ func (DepositSwapOwner) EventType(t event.Type) event.Type { return t }
 
 // CheckoutOwner is the part of the owner of checkouts that needs no row of one. The feature embeds it. An arrival
 // credits the product CHECKOUT, whatever the checkout makes of it, and no event tells of it: the events of the
-// checkout do.
+// checkout do. Rule DEP-56.
 type CheckoutOwner struct {
 	IsShared bool // the wallets are those that all checkouts of an organization share
 }

@@ -186,7 +186,8 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required,
-	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, ''), coalesce(checkout_id, '')`
+	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, ''),
+	coalesce(checkout_id, '')`
 
 func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)

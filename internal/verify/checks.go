@@ -28,7 +28,8 @@ const (
 	// The kind and subject of the account to which deposit d is credited. An arrival for a swap is
 	// credited by its role.
 	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
-					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT' WHEN 'CHECKOUT' THEN 'PRODUCT' WHEN 'CHECKOUT_SHARED' THEN 'PRODUCT'
+					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					WHEN 'CHECKOUT' THEN 'PRODUCT' WHEN 'CHECKOUT_SHARED' THEN 'PRODUCT'
 					ELSE CASE WHEN d.arrival_role = 'DELIVERY'
 						THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'

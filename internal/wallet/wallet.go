@@ -75,7 +75,9 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product, the number, the swap, the deposit swap or the checkout; "" for a treasury
+	// Subject is the customer's id, the product, the number, the swap, the deposit swap or the checkout; "" for a
+	// treasury.
+	Subject   string
 	Form      chain.Form
 	Path      string
 	Address   chain.Address

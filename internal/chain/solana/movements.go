@@ -107,7 +107,7 @@ func (m *movements) addTx(t *tx) error {
 }
 
 // addMentioned adds the accounts of a transaction whose lamports it leaves as they are, without token accounts and
-// the payer of the fee. A reference is one of them: it receives nothing.
+// the payer of the fee. A reference is one of them: it receives nothing. Rule DEP-57.
 func (m *movements) addMentioned(t *tx) {
 	m.list = m.list[:0]
 	for i, a := range t.accounts {
