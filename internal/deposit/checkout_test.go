@@ -154,6 +154,10 @@ func TestACheckoutHearsOfAFlaggedPaymentAndOfItsDecision(t *testing.T) {
 			func(t *testing.T, w *testEnv, id string) error {
 				_, err := w.service.Reject(t.Context(), id, operatorActor(), "")
 				if err == nil {
+					w.execAsTableOwner(t, `
+						UPDATE dispatch_orders SET status = 'PAID', tx_hash = 'hash', fee = 1, broadcast_at = now(),
+							ended_at = now(), proof_id = (SELECT max(proof_id) FROM finality_proofs)
+						WHERE purpose = 'RETURN'`)
 					w.endTransfer(t, true)
 				}
 				return err
