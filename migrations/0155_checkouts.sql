@@ -114,8 +114,10 @@ SELECT coffer_tenant('checkouts',
     'SELECT, INSERT (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps, under_usd,'
         ' over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id, customer_email, reference,'
         ' one_per_reference, metadata, idempotency_key, key_hash, request_digest, created_at, status, expires_at, updated_at),'
-        ' UPDATE (version, status, exceptions, seen, counted, decided_by, decided_reason, cancelled_at, completed_at, completed_with, updated_at)',
-    'SELECT, UPDATE (version, status, exceptions, seen, counted, is_extended, expires_at, completed_at, completed_with, updated_at)');
+        ' UPDATE (version, status, exceptions, seen, counted, is_extended, expires_at, decided_by, decided_reason, cancelled_at,'
+        ' completed_at, completed_with, updated_at)',
+    'SELECT, UPDATE (version, status, exceptions, seen, counted, is_extended, expires_at, decided_by, decided_reason, completed_at,'
+        ' completed_with, updated_at)');
 CREATE TRIGGER checkouts_stay BEFORE DELETE OR TRUNCATE ON checkouts
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -295,7 +297,7 @@ CREATE TABLE checkout_payments (
 );
 CREATE INDEX checkout_payments_of_checkout ON checkout_payments (checkout_id, seen_at);
 CREATE INDEX checkout_payments_to_tell ON checkout_payments (try_at, deposit_id) WHERE try_at IS NOT NULL;
-SELECT coffer_tenant('checkout_payments', 'SELECT',
+SELECT coffer_tenant('checkout_payments', 'SELECT, UPDATE (told_status, try_at, tries, counts)',
     'SELECT, INSERT (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live, status, try_at),'
         ' UPDATE (amount, status, told_status, try_at, tries, moment, is_accepted, in_time, counts, quote_seq, price, currency_price, price_source,'
         ' priced_at, counted)');

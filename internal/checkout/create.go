@@ -110,7 +110,7 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, false, nil
 	}
-	return c, err == nil, err
+	return s.complete(c), err == nil, err
 }
 
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
@@ -171,13 +171,13 @@ func (s *Service) CreateCheckout(
 				return err
 			}
 			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", map[string]any{
-				"due": sale.Due.Text(), "currency": sale.Currency, "reference": r.Reference,
+				"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference,
 			}))
 		})
 	switch {
 	case err == nil && queued.known == "":
 		failpoint.Hit("C01")
-		return created, false, nil
+		return s.complete(created), false, nil
 	case err == nil || pg.ViolatesConstraint(err, "checkouts_key_unique"):
 		// Another request with the key was first.
 		c, isReplayed, err = s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey)
@@ -286,7 +286,7 @@ func (s *Service) newSale(
 	if sale.Currency == USD {
 		sale.UnderUSD = settings.UnderUSD
 	}
-	sale.Need = pricing.Need(sale.Due, sale.UnderBps, sale.UnderUSD, pricing.Par)
+	sale.Need = pricing.Need(sale.AmountDue, sale.UnderBps, sale.UnderUSD, pricing.Par)
 	return sale, onePerReference, nil
 }
 
@@ -310,7 +310,7 @@ func (sale *Sale) addAdHoc(item AdHocItem, accepted []int, mints mint.Catalogue)
 		return err
 	}
 	sale.Items = []LineItem{{Name: t.Name, UnitPrice: t.Price.Text(), Quantity: 1}}
-	sale.Currency, sale.Due, sale.AcceptedMintIDs = t.Currency, *t.Price, t.AcceptedMintIDs
+	sale.Currency, sale.AmountDue, sale.AcceptedMintIDs = t.Currency, *t.Price, t.AcceptedMintIDs
 	return nil
 }
 
@@ -337,13 +337,13 @@ func (sale *Sale) addProducts(
 		}
 		sum, err := unitPrice.Mul(uint64(item.Quantity))
 		if err == nil && n > 0 {
-			sum, err = sale.Due.Add(sum)
+			sum, err = sale.AmountDue.Add(sum)
 		}
 		if err != nil || len(sum.Text()) > priceDigitsMax+1 {
 			return false, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten,
 				"The amount due has more than %d digits.", priceDigitsMax).WithParam("lineItems")
 		}
-		sale.Due = sum
+		sale.AmountDue = sum
 		sale.Items = append(sale.Items, LineItem{
 			ProductID: p.ID, Name: p.Name, ImageID: p.ImageID, UnitPrice: unitPrice.Text(), Quantity: item.Quantity,
 		})
@@ -475,7 +475,7 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 			status, expires_at, updated_at)
 		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
 			'OPEN', $24, $23)`,
-		c.ID, c.OrgID, items, c.Currency, c.Due, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
+		c.ID, c.OrgID, items, c.Currency, c.AmountDue, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
 		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
 		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)
 	return nil
@@ -483,12 +483,12 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 
 // Settings are what applies to the checkouts of an organization, besides their products.
 type Settings struct {
-	Version     int64 // counts the changes; 0: the defaults
-	ShopName    string
-	Accent      string // a color such as #0a7d4f; "" for that of the page
-	SupportURL  string
-	UnderUSD    money.USD
-	CostMaxBps  int
+	Version    int64 // counts the changes; 0: the defaults
+	ShopName   string
+	Accent     string // a color such as #0a7d4f; "" for that of the page
+	SupportURL string
+	UnderUSD   money.USD
+	CostMaxBps int
 }
 
 // costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says else.
@@ -519,4 +519,3 @@ func (s *Service) LoadSettings(ctx context.Context, orgID string) (settings Sett
 	}
 	return settings, nil
 }
-

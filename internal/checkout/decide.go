@@ -71,9 +71,9 @@ func (s *Service) AcceptCheckout(
 		has := func(status outcome.PaymentStatus) bool {
 			return slices.ContainsFunc(c.Payments, func(p Payment) bool { return p.Status == status })
 		}
-		refuseState := func(format, advice string) error {
-			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, format).WithAdvice(advice).
-				WithDetail("status", string(c.Status))
+		refuseState := func(reason, advice string) error {
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "%s", reason).
+				WithAdvice("%s", advice).WithDetail("status", string(c.Status))
 		}
 		switch {
 		case c.Status == outcome.Completed:
@@ -96,7 +96,7 @@ func (s *Service) AcceptCheckout(
 					WithAdvice("Cancel the other checkout first, or give the payment back.")
 			}
 		}
-		return s.settleLocked(ctx, tx, c, mints, requester, decision{by: requester.String(), reason: reason})
+		return s.settleLocked(ctx, tx, c, mints, requester, decision{by: requester.Kind + " " + requester.ID, reason: reason})
 	})
 	if err != nil {
 		return Checkout{}, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -25,16 +24,18 @@ const selectCheckouts = `
 		c.accepted_mint_ids, c.under_bps, c.under_usd, c.over_policy, c.late_policy, c.cost_max_bps,
 		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
 		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
-		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.completed_at
+		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
+		c.completed_at
 	FROM checkouts c`
 
 func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
 	var items, metadata []byte
-	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.Due, &c.Need,
+	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.AmountDue, &c.Need,
 		&c.AcceptedMintIDs, &c.UnderBps, &c.UnderUSD, &c.OverPolicy, &c.LatePolicy, &c.CostMaxBps,
 		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
 		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
-		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CompletedAt)
+		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
+		&c.CompletedAt)
 	if err != nil {
 		return c, err
 	}
@@ -192,7 +193,15 @@ func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, newCheckoutGone()
 	}
-	return c, err
+	return s.complete(c), err
+}
+
+// complete adds what no row has.
+func (s *Service) complete(c Checkout) Checkout {
+	if s.PageURL != nil {
+		c.URL = s.PageURL(c.ID)
+	}
+	return c
 }
 
 // CheckoutFilter narrows a list of checkouts. A zero field does not narrow it.
@@ -250,6 +259,9 @@ func (s *Service) ListCheckouts(
 		if err := loadParts(ctx, tx, parts...); err != nil {
 			return err
 		}
+		for i := range found {
+			found[i] = s.complete(found[i])
+		}
 		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {
 			return pagination.Cursor{CreatedAt: c.CreatedAt, ID: c.ID}
 		})
@@ -268,7 +280,7 @@ func (s *Service) ForEachCheckout(
 ) error {
 	sql, args := f.query(orgID).BuildAll(desc, "c.created_at", "c.checkout_id")
 	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		return pg.ForEachRow(ctx, tx, sql, args, scanCheckout, fn)
+		return pg.ForEachRow(ctx, tx, sql, args, scanCheckout, func(c Checkout) error { return fn(s.complete(c)) })
 	})
 	if err != nil {
 		return fmt.Errorf("read the checkouts of %s: %w", orgID, err)

@@ -179,11 +179,11 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 		o.Problem = NoPrice
 		return o
 	}
-	rest := c.Rest()
+	rest := c.Remaining()
 	if rest.IsZero() {
-		rest = c.Due
+		rest = c.AmountDue
 	}
-	whole, err := pricing.AmountFor(c.Due, m.Decimals, o.Rate, money.Zero)
+	whole, err := pricing.AmountFor(c.AmountDue, m.Decimals, o.Rate, money.Zero)
 	if err == nil {
 		o.Amount, err = pricing.AmountFor(rest, m.Decimals, o.Rate, m.MinDeposit)
 	}
@@ -199,7 +199,7 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 		return o
 	}
 	o.PayerFee = s.Costs.PayerFee(ctx, m)
-	if cost := s.Costs.CollectionCost(ctx, m); cost != nil && isAbove(*cost, c.Due, o.Rate.CurrencyPrice, c.CostMaxBps) {
+	if cost := s.Costs.CollectionCost(ctx, m); cost != nil && isAbove(*cost, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
 		o.Problem = CostTooHigh
 	}
 	return o
@@ -333,7 +333,7 @@ func bumpVersion(ctx context.Context, tx pg.Tx, c Checkout) error {
 // insertQuote writes the next quote of an option, for what is still due of the locked checkout. It ends with the
 // checkout. A checkout whose time is over, or of which nothing is due, gets none.
 func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Offer) error {
-	rest := c.Rest()
+	rest := c.Remaining()
 	if rest.IsZero() || !tx.Now.Before(c.ExpiresAt) {
 		return nil
 	}
@@ -375,13 +375,18 @@ func lockCheckout(ctx context.Context, tx pg.Tx, checkoutID string) (Checkout, e
 	return c, err
 }
 
-// needsQuote reports whether an option of an open checkout has no quote for what is still due.
+// needsQuote reports whether an option of an open checkout has no quote for what is still due. While a payment waits
+// for its value, no one knows how much that is.
 func (c Checkout) needsQuote(o Option, now time.Time) bool {
-	if c.Status != outcome.Open || !now.Before(c.ExpiresAt) || c.Rest().IsZero() {
+	isWaiting := func(p Payment) bool {
+		return p.needsValue() && (p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited)
+	}
+	if c.Status != outcome.Open || !now.Before(c.ExpiresAt) || c.Remaining().IsZero() ||
+		slices.ContainsFunc(c.Payments, isWaiting) {
 		return false
 	}
 	newest, hasQuote := o.Quote()
-	return !hasQuote || !now.Before(newest.ExpiresAt) || newest.Covers.Cmp(c.Rest()) != 0
+	return !hasQuote || !now.Before(newest.ExpiresAt) || newest.Covers.Cmp(c.Remaining()) != 0
 }
 
 // Refresh makes new quotes for the opened options of an open checkout whose quotes are over, or are for another amount.
@@ -440,4 +445,3 @@ func isAbove(cost money.USD, due Price, currencyPrice money.USD, bps int) bool {
 	limit.Mul(limit, currencyPrice.Rat()).Mul(limit, big.NewRat(int64(bps), bpsMax))
 	return cost.Rat().Cmp(limit) > 0
 }
-

@@ -23,18 +23,18 @@ type LineItem struct {
 
 // Sale has what a payer agrees to. It never changes once its checkout exists.
 type Sale struct {
-	Items                []LineItem
-	Currency             string // USD, or the symbol of an accepted mint
-	Due                  Price
-	Need                 Price // from how much on it counts as paid
-	AcceptedMintIDs      []int // in the order of the organization
-	UnderBps             int
-	UnderUSD             money.USD // another tolerance, for an amount due in dollars
-	OverPolicy           string
-	LatePolicy           string
-	CostMaxBps           int // how much of the amount due collecting a payment may cost
-	SuccessURL           *string
-	CancelURL            *string
+	Items           []LineItem
+	Currency        string // USD, or the symbol of an accepted mint
+	AmountDue       Price
+	Need            Price // from how much on it counts as paid
+	AcceptedMintIDs []int // in the order of the organization
+	UnderBps        int
+	UnderUSD        money.USD // another tolerance, for an amount due in dollars
+	OverPolicy      string
+	LatePolicy      string
+	CostMaxBps      int // how much of the amount due collecting a payment may cost
+	SuccessURL      *string
+	CancelURL       *string
 }
 
 // Checkout is one sale, as its organization sees it.
@@ -58,9 +58,12 @@ type Checkout struct {
 
 	DecidedBy, DecidedReason string // of the person who accepted what was paid
 
-	CreatedAt, UpdatedAt time.Time
-	ExpiresAt            time.Time
-	CompletedAt          *time.Time
+	CreatedAt, UpdatedAt     time.Time
+	ExpiresAt                time.Time
+	CancelledAt, CompletedAt *time.Time
+
+	// URL leads payers to the page, with the key that allows actions; "" without pages.
+	URL string
 
 	// Options are the opened ones, and Payments what arrived; both the oldest first. A list has neither.
 	Options  []Option
@@ -70,26 +73,16 @@ type Checkout struct {
 	isExtended bool
 }
 
-// Rest returns how much is still due.
-func (c Checkout) Rest() Price {
-	if c.Seen.Cmp(c.Due) >= 0 {
-		return Price{}
-	}
-	return c.Due.Sub(c.Seen)
-}
+// Remaining returns how much is still due.
+func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.Seen) }
 
 // Surplus returns how much more was credited than was due.
-func (c Checkout) Surplus() Price {
-	if c.Counted.Cmp(c.Due) <= 0 {
-		return Price{}
-	}
-	return c.Counted.Sub(c.Due)
-}
+func (c Checkout) Surplus() Price { return pricing.SubOrZero(c.Counted, c.AmountDue) }
 
 // Exception returns the most severe exception, or NONE.
 func (c Checkout) Exception() outcome.Exception {
 	if len(c.Exceptions) == 0 {
-		return outcome.None
+		return outcome.NoException
 	}
 	return c.Exceptions[0]
 }

@@ -264,8 +264,8 @@ func (s *Service) assess(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, d decision,
 ) (assessment, error) {
 	terms := outcome.Terms{
-		Due: c.Due, Need: c.Need, ExpiresAt: c.ExpiresAt, IsExtended: c.isExtended,
-		Surplus:     pricing.Tolerance(c.Due, c.UnderBps, c.UnderUSD, pricing.Par),
+		AmountDue: c.AmountDue, Need: c.Need, ExpiresAt: c.ExpiresAt, IsExtended: c.isExtended,
+		Surplus:     pricing.Tolerance(c.AmountDue, c.UnderBps, c.UnderUSD, pricing.Par),
 		AcceptsLate: c.LatePolicy == AcceptLate,
 		IsDecided:   d.by != "" || c.DecidedBy != "",
 	}

@@ -64,6 +64,7 @@ type Result struct {
 	Surplus    pricing.Value // what is credited above the amount due
 	// IsDuplicate: one credited payment covers the need, and the others cover it without that one.
 	IsDuplicate bool
+	Counts      []bool    // by payment, in their order: whether it is in the sums
 	ExpiresAt   time.Time // never before that of the terms
 	IsExtended  bool
 }
@@ -80,7 +81,7 @@ func Assess(present Status, t Terms, ps []Payment, now time.Time, isLagging bool
 		s = sum(t, ps, true)
 		r = settle(present, t, s, ps, now, isLagging)
 	}
-	r.SeenSum, r.FinalSum = s.seenSum, s.finalSum
+	r.SeenSum, r.FinalSum, r.Counts = s.seenSum, s.finalSum, s.counts
 	r.Surplus = pricing.SubOrZero(s.finalSum, t.AmountDue)
 	if r.Status != Completed && !t.isCovered(s.seenSum) {
 		r.Remaining = pricing.SubOrZero(t.AmountDue, s.seenSum)
@@ -102,16 +103,17 @@ func (t Terms) isCovered(s pricing.Value) bool { return !t.Need.IsZero() && s.Cm
 
 type sums struct {
 	counting          []Payment
+	counts            []bool // by payment
 	seenSum, finalSum pricing.Value
 	firstPart         time.Time // the earliest moment of those in time; zero without one
 }
 
 // sum adds the payments that count: those in time, and late ones that a policy or a person accepts.
 func sum(t Terms, ps []Payment, isLateCounted bool) sums {
-	var s sums
-	for _, p := range ps {
-		isCounting := p.IsInTime || t.IsDecided || isLateCounted && p.IsWatched
-		if !p.isValued() || !isCounting {
+	s := sums{counts: make([]bool, len(ps))}
+	for i, p := range ps {
+		s.counts[i] = p.isValued() && (p.IsInTime || t.IsDecided || isLateCounted && p.IsWatched)
+		if !s.counts[i] {
 			continue
 		}
 		s.counting = append(s.counting, p)

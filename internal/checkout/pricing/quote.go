@@ -28,6 +28,7 @@ type Quote struct {
 	ValidFrom, ExpiresAt time.Time
 	Rate                 Rate
 	Amount               money.Amount
+	Covers               Value // the part of the amount due that it is for
 }
 
 // IsSteady reports whether a rate cannot move while a checkout is open: that of a mint in its own symbol, and that of
