@@ -18,6 +18,7 @@ type frame struct {
 	Assets        assets
 	Main          templ.Component
 	LivePath      string // "" for a page that does not change by itself
+	SelfPath      string // of the page that is loaded again
 	Announcement  string // what a screen reader hears when the page has changed
 	Reload        bool   // without scripts, the page loads itself again
 	StillLink     string // switches that off, or on again; "" where it never does
@@ -89,7 +90,7 @@ type checkoutPage struct {
 	// CanPay says that the page offers ways to pay; MayWait that another payment is likely a mistake.
 	CanPay, MayWait bool
 	IsStill         bool // without scripts, the page does not load itself again
-	Exit          shopLink
+	Exit            shopLink
 }
 
 // shopLink leads back to the shop.
@@ -160,7 +161,9 @@ func (p *checkoutPage) choose(mintID int) *Option {
 
 // tell says what happened to the money: first what counts most, then everything else that is known.
 func (p *checkoutPage) tell() (main story, notes []story) {
-	say := func(t tone, key string) story { return story{Tone: t, Heading: p.text(key), Text: p.text(key + ".text")} }
+	say := func(t tone, key string) story {
+		return story{Tone: t, Heading: p.text(key), Text: p.text(key + ".text")}
+	}
 	note := func(t tone, key string) { notes = append(notes, story{Tone: t, Text: p.text(key)}) }
 	isWaitingForPrice := p.hasPayment(func(payment Payment) bool { return payment.IsWaitingForPrice })
 	isLateTold := false
@@ -277,6 +280,7 @@ func (p *checkoutPage) frame() frame {
 		Language: p.language, Accent: p.accentColor(), IsLocal: p.IsLocal,
 		Title:         p.text("page.title", "amount", p.money(p.AmountDue)),
 		LivePath:      p.request.link("/live", afterName, strconv.FormatInt(p.Version, 10)),
+		SelfPath:      p.request.link("", p.query(p.IsStill)...),
 		Announcement:  p.announce(),
 		LanguageLinks: languageLinks(p.request, "", p.query(p.IsStill)),
 	}
@@ -361,7 +365,9 @@ func (p *checkoutPage) imagePath(item Item) string {
 func (o *Option) hasRequote() bool { return !o.RateExpiresAt.IsZero() }
 
 // hasOwnAddressOnly reports whether the QR code of an option has the address of this checkout.
-func (o *Option) hasOwnAddressOnly() bool { return o.SharedAddress == "" || o.SharedAddress == o.Address }
+func (o *Option) hasOwnAddressOnly() bool {
+	return o.SharedAddress == "" || o.SharedAddress == o.Address
+}
 
 // isBareAddress reports whether the QR code has nothing but the address, so that the payer enters the amount.
 func (o *Option) isBareAddress() bool { return o.QRText == o.Address }

@@ -18,8 +18,13 @@ var catalogueFiles embed.FS
 // languages are those of the pages, the first one for payers who want none of them.
 var languages = loadLanguages(
 	[]languageLine{
-		{"en", "English", "ltr"}, {"de", "Deutsch", "ltr"}, {"fr", "Français", "ltr"}, {"es", "Español", "ltr"},
-		{"pt-BR", "Português (Brasil)", "ltr"}, {"ja", "日本語", "ltr"}, {"zh-Hans", "简体中文", "ltr"},
+		{"en", "English", "ltr"},
+		{"de", "Deutsch", "ltr"},
+		{"fr", "Français", "ltr"},
+		{"es", "Español", "ltr"},
+		{"pt-BR", "Português (Brasil)", "ltr"},
+		{"ja", "日本語", "ltr"},
+		{"zh-Hans", "简体中文", "ltr"},
 		{"ar", "العربية", "rtl"},
 	},
 )

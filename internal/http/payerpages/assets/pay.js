@@ -25,14 +25,16 @@
   };
 
   // A countdown leads to a new rate and never ends the payment.
+  let askedAt = 0;
   const countDown = () => {
     for (const line of findAll('[data-countdown]')) {
       const seconds = Math.ceil((new Date(line.dataset.countdown) - Date.now()) / 1000);
       if (seconds > 0) {
         const text = Math.floor(seconds / 60) + ':' + String(seconds % 60).padStart(2, '0');
         line.textContent = line.dataset.text.replace('{time}', '\u2068' + text + '\u2069');
-      } else if (!line.dataset.isOver) {
-        line.dataset.isOver = 'yes';
+      } else if (Date.now() - askedAt > 15000) {
+        // The clock of the payer may be ahead, so the first answer may still have the old rate.
+        askedAt = Date.now();
         load();
       }
     }
@@ -162,7 +164,7 @@
     isLoading = true;
     isStale = false;
     try {
-      const answer = await fetch(location.pathname + location.search, { cache: 'no-store' });
+      const answer = await fetch(document.body.dataset.self, { cache: 'no-store' });
       if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), 'text/html'));
     } catch {
       // The network is away; the stream tells when it is back.
@@ -207,14 +209,11 @@
         if (stream.readyState === EventSource.CLOSED && !document.hidden) timer = setInterval(load, 15000);
       });
     };
-    // A page that is not looked at keeps no stream. When it is looked at again, it is loaded anew.
+    // A page that is not looked at keeps no stream. The next one tells what changed meanwhile.
     document.addEventListener('visibilitychange', () => {
       stream?.close();
       clearInterval(timer);
-      if (!document.hidden) {
-        load();
-        open();
-      }
+      if (!document.hidden) open();
     });
     if (!document.hidden) open();
   };
