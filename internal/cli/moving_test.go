@@ -54,7 +54,7 @@ var reading = []string{
 	"dispatch list", "dispatch show",
 	"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "keys show",
 	"org list", "org show", "key list",
-	"operator key list", "audit status", "audit export", "audit verify", "risk show", "risk senders", "config check",
+	"operator key list", "audit status", "audit export", "audit verify", "receipt verify", "risk show", "risk senders", "config check",
 	"config sample",
 	"local risk list", "local swaps show", "signer clock show", "deposits list", "withdrawals list",
 	"customers list", "events list",

@@ -91,6 +91,9 @@ var packages = []pkg{
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
 	{"internal/chain/catalogue", words, 0},
+	{"internal/checkout/payuri", words, 0},
+	{"internal/checkout/receipt", words, 0},
+	{"internal/checkout/capability", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
@@ -263,6 +266,7 @@ var exceptions = []exception{
 	{"internal/wire", "webhook", "it makes the objects that leave the installation"},
 	{"internal/webhooks/event", "webhook", "the types of events and the envelope, whose bytes are frozen and signed"},
 	{"internal/webhooks/delivery", "webhook", "it signs what it posts, and posts samples"},
+	{"internal/checkout/receipt", "webhook", "it signs what that package verifies"},
 }
 
 // importers names the only packages whose code, except for tests, may import the ones on the left.

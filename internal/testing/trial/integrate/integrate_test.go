@@ -425,9 +425,13 @@ func (p *workspace) runTypeScript(env []string) {
 	if err != nil || len(tests) == 0 {
 		p.Fatalf("the TypeScript client has no tests: %v", err)
 	}
+	vector, err := filepath.Abs(filepath.Join(root, "webhook/testdata/signed/vector.json"))
+	if err != nil {
+		p.Fatal(err)
+	}
 	out := p.runCommand(build, append(
 		env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.InfoFile),
-		"COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer"),
+		"COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer"), "COFFER_SIGNED_VECTOR="+vector,
 	),
 		"node", append([]string{"--test"}, tests...)...)
 	if !strings.Contains(out, "# fail 0") && !strings.Contains(out, "ℹ fail 0") {
