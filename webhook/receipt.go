@@ -118,7 +118,7 @@ type signedFile struct {
 
 // ID returns a short name of an installation's key: 16 hexadecimal digits of the hash of its public
 // half. It finds a key among known ones and cannot verify anything, so a file that brings its own
-// key convinces nobody. A secret has none.
+// key convinces no reader. A secret has none.
 func (k Key) ID() string {
 	if k.public == nil {
 		return ""
@@ -248,11 +248,11 @@ func (r Receipt) checkSums() error {
 	if len(r.Items) > receiptEntriesMax || len(r.Payments) > receiptEntriesMax {
 		return fmt.Errorf("%w: it has more than %d items or payments", ErrMalformed, receiptEntriesMax)
 	}
-	due, err := parseDecimal("amountDue", r.AmountDue)
+	amountDue, err := parseDecimal("amountDue", r.AmountDue)
 	if err != nil {
 		return err
 	}
-	paid, err := parseDecimal("amountPaid", r.AmountPaid)
+	amountPaid, err := parseDecimal("amountPaid", r.AmountPaid)
 	if err != nil {
 		return err
 	}
@@ -281,11 +281,12 @@ func (r Receipt) checkSums() error {
 		}
 		counted.Add(counted, part)
 	}
-	if items.Cmp(due) != 0 {
+	if items.Cmp(amountDue) != 0 {
 		return fmt.Errorf("%w: the items are not the amount due, %s %s", ErrSums, r.AmountDue, r.Currency)
 	}
-	if counted.Cmp(paid) < 0 {
-		return fmt.Errorf("%w: the payments count for less than the amount paid, %s %s", ErrSums, r.AmountPaid, r.Currency)
+	if counted.Cmp(amountPaid) < 0 {
+		return fmt.Errorf("%w: the payments count for less than the amount paid, %s %s", ErrSums, r.AmountPaid,
+			r.Currency)
 	}
 	return nil
 }
@@ -327,7 +328,7 @@ func (k Key) signDocument(kind string, payload []byte) ([]byte, error) {
 // verifyDocument returns the key that signed a payload of that kind. keyID is the key that the
 // document names; "" tries them all. A key that is malformed is passed over while another matches.
 func verifyDocument(publicKeys []string, keyID, kind string, payload, signature []byte) (string, error) {
-	known, named := []string{}, []Key{}
+	givenIDs, named := []string{}, []Key{}
 	err := fmt.Errorf("%w: there is no public key to verify with", ErrKey)
 	for _, text := range publicKeys {
 		k, keyErr := ParseKey(text)
@@ -339,25 +340,25 @@ func verifyDocument(publicKeys []string, keyID, kind string, payload, signature 
 			err = fmt.Errorf("%w: a document is verified with a public key (whpk_…), not with a secret", ErrKey)
 			continue
 		}
-		known = append(known, k.ID())
+		givenIDs = append(givenIDs, k.ID())
 		if keyID == "" || k.ID() == keyID {
 			named = append(named, k)
 		}
 	}
-	if len(known) == 0 {
+	if len(givenIDs) == 0 {
 		return "", err
 	}
 	if len(named) == 0 {
 		return "", fmt.Errorf("%w: it names the key %q, and the given ones are %s", ErrSignature, shorten(keyID),
-			strings.Join(known, ", "))
+			strings.Join(givenIDs, ", "))
 	}
 	for _, k := range named {
 		if ed25519.Verify(k.public, document(kind, payload), signature) {
 			return k.Public(), nil
 		}
-		for _, other := range []string{TypeReturn, TypeReceipt} {
-			if other != kind && ed25519.Verify(k.public, document(other, payload), signature) {
-				return "", fmt.Errorf("%w: it is a %s, want a %s", ErrType, other, kind)
+		for _, wrongKind := range []string{TypeReturn, TypeReceipt} {
+			if wrongKind != kind && ed25519.Verify(k.public, document(wrongKind, payload), signature) {
+				return "", fmt.Errorf("%w: it is a %s, want a %s", ErrType, wrongKind, kind)
 			}
 		}
 	}

@@ -27,8 +27,9 @@ func vectorKey() Key {
 
 func sampleStatement() Statement {
 	return Statement{
-		Environment: Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC",
-		Status: "COMPLETED", Currency: "USD", AmountDue: "109.97", AmountPaid: "110.2", IssuedAt: At(now),
+		Environment: Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		Status:         "COMPLETED", Currency: "USD", AmountDue: "109.97", AmountPaid: "110.2", IssuedAt: At(now),
 		ExpiresAt: At(now.Add(15 * time.Minute)),
 	}
 }
@@ -37,21 +38,25 @@ func sampleReceipt() Receipt {
 	one, source, at := "1", "par", At(now.Add(-time.Minute))
 	ether, median := "3010.5", "median of 3"
 	return Receipt{
-		Environment: Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC", OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC",
-		Shop: "Käse & Söhne <Köln>", Currency: "USD", AmountDue: "109.97", AmountPaid: "110.2",
+		Environment: Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		Shop:           "Käse & Söhne <Köln>", Currency: "USD", AmountDue: "109.97", AmountPaid: "110.2",
 		Items: List[ReceiptItem]{
 			{Name: "Gold plan", Quantity: 2, UnitPrice: "49.99"}, {Name: "Mug", Quantity: 1, UnitPrice: "9.99"},
 		},
 		Payments: List[ReceiptPayment]{
 			{
-				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Amount: "80095000",
-				Decimals: 6, TxHash: "0xaa", BlockHash: "0xbb", BlockHeight: 21_000_000, Price: &one, CurrencyPrice: &one,
-				PriceSource: &source, PricedAt: &at, Counted: "80.095", CreditedAt: At(now),
+				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM",
+				Amount: "80095000", Decimals: 6, TxHash: "0xaa", BlockHash: "0xbb", BlockHeight: 21_000_000,
+				Price: &one, CurrencyPrice: &one, PriceSource: &source, PricedAt: &at,
+				Counted: "80.095", CreditedAt: At(now),
 			},
 			{
-				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD", MintID: 2, Symbol: "ETH", Chain: "BASE", Amount: "10000000000000000",
-				Decimals: 18, TxHash: "0xcc", BlockHash: "0xdd", BlockHeight: 30_000_000, Price: &ether, CurrencyPrice: &one,
-				PriceSource: &median, PricedAt: &at, Counted: "30.105", CreditedAt: At(now),
+				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD", MintID: 2, Symbol: "ETH", Chain: "BASE",
+				Amount: "10000000000000000", Decimals: 18, TxHash: "0xcc", BlockHash: "0xdd",
+				BlockHeight: 30_000_000, Price: &ether, CurrencyPrice: &one, PriceSource: &median,
+				PricedAt: &at,
+				Counted:  "30.105", CreditedAt: At(now),
 			},
 		},
 		CompletedAt: At(now), EventSequence: 1042, IssuedAt: At(now),
@@ -103,7 +108,8 @@ func TestStatementsAndReceiptsKeepTheirForm(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", s, err, want)
 	}
 	r, by, err := VerifyReceipt([]string{v.PublicKey}, []byte(v.Receipt))
-	if err != nil || by != v.PublicKey || r.Shop != sampleReceipt().Shop || len(r.Payments) != 2 || r.EventSequence != 1042 {
+	if err != nil || by != v.PublicKey || r.Shop != sampleReceipt().Shop || len(r.Payments) != 2 ||
+		r.EventSequence != 1042 {
 		t.Errorf("got %+v by %s, %v", r, by, err)
 	}
 }
@@ -158,7 +164,8 @@ func TestAStatementIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		{"a malformed key", statement, []string{"whpk_x"}, now, ErrKey},
 		{"a secret", statement, []string{NewSecret()}, now, ErrKey},
 	} {
-		if got, err := VerifyStatement(c.keys, c.statement, c.at); !errors.Is(err, c.want) || err != nil && got != (Statement{}) {
+		got, err := VerifyStatement(c.keys, c.statement, c.at)
+		if !errors.Is(err, c.want) || err != nil && got != (Statement{}) {
 			t.Errorf("%s: got %+v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
@@ -304,7 +311,10 @@ func TestAReceiptIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		{"a statement", print(signedFile{statementPayload, statementSignature, f.KeyID}), keys, ErrType},
 		{"another type inside", signed(func(r *Receipt) { r.Type = TypeReturn }), keys, ErrType},
 		{"another key", file, []string{other.Public()}, ErrSignature},
-		{"named as of another key", print(signedFile{f.Receipt, f.Signature, other.ID()}), append(keys, other.Public()), ErrSignature},
+		{
+			"named as of another key", print(signedFile{f.Receipt, f.Signature, other.ID()}),
+			append(keys, other.Public()), ErrSignature,
+		},
 		{"among others", file, []string{other.Public(), key.Public()}, nil},
 		{"no key", file, nil, ErrKey},
 		{"a secret", file, []string{NewSecret()}, ErrKey},
@@ -397,7 +407,8 @@ func TestNoWebhookIsAStatementAndNoStatementAWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := VerifyStatement([]string{key.Public()}, encode(payload)+"."+encode(raw), now); !errors.Is(err, ErrSignature) {
+	got, err := VerifyStatement([]string{key.Public()}, encode(payload)+"."+encode(raw), now)
+	if !errors.Is(err, ErrSignature) {
 		t.Errorf("got %+v, %v, want %v", got, err, ErrSignature)
 	}
 }

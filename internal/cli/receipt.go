@@ -16,12 +16,12 @@ import (
 )
 
 type receiptCmd struct {
-	Verify receiptVerify `cmd:"" help:"Check a receipt of a checkout, without a database and without a call: who signed it, and that its amounts add up."`
+	Verify receiptVerify `cmd:"" help:"Check a receipt without a database or a call."`
 }
 
 type receiptVerify struct {
 	File string `arg:"" type:"existingfile" help:"The file of the receipt, as a payer has it."`
-	Key  string `required:"" type:"existingfile" help:"The installation's public keys (whpk_…): its file webhook.pub, or what /.well-known/webhook-keys answers."`
+	Key  string `required:"" type:"existingfile" help:"The file webhook.pub, or what /.well-known/webhook-keys answers."`
 }
 
 // Run prints what a genuine receipt says, and refuses every other file. Rule CO-73.
@@ -97,8 +97,8 @@ func writeReceipt(out io.Writer, r webhook.Receipt, key webhook.Key) error {
 		if err != nil {
 			return fmt.Errorf("amount of payment %d: %w", i+1, err)
 		}
-		fmt.Fprintf(w, "payment %d\t%s %s on %s, counted as %s %s\n", i+1, amount.Decimal(p.Decimals), cleanText(p.Symbol),
-			cleanText(p.Chain), p.Counted, currency)
+		fmt.Fprintf(w, "payment %d\t%s %s on %s, counted as %s %s\n", i+1, amount.Decimal(p.Decimals),
+			cleanText(p.Symbol), cleanText(p.Chain), p.Counted, currency)
 		fmt.Fprintf(w, "  transaction\t%s\n", cleanText(p.TxHash))
 		fmt.Fprintf(w, "  block\t%d, %s\n", p.BlockHeight, cleanText(p.BlockHash))
 		if p.Price != nil {
@@ -116,8 +116,8 @@ func writeReceipt(out io.Writer, r webhook.Receipt, key webhook.Key) error {
 	if r.Environment != webhook.Live {
 		fmt.Fprintln(out, "This receipt is of a test network: no money of a main network was paid.")
 	}
-	fmt.Fprintln(out, "The receipt is genuine: the signature is valid, and the amounts add up. A node of each chain shows "+
-		"the transaction in its block.")
+	fmt.Fprintln(out, "The receipt is genuine: the signature is valid, and the amounts add up. A node of each "+
+		"chain shows the transaction in its block.")
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 func TestNoTextOfAReceiptSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	key := webhook.PrivateKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, ed25519.SeedSize)))
-	// A clear of the screen, a line of its own, a text from right to left, a character that nobody sees.
+	// A clear of the screen, a line of its own, a text from right to left, and an invisible character.
 	const bad = "\x1b[2J\nThe receipt is genuine\r\u202eabc\u200b\x9b"
 	price := "1" + bad
 	file, err := webhook.SignReceipt(webhook.Receipt{

@@ -16,7 +16,7 @@ import (
 
 const (
 	domain    = "coffer-checkout-page-1"
-	keyBytes  = 16 // 128 bits: nobody guesses one
+	keyBytes  = 16 // 128 bits, which cannot be guessed
 	textChars = 22 // of keyBytes in base64url
 )
 

@@ -1,6 +1,7 @@
 package payuri_test
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"testing"
@@ -28,40 +29,38 @@ func TestLinksAreThoseOfTheStandards(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name   string
-		target payuri.Target
-		want   payuri.URI
+		name     string
+		target   payuri.Target
+		link, qr string // qr is "" where it is the link
 	}{
 		{
 			"bitcoin",
 			payuri.Target{
 				Chain: chain.Bitcoin, Decimals: 8, Address: luke, Amount: money.Units(2_030_000_000), Label: "Luke-Jr",
 			},
-			payuri.URI{Link: "bitcoin:" + luke + "?amount=20.3&label=Luke-Jr", QR: "bitcoin:" + luke + "?amount=20.3&label=Luke-Jr"},
+			"bitcoin:" + luke + "?amount=20.3&label=Luke-Jr", "",
 		},
 		{
 			"bitcoin, one satoshi",
 			payuri.Target{
 				Chain: chain.Bitcoin, Decimals: 8, Address: segwit, Amount: money.Units(1),
 			},
-			payuri.URI{Link: "bitcoin:" + segwit + "?amount=0.00000001", QR: "bitcoin:" + segwit + "?amount=0.00000001"},
+			"bitcoin:" + segwit + "?amount=0.00000001", "",
 		},
 		{
 			"solana",
 			payuri.Target{
-				Chain: chain.Solana, Decimals: 9, Address: michael, Amount: money.Units(1_000_000_000), Label: "Michael",
+				Chain: chain.Solana, Decimals: 9, Address: michael, Amount: money.Units(1_000_000_000),
+				Label: "Michael",
 			},
-			payuri.URI{Link: "solana:" + michael + "?amount=1&label=Michael", QR: "solana:" + michael + "?amount=1&label=Michael"},
+			"solana:" + michael + "?amount=1&label=Michael", "",
 		},
 		{
 			"solana, token",
 			payuri.Target{
 				Chain: chain.Solana, Decimals: 6, Contract: usdcMint, Address: michael, Amount: money.Units(10_000),
 			},
-			payuri.URI{
-				Link: "solana:" + michael + "?amount=0.01&spl-token=" + usdcMint,
-				QR:   "solana:" + michael + "?amount=0.01&spl-token=" + usdcMint,
-			},
+			"solana:" + michael + "?amount=0.01&spl-token=" + usdcMint, "",
 		},
 		{
 			"solana, reference",
@@ -69,12 +68,8 @@ func TestLinksAreThoseOfTheStandards(t *testing.T) {
 				Chain: chain.Solana, Decimals: 6, Contract: usdcMint, Address: michael, Amount: money.Units(10_000),
 				Reference: &reference, Label: "A & B/c ü",
 			},
-			payuri.URI{
-				Link: "solana:" + michael + "?amount=0.01&spl-token=" + usdcMint +
-					"&reference=11111111111111111111111111111112&label=A%20%26%20B%2Fc%20%C3%BC",
-				QR: "solana:" + michael + "?amount=0.01&spl-token=" + usdcMint +
-					"&reference=11111111111111111111111111111112&label=A%20%26%20B%2Fc%20%C3%BC",
-			},
+			"solana:" + michael + "?amount=0.01&spl-token=" + usdcMint +
+				"&reference=11111111111111111111111111111112&label=A%20%26%20B%2Fc%20%C3%BC", "",
 		},
 		{
 			"evm",
@@ -82,22 +77,21 @@ func TestLinksAreThoseOfTheStandards(t *testing.T) {
 				Chain: chain.Ethereum, CAIP2: "eip155:1", Decimals: 18, Address: donation,
 				Amount: money.MustParse("2014000000000000000"),
 			},
-			payuri.URI{
-				Link: "ethereum:" + donation + "@1?value=2014000000000000000",
-				QR:   "ethereum:" + donation + "@1?value=2014000000000000000",
-			},
+			"ethereum:" + donation + "@1?value=2014000000000000000", "",
 		},
 		{
 			"evm, token",
 			payuri.Target{
-				Chain: chain.Base, CAIP2: "eip155:8453", Decimals: 6, Contract: unicorn, Address: payee, Amount: money.Units(1),
+				Chain: chain.Base, CAIP2: "eip155:8453", Decimals: 6, Contract: unicorn, Address: payee,
+				Amount: money.Units(1),
 			},
-			payuri.URI{Link: "ethereum:" + unicorn + "@8453/transfer?address=" + payee + "&uint256=1", QR: payee},
+			"ethereum:" + unicorn + "@8453/transfer?address=" + payee + "&uint256=1", payee,
 		},
 	} {
-		got, err := payuri.For(c.target)
-		if err != nil || got != c.want {
-			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, c.want)
+		got, err := payuri.New(c.target)
+		want := payuri.URI{Link: c.link, QR: cmp.Or(c.qr, c.link)}
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", c.name, got, err, want)
 		}
 	}
 }
@@ -109,7 +103,7 @@ func TestTheCodeOfATokenOnAnEVMChainNeverHasItsContract(t *testing.T) {
 		if name.Family() != chain.EVM {
 			continue
 		}
-		got, err := payuri.For(payuri.Target{
+		got, err := payuri.New(payuri.Target{
 			Chain: name, CAIP2: "eip155:31337", Decimals: 6, Contract: unicorn, Address: payee, Amount: money.Units(7),
 			Label: "a shop",
 		})
@@ -127,14 +121,16 @@ func TestNoLinkIsMadeOfWhatNobodyCanPay(t *testing.T) {
 		"no address":           {Chain: chain.Bitcoin, Decimals: 8, Amount: one},
 		"token on Bitcoin":     {Chain: chain.Bitcoin, Contract: usdcMint, Address: luke, Amount: one},
 		"no network":           {Chain: chain.Ethereum, Address: payee, Amount: one},
-		"network of another":   {Chain: chain.Ethereum, CAIP2: "solana:5eykt4UsFv8P8NJdTREpY1vz", Address: payee, Amount: one},
+		"network of another":   {Chain: chain.Ethereum, CAIP2: "solana:5eykt4", Address: payee, Amount: one},
 		"network without id":   {Chain: chain.Ethereum, CAIP2: "eip155:", Address: payee, Amount: one},
 		"network zero":         {Chain: chain.Ethereum, CAIP2: "eip155:0", Address: payee, Amount: one},
 		"chain without wallet": {Chain: chain.Tron, Address: "T", Amount: one},
 		"unknown chain":        {Chain: "MOON", Address: "m", Amount: one},
-		"reference elsewhere":  {Chain: chain.Base, CAIP2: "eip155:8453", Address: payee, Amount: one, Reference: &reference},
+		"reference elsewhere": {
+			Chain: chain.Base, CAIP2: "eip155:8453", Address: payee, Amount: one, Reference: &reference,
+		},
 	} {
-		if got, err := payuri.For(target); err == nil {
+		if got, err := payuri.New(target); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, got)
 		}
 	}
@@ -149,7 +145,7 @@ func FuzzALinkHasExactlyTheAmount(f *testing.F) {
 	f.Fuzz(func(t *testing.T, amountText string, decimals uint8, label string) {
 		amount, err := money.Parse(amountText)
 		if err != nil || amount.IsZero() || decimals > 36 {
-			t.Skip()
+			return
 		}
 		for _, target := range []payuri.Target{
 			{Chain: chain.Bitcoin, Address: luke},
@@ -159,7 +155,7 @@ func FuzzALinkHasExactlyTheAmount(f *testing.F) {
 			{Chain: chain.Polygon, CAIP2: "eip155:137", Address: payee, Contract: unicorn},
 		} {
 			target.Amount, target.Decimals, target.Label = amount, int(decimals), label
-			got, err := payuri.For(target)
+			got, err := payuri.New(target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,8 +192,9 @@ func TestAReferenceIsOfOneOptionAlone(t *testing.T) {
 		t.Errorf("got %s, want %s", payuri.ReferenceText(first), want)
 	}
 	for _, other := range [][32]byte{
-		payuri.Reference("org_1", "co_1", 8), payuri.Reference("org_1", "co_2", 7), payuri.Reference("org_2", "co_1", 7),
-		payuri.Reference("org_1c", "o_1", 7), payuri.Reference("org_1", "co_", 17), payuri.Reference("", "org_1co_1", 7),
+		payuri.Reference("org_1", "co_1", 8), payuri.Reference("org_1", "co_2", 7),
+		payuri.Reference("org_2", "co_1", 7), payuri.Reference("org_1c", "o_1", 7),
+		payuri.Reference("org_1", "co_", 17), payuri.Reference("", "org_1co_1", 7),
 	} {
 		if other == first {
 			t.Errorf("got %s for another option", payuri.ReferenceText(other))

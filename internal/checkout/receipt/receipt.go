@@ -54,7 +54,8 @@ func (s Signer) Statement(c Return, issuedAt time.Time) (string, error) {
 		return "", err
 	}
 	if !s.CanSign() {
-		return "", fmt.Errorf("sign the return of checkout %s: this process has no private key of webhooks", c.CheckoutID)
+		return "", fmt.Errorf("sign the return of checkout %s: this process has no private key of webhooks",
+			c.CheckoutID)
 	}
 	return webhook.SignStatement(webhook.Statement{
 		Environment: c.Environment, CheckoutID: c.CheckoutID, OrganizationID: c.OrgID, Status: c.Status,

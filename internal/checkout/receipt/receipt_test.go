@@ -52,7 +52,8 @@ func TestTheShopReadsWhatWasPaidOutOfTheAddress(t *testing.T) {
 		}
 		s, err := webhook.VerifyStatement([]string{key.Public()}, query.Get("statement"), now)
 		want := webhook.Statement{
-			Type: webhook.TypeReturn, Environment: webhook.Live, CheckoutID: "co_1", OrganizationID: "org_1", Status: status,
+			Type: webhook.TypeReturn, Environment: webhook.Live, CheckoutID: "co_1", OrganizationID: "org_1",
+			Status:   status,
 			Currency: "USD", AmountDue: "49.99", AmountPaid: "50", IssuedAt: webhook.At(now),
 			ExpiresAt: webhook.At(now.Add(15 * time.Minute)),
 		}
@@ -67,24 +68,25 @@ func TestTheShopsOwnAddressStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	const added = "checkoutId=co_1&status=COMPLETED"
 	for before, want := range map[string]string{
-		"https://shop.example.com":                               "https://shop.example.com?" + added,
-		"https://shop.example.com/":                              "https://shop.example.com/?" + added,
-		"https://shop.example.com/?":                             "https://shop.example.com/?" + added,
-		"https://shop.example.com/a%2fb?x=1":                     "https://shop.example.com/a%2fb?x=1&" + added,
-		"https://shop.example.com/?b=2&a=1&b=%7e+&flag":          "https://shop.example.com/?b=2&a=1&b=%7e+&flag&" + added,
-		"https://shop.example.com/?x=1&":                         "https://shop.example.com/?x=1&" + added,
-		"https://shop.example.com/#/done?x=1":                    "https://shop.example.com/?" + added + "#/done?x=1",
-		"https://shop.example.com/?x=1#":                         "https://shop.example.com/?x=1&" + added + "#",
-		"https://shop.example.com/?x=1#checkoutId=co_2":          "https://shop.example.com/?x=1&" + added + "#checkoutId=co_2",
-		"https://shop.example.com/?checkoutId=co_2":              "https://shop.example.com/?" + added,
-		"https://shop.example.com/?checkoutId&x=1":               "https://shop.example.com/?x=1&" + added,
-		"https://shop.example.com/?%63heckoutId=co_2&x=1":        "https://shop.example.com/?x=1&" + added,
-		"https://shop.example.com/?status=OPEN&x=a?b":            "https://shop.example.com/?x=a?b&" + added,
-		"https://shop.example.com/?statement=abc.def":            "https://shop.example.com/?" + added,
-		"https://shop.example.com/?%zz=1&CheckoutID=2":           "https://shop.example.com/?%zz=1&CheckoutID=2&" + added,
-		"https://shop.example.com/?xcheckoutId=1&status2":        "https://shop.example.com/?xcheckoutId=1&status2&" + added,
-		"http://127.0.0.1:3000/thanks?checkoutId=a&checkoutId=b": "http://127.0.0.1:3000/thanks?" + added,
+		"":                                  "?" + added,
+		"/":                                 "/?" + added,
+		"/?":                                "/?" + added,
+		"/a%2fb?x=1":                        "/a%2fb?x=1&" + added,
+		"/?b=2&a=1&b=%7e+&flag":             "/?b=2&a=1&b=%7e+&flag&" + added,
+		"/?x=1&":                            "/?x=1&" + added,
+		"/#/done?x=1":                       "/?" + added + "#/done?x=1",
+		"/?x=1#":                            "/?x=1&" + added + "#",
+		"/?x=1#checkoutId=co_2":             "/?x=1&" + added + "#checkoutId=co_2",
+		"/?checkoutId=co_2":                 "/?" + added,
+		"/?checkoutId&x=1":                  "/?x=1&" + added,
+		"/?%63heckoutId=co_2&x=1":           "/?x=1&" + added,
+		"/?status=OPEN&x=a?b":               "/?x=a?b&" + added,
+		"/?statement=abc.def":               "/?" + added,
+		"/?%zz=1&CheckoutID=2":              "/?%zz=1&CheckoutID=2&" + added,
+		"/?xcheckoutId=1&status2":           "/?xcheckoutId=1&status2&" + added,
+		"/thanks?checkoutId=a&checkoutId=b": "/thanks?" + added,
 	} {
+		before, want = "https://shop.example.com"+before, "https://shop.example.com"+want
 		// Without a private key there is no statement, so the whole text is known.
 		if got, err := (receipt.Signer{}).ReturnURL(before, paid(), now); err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", before, got, err, want)

@@ -266,7 +266,6 @@ var exceptions = []exception{
 	{"internal/wire", "webhook", "it makes the objects that leave the installation"},
 	{"internal/webhooks/event", "webhook", "the types of events and the envelope, whose bytes are frozen and signed"},
 	{"internal/webhooks/delivery", "webhook", "it signs what it posts, and posts samples"},
-	{"internal/checkout/receipt", "webhook", "it signs what that package verifies"},
 }
 
 // importers names the only packages whose code, except for tests, may import the ones on the left.
