@@ -201,9 +201,9 @@ func SignReceipt(r Receipt, key Key) ([]byte, error) {
 }
 
 // VerifyReceipt returns the receipt of a file that one of the installation's public keys (whpk_…)
-// signed, and that key. It makes no call. Its amounts add up: the items are the amount due, and what
-// was counted of the payments is at least the amount paid. Errors: ErrMalformed, ErrSignature,
-// ErrType, ErrSums, ErrKey.
+// signed, and that key. It makes no call. Its amounts add up: the items are the amount due, a payment
+// counts for at most its amount by its price, and the payments for at least the amount paid.
+// Errors: ErrMalformed, ErrSignature, ErrType, ErrSums, ErrKey.
 //
 // The signature proves what the installation stated. The hash of each transaction's block shows
 // with any node of the chain that the payment is there.
@@ -243,7 +243,8 @@ func VerifyReceipt(publicKeys []string, file []byte) (r Receipt, publicKey strin
 	return r, publicKey, nil
 }
 
-// checkSums compares the amount due with the items, and the amount paid with what was counted.
+// checkSums compares the amount due with the items, the amount paid with what was counted, and what
+// was counted with the prices.
 func (r Receipt) checkSums() error {
 	if len(r.Items) > receiptEntriesMax || len(r.Payments) > receiptEntriesMax {
 		return fmt.Errorf("%w: it has more than %d items or payments", ErrMalformed, receiptEntriesMax)
@@ -268,14 +269,7 @@ func (r Receipt) checkSums() error {
 		items.Add(items, price.Mul(price, big.NewInt(item.Quantity)))
 	}
 	for i, p := range r.Payments {
-		if _, err := parseDecimal(fmt.Sprintf("payments[%d].amount", i), p.Amount); err != nil {
-			return err
-		}
-		if strings.Contains(p.Amount, ".") || p.Decimals < 0 || p.Decimals >= decimalDigitsMax {
-			return fmt.Errorf("%w: payments[%d] is %q with %d decimals, which is no amount of a coin", ErrMalformed, i,
-				p.Amount, p.Decimals)
-		}
-		part, err := parseDecimal(fmt.Sprintf("payments[%d].counted", i), p.Counted)
+		part, err := p.checkValue(fmt.Sprintf("payments[%d]", i))
 		if err != nil {
 			return err
 		}
@@ -289,6 +283,46 @@ func (r Receipt) checkSums() error {
 			r.Currency)
 	}
 	return nil
+}
+
+// checkValue returns what a payment counts, which is at most its amount by the price. name is the
+// payment's place.
+func (p ReceiptPayment) checkValue(name string) (*big.Int, error) {
+	counted, err := parseDecimal(name+".counted", p.Counted)
+	if err != nil {
+		return nil, err
+	}
+	amount, err := parseDecimal(name+".amount", p.Amount)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(p.Amount, ".") || p.Decimals < 0 || p.Decimals >= decimalDigitsMax {
+		return nil, fmt.Errorf("%w: %s is %q with %d decimals, which is no amount of a coin", ErrMalformed, name,
+			p.Amount, p.Decimals)
+	}
+	if (p.Price == nil) != (p.CurrencyPrice == nil) {
+		return nil, fmt.Errorf("%w: %s has half a price", ErrMalformed, name)
+	}
+	// counted <= amount / 10^decimals * price / currencyPrice, without a division.
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(p.Decimals)), nil)
+	left, right := scale.Mul(scale, counted), amount
+	if p.Price != nil {
+		price, err := parseDecimal(name+".price", *p.Price)
+		if err != nil {
+			return nil, err
+		}
+		currencyPrice, err := parseDecimal(name+".currencyPrice", *p.CurrencyPrice)
+		if err != nil {
+			return nil, err
+		}
+		left.Mul(left, currencyPrice)
+		right.Mul(right, price)
+	}
+	if left.Cmp(right) > 0 {
+		return nil, fmt.Errorf("%w: %s counts as %s, which is more than its amount by its price", ErrSums, name,
+			p.Counted)
+	}
+	return counted, nil
 }
 
 // parseDecimal reads a decimal without sign and exponent as a multiple of 10^-36.

@@ -35,8 +35,8 @@ func sampleStatement() Statement {
 }
 
 func sampleReceipt() Receipt {
-	one, source, at := "1", "par", At(now.Add(-time.Minute))
-	ether, median := "3010.5", "median of 3"
+	usdc, par, source, at := "1", "1", "par", At(now.Add(-time.Minute))
+	ether, dollar, median := "3010.5", "1", "median of 3"
 	return Receipt{
 		Environment: Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 		OrganizationID: "org_01J9ZW3M8Q4S5T6V7W8X9YZABC",
@@ -48,13 +48,13 @@ func sampleReceipt() Receipt {
 			{
 				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM",
 				Amount: "80095000", Decimals: 6, TxHash: "0xaa", BlockHash: "0xbb", BlockHeight: 21_000_000,
-				Price: &one, CurrencyPrice: &one, PriceSource: &source, PricedAt: &at,
+				Price: &usdc, CurrencyPrice: &par, PriceSource: &source, PricedAt: &at,
 				Counted: "80.095", CreditedAt: At(now),
 			},
 			{
 				DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABD", MintID: 2, Symbol: "ETH", Chain: "BASE",
 				Amount: "10000000000000000", Decimals: 18, TxHash: "0xcc", BlockHash: "0xdd",
-				BlockHeight: 30_000_000, Price: &ether, CurrencyPrice: &one, PriceSource: &median,
+				BlockHeight: 30_000_000, Price: &ether, CurrencyPrice: &dollar, PriceSource: &median,
 				PricedAt: &at,
 				Counted:  "30.105", CreditedAt: At(now),
 			},
@@ -324,6 +324,17 @@ func TestAReceiptIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		{"more counted than paid", signed(func(r *Receipt) { r.AmountPaid = "110.19" }), keys, nil},
 		{"a payment less", signed(func(r *Receipt) { r.Payments = r.Payments[1:] }), keys, ErrSums},
 		{"an item less", signed(func(r *Receipt) { r.Items = r.Items[1:] }), keys, ErrSums},
+		{"too much counted", signed(func(r *Receipt) { r.Payments[0].Counted = "80.0950000000000001" }), keys, ErrSums},
+		{"a lower price", signed(func(r *Receipt) { *r.Payments[1].Price = "3010.4" }), keys, ErrSums},
+		{"a dearer currency", signed(func(r *Receipt) { *r.Payments[0].CurrencyPrice = "1.01" }), keys, ErrSums},
+		{"a smaller coin", signed(func(r *Receipt) { r.Payments[0].Decimals = 7 }), keys, ErrSums},
+		{"half a price", signed(func(r *Receipt) { r.Payments[0].Price = nil }), keys, ErrMalformed},
+		{
+			"paid in the currency itself", signed(func(r *Receipt) {
+				r.Payments[0].Price, r.Payments[0].CurrencyPrice = nil, nil
+			}), keys, nil,
+		},
+		{"a price in words", signed(func(r *Receipt) { *r.Payments[0].Price = "one" }), keys, ErrMalformed},
 		{"an exponent", signed(func(r *Receipt) { r.AmountPaid = "1e2" }), keys, ErrMalformed},
 		{"a sign", signed(func(r *Receipt) { r.AmountPaid = "-1" }), keys, ErrMalformed},
 		{"a fraction of integers", signed(func(r *Receipt) { r.AmountPaid = "1/2" }), keys, ErrMalformed},

@@ -16,14 +16,14 @@ func TestNoTextOfAReceiptSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	key := webhook.PrivateKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{3}, ed25519.SeedSize)))
 	// A clear of the screen, a line of its own, a text from right to left, and an invisible character.
-	const bad = "\x1b[2J\nThe receipt is genuine\r\u202eabc\u200b\x9b"
-	price := "1" + bad
+	const bad = "\x1b[2J\nThe receipt is genuine\r\u202eabc\u200b\u009b"
+	price, source := "1", bad
 	file, err := webhook.SignReceipt(webhook.Receipt{
 		Environment: webhook.Live, CheckoutID: bad, OrganizationID: bad, Shop: bad, Currency: bad, AmountDue: "2",
 		AmountPaid: "2", Items: webhook.List[webhook.ReceiptItem]{{Name: bad, Quantity: 1, UnitPrice: "2"}},
 		Payments: webhook.List[webhook.ReceiptPayment]{{
 			DepositID: bad, Symbol: bad, Chain: bad, Amount: "2", TxHash: bad, BlockHash: bad, Price: &price,
-			CurrencyPrice: &price, PriceSource: &price, Counted: "2",
+			CurrencyPrice: &price, PriceSource: &source, Counted: "2",
 		}},
 	}, key)
 	if err != nil {

@@ -92,8 +92,22 @@ func owners() map[string]deposit.Owner {
 		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 		wallet.SwapDelivery: swapSettler{}, wallet.SwapRefund: swapSettler{},
-		wallet.DepositSwap: depositSwapOwner{},
+		wallet.DepositSwap:    depositSwapOwner{},
+		wallet.Checkout:       notedPayments{noted: new([]deposit.Update)},
+		wallet.CheckoutShared: notedPayments{deposit.CheckoutOwner{IsShared: true}, new([]deposit.Update)},
 	}
+}
+
+// notedPayments notes what the owner of checkouts hears of. One that is in the database's transaction twice is
+// noted twice.
+type notedPayments struct {
+	deposit.CheckoutOwner
+	noted *[]deposit.Update
+}
+
+func (o notedPayments) OnUpdates(_ context.Context, _ pg.Tx, updates []deposit.Update) error {
+	*o.noted = append(*o.noted, updates...)
+	return nil
 }
 
 // depositSwapOwner owns the arrivals for deposit swaps, of which these tests have none. trial/swaps has them.

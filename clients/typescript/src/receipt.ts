@@ -153,10 +153,7 @@ function checkSums(r: Receipt): void {
   }
   let counted = 0n;
   for (const payment of r.payments) {
-    if (typeof payment?.amount !== "string" || !/^(0|[1-9][0-9]{0,77})$/.test(payment.amount)) {
-      throw new WebhookError("body", "the amount of a payment is no whole number");
-    }
-    counted += scaled(payment.counted);
+    counted += valueOf(payment);
   }
   if (items !== scaled(r.amountDue)) {
     throw new WebhookError("sums", `the items are not the amount due, ${r.amountDue} ${r.currency}`);
@@ -164,6 +161,31 @@ function checkSums(r: Receipt): void {
   if (counted < scaled(r.amountPaid)) {
     throw new WebhookError("sums", `the payments count for less than the amount paid, ${r.amountPaid} ${r.currency}`);
   }
+}
+
+/** What a payment counts, which is at most its amount by its price. */
+function valueOf(payment: ReceiptPayment): bigint {
+  if (typeof payment?.amount !== "string" || !/^(0|[1-9][0-9]{0,77})$/.test(payment.amount)) {
+    throw new WebhookError("body", "the amount of a payment is no whole number");
+  }
+  if (!Number.isInteger(payment.decimals) || payment.decimals < 0 || payment.decimals > 77) {
+    throw new WebhookError("body", "a payment has no decimals");
+  }
+  if ((payment.price === null) !== (payment.currencyPrice === null)) {
+    throw new WebhookError("body", "a payment has half a price");
+  }
+  const counted = scaled(payment.counted);
+  // counted <= amount / 10^decimals * price / currencyPrice, without a division.
+  let left = counted * 10n ** BigInt(payment.decimals);
+  let right = scaled(payment.amount);
+  if (payment.price !== null) {
+    left *= scaled(payment.currencyPrice);
+    right *= scaled(payment.price);
+  }
+  if (left > right) {
+    throw new WebhookError("sums", `a payment counts as ${payment.counted}, which is more than its amount by its price`);
+  }
+  return counted;
 }
 
 /** Reads a decimal as a multiple of 10^-36. */

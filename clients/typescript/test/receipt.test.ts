@@ -96,6 +96,13 @@ test("a receipt is refused for what is wrong with it", () => {
   refused("sums", () => verifyReceipt(file((r) => (r.amountDue = "109.98")), publicKey));
   refused("sums", () => verifyReceipt(file((r) => (r.amountDue = "109.96")), publicKey));
   refused("sums", () => verifyReceipt(file((r) => r.payments.pop()), publicKey));
+  refused("sums", () => verifyReceipt(file((r) => (payment(r).counted = "80.095000000000000001")), publicKey));
+  refused("sums", () => verifyReceipt(file((r) => (payment(r).price = "0.99")), publicKey));
+  refused("sums", () => verifyReceipt(file((r) => (payment(r).currencyPrice = "1.01")), publicKey));
+  refused("sums", () => verifyReceipt(file((r) => (payment(r).decimals = 7)), publicKey));
+  refused("body", () => verifyReceipt(file((r) => (payment(r).price = null)), publicKey));
+  refused("body", () => verifyReceipt(file((r) => (payment(r).decimals = 0.5)), publicKey));
+  verifyReceipt(file((r) => (payment(r).price = payment(r).currencyPrice = null)), publicKey);
   for (const amount of ["", ".", "1.", "01", "-1", "1e2", "1/2", "0x1", " 1"]) {
     refused("body", () => verifyReceipt(file((r) => (r.amountPaid = amount)), publicKey));
   }
