@@ -58,7 +58,7 @@ type Offer struct {
 	Rate     pricing.Rate
 	Amount   money.Amount // for what is still due
 	PayerFee *money.USD   // of the network; nil: nothing says it
-	IsPegged bool // it is meant to be worth a dollar
+	IsPegged bool         // it is meant to be worth a dollar
 }
 
 const priceAgeMax = 5 * time.Minute

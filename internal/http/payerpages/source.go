@@ -25,8 +25,10 @@ type Source struct {
 	// ReturnURL returns the address that leads a payer back to the shop, with a signed statement; nil: the address of
 	// the shop as it is.
 	ReturnURL func(c checkout.Checkout, now time.Time) (string, error)
-	Clock     func() time.Time
-	Log       *slog.Logger
+	// ChainTitle returns the common name of a chain; nil: its name in the API.
+	ChainTitle func(name chain.Name) string
+	Clock      func() time.Time
+	Log        *slog.Logger
 }
 
 var _ Checkouts = Source{}
@@ -60,7 +62,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	v.Options = s.options(p)
 	for _, payment := range p.Payments {
-		v.Payments = append(v.Payments, newPayment(p, payment))
+		v.Payments = append(v.Payments, s.newPayment(p, payment))
 	}
 	return v, nil
 }
@@ -174,12 +176,19 @@ func rateText(r pricing.Rate) string {
 	return whole + "." + fraction
 }
 
-func (s Source) chainName(name chain.Name) string { return name.Title() }
+func (s Source) chainName(name chain.Name) string {
+	if s.ChainTitle != nil {
+		if title := s.ChainTitle(name); title != "" {
+			return title
+		}
+	}
+	return string(name)
+}
 
 // newPayment returns what the page shows of a payment.
-func newPayment(p checkout.Public, payment checkout.Payment) Payment {
+func (s Source) newPayment(p checkout.Public, payment checkout.Payment) Payment {
 	shown := Payment{
-		ChainName: payment.Chain.Title(), Amount: payment.Amount.String(), TxHash: string(payment.Tx),
+		ChainName: s.chainName(payment.Chain), Amount: payment.Amount.String(), TxHash: string(payment.Tx),
 		Status: PaymentStatus(payment.Status), IsLate: !payment.Moment.IsZero() && !payment.IsInTime,
 		IsAcceptedCoin: payment.IsAccepted || payment.Counted == nil && payment.Mint != nil,
 	}
@@ -215,7 +224,7 @@ func (s Source) Find(ctx context.Context, checkoutID, txHash string) (Finding, e
 	}
 	found := Finding{}
 	if located.Chain != "" {
-		found.ChainName = located.Chain.Title()
+		found.ChainName = s.chainName(located.Chain)
 	}
 	switch {
 	case located.Payment != nil:
@@ -223,7 +232,7 @@ func (s Source) Find(ctx context.Context, checkoutID, txHash string) (Finding, e
 		if err != nil {
 			return Finding{}, err
 		}
-		payment := newPayment(p, *located.Payment)
+		payment := s.newPayment(p, *located.Payment)
 		found.Outcome, found.Payment = FoundPayment, &payment
 		if !payment.IsAcceptedCoin || payment.Status == PaymentUnusable {
 			found.Outcome = FoundWrongCoin
@@ -245,4 +254,3 @@ func (s Source) Image(ctx context.Context, checkoutID, imageID string) (mediaTyp
 	found, err := s.Service.PublicImage(ctx, checkoutID, imageID)
 	return found.MediaType, found.Content, err
 }
-
