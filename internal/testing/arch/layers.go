@@ -93,6 +93,7 @@ var packages = []pkg{
 	{"internal/chain/catalogue", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
+	{"internal/checkout/payuri", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
