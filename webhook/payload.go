@@ -88,6 +88,12 @@ const (
 
 	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
 	TransferCompleted Type = "TRANSFER_COMPLETED"
+
+	// These have a Checkout. CheckoutException tells of something unusual that changes no status.
+	CheckoutProcessing Type = "CHECKOUT_PROCESSING"
+	CheckoutCompleted  Type = "CHECKOUT_COMPLETED"
+	CheckoutExpired    Type = "CHECKOUT_EXPIRED"
+	CheckoutException  Type = "CHECKOUT_EXCEPTION"
 )
 
 // Envelope is the body of every webhook.

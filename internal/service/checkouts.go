@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -22,11 +23,9 @@ func (o checkoutOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposi
 	for i, u := range updates {
 		arrivals[i] = checkout.Arrival{
 			DepositID: u.DepositID, OrgID: u.OrgID, CheckoutID: u.CheckoutID, IsShared: o.IsShared,
-			MintID: u.MintID, Chain: u.Chain, Amount: u.Amount, Tx: u.Tx, From: paymentStatuses[u.From],
-			To: paymentStatuses[u.To], BlockTime: u.BlockTime,
-		}
-		for _, r := range u.References {
-			arrivals[i].References = append(arrivals[i].References, string(r))
+			MintID: u.MintID, Chain: u.Chain, Amount: u.Amount, Tx: u.Tx, IsNew: u.From == "",
+			IsRecent: u.To == deposit.Confirming, Status: paymentStatuses[u.To], BlockTime: u.BlockTime,
+			References: u.References,
 		}
 	}
 	return o.checkouts.OnArrivals(ctx, tx, arrivals)
@@ -34,12 +33,12 @@ func (o checkoutOwner) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposi
 
 // paymentStatuses are the statuses of payments by those of their deposits. A credit whose finality is in question
 // stays one until it is reversed.
-var paymentStatuses = map[deposit.Status]checkout.PaymentStatus{
-	deposit.Confirming: checkout.PaymentSeen, deposit.Screening: checkout.PaymentSeen,
-	deposit.Credited: checkout.PaymentCredited,
-	deposit.Flagged:  checkout.PaymentFlagged, deposit.Rejecting: checkout.PaymentFlagged,
-	deposit.Redirecting: checkout.PaymentFlagged, deposit.ResolutionStuck: checkout.PaymentFlagged,
-	deposit.Rejected: checkout.PaymentReturned, deposit.Redirected: checkout.PaymentReturned,
-	deposit.Orphaned: checkout.PaymentOrphaned, deposit.Reversed: checkout.PaymentReversed,
-	deposit.Unsupported: checkout.PaymentUnusable, deposit.BelowMinimum: checkout.PaymentUnusable,
+var paymentStatuses = map[deposit.Status]outcome.PaymentStatus{
+	deposit.Confirming: outcome.PaymentSeen, deposit.Screening: outcome.PaymentSeen,
+	deposit.Credited: outcome.PaymentCredited,
+	deposit.Flagged:  outcome.PaymentFlagged, deposit.Rejecting: outcome.PaymentFlagged,
+	deposit.Redirecting: outcome.PaymentFlagged, deposit.ResolutionStuck: outcome.PaymentFlagged,
+	deposit.Rejected: outcome.PaymentReturned, deposit.Redirected: outcome.PaymentReturned,
+	deposit.Orphaned: outcome.PaymentOrphaned, deposit.Reversed: outcome.PaymentReversed,
+	deposit.Unsupported: outcome.PaymentUnusable, deposit.BelowMinimum: outcome.PaymentUnusable,
 }
