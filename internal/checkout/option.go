@@ -32,12 +32,11 @@ type WalletService interface {
 	VerifyAttestation(w wallet.Wallet) error
 }
 
-// Costs says what networks take. An amount that it does not know is nil, and then nothing depends on it.
+// Costs says what networks take.
 type Costs interface {
-	// PayerFee returns what a payer pays the network to pay in a mint.
-	PayerFee(ctx context.Context, m mint.Mint) *money.USD
-	// CollectionCost returns what the organization pays to move one payment away from an address of its own.
-	CollectionCost(ctx context.Context, m mint.Mint) *money.USD
+	// TransferFee returns the most that one transfer costs on a chain now, in units of its native coin; nil if no
+	// provider says it, and then nothing depends on it.
+	TransferFee(ctx context.Context, name chain.Name) *money.Amount
 }
 
 // OfferProblem says why a checkout cannot be paid in a mint now.
@@ -195,14 +194,35 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 		o.Problem = BelowMinimum
 		return o
 	}
-	if s.Costs == nil {
-		return o
-	}
-	o.PayerFee = s.Costs.PayerFee(ctx, m)
-	if cost := s.Costs.CollectionCost(ctx, m); cost != nil && isAbove(*cost, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
+	o.PayerFee = s.transferFee(ctx, m, mints)
+	// An address of its own is emptied by one transfer. Where a chain keeps outputs, the next payment spends it.
+	isCollected := !m.Chain.Family().IsUTXO()
+	if isCollected && o.PayerFee != nil && !s.IsLocal &&
+		isAbove(*o.PayerFee, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
 		o.Problem = CostTooHigh
 	}
 	return o
+}
+
+// transferFee returns what one transfer costs on the chain of a mint now, in dollars; nil if nothing says it.
+func (s *Service) transferFee(ctx context.Context, m mint.Mint, mints mint.Catalogue) *money.USD {
+	native, isKnown := mints.Native(m.Chain)
+	if s.Costs == nil || !isKnown {
+		return nil
+	}
+	fee := s.Costs.TransferFee(ctx, m.Chain)
+	if fee == nil {
+		return nil
+	}
+	q, err := s.priceOf(ctx, native.ID)
+	if err != nil {
+		return nil
+	}
+	cost, err := money.ValueOf(*fee, native.Decimals, q.Price)
+	if err != nil {
+		return nil
+	}
+	return &cost
 }
 
 // newUnavailable is the answer to an option that cannot be opened.

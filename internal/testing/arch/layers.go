@@ -216,6 +216,7 @@ var packages = []pkg{
 	{"internal/http/console", surfaces, 0},
 	{"internal/http/api", surfaces, 0},
 	{"internal/http/operatorapi", surfaces, 0},
+	{"internal/http/payerpages", surfaces, 0},
 	{"internal/http/surfacetest", watch, testOnly},
 	{"internal/ops", surfaces, mayFloat},
 
