@@ -225,7 +225,7 @@ func (p *checkoutPage) listSteps() []step {
 	switch {
 	case p.Status != Open:
 		current = 2
-	case p.Chosen != nil:
+	case p.Chosen != nil || p.MayWait:
 		current = 1
 	}
 	var steps []step
@@ -335,6 +335,7 @@ func (p *checkoutPage) describe(payment Payment) (summary story) {
 		more = append(more, p.text("payment.late"))
 	}
 	if payment.Status != PaymentUnusable && !payment.IsAcceptedCoin {
+		summary.Tone = wait
 		more = append(more, p.text("payment.notAccepted"))
 	}
 	if payment.IsOtherNetwork && payment.IsAcceptedCoin {
