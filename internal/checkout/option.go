@@ -58,7 +58,7 @@ type Offer struct {
 	Rate     pricing.Rate
 	Amount   money.Amount // for what is still due
 	PayerFee *money.USD   // of the network; nil: nothing says it
-	isPegged bool
+	IsPegged bool         // it is meant to be worth a dollar
 }
 
 const priceAgeMax = 5 * time.Minute
@@ -164,7 +164,7 @@ func (s *Service) OffersFor(ctx context.Context, c Checkout) ([]Offer, error) {
 }
 
 func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue) Offer {
-	o := Offer{Mint: m, isPegged: s.isPegged(m.ID)}
+	o := Offer{Mint: m, IsPegged: s.isPegged(m.ID)}
 	if _, isRunning := s.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
 		o.Problem = MintClosed
 		return o
@@ -362,7 +362,7 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 		return fmt.Errorf("quote mint %d for checkout %s: %w", o.Mint.ID, c.ID, err)
 	}
 	expiresAt := c.ExpiresAt
-	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.isPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
+	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.IsPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
 	if end := tx.Now.Add(validity); validity > 0 && end.Before(expiresAt) {
 		expiresAt = end
 	}
@@ -426,7 +426,7 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 		if err != nil {
 			continue
 		}
-		fresh = append(fresh, Offer{Mint: o.Mint, Rate: rate, isPegged: s.isPegged(o.Mint.ID)})
+		fresh = append(fresh, Offer{Mint: o.Mint, Rate: rate, IsPegged: s.isPegged(o.Mint.ID)})
 	}
 	if len(fresh) == 0 {
 		return c, nil
