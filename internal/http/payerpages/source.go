@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
 // Source shows the checkouts of the feature. It implements Checkouts.
@@ -111,7 +112,7 @@ func (s Source) options(p checkout.Public) []Option {
 			IsPegged: offer.Rate.Source != "" && pricing.IsSteady(offer.Rate, offer.IsPegged),
 		}
 		if offer.PayerFee != nil {
-			option.PayerFeeText = offer.PayerFee.Cents() + " USD"
+			option.PayerFeeText = feeText(*offer.PayerFee)
 		}
 		i := slices.IndexFunc(p.Options, func(o checkout.Option) bool { return o.Mint.ID == offer.Mint.ID })
 		if i >= 0 {
@@ -120,6 +121,14 @@ func (s Source) options(p checkout.Public) []Option {
 		shown = append(shown, option)
 	}
 	return shown
+}
+
+// feeText writes a fee in dollars. One below a cent is not shown as nothing.
+func feeText(fee money.USD) string {
+	if text := fee.Cents(); text != "0.00" || fee == (money.USD{}) {
+		return text + " USD"
+	}
+	return "0.01 USD"
 }
 
 // reasons are the words of the page for what is wrong with an offer.
