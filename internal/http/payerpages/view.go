@@ -126,7 +126,8 @@ type Option struct {
 	EVM           *EVMPayment
 }
 
-// EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain.
+// EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain. The script asks a wallet
+// for nothing that is not here or in the option. Rule CO-50.
 type EVMPayment struct {
 	ChainID  int64
 	Contract string // of the token; "" for the coin of the chain
