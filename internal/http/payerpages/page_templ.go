@@ -5,10 +5,8 @@ package payerpages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "strconv"
 
@@ -650,7 +648,7 @@ func checkoutMain(p *checkoutPage) templ.Component {
 			templ_7745c5c3_Var34 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var35 := []any{"columns", templ.KV("paying", p.Chosen != nil)}
+		var templ_7745c5c3_Var35 = []any{"columns", templ.KV("paying", p.Chosen != nil)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -868,7 +866,7 @@ func storyBlock(p *checkoutPage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Var44 := []any{"story", string(p.Story.Tone)}
+			var templ_7745c5c3_Var44 = []any{"story", string(p.Story.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var44...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1242,7 +1240,7 @@ func stepList(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, s := range p.Steps {
-			templ_7745c5c3_Var64 := []any{templ.KV("done", s.IsDone)}
+			var templ_7745c5c3_Var64 = []any{templ.KV("done", s.IsDone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var64...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1317,7 +1315,7 @@ func noteBlock(note story) templ.Component {
 			templ_7745c5c3_Var67 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var68 := []any{"note", string(note.Tone)}
+		var templ_7745c5c3_Var68 = []any{"note", string(note.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var68...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1453,7 +1451,7 @@ func paymentBlock(p *checkoutPage, payment Payment) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		summary := p.describe(payment)
-		templ_7745c5c3_Var74 := []any{"payment", string(summary.Tone)}
+		var templ_7745c5c3_Var74 = []any{"payment", string(summary.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var74...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -2956,7 +2954,7 @@ func exits(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.Exit.URL != "" {
-			templ_7745c5c3_Var156 := []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
+			var templ_7745c5c3_Var156 = []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var156...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -3128,7 +3126,7 @@ func findMain(p findPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Var167 := []any{"story", string(summary.Tone)}
+			var templ_7745c5c3_Var167 = []any{"story", string(summary.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var167...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
