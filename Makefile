@@ -75,7 +75,7 @@ generate: ## write generated files anew (the local chain's contracts, the pages,
 	@scripts/setup --generate
 	@node localchain/compile.js
 	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./internal/http/pages
-	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/swap ./internal/identity ./internal/verify ./internal/http/surfacetest
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/swap ./internal/checkout/outcome ./internal/identity ./internal/verify ./internal/http/surfacetest
 	@$(TOOL) gofumpt -w .
 
 .PHONY: screens

@@ -15,7 +15,7 @@ CREATE TABLE wallets (
     org_id        text NOT NULL REFERENCES organizations,
     family        text NOT NULL,
     purpose       text NOT NULL,
-    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet, the swap, the deposit swap; '' for a treasury
+    subject       text COLLATE "C" NOT NULL, -- the customer, the product, the number of a change wallet, the swap, the deposit swap, the checkout; '' for a treasury
     path          text NOT NULL,
     address       text NOT NULL,
     proof         bytea NOT NULL,            -- of the signer, that it derived the address
@@ -42,6 +42,8 @@ CREATE TABLE wallets (
             WHEN 'SWAP_DELIVERY' THEN subject <> ''
             WHEN 'SWAP_REFUND' THEN subject <> ''
             WHEN 'DEPOSIT_SWAP' THEN subject <> ''
+            WHEN 'CHECKOUT' THEN subject <> ''
+            WHEN 'CHECKOUT_SHARED' THEN subject = 'CHECKOUT'
             ELSE false
         END),
     CONSTRAINT wallets_form_known CHECK (

@@ -30,6 +30,14 @@ CREATE TABLE scan_heads (
 SELECT coffer_shared('scan_heads', 'SELECT', 'SELECT, INSERT, DELETE');
 CREATE TRIGGER scan_heads_as_inserted BEFORE UPDATE ON scan_heads FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+-- When the walk of recent blocks last had the newest block that its provider showed. What is awaited until a time is
+-- given up only once the walk has looked after that time.
+CREATE TABLE scan_head_times (
+    chain        text PRIMARY KEY,
+    caught_up_at timestamptz NOT NULL
+);
+SELECT coffer_shared('scan_head_times', 'SELECT', 'SELECT, INSERT, UPDATE (caught_up_at)');
+
 -- What a person has to look at: a native balance that no transaction explains, a token whose
 -- events and balances differ.
 CREATE TABLE scan_findings (

@@ -60,6 +60,7 @@ CREATE TABLE deposits (
     -- The deposit swap at whose wallet it arrived. Its customer follows from the row of the deposit swap; while there
     -- is none, the deposit waits and is hidden.
     deposit_swap_id text,
+    checkout_id    text,                       -- the checkout at whose own wallet it arrived
     CONSTRAINT deposits_positive CHECK (amount > 0),
     CONSTRAINT deposits_kind_known CHECK (kind IN ('NATIVE', 'INTERNAL', 'TOKEN')),
     CONSTRAINT deposits_subject CHECK (
@@ -69,6 +70,7 @@ CREATE TABLE deposits (
             ELSE customer_id IS NULL OR purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') END),
     CONSTRAINT deposits_product CHECK (
         CASE WHEN purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND') THEN num_nonnulls(customer_id, product) <= 1
+            WHEN purpose IN ('CHECKOUT', 'CHECKOUT_SHARED') THEN product IS NOT DISTINCT FROM 'CHECKOUT'
             ELSE (purpose = 'ORGANIZATION_DEPOSIT') = (product IS NOT NULL) END
         AND (product IS NULL OR product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT'))),
     CONSTRAINT deposits_status_known CHECK (status IN
@@ -107,6 +109,7 @@ CREATE TABLE deposits (
     CONSTRAINT deposits_depth_required CHECK (depth_required >= 0),
     CONSTRAINT deposits_swap CHECK ((purpose IN ('SWAP_DELIVERY', 'SWAP_REFUND')) = (swap_id IS NOT NULL)),
     CONSTRAINT deposits_deposit_swap CHECK ((purpose = 'DEPOSIT_SWAP') = (deposit_swap_id IS NOT NULL)),
+    CONSTRAINT deposits_checkout CHECK ((purpose = 'CHECKOUT') = (checkout_id IS NOT NULL)),
     CONSTRAINT deposits_arrival CHECK (
         CASE WHEN swap_id IS NULL THEN arrival_role IS NULL AND NOT completes_swap
                 AND is_hidden = (deposit_swap_id IS NOT NULL AND customer_id IS NULL)
@@ -141,6 +144,7 @@ CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, depos
 CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
 CREATE INDEX deposits_to_resolve ON deposits (status, created_at) WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK');
 CREATE INDEX deposits_of_deposit_swap ON deposits (deposit_swap_id) WHERE deposit_swap_id IS NOT NULL;
+CREATE INDEX deposits_of_checkout ON deposits (checkout_id) WHERE checkout_id IS NOT NULL;
 CREATE INDEX deposits_of_swap ON deposits (swap_id) WHERE swap_id IS NOT NULL;
 -- One deposit completes a swap. Invariant I-63.
 CREATE UNIQUE INDEX deposits_completing_swap ON deposits (swap_id) WHERE completes_swap;
@@ -148,8 +152,8 @@ CREATE INDEX deposits_of_product_pending ON deposits (org_id)
     WHERE product IS NOT NULL AND status IN ('DETECTED', 'CONFIRMING', 'SCREENING');
 SELECT coffer_tenant('deposits', 'SELECT', 'SELECT, INSERT, UPDATE');
 
--- The wallet, the customer, the mint with its contract and the proof of the very block, in
--- place of foreign keys. Rows that are referred to never leave, so the check at the write is
+-- The wallet, with the checkout that it is of, the customer, the mint with its contract and the proof of the very
+-- block, in place of foreign keys. Rows that are referred to never leave, so the check at the write is
 -- enough. Of an update it takes the rows that changed by EXCEPT: a join of the rows before
 -- and after, planned for one row, compares every row with every other.
 CREATE FUNCTION deposits_refer() RETURNS trigger LANGUAGE plpgsql
@@ -159,10 +163,11 @@ DECLARE
 BEGIN
     IF TG_OP = 'INSERT' THEN
         SELECT n.deposit_id INTO lost FROM written n
-        WHERE (SELECT w.org_id = n.org_id FROM wallets w WHERE w.wallet_id = n.wallet_id) IS NOT TRUE
+        WHERE (SELECT w.org_id = n.org_id AND n.checkout_id IS NOT DISTINCT FROM CASE w.purpose WHEN 'CHECKOUT' THEN w.subject END
+            FROM wallets w WHERE w.wallet_id = n.wallet_id) IS NOT TRUE
         LIMIT 1;
         IF lost IS NOT NULL THEN
-            RAISE EXCEPTION 'deposit % reached no wallet of its organization', lost
+            RAISE EXCEPTION 'deposit % reached no wallet of its organization and checkout', lost
                 USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'deposits_wallet';
         END IF;
         SELECT n.deposit_id INTO lost FROM written n
@@ -266,9 +271,9 @@ DECLARE
 BEGIN
     -- The customer of an arrival for a swap is written with its credit, and that of an arrival for a deposit swap
     -- before it is decided.
-    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.swap_id, NEW.deposit_swap_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
+    IF (NEW.deposit_id, NEW.org_id, NEW.wallet_id, NEW.swap_id, NEW.deposit_swap_id, NEW.checkout_id, NEW.chain, NEW.contract, NEW.address, NEW.tx_hash, NEW.kind, NEW.position)
        IS DISTINCT FROM
-       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.deposit_swap_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
+       (OLD.deposit_id, OLD.org_id, OLD.wallet_id, OLD.swap_id, OLD.deposit_swap_id, OLD.checkout_id, OLD.chain, OLD.contract, OLD.address, OLD.tx_hash, OLD.kind, OLD.position)
        OR NEW.customer_id IS DISTINCT FROM OLD.customer_id
           AND NOT (OLD.customer_id IS NULL AND OLD.swap_id IS NOT NULL AND OLD.status = 'SCREENING' AND NEW.status = 'CREDITED')
           AND NOT (OLD.customer_id IS NULL AND OLD.deposit_swap_id IS NOT NULL AND OLD.status NOT IN ('CREDITED', 'REVERSED')

@@ -88,6 +88,12 @@ const (
 
 	// TransferCompleted has a Transfer. It is done; a transfer has no other state.
 	TransferCompleted Type = "TRANSFER_COMPLETED"
+
+	// These have a Checkout. CheckoutException tells of something unusual that changes no status.
+	CheckoutProcessing Type = "CHECKOUT_PROCESSING"
+	CheckoutCompleted  Type = "CHECKOUT_COMPLETED"
+	CheckoutExpired    Type = "CHECKOUT_EXPIRED"
+	CheckoutException  Type = "CHECKOUT_EXCEPTION"
 )
 
 // Envelope is the body of every webhook.
@@ -105,7 +111,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap or a checkout."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -193,7 +199,9 @@ type Deposit struct {
 
 	Swap          *SwapSummary `json:"swap" doc:"The customer swap that this credit completes, or null."`
 	DepositSwapID *string      `json:"depositSwapId" doc:"The deposit swap that this credit completes, or null."`
-	SweepTxHash   *string      `json:"sweepTxHash" doc:"The hash of the sweep to the treasury; null until the sweep."`
+	// Present only for what arrived at a checkout's own address.
+	CheckoutID  *string `json:"checkoutId,omitempty" doc:"The checkout at whose own address it arrived. Only such a deposit has it: where checkouts share an address, the checkout names its payments."`
+	SweepTxHash *string `json:"sweepTxHash" doc:"The hash of the sweep to the treasury; null until the sweep."`
 
 	// These two are present only for a token that is not in the catalogue.
 	ContractAddress   *string `json:"contractAddress,omitempty"`

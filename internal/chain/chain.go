@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/money"
@@ -131,6 +132,10 @@ type Contents struct {
 	Block
 	Transfers []Transfer
 	Fees      []Fee // one per payer
+	// Mentioned holds, for each transaction with a transfer, the accounts that it names and whose balances it leaves
+	// as they are. It is empty where transactions name no such accounts. A payer's wallet names an account there to
+	// say what a payment is for.
+	Mentioned map[TxHash]AddressList
 	// BalancesProven says that the amounts are taken from balances that the block itself carries,
 	// or that the block proves them otherwise. The amounts then need no balance query to be
 	// believed.
@@ -146,6 +151,27 @@ type Contents struct {
 	// Depth is the least number of blocks that a final block is known to have on it, itself
 	// included. It is 0 where the chain defines finality otherwise and nothing is counted.
 	Depth uint64
+}
+
+// AddressList is a list of addresses as one text, because a block has many thousands of them and almost none is
+// looked at. No address contains a space.
+type AddressList string
+
+// NewAddressList returns the list of addresses.
+func NewAddressList(addresses ...Address) AddressList {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = string(a)
+	}
+	return AddressList(strings.Join(texts, " "))
+}
+
+// Addresses returns the addresses of the list, in their order.
+func (l AddressList) Addresses() (addresses []Address) {
+	for text := range strings.FieldsSeq(string(l)) {
+		addresses = append(addresses, Address(text))
+	}
+	return addresses
 }
 
 // Holding is an address and a token ("" for the native coin) whose balance is queried.

@@ -1,6 +1,16 @@
-// Package checkout keeps the products that an organization sells.
+// Package checkout keeps the products that an organization sells, and the checkouts in which payers buy them.
 //
-// Invariants:
+// Invariants of checkouts:
+//
+//   - What a payer agreed to never changes: a checkout is a copy of its products.
+//   - Nothing is posted for a checkout. Its state follows from its credited payments, so the books and the states agree.
+//   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
+//   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
+//   - The walk of a chain writes only payments. A defect here delays no block.
+//
+// A crash leaves payments that their checkout does not know; any process tells it later, and sends each event once.
+//
+// Invariants of products:
 //
 //   - A product is valid as a whole after every change, whichever members the change names.
 //   - No change overwrites one that its author did not see: every write compares the version that it changes.
@@ -14,11 +24,16 @@ package checkout
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // ImageSource reads images at addresses that callers name. *outbound.Transport implements it.
@@ -26,12 +41,26 @@ type ImageSource interface {
 	Get(ctx context.Context, url, accept string, bytesMax int64) ([]byte, error)
 }
 
-// Service keeps products. It is safe for concurrent use, by any number of processes.
+// Service keeps products and checkouts. It is safe for concurrent use, by any number of processes.
 type Service struct {
 	DB     *pg.DB
 	Images ImageSource
 	// IsLocal also allows URLs with http: the installation is a local network.
 	IsLocal bool
+
+	// The following are for checkouts.
+	Wallets WalletService
+	Chains  chain.Chains
+	Prices  price.Source
+	// PriceAge returns the greatest age of a mint's price; nil: five minutes.
+	PriceAge func(mintID int) time.Duration
+	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
+	IsPegged func(mintID int) bool
+	Costs    Costs // nil: no cost is known
+	Events   event.Recorder
+	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
+	PageURL func(checkoutID string) string
+	Log     *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 }
@@ -59,7 +88,7 @@ const (
 	AcceptLate = "ACCEPT_IF_WITHIN_TOLERANCE"
 	HoldLate   = "HOLD" // a person decides
 
-	USD = "USD" // the currency of a product that is not the symbol of a mint
+	USD = pricing.USD // the currency of a product that is not the symbol of a mint
 )
 
 // PriceTypes, OverpaymentPolicies and LatePaymentPolicies are the words of their fields.

@@ -106,6 +106,9 @@ func newStatusEntry(after storedDeposit) audit.Entry {
 	if after.depositSwapID != "" {
 		detail["depositSwapId"] = after.depositSwapID
 	}
+	if after.checkoutID != "" {
+		detail["checkoutId"] = after.checkoutID
+	}
 	if after.swapID != "" {
 		detail["swapId"], detail["role"] = after.swapID, string(after.role)
 	}
@@ -245,6 +248,7 @@ func (s *Service) applyBlock(
 			after, now := *reorgedMatch, tx.Now
 			after.from, after.senders = splitSenders(f)
 			after.logIndex, after.height, after.blockHash = f.LogIndex, b.Height, b.Hash
+			after.blockTime, after.references = b.Time, f.References
 			after.proofID, after.chainStatus, after.confirmedAt = proof, chainFinalized, &now
 			changes = append(changes, change{*reorgedMatch, after})
 			e := newStatusEntry(after)
@@ -458,6 +462,9 @@ func nextState(
 			case ledger.Product:
 				after.product = account.Subject
 			}
+			if terms.IsOfCheckout {
+				after.checkoutID = f.Wallet.Subject
+			}
 		}
 		after.chain, after.contract, after.address = ch, f.Contract, f.To
 		after.tx, after.kind, after.position = f.Tx, f.Kind, f.Position
@@ -475,6 +482,7 @@ func nextState(
 		after.depth = tiers.Depth(f.Amount)
 	}
 	after.height, after.blockHash, after.proofID = b.Height, b.Hash, proof
+	after.blockTime, after.references = b.Time, f.References
 	after.status, after.chainStatus, after.reason = Confirming, chainIncluded, ""
 	if proof != nil {
 		after.chainStatus = chainFinalized

@@ -506,7 +506,9 @@ func (c *credits) addHold(after storedDeposit) {
 		wallet.Movement{
 			WalletID: after.walletID, OrgID: after.orgID, MintID: *after.mintID, Part: wallet.Held, Plus: after.amount,
 		})
-	c.announced = append(c.announced, after)
+	if c.owners.eventFor(after, event.CustomerDeposit) != "" {
+		c.announced = append(c.announced, after)
+	}
 }
 
 // writeCredits writes address funds and postings of the collected deposits, records their events,

@@ -92,8 +92,34 @@ func owners() map[string]deposit.Owner {
 		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 		wallet.SwapDelivery: swapSettler{}, wallet.SwapRefund: swapSettler{},
-		wallet.DepositSwap: depositSwapOwner{},
+		wallet.DepositSwap:    depositSwapOwner{},
+		wallet.Checkout:       notedPayments{noted: new([]deposit.Update)},
+		wallet.CheckoutShared: notedPayments{deposit.CheckoutOwner{IsShared: true}, new([]deposit.Update)},
 	}
+}
+
+// notedPayments notes what the owner of checkouts hears of, and matches no arrival with a checkout. One whose
+// transaction runs twice is noted twice.
+type notedPayments struct {
+	deposit.CheckoutOwner
+	noted *[]deposit.Update
+}
+
+func (o notedPayments) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	*o.noted = append(*o.noted, updates...)
+	for _, u := range updates {
+		if u.From != "" {
+			continue
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO checkout_unmatched (deposit_id, org_id, checkout_id, mint_id, amount, reason, seen_at)
+			VALUES ($1, $2, nullif($3, ''), $4, $5, CASE $3 WHEN '' THEN 'NO_REFERENCE' ELSE 'NO_CHECKOUT' END, $6)`,
+			u.DepositID, u.OrgID, u.CheckoutID, u.MintID, u.Amount, tx.Now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // depositSwapOwner owns the arrivals for deposit swaps, of which these tests have none. trial/swaps has them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,7 +26,8 @@ type Owner interface {
 	Terms() Terms
 	// Account returns the kind and the subject of the ledger account that an arrival credits, and the
 	// part of the address funds that it belongs to. It is pure. The row of the deposit names the
-	// customer or product of that account, so that subject must be the subject of the wallet.
+	// customer or product of that account. It is the subject of the wallet, unless the terms say that this is
+	// something else.
 	Account(subject string, isNative bool) (ledger.Account, wallet.Part)
 	// EventType returns the event that corresponds to the event t of a customer's deposit, or ""
 	// if no organization is notified. It is pure.
@@ -52,6 +54,8 @@ type Terms struct {
 	// paid the provider; the sender on the chain is the provider, about which no one is asked and to which
 	// nothing is returned.
 	IsOfDepositSwap bool
+	// IsOfCheckout says that the subject of the wallet is a checkout. The row of the deposit names it.
+	IsOfCheckout bool
 }
 
 // isShownEarly reports whether an arrival is shown before it is final, and its memo is read.
@@ -61,13 +65,22 @@ func (t Terms) isShownEarly() bool { return !t.IsOperators && !t.IsSettled }
 type Update struct {
 	DepositID, OrgID string
 	Purpose          string // of the wallet
-	Subject          string // of the wallet: the customer, the product or the swap; "" if it has none
+	Subject          string // of the wallet: the customer, the product, the swap or the checkout; "" if it has none
 	DepositSwapID    string // set at a wallet of a deposit swap only
+	CheckoutID       string // set at a wallet of one checkout only
 	MintID           *int   // nil if the token is unknown
+	Chain            chain.Name
+	Address          chain.Address // that received it
 	Amount           money.Amount
 	Tx               chain.TxHash
 	From, To         Status // From is "" if the deposit is new
 	IsReorged        bool   // a fork has removed it, or its finality is in question
+	// BlockTime is the time of the block that shows the deposit. It is zero for a change that comes from no block.
+	BlockTime time.Time
+	// References are the accounts that the transaction names beside those whose balances it changes, in a change
+	// that comes from a block, for a deposit at a wallet that checkouts share. Those of a recent block are the word
+	// of one provider; a quorum agrees on those of a final block.
+	References []chain.Address
 }
 
 // Owners holds the owner of each purpose of wallets. Only NewOwners makes one that can be used.
@@ -145,8 +158,10 @@ func (o Owners) report(ctx context.Context, tx pg.Tx, changes []change) error {
 		d := c.after
 		updates[d.purpose] = append(updates[d.purpose], Update{
 			DepositID: d.id, OrgID: d.orgID, Purpose: d.purpose, Subject: d.walletSubject(),
-			DepositSwapID: d.depositSwapID, MintID: d.mintID, Amount: d.amount, Tx: d.tx,
+			DepositSwapID: d.depositSwapID, CheckoutID: d.checkoutID, MintID: d.mintID, Chain: d.chain,
+			Address: d.address, Amount: d.amount, Tx: d.tx,
 			From: c.before.status, To: d.status, IsReorged: d.chainStatus == chainReorged,
+			BlockTime: d.blockTime, References: d.references,
 		})
 	}
 	for _, purpose := range slices.Sorted(maps.Keys(updates)) {
@@ -218,6 +233,24 @@ func (DepositSwapOwner) Account(subject string, _ bool) (ledger.Account, wallet.
 
 // EventType implements Owner.
 func (DepositSwapOwner) EventType(t event.Type) event.Type { return t }
+
+// CheckoutOwner is the part of the owner of checkouts that needs no row of one. The feature embeds it. An arrival
+// credits the product CHECKOUT, whatever the checkout makes of it, and no event tells of it: the events of the
+// checkout do. Rule DEP-56.
+type CheckoutOwner struct {
+	IsShared bool // the wallets are those that all checkouts of an organization share
+}
+
+// Terms implements Owner.
+func (o CheckoutOwner) Terms() Terms { return Terms{IsOfCheckout: !o.IsShared} }
+
+// Account implements Owner.
+func (CheckoutOwner) Account(string, bool) (ledger.Account, wallet.Part) {
+	return ledger.Account{Kind: ledger.Product, Subject: ledger.CheckoutProduct}, wallet.Credited
+}
+
+// EventType implements Owner.
+func (CheckoutOwner) EventType(event.Type) event.Type { return "" }
 
 // ProductOwner owns arrivals at the addresses of products. They credit the organization.
 type ProductOwner struct{}

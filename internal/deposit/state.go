@@ -164,9 +164,12 @@ type storedDeposit struct {
 	swapID                       string        // set at a wallet of a swap only
 	role                         ArrivalRole   // what it is for that swap; "" until it is credited
 	completesSwap                bool
-	isHidden                     bool   // organizations do not see it
-	depositSwapID                string // set at a wallet of a deposit swap only
-	provider                     string // of the swap; read for a refund only, see loadProvider
+	isHidden                     bool            // organizations do not see it
+	depositSwapID                string          // set at a wallet of a deposit swap only
+	checkoutID                   string          // set at a wallet of one checkout only
+	blockTime                    time.Time       // of the block that is applied; not stored
+	references                   []chain.Address // of the block that is applied, see Update; not stored
+	provider                     string          // of the swap; read for a refund only, see loadProvider
 }
 
 // flag holds why a deposit was flagged, as known at that moment.
@@ -183,7 +186,8 @@ const columns = `deposit_id, org_id, wallet_id, purpose, coalesce(customer_id, '
 	amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, coalesce(reason, ''),
 	usd_value, screening, created_at, confirmed_at, credited_at, reversed_at, taken_back, claim_count,
 	is_flagged, coalesce(risk_of_funds, ''), flag_reason, flagged_at, coalesce(return_to, ''), coalesce(return_risk, ''), return_mac, lost_at, screen_tries, depth_required,
-	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, '')`
+	coalesce(swap_id, ''), coalesce(arrival_role, ''), completes_swap, is_hidden, coalesce(deposit_swap_id, ''),
+	coalesce(checkout_id, '')`
 
 func scanDeposit(r pgx.CollectableRow) (d storedDeposit, err error) {
 	err = d.scanColumns(r)
@@ -203,6 +207,7 @@ func (d *storedDeposit) scanColumns(r pgx.CollectableRow, extra ...any) error {
 		&d.usd, &d.screening, &d.createdAt, &d.confirmedAt, &d.creditedAt, &d.reversedAt, &d.takenBack, &d.claimCount,
 		&flagged, &f.risk, &f.reason, &flaggedAt, &f.returnTo, &f.returnRisk, &f.mac, &d.lostAt, &d.screenTries,
 		&d.depth, &d.swapID, &d.role, &d.completesSwap, &d.isHidden, &d.depositSwapID,
+		&d.checkoutID,
 	}, extra...)...)
 	if flagged && flaggedAt != nil {
 		f.flaggedAt = *flaggedAt
@@ -232,6 +237,8 @@ func (d storedDeposit) walletSubject() string {
 		return d.swapID
 	case d.depositSwapID != "":
 		return d.depositSwapID
+	case d.checkoutID != "":
+		return d.checkoutID
 	}
 	return d.ownerSubject()
 }
@@ -412,7 +419,7 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 		depths                          = make([]int64, n)
 		swaps                           = make([]*string, n)
 		hides                           = make([]bool, n)
-		depositSwaps                    = make([]*string, n)
+		depositSwaps, checkouts         = make([]*string, n), make([]*string, n)
 	)
 	for i, c := range changes {
 		ids[i], orgs[i], wallets[i], purposes[i] = c.after.id, c.after.orgID, c.after.walletID, c.after.purpose
@@ -430,28 +437,29 @@ func insertDeposits(ctx context.Context, tx pg.Tx, changes []change) error {
 			c.after.creditedAt
 		senders[i], depths[i] = emptyAsNull(joinAddresses(c.after.senders)), int64(c.after.depth)
 		swaps[i], hides[i] = emptyAsNull(c.after.swapID), c.after.isHidden
-		depositSwaps[i] = emptyAsNull(c.after.depositSwapID)
+		depositSwaps[i], checkouts[i] = emptyAsNull(c.after.depositSwapID), emptyAsNull(c.after.checkoutID)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 			usd_value, screening, created_at, confirmed_at, credited_at, senders, depth_required, swap_id, is_hidden,
-			deposit_swap_id)
+			deposit_swap_id, checkout_id)
 		SELECT deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 			amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 			usd_value, screening::jsonb, created_at, confirmed_at, credited_at, string_to_array(senders, ' '), depth,
-			swap_id, is_hidden, deposit_swap_id
+			swap_id, is_hidden, deposit_swap_id, checkout_id
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
 			$12::numeric[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::bigint[], $20::text[], $21::text[],
 			$22::text[], $23::numeric[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[], $29::bigint[],
-			$30::text[], $31::boolean[], $32::text[])
+			$30::text[], $31::boolean[], $32::text[], $33::text[])
 			AS c (deposit_id, org_id, wallet_id, purpose, customer_id, product, mint_id, chain, contract, address, from_address,
 				amount, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, reason,
 				usd_value, screening, created_at, confirmed_at, credited_at, senders, depth, swap_id, is_hidden,
-				deposit_swap_id)`,
+				deposit_swap_id, checkout_id)`,
 		ids, orgs, wallets, purposes, customers, products, mints, chains, contracts, addresses, froms,
 		amounts, hashes, kinds, positions, indexes, heights, blocks, proofs, statuses, chainStatus, reasons,
-		values, screenings, created, confirmed, credited, senders, depths, swaps, hides, depositSwaps)
+		values, screenings, created, confirmed, credited, senders, depths, swaps, hides, depositSwaps,
+		checkouts)
 	if err != nil {
 		return fmt.Errorf("insert %d deposits from %s of %s on: %w", n, ids[0], hashes[0], err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // Deposit is a transfer to a deposit address as an organization sees it. It has a customer or a
@@ -46,6 +47,7 @@ type Deposit struct {
 	SwapID            string      // of the swap at whose wallet it arrived; "" for others
 	Swap              *SwapCredit // nil unless it completes a swap
 	DepositSwapID     string      // of the deposit swap at whose wallet it arrived; "" for others
+	CheckoutID        string      // of the checkout at whose own wallet it arrived; "" for others
 	Status            Status
 	ChainStatus       string
 	UnsupportedReason string // "" unless it is UNSUPPORTED
@@ -92,6 +94,7 @@ const (
 	sourceExternal     = "EXTERNAL"
 	sourceCustomerSwap = "CUSTOMER_SWAP" // a swap provider delivered it
 	sourceDepositSwap  = "DEPOSIT_SWAP"  // a swap provider delivered it for what the customer paid it
+	sourceCheckout     = "CHECKOUT"      // the payer of a checkout sent it
 	sourceInternal     = "INTERNAL"      // no payer: an organization's swap brought it, or a person credited a stray
 )
 
@@ -477,7 +480,7 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		ID: s.id, CustomerID: emptyAsNull(s.customerID), Product: emptyAsNull(s.product), CustomerEmail: s.email,
 		Chain: s.chain, Amount: s.amount, USDValue: s.usd, Address: s.address, Memo: s.memo, FromAddresses: s.senders,
 		TxHash: s.tx, BlockNumber: s.height, Source: sourceExternal, Status: s.status, ChainStatus: s.chainStatus,
-		SwapID: s.swapID, DepositSwapID: s.depositSwapID, SweepTxHash: s.sweepHash,
+		SwapID: s.swapID, DepositSwapID: s.depositSwapID, CheckoutID: s.checkoutID, SweepTxHash: s.sweepHash,
 		CreatedAt: s.createdAt, ConfirmedAt: s.confirmedAt, CreditedAt: s.creditedAt,
 	}
 	if s.mintID != nil {
@@ -494,6 +497,8 @@ func (s depositView) toDeposit(catalogue mint.Catalogue) (Deposit, error) {
 		d.Source = sourceCustomerSwap
 	case s.depositSwapID != "":
 		d.Source = sourceDepositSwap
+	case s.purpose == wallet.Checkout, s.purpose == wallet.CheckoutShared:
+		d.Source = sourceCheckout
 	case s.role == Stray && !s.isHidden:
 		d.Source = sourceInternal
 	}

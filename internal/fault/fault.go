@@ -51,6 +51,9 @@ const (
 	IdempotencyKeyMismatch Code = "IDEMPOTENCY_KEY_MISMATCH"
 	SameAccount            Code = "SAME_ACCOUNT"
 	StatusNotPatchable     Code = "STATUS_NOT_PATCHABLE"
+	ProductArchived        Code = "PRODUCT_ARCHIVED"
+	ReferencePaid          Code = "REFERENCE_PAID"
+	OptionUnavailable      Code = "OPTION_UNAVAILABLE"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	ScopeMissing           Code = "SCOPE_MISSING"
@@ -102,6 +105,9 @@ var Codes = []Code{
 	IdempotencyKeyMismatch,
 	SameAccount,
 	StatusNotPatchable,
+	ProductArchived,
+	ReferencePaid,
+	OptionUnavailable,
 	CodeUnauthorized,
 	IPNotAllowed,
 	ScopeMissing,

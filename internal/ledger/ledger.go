@@ -76,9 +76,12 @@ const (
 // the product. It has no floor either.
 const ProductRestored Kind = "PRODUCT_RESTORED"
 
+// CheckoutProduct is the product that checkouts credit.
+const CheckoutProduct = "CHECKOUT"
+
 // Products are the subjects of the accounts of the kinds Product, ProductWithdrawing, ProductInSwap
 // and ProductRestored.
-var Products = []string{"CUSTODIAL", "CHECKOUT", "BATCH_PAYOUT"}
+var Products = []string{"CUSTODIAL", CheckoutProduct, "BATCH_PAYOUT"}
 
 // HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {

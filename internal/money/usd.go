@@ -73,6 +73,9 @@ func Convert(a Amount, decimals int, price USD, toDecimals int, toPrice USD) (Am
 	return FromBig(quo)
 }
 
+// Rat returns the dollars as an exact fraction.
+func (u USD) Rat() *big.Rat { return new(big.Rat).SetFrac(u.n.Big(), usdUnit) }
+
 // Cmp returns -1, 0 or +1 as u is below, equal to or above v.
 func (u USD) Cmp(v USD) int { return u.n.Cmp(v.n) }
 

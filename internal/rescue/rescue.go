@@ -58,9 +58,10 @@ type Parts struct {
 // Order names the organization whose money is to be found and its destination.
 type Order struct {
 	Org string // the organization of the addresses
-	// Ids as the organization gave them; the treasury and the products are always included.
+	// Ids as the organization gave them; the treasury, the products and the wallet that checkouts share are always
+	// included.
 	Customers   []string
-	Swaps       []string // ids, whose wallets may hold what arrived for them
+	Swaps       []string // ids, also of deposit swaps and checkouts, whose wallets may hold what arrived for them
 	Chain       chain.Name
 	Destination string // "" only looks
 	// StartBlock is the first block that may have an output, on UTXO chains; 0 means the configured
@@ -110,6 +111,9 @@ func Prepare(ctx context.Context, parts Parts, order Order) (*Rescue, error) {
 			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.OrganizationDeposit, Subject: product,
 		})
 	}
+	refs = append(refs, signer.WalletRef{
+		OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CheckoutShared, Subject: ledger.CheckoutProduct,
+	})
 	for _, c := range order.Customers {
 		refs = append(refs, signer.WalletRef{
 			OrgID: order.Org, Family: order.Chain.Family(), Purpose: wallet.CustomerDeposit, Subject: c,
@@ -138,10 +142,14 @@ func Prepare(ctx context.Context, parts Parts, order Order) (*Rescue, error) {
 	return r, err
 }
 
-// swapPurposes returns the purposes of the wallets of a swap or of a deposit swap, whose ids begin with ds.
+// swapPurposes returns the purposes of the wallets of a swap, of a deposit swap, whose ids begin with ds, or of a
+// checkout, whose ids begin with co.
 func swapPurposes(swapID string) []string {
 	if strings.HasPrefix(swapID, "ds_") {
 		return []string{wallet.DepositSwap}
+	}
+	if strings.HasPrefix(swapID, "co_") {
+		return []string{wallet.Checkout}
 	}
 	return []string{wallet.SwapDelivery, wallet.SwapRefund}
 }

@@ -46,7 +46,9 @@ type Arrival struct {
 	Mint   *mint.Mint    // nil if the token is not in the catalogue
 	// Senders are all senders, sorted. It is empty if one of them cannot be named. From is set if
 	// there is a single sender.
-	Senders        []chain.Address
+	Senders []chain.Address
+	// References are the accounts that the transaction only names, if the wallet is one that checkouts share.
+	References     []chain.Address
 	FromOwnWallets bool   // only wallets of ours sent it: a sweep, a top-up or change, never a deposit
 	Doubt          string // "" or why it must not be credited: DoubtBalanceDelta, DoubtTokenAccount
 }
@@ -136,6 +138,7 @@ type Walker struct {
 	tracer       chain.Tracer         // nil if the blocks themselves show all transfers
 	traceBudget  traceBudget
 	nextReview   atomic.Int64           // when the catalogue is reviewed next, in Unix seconds
+	caughtUpAt   atomic.Int64           // when the head walk last stored that it had the newest block, in Unix milliseconds
 	reportedFork atomic.Pointer[string] // the fork that this process has reported
 }
 
@@ -400,6 +403,9 @@ func (w *Walker) findArrivals(ctx context.Context, c chain.Contents) (arrivals [
 			f := Arrival{Transfer: t, Wallet: receiver}
 			if m, ok := catalogue.ByContract(w.conf.Chain, t.Contract); ok {
 				f.Mint = &m
+			}
+			if receiver.Purpose == wallet.CheckoutShared {
+				f.References = c.Mentioned[t.Tx].Addresses()
 			}
 			if w.tokens != nil && w.tokens.IsAuxiliaryAccount(t) {
 				f.Doubt = DoubtTokenAccount

@@ -48,7 +48,11 @@ type Config struct {
 	// PriceAge returns the maximum age of a mint's price.
 	PriceAge func(mintID int) time.Duration
 	// HasPriceSource reports whether a mint has a price source.
-	HasPriceSource  func(mintID int) bool
+	HasPriceSource func(mintID int) bool
+	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
+	IsPegged func(mintID int) bool
+	// CheckoutURL returns where payers pay a checkout; nil without pages.
+	CheckoutURL     func(checkoutID string) string
 	BlockSanctioned bool          // no deposit of a sanctioned sender is rejected
 	CoolingOff      time.Duration // of a new address of the whitelist
 	VoidWaitMax     time.Duration // for another process to void an order; 0 where this one has a signer
@@ -165,11 +169,14 @@ func New(conf Config, parts Parts) *Service {
 	s.buildDepositSwaps()
 	s.Checkouts = &checkout.Service{
 		DB: parts.DB, IsLocal: conf.IsLocal,
-		Images: outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
+		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
+		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
+		Costs:  newTransferFees(s.Chains, parts.DB.Clock()),
+		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
-		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps)),
+		Owners: deposit.NewOwners(depositOwners(s.Swaps, s.DepositSwaps, s.Checkouts)),
 		Events: wire.NewRecorder(),
 		Prices: parts.Prices, PriceAge: conf.PriceAge, Risk: parts.Risk, GrantKey: parts.Grants, Voider: s.Voider,
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,

@@ -10,6 +10,9 @@ const (
 	flaggedStatuses = `'FLAGGED', 'REJECTING', 'REDIRECTING', 'RESOLUTION_STUCK', 'REJECTED', 'REDIRECTED'`
 	// An order in one of these states never had a slot, or has none yet.
 	statusesWithoutSlot = `('QUEUED', 'REFUSED', 'WITHDRAWN')`
+	// No event tells of a deposit at a wallet of one of these purposes: the operator's, and those of checkouts, which
+	// have events of their own.
+	untoldPurposes = `('TREASURY', 'CHANGE', 'CHECKOUT', 'CHECKOUT_SHARED')`
 	// A withdrawal in one of these states holds its amount.
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
 	// The owner of a withdrawal: the kinds of the accounts from which it takes and in which it is
@@ -26,6 +29,7 @@ const (
 	// credited by its role.
 	creditKindSQL = `CASE d.purpose WHEN 'CUSTOMER_DEPOSIT' THEN 'CUSTOMER' WHEN 'DEPOSIT_SWAP' THEN 'CUSTOMER'
 					WHEN 'ORGANIZATION_DEPOSIT' THEN 'PRODUCT'
+					WHEN 'CHECKOUT' THEN 'PRODUCT' WHEN 'CHECKOUT_SHARED' THEN 'PRODUCT'
 					ELSE CASE WHEN d.arrival_role = 'DELIVERY'
 						THEN CASE WHEN d.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END
 						WHEN d.arrival_role = 'REFUND' THEN 'AT_PROVIDER'
@@ -570,12 +574,12 @@ var bookChecks = []Check{
 	{ID: "I-12", Promise: "every deposit has the mint of its contract, and the wallet that received it", breachSQL: `
 		SELECT d.org_id, 'deposit ' || d.deposit_id,
 			format('mint %s, contract %s on %s; wallet %s %s of %s', d.mint_id, d.contract, d.chain, d.wallet_id, d.address,
-				coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, d.purpose))
+				coalesce(d.swap_id, d.deposit_swap_id, d.checkout_id, d.customer_id, d.product, d.purpose))
 		FROM deposits d LEFT JOIN mints m ON m.mint_id = d.mint_id LEFT JOIN wallets w ON w.wallet_id = d.wallet_id
 		WHERE d.mint_id IS NOT NULL AND (m.chain, m.contract) IS DISTINCT FROM (d.chain, d.contract)
 			OR (w.org_id, w.address, w.purpose, CASE w.purpose WHEN 'CHANGE' THEN '' ELSE w.subject END)
 				IS DISTINCT FROM (d.org_id, d.address, d.purpose,
-					coalesce(d.swap_id, d.deposit_swap_id, d.customer_id, d.product, ''))`},
+					coalesce(d.swap_id, d.deposit_swap_id, d.checkout_id, d.customer_id, d.product, ''))`},
 
 	{ID: "I-13", Promise: "every final block was read, each one on top of the one before", breachSQL: `
 		SELECT NULL::text, format('%s block %s', p.chain, p.height),
@@ -743,7 +747,7 @@ var bookChecks = []Check{
 		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` AS purpose,
 				-- What is flagged is told then; an organization's is told by the same type again when it is approved.
 				CASE WHEN is_flagged AND purpose = 'ORGANIZATION_DEPOSIT' AND status IN ('CREDITED', 'REVERSED') THEN 2 ELSE 1 END AS times
-			FROM deposits d WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
+			FROM deposits d WHERE (status IN ('CREDITED', 'REVERSED') OR is_flagged) AND purpose NOT IN ` + untoldPurposes + ` AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events WHERE type IN ('CUSTOMER_DEPOSIT', 'ORGANIZATION_DEPOSIT') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.purpose
 		WHERE d.deposit_id IS NULL OR e.times IS DISTINCT FROM d.times
@@ -751,7 +755,7 @@ var bookChecks = []Check{
 		SELECT coalesce(d.org_id, e.org_id), 'deposit ' || coalesce(d.deposit_id, e.resource_id),
 			CASE WHEN d.deposit_id IS NULL THEN format('its reversal was told of by %s and it is not reversed so', e.type)
 				ELSE format('its reversal was told of %s times', coalesce(e.times, 0)) END
-		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` || '_REVERSED' AS type FROM deposits d WHERE status = 'REVERSED' AND purpose NOT IN ('TREASURY', 'CHANGE') AND NOT is_hidden) d
+		FROM (SELECT org_id, deposit_id, ` + creditEventSQL + ` || '_REVERSED' AS type FROM deposits d WHERE status = 'REVERSED' AND purpose NOT IN ` + untoldPurposes + ` AND NOT is_hidden) d
 		FULL JOIN (SELECT org_id, resource_id, type, count(*) AS times FROM events
 			WHERE type IN ('CUSTOMER_DEPOSIT_REVERSED', 'ORGANIZATION_DEPOSIT_REVERSED') GROUP BY 1, 2, 3) e
 			ON e.org_id = d.org_id AND e.resource_id = d.deposit_id AND e.type = d.type

@@ -49,11 +49,18 @@ const (
 	SwapRefund   = signer.SwapRefundPurpose
 	// DepositSwap receives what a swap provider delivers for one deposit swap, the subject.
 	DepositSwap = "DEPOSIT_SWAP"
+	// Checkout receives what the payer of one checkout sends; the subject is the checkout.
+	Checkout = "CHECKOUT"
+	// CheckoutShared receives for all checkouts of the organization on a chain where a payment names its checkout
+	// itself, by a reference; the subject is the product CHECKOUT. The wallets of checkouts have the usual form,
+	// because every wallet of a payer can pay it.
+	CheckoutShared = "CHECKOUT_SHARED"
 )
 
 // Purposes lists every purpose that a wallet can have.
 var Purposes = []string{
-	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap,
+	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap, Checkout,
+	CheckoutShared,
 }
 
 var (
@@ -68,7 +75,9 @@ type Wallet struct {
 	ID, OrgID string
 	Family    chain.Family
 	Purpose   string
-	Subject   string // the customer's id, the product, the number, the swap or the deposit swap; "" for a treasury
+	// Subject is the customer's id, the product, the number, the swap, the deposit swap or the checkout; "" for a
+	// treasury.
+	Subject   string
 	Form      chain.Form
 	Path      string
 	Address   chain.Address

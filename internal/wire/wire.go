@@ -42,7 +42,8 @@ func Deposit(d deposit.Deposit) webhook.Deposit {
 
 		Source: d.Source, Status: string(d.Status), ChainStatus: d.ChainStatus,
 		UnsupportedReason: textOrNil(d.UnsupportedReason), ContractAddress: textOrNil(d.Contract),
-		Swap: swapSummary(d.Swap), DepositSwapID: textOrNil(d.DepositSwapID), SweepTxHash: text(d.SweepTxHash),
+		Swap: swapSummary(d.Swap), DepositSwapID: textOrNil(d.DepositSwapID),
+		CheckoutID: textOrNil(d.CheckoutID), SweepTxHash: text(d.SweepTxHash),
 
 		Screening: webhook.Screening{
 			Status: d.Screening.Status, Provider: d.Screening.Provider, Severity: d.Screening.Severity,

@@ -395,6 +395,11 @@ export interface Deposit {
   chain: string;
   /** The status on the chain. */
   chainStatus: "PENDING" | "INCLUDED" | "FINALIZED" | "REORGED";
+  /**
+   * The checkout at whose own address it arrived. Only such a deposit has it: where checkouts share
+   * an address, the checkout names its payments.
+   */
+  checkoutId?: string | null;
   /** The number of confirmations. */
   confirmations: number;
   /**

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -120,7 +121,8 @@ func AgreeOnContents[P comparable](
 		}
 	}
 	got, err := AgreeOnAnswer(ctx, voters, quorumSize, quorumSize, func(a, b chain.Contents) bool {
-		return slices.Equal(a.Transfers, b.Transfers) && slices.Equal(a.Fees, b.Fees)
+		return slices.Equal(a.Transfers, b.Transfers) && slices.Equal(a.Fees, b.Fees) &&
+			maps.Equal(a.Mentioned, b.Mentioned)
 	}, read)
 	if err != nil {
 		return chain.Contents{}, fmt.Errorf("what is in it: %w", err)

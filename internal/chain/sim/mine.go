@@ -208,6 +208,14 @@ func (c *Chain) runTx(b *block, t *tx) {
 	r.succeeded = true
 	r.transfers = transfers
 	b.Transfers = append(b.Transfers, transfers...)
+	for _, m := range t.moves {
+		if len(m.References) > 0 && len(transfers) > 0 {
+			if b.Mentioned == nil {
+				b.Mentioned = map[chain.TxHash]chain.AddressList{}
+			}
+			b.Mentioned[t.hash] = chain.NewAddressList(m.References...)
+		}
+	}
 	maps.Copy(b.senders, senders)
 	if c.conf.UTXO {
 		after.addOutputs(transfers)

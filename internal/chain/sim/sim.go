@@ -279,6 +279,8 @@ type Move struct {
 	// returns Senders; if that is empty, the senders are unknown.
 	MultiSender bool
 	Senders     []chain.Address
+	// References are accounts that the transaction only names, see chain.Contents.
+	References []chain.Address
 }
 
 // SubmitTx puts a transaction of an account into the pool, in its next free nonce, without a fee.

@@ -183,7 +183,9 @@ func (p *provider) readContents(ctx context.Context, wanted vote, commitment str
 		return chain.Contents{}, fmt.Errorf("%s: gives %v for %v", p.name, got.toVote(), wanted)
 	}
 	b, err := p.toChainBlock(ctx, got)
-	return chain.Contents{Block: b, Transfers: m.transfers, Fees: m.fees, BalancesProven: true}, err
+	return chain.Contents{
+		Block: b, Transfers: m.transfers, Fees: m.fees, Mentioned: m.mentioned, BalancesProven: true,
+	}, err
 }
 
 // firstBlockTime is the time of the first block of Solana's main network, in Unix seconds.

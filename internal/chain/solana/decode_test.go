@@ -446,6 +446,65 @@ func TestWhatMovedIsReadOffBalances(t *testing.T) {
 	}
 }
 
+// Rule DEP-57: in the message or in a lookup table, in order, and without accounts that a balance of which changed.
+func TestAccountsThatAPaymentOnlyNamesAreRead(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		said txSpec
+		want []string
+	}{
+		"a payment of lamports": {
+			txSpec{
+				accounts: []string{"a", "b", "reference", "system"}, fee: 5000,
+				change: [][2]uint64{{9000, 3000}, {1, 1001}, {0, 0}, {1, 1}},
+			},
+			[]string{"reference", "system"},
+		},
+		"a reference that holds lamports": {
+			txSpec{
+				accounts: []string{"a", "b", "reference"}, fee: 5000,
+				change: [][2]uint64{{9000, 3000}, {1, 1001}, {777, 777}},
+			},
+			[]string{"reference"},
+		},
+		"a payment of tokens, with references in a lookup table": {
+			txSpec{
+				accounts: []string{"payer", "program", "a.t", "b.t", "mint", "reference"}, looked: 2, fee: 5000,
+				version: "0",
+				change:  [][2]uint64{{9000, 4000}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+				tokens:  []change{{"a.t", "t", "", "a", "a", 5, 0}, {"b.t", "t", "", "b", "b", 0, 5}},
+			},
+			[]string{"program", "mint", "reference"},
+		},
+		"no transfer": {
+			txSpec{accounts: []string{"a", "reference"}, fee: 5000, change: [][2]uint64{{9000, 4000}, {0, 0}}}, nil,
+		},
+		"a payment that failed": {
+			txSpec{
+				accounts: []string{"a", "b", "reference"}, fee: 5000, err: `{"InstructionError":[0,"Custom"]}`,
+				change: [][2]uint64{{9000, 4000}, {1, 1}, {0, 0}},
+			}, nil,
+		},
+	} {
+		for form, text := range map[string]string{"accounts": c.said.accountsForm(1), "full": c.said.fullForm(1)} {
+			other := txSpec{accounts: []string{"y", "z", "other"}, change: [][2]uint64{{9, 4}, {1, 6}, {0, 0}}}
+			got, err := readMovements(blockOf(other.accountsForm(0), text))
+			if err != nil {
+				t.Errorf("%s, %s: got %v, want the block", what, form, err)
+				continue
+			}
+			var want []chain.Address
+			for _, name := range c.want {
+				want = append(want, chain.Address(addressOf(name)))
+			}
+			list := got.mentioned[chain.TxHash(txSpec{}.signature(1))].Addresses()
+			if !slices.Equal(list, want) {
+				t.Errorf("%s, %s: got %v, want %v", what, form, list, want)
+			}
+		}
+	}
+}
+
 func TestFeesAreOnePayerEach(t *testing.T) {
 	t.Parallel()
 	cost := func(who string, n uint64) string {

@@ -39,7 +39,12 @@ type movements struct {
 	fees      []chain.Fee
 	payers    map[string]int // index in fees
 
+	// mentioned has the accounts that a transaction with transfers names and leaves as they are, see
+	// chain.Contents. Those of lookup tables are among them.
+	mentioned map[chain.TxHash]chain.AddressList
+
 	changes []ownerChange // of one transaction; reused
+	list    []byte        // of one transaction; reused
 
 	// multiSenders lists all senders of transfers without a single sender; nil if they are not
 	// needed.
@@ -74,7 +79,9 @@ type ownerChange struct {
 }
 
 func newMovements() *movements {
-	return &movements{names: internTable{}, payers: map[string]int{}}
+	return &movements{
+		names: internTable{}, payers: map[string]int{}, mentioned: map[chain.TxHash]chain.AddressList{},
+	}
 }
 
 var errBalanceOverflow = errors.New("an account has more than the supply")
@@ -86,10 +93,35 @@ func (m *movements) addTx(t *tx) error {
 	if t.failed {
 		return nil
 	}
+	transfers := len(m.transfers)
 	if err := m.addLamports(t); err != nil {
 		return err
 	}
-	return m.addTokens(t)
+	if err := m.addTokens(t); err != nil {
+		return err
+	}
+	if len(m.transfers) > transfers {
+		m.addMentioned(t)
+	}
+	return nil
+}
+
+// addMentioned adds the accounts of a transaction whose lamports it leaves as they are, without token accounts and
+// the payer of the fee. A reference is one of them: it receives nothing. Rule DEP-57.
+func (m *movements) addMentioned(t *tx) {
+	m.list = m.list[:0]
+	for i, a := range t.accounts {
+		if i == 0 || t.isToken[i] || t.pre[i] != t.post[i] {
+			continue
+		}
+		if len(m.list) > 0 {
+			m.list = append(m.list, ' ')
+		}
+		m.list = append(m.list, a...)
+	}
+	if len(m.list) > 0 {
+		m.mentioned[chain.TxHash(m.names.intern(t.signature))] = chain.AddressList(m.list)
+	}
 }
 
 func (m *movements) addFee(t *tx) error {

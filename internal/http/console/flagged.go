@@ -451,6 +451,9 @@ func depositFacts(r *pages.Request, owner org.Organization, d deposit.Deposit) [
 			Value: link(r.Path("deposit-swaps", d.DepositSwapID), "A deposit swap of this customer"),
 		})
 	}
+	if d.CheckoutID != "" {
+		facts = append(facts, ui.Fact{Name: "Checkout", Value: ui.Code(d.CheckoutID)})
+	}
 	if memo := textOrEmpty(d.Memo); memo != "" {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(memo)})
 	}

@@ -185,7 +185,9 @@ func newTestEnv(t testing.TB) *testEnv {
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
-			wallet.DepositSwap: noArrivals{},
+			wallet.DepositSwap:    noArrivals{},
+			wallet.Checkout:       noPayments{},
+			wallet.CheckoutShared: noPayments{deposit.CheckoutOwner{IsShared: true}},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -631,3 +633,8 @@ func (noArrivals) SettleArrivals(
 ) (deposit.Settlement, error) {
 	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }
+
+// noPayments owns the wallets of checkouts. Nothing hears of what arrives there.
+type noPayments struct{ deposit.CheckoutOwner }
+
+func (noPayments) OnUpdates(context.Context, pg.Tx, []deposit.Update) error { return nil }

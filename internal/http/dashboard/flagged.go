@@ -387,6 +387,9 @@ func aboutDeposit(r *pages.Request, item deposit.Deposit, row depositRow) []ui.F
 	if item.DepositSwapID != "" {
 		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
 	}
+	if item.CheckoutID != "" {
+		facts = append(facts, ui.Fact{Name: "Checkout", Value: copiedText(item.CheckoutID)})
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}

@@ -298,6 +298,9 @@ func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row tra
 	if item.DepositSwapID != "" {
 		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
 	}
+	if item.CheckoutID != "" {
+		facts = append(facts, ui.Fact{Name: "Checkout", Value: copiedText(item.CheckoutID)})
+	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})
 	}

@@ -250,10 +250,12 @@ func listStates() []state {
 	elsewhere.ChainName, elsewhere.IsOtherNetwork = "Arbitrum", true
 	unpriced := newPayment(PaymentSeen, 0)
 	unpriced.ValueText, unpriced.IsWaitingForPrice = "", true
+	credited := newPayment(PaymentCredited, 0)
+	credited.ValueText, credited.IsWaitingForPrice = "", true
 	expiredPart := paidView(Expired, part, Underpaid)
 	expiredPart.AmountPaid, expiredPart.AmountRemaining = "25.12", "24.87"
 	unusable := newPayment(PaymentUnusable, 0)
-	unusable.Symbol, unusable.ValueText, unusable.IsAcceptedCoin = "SCAM", "", false
+	unusable.Symbol, unusable.ValueText, unusable.IsAcceptedCoin = "", "", false
 	local := newView()
 	local.IsLocal, local.Accent = true, "#a04020"
 	expired := newView()
@@ -291,6 +293,9 @@ func listStates() []state {
 		{name: "valuing", view: paidView(Open, unpriced), hasOptions: true, wantTexts: []string{
 			"We are working out what it is worth.", "Seen. Its value is being worked out.",
 		}},
+		{name: "valuing-credited", view: paidView(Open, credited), hasOptions: true, wantTexts: []string{
+			"We are working out what it is worth.", "Arrived. Its value is being worked out.",
+		}},
 		{name: "seen", view: paidView(Open, newPayment(PaymentSeen, 2)), hasOptions: true, wantTexts: []string{
 			"A payment is on its way.", "Blocks still missing: 2",
 		}},
@@ -305,7 +310,7 @@ func listStates() []state {
 			"A coin arrived that is not accepted here.", "This coin is not accepted here.", "DAI",
 		}},
 		{name: "unusable", view: paidView(Open, unusable), hasOptions: true, wantTexts: []string{
-			"Arrived, and can't be used", "It counts for nothing.",
+			"A coin that is unknown here", "Arrived, and can't be used", "It counts for nothing.",
 		}},
 		{name: "processing", view: paidView(Processing, newPayment(PaymentSeen, 9)), wantTexts: []string{
 			"Payment seen", "It is final after a few more blocks.", "Blocks still missing: 9",

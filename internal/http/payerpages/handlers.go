@@ -18,9 +18,6 @@ import (
 // errBadForm refuses a form that none of the pages has.
 var errBadForm = errors.New("form of another page")
 
-// optionUnavailable is the fault of an option that is not offered now.
-const optionUnavailable fault.Code = "OPTION_UNAVAILABLE"
-
 // Names in queries and forms.
 const (
 	mintName  = "mint"
@@ -74,7 +71,7 @@ func (s *server) openOption(r *request) error {
 	}
 	status := http.StatusUnprocessableEntity
 	switch {
-	case fault.HasCode(openErr, optionUnavailable):
+	case fault.HasCode(openErr, fault.OptionUnavailable):
 	case fault.HasCode(openErr, fault.InvalidState):
 		status = http.StatusConflict // The page says what state that is.
 	default:

@@ -129,7 +129,7 @@ func newCheckoutPage(r *request, view View, mintID int) *checkoutPage {
 	}
 	p.CanPay = view.Status == Open
 	p.MayWait = p.hasException(Flagged) || p.hasPayment(func(payment Payment) bool {
-		return payment.Status == PaymentSeen && (payment.IsWaitingForPrice || !p.hasException(Underpaid))
+		return payment.IsWaitingForPrice || payment.Status == PaymentSeen && !p.hasException(Underpaid)
 	})
 	for _, option := range view.Options {
 		// An open option whose quote still holds can be paid, even if it would not be offered anew.
@@ -301,7 +301,7 @@ func (p *checkoutPage) announce() string {
 		texts = append(texts, note.Text)
 	}
 	for _, payment := range p.Payments {
-		texts = append(texts, payment.Amount+" "+payment.Symbol+": "+p.describe(payment).Heading)
+		texts = append(texts, p.nameAmount(payment)+": "+p.describe(payment).Heading)
 	}
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), " ")
 }
@@ -313,6 +313,14 @@ func (p *checkoutPage) accentColor() string {
 		return ""
 	}
 	return p.Accent
+}
+
+// nameAmount returns what was paid. The figure of an unknown coin would mean nothing, as its decimals are not known.
+func (p *checkoutPage) nameAmount(payment Payment) string {
+	if payment.Symbol == "" {
+		return p.text("payments.unknown")
+	}
+	return payment.Amount + " " + payment.Symbol
 }
 
 // describe says what happened to one payment.
@@ -328,6 +336,9 @@ func (p *checkoutPage) describe(payment Payment) (summary story) {
 		}
 	case PaymentCredited:
 		summary.Tone = good
+		if payment.IsWaitingForPrice {
+			summary.Tone, summary.Heading = wait, p.text("payment.CREDITED.price")
+		}
 	case PaymentReversed:
 		summary.Tone = bad
 	case PaymentUnusable:

@@ -70,7 +70,7 @@ func TestNoPageAsksForASecondPayment(t *testing.T) {
 	for _, s := range listStates() {
 		h.checkouts.change(func(v *View) { *v = s.view })
 		isFolded := strings.Contains(h.get(prefix+checkoutID).body, `id="more-options"`)
-		want := slices.Contains([]string{"valuing", "seen", "flagged"}, s.name)
+		want := slices.Contains([]string{"valuing", "valuing-credited", "seen", "flagged"}, s.name)
 		if isFolded != want {
 			t.Errorf("%s: got the ways to pay folded away %v, want %v", s.name, isFolded, want)
 		}
@@ -270,7 +270,7 @@ func TestAnOptionIsChosenByAForm(t *testing.T) {
 func TestARefusedOptionLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	h.checkouts.openErr = fault.New(fault.Unprocessable, optionUnavailable, fault.NothingWritten, "No price.")
+	h.checkouts.openErr = fault.New(fault.Unprocessable, fault.OptionUnavailable, fault.NothingWritten, "No price.")
 	got := h.post(prefix+checkoutID+"/options", "mint", strconv.Itoa(usdtMain))
 	text := readText(got.body)
 	if got.status != http.StatusUnprocessableEntity ||

@@ -149,7 +149,7 @@ const (
 
 // Payment is what arrived for a checkout.
 type Payment struct {
-	Symbol    string
+	Symbol    string // "" for a coin that is not in the catalogue
 	ChainName string
 	Amount    string // in whole coins
 	ValueText string // a figure in the currency of the checkout; "" while it is not known

@@ -594,5 +594,6 @@ func depositOwners() deposit.Owners {
 		wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 		wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 		wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{}, wallet.DepositSwap: noDeliveries{},
+		wallet.Checkout: noPayments{}, wallet.CheckoutShared: noPayments{deposit.CheckoutOwner{IsShared: true}},
 	})
 }

@@ -446,3 +446,10 @@ type noDeliveries struct{ deposit.DepositSwapOwner }
 func (noDeliveries) OnUpdates(context.Context, pg.Tx, []deposit.Update) error {
 	return errors.New("no test delivers to a deposit swap")
 }
+
+// noPayments owns the wallets of checkouts where nothing arrives.
+type noPayments struct{ deposit.CheckoutOwner }
+
+func (noPayments) OnUpdates(context.Context, pg.Tx, []deposit.Update) error {
+	return errors.New("no test pays a checkout")
+}

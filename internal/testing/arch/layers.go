@@ -91,6 +91,12 @@ var packages = []pkg{
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
 	{"internal/chain/catalogue", words, 0},
+	{"internal/checkout/payuri", words, 0},
+	{"internal/checkout/receipt", words, 0},
+	{"internal/checkout/capability", words, 0},
+	{"internal/checkout/pricing", words, 0},
+	{"internal/checkout/outcome", words, 0},
+	{"internal/checkout/payuri", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},

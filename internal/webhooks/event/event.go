@@ -75,6 +75,11 @@ const (
 	OrganizationSwapFailed    = webhook.OrganizationSwapFailed
 
 	TransferCompleted = webhook.TransferCompleted
+
+	CheckoutProcessing = webhook.CheckoutProcessing
+	CheckoutCompleted  = webhook.CheckoutCompleted
+	CheckoutExpired    = webhook.CheckoutExpired
+	CheckoutException  = webhook.CheckoutException
 )
 
 // extension says of every known type whether it is an extension.
@@ -100,6 +105,8 @@ var extension = map[Type]bool{
 	OrganizationSwapCompleted: true, OrganizationSwapFailed: true,
 
 	TransferCompleted: true,
+
+	CheckoutProcessing: true, CheckoutCompleted: true, CheckoutExpired: true, CheckoutException: true,
 }
 
 // AllTypes lists every type, sorted.

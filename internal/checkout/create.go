@@ -1,0 +1,521 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/request"
+)
+
+// The bounds and the usual values of a checkout.
+const (
+	checkoutPrefix = "co"
+	lineItemsMax   = 50
+
+	ExpiresInLeast   = 5 * time.Minute
+	ExpiresInMost    = 24 * time.Hour
+	ExpiresInDefault = 30 * time.Minute
+)
+
+// ItemRequest is a position of a checkout as the caller asks for it.
+type ItemRequest struct {
+	ProductID string
+	Quantity  int
+	UnitPrice *string // that the payer chose, of a product with an open price
+}
+
+// AdHocItem is something that is no product.
+type AdHocItem struct{ Name, Price, Currency string }
+
+// CheckoutRequest is a checkout as the caller asks for it: either Items or AdHoc.
+type CheckoutRequest struct {
+	Items           []ItemRequest
+	AdHoc           *AdHocItem
+	CustomerID      *string // the caller's own words for the customer: no customer is made
+	CustomerEmail   *string
+	Reference       *string // of the caller, such as the number of an order
+	ExpiresIn       *int    // seconds
+	SuccessURL      *string
+	CancelURL       *string
+	AcceptedMintIDs []int // nil: those of the products
+	OnePerReference *bool // nil: as the products say
+	Metadata        map[string]string
+	IdempotencyKey  *string // nil: each call makes another checkout
+	Actor           audit.Actor
+}
+
+// digest hashes every parameter that makes a request another checkout. Metadata and the e-mail are none.
+func (r CheckoutRequest) digest() []byte {
+	parts := []string{"coffer-checkout-1", fmt.Sprint(r.AcceptedMintIDs)}
+	for _, item := range r.Items {
+		parts = append(parts, "item", item.ProductID, strconv.Itoa(item.Quantity))
+		if item.UnitPrice != nil {
+			parts = append(parts, "unitPrice", *canonicalPrice(item.UnitPrice))
+		}
+	}
+	if r.AdHoc != nil {
+		parts = append(parts, "adHoc", r.AdHoc.Name, *canonicalPrice(&r.AdHoc.Price), r.AdHoc.Currency)
+	}
+	for _, optional := range []struct {
+		name  string
+		value *string
+	}{
+		{"customerId", r.CustomerID},
+		{"reference", r.Reference},
+		{"successUrl", r.SuccessURL},
+		{"cancelUrl", r.CancelURL},
+	} {
+		if optional.value != nil {
+			parts = append(parts, optional.name, *optional.value)
+		}
+	}
+	if r.ExpiresIn != nil {
+		parts = append(parts, "expiresInSeconds", strconv.Itoa(*r.ExpiresIn))
+	}
+	if r.OnePerReference != nil {
+		parts = append(parts, "onePerReference", strconv.FormatBool(*r.OnePerReference))
+	}
+	return request.Digest(parts...)
+}
+
+// Differs reports whether a request has other parameters than the one that made the checkout.
+func (c Checkout) Differs(r CheckoutRequest) bool { return string(c.digest) != string(r.digest()) }
+
+// FindCheckoutByKey returns the checkout of an idempotency key as it is now. Rule CO-1.
+func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c Checkout, isKnown bool, err error) {
+	if !request.IsKey(key) {
+		return c, false, nil
+	}
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		c, err = loadCheckout(ctx, tx, `c.org_id = $1 AND c.key_hash = $2`, orgID, keyHash(key))
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Checkout{}, false, nil
+	}
+	return s.complete(c), err == nil, err
+}
+
+// CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
+// true when the key was known; c is then the checkout as it is now. After a fault none was written. After any other
+// error it may exist or not, and the same request resolves that if it has a key. Errors: faults INVALID_REQUEST,
+// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-1 to CO-4.
+func (s *Service) CreateCheckout(
+	ctx context.Context, orgID string, r CheckoutRequest,
+) (c Checkout, isReplayed bool, err error) {
+	if r.IdempotencyKey != nil {
+		if !request.IsKey(*r.IdempotencyKey) {
+			return c, false, refuse("idempotencyKey",
+				"idempotencyKey has to be 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
+				WithAdvice("Send one key for each checkout that you intend.")
+		}
+		if c, isReplayed, err = s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey); err != nil || isReplayed {
+			return c, isReplayed, err
+		}
+	}
+	expiresIn, err := s.checkForm(r)
+	if err != nil {
+		return c, false, err
+	}
+	checkoutID := id.New(checkoutPrefix, s.DB.Clock()())
+	var created Checkout
+	var queued struct {
+		products []Product
+		mints    *mint.Catalogue
+		settings Settings
+		known    string
+	}
+	err = s.DB.InOrgPipelined(ctx, orgID,
+		func(b *pgx.Batch) {
+			queued.products, queued.known = nil, ""
+			queued.mints = mint.QueueAll(b)
+			queueSettings(b, orgID, &queued.settings)
+			queueProducts(b, orgID, r.productIDs(), &queued.products)
+			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.known)
+		},
+		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
+			if created = (Checkout{}); queued.known != "" {
+				return nil
+			}
+			sale, onePerReference, err := s.newSale(r, queued.products, *queued.mints, queued.settings)
+			if err != nil {
+				return err
+			}
+			created = Checkout{
+				Sale: sale, ID: checkoutID, OrgID: orgID, Version: 1, Status: outcome.Open, CustomerID: r.CustomerID,
+				CustomerEmail: r.CustomerEmail, Reference: r.Reference, OnePerReference: onePerReference,
+				Metadata: nonNil(r.Metadata), CreatedAt: tx.Now, UpdatedAt: tx.Now, ExpiresAt: tx.Now.Add(expiresIn),
+				digest: r.digest(),
+			}
+			if r.IdempotencyKey != nil {
+				created.IdempotencyKey = *r.IdempotencyKey
+			}
+			if err := queueInsert(b, created); err != nil {
+				return err
+			}
+			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", map[string]any{
+				"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference,
+			}))
+		})
+	switch {
+	case err == nil && queued.known == "":
+		failpoint.Hit("C01")
+		return s.complete(created), false, nil
+	case err == nil || pg.ViolatesConstraint(err, "checkouts_key_unique"):
+		// Another request with the key was first.
+		c, isReplayed, err = s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey)
+		if err == nil && !isReplayed {
+			err = fmt.Errorf("checkout %s was not inserted, and no checkout has its key", checkoutID)
+		}
+		return c, isReplayed, err
+	case pg.ViolatesConstraint(err, "checkouts_reference_once"):
+		return c, false, s.refuseReference(ctx, orgID, *r.Reference)
+	}
+	return c, false, fmt.Errorf("create checkout %s: %w", checkoutID, err)
+}
+
+func (r CheckoutRequest) productIDs() []string {
+	ids := make([]string, len(r.Items))
+	for i, item := range r.Items {
+		ids[i] = item.ProductID
+	}
+	return ids
+}
+
+// refuseReference names the checkout that has a reference already. Rule CO-4.
+func (s *Service) refuseReference(ctx context.Context, orgID, reference string) error {
+	var existingID string
+	err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT checkout_id FROM checkouts WHERE org_id = $1 AND reference = $2 AND one_per_reference
+				AND status IN ('OPEN', 'PROCESSING', 'COMPLETED')`, orgID, reference).Scan(&existingID)
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("look for the checkout of a reference: %w", err)
+	}
+	return fault.New(fault.Conflict, fault.ReferencePaid, fault.NothingWritten,
+		"Another checkout of this reference is open or paid, and one checkout is allowed for each.").
+		WithAdvice("Show the payer the existing checkout, or cancel it first.").
+		WithParam("reference").WithExtra("existingId", existingID)
+}
+
+// checkForm checks what needs no database.
+func (s *Service) checkForm(r CheckoutRequest) (expiresIn time.Duration, err error) {
+	switch {
+	case (r.AdHoc == nil) == (len(r.Items) == 0):
+		return 0, refuse("lineItems", "A checkout needs either products, or a name, a price and a currency.")
+	case len(r.Items) > lineItemsMax:
+		return 0, refuse("lineItems", "A checkout has at most %d items.", lineItemsMax)
+	}
+	expiresIn = ExpiresInDefault
+	if r.ExpiresIn != nil {
+		if *r.ExpiresIn < int(ExpiresInLeast/time.Second) || *r.ExpiresIn > int(ExpiresInMost/time.Second) {
+			return 0, refuse("expiresInSeconds", "expiresInSeconds has to be %d to %d.",
+				int(ExpiresInLeast/time.Second), int(ExpiresInMost/time.Second))
+		}
+		expiresIn = time.Duration(*r.ExpiresIn) * time.Second
+	}
+	if r.CustomerID != nil {
+		if err := customer.CheckID(*r.CustomerID); err != nil {
+			return 0, asWritten(err)
+		}
+	}
+	if r.CustomerEmail != nil {
+		if err := customer.CheckEmail(*r.CustomerEmail); err != nil {
+			return 0, asWritten(err)
+		}
+	}
+	for _, link := range []struct {
+		param string
+		url   *string
+	}{{"successUrl", r.SuccessURL}, {"cancelUrl", r.CancelURL}} {
+		if link.url == nil {
+			continue
+		}
+		if problem := describeURLProblem(*link.url, s.IsLocal); problem != "" {
+			return 0, refuse(link.param, "%s %s.", link.param, problem)
+		}
+	}
+	return expiresIn, request.CheckHandles(r.Reference, r.Metadata, fault.NothingWritten)
+}
+
+// newSale fixes the terms of sale of a request. It is pure. Rules CO-2, CO-3 and CO-4.
+func (s *Service) newSale(
+	r CheckoutRequest, products []Product, mints mint.Catalogue, settings Settings,
+) (sale Sale, onePerReference bool, err error) {
+	sale = Sale{
+		CostMaxBps: settings.CostMaxBps, OverPolicy: CreditSurplus,
+		LatePolicy: AcceptLate, UnderBps: DefaultUnderpaymentToleranceBps, SuccessURL: r.SuccessURL, CancelURL: r.CancelURL,
+	}
+	if r.AdHoc != nil {
+		err = sale.addAdHoc(*r.AdHoc, r.AcceptedMintIDs, mints)
+	} else {
+		onePerReference, err = sale.addProducts(r.Items, products, mints)
+	}
+	if err != nil {
+		return Sale{}, false, err
+	}
+	if r.OnePerReference != nil {
+		onePerReference = *r.OnePerReference
+	}
+	if onePerReference && r.Reference == nil {
+		return Sale{}, false, refuse("reference", "A checkout that is the only one of its reference needs a reference.")
+	}
+	if r.AcceptedMintIDs != nil && r.AdHoc == nil {
+		if err := sale.narrow(r.AcceptedMintIDs); err != nil {
+			return Sale{}, false, err
+		}
+	}
+	if sale.Currency == USD {
+		sale.UnderUSD = settings.UnderUSD
+	}
+	sale.Need = pricing.Need(sale.AmountDue, sale.UnderBps, sale.UnderUSD, pricing.Par)
+	return sale, onePerReference, nil
+}
+
+// addAdHoc makes the terms of something that is no product. Its mints are those that the request names, or all that
+// take deposits.
+func (sale *Sale) addAdHoc(item AdHocItem, accepted []int, mints mint.Catalogue) error {
+	if accepted == nil {
+		for _, m := range mints.List(mint.Filter{}) {
+			if m.DepositEnabled && !m.Quarantined {
+				accepted = append(accepted, m.ID)
+			}
+		}
+	}
+	d := NewDraft()
+	d.Name, d.PriceType, d.Price, d.AcceptedMintIDs = item.Name, FixedPrice, &item.Price, accepted
+	if item.Currency != "" {
+		d.Currency = item.Currency
+	}
+	t, err := checkDraft(d, nil, mints, false)
+	if err != nil {
+		return err
+	}
+	sale.Items = []LineItem{{Name: t.Name, UnitPrice: t.Price.Text(), Quantity: 1}}
+	sale.Currency, sale.AmountDue, sale.AcceptedMintIDs = t.Currency, *t.Price, t.AcceptedMintIDs
+	return nil
+}
+
+// addProducts makes the terms of products. Where several products differ, the terms that favor a decision by a person
+// apply, and what all of them accept.
+func (sale *Sale) addProducts(
+	items []ItemRequest, products []Product, mints mint.Catalogue,
+) (onePerReference bool, err error) {
+	for n, item := range items {
+		i := slices.IndexFunc(products, func(p Product) bool { return p.ID == item.ProductID })
+		if i < 0 {
+			return false, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such product.").
+				WithParam("productId")
+		}
+		p := products[i]
+		if p.Status == Archived {
+			return false, fault.New(fault.Conflict, fault.ProductArchived, fault.NothingWritten,
+				"Product %s is archived and not for sale.", p.ID).
+				WithAdvice("Put it on sale again, or sell another one.").WithParam("productId")
+		}
+		unitPrice, err := p.priceFor(item, mints)
+		if err != nil {
+			return false, err
+		}
+		sum, err := unitPrice.Mul(uint64(item.Quantity))
+		if err == nil && n > 0 {
+			sum, err = sale.AmountDue.Add(sum)
+		}
+		if err != nil || len(sum.Text()) > priceDigitsMax+1 {
+			return false, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten,
+				"The amount due has more than %d digits.", priceDigitsMax).WithParam("lineItems")
+		}
+		sale.AmountDue = sum
+		sale.Items = append(sale.Items, LineItem{
+			ProductID: p.ID, Name: p.Name, ImageID: p.ImageID, UnitPrice: unitPrice.Text(), Quantity: item.Quantity,
+		})
+		if n == 0 {
+			sale.Currency, sale.AcceptedMintIDs, sale.UnderBps = p.Currency, p.AcceptedMintIDs, p.UnderpaymentToleranceBps
+		} else if sale.Currency != p.Currency {
+			return false, refuse("lineItems", "The products have prices in %s and %s; one checkout has one currency.",
+				sale.Currency, p.Currency)
+		}
+		sale.AcceptedMintIDs = slices.DeleteFunc(slices.Clone(sale.AcceptedMintIDs), func(mintID int) bool {
+			return !slices.Contains(p.AcceptedMintIDs, mintID)
+		})
+		sale.UnderBps = min(sale.UnderBps, p.UnderpaymentToleranceBps)
+		if p.OverpaymentPolicy == RefundLinkSurplus {
+			sale.OverPolicy = RefundLinkSurplus
+		}
+		if p.LatePaymentPolicy == HoldLate {
+			sale.LatePolicy = HoldLate
+		}
+		if sale.SuccessURL == nil {
+			sale.SuccessURL = p.SuccessURL
+		}
+		if sale.CancelURL == nil {
+			sale.CancelURL = p.CancelURL
+		}
+		onePerReference = onePerReference || p.OnePerReference
+	}
+	if len(sale.AcceptedMintIDs) == 0 {
+		return false, refuse("lineItems", "The products have no accepted mint in common.")
+	}
+	return onePerReference, sale.checkCurrency(mints)
+}
+
+// checkCurrency refuses a currency that no accepted mint has any more.
+func (sale *Sale) checkCurrency(mints mint.Catalogue) error {
+	if sale.Currency == USD {
+		return nil
+	}
+	for _, mintID := range sale.AcceptedMintIDs {
+		if m, _ := mints.ByID(mintID); m.Symbol == sale.Currency {
+			return nil
+		}
+	}
+	return refuse("acceptedMintIds", "No accepted mint is %s, in which the amount due is.", sale.Currency)
+}
+
+// priceFor returns the price of one piece, which the payer chooses if the price is open.
+func (p Product) priceFor(item ItemRequest, mints mint.Catalogue) (Price, error) {
+	if item.Quantity < 1 || item.Quantity > p.MaxQuantity {
+		return Price{}, refuse("quantity", "quantity of product %s has to be 1 to %d.", p.ID, p.MaxQuantity)
+	}
+	if p.PriceType == FixedPrice {
+		if item.UnitPrice != nil {
+			return Price{}, refuse("unitPrice", "Product %s has a fixed price.", p.ID).WithAdvice("Leave unitPrice out.")
+		}
+		return *p.Price, nil
+	}
+	if item.UnitPrice == nil {
+		return Price{}, refuse("unitPrice", "Product %s has an open price: unitPrice has to be %s to %s %s.", p.ID,
+			p.MinPrice.Show(p.Currency), p.MaxPrice.Show(p.Currency), p.Currency)
+	}
+	decimals, _ := p.currencyDecimals(mints)
+	chosen, err := parsePriceField("unitPrice", *item.UnitPrice, p.Currency, decimals)
+	if err != nil {
+		return Price{}, err
+	}
+	if chosen.Cmp(*p.MinPrice) < 0 || chosen.Cmp(*p.MaxPrice) > 0 {
+		return Price{}, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten,
+			"unitPrice has to be %s to %s %s.", p.MinPrice.Show(p.Currency), p.MaxPrice.Show(p.Currency), p.Currency).
+			WithParam("unitPrice")
+	}
+	return chosen, nil
+}
+
+// narrow keeps only those accepted mints that a request names.
+func (sale *Sale) narrow(named []int) error {
+	for i, mintID := range named {
+		if !slices.Contains(sale.AcceptedMintIDs, mintID) || slices.Contains(named[:i], mintID) {
+			return refuse("acceptedMintIds",
+				"acceptedMintIds of a checkout has to name mints that its products accept, each once: mint %d is not.", mintID)
+		}
+	}
+	if len(named) == 0 {
+		return refuse("acceptedMintIds", "acceptedMintIds has to name at least one mint, or has to be left out.")
+	}
+	sale.AcceptedMintIDs = slices.Clone(named)
+	return nil
+}
+
+func queueProducts(b *pgx.Batch, orgID string, ids []string, products *[]Product) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(productID string) bool { return !id.IsValid(idPrefix, productID) })
+	if len(ids) == 0 {
+		return
+	}
+	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).Query(func(rows pgx.Rows) (err error) {
+		*products, err = pgx.CollectRows(rows, scanProduct)
+		return err
+	})
+}
+
+// queueKeyLookup looks whether a key is known in the transaction that would use it.
+func queueKeyLookup(b *pgx.Batch, orgID string, key *string, known *string) {
+	if key == nil {
+		return
+	}
+	b.Queue(`SELECT checkout_id FROM checkouts WHERE org_id = $1 AND key_hash = $2`, orgID, keyHash(*key)).
+		Query(func(rows pgx.Rows) error {
+			ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if len(ids) == 1 {
+				*known = ids[0]
+			}
+			return err
+		})
+}
+
+func queueInsert(b *pgx.Batch, c Checkout) error {
+	items, err := json.Marshal(c.Items)
+	if err != nil {
+		return fmt.Errorf("encode the items of checkout %s: %w", c.ID, err)
+	}
+	var key, hash *string
+	if c.IdempotencyKey != "" {
+		key, hash = &c.IdempotencyKey, new(keyHash(c.IdempotencyKey))
+	}
+	b.Queue(`
+		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps,
+			under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
+			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest, created_at,
+			status, expires_at, updated_at)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+			'OPEN', $24, $23)`,
+		c.ID, c.OrgID, items, c.Currency, c.AmountDue, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
+		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
+		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)
+	return nil
+}
+
+// Settings are what applies to the checkouts of an organization, besides their products.
+type Settings struct {
+	Version    int64 // counts the changes; 0: the defaults
+	ShopName   string
+	Accent     string // a color such as #0a7d4f; "" for that of the page
+	SupportURL string
+	UnderUSD   money.USD
+	CostMaxBps int
+}
+
+// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says else.
+const costMaxBpsDefault = 300
+
+func queueSettings(b *pgx.Batch, orgID string, settings *Settings) {
+	*settings = Settings{CostMaxBps: costMaxBpsDefault}
+	b.Queue(`
+		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd, cost_max_bps
+		FROM checkout_settings WHERE org_id = $1`, orgID).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (found Settings, err error) {
+			err = row.Scan(&found.Version, &found.ShopName, &found.Accent, &found.SupportURL, &found.UnderUSD,
+				&found.CostMaxBps)
+			return found, err
+		})
+		if len(found) == 1 {
+			*settings = found[0]
+		}
+		return err
+	})
+}
+
+// LoadSettings returns the settings of an organization, or the defaults.
+func (s *Service) LoadSettings(ctx context.Context, orgID string) (settings Settings, err error) {
+	err = s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) { queueSettings(b, orgID, &settings) })
+	if err != nil {
+		return Settings{}, fmt.Errorf("read the checkout settings of %s: %w", orgID, err)
+	}
+	return settings, nil
+}

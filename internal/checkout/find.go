@@ -1,0 +1,292 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+const selectCheckouts = `
+	SELECT c.checkout_id, c.org_id, c.version, c.status, c.exceptions, c.line_items, c.currency, c.due, c.need,
+		c.accepted_mint_ids, c.under_bps, c.under_usd, c.over_policy, c.late_policy, c.cost_max_bps,
+		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
+		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
+		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
+		c.completed_at
+	FROM checkouts c`
+
+func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
+	var items, metadata []byte
+	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.AmountDue, &c.Need,
+		&c.AcceptedMintIDs, &c.UnderBps, &c.UnderUSD, &c.OverPolicy, &c.LatePolicy, &c.CostMaxBps,
+		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
+		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
+		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
+		&c.CompletedAt)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(items, &c.Items); err != nil {
+		return c, fmt.Errorf("read the items of checkout %s: %w", c.ID, err)
+	}
+	if err := json.Unmarshal(metadata, &c.Metadata); err != nil {
+		return c, fmt.Errorf("read the metadata of checkout %s: %w", c.ID, err)
+	}
+	return c, nil
+}
+
+// loadCheckout returns the checkout that a condition names, with its options and payments. Error: pgx.ErrNoRows.
+func loadCheckout(ctx context.Context, tx pg.Tx, condition string, args ...any) (Checkout, error) {
+	rows, err := tx.Query(ctx, selectCheckouts+` WHERE `+condition, args...)
+	if err != nil {
+		return Checkout{}, fmt.Errorf("read a checkout: %w", err)
+	}
+	c, err := pgx.CollectExactlyOneRow(rows, scanCheckout)
+	if err != nil {
+		return Checkout{}, fmt.Errorf("read a checkout: %w", err)
+	}
+	return c, loadParts(ctx, tx, &c)
+}
+
+// loadParts reads the opened options, their quotes, and the payments of checkouts.
+func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
+	byID, ids := map[string]*Checkout{}, make([]string, len(checkouts))
+	for i, c := range checkouts {
+		c.Options, c.Payments = nil, nil
+		byID[c.ID], ids[i] = c, c.ID
+	}
+	b := &pgx.Batch{}
+	mints := mint.QueueAll(b)
+	var options []storedOption
+	b.Queue(`
+		SELECT o.checkout_id, o.mint_id, o.reference, o.opened_at,
+			w.wallet_id, w.org_id, w.family, w.purpose, w.subject, w.path, w.address, w.proof, w.form,
+			coalesce(x.wallet_id, ''), coalesce(x.org_id, ''), coalesce(x.family, ''), coalesce(x.purpose, ''),
+			coalesce(x.subject, ''), coalesce(x.path, ''), coalesce(x.address, ''), x.proof, coalesce(x.form, '')
+		FROM checkout_options o JOIN wallets w ON w.wallet_id = o.wallet_id
+		LEFT JOIN wallets x ON x.wallet_id = o.shared_wallet_id
+		WHERE o.checkout_id = ANY ($1) ORDER BY o.opened_at, o.mint_id`, ids).Query(func(rows pgx.Rows) (err error) {
+		options, err = pgx.CollectRows(rows, scanOption)
+		return err
+	})
+	quotes := map[optionKey][]pricing.Quote{}
+	b.Queue(`
+		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from, expires_at
+		FROM checkout_quotes WHERE checkout_id = ANY ($1) ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
+		var key optionKey
+		var q pricing.Quote
+		_, err := pgx.ForEachRow(rows, []any{
+			&key.checkoutID, &key.mintID, &q.Seq, &q.Amount, &q.Rate.Price, &q.Rate.CurrencyPrice, &q.Rate.Source,
+			&q.Rate.PricedAt, &q.Covers, &q.ValidFrom, &q.ExpiresAt,
+		}, func() error {
+			quotes[key] = append(quotes[key], q)
+			return nil
+		})
+		return err
+	})
+	var payments []storedPayment
+	b.Queue(selectPayments+` WHERE p.checkout_id = ANY ($1) ORDER BY p.seen_at, p.deposit_id`, ids).
+		Query(func(rows pgx.Rows) (err error) {
+			payments, err = pgx.CollectRows(rows, scanPayment)
+			return err
+		})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("read what belongs to %d checkouts: %w", len(ids), err)
+	}
+	for _, o := range options {
+		o.Mint, _ = mints.ByID(o.key.mintID)
+		o.Quotes = quotes[o.key]
+		c := byID[o.key.checkoutID]
+		c.Options = append(c.Options, o.Option)
+	}
+	for _, p := range payments {
+		if p.mintID != nil {
+			if m, isKnown := mints.ByID(*p.mintID); isKnown {
+				p.Mint = &m
+			}
+		}
+		c := byID[p.CheckoutID]
+		c.Payments = append(c.Payments, p.Payment)
+	}
+	return nil
+}
+
+type optionKey struct {
+	checkoutID string
+	mintID     int
+}
+
+type storedOption struct {
+	Option
+
+	key optionKey
+}
+
+func scanOption(row pgx.CollectableRow) (o storedOption, err error) {
+	w, shared := &o.Wallet, wallet.Wallet{}
+	err = row.Scan(&o.key.checkoutID, &o.key.mintID, &o.Ref, &o.OpenedAt,
+		&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.Form,
+		&shared.ID, &shared.OrgID, &shared.Family, &shared.Purpose, &shared.Subject, &shared.Path, &shared.Address,
+		&shared.Proof, &shared.Form)
+	if shared.ID != "" {
+		o.Shared = &shared
+	}
+	return o, err
+}
+
+const selectPayments = `
+	SELECT p.deposit_id, p.checkout_id, p.mint_id, p.chain, p.amount, d.tx_hash, p.block_time, d.height, p.seen_at,
+		p.was_live, p.status, coalesce(p.told_status, ''), p.moment, coalesce(p.is_accepted, false),
+		coalesce(p.in_time, false), p.counts, p.quote_seq, p.price, p.currency_price, coalesce(p.price_source, ''),
+		p.priced_at, p.counted
+	FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id`
+
+type storedPayment struct {
+	Payment
+
+	mintID *int
+}
+
+func scanPayment(row pgx.CollectableRow) (p storedPayment, err error) {
+	var moment, pricedAt *time.Time
+	var price, currencyPrice *money.USD
+	var source string
+	err = row.Scan(&p.DepositID, &p.CheckoutID, &p.mintID, &p.Chain, &p.Amount, &p.Tx, &p.BlockTime, &p.Height,
+		&p.SeenAt, &p.WasLive, &p.Status, &p.toldStatus, &moment, &p.IsAccepted, &p.IsInTime, &p.Counts, &p.QuoteSeq,
+		&price, &currencyPrice, &source, &pricedAt, &p.Counted)
+	if moment != nil {
+		p.Moment = *moment
+	}
+	if price != nil {
+		p.Rate = &pricing.Rate{Price: *price, CurrencyPrice: *currencyPrice, Source: source, PricedAt: *pricedAt}
+	}
+	return p, err
+}
+
+func newCheckoutGone() error {
+	return fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly, "There is no such checkout.")
+}
+
+// CheckoutByID returns a checkout as it is now. Error: fault NOT_FOUND, also for the id of another organization.
+// Rule CO-5.
+func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c Checkout, err error) {
+	if !id.IsValid(checkoutPrefix, checkoutID) {
+		return c, newCheckoutGone()
+	}
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		c, err = loadCheckout(ctx, tx, `c.org_id = $1 AND c.checkout_id = $2`, orgID, checkoutID)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Checkout{}, newCheckoutGone()
+	}
+	return s.complete(c), err
+}
+
+// complete adds what no row has.
+func (s *Service) complete(c Checkout) Checkout {
+	if s.PageURL != nil {
+		c.URL = s.PageURL(c.ID)
+	}
+	for i := range c.Options {
+		c.Options[i].Network = s.Chains[c.Options[i].Mint.Chain].CAIP2
+	}
+	return c
+}
+
+// CheckoutFilter narrows a list of checkouts. A zero field does not narrow it.
+type CheckoutFilter struct {
+	Status        string
+	Exception     string // one that a checkout has
+	IsExceptional bool   // has any exception
+	CustomerID    string
+	Reference     string
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
+}
+
+func (f CheckoutFilter) query(orgID string) *pagination.Query {
+	q := pagination.NewQuery(selectCheckouts+` WHERE c.org_id = ?`, orgID)
+	if f.Status != "" {
+		q.AddCondition("c.status = ?", f.Status)
+	}
+	if f.Exception != "" {
+		q.AddCondition("c.exceptions <> '{}' AND ? = ANY (c.exceptions)", f.Exception)
+	}
+	if f.IsExceptional {
+		q.AddCondition("c.exceptions <> '{}'")
+	}
+	if f.CustomerID != "" {
+		q.AddCondition("c.customer_id = ?", f.CustomerID)
+	}
+	if f.Reference != "" {
+		q.AddCondition("c.reference = ?", f.Reference)
+	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
+	return q
+}
+
+// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its options
+// and payments.
+func (s *Service) ListCheckouts(
+	ctx context.Context, orgID string, f CheckoutFilter, p pagination.Page,
+) (page pagination.Result[Checkout], err error) {
+	q := f.query(orgID)
+	sql, args := q.BuildPage(p, "c.created_at", "c.checkout_id")
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, scanCheckout)
+		if err != nil {
+			return err
+		}
+		parts := make([]*Checkout, len(found))
+		for i := range found {
+			parts[i] = &found[i]
+		}
+		if err := loadParts(ctx, tx, parts...); err != nil {
+			return err
+		}
+		for i := range found {
+			found[i] = s.complete(found[i])
+		}
+		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {
+			return pagination.Cursor{CreatedAt: c.CreatedAt, ID: c.ID}
+		})
+		return nil
+	})
+	if err != nil {
+		return page, fmt.Errorf("list the checkouts of %s: %w", orgID, err)
+	}
+	return page, nil
+}
+
+// ForEachCheckout calls fn for all of an organization's checkouts that match the filter, in list order and from one
+// snapshot. They have no options and payments. The first error ends it.
+func (s *Service) ForEachCheckout(
+	ctx context.Context, orgID string, f CheckoutFilter, desc bool, fn func(Checkout) error,
+) error {
+	sql, args := f.query(orgID).BuildAll(desc, "c.created_at", "c.checkout_id")
+	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		return pg.ForEachRow(ctx, tx, sql, args, scanCheckout, func(c Checkout) error { return fn(s.complete(c)) })
+	})
+	if err != nil {
+		return fmt.Errorf("read the checkouts of %s: %w", orgID, err)
+	}
+	return nil
+}

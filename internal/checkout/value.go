@@ -1,0 +1,105 @@
+package checkout
+
+import (
+	"context"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/mint"
+)
+
+const (
+	// watchTime is for how long after its end policies apply to the late payments of a checkout. Later a person decides.
+	watchTime = 7 * 24 * time.Hour
+	// A price of the market counts for a payment of at most so long ago. The time of a block of Bitcoin says less.
+	marketAgeMax        = 15 * time.Minute
+	bitcoinMarketAgeMax = 2 * time.Hour
+)
+
+// countedMax is the most that a payment counts: the column holds no more, and no sale is as large.
+var countedMax = pricing.MustRead("1000000000000000000")
+
+// valuation is what a payment counts.
+type valuation struct {
+	depositID  string
+	amount     string // that it is for: another fork may have another one meanwhile
+	moment     time.Time
+	isAccepted bool
+	isInTime   bool
+	quoteSeq   *int
+	rate       pricing.Rate
+	counted    Price
+}
+
+// accepts reports whether a checkout takes a mint: one that it names, or the same asset on another chain.
+func (c Checkout) accepts(m mint.Mint, mints mint.Catalogue) bool {
+	for _, mintID := range c.AcceptedMintIDs {
+		if accepted, isKnown := mints.ByID(mintID); isKnown && (accepted.ID == m.ID || accepted.Symbol == m.Symbol) {
+			return true
+		}
+	}
+	return false
+}
+
+// momentOf returns when a payment was made: the time of its block, as far as that is believed. Rule CO-12.
+func (p Payment) momentOf() time.Time {
+	return pricing.Moment(p.BlockTime, p.SeenAt, p.Moment, p.WasLive, p.Chain.Family() == chain.BitcoinFamily)
+}
+
+// isInTimeOf reports whether a moment is in the time of a checkout. Nothing is in time after a cancellation.
+func (c Checkout) isInTimeOf(moment time.Time) bool {
+	if c.CancelledAt != nil && moment.After(*c.CancelledAt) {
+		return false
+	}
+	return !moment.After(c.ExpiresAt)
+}
+
+// needsValue reports whether a payment has no value and may get one.
+func (p Payment) needsValue() bool {
+	return p.Counted == nil && p.Mint != nil && p.Status != outcome.PaymentUnusable
+}
+
+// value returns what a payment counts: by the quote of its own moment, or by the price of the market. ok is false while
+// there is no price for it. It asks for prices and writes nothing. Rule CO-12.
+func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.Catalogue) (v valuation, ok bool) {
+	isBitcoin := p.Chain.Family() == chain.BitcoinFamily
+	v = valuation{
+		depositID: p.DepositID, amount: p.Amount.String(), moment: p.momentOf(), isAccepted: c.accepts(*p.Mint, mints),
+	}
+	v.isInTime = c.isInTimeOf(v.moment)
+	option, _ := c.optionOf(p.Mint.ID)
+	quote, isInGrace, hasQuote := pricing.Choose(option.Quotes, v.moment, pricing.Grace(isBitcoin))
+	market, hasMarket := s.marketRate(ctx, c, *p.Mint, mints, v.moment, isBitcoin)
+	switch {
+	case hasQuote && !(isInGrace && hasMarket && pricing.GuardGrace(quote, market, pricing.RateGuardBps)):
+		v.quoteSeq, v.rate = &quote.Seq, quote.Rate
+	case hasMarket:
+		v.rate = market
+	default:
+		return v, false
+	}
+	counted, err := pricing.Counted(p.Amount, p.Mint.Decimals, v.rate)
+	if err != nil || counted.Cmp(countedMax) > 0 {
+		counted = countedMax
+	}
+	v.counted = counted
+	return v, true
+}
+
+// marketRate returns what a mint was worth at a moment. A price of now counts for a moment that is near.
+func (s *Service) marketRate(
+	ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue, moment time.Time, isBitcoin bool,
+) (r pricing.Rate, ok bool) {
+	r, err := s.rateOf(ctx, c.Sale, m, mints)
+	if err != nil {
+		return r, false
+	}
+	ageMax := marketAgeMax
+	if isBitcoin {
+		ageMax = bitcoinMarketAgeMax
+	}
+	isOld := s.DB.Clock()().Sub(moment) > ageMax
+	return r, !isOld || pricing.IsSteady(r, s.isPegged(m.ID))
+}

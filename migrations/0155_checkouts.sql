@@ -1,0 +1,384 @@
+-- Why: payers buy products through checkouts. A checkout has fixed terms of sale, options that are opened one by one,
+-- quotes, and payments that follow its deposits.
+
+-- +goose Up
+-- +goose StatementBegin
+-- How an organization's checkout looks, and what applies to its new checkouts. Without a row, the defaults apply.
+CREATE TABLE checkout_settings (
+    org_id       text PRIMARY KEY REFERENCES organizations,
+    version      bigint NOT NULL,       -- counts the changes
+    shop_name    text,                  -- NULL: the name of the organization
+    accent       text,                  -- a color such as #0a7d4f; NULL: the one of the page
+    support_url  text,                  -- where a payer asks the shop
+    under_usd    numeric(38,18) NOT NULL, -- how much less than an amount due in dollars counts as paid
+    cost_max_bps integer NOT NULL,      -- how much of the amount due collecting a payment may cost
+    updated_at   timestamptz NOT NULL,
+    updated_by   text NOT NULL,
+    CONSTRAINT checkout_settings_versioned CHECK (version > 0),
+    CONSTRAINT checkout_settings_words CHECK (
+        char_length(shop_name) BETWEEN 1 AND 200 AND accent ~ '^#[0-9a-f]{6}$'
+        AND octet_length(support_url) BETWEEN 1 AND 2048 AND support_url ~ '^(https?://|mailto:)[!-~]+$'),
+    CONSTRAINT checkout_settings_bounded CHECK (under_usd BETWEEN 0 AND 1000 AND cost_max_bps BETWEEN 1 AND 10000)
+);
+SELECT coffer_tenant('checkout_settings',
+    'SELECT, INSERT, UPDATE (version, shop_name, accent, support_url, under_usd, cost_max_bps, updated_at, updated_by)',
+    'SELECT');
+
+-- Checkouts: one sale each. What a payer agreed to is fixed by the row; what was paid is in checkout_payments, and the
+-- status follows from it. Nothing is posted for a checkout: the credit of a deposit is all that moves money.
+CREATE TABLE checkouts (
+    checkout_id       text PRIMARY KEY,
+    org_id            text NOT NULL REFERENCES organizations,
+    version           bigint NOT NULL,      -- counts the changes, for pages that are open
+    -- The terms of sale.
+    line_items        jsonb NOT NULL,
+    currency          text NOT NULL,        -- USD, or the symbol of an accepted mint
+    due               numeric(38,18) NOT NULL,
+    need              numeric(38,18) NOT NULL, -- from how much on it counts as paid
+    accepted_mint_ids integer[] NOT NULL,
+    under_bps         integer NOT NULL,
+    under_usd         numeric(38,18) NOT NULL,
+    over_policy       text NOT NULL,
+    late_policy       text NOT NULL,
+    cost_max_bps      integer NOT NULL,
+    success_url       text,
+    cancel_url        text,
+    -- The caller's own words. No payer sees them.
+    customer_id       text COLLATE "C",
+    customer_email    text,
+    reference         text COLLATE "C",
+    one_per_reference boolean NOT NULL,
+    metadata          jsonb NOT NULL,
+    idempotency_key   text COLLATE "C",     -- NULL: the caller gave none
+    key_hash          text,                 -- hex SHA-256 of the key
+    request_digest    bytea NOT NULL,       -- of the caller's parameters
+    created_at        timestamptz NOT NULL,
+    -- What became of it.
+    status            text NOT NULL,
+    exceptions        text[] NOT NULL DEFAULT '{}', -- the most severe first
+    seen              numeric(38,18) NOT NULL DEFAULT 0, -- what counts of the payments in blocks
+    counted           numeric(38,18) NOT NULL DEFAULT 0, -- what counts of the credited payments
+    is_extended       boolean NOT NULL DEFAULT false,    -- a first part has moved the end once
+    expires_at        timestamptz NOT NULL,
+    decided_by        text,                 -- the person who accepted what was paid
+    decided_reason    text,
+    cancelled_at      timestamptz,
+    completed_at      timestamptz,
+    completed_with    numeric(38,18),       -- what counted when it was completed
+    updated_at        timestamptz NOT NULL,
+    CONSTRAINT checkouts_of_organization UNIQUE (org_id, checkout_id),
+    CONSTRAINT checkouts_key_unique UNIQUE (org_id, key_hash),
+    CONSTRAINT checkouts_key_hashed CHECK (
+        (key_hash IS NULL) = (idempotency_key IS NULL) AND (key_hash IS NULL OR key_hash ~ '^[0-9a-f]{64}$')),
+    CONSTRAINT checkouts_versioned CHECK (version > 0 AND updated_at >= created_at),
+    CONSTRAINT checkouts_items_list CHECK ((jsonb_typeof(line_items) = 'array' AND jsonb_array_length(line_items) BETWEEN 1 AND 50) IS TRUE),
+    CONSTRAINT checkouts_currency_named CHECK (char_length(currency) BETWEEN 1 AND 64),
+    -- A tolerance never gives away more than a tenth.
+    CONSTRAINT checkouts_due CHECK (due > 0 AND need <= due AND need >= due * 0.9),
+    CONSTRAINT checkouts_mints_bounded CHECK (cardinality(accepted_mint_ids) BETWEEN 1 AND 200),
+    CONSTRAINT checkouts_tolerance_bounded CHECK (under_bps BETWEEN 0 AND 1000 AND under_usd BETWEEN 0 AND 1000
+        AND cost_max_bps BETWEEN 1 AND 10000),
+    CONSTRAINT checkouts_policies_known CHECK (
+        over_policy IN ('CREDIT', 'REFUND_LINK')
+        AND late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD')),
+    CONSTRAINT checkouts_urls_bounded CHECK (
+        octet_length(success_url) BETWEEN 1 AND 2048 AND octet_length(cancel_url) BETWEEN 1 AND 2048),
+    CONSTRAINT checkouts_urls_web CHECK (success_url ~ '^https?://[!-~]+$' AND cancel_url ~ '^https?://[!-~]+$'),
+    CONSTRAINT checkouts_reference_named CHECK (
+        octet_length(reference) BETWEEN 1 AND 800 AND (reference IS NOT NULL OR NOT one_per_reference)),
+    CONSTRAINT checkouts_metadata_object CHECK (jsonb_typeof(metadata) = 'object'),
+    CONSTRAINT checkouts_status_known CHECK (status IN ('OPEN', 'PROCESSING', 'COMPLETED', 'EXPIRED', 'CANCELLED')),
+    CONSTRAINT checkouts_exceptions_known CHECK (exceptions <@ ARRAY['UNDERPAID', 'OVERPAID', 'PAID_LATE', 'WRONG_TOKEN', 'FLAGGED',
+        'REVERSED', 'REFUNDED']),
+    CONSTRAINT checkouts_amounts CHECK (counted >= 0 AND seen >= counted),
+    CONSTRAINT checkouts_decided CHECK (num_nonnulls(decided_by, decided_reason) IN (0, 2)
+        AND char_length(decided_reason) BETWEEN 1 AND 1000 AND decided_by <> ''),
+    CONSTRAINT checkouts_cancelled CHECK (status <> 'CANCELLED' OR cancelled_at IS NOT NULL),
+    CONSTRAINT checkouts_completed CHECK (
+        (status = 'COMPLETED') = (completed_at IS NOT NULL) AND (status = 'COMPLETED') = (completed_with IS NOT NULL)),
+    -- Invariant I-81.
+    CONSTRAINT checkouts_paid CHECK (status <> 'COMPLETED' OR completed_with >= need OR decided_by IS NOT NULL)
+);
+-- For lists: every filter that leaves few rows of many has an index.
+CREATE INDEX checkouts_listed ON checkouts (org_id, created_at, checkout_id);
+CREATE INDEX checkouts_of_status ON checkouts (org_id, status, created_at, checkout_id);
+CREATE INDEX checkouts_of_customer ON checkouts (org_id, customer_id, created_at, checkout_id) WHERE customer_id IS NOT NULL;
+CREATE INDEX checkouts_of_reference ON checkouts (org_id, reference, created_at, checkout_id) WHERE reference IS NOT NULL;
+CREATE INDEX checkouts_exceptional ON checkouts (org_id, created_at, checkout_id) WHERE exceptions <> '{}';
+-- What the worker ends.
+CREATE INDEX checkouts_to_expire ON checkouts (expires_at, checkout_id) WHERE status = 'OPEN';
+-- Two tabs cannot pay one order twice.
+CREATE UNIQUE INDEX checkouts_reference_once ON checkouts (org_id, reference)
+    WHERE one_per_reference AND status IN ('OPEN', 'PROCESSING', 'COMPLETED');
+SELECT coffer_tenant('checkouts',
+    'SELECT, INSERT (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps, under_usd,'
+        ' over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id, customer_email, reference,'
+        ' one_per_reference, metadata, idempotency_key, key_hash, request_digest, created_at, status, expires_at, updated_at),'
+        ' UPDATE (version, status, exceptions, seen, counted, is_extended, expires_at, decided_by, decided_reason, cancelled_at,'
+        ' completed_at, completed_with, updated_at)',
+    'SELECT, UPDATE (version, status, exceptions, seen, counted, is_extended, expires_at, decided_by, decided_reason, completed_at,'
+        ' completed_with, updated_at)');
+CREATE TRIGGER checkouts_stay BEFORE DELETE OR TRUNCATE ON checkouts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION checkouts_begin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF (NEW.version, NEW.status, NEW.exceptions, NEW.seen, NEW.counted, NEW.is_extended, NEW.decided_by) IS DISTINCT FROM
+       (1::bigint, 'OPEN', '{}'::text[], 0::numeric, 0::numeric, false, NULL::text) THEN
+        RAISE EXCEPTION 'checkout % begins with an outcome', NEW.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_begin';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkouts_begin BEFORE INSERT ON checkouts FOR EACH ROW EXECUTE FUNCTION checkouts_begin();
+
+-- The terms of sale are fixed. A completion is written once, and a person decides once. The end moves forward only.
+CREATE FUNCTION checkouts_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF (NEW.checkout_id, NEW.org_id, NEW.line_items, NEW.currency, NEW.due, NEW.need, NEW.accepted_mint_ids, NEW.under_bps, NEW.under_usd,
+            NEW.over_policy, NEW.late_policy, NEW.cost_max_bps, NEW.success_url, NEW.cancel_url, NEW.customer_id,
+            NEW.customer_email, NEW.reference, NEW.one_per_reference, NEW.metadata, NEW.idempotency_key, NEW.key_hash, NEW.request_digest,
+            NEW.created_at)
+       IS DISTINCT FROM
+       (OLD.checkout_id, OLD.org_id, OLD.line_items, OLD.currency, OLD.due, OLD.need, OLD.accepted_mint_ids, OLD.under_bps, OLD.under_usd,
+            OLD.over_policy, OLD.late_policy, OLD.cost_max_bps, OLD.success_url, OLD.cancel_url, OLD.customer_id,
+            OLD.customer_email, OLD.reference, OLD.one_per_reference, OLD.metadata, OLD.idempotency_key, OLD.key_hash, OLD.request_digest,
+            OLD.created_at) THEN
+        RAISE EXCEPTION 'the terms of checkout % are fixed', OLD.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_terms_fixed';
+    END IF;
+    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+        RAISE EXCEPTION 'a change of checkout % does not follow version %', OLD.checkout_id, OLD.version
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_version_forward';
+    END IF;
+    IF OLD.status = 'COMPLETED' AND (NEW.status, NEW.completed_at, NEW.completed_with, NEW.decided_by, NEW.decided_reason)
+            IS DISTINCT FROM (OLD.status, OLD.completed_at, OLD.completed_with, OLD.decided_by, OLD.decided_reason) THEN
+        RAISE EXCEPTION 'checkout % is completed', OLD.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_completed_once';
+    END IF;
+    IF OLD.status <> NEW.status AND (OLD.status || ' ' || NEW.status) NOT IN (
+            'OPEN PROCESSING', 'OPEN COMPLETED', 'OPEN EXPIRED', 'OPEN CANCELLED', 'PROCESSING COMPLETED', 'PROCESSING OPEN',
+            'EXPIRED PROCESSING', 'EXPIRED COMPLETED', 'CANCELLED PROCESSING', 'CANCELLED COMPLETED') THEN
+        RAISE EXCEPTION 'checkout % does not go from % to %', OLD.checkout_id, OLD.status, NEW.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_transition_known';
+    END IF;
+    IF OLD.cancelled_at IS DISTINCT FROM NEW.cancelled_at AND (OLD.cancelled_at IS NOT NULL OR NEW.status <> 'CANCELLED') THEN
+        RAISE EXCEPTION 'checkout % is cancelled once', OLD.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_cancelled_once';
+    END IF;
+    IF NEW.expires_at < OLD.expires_at OR OLD.is_extended AND NOT NEW.is_extended THEN
+        RAISE EXCEPTION 'the end of checkout % only moves forward', OLD.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_end_forward';
+    END IF;
+    IF OLD.decided_by IS NOT NULL AND (NEW.decided_by, NEW.decided_reason) IS DISTINCT FROM (OLD.decided_by, OLD.decided_reason)
+       OR NEW.decided_by IS NOT NULL AND NEW.status <> 'COMPLETED' THEN
+        RAISE EXCEPTION 'a decision about checkout % completes it once', OLD.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_decided_once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkouts_keep BEFORE UPDATE ON checkouts FOR EACH ROW EXECUTE FUNCTION checkouts_keep();
+
+-- A list has no foreign key. Mints are never deleted.
+CREATE FUNCTION checkouts_mints_known() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT count(DISTINCT m.mint_id) FROM mints m WHERE m.mint_id = ANY (NEW.accepted_mint_ids))
+       IS DISTINCT FROM cardinality(NEW.accepted_mint_ids)::bigint THEN
+        RAISE EXCEPTION 'checkout % accepts a mint twice, or one that does not exist', NEW.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_mints_known';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkouts_mints_known BEFORE INSERT ON checkouts FOR EACH ROW EXECUTE FUNCTION checkouts_mints_known();
+
+-- An option of a checkout that was opened: how it can be paid in one mint. The address belongs to this checkout
+-- permanently.
+CREATE TABLE checkout_options (
+    checkout_id text NOT NULL,
+    mint_id     integer NOT NULL REFERENCES mints,
+    org_id      text NOT NULL,
+    wallet_id   text NOT NULL,
+    reference   bytea,               -- the key that names the checkout in a payment to a shared address of Solana
+    shared_wallet_id text,           -- that address
+    opened_at   timestamptz NOT NULL,
+    CONSTRAINT checkout_options_pkey PRIMARY KEY (checkout_id, mint_id),
+    CONSTRAINT checkout_options_checkout FOREIGN KEY (org_id, checkout_id) REFERENCES checkouts (org_id, checkout_id),
+    CONSTRAINT checkout_options_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT checkout_options_shared_wallet FOREIGN KEY (org_id, shared_wallet_id) REFERENCES wallets (org_id, wallet_id),
+    CONSTRAINT checkout_options_reference_once UNIQUE (reference),
+    CONSTRAINT checkout_options_reference_whole CHECK (
+        num_nonnulls(reference, shared_wallet_id) IN (0, 2) AND octet_length(reference) = 32)
+);
+SELECT coffer_tenant('checkout_options', 'SELECT, INSERT', 'SELECT');
+CREATE TRIGGER checkout_options_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_options
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION checkout_options_begin() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT (w.purpose, w.subject) = ('CHECKOUT', NEW.checkout_id COLLATE "C") FROM wallets w WHERE w.wallet_id = NEW.wallet_id) IS NOT TRUE
+       OR NEW.shared_wallet_id IS NOT NULL
+            AND (SELECT w.purpose = 'CHECKOUT_SHARED' FROM wallets w WHERE w.wallet_id = NEW.shared_wallet_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'an option of checkout % has the wallet of another one', NEW.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_options_own_wallet';
+    END IF;
+    IF (SELECT NEW.mint_id = ANY (c.accepted_mint_ids) FROM checkouts c WHERE c.checkout_id = NEW.checkout_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'checkout % does not accept mint %', NEW.checkout_id, NEW.mint_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_options_accepted';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkout_options_begin BEFORE INSERT ON checkout_options FOR EACH ROW EXECUTE FUNCTION checkout_options_begin();
+
+-- The quotes of an option, in their order. A payment is priced by the quote of its own moment, so no quote changes.
+CREATE TABLE checkout_quotes (
+    checkout_id    text NOT NULL,
+    mint_id        integer NOT NULL,
+    seq            integer NOT NULL,
+    org_id         text NOT NULL,
+    amount         numeric(78,0) NOT NULL,  -- atomic units
+    price          numeric(38,18) NOT NULL, -- dollars of a whole token
+    currency_price numeric(38,18) NOT NULL, -- dollars of one unit of the checkout's currency
+    source         text NOT NULL,
+    priced_at      timestamptz NOT NULL,
+    covers         numeric(38,18) NOT NULL, -- the part of the amount due that it is for
+    valid_from     timestamptz NOT NULL,
+    expires_at     timestamptz NOT NULL,
+    CONSTRAINT checkout_quotes_pkey PRIMARY KEY (checkout_id, mint_id, seq),
+    CONSTRAINT checkout_quotes_option FOREIGN KEY (checkout_id, mint_id) REFERENCES checkout_options (checkout_id, mint_id),
+    CONSTRAINT checkout_quotes_checkout FOREIGN KEY (org_id, checkout_id) REFERENCES checkouts (org_id, checkout_id),
+    CONSTRAINT checkout_quotes_positive CHECK (
+        amount > 0 AND price > 0 AND currency_price > 0 AND covers > 0 AND seq > 0 AND source <> '' AND valid_from < expires_at)
+);
+SELECT coffer_tenant('checkout_quotes', 'SELECT, INSERT', 'SELECT');
+CREATE TRIGGER checkout_quotes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_quotes
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What arrived for a checkout. The scan writes the row with its deposit; everything after the amount is written by the
+-- worker, which compares told_status with status. A defect of the worker delays no block.
+CREATE TABLE checkout_payments (
+    deposit_id     text PRIMARY KEY,
+    org_id         text NOT NULL,
+    checkout_id    text NOT NULL,
+    mint_id        integer REFERENCES mints, -- NULL: the token is not in the catalogue
+    chain          text NOT NULL,
+    amount         numeric(78,0) NOT NULL,
+    block_time     timestamptz NOT NULL,     -- of the first block in which it was seen
+    seen_at        timestamptz NOT NULL,
+    was_live       boolean NOT NULL,         -- it was seen before its block was final
+    status         text NOT NULL,
+    told_status    text,                     -- the status that the checkout knows; NULL: none
+    try_at         timestamptz,              -- when the worker looks at it; NULL: there is nothing to do
+    tries          integer NOT NULL DEFAULT 0,
+    -- What the worker decided.
+    moment         timestamptz,              -- when it was paid
+    is_accepted    boolean,                  -- the checkout takes this coin
+    in_time        boolean,
+    counts         boolean NOT NULL DEFAULT false,
+    quote_seq      integer,                  -- NULL: the price of the market
+    price          numeric(38,18),           -- dollars of a whole token
+    currency_price numeric(38,18),
+    price_source   text,
+    priced_at      timestamptz,
+    counted        numeric(38,18),           -- in the currency of the checkout, rounded down
+    CONSTRAINT checkout_payments_deposit FOREIGN KEY (deposit_id) REFERENCES deposits DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT checkout_payments_checkout FOREIGN KEY (org_id, checkout_id) REFERENCES checkouts (org_id, checkout_id),
+    CONSTRAINT checkout_payments_quote FOREIGN KEY (checkout_id, mint_id, quote_seq)
+        REFERENCES checkout_quotes (checkout_id, mint_id, seq),
+    CONSTRAINT checkout_payments_status_known CHECK (
+        status IN ('SEEN', 'CREDITED', 'FLAGGED', 'RETURNED', 'ORPHANED', 'REVERSED', 'UNUSABLE')
+        AND told_status IN ('SEEN', 'CREDITED', 'FLAGGED', 'RETURNED', 'ORPHANED', 'REVERSED', 'UNUSABLE')),
+    CONSTRAINT checkout_payments_valued CHECK (
+        num_nonnulls(price, currency_price, price_source, priced_at, counted) IN (0, 5)
+        AND (counted IS NULL OR num_nonnulls(moment, is_accepted, in_time, mint_id) = 4 AND price > 0 AND currency_price > 0 AND counted >= 0)
+        AND (quote_seq IS NULL OR counted IS NOT NULL)),
+    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL AND is_accepted)
+);
+CREATE INDEX checkout_payments_of_checkout ON checkout_payments (checkout_id, seen_at);
+CREATE INDEX checkout_payments_to_tell ON checkout_payments (try_at, deposit_id) WHERE try_at IS NOT NULL;
+SELECT coffer_tenant('checkout_payments', 'SELECT, UPDATE (told_status, try_at, tries, counts)',
+    'SELECT, INSERT (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live, status, try_at),'
+        ' UPDATE (amount, status, told_status, try_at, tries, moment, is_accepted, in_time, counts, quote_seq, price, currency_price, price_source,'
+        ' priced_at, counted)');
+CREATE TRIGGER checkout_payments_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF deposit_id, org_id, checkout_id, mint_id, chain,
+    block_time, seen_at, was_live ON checkout_payments FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The price of a payment is written once. Before its block is final, another fork may have another amount; then it is
+-- valued anew.
+CREATE FUNCTION checkout_payments_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF NEW.amount <> OLD.amount AND (OLD.status NOT IN ('SEEN', 'ORPHANED') OR num_nonnulls(NEW.counted, NEW.quote_seq) > 0 OR NEW.counts) THEN
+        RAISE EXCEPTION 'the amount of payment % is final', OLD.deposit_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_payments_amount_fixed';
+    END IF;
+    IF OLD.counted IS NOT NULL AND NEW.amount = OLD.amount AND (NEW.quote_seq, NEW.price, NEW.currency_price, NEW.price_source, NEW.priced_at, NEW.counted, NEW.moment,
+            NEW.is_accepted, NEW.in_time)
+       IS DISTINCT FROM (OLD.quote_seq, OLD.price, OLD.currency_price, OLD.price_source, OLD.priced_at, OLD.counted, OLD.moment,
+            OLD.is_accepted, OLD.in_time) THEN
+        RAISE EXCEPTION 'payment % is valued', OLD.deposit_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_payments_valued_once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkout_payments_keep BEFORE UPDATE ON checkout_payments FOR EACH ROW EXECUTE FUNCTION checkout_payments_keep();
+
+-- What arrived at a shared address without exactly one known reference, or for a checkout that the database lacks. It is
+-- the organization's; a person says whose payment it is.
+CREATE TABLE checkout_unmatched (
+    deposit_id  text PRIMARY KEY,
+    org_id      text NOT NULL REFERENCES organizations,
+    checkout_id text,              -- of the wallet, whose checkout the database lacks
+    mint_id     integer REFERENCES mints,
+    amount      numeric(78,0) NOT NULL,
+    reason      text NOT NULL,
+    seen_at     timestamptz NOT NULL,
+    CONSTRAINT checkout_unmatched_deposit FOREIGN KEY (deposit_id) REFERENCES deposits DEFERRABLE INITIALLY DEFERRED,
+    CONSTRAINT checkout_unmatched_reason_known CHECK (
+        reason IN ('NO_REFERENCE', 'SEVERAL_REFERENCES', 'NO_CHECKOUT')
+        AND (reason = 'NO_CHECKOUT') = (checkout_id IS NOT NULL))
+);
+CREATE INDEX checkout_unmatched_listed ON checkout_unmatched (org_id, seen_at, deposit_id);
+SELECT coffer_tenant('checkout_unmatched', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER checkout_unmatched_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_unmatched
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Every deposit at a wallet of a checkout is a payment or unmatched, in the same transaction. Invariant I-80.
+CREATE FUNCTION deposits_of_checkouts_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF NOT EXISTS (
+            SELECT FROM checkout_payments p WHERE p.deposit_id = NEW.deposit_id AND p.org_id = NEW.org_id AND p.amount = NEW.amount
+                AND p.mint_id IS NOT DISTINCT FROM NEW.mint_id AND p.checkout_id = coalesce(NEW.checkout_id, p.checkout_id))
+       AND NOT EXISTS (SELECT FROM checkout_unmatched u WHERE u.deposit_id = NEW.deposit_id AND u.org_id = NEW.org_id) THEN
+        RAISE EXCEPTION 'deposit % is no payment of a checkout', NEW.deposit_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'deposits_of_checkouts';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER deposits_of_checkouts AFTER INSERT ON deposits DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.purpose IN ('CHECKOUT', 'CHECKOUT_SHARED')) EXECUTE FUNCTION deposits_of_checkouts_follow();
+
+-- A checkout is completed with what its credited payments count, unless a person decides.
+CREATE FUNCTION checkouts_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF NEW.completed_with IS DISTINCT FROM (
+            SELECT coalesce(sum(p.counted), 0) FROM checkout_payments p
+            WHERE p.checkout_id = NEW.checkout_id AND p.counts AND p.status = 'CREDITED') THEN
+        RAISE EXCEPTION 'checkout % is not completed by its payments', NEW.checkout_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_completed_by_payments';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkouts_completed_by_payments BEFORE UPDATE ON checkouts FOR EACH ROW
+    WHEN (NEW.status = 'COMPLETED' AND OLD.status <> 'COMPLETED') EXECUTE FUNCTION checkouts_follow();
+
+-- When the walk of recent blocks last had the newest block that its provider showed. What is awaited until a time is
+-- given up only once the walk has looked after that time.
+CREATE TABLE scan_head_times (
+    chain        text PRIMARY KEY,
+    caught_up_at timestamptz NOT NULL
+);
+SELECT coffer_shared('scan_head_times', 'SELECT', 'SELECT, INSERT, UPDATE (caught_up_at)');
+-- +goose StatementEnd
