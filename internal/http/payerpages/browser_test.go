@@ -398,3 +398,42 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// No language and no figure makes a page wider than the narrowest screen, and every language has its own direction.
+// Rules CO-48 and CO-49.
+func TestNoLanguageIsWiderThanTheScreen(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab := browser.Open(t)
+	narrow := browser.Appearance{Width: 320, Height: 640}
+	long := paidView(Open, newPayment(PaymentSeen, 3), Underpaid)
+	long.ShopName = strings.Repeat("Donaudampfschifffahrtsgesellschaft", 3)
+	long.Items[0].Name = strings.Repeat("W", nameRunesMax)
+	for _, figure := range []*string{&long.AmountDue, &long.AmountPaid, &long.AmountRemaining} {
+		*figure = "123456789012.123456789012345678"
+	}
+	option := openOption(ethMain)
+	option.Amount, option.Symbol = "123456789012.123456789012345678", "WSTETHVERYLONG"
+	option.Memo = strings.Repeat("m", 100)
+	long.Options = []Option{option}
+	states := append(listStates(), state{name: "long", view: long}, state{name: "long-panel", query: "?mint=2", view: long})
+	for _, s := range states {
+		if !slices.Contains([]string{"open", "panel-2", "underpaid", "long", "long-panel"}, s.name) {
+			continue
+		}
+		h.checkouts.change(func(v *View) { *v = s.view })
+		for _, l := range languages {
+			h.open(tab, strings.TrimSuffix("?lang="+l.tag+"&"+strings.TrimPrefix(s.query, "?"), "&"), narrow)
+			if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
+				t.Errorf("%s, %s: the page is wider than the screen", s.name, l.tag)
+			}
+			if got := browser.Evaluate[string](tab, "getComputedStyle(document.body).direction"); got != l.direction {
+				t.Errorf("%s: got the direction %s, want %s", l.tag, got, l.direction)
+			}
+			if *screensFlag != "" {
+				tab.SaveWholePage(filepath.Join(*screensFlag, "narrow-"+s.name+"-"+l.tag+".png"))
+			}
+		}
+	}
+	h.wantQuiet(tab)
+}
