@@ -74,6 +74,8 @@ func (s *server) openOption(r *request) error {
 	case fault.HasCode(openErr, fault.OptionUnavailable):
 	case fault.HasCode(openErr, fault.InvalidState):
 		status = http.StatusConflict // The page says what state that is.
+	case fault.HasCode(openErr, fault.MintNotFound):
+		return errBadForm
 	default:
 		return openErr
 	}

@@ -280,6 +280,10 @@ func TestARefusedOptionLeavesTheOthers(t *testing.T) {
 		strings.Contains(text, "No price.") {
 		t.Errorf("got %d: %s", got.status, text)
 	}
+	h.checkouts.openErr = fault.New(fault.Invalid, fault.MintNotFound, fault.NothingWritten, "Not this mint.")
+	if got := h.post(prefix+checkoutID+"/options", "mint", "77"); got.status != http.StatusBadRequest {
+		t.Errorf("got %d for a mint of another checkout, want 400", got.status)
+	}
 	h.checkouts.openErr = fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "It is EXPIRED.")
 	h.checkouts.change(func(v *View) { v.Status = Expired })
 	got = h.post(prefix+checkoutID+"/options", "mint", "1")

@@ -11,7 +11,7 @@ type Checkouts interface {
 	// View returns what every holder of the path may see, with quotes of the moment. Error: the fault NOT_FOUND.
 	View(ctx context.Context, checkoutID string) (View, error)
 	// Open opens the option of a mint, and changes nothing for one that is open. Errors: the faults
-	// OPTION_UNAVAILABLE, INVALID_STATE and NOT_FOUND.
+	// OPTION_UNAVAILABLE, INVALID_STATE, MINT_NOT_FOUND and NOT_FOUND.
 	Open(ctx context.Context, checkoutID string, mintID int) error
 	// Version returns the version of a checkout, cheaply: every live page asks for it all the time. It changes with
 	// everything that View returns, except quotes that ended. Error: the fault NOT_FOUND.
