@@ -416,7 +416,9 @@ func TestNoLanguageIsWiderThanTheScreen(t *testing.T) {
 	option.Amount, option.Symbol = "123456789012.123456789012345678", "WSTETHVERYLONG"
 	option.Memo = strings.Repeat("m", 100)
 	long.Options = []Option{option}
-	states := append(listStates(), state{name: "long", view: long}, state{name: "long-panel", query: "?mint=2", view: long})
+	states := append(
+		listStates(), state{name: "long", view: long}, state{name: "long-panel", query: "?mint=2", view: long},
+	)
 	for _, s := range states {
 		if !slices.Contains([]string{"open", "panel-2", "underpaid", "long", "long-panel"}, s.name) {
 			continue

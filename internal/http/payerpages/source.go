@@ -35,7 +35,7 @@ var _ Checkouts = Source{}
 
 // View implements Checkouts.
 func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
-	// The version comes first: a page that is newer than its version is loaded once too often, and an older one never.
+	// The version comes first: a page that is newer than its version is loaded once too often, and no page stays old.
 	version, err := s.Service.PublicVersion(ctx, checkoutID)
 	if err != nil {
 		return View{}, err
@@ -109,7 +109,8 @@ func (s Source) options(p checkout.Public) []Option {
 	for _, offer := range p.Offers {
 		option := Option{
 			MintID: offer.Mint.ID, Symbol: offer.Mint.Symbol, Name: offer.Mint.Name,
-			ChainName: s.chainName(offer.Mint.Chain), IsNative: offer.Mint.Contract == "", Reason: reasons[offer.Problem],
+			ChainName: s.chainName(offer.Mint.Chain), IsNative: offer.Mint.Contract == "",
+			Reason:   reasons[offer.Problem],
 			IsPegged: offer.Rate.Source != "" && pricing.IsSteady(offer.Rate, offer.IsPegged),
 		}
 		if offer.PayerFee != nil {
