@@ -36,11 +36,12 @@ var _ Checkouts = Source{}
 
 // View implements Checkouts.
 func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
-	p, err := s.Service.PublicByID(ctx, checkoutID)
+	// The version comes first: a page that is newer than its version is loaded once too often, and no page stays old.
+	version, err := s.Service.PublicVersion(ctx, checkoutID)
 	if err != nil {
 		return View{}, err
 	}
-	version, err := s.Service.PublicVersion(ctx, checkoutID)
+	p, err := s.Service.PublicByID(ctx, checkoutID)
 	if err != nil {
 		return View{}, err
 	}
@@ -58,7 +59,8 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	for _, item := range p.Items {
 		v.Items = append(v.Items, Item{
-			Name: item.Name, Quantity: item.Quantity, UnitPrice: showText(item.UnitPrice, p.Currency), ImageID: item.ImageID,
+			Name: item.Name, Quantity: item.Quantity, UnitPrice: showText(item.UnitPrice, p.Currency),
+			ImageID: item.ImageID,
 		})
 	}
 	v.Options = s.options(p)
@@ -107,8 +109,9 @@ func (s Source) options(p checkout.Public) []Option {
 	var shown []Option
 	for _, offer := range p.Offers {
 		option := Option{
-			MintID: offer.Mint.ID, Symbol: offer.Mint.Symbol, Name: offer.Mint.Name, ChainName: s.chainName(offer.Mint.Chain),
-			IsNative: offer.Mint.Contract == "", Reason: reasons[offer.Problem],
+			MintID: offer.Mint.ID, Symbol: offer.Mint.Symbol, Name: offer.Mint.Name,
+			ChainName: s.chainName(offer.Mint.Chain), IsNative: offer.Mint.Contract == "",
+			Reason:   reasons[offer.Problem],
 			IsPegged: offer.Rate.Source != "" && pricing.IsSteady(offer.Rate, offer.IsPegged),
 		}
 		if offer.PayerFee != nil {
