@@ -25,7 +25,7 @@ const selectCheckouts = `
 		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
 		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
 		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
-		c.completed_at
+		c.completed_at, c.link_id
 	FROM checkouts c`
 
 func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
@@ -35,7 +35,7 @@ func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
 		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
 		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
 		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
-		&c.CompletedAt)
+		&c.CompletedAt, &c.LinkID)
 	if err != nil {
 		return c, err
 	}
@@ -214,6 +214,7 @@ type CheckoutFilter struct {
 	IsExceptional bool   // has any exception
 	CustomerID    string
 	Reference     string
+	LinkID        string
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
@@ -234,6 +235,9 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	}
 	if f.Reference != "" {
 		q.AddCondition("c.reference = ?", f.Reference)
+	}
+	if f.LinkID != "" {
+		q.AddCondition("c.link_id = ?", f.LinkID)
 	}
 	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	return q

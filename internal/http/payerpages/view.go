@@ -76,6 +76,9 @@ type View struct {
 	ReturnURL string
 	CancelURL string
 
+	// AfterText is what the shop tells who has paid, with line breaks; "" for nothing.
+	AfterText string
+
 	Options  []Option // in the order in which the payer sees them
 	Payments []Payment
 }
