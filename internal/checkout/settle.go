@@ -389,7 +389,8 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 			return err
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
-			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID, Data: s.complete(told),
+			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID,
+			Data: s.withoutUnproven(s.complete(told)),
 		})
 		if err != nil {
 			return err

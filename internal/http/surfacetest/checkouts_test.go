@@ -452,6 +452,41 @@ func TestAnOptionIsOpenedOnce(t *testing.T) {
 	}
 }
 
+// An address whose row was changed is shown to no one, neither alone nor in a list nor to a repetition, and the event of
+// a payment comes without it. Rule CO-29.
+func TestAnAddressOfACheckoutIsNotShownAfterItsRowWasChanged(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fails = true
+	body := checkoutBody("first", "openMintIds", []int{usdc})
+	made := h.wantStatus(h.call(h.one, "POST", "/checkouts", body), 201)
+	id := made.text("checkoutId")
+	if optionOf(t, made, usdc).Address == nil {
+		t.Fatalf("got %s, want an opened option", made.raw)
+	}
+	if _, err := pgtest.OwnerPool(t, h.db).Exec(t.Context(), fmt.Sprintf(`
+		BEGIN; SET LOCAL session_replication_role = replica;
+		UPDATE wallets SET address = '%s' WHERE subject = '%s';
+		COMMIT`, stranger, id)); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]reply{
+		"alone": h.call(h.one, "GET", "/checkouts/"+id, nil), "a list": h.call(h.one, "GET", "/checkouts", nil),
+		"a repetition": h.call(h.one, "POST", "/checkouts", body),
+		"the option":   h.call(h.one, "POST", "/checkouts/"+id+"/options", map[string]any{"mintId": usdc}),
+	} {
+		if got.status != 503 || got.text("code") != "UNAVAILABLE" || strings.Contains(string(got.raw), stranger) {
+			t.Errorf("%s: got %d %s, want no address", name, got.status, got.raw)
+		}
+	}
+	h.payCheckout(h.one, id, 50_000_000, outcome.PaymentCredited)
+	h.sequenced()
+	events := h.wantStatus(h.call(h.one, "GET", "/events?types=CHECKOUT_COMPLETED", nil), 200)
+	if len(events.list()) != 1 || strings.Contains(string(events.raw), stranger) {
+		t.Errorf("got %s, want the event without the address", events.raw)
+	}
+}
+
 // pricesThatComeLater has no price until it gets one.
 type pricesThatComeLater struct{ source price.Source }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -68,6 +69,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 	h := newHouseOn(t, db)
 	flex := h.conf.DepositSwaps
 	flex.GrantKey, flex.Wallets = nil, attestsAll{}
+	h.conf.Checkouts.Wallets = attestsAllCheckouts{}
 	h.swapper.verify = verifyCrowd
 	_, secret, err := operator.CreateKey(t.Context(), db, audit.Operator("test"), "ann")
 	if err != nil {
@@ -252,6 +254,12 @@ type attestsAll struct{ depositswap.WalletService }
 
 // VerifyAttestation implements depositswap.WalletService.
 func (attestsAll) VerifyAttestation(wallet.Wallet) error { return nil }
+
+// attestsAllCheckouts is the wallets of the seeded checkouts, which no signer has attested.
+type attestsAllCheckouts struct{ checkout.WalletService }
+
+// VerifyAttestation implements checkout.WalletService.
+func (attestsAllCheckouts) VerifyAttestation(wallet.Wallet) error { return nil }
 
 // verifyCrowd returns the quote of a seeded deposit swap, which no provider has signed.
 func verifyCrowd(raw []byte) (signedquote.Quote, error) {
