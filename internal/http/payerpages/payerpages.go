@@ -31,6 +31,9 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 )
 
+// Prefix begins the paths of the pages.
+const Prefix = prefix
+
 const (
 	prefix     = "/c/"
 	assetsPath = prefix + "assets/"

@@ -72,6 +72,8 @@
     const chainId = '0x' + Number(box.chain).toString(16);
     const ask = (method, params = []) => wallet.provider.request({ method, params });
     let hasAsked = false;
+    // A transfer to a part of an address would be lost.
+    if (!/^0x[0-9a-f]{40}$/i.test(box.address)) return box.refused;
     try {
       const [from] = await ask('eth_requestAccounts');
       try {
@@ -217,6 +219,10 @@
     });
     if (!document.hidden) open();
   };
+
+  // Where there is room for both, the order stays unfolded beside the payment.
+  const order = find('#order');
+  if (order && innerWidth >= 900) order.open = true;
 
   prepare();
   dispatchEvent(new Event('eip6963:requestProvider'));
