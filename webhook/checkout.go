@@ -4,9 +4,10 @@ import "encoding/json"
 
 // Checkout is one sale: what its payer owes, how it can be paid, and what was paid.
 //
-// Deliver on CHECKOUT_COMPLETED, once for each CheckoutID. CHECKOUT_PROCESSING says that enough is in blocks that are
-// not final. A checkout that is EXPIRED or CANCELLED may still become COMPLETED, if money arrives late and a policy or a
-// person accepts it. COMPLETED is final, and Exception tells of what happens later.
+// Deliver on CHECKOUT_COMPLETED, once for each CheckoutID. CHECKOUT_PROCESSING says that enough is
+// in blocks that are not final. A checkout that is EXPIRED or CANCELLED may still become COMPLETED,
+// if money arrives late and a policy or a person accepts it. COMPLETED is final, and Exception tells
+// of what happens later.
 type Checkout struct {
 	CheckoutID string `json:"checkoutId"`
 	// URL has the key of the page in its fragment. Give it to the payer alone.
@@ -67,8 +68,8 @@ type LineItem struct {
 	Quantity  int     `json:"quantity" doc:"How many pieces." bounds:"minimum=1" example:"1"`
 }
 
-// PaymentOption is how a checkout can be paid in one mint. Its address belongs to this checkout permanently: it is never
-// used for another one, and what arrives at it later is credited as well.
+// PaymentOption is how a checkout can be paid in one mint. Its address belongs to this checkout
+// permanently: it is never used for another one, and what arrives at it later is credited as well.
 //
 // A shop that shows the address itself checks it with VerifyAddress.
 type PaymentOption struct {

@@ -236,8 +236,8 @@ func (s *Service) checkOption(c Checkout, o Option) error {
 	return s.Wallets.VerifyAttestation(*o.Shared)
 }
 
-// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of what
-// was paid, so a row that was changed does not hold it back.
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
+// what was paid, so a row that was changed does not hold it back.
 func (s *Service) withoutUnproven(c Checkout) Checkout {
 	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
 	return c
@@ -286,8 +286,8 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	return q
 }
 
-// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its options
-// and payments.
+// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its
+// options and payments.
 func (s *Service) ListCheckouts(
 	ctx context.Context, orgID string, f CheckoutFilter, p pagination.Page,
 ) (page pagination.Result[Checkout], err error) {

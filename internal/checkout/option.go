@@ -291,9 +291,9 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
-// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What cannot
-// be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the first
-// one could not. Rule CO-26.
+// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What
+// cannot be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the
+// first one could not. Rule CO-26.
 func (s *Service) OpenNamed(ctx context.Context, c Checkout, mintIDs []int) Checkout {
 	for _, mintID := range mintIDs {
 		if _, isOpened := c.optionOf(mintID); isOpened || c.Status != outcome.Open {

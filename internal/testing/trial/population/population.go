@@ -173,8 +173,8 @@ var historyRows = []string{
 		covers, valid_from, expires_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
 		'2026-02-01Z' FROM $N`,
-	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live,
-		status, told_status)
+	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
+		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
