@@ -18,7 +18,7 @@ const (
 	CheckoutSharedPurpose = "CHECKOUT_SHARED"
 )
 
-// ErrAddress says that an address is not proven to belong to a checkout. Show it to nobody.
+// ErrAddress says that an address is not proven to belong to a checkout. Do not show it.
 var ErrAddress = errors.New("webhook: the address is not proven to belong to the checkout")
 
 const (

@@ -83,7 +83,7 @@ type PaymentOption struct {
 	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null unless the checkout is OPEN. On SOLANA it pays the shared address with the reference." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
 	// SharedAddress and Reference are of Solana, where wallets pay an address that has its accounts, and name the
 	// checkout by a key in the transaction.
-	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it nobody knows which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
+	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it the service does not know which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
 	Reference     *string `json:"reference" doc:"Only on SOLANA: the key that names this checkout in a payment to sharedAddress." example:"4Nd1mY5rHJ8Qx2WcE7tZkVbPqLs9uGfRi3aTjDnXoBhC"`
 
 	AddressProof       *AddressProof `json:"addressProof" doc:"The signer's statement that address belongs to this checkout; null until the option is opened."`

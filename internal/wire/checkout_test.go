@@ -90,7 +90,7 @@ func sale() checkout.Checkout {
 	}
 }
 
-// Each option of an open checkout has its link, in the order of the accepted mints, and one that nobody opened has
+// Each option of an open checkout has its link, in the order of the accepted mints, and one that is not opened has
 // nothing. On Solana the link pays the shared address with the reference.
 func TestOptionsHaveTheirLinks(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,8 @@ func (h *testEnv) checkoutCounts() (counts string) {
 	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `
 		SELECT format('checkouts %s, options %s, quotes %s, wallets %s, audit %s, events %s',
 			(SELECT string_agg(c::text, ' ' ORDER BY checkout_id) FROM checkouts c),
-			(SELECT count(*) FROM checkout_options), (SELECT count(*) FROM checkout_quotes), (SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log),
+			(SELECT count(*) FROM checkout_options), (SELECT count(*) FROM checkout_quotes),
+			(SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log),
 			(SELECT count(*) FROM events))`).Scan(&counts)
 	if err != nil {
 		h.t.Fatal(err)
