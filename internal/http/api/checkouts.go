@@ -58,7 +58,7 @@ var replayedCheckoutHeader = kernel.Header{
 	Text: "true when the key was known: the call made no other checkout and returns the checkout as it is now.",
 }
 
-// checkoutRoutes are the calls about checkouts. Rules CO-25, CO-26 and CO-28.
+// checkoutRoutes are the calls about checkouts. Rules CO-25 to CO-28.
 func (a *api) checkoutRoutes() []kernel.Route {
 	return []kernel.Route{
 		{
@@ -133,8 +133,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Action: identity.ManageCheckouts, Group: "Checkouts",
 			Summary: "Open an option of a checkout",
 			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
-				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, and " +
-				"its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{

@@ -126,7 +126,7 @@ func optionOf(t testing.TB, got reply, mintID int) (option webhook.PaymentOption
 }
 
 // A checkout has every field of the contract, in the answer, in the list and in the table, and makes no address until
-// an option is opened. Rules CO-2 and CO-5.
+// an option is opened. Rule CO-2.
 func TestACheckoutIsMadeAndShown(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -208,7 +208,7 @@ func TestACheckoutIsMadeAndShown(t *testing.T) {
 }
 
 // What is wrong is refused with the name of the member, and nothing is written: no row, no address, no price.
-// Rules CO-1, CO-2, CO-3, CO-4 and CO-25.
+// Rules CO-2, CO-3, CO-4 and CO-25.
 func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -531,7 +531,8 @@ func TestARepetitionOpensWhatWasNotOpened(t *testing.T) {
 	}
 }
 
-// A payment moves the checkout on, and its event and its object say what was paid. Rules CO-12 and CO-15.
+// A payment moves the checkout on, and its event and its object say what was paid; a cancellation is refused then.
+// Rules CO-12, CO-14, CO-15 and CO-16.
 func TestAPaidCheckoutIsToldOf(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -634,7 +635,7 @@ func TestWhatWasPaidIsAccepted(t *testing.T) {
 	}
 }
 
-// Rules CO-5 and CO-28.
+// Rules CO-27 and CO-28.
 func TestACheckoutIsItsOrganizationsAlone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -156,8 +156,8 @@ var historyRows = []string{
 		request_digest, created_at, status, exceptions, seen, counted, expires_at, cancelled_at, completed_at,
 		completed_with, updated_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD',
-		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}', '',
-		made, status, CASE status WHEN 'EXPIRED' THEN '{UNDERPAID}'::text[] ELSE '{}' END,
+		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}',
+		'', made, status, CASE status WHEN 'EXPIRED' THEN '{UNDERPAID}'::text[] ELSE '{}' END,
 		CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, made,
 		CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
 		CASE status WHEN 'COMPLETED' THEN 10 END, made
