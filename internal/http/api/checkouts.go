@@ -68,12 +68,12 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Action: identity.ManageCheckouts, Group: "Checkouts",
 			Summary: "Make a checkout",
 			Text: "Makes a checkout of lineItems, of one productId, or of a name with a price. It keeps the names, " +
-				"prices and terms of the moment, moves no money and sends no event. Lead the payer to url, or open an " +
-				"option and show its address yourself. With an idempotencyKey the same request returns the same " +
+				"prices and terms of the moment, moves no money and sends no event. Lead the payer to url, or open " +
+				"an option and show its address yourself. With an idempotencyKey the same request returns the same " +
 				"checkout as it is now, and the same key with other parameters is refused with 409 " +
 				"IDEMPOTENCY_CONFLICT; customerEmail and metadata are no parameters. A key never expires. Without a " +
-				"key every call makes another checkout. After a 5xx or no answer, repeat with the same key: that also " +
-				"opens what openMintIds names and the first call did not open.",
+				"key every call makes another checkout. After a 5xx or no answer, repeat with the same key: that " +
+				"also opens what openMintIds names and the first call did not open.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
 			Answered: kernel.AnswerKnown(a.answerKnownCheckout),
 			Answers: []kernel.Success{{
@@ -96,8 +96,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts", Name: "listCheckouts",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "List checkouts",
-			Text: "The organization's checkouts. exception=UNDERPAID and the other exceptions list those that a person " +
-				"may have to look at. The table has no options and no payments." + csvText,
+			Text: "The organization's checkouts. exception=UNDERPAID and the other exceptions list those that a " +
+				"person may have to look at. The table has no options and no payments." + csvText,
 			Query: kernel.ListParameters(
 				kernel.Parameter{
 					Name: "status", Kind: kernel.WordParameter, Enum: resource.CheckoutStatuses,
@@ -147,9 +147,9 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/checkouts/{checkoutId}/options", Name: "openCheckoutOption",
 			Action: identity.ManageCheckouts, Group: "Checkouts",
 			Summary: "Open an option of a checkout",
-			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address belongs " +
-				"to this checkout permanently; the EVM chains share one. An opened option keeps its address, and its " +
-				"rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
+				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{

@@ -155,9 +155,9 @@ var historyRows = []string{
 		under_usd, over_policy, late_policy, cost_max_bps, customer_id, reference, one_per_reference, metadata,
 		request_digest, created_at, status, exceptions, seen, counted, expires_at, cancelled_at, completed_at,
 		completed_with, updated_at)
-	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD', 10,
-		10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}', '',
-		made, status, CASE status WHEN 'EXPIRED' THEN '{UNDERPAID}'::text[] ELSE '{}' END,
+	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD',
+		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}',
+		'', made, status, CASE status WHEN 'EXPIRED' THEN '{UNDERPAID}'::text[] ELSE '{}' END,
 		CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, made,
 		CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
 		CASE status WHEN 'COMPLETED' THEN 10 END, made
@@ -173,8 +173,8 @@ var historyRows = []string{
 		covers, valid_from, expires_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
 		'2026-02-01Z' FROM $N`,
-	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live,
-		status, told_status)
+	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
+		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
