@@ -122,7 +122,7 @@ func paymentURI(opened checkout.Option, asked money.Amount) *string {
 	if opened.Shared != nil && opened.Mint.Chain.Family() == chain.SolanaFamily {
 		t.Address, t.Reference = opened.Shared.Address, new([32]byte(opened.Ref))
 	}
-	uri, err := payuri.For(t)
+	uri, err := payuri.New(t)
 	if err != nil {
 		return nil
 	}

@@ -264,7 +264,7 @@ func listStates() []state {
 	return []state{
 		{name: "open", view: newView(), hasOptions: true, wantTexts: []string{
 			"To pay", "49.99", "Northwind Coffee", "House blend, 1 kg", "2 × 10.00", "How do you want to pay?",
-			"on Ethereum", "Your network fee: about 0.42 USD", "The network fee of Ethereum is too high for this amount.",
+			"on Ethereum", "Network fee: about 0.42\u00a0USD", "The network fee of Ethereum is too high for this amount.",
 			"Cancel and go back to Northwind Coffee", "Paid, but nothing happens here?",
 		}},
 		{name: "local", view: local, hasOptions: true, wantTexts: []string{"Test network. No real money moves here."}},

@@ -1,6 +1,7 @@
 package payerpages
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -224,7 +225,7 @@ func (p *checkoutPage) listSteps() []step {
 	switch {
 	case p.Status != Open:
 		current = 2
-	case p.Chosen != nil:
+	case p.Chosen != nil || p.MayWait:
 		current = 1
 	}
 	var steps []step
@@ -253,8 +254,8 @@ func (p *checkoutPage) leadBack() shopLink {
 
 // isShopURL reports whether a URL of a shop may be a link. The shop's own checks allow no other scheme; this one holds
 // whatever they do.
-func isShopURL(url string, isLocal bool) bool {
-	return strings.HasPrefix(url, "https://") || isLocal && strings.HasPrefix(url, "http://")
+func isShopURL(address string, isLocal bool) bool {
+	return strings.HasPrefix(address, "https://") || isLocal && strings.HasPrefix(address, "http://")
 }
 
 // hasReload reports whether the state of the money can still change soon.
@@ -334,6 +335,7 @@ func (p *checkoutPage) describe(payment Payment) (summary story) {
 		more = append(more, p.text("payment.late"))
 	}
 	if payment.Status != PaymentUnusable && !payment.IsAcceptedCoin {
+		summary.Tone = wait
 		more = append(more, p.text("payment.notAccepted"))
 	}
 	if payment.IsOtherNetwork && payment.IsAcceptedCoin {
@@ -358,7 +360,7 @@ func (p *checkoutPage) split(key, name string, values ...string) (before, after 
 
 // imagePath returns the path of the image of an item.
 func (p *checkoutPage) imagePath(item Item) string {
-	return prefix + p.CheckoutID + "/images/" + item.ImageID
+	return prefix + p.CheckoutID + "/images/" + url.PathEscape(item.ImageID)
 }
 
 // hasRequote reports whether the amount of an option changes.
@@ -450,3 +452,6 @@ func coinLetters(symbol string) string {
 	letters := []rune(symbol)
 	return string(letters[:min(len(letters), lettersMax)])
 }
+
+// unbroken writes a figure with its unit so that no line breaks between them.
+func unbroken(figure string) string { return strings.ReplaceAll(figure, " ", "\u00a0") }

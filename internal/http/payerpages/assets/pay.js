@@ -218,6 +218,10 @@
     if (!document.hidden) open();
   };
 
+  // Where there is room for both, the order stays unfolded beside the payment.
+  const order = find('#order');
+  if (order && innerWidth >= 900) order.open = true;
+
   prepare();
   dispatchEvent(new Event('eip6963:requestProvider'));
   setInterval(countDown, 1000);
