@@ -20,7 +20,6 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
-	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -369,6 +368,13 @@ func (e *testEnv) skip(d time.Duration) {
 	e.mu.Unlock()
 }
 
+// tick lets time pass on the clock alone.
+func (e *testEnv) tick(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = e.now.Add(d)
+}
+
 // look checks the books.
 func (e *testEnv) look() {
 	e.Helper()
@@ -674,6 +680,7 @@ func (e *testEnv) wantBooks(want map[int]int64) {
 func (e *testEnv) wantStable(checkoutID string) {
 	e.Helper()
 	before := e.snapshot()
+	e.tick(time.Second)
 	e.must(e.Checkouts.Settle(e.ctx, checkoutID))
 	e.must(e.Checkouts.ExpireDue(e.ctx))
 	if after := e.snapshot(); after != before {
@@ -706,4 +713,3 @@ func (e *testEnv) wantFault(err error, code fault.Code) *fault.Fault {
 	return f
 }
 
-func value(text string) pricing.Value { return pricing.MustRead(text) }
