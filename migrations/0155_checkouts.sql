@@ -293,7 +293,7 @@ CREATE TABLE checkout_payments (
         num_nonnulls(price, currency_price, price_source, priced_at, counted) IN (0, 5)
         AND (counted IS NULL OR num_nonnulls(moment, is_accepted, in_time, mint_id) = 4 AND price > 0 AND currency_price > 0 AND counted >= 0)
         AND (quote_seq IS NULL OR counted IS NOT NULL)),
-    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL AND is_accepted)
+    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL)
 );
 CREATE INDEX checkout_payments_of_checkout ON checkout_payments (checkout_id, seen_at);
 CREATE INDEX checkout_payments_to_tell ON checkout_payments (try_at, deposit_id) WHERE try_at IS NOT NULL;

@@ -159,6 +159,11 @@ func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 // update changes the status of payments. Another amount, of another fork, is valued anew.
 func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
+		SELECT FROM checkout_payments WHERE deposit_id = ANY ($1) ORDER BY deposit_id FOR NO KEY UPDATE`, r.depositIDs)
+	if err != nil {
+		return fmt.Errorf("lock %d payments of checkouts: %w", len(r.depositIDs), err)
+	}
+	_, err = tx.Exec(ctx, `
 		UPDATE checkout_payments p SET status = a.status, try_at = $4, tries = 0, amount = a.amount,
 			counts = p.counts AND p.amount = a.amount,
 			quote_seq = CASE WHEN p.amount = a.amount THEN p.quote_seq END,
@@ -167,8 +172,7 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 			price_source = CASE WHEN p.amount = a.amount THEN p.price_source END,
 			priced_at = CASE WHEN p.amount = a.amount THEN p.priced_at END,
 			counted = CASE WHEN p.amount = a.amount THEN p.counted END
-		FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
-			ORDER BY deposit_id) a
+		FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
 		WHERE p.deposit_id = a.deposit_id AND (p.status, p.amount) IS DISTINCT FROM (a.status, a.amount)`,
 		r.depositIDs, r.statuses, r.amounts, tx.Now)
 	if err != nil {

@@ -684,7 +684,7 @@ func (e *testEnv) wantStable(checkoutID string) {
 	e.must(e.Checkouts.Settle(e.ctx, checkoutID))
 	e.must(e.Checkouts.ExpireDue(e.ctx))
 	if after := e.snapshot(); after != before {
-		e.Errorf("settling again changed\n%s\ninto\n%s", before, after)
+		e.Errorf("settling again changed%s", compare(before, after))
 	}
 }
 
@@ -695,12 +695,29 @@ func (e *testEnv) snapshot() string {
 	for _, sql := range []string{
 		`SELECT to_jsonb(c)::text FROM checkouts c ORDER BY checkout_id`,
 		`SELECT to_jsonb(p)::text FROM checkout_payments p ORDER BY deposit_id`,
-		`SELECT 'events ' || count(*) FROM events`,
-		`SELECT 'audit ' || count(*) FROM audit_log`,
+		`SELECT json_build_object('events', count(*))::text FROM events`,
+		`SELECT json_build_object('audit rows', count(*))::text FROM audit_log`,
 	} {
 		all = append(all, e.texts(sql)...)
 	}
 	return strings.Join(all, "\n")
+}
+
+// compare names the members of rows that differ.
+func compare(before, after string) (differences string) {
+	rows := strings.Split(after, "\n")
+	for i, text := range strings.Split(before, "\n") {
+		was, is := map[string]any{}, map[string]any{}
+		if i >= len(rows) || json.Unmarshal([]byte(text), &was) != nil || json.Unmarshal([]byte(rows[i]), &is) != nil {
+			return differences + "\nrows: " + before + "\ninto " + after
+		}
+		for name := range is {
+			if fmt.Sprint(was[name]) != fmt.Sprint(is[name]) {
+				differences += fmt.Sprintf("\n%s: %v into %v", name, was[name], is[name])
+			}
+		}
+	}
+	return differences
 }
 
 // wantFault expects a fault.

@@ -1,14 +1,20 @@
 package checkouts
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 // What a checkout that is paid at once leaves.
@@ -256,7 +262,8 @@ func TestAPaymentInTimeThatIsNoticedAfterTheExpiryIsNotLate(t *testing.T) {
 	e.finalize()
 	e.ends(id, ending{
 		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by market"},
-		events: []string{"EXPIRED", "COMPLETED"}, actions: []string{"changed OPEN EXPIRED", "changed EXPIRED COMPLETED"},
+		events: []string{"EXPIRED", "PROCESSING", "COMPLETED"},
+		actions: []string{"changed OPEN EXPIRED", "changed EXPIRED PROCESSING", "changed PROCESSING COMPLETED"},
 		books: map[int]int64{baseDollars: 100 * million},
 	})
 }
@@ -432,5 +439,229 @@ func TestAPaymentBeforeTheCancellationCounts(t *testing.T) {
 		status: outcome.Cancelled, seen: "0", counted: "0",
 		payments: []string{"ORPHANED 100 by quote 1 not counted"}, events: []string{"PROCESSING"},
 		actions: []string{"cancelled", "changed CANCELLED PROCESSING", "changed PROCESSING OPEN", "cancelled"},
+	})
+}
+
+// flag pays from the thief, whom screening flags.
+func (e *testEnv) flag(checkoutID string, units uint64) string {
+	e.Helper()
+	e.payFrom(thief, checkoutID, dollars, units)
+	e.block()
+	e.finalize()
+	flagged := e.deposits("FLAGGED")
+	if len(flagged) != 1 {
+		e.Fatalf("got %d flagged deposits, want one", len(flagged))
+	}
+	return flagged[0]
+}
+
+func decider() deposit.Actor { return deposit.Actor{Actor: audit.Operator("ann"), Name: "Ann"} }
+
+// An approved payment counts with its own moment, also long after the end.
+func TestAnApprovedPaymentCountsWithItsOwnMoment(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.screen()
+	id := e.usual(holdingLate)
+	flagged := e.flag(id, 100*million)
+	e.is(id, outcome.Open, outcome.Flagged)
+	_, err := e.Checkouts.CancelCheckout(e.ctx, e.org, id, audit.Operator("ann"))
+	e.wantFault(err, fault.InvalidState)
+	_, err = e.Checkouts.AcceptCheckout(e.ctx, e.org, id, "no", audit.Operator("ann"))
+	e.wantFault(err, fault.InvalidState)
+	e.pass(45 * time.Minute)
+	e.is(id, outcome.Expired, outcome.Flagged)
+	e.wantBooks(nil)
+	_, err = e.Deposits.Approve(e.ctx, flagged, decider(), "known")
+	e.must(err)
+	e.turn()
+	e.ends(id, ending{
+		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by quote 1"},
+		events: []string{"PROCESSING", "EXCEPTION", "EXPIRED", "COMPLETED"},
+		actions: []string{
+			"changed OPEN PROCESSING", "changed PROCESSING OPEN", "changed OPEN EXPIRED", "changed EXPIRED COMPLETED",
+		},
+		books: paidBooks,
+	})
+}
+
+func TestARejectedPaymentIsAsIfItHadNotBeenMade(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.screen()
+	id := e.usual()
+	treasury, err := e.Wallets.Treasury(e.ctx, e.org, chain.EVM)
+	e.must(err)
+	e.nets[chain.Ethereum].Pay(payer, treasury.Address, "", 1000*milliCoin)
+	flagged := e.flag(id, 100*million)
+	_, err = e.Deposits.Reject(e.ctx, flagged, decider(), "")
+	e.must(err)
+	e.turn()
+	e.is(id, outcome.Open, outcome.Flagged)
+	for range 12 {
+		for range turnsMax {
+			hasMore, err := e.DispatchWorker(chain.Ethereum).RunRound(e.ctx)
+			e.must(err)
+			if !hasMore {
+				break
+			}
+		}
+		e.block()
+	}
+	e.ends(id, ending{
+		status: outcome.Open, seen: "0", counted: "0", payments: []string{"RETURNED 100 by quote 1 not counted"},
+		events:  []string{"PROCESSING", "EXCEPTION"},
+		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN", "changed OPEN OPEN"},
+	})
+	e.paid(id, dollars, 100*million)
+	e.is(id, outcome.Completed)
+}
+
+func TestAFlagBetweenTwoPartsHoldsThatPartAlone(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.screen()
+	id := e.usual()
+	e.paid(id, dollars, 40*million)
+	flagged := e.flag(id, 50*million)
+	e.is(id, outcome.Open, outcome.Flagged, outcome.Underpaid)
+	e.paid(id, dollars, 10*million)
+	c := e.is(id, outcome.Open, outcome.Flagged, outcome.Underpaid)
+	if c.Seen.Text() != "50" {
+		t.Errorf("seen %s, want 50 of the parts that are not flagged", c.Seen.Text())
+	}
+	_, err := e.Deposits.Approve(e.ctx, flagged, decider(), "")
+	e.must(err)
+	e.turn()
+	e.ends(id, ending{
+		status: outcome.Completed, seen: "100", counted: "100",
+		payments: []string{"CREDITED 40 by quote 1", "CREDITED 50 by quote 1", "CREDITED 10 by quote 1"},
+		events:   []string{"EXCEPTION", "EXCEPTION", "COMPLETED"},
+		actions:  []string{"changed OPEN OPEN", "changed OPEN OPEN", "changed OPEN COMPLETED"}, books: paidBooks,
+	})
+}
+
+// mineEmpty makes blocks on a chain without what waits in its pool.
+func (e *testEnv) mineEmpty(name chain.Name, blocks int) { e.nets[name].MineEmpty(blocks) }
+
+// A payment that a fork removes gives ten minutes for another one. On another fork it counts again, with its first
+// moment.
+func TestAPaymentThatAForkRemovesOpensTheCheckoutAgain(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	e.pass(25 * time.Minute)
+	e.seen(id, dollars, 100*million)
+	first := e.is(id, outcome.Processing).Payments[0].PaidAt()
+	e.nets[chain.Ethereum].Fork(1)
+	e.mineEmpty(chain.Ethereum, 2)
+	e.turn()
+	c := e.is(id, outcome.Open)
+	if end := e.clock().Add(10 * time.Minute); !c.ExpiresAt.Equal(end) {
+		t.Errorf("it ends at %v, want ten minutes from now, %v", c.ExpiresAt, end)
+	}
+	e.pass(12 * time.Minute) // which shows it again
+	e.finalize()
+	e.ends(id, ending{
+		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by quote 1"},
+		events: []string{"PROCESSING", "PROCESSING", "COMPLETED"}, books: paidBooks,
+		actions: []string{
+			"changed OPEN PROCESSING", "changed PROCESSING OPEN", "changed OPEN PROCESSING",
+			"changed PROCESSING COMPLETED",
+		},
+		check: func(c checkout.Checkout) {
+			if got := c.Payments[0].PaidAt(); !got.Equal(first) {
+				t.Errorf("it was paid at %v, want the first moment %v", got, first)
+			}
+		},
+	})
+}
+
+func TestAPaymentThatAForkDropsExpires(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	hash := e.seen(id, dollars, 100*million)
+	e.fork(chain.Ethereum, 1, hash)
+	e.mine(1)
+	e.turn()
+	e.is(id, outcome.Open)
+	e.pass(32 * time.Minute)
+	e.ends(id, ending{
+		status: outcome.Expired, seen: "0", counted: "0", payments: []string{"ORPHANED 100 by quote 1 not counted"},
+		events:  []string{"PROCESSING", "EXPIRED"},
+		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN", "changed OPEN EXPIRED"},
+	})
+}
+
+// A fork that shows the payment in another block changes nothing that anyone is told.
+func TestAPaymentInAnotherBlockStaysTheSame(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	e.seen(id, dollars, 100*million)
+	e.fork(chain.Ethereum, 1)
+	e.mine(1)
+	e.turn()
+	e.finalize()
+	e.ends(id, ending{
+		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by quote 1"},
+		events: paidEvents, actions: paidActions, books: paidBooks,
+	})
+}
+
+func TestAForkThatChangesTheAmountIsValuedAgain(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	net := e.nets[chain.Ethereum]
+	hash := e.seen(id, dollars, 100*million)
+	e.is(id, outcome.Processing)
+	net.Fork(1, hash)
+	net.ResubmitTx(hash, payer, sim.Move{
+		Contract: signertest.Token, To: e.address(id, chain.EVM), Amount: money.Units(60 * million),
+	})
+	net.Mine(2)
+	e.turn()
+	e.is(id, outcome.Open, outcome.Underpaid)
+	e.finalize()
+	e.ends(id, ending{
+		status: outcome.Open, exceptions: []outcome.Exception{outcome.Underpaid}, seen: "60", counted: "60",
+		payments: []string{"CREDITED 60 by quote 1"}, events: []string{"PROCESSING", "EXCEPTION"},
+		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"}, books: map[int]int64{dollars: 60 * million},
+	})
+}
+
+// The goods may be delivered, so a completed checkout stays one when finality itself breaks.
+func TestAReversedPaymentLeavesTheCheckoutCompleted(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.mine(5)
+	id := e.usual()
+	hash := e.paid(id, dollars, 100*million)
+	e.is(id, outcome.Completed)
+	net := e.nets[chain.Ethereum]
+	net.Fork(finality+2, hash)
+	net.MineEmpty(finality + 6)
+	walker := e.Walker(chain.Ethereum)
+	for range turnsMax {
+		if _, err := walker.StepFinal(e.ctx); errors.Is(err, scan.ErrFinalityBroken) {
+			break
+		}
+	}
+	fork, err := walker.FindFork(e.ctx)
+	e.must(err)
+	_, err = walker.Repoint(e.ctx, fork, 2, audit.Operator("op"))
+	e.must(err)
+	e.turn()
+	e.is(id, outcome.Completed)
+	net.MineEmpty(10)
+	e.turn()
+	e.must(e.Deposits.SettleReorgs(e.ctx))
+	e.turn()
+	e.ends(id, ending{
+		status: outcome.Completed, exceptions: []outcome.Exception{outcome.Reversed}, seen: "0", counted: "0",
+		payments: []string{"REVERSED 100 by quote 1 not counted"}, events: []string{"PROCESSING", "COMPLETED", "EXCEPTION"},
+		actions: append(paidActions[:2:2], "changed COMPLETED COMPLETED"),
 	})
 }
