@@ -203,11 +203,23 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 	o.PayerFee = s.transferFee(ctx, m, mints)
 	// An address of its own is emptied by one transfer. Where a chain keeps outputs, the next payment spends it.
 	isCollected := !m.Chain.Family().IsUTXO()
-	if isCollected && o.PayerFee != nil && !s.IsLocal &&
-		isAbove(*o.PayerFee, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
-		o.Problem = CostTooHigh
+	if isCollected && o.PayerFee != nil && !s.IsLocal {
+		currencyPrice, isKnown := s.currencyPriceOf(ctx, o)
+		if isKnown && isAbove(*o.PayerFee, c.AmountDue, currencyPrice, c.CostMaxBps) {
+			o.Problem = CostTooHigh
+		}
 	}
 	return o
+}
+
+// currencyPriceOf returns what one of the currency of an offer is worth in dollars. The rate of a mint in its own symbol
+// does not say it.
+func (s *Service) currencyPriceOf(ctx context.Context, o Offer) (usd money.USD, isKnown bool) {
+	if o.Rate.Source != pricing.OwnSymbol {
+		return o.Rate.CurrencyPrice, true
+	}
+	q, err := s.priceOf(ctx, o.Mint.ID)
+	return q.Price, err == nil
 }
 
 // transferFee returns what one transfer costs on the chain of a mint now, in dollars; nil if nothing says it.

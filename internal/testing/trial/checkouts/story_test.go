@@ -499,6 +499,8 @@ func TestARejectedPaymentIsAsIfItHadNotBeenMade(t *testing.T) {
 	e.turn()
 	e.is(id, outcome.Open, outcome.Flagged)
 	for range 12 {
+		_, err := e.Sweeper(chain.Ethereum).Plan(e.ctx)
+		e.must(err)
 		for range turnsMax {
 			hasMore, err := e.DispatchWorker(chain.Ethereum).RunRound(e.ctx)
 			e.must(err)
