@@ -266,7 +266,7 @@ func newClosed(c Checkout) *fault.Fault {
 	}
 	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 		"This checkout takes no new way to pay: %s.", reason).
-		WithAdvice("Make a new checkout.").WithDetail("status", string(c.Status))
+		WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
 }
 
 // OpenOption opens an option of a checkout: it issues the address that belongs to this checkout alone, and makes the
@@ -316,6 +316,27 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	}
 	failpoint.Hit("C03")
 	return s.CheckoutByID(ctx, orgID, checkoutID)
+}
+
+// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What
+// cannot be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the
+// first one could not. Rule CO-26.
+func (s *Service) OpenNamed(ctx context.Context, c Checkout, mintIDs []int) Checkout {
+	for _, mintID := range mintIDs {
+		if _, isOpened := c.optionOf(mintID); isOpened || c.Status != outcome.Open {
+			continue
+		}
+		after, err := s.OpenOption(ctx, c.OrgID, c.ID, mintID)
+		if err == nil {
+			c = after
+			continue
+		}
+		var refusal *fault.Fault
+		if !errors.As(err, &refusal) && s.Log != nil {
+			s.Log.WarnContext(ctx, "checkout: an option was not opened", "checkout", c.ID, "mint", mintID, "error", err)
+		}
+	}
+	return c
 }
 
 // sharedSubject is the subject of the wallet at which all checkouts of an organization are paid.
@@ -397,8 +418,8 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 		seq = newest.Seq + 1
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
-			covers, valid_from, expires_at)
+		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
+			priced_at, covers, valid_from, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.ID, o.Mint.ID, seq, c.OrgID, amount, o.Rate.Price, o.Rate.CurrencyPrice, o.Rate.Source, o.Rate.PricedAt, rest,
 		tx.Now, expiresAt)
@@ -499,9 +520,9 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 }
 
 // isAbove reports whether a cost in dollars is more than a share of an amount due.
-func isAbove(cost money.USD, due Price, currencyPrice money.USD, bps int) bool {
+func isAbove(cost money.USD, amountDue Price, currencyPrice money.USD, bps int) bool {
 	const bpsMax = 10_000
-	limit := due.Rat()
+	limit := amountDue.Rat()
 	limit.Mul(limit, currencyPrice.Rat()).Mul(limit, big.NewRat(int64(bps), bpsMax))
 	return cost.Rat().Cmp(limit) > 0
 }

@@ -23,8 +23,8 @@ import (
 )
 
 // OnRecent implements scan.Listener. It records a deposit of a customer or an organization as soon
-// as a block has it. It writes no row for an arrival that cannot be credited, or that waits for a quorum: that row
-// follows once the block is final. It writes no row for dust either, because anyone can send dust by the
+// as a block has it. It writes no row for an arrival that cannot be credited: that row follows once
+// the block is final. It writes no row for dust either, because anyone can send dust by the
 // thousand.
 func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, found []scan.Arrival) error {
 	var visible []scan.Arrival
@@ -32,8 +32,7 @@ func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain
 		if err := s.Owners.checkPurpose(f.Wallet.Purpose); err != nil {
 			return err
 		}
-		terms := s.Owners.forPurpose(f.Wallet.Purpose).Terms()
-		if f.Mint != nil && terms.isShownEarly() && !terms.WaitsForQuorum &&
+		if f.Mint != nil && s.Owners.forPurpose(f.Wallet.Purpose).Terms().isShownEarly() &&
 			!f.Amount.Less(f.Mint.MinDeposit) {
 			visible = append(visible, f)
 		}

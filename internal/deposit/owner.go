@@ -56,9 +56,6 @@ type Terms struct {
 	IsOfDepositSwap bool
 	// IsOfCheckout says that the subject of the wallet is a checkout. The row of the deposit names it.
 	IsOfCheckout bool
-	// WaitsForQuorum says that the accounts which a transaction only names decide whose the arrival is. One provider
-	// may name others, so its row is written once a quorum agrees: with the final block.
-	WaitsForQuorum bool
 }
 
 // isShownEarly reports whether an arrival is shown before it is final, and its memo is read.
@@ -81,7 +78,8 @@ type Update struct {
 	// BlockTime is the time of the block that shows the deposit. It is zero for a change that comes from no block.
 	BlockTime time.Time
 	// References are the accounts that the transaction names beside those whose balances it changes, in a change
-	// that comes from a block, for a deposit at a wallet that checkouts share. A quorum of providers agrees on them.
+	// that comes from a block, for a deposit at a wallet that checkouts share. Those of a recent block are the word
+	// of one provider; a quorum agrees on those of a final block.
 	References []chain.Address
 }
 
@@ -244,9 +242,7 @@ type CheckoutOwner struct {
 }
 
 // Terms implements Owner.
-func (o CheckoutOwner) Terms() Terms {
-	return Terms{IsOfCheckout: !o.IsShared, WaitsForQuorum: o.IsShared}
-}
+func (o CheckoutOwner) Terms() Terms { return Terms{IsOfCheckout: !o.IsShared} }
 
 // Account implements Owner.
 func (CheckoutOwner) Account(string, bool) (ledger.Account, wallet.Part) {

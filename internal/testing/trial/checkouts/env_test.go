@@ -557,11 +557,11 @@ func (e *testEnv) is(checkoutID string, status outcome.Status, exceptions ...out
 type ending struct {
 	status        outcome.Status
 	exceptions    []outcome.Exception
-	seen, counted string           // in the currency of the checkout
-	payments      []string         // "CREDITED 100" and so on, see describe
-	events        []string         // without CHECKOUT_, in their order
-	actions       []string         // of the audit log, in their order
-	books         map[int]int64    // PRODUCT/CHECKOUT by mint, without zeros
+	seen, counted string        // in the currency of the checkout
+	payments      []string      // "CREDITED 100" and so on, see describe
+	events        []string      // without CHECKOUT_, in their order
+	actions       []string      // of the audit log, in their order
+	books         map[int]int64 // PRODUCT/CHECKOUT by mint, without zeros
 	check         func(checkout.Checkout)
 }
 
@@ -593,8 +593,8 @@ func describe(p checkout.Payment) string {
 func (e *testEnv) ends(checkoutID string, want ending) {
 	e.Helper()
 	c := e.is(checkoutID, want.status, want.exceptions...)
-	if c.Seen.Text() != want.seen || c.Counted.Text() != want.counted {
-		e.Errorf("seen %s and counted %s, want %s and %s", c.Seen.Text(), c.Counted.Text(), want.seen, want.counted)
+	if c.SeenSum.Text() != want.seen || c.Counted.Text() != want.counted {
+		e.Errorf("seen %s and counted %s, want %s and %s", c.SeenSum.Text(), c.Counted.Text(), want.seen, want.counted)
 	}
 	var payments []string
 	for _, p := range c.Payments {
@@ -732,4 +732,3 @@ func (e *testEnv) wantFault(err error, code fault.Code) *fault.Fault {
 	}
 	return f
 }
-

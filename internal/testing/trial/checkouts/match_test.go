@@ -98,11 +98,8 @@ func TestAPaymentToTheSharedAddressIsMatchedByItsReference(t *testing.T) {
 	first := e.checkout(request(productID), solanaDollars)
 	second := e.checkout(request(productID, otherOf("key-2")), solanaDollars)
 	program := sim.SolanaAddress("a program")
-	// One provider shows the recent block. What it says of references decides nothing.
 	e.payShared(100*million, program, e.referenceOf(first))
-	if c := e.is(first, outcome.Open); len(c.Payments) != 0 {
-		t.Errorf("got %d payments before a quorum agrees on their references, want none", len(c.Payments))
-	}
+	e.is(first, outcome.Processing)
 	e.finalize()
 	e.payShared(100 * million)
 	e.payShared(100*million, program)
@@ -111,8 +108,7 @@ func TestAPaymentToTheSharedAddressIsMatchedByItsReference(t *testing.T) {
 	e.is(second, outcome.Open)
 	e.ends(first, ending{
 		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by quote 1"},
-		events: []string{"COMPLETED"}, actions: []string{"changed OPEN COMPLETED"},
-		books: map[int]int64{solanaDollars: 400 * million},
+		events: paidEvents, actions: paidActions, books: map[int]int64{solanaDollars: 400 * million},
 	})
 	for reason, want := range map[string]int{"NO_REFERENCE": 2, "SEVERAL_REFERENCES": 1} {
 		if n := len(e.texts(`SELECT deposit_id FROM checkout_unmatched WHERE reason = $1 AND org_id = $2`, reason,
@@ -125,6 +121,47 @@ func TestAPaymentToTheSharedAddressIsMatchedByItsReference(t *testing.T) {
 	e.finalize()
 	e.is(second, outcome.Completed)
 	e.wantStable(second)
+}
+
+// One provider shows a recent block. If its final block names another checkout, the payment counts for neither.
+func TestAPaymentThatItsFinalBlockGivesToAnotherCountsForNeither(t *testing.T) {
+	t.Parallel()
+	for name, references := range map[string]func(e *testEnv, second string) []chain.Address{
+		"another": func(e *testEnv, second string) []chain.Address {
+			return []chain.Address{e.referenceOf(second)}
+		},
+		"none": func(*testEnv, string) []chain.Address { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t)
+			productID := e.product()
+			first := e.checkout(request(productID), solanaDollars)
+			second := e.checkout(request(productID, otherOf("key-2")), solanaDollars)
+			e.payShared(100*million, e.referenceOf(first))
+			e.is(first, outcome.Processing)
+			net := e.nets[chain.Solana]
+			moved := net.BlockAt(net.Latest().Height).Transfers[0]
+			net.Fork(1, moved.Tx)
+			net.ResubmitTx(moved.Tx, payer, sim.Move{
+				Contract: solanaToken, To: moved.To, Amount: moved.Amount, References: references(e, second),
+			})
+			net.Mine(2)
+			e.turn()
+			e.is(first, outcome.Processing)
+			e.finalize()
+			e.is(second, outcome.Open)
+			e.ends(first, ending{
+				status: outcome.Open, seen: "0", counted: "0",
+				payments: []string{"ORPHANED 100 by quote 1 not counted"}, events: []string{"PROCESSING"},
+				actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"},
+				books:   map[int]int64{solanaDollars: 100 * million},
+			})
+			if found := e.texts(`SELECT reason FROM checkout_unmatched`); len(found) != 1 || found[0] != "OTHER_REFERENCE" {
+				t.Errorf("got the unmatched %q, want one of OTHER_REFERENCE", found)
+			}
+		})
+	}
 }
 
 // The address of its own takes what an exchange sends, and another organization's reference names nothing.

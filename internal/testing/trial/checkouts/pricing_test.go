@@ -149,8 +149,8 @@ func TestAPaymentInTheGraceHasTheMarketPriceIfThatMoved(t *testing.T) {
 		price, want string
 		status      outcome.Status
 	}{
-		"against the shop":   {"1900", "CREDITED 95 by market", outcome.Open},
-		"a little":           {"1990", "CREDITED 100 by quote 1", outcome.Completed},
+		"against the shop":    {"1900", "CREDITED 95 by market", outcome.Open},
+		"a little":            {"1990", "CREDITED 100 by quote 1", outcome.Completed},
 		"in the shop's favor": {"2500", "CREDITED 100 by quote 1", outcome.Completed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -350,9 +350,9 @@ func TestStrangeArrivalsFailNoBlock(t *testing.T) {
 			a.IsShared, a.CheckoutID = true, ""
 			a.References = []chain.Address{"", "0OIl", chain.Address(strings.Repeat("1", 2000)), "\x00"}
 		},
-		"no reference":            func(a *checkout.Arrival) { a.IsShared, a.CheckoutID = true, "" },
-		"a change of no payment":  func(a *checkout.Arrival) { a.IsNew = false },
-		"a known one as new":      func(a *checkout.Arrival) { a.DepositID = credited.DepositID },
+		"no reference":           func(a *checkout.Arrival) { a.IsShared, a.CheckoutID = true, "" },
+		"a change of no payment": func(a *checkout.Arrival) { a.IsNew = false },
+		"a known one as new":     func(a *checkout.Arrival) { a.DepositID = credited.DepositID },
 		"another amount of a credit": func(a *checkout.Arrival) {
 			a.DepositID, a.CheckoutID, a.IsNew, a.Status = credited.DepositID, e.done, false, outcome.PaymentCredited
 		},
