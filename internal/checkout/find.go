@@ -1,14 +1,17 @@
 package checkout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -24,8 +27,8 @@ const selectCheckouts = `
 		c.accepted_mint_ids, c.under_bps, c.under_usd, c.over_policy, c.late_policy, c.cost_max_bps,
 		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
 		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
-		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
-		c.completed_at
+		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at,
+		c.cancelled_at, c.completed_at
 	FROM checkouts c`
 
 func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
@@ -33,7 +36,7 @@ func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
 	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.AmountDue, &c.Need,
 		&c.AcceptedMintIDs, &c.UnderBps, &c.UnderUSD, &c.OverPolicy, &c.LatePolicy, &c.CostMaxBps,
 		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
-		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
+		&c.IdempotencyKey, &c.digest, &c.SeenSum, &c.Counted, &c.isExtended,
 		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
 		&c.CompletedAt)
 	if err != nil {
@@ -84,8 +87,10 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 	})
 	quotes := map[optionKey][]pricing.Quote{}
 	b.Queue(`
-		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from, expires_at
-		FROM checkout_quotes WHERE checkout_id = ANY ($1) ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
+		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from,
+			expires_at
+		FROM checkout_quotes WHERE checkout_id = ANY ($1)
+		ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
 		var key optionKey
 		var q pricing.Quote
 		_, err := pgx.ForEachRow(rows, []any{
@@ -181,7 +186,7 @@ func newCheckoutGone() error {
 }
 
 // CheckoutByID returns a checkout as it is now. Error: fault NOT_FOUND, also for the id of another organization.
-// Rule CO-5.
+// Rule CO-27.
 func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c Checkout, err error) {
 	if !id.IsValid(checkoutPrefix, checkoutID) {
 		return c, newCheckoutGone()
@@ -193,7 +198,51 @@ func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, newCheckoutGone()
 	}
-	return s.complete(c), err
+	if err == nil {
+		err = s.checkAddresses(c)
+	}
+	if err != nil {
+		return Checkout{}, err
+	}
+	return s.complete(c), nil
+}
+
+// checkAddresses checks that the signer attested each address of a checkout for it. Rule CO-29.
+func (s *Service) checkAddresses(c Checkout) error {
+	for _, o := range c.Options {
+		if err := s.checkOption(c, o); err != nil {
+			return fmt.Errorf("show the address of mint %d of checkout %s: %w", o.Mint.ID, c.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) checkOption(c Checkout, o Option) error {
+	family := o.Mint.Chain.Family()
+	isOwn := func(w wallet.Wallet, purpose, subject string) bool {
+		return w.OrgID == c.OrgID && w.Family == family && w.Purpose == purpose && w.Subject == subject
+	}
+	if !isOwn(o.Wallet, wallet.Checkout, c.ID) {
+		return fmt.Errorf("its wallet is another one's: %w", wallet.ErrProof)
+	}
+	if err := s.Wallets.VerifyAttestation(o.Wallet); err != nil {
+		return err
+	}
+	if o.Shared == nil {
+		return nil
+	}
+	reference := payuri.Reference(c.OrgID, c.ID, o.Mint.ID)
+	if !isOwn(*o.Shared, wallet.CheckoutShared, sharedSubject) || !bytes.Equal(o.Ref, reference[:]) {
+		return fmt.Errorf("its shared wallet or its reference is another one's: %w", wallet.ErrProof)
+	}
+	return s.Wallets.VerifyAttestation(*o.Shared)
+}
+
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of what
+// was paid, so a row that was changed does not hold it back.
+func (s *Service) withoutUnproven(c Checkout) Checkout {
+	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
+	return c
 }
 
 // complete adds what no row has.
@@ -239,8 +288,8 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	return q
 }
 
-// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its options
-// and payments.
+// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its
+// options and payments.
 func (s *Service) ListCheckouts(
 	ctx context.Context, orgID string, f CheckoutFilter, p pagination.Page,
 ) (page pagination.Result[Checkout], err error) {
@@ -263,6 +312,9 @@ func (s *Service) ListCheckouts(
 			return err
 		}
 		for i := range found {
+			if err := s.checkAddresses(found[i]); err != nil {
+				return err
+			}
 			found[i] = s.complete(found[i])
 		}
 		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {

@@ -47,7 +47,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	v := View{
 		CheckoutID: p.ID, Version: version, Status: Status(p.Status), ShopName: p.ShopName, Accent: p.Settings.Accent,
-		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.Seen.Show(p.Currency),
+		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
 		CancelURL: textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout),
 	}
