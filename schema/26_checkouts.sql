@@ -237,6 +237,11 @@ CREATE INDEX checkouts_of_status ON checkouts (org_id, status, created_at, check
 CREATE INDEX checkouts_of_customer ON checkouts (org_id, customer_id, created_at, checkout_id) WHERE customer_id IS NOT NULL;
 CREATE INDEX checkouts_of_reference ON checkouts (org_id, reference, created_at, checkout_id) WHERE reference IS NOT NULL;
 CREATE INDEX checkouts_exceptional ON checkouts (org_id, created_at, checkout_id) WHERE exceptions <> '{}';
+-- What waits for a person: screening holds a payment, or something was paid that completes nothing.
+CREATE INDEX checkouts_to_decide ON checkouts (org_id, created_at, checkout_id)
+    WHERE exceptions && ARRAY['FLAGGED']
+        OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+        OR status IN ('EXPIRED', 'CANCELLED') AND exceptions && ARRAY['UNDERPAID', 'PAID_LATE'];
 -- What the worker ends.
 CREATE INDEX checkouts_to_expire ON checkouts (expires_at, checkout_id) WHERE status = 'OPEN';
 -- Two tabs cannot pay one order twice.
@@ -383,6 +388,8 @@ CREATE TABLE checkout_quotes (
     CONSTRAINT checkout_quotes_positive CHECK (
         amount > 0 AND price > 0 AND currency_price > 0 AND covers > 0 AND seq > 0 AND source <> '' AND valid_from < expires_at)
 );
+-- Which checkouts asked for an amount that belongs to none.
+CREATE INDEX checkout_quotes_of_amount ON checkout_quotes (org_id, mint_id, amount, expires_at);
 SELECT coffer_tenant('checkout_quotes', 'SELECT, INSERT', 'SELECT');
 CREATE TRIGGER checkout_quotes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_quotes
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

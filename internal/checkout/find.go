@@ -209,11 +209,20 @@ type CheckoutFilter struct {
 	Status        string
 	Exception     string // one that a checkout has
 	IsExceptional bool   // has any exception
+	NeedsDecision bool   // waits for a person, see needsDecision
 	CustomerID    string
 	Reference     string
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
 }
+
+// needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
+// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does not
+// take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text is that
+// of the index checkouts_to_decide, which serves it only while both are the same.
+const needsDecision = `c.exceptions && ARRAY['FLAGGED']
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
 
 func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	q := pagination.NewQuery(selectCheckouts+` WHERE c.org_id = ?`, orgID)
@@ -225,6 +234,9 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	}
 	if f.IsExceptional {
 		q.AddCondition("c.exceptions <> '{}'")
+	}
+	if f.NeedsDecision {
+		q.AddCondition(needsDecision)
 	}
 	if f.CustomerID != "" {
 		q.AddCondition("c.customer_id = ?", f.CustomerID)
@@ -271,6 +283,19 @@ func (s *Service) ListCheckouts(
 		return page, fmt.Errorf("list the checkouts of %s: %w", orgID, err)
 	}
 	return page, nil
+}
+
+// CountToDecide returns how many checkouts wait for a person. It counts no further than to most.
+func (s *Service) CountToDecide(ctx context.Context, orgID string, most int) (n int, err error) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT count(*) FROM (SELECT FROM checkouts c WHERE c.org_id = $1 AND (`+needsDecision+`) LIMIT $2) found`,
+			orgID, most).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count the checkouts of %s that wait for a person: %w", orgID, err)
+	}
+	return n, nil
 }
 
 // ForEachCheckout calls fn for all of an organization's checkouts that match the filter, in list order and from one

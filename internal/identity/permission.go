@@ -73,6 +73,8 @@ const (
 	FreezeCustomer       Action = "customer.freeze"
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
 	ManageProducts       Action = "product.manage"    // create, change, archive
+	CancelCheckout       Action = "checkout.cancel"
+	AcceptCheckout       Action = "checkout.accept" // complete one with what was paid
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
@@ -81,6 +83,7 @@ const (
 // What only the members of an organization do.
 const (
 	ChangeControls    Action = "settings.change_controls" // thresholds, approval allowlist, quorum
+	ChangeCheckouts   Action = "settings.change_checkouts" // how pages of checkouts look, and their tolerance
 	ResendEvents      Action = "webhook.resend"
 	InviteMember      Action = "member.invite"
 	ChangeMemberRoles Action = "member.change_roles"
@@ -222,6 +225,8 @@ var permissions = map[Action]Permission{
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
 		Rules: []string{"KEY-2", "PROD-11", "ROLE-2"},
 	},
+	CancelCheckout: {Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor, Rules: []string{"CO-16", "ROLE-2"}},
+	AcceptCheckout: {Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor, Rules: []string{"CO-17", "ROLE-2"}},
 	ManageWebhooks: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
 		Rules: []string{"KEY-2", "ROLE-2"},
@@ -234,6 +239,7 @@ var permissions = map[Action]Permission{
 	},
 
 	ChangeControls: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
+	ChangeCheckouts: {Roles: managers, StepUp: SudoFactor, Rules: []string{"PAGE-87", "ROLE-2"}},
 	ResendEvents:   {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
 	InviteMember: {
 		Roles: managers, Terminal: true, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3", "ROLE-6"},
