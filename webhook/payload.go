@@ -111,7 +111,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, or a swap."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap or a checkout."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test

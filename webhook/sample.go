@@ -94,6 +94,25 @@ func Sample(t Type) (data any, ok bool) {
 			Amount: "5000000", AmountDecimal: "5", From: Party{CustomerID: text("user_42")}, To: Party{Product: text("CUSTODIAL")},
 			Reference: text("order-77"), Metadata: Metadata{"plan": "yearly"}, CreatedAt: later(0),
 		}, true
+	case CheckoutProcessing:
+		c := sampleCheckout()
+		c.Status, c.AmountPaid, c.AmountPaidUSD, c.CompletedAt = "PROCESSING", "0.00", text("0.00"), nil
+		c.Payments[0].Status = "SEEN"
+		return c, true
+	case CheckoutCompleted:
+		return sampleCheckout(), true
+	case CheckoutExpired:
+		c := sampleCheckout()
+		c.Status, c.AmountPaid, c.AmountPaidUSD, c.AmountRemaining = "EXPIRED", "0.00", text("0.00"), "49.99"
+		c.CompletedAt, c.UpdatedAt, c.Payments = nil, later(1802), nil
+		return c, true
+	case CheckoutException:
+		c := sampleCheckout()
+		c.Exception, c.Details.Exceptions = "OVERPAID", List[string]{"OVERPAID"}
+		c.AmountPaid, c.AmountPaidUSD, c.AmountOverpaid = "60.00", text("60.00"), "10.01"
+		p := &c.Payments[0]
+		p.Amount, p.Value, p.USDValue = "60000000", text("60.00"), text("60.00")
+		return c, true
 	}
 	return nil, false
 }
@@ -130,6 +149,37 @@ func sampleDeposit() Deposit {
 		Confirmations: 66, ConfirmationsRequired: 64, Source: "EXTERNAL", Status: "CREDITED", ChainStatus: "FINALIZED",
 		Screening:  Screening{Status: "PASSED", Provider: text("CHAINALYSIS"), Severity: text("LOW"), Score: &score, ScreenedAt: moment(901)},
 		DetectedAt: moment(0), ConfirmedAt: moment(900), CreditedAt: moment(902), CreatedAt: later(0),
+	}
+}
+
+func sampleCheckout() Checkout {
+	mintID := 1
+	return Checkout{
+		CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		URL:        text("https://pay.example.com/c/co_01J9ZW3M8Q4S5T6V7W8X9YZABC#k=3q2-7w"),
+		Status:     "COMPLETED", Exception: "NONE",
+		LineItems: List[LineItem]{{
+			ProductID: text("prod_01J9ZW3M8Q4S5T6V7W8X9YZABC"), Name: "Gold plan", UnitPrice: "49.99", Quantity: 1,
+		}},
+		Currency: "USD", AmountDue: "49.99", AmountPaid: "49.99", AmountPaidUSD: text("49.99"), AmountRemaining: "0.00",
+		AmountOverpaid: "0.00", AcceptedMintIDs: List[int]{1},
+		PaymentOptions: List[PaymentOption]{{
+			MintID: 1, Address: text(sampleCustomer), Amount: text("49990000"), Rate: text("1.00"),
+			RateExpiresAt: moment(1800),
+			AddressProof: &AddressProof{
+				Family: "EVM", Purpose: CheckoutPurpose, Path: "m/44'/60'/1'/4/9",
+				Signature: "cq9pMNrGRyUWvtCVCNWJ93AjDzKTDSzdz8Uxjmj9q2IvtLiKTTn3gY6JaKsEQnWTDBJOZJrHBI7vCR0nTdaBAQ==",
+			},
+		}},
+		Payments: List[CheckoutPayment]{{
+			DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", MintID: &mintID, Chain: "ETHEREUM", Amount: "49990000",
+			Value: text("49.99"), USDValue: text("49.99"), Price: text("1"), PriceSource: text("fixed"), PricedAt: moment(0),
+			TxHash: sampleHash, Status: "CREDITED", Counts: true, PaidAt: later(240),
+		}},
+		CustomerID: text("user_42"), Reference: text("order-77"), Metadata: Metadata{"plan": "yearly"},
+		IdempotencyKey: text("checkout-77"), SuccessURL: text("https://shop.example.com/thanks"),
+		CancelURL: text("https://shop.example.com/cart"), ExpiresAt: later(1800), CompletedAt: moment(902),
+		CreatedAt: later(0), UpdatedAt: later(902),
 	}
 }
 

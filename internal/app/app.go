@@ -222,6 +222,9 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		}
 	}
 	conf := a.conf.serviceConfig()
+	if conf.CheckoutURL, err = a.conf.checkoutURL(); err != nil {
+		return err
+	}
 	if a.isTool {
 		conf.VoidWaitMax = voidWaitMax
 	}
@@ -259,6 +262,7 @@ func (a *App) readExposures(ctx context.Context) ([]ops.SwapExposure, error) {
 func (c Config) serviceConfig() service.Config {
 	conf := service.Config{
 		Environment: webhook.Test, PriceAge: c.PriceAge(), HasPriceSource: c.pricedMints(),
+		IsPegged:        c.peggedMints(),
 		BlockSanctioned: c.Risk.SanctionedReject == "BLOCK", CoolingOff: c.Operator.coolingOff(),
 		Rescreen: c.Risk.Rescreen.rescreenConfig(), NoRescreening: c.Risk.Rescreen.Disabled,
 		DevelopmentWebhooks: c.Webhooks.Development, IsLocal: c.Network == chain.Local,
@@ -453,6 +457,9 @@ func (a *App) wireAPI() error {
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
 	})
 	if err := a.wireDashboard(cursor, trusted, keyRolled); err != nil {
+		return err
+	}
+	if err := a.wireCheckout(trusted); err != nil {
 		return err
 	}
 	if a.conf.Operator.Listen != "" {

@@ -42,6 +42,7 @@ type Config struct {
 	Database  Database             `toml:"database"`
 	API       API                  `toml:"api"`
 	Dashboard Dashboard            `toml:"dashboard,omitempty"`
+	Checkout  Checkout             `toml:"checkout,omitempty"`
 	Operator  Operator             `toml:"operator,omitempty"`
 	Console   Console              `toml:"console,omitempty"`
 	Ops       Ops                  `toml:"ops"`
@@ -660,6 +661,7 @@ func (c Config) Check() error {
 		}
 		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 		c.Dashboard.checkDashboard(&errs)
+		c.checkCheckout(&errs)
 	}
 	if c.hasRole(RoleAPI, RoleWorkers) {
 		need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")

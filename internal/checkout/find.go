@@ -201,6 +201,9 @@ func (s *Service) complete(c Checkout) Checkout {
 	if s.PageURL != nil {
 		c.URL = s.PageURL(c.ID)
 	}
+	for i := range c.Options {
+		c.Options[i].Network = s.Chains[c.Options[i].Mint.Chain].CAIP2
+	}
 	return c
 }
 

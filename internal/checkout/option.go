@@ -32,12 +32,11 @@ type WalletService interface {
 	VerifyAttestation(w wallet.Wallet) error
 }
 
-// Costs says what networks take. An amount that it does not know is nil, and then nothing depends on it.
+// Costs says what networks take.
 type Costs interface {
-	// PayerFee returns what a payer pays the network to pay in a mint.
-	PayerFee(ctx context.Context, m mint.Mint) *money.USD
-	// CollectionCost returns what the organization pays to move one payment away from an address of its own.
-	CollectionCost(ctx context.Context, m mint.Mint) *money.USD
+	// TransferFee returns the most that one transfer costs on a chain now, in units of its native coin; nil if no
+	// provider says it, and then nothing depends on it.
+	TransferFee(ctx context.Context, name chain.Name) *money.Amount
 }
 
 // OfferProblem says why a checkout cannot be paid in a mint now.
@@ -59,7 +58,7 @@ type Offer struct {
 	Rate     pricing.Rate
 	Amount   money.Amount // for what is still due
 	PayerFee *money.USD   // of the network; nil: nothing says it
-	isPegged bool
+	IsPegged bool         // it is meant to be worth a dollar
 }
 
 const priceAgeMax = 5 * time.Minute
@@ -165,7 +164,7 @@ func (s *Service) OffersFor(ctx context.Context, c Checkout) ([]Offer, error) {
 }
 
 func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue) Offer {
-	o := Offer{Mint: m, isPegged: s.isPegged(m.ID)}
+	o := Offer{Mint: m, IsPegged: s.isPegged(m.ID)}
 	if _, isRunning := s.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
 		o.Problem = MintClosed
 		return o
@@ -195,14 +194,35 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 		o.Problem = BelowMinimum
 		return o
 	}
-	if s.Costs == nil {
-		return o
-	}
-	o.PayerFee = s.Costs.PayerFee(ctx, m)
-	if cost := s.Costs.CollectionCost(ctx, m); cost != nil && isAbove(*cost, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
+	o.PayerFee = s.transferFee(ctx, m, mints)
+	// An address of its own is emptied by one transfer. Where a chain keeps outputs, the next payment spends it.
+	isCollected := !m.Chain.Family().IsUTXO()
+	if isCollected && o.PayerFee != nil && !s.IsLocal &&
+		isAbove(*o.PayerFee, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
 		o.Problem = CostTooHigh
 	}
 	return o
+}
+
+// transferFee returns what one transfer costs on the chain of a mint now, in dollars; nil if nothing says it.
+func (s *Service) transferFee(ctx context.Context, m mint.Mint, mints mint.Catalogue) *money.USD {
+	native, isKnown := mints.Native(m.Chain)
+	if s.Costs == nil || !isKnown {
+		return nil
+	}
+	fee := s.Costs.TransferFee(ctx, m.Chain)
+	if fee == nil {
+		return nil
+	}
+	q, err := s.priceOf(ctx, native.ID)
+	if err != nil {
+		return nil
+	}
+	cost, err := money.ValueOf(*fee, native.Decimals, q.Price)
+	if err != nil {
+		return nil
+	}
+	return &cost
 }
 
 // newUnavailable is the answer to an option that cannot be opened.
@@ -342,7 +362,7 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 		return fmt.Errorf("quote mint %d for checkout %s: %w", o.Mint.ID, c.ID, err)
 	}
 	expiresAt := c.ExpiresAt
-	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.isPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
+	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.IsPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
 	if end := tx.Now.Add(validity); validity > 0 && end.Before(expiresAt) {
 		expiresAt = end
 	}
@@ -406,7 +426,7 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 		if err != nil {
 			continue
 		}
-		fresh = append(fresh, Offer{Mint: o.Mint, Rate: rate, isPegged: s.isPegged(o.Mint.ID)})
+		fresh = append(fresh, Offer{Mint: o.Mint, Rate: rate, IsPegged: s.isPegged(o.Mint.ID)})
 	}
 	if len(fresh) == 0 {
 		return c, nil

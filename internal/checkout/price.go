@@ -14,3 +14,9 @@ type Price = pricing.Value
 // ParsePrice parses a decimal text such as "49.99" with at most that many fraction digits. Errors: those of
 // money.ParseDecimal, also for more than 18 digits in all.
 func ParsePrice(s string, decimals int) (Price, error) { return pricing.Parse(s, decimals) }
+
+// OwnSymbol is the source of the price of a payment whose mint has the currency as its symbol: none was needed.
+const OwnSymbol = pricing.OwnSymbol
+
+// ReadPrice parses a price as LineItem has it. Errors: those of money.ParseDecimal.
+func ReadPrice(s string) (Price, error) { return pricing.Read(s) }

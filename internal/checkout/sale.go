@@ -95,6 +95,9 @@ type Option struct {
 	Ref      []byte         // the key that names the checkout in a payment to the shared address
 	OpenedAt time.Time
 	Quotes   []pricing.Quote // the oldest first
+
+	// Network is the chain's network by its CAIP-2 name; "" for a chain that does not run here.
+	Network string
 }
 
 // Quote returns the newest quote; ok is false if there is none.
@@ -128,6 +131,30 @@ type Payment struct {
 	Counted    *Price // nil: it is not valued
 
 	toldStatus outcome.PaymentStatus // "" if the checkout knows none
+}
+
+// PaidAt returns the moment by which a payment is judged. Rule CO-12.
+func (p Payment) PaidAt() time.Time {
+	if p.Moment.IsZero() {
+		return p.momentOf()
+	}
+	return p.Moment
+}
+
+// IsLate reports whether a payment was made after the time of the checkout.
+func (c Checkout) IsLate(p Payment) bool {
+	if p.Counted != nil {
+		return !p.IsInTime
+	}
+	return !c.isInTimeOf(p.PaidAt())
+}
+
+// Missing returns how much is still to be paid: nothing once what was seen is enough.
+func (c Checkout) Missing() Price {
+	if c.Status == outcome.Completed || c.Seen.Cmp(c.Need) >= 0 {
+		return Price{}
+	}
+	return c.Remaining()
 }
 
 // resourceKindCheckout names checkouts in the audit log.

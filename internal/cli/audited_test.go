@@ -167,6 +167,7 @@ var deeds = []deed{
 	{name: "signer import", file: "../service/restore_test.go", action: "journal.imported"},
 
 	{name: "audit verify", none: "it reads a file"},
+	{name: "receipt verify", none: "it reads a file"},
 	{name: "audit restart", none: "the signer's anchors have it, with the reason"},
 	{name: "config check", none: "it reads a file"},
 	{name: "config sample", none: "it prints a text"},

@@ -50,6 +50,7 @@ type commands struct {
 	Key         keyCmd       `cmd:"" help:"Roll and list the API keys of organizations."`
 	Operator    operatorCmd  `cmd:"" help:"Create, roll and revoke the keys of the operator's interface."`
 	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, show its state."`
+	Receipt     receiptCmd   `cmd:"" help:"Check the receipt of a checkout."`
 	Risk        riskCmd      `cmd:"" help:"Import the sanctions list, and show the risk providers."`
 	Config      configCmd    `cmd:"" help:"Check a configuration file, or print a sample."`
 	Version     versionCmd   `cmd:"" help:"Show the commit of this program, its compiler, and its API version."`

@@ -16,7 +16,7 @@ type rescueCmd struct {
 	ConfigFile string     `name:"config" short:"c" type:"existingfile" env:"COFFER_CONFIG" required:"" help:"Configuration file with the signer's own files, the chains and the mints. The command does not use the database."`
 	Org        string     `required:"" placeholder:"ORG" help:"The organization that the addresses were made for, org_…"`
 	Customers  string     `type:"existingfile" help:"File with the ids of its customers, one per line. Without it, the command looks only at the treasury and the organization's own addresses."`
-	Swaps      string     `type:"existingfile" help:"File with the ids of swaps, one per line. Without it, the command does not look at the addresses at which swaps are delivered and refunded."`
+	Swaps      string     `type:"existingfile" help:"File with the ids of swaps and checkouts, one per line. Without it, the command does not look at the addresses at which swaps are delivered and refunded and checkouts are paid."`
 	Chain      chain.Name `default:"ETHEREUM" help:"The chain."`
 	From       uint64     `placeholder:"HEIGHT" help:"BITCOIN: the first block that can have paid an address. Without it, start_height of the configuration. The command reads all blocks from there on."`
 	To         string     `placeholder:"ADDRESS" help:"The destination of all money."`

@@ -286,8 +286,8 @@ func TestTheTablesKeepWhichCheckoutADepositIsOf(t *testing.T) {
 		ids[chain.Address(d.Address)] = d.DepositID
 	}
 	insert := func(members string) string {
-		return `INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", ` + members +
-			`}')).* FROM deposits d WHERE deposit_id = $1`
+		return `INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "x", ` +
+			members + `}')).* FROM deposits d WHERE deposit_id = $1`
 	}
 	for name, c := range map[string]struct {
 		at              chain.Address

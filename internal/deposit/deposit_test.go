@@ -98,15 +98,27 @@ func owners() map[string]deposit.Owner {
 	}
 }
 
-// notedPayments notes what the owner of checkouts hears of. One that is in the database's transaction twice is
-// noted twice.
+// notedPayments notes what the owner of checkouts hears of, and matches no arrival with a checkout. One whose
+// transaction runs twice is noted twice.
 type notedPayments struct {
 	deposit.CheckoutOwner
 	noted *[]deposit.Update
 }
 
-func (o notedPayments) OnUpdates(_ context.Context, _ pg.Tx, updates []deposit.Update) error {
+func (o notedPayments) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
 	*o.noted = append(*o.noted, updates...)
+	for _, u := range updates {
+		if u.From != "" {
+			continue
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO checkout_unmatched (deposit_id, org_id, checkout_id, mint_id, amount, reason, seen_at)
+			VALUES ($1, $2, nullif($3, ''), $4, $5, CASE $3 WHEN '' THEN 'NO_REFERENCE' ELSE 'NO_CHECKOUT' END, $6)`,
+			u.DepositID, u.OrgID, u.CheckoutID, u.MintID, u.Amount, tx.Now)
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ const MailFolder = ".coffer/mail"
 type Info struct {
 	BaseURL        string              `json:"baseUrl"`
 	DashboardURL   string              `json:"dashboardUrl"` // on localhost, where a browser keeps cookies
+	CheckoutURL    string              `json:"checkoutUrl"`  // begins the addresses of the pages of payers
 	OpenAPIURL     string              `json:"openapiUrl"`
 	OperatorURL    string              `json:"operatorUrl"` // without /v1
 	ConsoleURL     string              `json:"consoleUrl"`  // on localhost, too

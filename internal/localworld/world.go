@@ -294,6 +294,7 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	if _, port, err := net.SplitHostPort(conf.API.Listen); err == nil {
 		conf.Dashboard.Origin = "http://localhost:" + port
 	}
+	conf.Checkout.Origin = conf.API.URL
 	if conf.Mail.Files, err = filepath.Abs(filepath.Join(w.opts.Dir, MailFolder)); err != nil {
 		return conf, err
 	}
@@ -489,6 +490,7 @@ func (w *World) fillInfo(conf app.Config, tokens anvil.Tokens) {
 	w.Info.BaseURL = conf.API.URL + "/v1"
 	w.Info.OpenAPIURL = conf.API.URL + "/openapi.json"
 	w.Info.DashboardURL = conf.Dashboard.Origin + dashboard.Prefix
+	w.Info.CheckoutURL = conf.Checkout.Origin
 	w.Info.OperatorURL = "http://" + conf.Operator.Listen
 	w.Info.ConsoleURL = conf.Console.Origin + console.Prefix
 	w.Info.OpsURL = "http://" + conf.Ops.Listen

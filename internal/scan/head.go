@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,6 +25,7 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	askedAt := w.db.Clock()()
 	heads, err := w.conf.Reader.Heads(ctx)
 	if errors.Is(err, chain.ErrNotYet) {
 		return false, nil
@@ -54,7 +56,10 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	if latest.Height <= top.Height {
 		shown := blockAtHeight(rows, latest.Height)
 		if shown == nil || shown.Hash == latest.Hash {
-			return false, nil // no new block, or a provider that is behind
+			if latest.Height < top.Height {
+				return false, nil // a provider that is behind
+			}
+			return false, w.storeCaughtUp(ctx, askedAt)
 		}
 		return w.followFork(ctx, rows, final, latest)
 	}
@@ -73,7 +78,7 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return w.changeHead(ctx, &top, fmt.Sprintf("apply recent block %d", c.Height),
+	moved, err = w.changeHead(ctx, &top, fmt.Sprintf("apply recent block %d", c.Height),
 		func(ctx context.Context, tx pg.Tx) error {
 			if err := w.storeRecentBlock(ctx, tx, c.Block); err != nil {
 				return err
@@ -89,6 +94,34 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 			}
 			return w.listener.OnRecent(ctx, tx, w.conf.Chain, c.Block, arrivals)
 		})
+	if err == nil && moved && c.Height == latest.Height {
+		err = w.storeCaughtUp(ctx, askedAt)
+	}
+	return moved, err
+}
+
+// caughtUpInterval is how often the head walk stores that it has the newest block.
+const caughtUpInterval = 5 * time.Second
+
+// storeCaughtUp stores that the head walk had the newest block at a time: the one at which it asked for it. What is
+// awaited until a time is given up only once a walk has looked after that time.
+func (w *Walker) storeCaughtUp(ctx context.Context, askedAt time.Time) error {
+	last := w.caughtUpAt.Load()
+	if last != 0 && askedAt.Sub(time.UnixMilli(last)) < caughtUpInterval {
+		return nil
+	}
+	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO scan_head_times (chain, caught_up_at) VALUES ($1, $2)
+			ON CONFLICT (chain) DO UPDATE SET caught_up_at = greatest(scan_head_times.caught_up_at, excluded.caught_up_at)`,
+			w.conf.Chain, askedAt)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store that the recent blocks of %s are known: %w", w.conf.Chain, err)
+	}
+	w.caughtUpAt.Store(askedAt.UnixMilli())
+	return nil
 }
 
 // loadRecentBlocks returns the recent blocks, newest first. There are at most HeadDepth+1 of them.

@@ -171,6 +171,7 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, IsLocal: conf.IsLocal,
 		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
+		Costs:  newTransferFees(s.Chains, parts.DB.Clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{

@@ -86,12 +86,18 @@ func (y *testEnv) inSystem(fn func(ctx context.Context, tx pg.Tx) error) {
 // fundWallet returns a customer's address with these funds on the chain and in the books.
 func (y *testEnv) fundWallet(org, customerID string, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
 	y.Helper()
-	w, err := y.wallets.Address(y.ctx, signertest.Deposit(org, customerID))
+	return y.fundAddress(signertest.Deposit(org, customerID), parts, mintID)
+}
+
+// fundAddress is fundWallet for a wallet of any purpose.
+func (y *testEnv) fundAddress(ref signer.WalletRef, parts map[wallet.Part]uint64, mintID int) wallet.Wallet {
+	y.Helper()
+	w, err := y.wallets.Address(y.ctx, ref)
 	y.must(err)
 	var moves []wallet.Movement
 	for part, units := range parts {
 		moves = append(moves, wallet.Movement{
-			WalletID: w.ID, OrgID: org, MintID: mintID, Part: part, Plus: money.Units(units),
+			WalletID: w.ID, OrgID: ref.OrgID, MintID: mintID, Part: part, Plus: money.Units(units),
 		})
 	}
 	y.inSystem(func(ctx context.Context, tx pg.Tx) error { return wallet.MoveFunds(ctx, tx, moves...) })
@@ -171,6 +177,24 @@ func TestASweepLeavesWhatIsHeldNotFinalOrNotCredited(t *testing.T) {
 	if made := y.countSweeps(); made != 0 {
 		t.Errorf("again: got %d sweeps, want none while one is open", made)
 	}
+}
+
+// Rule DEP-56: the wallets of checkouts are swept as every other, by a signer that knows none of their purposes.
+func TestWhatCheckoutsReceivedIsSwept(t *testing.T) {
+	t.Parallel()
+	y := newTestEnv(t)
+	credited := map[wallet.Part]uint64{wallet.Credited: 700}
+	own := y.fundAddress(signer.WalletRef{
+		OrgID: y.org, Family: chain.EVM, Purpose: wallet.Checkout, Subject: "co_1",
+	}, credited, usdc)
+	shared := y.fundAddress(signer.WalletRef{
+		OrgID: y.org, Family: chain.EVM, Purpose: wallet.CheckoutShared, Subject: "CHECKOUT",
+	}, credited, usdc)
+	if made := y.countSweeps(); made != 2 {
+		t.Errorf("got %d sweeps, want one of each wallet", made)
+	}
+	y.wantOrders(own, "SWEEP 700 QUEUED")
+	y.wantOrders(shared, "SWEEP 700 QUEUED")
 }
 
 // Where the chain requires a minimum balance, dust would otherwise block the credited amount, and

@@ -125,6 +125,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	for id, w := range map[string][2]string{
 		"we_dep": {"CUSTOMER_DEPOSIT", "ann"},
 		"we_tre": {"TREASURY", ""}, "we_own": {"ORGANIZATION_DEPOSIT", "CHECKOUT"},
+		"we_co": {"CHECKOUT", "co_paid"}, "we_shared": {"CHECKOUT_SHARED", "CHECKOUT"},
 	} {
 		h.exec(`INSERT INTO wallets VALUES ($1, $2, 'EVM', $3, $4, $1, '0x' || $1, '', now())`, id, h.org, w[0], w[1])
 		h.recordAudit("wallet.issued", id)
@@ -145,23 +146,26 @@ func newTestEnv(t testing.TB) *testEnv {
 		action string,
 	) {
 		t.Helper()
-		var who, product *string
-		switch ann, checkout := "ann", "CHECKOUT"; purpose {
+		var who, product, checkoutID *string
+		switch ann, checkout, paid := "ann", "CHECKOUT", "co_paid"; purpose {
 		case "CUSTOMER_DEPOSIT":
 			who = &ann
-		case "ORGANIZATION_DEPOSIT":
+		case "ORGANIZATION_DEPOSIT", "CHECKOUT_SHARED":
 			product = &checkout
+		case "CHECKOUT":
+			product, checkoutID = &checkout, &paid
 		}
 		kind := "NATIVE"
 		if contract != "" {
 			kind = "TOKEN"
 		}
 		h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
-				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, product)
+				tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, product, checkout_id)
 			SELECT $1, $2, $3, $4, $5, $6, 'ETHEREUM', $7, $8, '0x' || $3, '0xsomebody', 'tx_' || $1, $9, '', 0, $10::int, 'h' || $10::int,
 				CASE WHEN $12 = 'FINALIZED' THEN (SELECT proof_id FROM finality_live WHERE height = $10::int) END, $11, $12, now(),
-				CASE WHEN $11 = 'CREDITED' THEN now() END, $13`,
-			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus, product)
+				CASE WHEN $11 = 'CREDITED' THEN now() END, $13, $14`,
+			id, h.org, wallet, purpose, who, mintID, contract, amount, kind, height, status, chainStatus, product,
+			checkoutID)
 		h.recordAudit("deposit."+action, id)
 	}
 	one, two := 1, 2
@@ -169,6 +173,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		"credited")
 	arrived("dep_gas", "we_tre", "TREASURY", "", &two, 500, 10, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_own", "we_own", "ORGANIZATION_DEPOSIT", tokenContract, &one, 70, 11, "CREDITED", "FINALIZED",
+		"credited")
+	arrived("dep_co", "we_co", "CHECKOUT", tokenContract, &one, 20, 11, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_shared", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 12, 11, "CREDITED", "FINALIZED",
 		"credited")
 	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED",
 		"below_minimum")
@@ -190,6 +197,12 @@ func newTestEnv(t testing.TB) *testEnv {
 		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70),
 	})
 	h.insertEvent("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
+	for id, units := range map[string]int{"dep_co": 20, "dep_shared": 12} { // no event tells of them
+		h.post(ledger.Deposit, id, ledger.Leg{
+			Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"),
+			Amount: u(units),
+		})
+	}
 	// A part of a reversed deposit was spent before.
 	h.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount, address, from_address,
 			tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at, credited_at, reversed_at, taken_back)
@@ -407,7 +420,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_tre', 1, $1, 600, 100, 385, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 426, 66, 0)`,
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0), ('we_shared', 1, $1, 12, 0, 0, 0, 0, 0),
+		('we_tre', 1, $1, 600, 100, 385, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 426, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)

@@ -55,6 +55,11 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.OrganizationSwapFailed:    encode(OrganizationSwap),
 
 	event.TransferCompleted: encode(Transfer),
+
+	event.CheckoutProcessing: encode(Checkout),
+	event.CheckoutCompleted:  encode(Checkout),
+	event.CheckoutExpired:    encode(Checkout),
+	event.CheckoutException:  encode(Checkout),
 }
 
 // encode returns the encoder that shows one struct.

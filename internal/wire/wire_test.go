@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -32,7 +34,12 @@ func TestEveryEventHasAnEncoder(t *testing.T) {
 		}
 		var objects []any
 		for _, data := range []any{
-			deposit.Deposit{}, withdrawal.Withdrawal{}, transfer.Transfer{}, swap.Failed{}, swap.Swap{},
+			deposit.Deposit{},
+			withdrawal.Withdrawal{},
+			transfer.Transfer{},
+			swap.Failed{},
+			swap.Swap{},
+			checkout.Checkout{},
 		} {
 			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
 				objects = append(objects, object)
@@ -59,9 +66,11 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 	var tr transfer.Transfer
 	var sw swap.Swap
 	var failed swap.Failed
-	for _, v := range []any{&d, &w, &own, &tr, &sw, &failed} {
+	var sale checkout.Checkout
+	for _, v := range []any{&d, &w, &own, &tr, &sw, &failed, &sale} {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
+	sale.DecidedBy = "USER usr_1"
 	w.Owner, own.Owner = ledger.CustomerOwner("ann"), ledger.ProductOwner("CUSTODIAL")
 	for name, c := range map[string]struct {
 		object any
@@ -74,6 +83,7 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		"swap":       {wire.CustomerSwap(sw), nil},
 		"failed":     {wire.SwapFailed(failed), nil},
 		"delayed":    {wire.SwapDelayed(sw), nil},
+		"checkout":   {wire.Checkout(sale), []string{"Refund", "AcceptedBy.Name"}},
 	} {
 		var empty []string
 		listEmpty(reflect.ValueOf(c.object), "", &empty)
@@ -131,6 +141,9 @@ func fill(t *testing.T, v reflect.Value) {
 		return
 	case *json.RawMessage:
 		*value = json.RawMessage("{}")
+		return
+	case *[]byte:
+		*value = bytes.Repeat([]byte{1}, 32)
 		return
 	}
 	switch v.Kind() {

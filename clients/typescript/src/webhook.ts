@@ -1,10 +1,13 @@
-import { createHmac, createPublicKey, timingSafeEqual, verify as verifySignature } from "node:crypto";
+import { createHash, createHmac, createPublicKey, timingSafeEqual, verify as verifySignature } from "node:crypto";
 import type { Event } from "./api.js";
 
-/** Why a request is not taken for a webhook of Coffer. A receiver answers all of them 401. */
+/**
+ * Why a request is not taken for a webhook of Coffer. A receiver answers all of them 401. It is also why
+ * a statement or a receipt is refused, with "type", "expired" and "sums" for these alone.
+ */
 export class WebhookError extends Error {
   override readonly name = "WebhookError";
-  readonly reason: "headers" | "timestamp" | "signature" | "key" | "body";
+  readonly reason: "headers" | "timestamp" | "signature" | "key" | "body" | "type" | "expired" | "sums";
 
   constructor(reason: WebhookError["reason"], message: string) {
     super(message);
@@ -89,14 +92,22 @@ function matcher(key: string): Matcher {
     };
   }
   if (key.startsWith("whpk_")) {
-    const raw = base64(key.slice("whpk_".length));
-    if (raw === undefined || raw.length !== 32) {
-      throw new WebhookError("key", "the public key has to be whpk_ and 32 bytes in base64");
-    }
-    const publicKey = createPublicKey({ key: Buffer.concat([ed25519Prefix, raw]), format: "der", type: "spki" });
-    return { version: "v1a", test: (message, signature) => signature.length === 64 && verifySignature(null, message, publicKey, signature) };
+    return { version: "v1a", test: publicKeyOf(key).test };
   }
   throw new WebhookError("key", "a key starts with whsec_ or whpk_");
+}
+
+/** Reads an installation's public key. Its id is 16 digits of its hash, as receipts name it. */
+export function publicKeyOf(key: string): { id: string; test: (message: Buffer, signature: Buffer) => boolean } {
+  const raw = key.startsWith("whpk_") ? base64(key.slice("whpk_".length)) : undefined;
+  if (raw === undefined || raw.length !== 32) {
+    throw new WebhookError("key", "the public key has to be whpk_ and 32 bytes in base64");
+  }
+  const publicKey = createPublicKey({ key: Buffer.concat([ed25519Prefix, raw]), format: "der", type: "spki" });
+  return {
+    id: createHash("sha256").update(raw).digest("hex").slice(0, 16),
+    test: (message, signature) => signature.length === 64 && verifySignature(null, message, publicKey, signature),
+  };
 }
 
 function header(headers: RequestHeaders, name: string): string {
@@ -117,4 +128,10 @@ function header(headers: RequestHeaders, name: string): string {
 function base64(text: string): Buffer | undefined {
   const raw = Buffer.from(text, "base64");
   return text !== "" && raw.toString("base64") === text ? raw : undefined;
+}
+
+/** base64url is as strict, and has no padding. */
+export function base64url(text: string): Buffer | undefined {
+  const raw = Buffer.from(text, "base64url");
+  return text !== "" && raw.toString("base64url") === text ? raw : undefined;
 }

@@ -39,13 +39,13 @@ type URI struct {
 	QR   string
 }
 
-// For returns the link of a payment and the text of its QR code.
+// New returns the link of a payment and the text of its QR code.
 //
 // The QR code of a token on an EVM chain is the bare address, and people read coin, network and amount
 // beside it. A wallet that knows only addresses takes the first address in a code, which in EIP-681 is
 // that of the token's contract, and what is paid to it is lost. Bitcoin addresses keep their letters,
 // also in a QR code: exchanges refuse capital ones. Rule CO-75.
-func For(t Target) (URI, error) {
+func New(t Target) (URI, error) {
 	if t.Address == "" || t.Amount.IsZero() {
 		return URI{}, fmt.Errorf("link of a payment on %s: it needs an address and an amount", t.Chain)
 	}
@@ -108,8 +108,8 @@ const referenceDomain = "coffer-checkout-reference-1"
 // Reference returns the reference of a checkout's payment in a mint on Solana: an account key that a
 // wallet writes into the transaction, so that the payment is found at an address that many checkouts
 // share. It follows from its arguments, so a restored database finds the payment again. The payer and
-// everyone else sees it in the transaction, so it keeps no secret. Nobody has its private key, and it
-// need not be a point of the curve. Rule CO-76.
+// everyone else sees it in the transaction, so it keeps no secret. No private key of it is known, and
+// it need not be a point of the curve. Rule CO-76.
 func Reference(orgID, checkoutID string, mintID int) [32]byte {
 	h := sha256.New()
 	for _, part := range []string{referenceDomain, orgID, checkoutID, strconv.Itoa(mintID)} {

@@ -96,3 +96,27 @@ func Counted(amount money.Amount, decimals int, r Rate) (Value, error) {
 	tokens := new(big.Rat).SetFrac(amount.Big(), powerOfTen(decimals))
 	return roundDown(tokens.Mul(tokens, ratio))
 }
+
+// PerToken returns what one whole token counts in the currency, rounded down at 18 digits. Errors: ErrNoPrice;
+// money.ErrRange.
+func (r Rate) PerToken() (Value, error) {
+	ratio, err := r.ratio()
+	if err != nil {
+		return Value{}, err
+	}
+	return roundDown(ratio)
+}
+
+// InUSD returns what a value of the currency was worth in dollars, rounded down at 18 digits. hasPrice is false for a
+// rate that says nothing about dollars. Error: money.ErrRange.
+func (r Rate) InUSD(v Value, currency string) (usd Value, hasPrice bool, err error) {
+	switch {
+	case currency == USD:
+		return v, true, nil
+	case r.Source == OwnSymbol:
+		return Value{}, false, nil
+	}
+	product := v.Rat()
+	usd, err = roundDown(product.Mul(product, r.CurrencyPrice.Rat()))
+	return usd, err == nil, err
+}

@@ -51,6 +51,8 @@ func eventDataType(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.Transfer]()
 	case strings.HasPrefix(string(t), "CUSTOMER_WITHDRAW"), strings.HasPrefix(string(t), "ORGANIZATION_WITHDRAW"):
 		return reflect.TypeFor[webhook.Withdrawal]()
+	case strings.HasPrefix(string(t), "CHECKOUT_"):
+		return reflect.TypeFor[webhook.Checkout]()
 	}
 	panic("api: the document does not know the data of " + string(t))
 }

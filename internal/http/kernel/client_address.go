@@ -71,9 +71,9 @@ func (p Proxies) ClientAddr(r *http.Request) netip.Addr {
 // addresses in it.
 const ipv6NetworkBits = 64
 
-// rateKey returns the key under which requests are counted together: an IPv4 address, the network
+// RateKey returns the key under which requests are counted together: an IPv4 address, the network
 // of an IPv6 address, or the peer if the address is unknown. Rule LIM-2.
-func (p Proxies) rateKey(r *http.Request) string {
+func (p Proxies) RateKey(r *http.Request) string {
 	addr := p.ClientAddr(r)
 	if !addr.IsValid() {
 		addr = parseHop(r.RemoteAddr)

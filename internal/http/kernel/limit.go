@@ -176,5 +176,5 @@ func (s *server) checkFailureRate(r *http.Request, h http.Header) error {
 	if s.rates.failures.rate.Count == 0 {
 		return nil
 	}
-	return s.rates.failures.countRequest(s.conf.Proxies.rateKey(r)).toFault(h)
+	return s.rates.failures.countRequest(s.conf.Proxies.RateKey(r)).toFault(h)
 }

@@ -45,7 +45,7 @@ func newAssets(prefix string) assets {
 		sum := sha256.Sum256(raw)
 		extension := path.Ext(file)
 		name := strings.TrimSuffix(file, extension) + "." + hex.EncodeToString(sum[:])[:hashLength] + extension
-		a.byName[name] = asset{kind: kind, plain: raw, packed: compress(raw)}
+		a.byName[name] = asset{kind: kind, plain: raw, packed: Compress(raw)}
 		return prefix + name
 	}
 	a.paths = ui.Assets{
@@ -56,8 +56,8 @@ func newAssets(prefix string) assets {
 	return a
 }
 
-// compress packs bytes as small as gzip can.
-func compress(raw []byte) []byte {
+// Compress packs bytes as small as gzip can.
+func Compress(raw []byte) []byte {
 	var out bytes.Buffer
 	writer, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err == nil {

@@ -36,7 +36,7 @@ func writeDocument(w http.ResponseWriter, r *http.Request, status int, body []by
 	h.Set("Vary", "Accept-Encoding, Sec-Fetch-Site")
 	if mayPack(r) {
 		h.Set("Content-Encoding", "gzip")
-		body = packDocument(body)
+		body = PackDocument(body)
 	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -45,8 +45,8 @@ func writeDocument(w http.ResponseWriter, r *http.Request, status int, body []by
 	}
 }
 
-// packDocument compresses a page.
-func packDocument(body []byte) []byte {
+// PackDocument compresses a page.
+func PackDocument(body []byte) []byte {
 	packer, ok := packers.Get().(*gzip.Writer)
 	if !ok {
 		panic("pages: the pool has writers alone")

@@ -41,6 +41,7 @@ var DepositColumns = []kernel.Column[webhook.Deposit]{
 	{Name: "creditedAt", Cell: func(d webhook.Deposit) string { return TimeOrEmpty(d.CreditedAt) }},
 	{Name: "outputIndex", Cell: func(d webhook.Deposit) string { return NumberOrEmpty(d.OutputIndex) }},
 	{Name: "memo", Cell: func(d webhook.Deposit) string { return TextOrEmpty(d.Memo) }},
+	{Name: "checkoutId", Cell: func(d webhook.Deposit) string { return TextOrEmpty(d.CheckoutID) }},
 }
 
 // WithdrawalColumns are the columns of the table of withdrawals.

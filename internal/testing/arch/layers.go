@@ -91,8 +91,12 @@ var packages = []pkg{
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
 	{"internal/chain/catalogue", words, 0},
+	{"internal/checkout/payuri", words, 0},
+	{"internal/checkout/receipt", words, 0},
+	{"internal/checkout/capability", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
+	{"internal/checkout/payuri", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
@@ -216,6 +220,7 @@ var packages = []pkg{
 	{"internal/http/console", surfaces, 0},
 	{"internal/http/api", surfaces, 0},
 	{"internal/http/operatorapi", surfaces, 0},
+	{"internal/http/payerpages", surfaces, 0},
 	{"internal/http/surfacetest", watch, testOnly},
 	{"internal/ops", surfaces, mayFloat},
 

@@ -9,7 +9,7 @@ import (
 // qrMargin is the white border of a QR code, which readers need.
 const qrMargin = 4
 
-// EncodeQR draws a QR code as one path of squares, and returns the box around it. It is part of the page:
+// EncodeQR draws a QR code as one path of bars, and returns the box around it. It is part of the page:
 // the policy loads no image that the page itself brings. Error: the text is too long for a QR code.
 func EncodeQR(text string) (picture, box string, err error) {
 	code, err := qr.Encode(text, qr.M)
@@ -18,9 +18,14 @@ func EncodeQR(text string) (picture, box string, err error) {
 	}
 	var path []byte
 	for y := range code.Size {
-		for x := range code.Size {
-			if code.Black(x, y) {
-				path = appendSquare(path, x+qrMargin, y+qrMargin)
+		for x := 0; x < code.Size; x++ {
+			width := 0
+			for x+width < code.Size && code.Black(x+width, y) {
+				width++
+			}
+			if width > 0 {
+				path = appendBar(path, x+qrMargin, y+qrMargin, width)
+				x += width
 			}
 		}
 	}
@@ -28,10 +33,15 @@ func EncodeQR(text string) (picture, box string, err error) {
 	return string(path), "0 0 " + side + " " + side, nil
 }
 
-func appendSquare(path []byte, x, y int) []byte {
+// appendBar draws neighbours in one row together, which takes half of the bytes of single squares.
+func appendBar(path []byte, x, y, width int) []byte {
 	path = append(path, 'M')
 	path = strconv.AppendInt(path, int64(x), 10)
 	path = append(path, ' ')
 	path = strconv.AppendInt(path, int64(y), 10)
-	return append(path, "h1v1h-1z"...)
+	path = append(path, 'h')
+	path = strconv.AppendInt(path, int64(width), 10)
+	path = append(path, "v1h-"...)
+	path = strconv.AppendInt(path, int64(width), 10)
+	return append(path, 'z')
 }

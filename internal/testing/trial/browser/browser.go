@@ -277,6 +277,12 @@ func (p *Page) Type(selector, text string) {
 	p.runActions(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
+// PressKeys presses keys one after another, such as "\t" and "\r", wherever the focus is.
+func (p *Page) PressKeys(keys string) {
+	p.t.Helper()
+	p.runActions(chromedp.KeyEvent(keys))
+}
+
 // Click clicks on what a CSS selector finds, and waits until the page that follows is complete.
 func (p *Page) Click(selector string) {
 	p.t.Helper()

@@ -3,6 +3,7 @@ package integrate
 import (
 	"bufio"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/binary"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -365,6 +367,61 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 	p.runTypeScript(env)
 }
 
+// The program behind successUrl, as the guide has it. It needs no service, because a statement is verified without a
+// call.
+func TestTheReturnPageOfTheGuideBelievesAStatementAlone(t *testing.T) {
+	t.Parallel()
+	p := &workspace{T: t, ctx: t.Context(), dir: t.TempDir()}
+	thanks := filepath.Join(p.dir, "thanks")
+	p.buildProgram("thanks.go", thanks)
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, address := webhook.PrivateKey(private), freeAddress(t)
+	p.startProgram(p.dir, []string{"WEBHOOK_KEYS=" + key.Public(), "LISTEN=" + address}, thanks)
+	p.waitListening(address)
+	now := time.Now()
+	genuine := webhook.Statement{
+		Environment: webhook.Test, CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC", Status: "COMPLETED", Currency: "USD",
+		AmountDue: "49.99", AmountPaid: "50", IssuedAt: webhook.At(now), ExpiresAt: webhook.At(now.Add(time.Hour)),
+	}
+	another, expired, processing := genuine, genuine, genuine
+	another.CheckoutID, expired.ExpiresAt, processing.Status = "co_other", webhook.At(now), "PROCESSING"
+	for name, c := range map[string]struct {
+		order     string
+		statement webhook.Statement
+		suffix    string
+		want      string
+	}{
+		"genuine":          {"order-77", genuine, "", "Paid: 50 USD. Thank you!\n"},
+		"not final yet":    {"order-77", processing, "", "Your payment is on its way.\n"},
+		"of another order": {"order-77", another, "", "We are waiting for your payment.\n"},
+		"unknown order":    {"order-78", genuine, "", "We are waiting for your payment.\n"},
+		"expired":          {"order-77", expired, "", "We are waiting for your payment.\n"},
+		"changed":          {"order-77", genuine, "A", "We are waiting for your payment.\n"},
+	} {
+		statement, err := webhook.SignStatement(c.statement, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, "http://"+address+"/thanks/"+c.order+
+			"?checkoutId=co_01J9ZW3M8Q4S5T6V7W8X9YZABC&status=COMPLETED&statement="+statement+c.suffix, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || string(body) != c.want {
+			t.Errorf("%s: got %q, %v, want %q", name, body, err, c.want)
+		}
+	}
+}
+
 // hasNumberedEvent reports whether the feed shows an event. An endpoint that is registered before an
 // event has its number receives that event.
 func (p *workspace) hasNumberedEvent() bool {
@@ -425,9 +482,13 @@ func (p *workspace) runTypeScript(env []string) {
 	if err != nil || len(tests) == 0 {
 		p.Fatalf("the TypeScript client has no tests: %v", err)
 	}
+	vector, err := filepath.Abs(filepath.Join(root, "webhook/testdata/signed/vector.json"))
+	if err != nil {
+		p.Fatal(err)
+	}
 	out := p.runCommand(build, append(
 		env, "COFFER_LOCAL="+filepath.Join(p.dir, localworld.InfoFile),
-		"COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer"),
+		"COFFER_PROGRAM="+filepath.Join(p.dir, "bin", "coffer"), "COFFER_SIGNED_VECTOR="+vector,
 	),
 		"node", append([]string{"--test"}, tests...)...)
 	if !strings.Contains(out, "# fail 0") && !strings.Contains(out, "ℹ fail 0") {

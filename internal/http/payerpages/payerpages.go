@@ -1,0 +1,229 @@
+// Package payerpages is the hosted page on which a payer pays a checkout: choice of a network, QR code, amount,
+// address, and what happened to the money. It is a surface below /c, for people without an account.
+//
+// The path of a page grants reading, and the page shows nothing about a customer. The key in the fragment of its URL,
+// which browsers do not send, authorizes actions. The one change without it opens an option, which moves no money.
+// The pages set no cookie and read none, so a browser carries no right of its own into a form, and a form that another
+// page sends does no more than its author could do alone. That is why there is no token against forged forms.
+//
+// The package rules out:
+//   - a request of a page to another origin, and a script, a style or a frame of one
+//   - markup, script or style from a value
+//   - a page that needs scripts to say where to pay or what happened to the money
+//   - a client that takes the service from others by asking without end
+//   - an error of ours whose text a payer sees
+//
+// A crash leaves nothing behind; every effect belongs to a transaction of the feature.
+package payerpages
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/kernel"
+	"github.com/cofferpay/coffer/internal/platform/id"
+)
+
+// Prefix begins the paths of the pages.
+const Prefix = prefix
+
+const (
+	prefix     = "/c/"
+	assetsPath = prefix + "assets/"
+)
+
+// idPrefix is that of the ids of checkouts.
+const idPrefix = "co"
+
+// requestTimeout is how long a request may take. A payer who leaves does not stop it.
+const requestTimeout = 30 * time.Second
+
+// Config is what the pages depend on. A field is required unless its comment says otherwise.
+type Config struct {
+	Checkouts Checkouts
+	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
+	Limits    Limits         // the zero value sets none
+	// LivePoll is how often a live page asks for the version of its checkout; 0 means two seconds.
+	LivePoll time.Duration
+	// Stopped is closed when the server ends, so that it waits for no live stream. It may be nil.
+	Stopped <-chan struct{}
+	// IsSecure says that payers reach the pages with https alone.
+	IsSecure bool
+	Clock    func() time.Time // nil means time.Now
+	// Observe is called when a request begins; see kernel.Config. It may be nil.
+	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
+	Log     *slog.Logger // nil means the default
+}
+
+const livePollDefault = 2 * time.Second
+
+type server struct {
+	conf    Config
+	assets  assets
+	rates   limiters
+	streams streams
+}
+
+// New builds the handler of the paths below /c/.
+func New(conf Config) http.Handler {
+	if conf.Clock == nil {
+		conf.Clock = time.Now
+	}
+	if conf.Log == nil {
+		conf.Log = slog.Default()
+	}
+	if conf.LivePoll <= 0 {
+		conf.LivePoll = livePollDefault
+	}
+	s := &server{
+		conf: conf, assets: newAssets(), rates: newLimiters(conf.Limits, conf.Clock),
+		streams: streams{ofClientMax: conf.Limits.Streams, byClient: map[string]int{}},
+	}
+	mux := chi.NewRouter()
+	for _, line := range []struct {
+		method, path string
+		limiter      *kernel.Limiter
+		serve        func(*request) error
+	}{
+		{http.MethodGet, "{checkoutId}", s.rates.views, s.showCheckout},
+		{http.MethodHead, "{checkoutId}", s.rates.views, s.showCheckout},
+		{http.MethodPost, "{checkoutId}/options", s.rates.opens, s.openOption},
+		{http.MethodGet, "{checkoutId}/find", s.rates.views, s.showFind},
+		{http.MethodPost, "{checkoutId}/find", s.rates.finds, s.find},
+		{http.MethodGet, "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
+	} {
+		mux.Method(line.method, prefix+line.path, s.handle(prefix+line.path, line.limiter, line.serve))
+	}
+	mux.Get(prefix+"{checkoutId}/live", s.serveLive)
+	mux.Get(assetsPath+"{name}", s.assets.serve)
+	unrouted := s.handle("", s.rates.views, func(*request) error { return errNoPage })
+	mux.NotFound(unrouted.ServeHTTP)
+	mux.MethodNotAllowed(unrouted.ServeHTTP)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.setHeaders(w.Header())
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// policy lets a page load and run only what this origin serves, and nothing that stands in the page. Only the icon of a
+// wallet of the browser is an image that has no address. Rule CO-42.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// imagePolicy holds for an image that is opened by itself.
+const imagePolicy = "default-src 'none'; frame-ancestors 'none'; sandbox"
+
+// permissions switches off every ability of a browser that the pages do not use.
+const permissions = "accelerometer=(), autoplay=(), camera=(), clipboard-read=(), display-capture=(), " +
+	"encrypted-media=(), fullscreen=(), geolocation=(), gyroscope=(), hid=(), microphone=(), midi=(), payment=(), " +
+	"picture-in-picture=(), publickey-credentials-create=(), publickey-credentials-get=(), screen-wake-lock=(), " +
+	"serial=(), usb=(), xr-spatial-tracking=()"
+
+func (s *server) setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Robots-Tag", "noindex, nofollow")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Permissions-Policy", permissions)
+	h.Set("Cache-Control", "no-store")
+	if s.conf.IsSecure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// request is one request of a payer.
+type request struct {
+	*http.Request
+	w          http.ResponseWriter
+	checkoutID string
+	language   *translation
+	isNamed    bool // the address chose the language
+}
+
+// errNoPage is the answer to a path without a page, and to an id that no checkout has: both read alike.
+var errNoPage = errors.New("no page")
+
+// bodyBytesMax bounds a form.
+const bodyBytesMax = 4 << 10
+
+// handle wraps a handler with what all have: the deadline, the limit, the form of ids, and pages for errors.
+func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What a payer chose is completed even if the payer has left.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
+		defer cancel()
+		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+		if s.conf.Observe != nil {
+			observed, answered := s.conf.Observe(ctx)
+			ctx = observed
+			defer func() { answered(r.Method, route, recorder.status) }()
+		}
+		r.Body = http.MaxBytesReader(recorder, r.Body, bodyBytesMax)
+		req := &request{Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId")}
+		req.language, req.isNamed = chooseLanguage(r)
+		defer func() {
+			if p := recover(); p == http.ErrAbortHandler {
+				panic(p) // the server cuts the connection
+			} else if p != nil {
+				s.conf.Log.LogAttrs(ctx, slog.LevelError, "page of a checkout panicked",
+					slog.String("checkoutId", req.checkoutID), slog.Any("panic", p),
+					slog.String("stack", string(debug.Stack())))
+				s.refuse(req, http.StatusInternalServerError, "error.internal")
+			}
+		}()
+		if wait := limiter.CountRequest(s.conf.Proxies.RateKey(r)); wait > 0 {
+			s.refuseRate(req, wait)
+			return
+		}
+		err := errNoPage
+		if id.IsValid(idPrefix, req.checkoutID) {
+			err = serve(req)
+		}
+		if err != nil {
+			s.answerError(req, err)
+		}
+	})
+}
+
+// statusRecorder records the status of an answer for Observe.
+type statusRecorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader records the status.
+func (s *statusRecorder) WriteHeader(status int) {
+	s.status = status
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// answerError answers with a page that says what happened. A payer reads no text of an error: faults speak to shops.
+// Rule CO-44.
+func (s *server) answerError(r *request, err error) {
+	switch {
+	case errors.Is(err, errNoPage) || fault.HasCode(err, fault.CodeNotFound):
+		s.refuse(r, http.StatusNotFound, "error.notFound")
+	case errors.Is(err, errBadForm):
+		s.refuse(r, http.StatusBadRequest, "error.invalid")
+	default:
+		s.conf.Log.LogAttrs(r.Context(), slog.LevelError, "serve the page of a checkout",
+			slog.String("checkoutId", r.checkoutID), slog.String("method", r.Method), slog.Any("error", err))
+		s.refuse(r, http.StatusInternalServerError, "error.internal")
+	}
+}
+
+// refuseRate answers a client that asked too often. Rule CO-46.
+func (s *server) refuseRate(r *request, wait time.Duration) {
+	seconds := kernel.FormatWait(wait)
+	r.w.Header().Set("Retry-After", seconds)
+	s.refuse(r, http.StatusTooManyRequests, "error.tooMany", "seconds", seconds)
+}

@@ -1,0 +1,186 @@
+package payerpages
+
+import (
+	"context"
+	"time"
+)
+
+// Checkouts is what the pages need of the feature. The methods return faults for what a payer may see, and other
+// errors for what went wrong here.
+type Checkouts interface {
+	// View returns what every holder of the path may see, with quotes of the moment. Error: the fault NOT_FOUND.
+	View(ctx context.Context, checkoutID string) (View, error)
+	// Open opens the option of a mint, and changes nothing for one that is open. Errors: the faults
+	// OPTION_UNAVAILABLE, INVALID_STATE and NOT_FOUND.
+	Open(ctx context.Context, checkoutID string, mintID int) error
+	// Version returns the version of a checkout, cheaply: every live page asks for it all the time. It changes with
+	// everything that View returns, except quotes that ended. Error: the fault NOT_FOUND.
+	Version(ctx context.Context, checkoutID string) (int64, error)
+	// Find says where the payment of a transaction is, and only as far as it concerns this checkout. Errors: the
+	// faults NOT_FOUND, and INVALID_REQUEST for a text that is no hash of any accepted chain.
+	Find(ctx context.Context, checkoutID, txHash string) (Finding, error)
+	// Image returns an image of an item of this checkout. Error: the fault NOT_FOUND.
+	Image(ctx context.Context, checkoutID, imageID string) (mediaType string, content []byte, err error)
+}
+
+// Status is the state of a checkout.
+type Status string
+
+// States of checkouts.
+const (
+	Open       Status = "OPEN"
+	Processing Status = "PROCESSING"
+	Completed  Status = "COMPLETED"
+	Expired    Status = "EXPIRED"
+	Cancelled  Status = "CANCELLED"
+)
+
+// Exception is what differs from a checkout that is paid exactly and in time.
+type Exception string
+
+// Exceptions of checkouts.
+const (
+	Flagged    Exception = "FLAGGED"
+	Reversed   Exception = "REVERSED"
+	WrongToken Exception = "WRONG_TOKEN"
+	Overpaid   Exception = "OVERPAID"
+	PaidLate   Exception = "PAID_LATE"
+	Underpaid  Exception = "UNDERPAID"
+	Refunded   Exception = "REFUNDED"
+)
+
+// View is everything that a page shows of a checkout. Every holder of the path sees it, so the type has no field of a
+// customer, an e-mail address, a reference or metadata. Rule CO-40.
+type View struct {
+	CheckoutID string
+	Version    int64
+	Status     Status
+	Exceptions []Exception
+
+	ShopName string
+	Accent   string // a color such as #1b4fd1, or ""
+	Items    []Item
+
+	// Figures with a point and without a unit, in Currency. A surplus of nothing is "".
+	Currency        string
+	AmountDue       string
+	AmountPaid      string
+	AmountRemaining string
+	AmountSurplus   string
+
+	ExpiresAt time.Time
+	IsLocal   bool // the local world: no real money moves
+
+	// ReturnURL leads back to the shop with the signed statement; "" while nothing was paid. CancelURL leads back
+	// without one, and is "" if the shop gave none. Both are checked URLs with https, or http in the local world.
+	ReturnURL string
+	CancelURL string
+
+	Options  []Option // in the order in which the payer sees them
+	Payments []Payment
+}
+
+// Item is a line of the checkout.
+type Item struct {
+	Name      string
+	Quantity  int
+	UnitPrice string // a figure in the currency of the checkout
+	ImageID   string // "" without an image
+}
+
+// Unavailability is why an option is not offered now.
+type Unavailability string
+
+// Reasons for which an option is not offered.
+const (
+	Available    Unavailability = ""
+	Paused       Unavailability = "PAUSED"        // closed for deposits, or quarantined
+	Unpriced     Unavailability = "UNPRICED"      // no price that is certain
+	BelowMinimum Unavailability = "BELOW_MINIMUM" // the amount is below the smallest deposit
+	TooCostly    Unavailability = "TOO_COSTLY"    // the network's fee is too high for the amount
+)
+
+// Option is one way to pay. What follows IsOpen is empty before the option is open.
+type Option struct {
+	MintID       int
+	Symbol       string
+	Name         string
+	ChainName    string
+	PayerFeeText string // what the payer's network costs about, such as "0.04 USD"; "" if that is unknown
+	IsNative     bool   // the coin of its chain, not a token
+	IsPegged     bool   // counts at par, so its rate does not change
+	Reason       Unavailability
+	IsOpen       bool
+
+	Address string // of this checkout alone
+	// SharedAddress is the address of QRText and WalletLink if it is not Address. A payment there is found by the
+	// reference in the link, so the page never shows this address by itself.
+	SharedAddress string
+	Memo          string
+	Amount        string // in whole coins, as a person types it
+	AtomicAmount  string
+	RateText      string    // such as "1 ETH = 2,512.40 USD"; "" for a pegged coin
+	RateExpiresAt time.Time // zero for an amount that does not change
+	QRText        string
+	WalletLink    string // bitcoin:, solana: or ethereum:
+	EVM           *EVMPayment
+}
+
+// EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain.
+type EVMPayment struct {
+	ChainID  int64
+	Contract string // of the token; "" for the coin of the chain
+}
+
+// PaymentStatus is the state of a payment.
+type PaymentStatus string
+
+// States of payments.
+const (
+	PaymentSeen     PaymentStatus = "SEEN"
+	PaymentCredited PaymentStatus = "CREDITED"
+	PaymentFlagged  PaymentStatus = "FLAGGED"
+	PaymentReturned PaymentStatus = "RETURNED"
+	PaymentOrphaned PaymentStatus = "ORPHANED"
+	PaymentReversed PaymentStatus = "REVERSED"
+	PaymentUnusable PaymentStatus = "UNUSABLE"
+)
+
+// Payment is what arrived for a checkout.
+type Payment struct {
+	Symbol    string
+	ChainName string
+	Amount    string // in whole coins
+	ValueText string // a figure in the currency of the checkout; "" while it is not known
+	TxHash    string
+	Status    PaymentStatus
+	IsLate    bool
+	// IsAcceptedCoin is false for a coin in which this checkout is not paid: it counts for nothing by itself.
+	IsAcceptedCoin bool
+	// IsOtherNetwork is true for an accepted coin that arrived on a network that was not offered, and counts.
+	IsOtherNetwork    bool
+	BlocksMissing     *int // nil if the chain has no such number, or it is not known
+	IsWaitingForPrice bool
+}
+
+// Outcome is what is known of a transaction that a payer asks for.
+type Outcome string
+
+// Outcomes of a search.
+const (
+	FoundPayment      Outcome = "PAYMENT"       // it is a payment of this checkout
+	FoundWrongCoin    Outcome = "WRONG_COIN"    // it pays here with a coin that does not count
+	FoundWrongNetwork Outcome = "WRONG_NETWORK" // it pays this address on a network that is not watched
+	FoundFailed       Outcome = "FAILED"        // the chain refused it, so nothing moved
+	FoundPending      Outcome = "PENDING"       // it is in no block yet
+	FoundElsewhere    Outcome = "ELSEWHERE"     // it does not pay this checkout
+	FoundNowhere      Outcome = "NOWHERE"       // no provider knows it
+	FoundUnclear      Outcome = "UNCLEAR"       // the providers could not be asked, or disagree
+)
+
+// Finding is the answer to the question where a payment is.
+type Finding struct {
+	Outcome   Outcome
+	ChainName string   // where it was found, or ""
+	Payment   *Payment // of FoundPayment and FoundWrongCoin
+}
