@@ -82,7 +82,7 @@ const (
 
 // What only the members of an organization do.
 const (
-	ChangeControls    Action = "settings.change_controls" // thresholds, approval allowlist, quorum
+	ChangeControls    Action = "settings.change_controls"  // thresholds, approval allowlist, quorum
 	ChangeCheckouts   Action = "settings.change_checkouts" // how pages of checkouts look, and their tolerance
 	ResendEvents      Action = "webhook.resend"
 	InviteMember      Action = "member.invite"
@@ -238,9 +238,9 @@ var permissions = map[Action]Permission{
 		Key: ScopeMainKey, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-3", "ROLE-2"},
 	},
 
-	ChangeControls: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
+	ChangeControls:  {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
 	ChangeCheckouts: {Roles: managers, StepUp: SudoFactor, Rules: []string{"PAGE-87", "ROLE-2"}},
-	ResendEvents:   {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
+	ResendEvents:    {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
 	InviteMember: {
 		Roles: managers, Terminal: true, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3", "ROLE-6"},
 	},
