@@ -47,11 +47,11 @@ func (d *dashboard) checkoutPage() pages.Page {
 		Live: []string{checkoutKind}, Load: d.loadCheckout,
 		Acts: []pages.Act{
 			{
-				Name: cancelCheckoutAct, Action: identity.CancelCheckout, StepUp: pages.SudoStepUp,
+				Name: cancelCheckoutAct, Action: identity.ManageCheckouts, StepUp: pages.SudoStepUp,
 				FindDone: d.findCheckoutIn(outcome.Cancelled), Run: d.cancelCheckout,
 			},
 			{
-				Name: acceptCheckoutAct, Action: identity.AcceptCheckout, StepUp: pages.ActStepUp,
+				Name: acceptCheckoutAct, Action: identity.DecideCheckout, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "reason", BytesMax: noteBytesMax, Missing: "Enter why it is enough."}},
 				FindDone: d.findCheckoutIn(outcome.Completed), Run: d.acceptCheckout,
 			},
@@ -234,14 +234,14 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 			v.FlaggedPath = r.Path("approvals", "deposits", p.DepositID)
 		}
 	}
-	v.CanCancel = r.IsAllowed(identity.CancelCheckout) && outcome.CanCancel(c.Status, payments)
+	v.CanCancel = r.IsAllowed(identity.ManageCheckouts) && outcome.CanCancel(c.Status, payments)
 	if c.Status == outcome.Completed || !hasCredited {
 		return
 	}
 	switch {
 	case v.FlaggedPath != "":
 		v.WhyNot = "Screening holds a payment. Decide about this deposit first."
-	case r.IsAllowed(identity.AcceptCheckout):
+	case r.IsAllowed(identity.DecideCheckout):
 		v.CanAccept = true
 		v.AcceptText = "It completes the checkout with what is credited: " + c.Counted.Show(c.Currency) + " counts until now, and " +
 			c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) + " is due. Late payments count then, too. Your backend hears " +

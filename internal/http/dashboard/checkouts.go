@@ -2,9 +2,7 @@ package dashboard
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -17,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -25,25 +24,12 @@ const checkoutKind = "CHECKOUT"
 
 var (
 	checkoutStatusParameter = kernel.Parameter{
-		Name: "status", Kind: kernel.WordParameter, Enum: wordsOf(outcome.Statuses),
+		Name: "status", Kind: kernel.WordParameter, Enum: resource.CheckoutStatuses,
 	}
 	exceptionParameter = kernel.Parameter{
-		Name: "exception", Kind: kernel.WordParameter, Enum: wordsOf(shownExceptions),
+		Name: "exception", Kind: kernel.WordParameter, Enum: resource.CheckoutExceptions,
 	}
 )
-
-// shownExceptions are the exceptions that a checkout can have.
-var shownExceptions = slices.DeleteFunc(slices.Clone(outcome.Exceptions), func(e outcome.Exception) bool {
-	return e == outcome.NoException
-})
-
-func wordsOf[W ~string](words []W) []string {
-	texts := make([]string, len(words))
-	for i, word := range words {
-		texts[i] = string(word)
-	}
-	return texts
-}
 
 // checkoutsPage lists the checkouts. Rule PAGE-83.
 func (d *dashboard) checkoutsPage() pages.Page {
@@ -216,9 +202,9 @@ func (d *dashboard) loadCheckouts(r *pages.Request) (templ.Component, error) {
 			Value: string(status), Text: checkoutChip(status).Word, IsChosen: f.Status == string(status),
 		})
 	}
-	for _, e := range shownExceptions {
+	for _, word := range resource.CheckoutExceptions {
 		view.Exceptions = append(view.Exceptions, choice{
-			Value: string(e), Text: exceptionChip(e).Word, IsChosen: f.Exception == string(e),
+			Value: word, Text: exceptionChip(outcome.Exception(word)).Word, IsChosen: f.Exception == word,
 		})
 	}
 	return checkoutList(view), nil
@@ -258,41 +244,11 @@ func exceptionChips(c checkout.Checkout) (chips []ui.Chip) {
 	return chips
 }
 
-// checkoutColumns are the columns of the table of checkouts.
-var checkoutColumns = []kernel.Column[checkout.Checkout]{
-	{Name: "checkoutId", Cell: func(c checkout.Checkout) string { return c.ID }},
-	{Name: "createdAt", Cell: func(c checkout.Checkout) string { return webhook.At(c.CreatedAt).String() }},
-	{Name: "status", Cell: func(c checkout.Checkout) string { return string(c.Status) }},
-	{Name: "exception", Cell: func(c checkout.Checkout) string { return string(c.Exception()) }},
-	{Name: "exceptions", Cell: func(c checkout.Checkout) string {
-		return strings.Join(wordsOf(c.Exceptions), " ")
-	}},
-	{Name: "items", Cell: func(c checkout.Checkout) string {
-		texts := make([]string, len(c.Items))
-		for i, item := range c.Items {
-			texts[i] = strconv.Itoa(item.Quantity) + " x " + item.Name
-		}
-		return strings.Join(texts, "; ")
-	}},
-	{Name: "currency", Cell: func(c checkout.Checkout) string { return c.Currency }},
-	{Name: "amountDue", Cell: func(c checkout.Checkout) string { return c.AmountDue.Show(c.Currency) }},
-	{Name: "amountSeen", Cell: func(c checkout.Checkout) string { return c.Seen.Show(c.Currency) }},
-	{Name: "amountPaid", Cell: func(c checkout.Checkout) string { return c.Counted.Show(c.Currency) }},
-	{Name: "reference", Cell: func(c checkout.Checkout) string { return textOrEmpty(c.Reference) }},
-	{Name: "customerId", Cell: func(c checkout.Checkout) string { return textOrEmpty(c.CustomerID) }},
-	{Name: "expiresAt", Cell: func(c checkout.Checkout) string { return webhook.At(c.ExpiresAt).String() }},
-	{Name: "completedAt", Cell: func(c checkout.Checkout) string {
-		if c.CompletedAt == nil {
-			return ""
-		}
-		return webhook.At(*c.CompletedAt).String()
-	}},
-}
-
 func (d *dashboard) writeCheckouts(r *pages.Request, w *kernel.StreamWriter, f checkout.CheckoutFilter) error {
-	return kernel.WriteTable(r.Context(), w, true, checkoutColumns,
-		func(ctx context.Context, desc bool, row func(checkout.Checkout) error) error {
-			return d.conf.Checkouts.ForEachCheckout(ctx, r.Session.OrgID, f, desc, row)
+	return kernel.WriteTable(r.Context(), w, true, resource.CheckoutColumns,
+		func(ctx context.Context, desc bool, row func(webhook.Checkout) error) error {
+			return d.conf.Checkouts.ForEachCheckout(ctx, r.Session.OrgID, f, desc,
+				func(c checkout.Checkout) error { return row(wire.Checkout(c)) })
 		})
 }
 

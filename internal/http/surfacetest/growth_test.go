@@ -157,7 +157,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		}
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
-			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products",
+			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
