@@ -237,6 +237,14 @@ CREATE INDEX checkouts_of_status ON checkouts (org_id, status, created_at, check
 CREATE INDEX checkouts_of_customer ON checkouts (org_id, customer_id, created_at, checkout_id) WHERE customer_id IS NOT NULL;
 CREATE INDEX checkouts_of_reference ON checkouts (org_id, reference, created_at, checkout_id) WHERE reference IS NOT NULL;
 CREATE INDEX checkouts_exceptional ON checkouts (org_id, created_at, checkout_id) WHERE exceptions <> '{}';
+-- Each exception has few of many checkouts.
+CREATE INDEX checkouts_flagged ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['FLAGGED'];
+CREATE INDEX checkouts_reversed ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REVERSED'];
+CREATE INDEX checkouts_wrong_token ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['WRONG_TOKEN'];
+CREATE INDEX checkouts_overpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['OVERPAID'];
+CREATE INDEX checkouts_paid_late ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['PAID_LATE'];
+CREATE INDEX checkouts_underpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['UNDERPAID'];
+CREATE INDEX checkouts_refunded ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REFUNDED'];
 -- What waits for a person: screening holds a payment, or something was paid that completes nothing.
 CREATE INDEX checkouts_to_decide ON checkouts (org_id, created_at, checkout_id)
     WHERE exceptions && ARRAY['FLAGGED']
@@ -388,8 +396,6 @@ CREATE TABLE checkout_quotes (
     CONSTRAINT checkout_quotes_positive CHECK (
         amount > 0 AND price > 0 AND currency_price > 0 AND covers > 0 AND seq > 0 AND source <> '' AND valid_from < expires_at)
 );
--- Which checkouts asked for an amount that belongs to none.
-CREATE INDEX checkout_quotes_of_amount ON checkout_quotes (org_id, mint_id, amount, expires_at);
 SELECT coffer_tenant('checkout_quotes', 'SELECT, INSERT', 'SELECT');
 CREATE TRIGGER checkout_quotes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_quotes
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -26,28 +26,17 @@ type Unmatched struct {
 	Tx            chain.TxHash
 	Reason        string
 	SeenAt        time.Time
-	// CandidateIDs are open checkouts that asked for exactly this amount of this mint when it arrived, at most a few.
-	// They are a hint for a person: an equal amount alone proves nothing.
-	CandidateIDs []string
 
 	mintID *int
 }
 
-// selectUnmatched reads few quotes of one amount for each row, however many checkouts asked for it.
 const selectUnmatched = `
-	SELECT u.deposit_id, d.status, coalesce(u.checkout_id, ''), u.mint_id, d.chain, u.amount, d.tx_hash, u.reason, u.seen_at,
-		ARRAY(
-			SELECT DISTINCT q.checkout_id FROM (
-				SELECT checkout_id FROM checkout_quotes
-				WHERE org_id = u.org_id AND mint_id = u.mint_id AND amount = u.amount AND valid_from <= u.seen_at
-					AND expires_at >= u.seen_at - interval '1 hour'
-				ORDER BY expires_at LIMIT 20) q
-			JOIN checkouts c ON c.checkout_id = q.checkout_id WHERE c.status = 'OPEN' ORDER BY q.checkout_id LIMIT 3)
+	SELECT u.deposit_id, d.status, coalesce(u.checkout_id, ''), u.mint_id, d.chain, u.amount, d.tx_hash, u.reason, u.seen_at
 	FROM checkout_unmatched u JOIN deposits d ON d.deposit_id = u.deposit_id`
 
 func scanUnmatched(row pgx.CollectableRow) (u Unmatched, err error) {
 	err = row.Scan(&u.DepositID, &u.DepositStatus, &u.CheckoutID, &u.mintID, &u.Chain, &u.Amount, &u.Tx, &u.Reason,
-		&u.SeenAt, &u.CandidateIDs)
+		&u.SeenAt)
 	return u, err
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -259,11 +260,8 @@ type unmatchedRow struct {
 	Reason                  string
 	Chip                    ui.Chip // of its deposit
 	Seen                    ui.Moment
-	Candidates              []candidateRow
+	OpenPath                string // of the checkouts of its day that are still open
 }
-
-// candidateRow is an open checkout that asked for exactly the amount of an unmatched payment.
-type candidateRow struct{ Path, ID string }
 
 // unmatchedView is what the list of unmatched payments shows.
 type unmatchedView struct {
@@ -296,9 +294,10 @@ func (d *dashboard) loadUnmatched(r *pages.Request) (templ.Component, error) {
 		if u.Mint != nil {
 			row.Figure, row.Symbol = u.Amount.Decimal(u.Mint.Decimals), u.Mint.Symbol
 		}
-		for _, checkoutID := range u.CandidateIDs {
-			row.Candidates = append(row.Candidates, candidateRow{checkoutPath(r, checkoutID), checkoutID})
-		}
+		day := u.SeenAt.UTC().Format(time.DateOnly)
+		row.OpenPath = r.Path("checkouts") + "?" + url.Values{
+			checkoutStatusParameter.Name: {string(outcome.Open)}, fromDayParameter.Name: {day}, toDayParameter.Name: {day},
+		}.Encode()
 		view.Rows = append(view.Rows, row)
 	}
 	return unmatchedList(view), nil

@@ -405,8 +405,8 @@ func TestWhatNeedsADecisionStandsInOneList(t *testing.T) {
 		"The checkout does not take this coin, so it counts for nothing.")
 	h.get(owner, Prefix).want(t, http.StatusOK, "1 checkout to decide")
 	h.get(owner, Prefix+"/checkouts/unmatched").want(t, http.StatusOK,
-		"It was paid to the address of a checkout that this service does not have", "It counts for no checkout.",
-		checkoutAddress(unpaid)).wantNo(t, checkoutAddress(over))
+		"It was paid to the address of a checkout that this service does not have", "It counts for no checkout",
+		`href="`+Prefix+`/checkouts?from=`+h.now().UTC().Format(time.DateOnly), "status=OPEN")
 	h.get(h.signIn(h.two, identity.Owner), Prefix+"/checkouts/unmatched").
 		want(t, http.StatusOK, "No payment is unmatched")
 
