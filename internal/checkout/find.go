@@ -221,9 +221,9 @@ type CheckoutFilter struct {
 }
 
 // needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
-// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does not
-// take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text is that
-// of the index checkouts_to_decide, which serves it only while both are the same.
+// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does
+// not take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text
+// is that of the index checkouts_to_decide, which serves it only while both are the same.
 const needsDecision = `c.exceptions && ARRAY['FLAGGED']
 	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
 	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
@@ -300,12 +300,12 @@ func (s *Service) ListCheckouts(
 	return page, nil
 }
 
-// CountToDecide returns how many checkouts wait for a person. It counts no further than to most.
-func (s *Service) CountToDecide(ctx context.Context, orgID string, most int) (n int, err error) {
+// CountToDecide returns how many checkouts wait for a person. It counts no further than to countMax.
+func (s *Service) CountToDecide(ctx context.Context, orgID string, countMax int) (n int, err error) {
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
 			SELECT count(*) FROM (SELECT FROM checkouts c WHERE c.org_id = $1 AND (`+needsDecision+`) LIMIT $2) found`,
-			orgID, most).Scan(&n)
+			orgID, countMax).Scan(&n)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("count the checkouts of %s that wait for a person: %w", orgID, err)

@@ -30,7 +30,8 @@ type Settings struct {
 }
 
 const (
-	// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says else.
+	// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says
+	// otherwise.
 	costMaxBpsDefault = 300
 	costMaxBpsMost    = 10_000
 
@@ -48,7 +49,8 @@ var accentPattern = regexp.MustCompile(`^#[0-9a-f]{6}$`)
 func queueSettings(b *pgx.Batch, orgID string, settings *Settings) {
 	*settings = Settings{CostMaxBps: costMaxBpsDefault}
 	b.Queue(`
-		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd, cost_max_bps
+		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd,
+			cost_max_bps
 		FROM checkout_settings WHERE org_id = $1`, orgID).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (found Settings, err error) {
 			err = row.Scan(&found.Version, &found.ShopName, &found.Accent, &found.SupportURL, &found.UnderUSD,
@@ -97,13 +99,13 @@ func (d SettingsDraft) read(isLocal bool) (Settings, error) {
 	if err := checkSupportURL(d.SupportURL, isLocal); err != nil {
 		return Settings{}, err
 	}
-	under, err := pricing.Parse(d.UnderUSD, pricing.USDDecimals)
-	if err != nil || under.Cmp(underUSDMost) > 0 {
+	tolerance, err := pricing.Parse(d.UnderUSD, pricing.USDDecimals)
+	if err != nil || tolerance.Cmp(underUSDMost) > 0 {
 		return Settings{}, fault.New(fault.Invalid, fault.InvalidAmount, fault.NothingWritten,
 			"underUsd has to be 0 to %s dollars with at most two digits after the point, such as 0.50.",
 			underUSDMost.Text()).WithParam("underUsd")
 	}
-	if settings.UnderUSD, err = money.ParseUSD(under.Text()); err != nil {
+	if settings.UnderUSD, err = money.ParseUSD(tolerance.Text()); err != nil {
 		return Settings{}, fmt.Errorf("read the tolerance %q: %w", d.UnderUSD, err)
 	}
 	if d.CostMaxBps < 1 || d.CostMaxBps > costMaxBpsMost {
@@ -126,7 +128,8 @@ func checkSupportURL(text string, isLocal bool) error {
 		return nil
 	}
 	if problem := describeURLProblem(text, isLocal); problem != "" {
-		return refuse(param, "supportUrl %s.", problem).WithAdvice("An e-mail address is written as mailto:help@example.com.")
+		return refuse(param, "supportUrl %s.", problem).
+			WithAdvice("An e-mail address is written as mailto:help@example.com.")
 	}
 	return nil
 }

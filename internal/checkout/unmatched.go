@@ -31,7 +31,8 @@ type Unmatched struct {
 }
 
 const selectUnmatched = `
-	SELECT u.deposit_id, d.status, coalesce(u.checkout_id, ''), u.mint_id, d.chain, u.amount, d.tx_hash, u.reason, u.seen_at
+	SELECT u.deposit_id, d.status, coalesce(u.checkout_id, ''), u.mint_id, d.chain, u.amount, d.tx_hash, u.reason,
+		u.seen_at
 	FROM checkout_unmatched u JOIN deposits d ON d.deposit_id = u.deposit_id`
 
 func scanUnmatched(row pgx.CollectableRow) (u Unmatched, err error) {
@@ -45,7 +46,8 @@ func scanUnmatched(row pgx.CollectableRow) (u Unmatched, err error) {
 func (s *Service) ListUnmatched(
 	ctx context.Context, orgID string, p pagination.Page,
 ) (page pagination.Result[Unmatched], err error) {
-	sql, args := pagination.NewQuery(selectUnmatched+` WHERE u.org_id = ?`, orgID).BuildPage(p, "u.seen_at", "u.deposit_id")
+	sql, args := pagination.NewQuery(selectUnmatched+` WHERE u.org_id = ?`, orgID).
+		BuildPage(p, "u.seen_at", "u.deposit_id")
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {

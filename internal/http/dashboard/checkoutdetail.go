@@ -106,7 +106,7 @@ type quoteRow struct {
 	Rate             string
 	Source           string
 	Priced           ui.Moment
-	From, End        ui.Moment
+	Begin, End       ui.Moment
 }
 
 // optionRow is an opened option.
@@ -243,9 +243,10 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 		v.WhyNot = "Screening holds a payment. Decide about this deposit first."
 	case r.IsAllowed(identity.DecideCheckout):
 		v.CanAccept = true
-		v.AcceptText = "It completes the checkout with what is credited: " + c.Counted.Show(c.Currency) + " counts until now, and " +
-			c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) + " is due. Late payments count then, too. Your backend hears " +
-			"that the sale is paid, and may deliver. No money moves: it is in your balance already. Nothing undoes it."
+		v.AcceptText = "It completes the checkout with what is credited: " + c.Counted.Show(c.Currency) +
+			" counts until now, and " + c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) +
+			" is due. Late payments count then, too. Your backend hears that the sale is paid, and may deliver. " +
+			"No money moves: it is in your balance already. Nothing undoes it."
 	default:
 		v.WhyNot = "An owner, an admin or finance can accept what was paid."
 	}
@@ -362,7 +363,7 @@ func newOptionRow(r *pages.Request, c checkout.Checkout, o checkout.Option) opti
 		row.Quotes = append(row.Quotes, quoteRow{
 			Figure: q.Amount.Decimal(o.Mint.Decimals), Symbol: o.Mint.Symbol, Covers: q.Covers.Show(c.Currency),
 			Currency: c.Currency, Rate: rateText(q.Rate, o.Mint.Symbol, c.Currency), Source: sourceText(q.Rate.Source),
-			Priced: r.Moment(q.Rate.PricedAt), From: r.Moment(q.ValidFrom), End: r.Moment(q.ExpiresAt),
+			Priced: r.Moment(q.Rate.PricedAt), Begin: r.Moment(q.ValidFrom), End: r.Moment(q.ExpiresAt),
 		})
 	}
 	return row
@@ -435,8 +436,8 @@ func (v *checkoutView) addLogStep(
 	r *pages.Request, c checkout.Checkout, item audit.Row, names people, mints mint.Catalogue,
 ) {
 	var detail struct {
-		From       outcome.Status      `json:"from"`
-		To         outcome.Status      `json:"to"`
+		Before     outcome.Status      `json:"from"`
+		After      outcome.Status      `json:"to"`
 		Exceptions []outcome.Exception `json:"exceptions"`
 		Counted    string              `json:"counted"`
 		Reason     string              `json:"reason"`
@@ -444,11 +445,11 @@ func (v *checkoutView) addLogStep(
 		Address    string              `json:"address"`
 	}
 	_ = json.Unmarshal(item.Detail, &detail) // What is missing is not shown.
-	by := "By " + names.nameOf(item.Actor, r.Session)
+	author := "By " + names.nameOf(item.Actor, r.Session)
 	step := timelineStep{}
 	switch item.Action {
 	case "checkout.created":
-		step.Title, step.Text = "Made", by
+		step.Title, step.Text = "Made", author
 	case "checkout.option_opened":
 		step.Title, step.Text = "A way to pay was opened", ""
 		if m, isKnown := mints.ByID(detail.MintID); isKnown {
@@ -459,11 +460,11 @@ func (v *checkoutView) addLogStep(
 		}
 	case "checkout.changed":
 		step.Title = "Something about it became unusual, or is not any more"
-		if detail.From != detail.To {
-			step.Title = "Became: " + checkoutChip(detail.To).Word
+		if detail.Before != detail.After {
+			step.Title = "Became: " + checkoutChip(detail.After).Word
 		}
 		if item.Actor.Kind == "USER" || item.Actor.Kind == "API_KEY" {
-			step.Title, step.Text, step.Note = "What was paid was accepted", by, detail.Reason
+			step.Title, step.Text, step.Note = "What was paid was accepted", author, detail.Reason
 		}
 		for _, e := range detail.Exceptions {
 			step.Facts = append(step.Facts, ui.Fact{Name: "Unusual", Value: ui.Text(exceptionChip(e).Word)})
@@ -474,7 +475,7 @@ func (v *checkoutView) addLogStep(
 			})
 		}
 	case "checkout.cancelled":
-		step.Title, step.Text = "Cancelled", by
+		step.Title, step.Text = "Cancelled", author
 	default:
 		return
 	}

@@ -965,7 +965,7 @@ func checkoutOption(option optionRow) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ui.When(quote.From).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.When(quote.Begin).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

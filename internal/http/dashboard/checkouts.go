@@ -259,7 +259,7 @@ type unmatchedRow struct {
 	Figure, Symbol, Network string
 	Reason                  string
 	Chip                    ui.Chip // of its deposit
-	Seen                    ui.Moment
+	Arrived                 ui.Moment
 	OpenPath                string // of the checkouts of its day that are still open
 }
 
@@ -289,14 +289,15 @@ func (d *dashboard) loadUnmatched(r *pages.Request) (templ.Component, error) {
 		row := unmatchedRow{
 			Path: transactionPath(r, depositKind, u.DepositID), Figure: u.Amount.String(), Symbol: "units",
 			Network: networkName(u.Chain), Reason: unmatchedText(u.Reason),
-			Chip: depositChip(deposit.Status(u.DepositStatus)), Seen: r.Moment(u.SeenAt),
+			Chip: depositChip(deposit.Status(u.DepositStatus)), Arrived: r.Moment(u.SeenAt),
 		}
 		if u.Mint != nil {
 			row.Figure, row.Symbol = u.Amount.Decimal(u.Mint.Decimals), u.Mint.Symbol
 		}
 		day := u.SeenAt.UTC().Format(time.DateOnly)
 		row.OpenPath = r.Path("checkouts") + "?" + url.Values{
-			checkoutStatusParameter.Name: {string(outcome.Open)}, fromDayParameter.Name: {day}, toDayParameter.Name: {day},
+			checkoutStatusParameter.Name: {string(outcome.Open)},
+			fromDayParameter.Name:        {day}, toDayParameter.Name: {day},
 		}.Encode()
 		view.Rows = append(view.Rows, row)
 	}

@@ -547,7 +547,7 @@ func unmatchedList(view unmatchedView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = ui.When(row.Seen).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.When(row.Arrived).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -611,9 +611,9 @@ func unmatchedList(view unmatchedView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var23 string
-				templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs("Show the open checkouts of the day of " + row.Figure + " " + ui.EscapeForeign(row.Symbol))
+				templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs("Open checkouts of that day, for the payment of " + row.Figure + " " + ui.EscapeForeign(row.Symbol))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/checkouts.templ`, Line: 161, Col: 136}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/checkouts.templ`, Line: 161, Col: 145}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 				if templ_7745c5c3_Err != nil {

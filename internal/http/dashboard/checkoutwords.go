@@ -97,40 +97,40 @@ func describePayment(c checkout.Checkout, p checkout.Payment) string {
 	case outcome.PaymentUnusable:
 		return "The token is unknown, or the amount is below the least deposit. It counts for nothing."
 	}
-	when := "It is credited when its block is final and screening has looked at it."
+	whereabouts := "It is credited when its block is final and screening has looked at it."
 	if p.Status == outcome.PaymentCredited {
-		when = "It is in the balance of your checkout."
+		whereabouts = "It is in the balance of your checkout."
 	}
 	switch {
 	case p.Counts:
-		return "It counts. " + when
+		return "It counts. " + whereabouts
 	case p.Counted == nil && p.Mint != nil:
-		return "It waits for a price by which it counts. " + when
+		return "It waits for a price by which it counts. " + whereabouts
 	case !p.IsAccepted:
-		return "The checkout does not take this coin, so it counts for nothing. " + when
+		return "The checkout does not take this coin, so it counts for nothing. " + whereabouts
 	case !p.IsInTime && c.Status != outcome.Completed:
-		return "It came after the time for payments, and counts when a person accepts it. " + when
+		return "It came after the time for payments, and counts when a person accepts it. " + whereabouts
 	case !p.IsInTime:
-		return "It came after the time for payments, and counts for nothing. " + when
+		return "It came after the time for payments, and counts for nothing. " + whereabouts
 	}
-	return "It does not count yet. " + when
+	return "It does not count yet. " + whereabouts
 }
 
 // describeCheckout says how far a checkout is, and what happens next. Rule PAGE-84.
 func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
-	has := func(e outcome.Exception) bool { return slices.Contains(c.Exceptions, e) }
+	hasException := func(e outcome.Exception) bool { return slices.Contains(c.Exceptions, e) }
 	end := ui.FormatMoment(r.Moment(c.ExpiresAt))
 	switch {
-	case c.Status == outcome.Completed && has(outcome.Reversed):
+	case c.Status == outcome.Completed && hasException(outcome.Reversed):
 		return swapNow{
 			ui.Bad, "It was completed, and then a payment was taken back: its block left the chain after the credit.",
 			"Your backend was told that it is paid. Ask the payer to pay again before you deliver, if you still can.",
 		}
-	case c.Status == outcome.Completed && has(outcome.Overpaid):
+	case c.Status == outcome.Completed && hasException(outcome.Overpaid):
 		return swapNow{ui.Good, "It is paid, and more than was due is credited.", checkoutBalanceNote}
 	case c.Status == outcome.Completed && c.DecidedBy != "":
 		return swapNow{ui.Good, "A person accepted what was paid.", checkoutBalanceNote}
-	case has(outcome.Flagged):
+	case hasException(outcome.Flagged):
 		return swapNow{
 			ui.Wait, "Screening holds a payment.",
 			"A person decides about the deposit. If it is approved, it counts by the moment at which it was paid.",
@@ -142,12 +142,12 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 			ui.Info, "Enough is in blocks that are not final.",
 			"It is completed when enough is credited. Do not deliver before.",
 		}
-	case has(outcome.Reversed):
+	case hasException(outcome.Reversed):
 		return swapNow{
 			ui.Bad, "A payment was taken back: its block left the chain after the credit.",
 			"What is left does not complete the checkout. The payer has to pay again.",
 		}
-	case has(outcome.WrongToken):
+	case hasException(outcome.WrongToken):
 		return swapNow{
 			ui.Wait, "It was paid in a coin that it does not take.",
 			"The money is in the balance of your checkout once it is credited. A person decides whether it is enough.",
@@ -161,18 +161,18 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 			ui.Info, "No payment was seen yet.", "A payment is in time until " + end + ".",
 		}
 	}
-	return describeEnded(c, has)
+	return describeEnded(c, hasException)
 }
 
 // describeEnded says what a checkout waits for whose time is over.
-func describeEnded(c checkout.Checkout, has func(outcome.Exception) bool) swapNow {
+func describeEnded(c checkout.Checkout, hasException func(outcome.Exception) bool) swapNow {
 	switch {
-	case has(outcome.PaidLate):
+	case hasException(outcome.PaidLate):
 		return swapNow{
 			ui.Wait, "It was paid after its time.",
 			"The money is in the balance of your checkout once it is credited. A person decides whether it counts.",
 		}
-	case has(outcome.Underpaid):
+	case hasException(outcome.Underpaid):
 		return swapNow{
 			ui.Wait, "A part was paid until its time was over.",
 			"The money is in the balance of your checkout once it is credited. A person decides whether it is enough.",

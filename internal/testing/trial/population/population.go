@@ -159,20 +159,20 @@ var historyRows = []string{
 	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name":"Tea","unitPrice":"10","quantity":1}]', 'USD', 10, 9.95,
 		'{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, 'order_' || n, false, '{}', '', made, status,
 		CASE WHEN n % 300 = 10 THEN '{UNDERPAID}' WHEN n % 100 = 4 THEN '{OVERPAID}' ELSE '{}' END::text[], paid, paid,
-		made + interval '30 min', CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
-		CASE status WHEN 'COMPLETED' THEN paid END, made
+		made + interval '30 min', CASE status WHEN 'CANCELLED' THEN made END,
+		CASE status WHEN 'COMPLETED' THEN made END, CASE status WHEN 'COMPLETED' THEN paid END, made
 	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made, status,
 		CASE WHEN n % 300 = 10 THEN 4 WHEN status IN ('COMPLETED', 'PROCESSING') THEN 12 ELSE 0 END AS paid
-		FROM (SELECT n, CASE WHEN n % 300 = 2 THEN 'OPEN' WHEN n % 300 = 3 THEN 'PROCESSING' WHEN n % 10 = 0 THEN 'EXPIRED'
-			WHEN n % 50 = 1 THEN 'CANCELLED' ELSE 'COMPLETED' END AS status FROM $N) t) s`,
+		FROM (SELECT n, CASE WHEN n % 300 = 2 THEN 'OPEN' WHEN n % 300 = 3 THEN 'PROCESSING'
+			WHEN n % 10 = 0 THEN 'EXPIRED' WHEN n % 50 = 1 THEN 'CANCELLED' ELSE 'COMPLETED' END AS status FROM $N) t) s`,
 	`INSERT INTO checkout_options (checkout_id, mint_id, org_id, wallet_id, opened_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), 1, $ORG, 'adr_' || lpad(n::text, 26, '0'), '2026-01-01Z' FROM $N`,
 	`INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
 		covers, valid_from, expires_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', made, 10, made, made + interval '30 min'
 	FROM (SELECT n, '2026-01-01Z'::timestamptz + n * interval '1 second' AS made FROM $N) s`,
-	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live,
-		status, told_status)
+	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
+		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
 	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
