@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/capability"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
@@ -39,11 +40,12 @@ func (c Config) checkCheckout(errs *configErrors) {
 	if c.Network != chain.Mainnet {
 		return
 	}
-	for setting, other := range map[string]string{
+	for setting, origin := range map[string]string{
 		"api.url": c.API.URL, "dashboard.origin": c.Dashboard.Origin, "console.origin": c.Console.Origin,
 	} {
-		if o, err := url.Parse(other); err == nil && other != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
-			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own", setting)
+		if o, err := url.Parse(origin); err == nil && origin != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
+			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own",
+				setting)
 		}
 	}
 }
@@ -90,19 +92,23 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
 			Log: a.log,
 			ChainTitle: func(name chain.Name) string {
-				network, _ := a.conf.knownNetwork(name)
+				network, isKnown := a.conf.knownNetwork(name)
+				if !isKnown { // of a local network
+					network, _ = catalogue.Find(chain.Mainnet, name)
+				}
 				return network.Name
 			},
 			ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
 				return signer.ReturnURL(*c.SuccessURL, receipt.Return{
-					CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status), Currency: c.Currency,
-					AmountDue: c.AmountDue.Text(), AmountPaid: c.Seen.Text(),
+					CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
+					Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
 				}, now)
 			},
 		},
-		Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest, Log: a.log,
+		Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest,
+		Log: a.log, Stopped: a.stopped,
 	})
-	others := a.apiHandler
+	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
@@ -110,7 +116,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			pages.ServeHTTP(w, r)
 			return
 		}
-		others.ServeHTTP(w, r)
+		apiHandler.ServeHTTP(w, r)
 	})
 	return nil
 }

@@ -102,7 +102,7 @@ func (r CheckoutRequest) digest() []byte {
 // Differs reports whether a request has other parameters than the one that made the checkout.
 func (c Checkout) Differs(r CheckoutRequest) bool { return string(c.digest) != string(r.digest()) }
 
-// FindCheckoutByKey returns the checkout of an idempotency key as it is now. Rule CO-1.
+// FindCheckoutByKey returns the checkout of an idempotency key as it is now. Rule CO-25.
 func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c Checkout, isKnown bool, err error) {
 	if !request.IsKey(key) {
 		return c, false, nil
@@ -120,7 +120,7 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
 // true when the key was known; c is then the checkout as it is now. After a fault none was written. After any other
 // error it may exist or not, and the same request resolves that if it has a key. Errors: faults INVALID_REQUEST,
-// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-1 to CO-4.
+// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-2, CO-3, CO-4 and CO-25.
 func (s *Service) CreateCheckout(
 	ctx context.Context, orgID string, r CheckoutRequest,
 ) (c Checkout, isReplayed bool, err error) {
@@ -144,18 +144,18 @@ func (s *Service) CreateCheckout(
 		products []Product
 		mints    *mint.Catalogue
 		settings Settings
-		known    string
+		knownID  string
 	}
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
-			queued.products, queued.known = nil, ""
+			queued.products, queued.knownID = nil, ""
 			queued.mints = mint.QueueAll(b)
 			queueSettings(b, orgID, &queued.settings)
 			queueProducts(b, orgID, r.productIDs(), &queued.products)
-			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.known)
+			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.knownID)
 		},
 		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
-			if created = (Checkout{}); queued.known != "" {
+			if created = (Checkout{}); queued.knownID != "" {
 				return nil
 			}
 			sale, onePerReference, err := s.newSale(r, queued.products, *queued.mints, queued.settings)
@@ -179,7 +179,7 @@ func (s *Service) CreateCheckout(
 			}))
 		})
 	switch {
-	case err == nil && queued.known == "":
+	case err == nil && queued.knownID == "":
 		failpoint.Hit("C01")
 		return s.complete(created), false, nil
 	case err == nil || pg.ViolatesConstraint(err, "checkouts_key_unique"):
@@ -268,7 +268,8 @@ func (s *Service) newSale(
 ) (sale Sale, onePerReference bool, err error) {
 	sale = Sale{
 		CostMaxBps: settings.CostMaxBps, OverPolicy: CreditSurplus,
-		LatePolicy: AcceptLate, UnderBps: DefaultUnderpaymentToleranceBps, SuccessURL: r.SuccessURL, CancelURL: r.CancelURL,
+		LatePolicy: AcceptLate, UnderBps: DefaultUnderpaymentToleranceBps, SuccessURL: r.SuccessURL,
+		CancelURL: r.CancelURL,
 	}
 	if r.AdHoc != nil {
 		err = sale.addAdHoc(*r.AdHoc, r.AcceptedMintIDs, mints)
@@ -334,8 +335,8 @@ func (sale *Sale) addProducts(
 	for n, item := range items {
 		i := slices.IndexFunc(products, func(p Product) bool { return p.ID == item.ProductID })
 		if i < 0 {
-			return false, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such product.").
-				WithParam("productId")
+			return false, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+				"There is no such product.").WithParam("productId")
 		}
 		p := products[i]
 		if p.Status == Archived {
@@ -360,7 +361,8 @@ func (sale *Sale) addProducts(
 			ProductID: p.ID, Name: p.Name, ImageID: p.ImageID, UnitPrice: unitPrice.Text(), Quantity: item.Quantity,
 		})
 		if n == 0 {
-			sale.Currency, sale.AcceptedMintIDs, sale.UnderBps = p.Currency, p.AcceptedMintIDs, p.UnderpaymentToleranceBps
+			sale.Currency, sale.AcceptedMintIDs = p.Currency, p.AcceptedMintIDs
+			sale.UnderBps = p.UnderpaymentToleranceBps
 		} else if sale.Currency != p.Currency {
 			return false, refuse("lineItems", "The products have prices in %s and %s; one checkout has one currency.",
 				sale.Currency, p.Currency)
@@ -409,7 +411,8 @@ func (p Product) priceFor(item ItemRequest, mints mint.Catalogue) (Price, error)
 	}
 	if p.PriceType == FixedPrice {
 		if item.UnitPrice != nil {
-			return Price{}, refuse("unitPrice", "Product %s has a fixed price.", p.ID).WithAdvice("Leave unitPrice out.")
+			return Price{}, refuse("unitPrice", "Product %s has a fixed price.", p.ID).
+				WithAdvice("Leave unitPrice out.")
 		}
 		return *p.Price, nil
 	}
@@ -435,7 +438,8 @@ func (sale *Sale) narrow(named []int) error {
 	for i, mintID := range named {
 		if !slices.Contains(sale.AcceptedMintIDs, mintID) || slices.Contains(named[:i], mintID) {
 			return refuse("acceptedMintIds",
-				"acceptedMintIds of a checkout has to name mints that its products accept, each once: mint %d is not.", mintID)
+				"acceptedMintIds of a checkout has to name mints that its products accept, each once: mint %d is not.",
+				mintID)
 		}
 	}
 	if len(named) == 0 {
@@ -450,14 +454,15 @@ func queueProducts(b *pgx.Batch, orgID string, ids []string, products *[]Product
 	if len(ids) == 0 {
 		return
 	}
-	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).Query(func(rows pgx.Rows) (err error) {
-		*products, err = pgx.CollectRows(rows, scanProduct)
-		return err
-	})
+	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).
+		Query(func(rows pgx.Rows) (err error) {
+			*products, err = pgx.CollectRows(rows, scanProduct)
+			return err
+		})
 }
 
 // queueKeyLookup looks whether a key is known in the transaction that would use it.
-func queueKeyLookup(b *pgx.Batch, orgID string, key *string, known *string) {
+func queueKeyLookup(b *pgx.Batch, orgID string, key, knownID *string) {
 	if key == nil {
 		return
 	}
@@ -465,7 +470,7 @@ func queueKeyLookup(b *pgx.Batch, orgID string, key *string, known *string) {
 		Query(func(rows pgx.Rows) error {
 			ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if len(ids) == 1 {
-				*known = ids[0]
+				*knownID = ids[0]
 			}
 			return err
 		})
@@ -481,12 +486,12 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 		key, hash = &c.IdempotencyKey, new(keyHash(c.IdempotencyKey))
 	}
 	b.Queue(`
-		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps,
-			under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
-			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest, created_at,
-			status, expires_at, updated_at)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			'OPEN', $24, $23)`,
+		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids,
+			under_bps, under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
+			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest,
+			created_at, status, expires_at, updated_at)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, 'OPEN', $24, $23)`,
 		c.ID, c.OrgID, items, c.Currency, c.AmountDue, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
 		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
 		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)

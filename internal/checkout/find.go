@@ -25,8 +25,8 @@ const selectCheckouts = `
 		c.accepted_mint_ids, c.under_bps, c.under_usd, c.over_policy, c.late_policy, c.cost_max_bps,
 		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
 		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
-		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
-		c.completed_at
+		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at,
+		c.cancelled_at, c.completed_at
 	FROM checkouts c`
 
 func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
@@ -34,7 +34,7 @@ func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
 	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.AmountDue, &c.Need,
 		&c.AcceptedMintIDs, &c.UnderBps, &c.UnderUSD, &c.OverPolicy, &c.LatePolicy, &c.CostMaxBps,
 		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
-		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
+		&c.IdempotencyKey, &c.digest, &c.SeenSum, &c.Counted, &c.isExtended,
 		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
 		&c.CompletedAt)
 	if err != nil {
@@ -85,8 +85,10 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 	})
 	quotes := map[optionKey][]pricing.Quote{}
 	b.Queue(`
-		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from, expires_at
-		FROM checkout_quotes WHERE checkout_id = ANY ($1) ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
+		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from,
+			expires_at
+		FROM checkout_quotes WHERE checkout_id = ANY ($1)
+		ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
 		var key optionKey
 		var q pricing.Quote
 		_, err := pgx.ForEachRow(rows, []any{
@@ -182,7 +184,7 @@ func newCheckoutGone() error {
 }
 
 // CheckoutByID returns a checkout as it is now. Error: fault NOT_FOUND, also for the id of another organization.
-// Rule CO-5.
+// Rule CO-27.
 func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c Checkout, err error) {
 	if !id.IsValid(checkoutPrefix, checkoutID) {
 		return c, newCheckoutGone()
@@ -263,8 +265,8 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	return q
 }
 
-// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its options
-// and payments.
+// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its
+// options and payments.
 func (s *Service) ListCheckouts(
 	ctx context.Context, orgID string, f CheckoutFilter, p pagination.Page,
 ) (page pagination.Result[Checkout], err error) {

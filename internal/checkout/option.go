@@ -291,9 +291,9 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
-// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What cannot
-// be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the first
-// one could not. Rule CO-26.
+// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What
+// cannot be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the
+// first one could not. Rule CO-26.
 func (s *Service) OpenNamed(ctx context.Context, c Checkout, mintIDs []int) Checkout {
 	for _, mintID := range mintIDs {
 		if _, isOpened := c.optionOf(mintID); isOpened || c.Status != outcome.Open {
@@ -393,8 +393,8 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 		seq = newest.Seq + 1
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
-			covers, valid_from, expires_at)
+		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
+			priced_at, covers, valid_from, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.ID, o.Mint.ID, seq, c.OrgID, amount, o.Rate.Price, o.Rate.CurrencyPrice, o.Rate.Source, o.Rate.PricedAt, rest,
 		tx.Now, expiresAt)
@@ -481,9 +481,9 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 }
 
 // isAbove reports whether a cost in dollars is more than a share of an amount due.
-func isAbove(cost money.USD, due Price, currencyPrice money.USD, bps int) bool {
+func isAbove(cost money.USD, amountDue Price, currencyPrice money.USD, bps int) bool {
 	const bpsMax = 10_000
-	limit := due.Rat()
+	limit := amountDue.Rat()
 	limit.Mul(limit, currencyPrice.Rat()).Mul(limit, big.NewRat(int64(bps), bpsMax))
 	return cost.Rat().Cmp(limit) > 0
 }

@@ -102,7 +102,8 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 						LEFT JOIN scan_head_times t ON t.chain = m.chain
 						WHERE o.checkout_id = c.checkout_id AND m.chain = ANY ($4)
 							AND (t.caught_up_at >= c.expires_at + $5) IS NOT TRUE)
-				ORDER BY c.expires_at, c.checkout_id LIMIT $6`, tx.Now, lastEnd, lastID, chains, lookMargin, expireBatchMax)
+				ORDER BY c.expires_at, c.checkout_id LIMIT $6`,
+				tx.Now, lastEnd, lastID, chains, lookMargin, expireBatchMax)
 			if err != nil {
 				return err
 			}
@@ -141,7 +142,7 @@ func (s *Service) settleAll(ctx context.Context, ids []string) error {
 }
 
 // Settle values the payments of a checkout and brings its state up to date. It may be repeated: a step that changes
-// nothing writes nothing. Rules CO-12 to CO-15.
+// nothing writes nothing. Rules CO-12, CO-13, CO-14 and CO-15.
 func (s *Service) Settle(ctx context.Context, checkoutID string) error {
 	var before Checkout
 	var mints mint.Catalogue
@@ -203,7 +204,7 @@ func storeValues(ctx context.Context, tx pg.Tx, c *Checkout, values []valuation)
 }
 
 // decision is what a person decided about a checkout; the zero value is none.
-type decision struct{ by, reason string }
+type decision struct{ author, reason string }
 
 // settleLocked brings the state of a locked checkout up to date with its payments: payments, checkout, event and audit
 // row in this transaction.
@@ -219,17 +220,17 @@ func (s *Service) settleLocked(
 		return err
 	}
 	r := assessed.result
-	if r.Status == c.Status && slices.Equal(r.Exceptions, c.Exceptions) && r.SeenSum == c.Seen &&
+	if r.Status == c.Status && slices.Equal(r.Exceptions, c.Exceptions) && r.SeenSum == c.SeenSum &&
 		r.FinalSum == c.Counted && r.ExpiresAt.Equal(c.ExpiresAt) && !isTold {
 		return nil
 	}
 	after := c
 	after.Version, after.Status, after.Exceptions = c.Version+1, r.Status, r.Exceptions
-	after.Seen, after.Counted, after.ExpiresAt, after.isExtended = r.SeenSum, r.FinalSum, r.ExpiresAt, r.IsExtended
+	after.SeenSum, after.Counted, after.ExpiresAt, after.isExtended = r.SeenSum, r.FinalSum, r.ExpiresAt, r.IsExtended
 	var completedWith *Price
 	if r.Status == outcome.Completed && c.Status != outcome.Completed {
 		after.CompletedAt, completedWith = &tx.Now, &r.FinalSum
-		after.DecidedBy, after.DecidedReason = d.by, d.reason
+		after.DecidedBy, after.DecidedReason = d.author, d.reason
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE checkouts SET version = version + 1, status = $3, exceptions = $4, seen = $5, counted = $6,
@@ -237,8 +238,8 @@ func (s *Service) settleLocked(
 			completed_with = coalesce(completed_with, $10), decided_by = coalesce(decided_by, nullif($11, '')),
 			decided_reason = coalesce(decided_reason, nullif($12, '')), updated_at = greatest($13, updated_at)
 		WHERE checkout_id = $1 AND version = $2`,
-		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.Seen, after.Counted, after.ExpiresAt,
-		after.isExtended, after.CompletedAt, completedWith, d.by, d.reason, tx.Now)
+		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.SeenSum, after.Counted, after.ExpiresAt,
+		after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRace
 	}
@@ -267,7 +268,7 @@ func (s *Service) assess(
 		AmountDue: c.AmountDue, Need: c.Need, ExpiresAt: c.ExpiresAt, IsExtended: c.isExtended,
 		Surplus:     pricing.Tolerance(c.AmountDue, c.UnderBps, c.UnderUSD, pricing.Par),
 		AcceptsLate: c.LatePolicy == AcceptLate,
-		IsDecided:   d.by != "" || c.DecidedBy != "",
+		IsDecided:   d.author != "" || c.DecidedBy != "",
 	}
 	payments := make([]outcome.Payment, len(c.Payments))
 	for i, p := range c.Payments {
@@ -355,9 +356,11 @@ func (s *Service) tellPayments(
 		}
 		isTold = isTold || p.toldStatus != p.Status || p.Counts != r.Counts[i]
 		_, err := tx.Exec(ctx, `
-			UPDATE checkout_payments SET told_status = status, counts = $3, tries = CASE WHEN $4::interval IS NULL THEN 0 ELSE tries + 1 END,
+			UPDATE checkout_payments SET told_status = status, counts = $3,
+				tries = CASE WHEN $4::interval IS NULL THEN 0 ELSE tries + 1 END,
 				try_at = $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval)
-			WHERE deposit_id = $1 AND status = $2 AND (told_status IS DISTINCT FROM status OR counts <> $3 OR try_at IS NOT NULL)`,
+			WHERE deposit_id = $1 AND status = $2
+				AND (told_status IS DISTINCT FROM status OR counts <> $3 OR try_at IS NOT NULL)`,
 			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax)
 		if err != nil {
 			return false, fmt.Errorf("note what checkout %s knows of payment %s: %w", c.ID, p.DepositID, err)
@@ -384,12 +387,12 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 		t = event.CheckoutException
 	}
 	if t != "" {
-		told, err := loadCheckout(ctx, tx, `c.checkout_id = $1`, after.ID)
+		loaded, err := loadCheckout(ctx, tx, `c.checkout_id = $1`, after.ID)
 		if err != nil {
 			return err
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
-			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID, Data: s.complete(told),
+			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID, Data: s.complete(loaded),
 		})
 		if err != nil {
 			return err

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// watchTime is for how long after its end policies apply to the late payments of a checkout. Later a person decides.
+	// watchTime is for how long after its end policies apply to the late payments of a checkout. Later a person
+	// decides.
 	watchTime = 7 * 24 * time.Hour
 	// A price of the market counts for a payment of at most so long ago. The time of a block of Bitcoin says less.
 	marketAgeMax        = 15 * time.Minute

@@ -247,11 +247,11 @@ func TestPaymentsAreShownInTheCurrencyAndInDollars(t *testing.T) {
 func TestWhatIsMissingAndWhatIsLate(t *testing.T) {
 	t.Parallel()
 	sold := sale()
-	sold.Seen = pricing.MustRead("30")
+	sold.SeenSum = pricing.MustRead("30")
 	if got := wire.Checkout(sold).AmountRemaining; got != "19.99" {
 		t.Errorf("got %s remaining, want 19.99", got)
 	}
-	sold.Seen = sold.Need
+	sold.SeenSum = sold.Need
 	if got := wire.Checkout(sold).AmountRemaining; got != "0.00" {
 		t.Errorf("got %s remaining, want 0.00", got)
 	}
