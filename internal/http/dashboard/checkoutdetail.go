@@ -256,13 +256,13 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 func checkoutAmounts(c checkout.Checkout) []ui.Fact {
 	amount := func(p checkout.Price) templ.Component { return ui.Amount(p.Show(c.Currency), c.Currency) }
 	stillDue := c.Remaining()
-	if c.Status == outcome.Completed || c.Seen.Cmp(c.Need) >= 0 {
+	if c.Status == outcome.Completed || c.SeenSum.Cmp(c.Need) >= 0 {
 		stillDue = checkout.Price{}
 	}
 	facts := []ui.Fact{
 		{Name: "Due", Value: amount(c.AmountDue)},
 		{Name: "Counts as paid from", Value: amount(c.Need)},
-		{Name: "Seen in blocks", Value: amount(c.Seen)},
+		{Name: "Seen in blocks", Value: amount(c.SeenSum)},
 		{Name: "Credited", Value: amount(c.Counted)},
 		{Name: "Still due", Value: amount(stillDue)},
 	}

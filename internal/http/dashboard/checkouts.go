@@ -222,7 +222,7 @@ func (d *dashboard) loadCheckoutsToDecide(r *pages.Request) (templ.Component, er
 func newCheckoutRow(r *pages.Request, c checkout.Checkout) checkoutRow {
 	row := checkoutRow{
 		Path: checkoutPath(r, c.ID), Chip: checkoutChip(c.Status), Exceptions: exceptionChips(c),
-		AmountDue: c.AmountDue.Show(c.Currency), Paid: c.Seen.Show(c.Currency), Currency: c.Currency,
+		AmountDue: c.AmountDue.Show(c.Currency), Paid: c.SeenSum.Show(c.Currency), Currency: c.Currency,
 		Reference: textOrEmpty(c.Reference), Made: r.Moment(c.CreatedAt),
 	}
 	if len(c.Items) > 0 {
@@ -231,7 +231,7 @@ func newCheckoutRow(r *pages.Request, c checkout.Checkout) checkoutRow {
 	if rest := len(c.Items) - 1; rest > 0 {
 		row.MoreNames = "and " + strconv.Itoa(rest) + " more"
 	}
-	if open, err := c.Seen.Sub(c.Counted); err == nil && !open.IsZero() {
+	if open, err := c.SeenSum.Sub(c.Counted); err == nil && !open.IsZero() {
 		row.NotCredited = open.Show(c.Currency)
 	}
 	return row

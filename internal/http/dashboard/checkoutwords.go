@@ -75,8 +75,10 @@ func unmatchedText(reason string) string {
 	switch reason {
 	case checkout.NoReference:
 		return "It was paid to the address that your checkouts share, and names none of them."
-	case checkout.SeveralReferences:
+	case checkout.ManyReferences:
 		return "It was paid to the address that your checkouts share, and names several of them."
+	case checkout.OtherReference:
+		return "Its final block names another checkout than the first block that showed it, so it counts for neither."
 	case checkout.NoCheckout:
 		return "It was paid to the address of a checkout that this service does not have, as after a restored backup."
 	}
@@ -152,7 +154,7 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 			ui.Wait, "It was paid in a coin that it does not take.",
 			"The money is in the balance of your checkout once it is credited. A person decides whether it is enough.",
 		}
-	case c.Status == outcome.Open && !c.Seen.IsZero():
+	case c.Status == outcome.Open && !c.SeenSum.IsZero():
 		return swapNow{
 			ui.Wait, "A part is paid.", "The payer can pay the rest until " + end + ". After that a person decides.",
 		}
