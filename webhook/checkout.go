@@ -32,7 +32,7 @@ type Checkout struct {
 	PaymentOptions List[PaymentOption]   `json:"paymentOptions" doc:"How it can be paid: one for each accepted mint, in their order. An option has an address once it is opened."`
 	Payments       List[CheckoutPayment] `json:"payments" doc:"What arrived for it, the oldest first."`
 	// this version makes none
-	Refund json.RawMessage `json:"refund" doc:"null: this version makes no refund of a checkout."`
+	Refund *json.RawMessage `json:"refund" doc:"null: this version makes no refund of a checkout."`
 
 	// The caller's own words, which no payer sees.
 	CustomerID      *string  `json:"customerId" doc:"Your own name for the payer; null for none. It makes no customer, and no payer sees it." example:"user_42"`

@@ -392,7 +392,8 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 			return err
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
-			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID, Data: s.complete(loaded),
+			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID,
+			Data: s.withoutUnproven(s.complete(loaded)),
 		})
 		if err != nil {
 			return err
