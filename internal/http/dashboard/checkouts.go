@@ -86,9 +86,18 @@ const (
 	checkoutBalanceTitle = "The money is there"
 )
 
+// decisionsMax is how many checkouts that wait for a person are counted: every page with the count reads them.
+const decisionsMax = 50
+
+// countDecisions counts the checkouts that wait for a person.
+func (d *dashboard) countDecisions(r *pages.Request) (n int, hasMore bool, err error) {
+	n, err = d.conf.Checkouts.CountToDecide(r.Context(), r.Session.OrgID, decisionsMax+1)
+	return min(n, decisionsMax), n > decisionsMax, err
+}
+
 // checkoutTabs are the tabs of Checkouts, with how many wait for a person.
 func (d *dashboard) checkoutTabs(r *pages.Request, current string) ([]ui.Tab, error) {
-	waiting, err := d.conf.Checkouts.CountToDecide(r.Context(), r.Session.OrgID, waitingMax+1)
+	waiting, hasMore, err := d.countDecisions(r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +105,7 @@ func (d *dashboard) checkoutTabs(r *pages.Request, current string) ([]ui.Tab, er
 		{Title: allCheckoutsTab, Path: r.Path("checkouts")},
 		{
 			Title: decisionsTab, Path: r.Path("checkouts", "decisions"),
-			Count: countText(min(waiting, waitingMax), waiting > waitingMax),
+			Count: countText(waiting, hasMore),
 		},
 		{Title: unmatchedTab, Path: r.Path("checkouts", "unmatched")},
 		{Title: checkoutSettingsTab, Path: r.Path("checkouts", "settings")},

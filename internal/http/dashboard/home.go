@@ -97,12 +97,12 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 		count := countNoun("swap", len(ownSwaps.Items), ownSwaps.NextCursor != nil)
 		view.OwnSwaps = count + " of your own money to approve"
 	}
-	checkouts, err := d.conf.Checkouts.CountToDecide(r.Context(), r.Session.OrgID, waitingMax+1)
+	checkouts, hasMore, err := d.countDecisions(r)
 	if err != nil {
 		return nil, err
 	}
 	if checkouts > 0 {
-		view.Checkouts = countNoun("checkout", min(checkouts, waitingMax), checkouts > waitingMax) + " to decide"
+		view.Checkouts = countNoun("checkout", checkouts, hasMore) + " to decide"
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err
