@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,6 +93,8 @@ type App struct {
 	loops                    []service.Loop
 	ready                    atomic.Bool
 	opened                   chan struct{}
+	stopped                  chan struct{} // closed when the servers end, so that no live page holds them up
+	stopOnce                 sync.Once
 }
 
 // New opens the database, the signer, the chains and the listeners, and builds the service. It
@@ -178,8 +181,9 @@ const voidWaitMax = 10 * time.Second
 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	return &App{
-		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
-		parts: service.Parts{Prices: price.Fixed{Prices: conf.fixedPrices()}, Log: log},
+		conf: conf, log: log, opened: make(chan struct{}), stopped: make(chan struct{}),
+		closers: []func() error{closeSigner},
+		parts:   service.Parts{Prices: price.Fixed{Prices: conf.fixedPrices()}, Log: log},
 	}
 }
 
@@ -539,6 +543,7 @@ func (a *App) Run(ctx context.Context) error {
 		if a.changes != nil {
 			s.RegisterOnShutdown(a.changes.End) // Streams end, so the server waits for none.
 		}
+		s.RegisterOnShutdown(func() { a.stopOnce.Do(func() { close(a.stopped) }) })
 		servers = append(servers, s)
 		g.Go(func() error {
 			if err := s.Serve(inbound.GuardListener(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {

@@ -41,11 +41,12 @@ func (c Config) checkCheckout(errs *configErrors) {
 	if c.Network != chain.Mainnet {
 		return
 	}
-	for setting, other := range map[string]string{
+	for setting, origin := range map[string]string{
 		"api.url": c.API.URL, "dashboard.origin": c.Dashboard.Origin, "console.origin": c.Console.Origin,
 	} {
-		if o, err := url.Parse(other); err == nil && other != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
-			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own", setting)
+		if o, err := url.Parse(origin); err == nil && origin != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
+			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own",
+				setting)
 		}
 	}
 }
@@ -105,16 +106,16 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 		},
 		ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
 			return signer.ReturnURL(*c.SuccessURL, receipt.Return{
-				CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status), Currency: c.Currency,
-				AmountDue: c.AmountDue.Text(), AmountPaid: c.Seen.Text(),
+				CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
+				Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
 			}, now)
 		},
 	}
 	pages := payerpages.New(payerpages.Config{
 		Checkouts: source, Links: source, Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https",
-		Observe: a.metrics.ObserveRequest, Log: a.log,
+		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped,
 	})
-	others := a.apiHandler
+	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
@@ -123,7 +124,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			pages.ServeHTTP(w, r)
 			return
 		}
-		others.ServeHTTP(w, r)
+		apiHandler.ServeHTTP(w, r)
 	})
 	return nil
 }

@@ -3,7 +3,8 @@
 // Invariants of checkouts:
 //
 //   - What a payer agreed to never changes: a checkout is a copy of its products.
-//   - Nothing is posted for a checkout. Its state follows from its credited payments, so the books and the states agree.
+//   - Nothing is posted for a checkout. Its state follows from its credited payments, so the books and the states
+//     agree.
 //   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
 //   - The walk of a chain writes only payments. A defect here delays no block.
@@ -21,8 +22,8 @@
 //   - A product is valid as a whole after every change, whichever members the change names.
 //   - No change overwrites one that its author did not see: every write compares the version that it changes.
 //   - A product is archived and never deleted, and its key never makes another one.
-//   - An image is fetched only when a request names its address, once, past the guard of package outbound, and what
-//     is stored was decoded and encoded here.
+//   - An image is fetched only when a request names its address, once, past the guard of package outbound, and what is
+//     stored was decoded and encoded here.
 //
 // A product moves no money. A crash before the one transaction of a request leaves nothing; the same key makes the
 // product then, or finds it.
@@ -36,6 +37,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -65,7 +67,9 @@ type Service struct {
 	Costs    Costs // nil: no cost is known
 	Events   event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
-	PageURL func(checkoutID string) string
+	PageURL     func(checkoutID string) string
+	Receipts    receipt.Signer // without keys: none are signed
+	Environment string         // webhook.Live or webhook.Test
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte

@@ -101,6 +101,8 @@ func New(conf Config) http.Handler {
 		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind},
 		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find},
 		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
+		{http.MethodGet, prefix + "{checkoutId}/receipt", s.rates.views, s.showReceipt},
+		{http.MethodGet, prefix + "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt},
 		{http.MethodGet, LinkPrefix + "{slug}", s.rates.views, s.showLink},
 		{http.MethodHead, LinkPrefix + "{slug}", s.rates.views, s.showLink},
 		{http.MethodPost, LinkPrefix + "{slug}", s.rates.buys, s.buy},
