@@ -193,6 +193,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	h.conf.Checkouts = &checkout.Service{
 		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
 		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
+		LinkURL: func(slug string) string { return "https://pay.example.com/p/" + slug },
 		Log:     newLogger(h.logs),
 	}
 	h.restart()
