@@ -289,3 +289,20 @@ func (s *Service) setLinkStatus(
 	}
 	return s.completeLink(l), nil
 }
+
+// ProductNames returns the names of products by their ids. It has no name of what the organization does not have.
+func (s *Service) ProductNames(ctx context.Context, orgID string, ids []string) (names map[string]string, err error) {
+	var products []Product
+	err = s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		products = nil
+		queueProducts(b, orgID, ids, &products)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the names of products of %s: %w", orgID, err)
+	}
+	names = map[string]string{}
+	for _, p := range products {
+		names[p.ID] = p.Name
+	}
+	return names, nil
+}
