@@ -355,12 +355,15 @@ func readLinkRequest(r *pages.Request) (req checkout.LinkRequest, err error) {
 
 // nameField puts what is wrong with the items at the field of the form that says it.
 func nameField(err error) error {
-	if f := fault.Find(err); f != nil {
-		switch f.Param {
-		case "lineItems", "productId":
-			f.Param = soldName
-		}
+	f := fault.Find(err)
+	if f == nil || f.Param != "lineItems" && f.Param != "productId" {
+		return err
 	}
+	if f.Code == fault.CodeNotFound {
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "Choose products of the list.").
+			WithParam(soldName)
+	}
+	f.Param = soldName
 	return err
 }
 

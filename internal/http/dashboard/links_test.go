@@ -59,7 +59,7 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 	for words, changes := range map[string][]string{
 		"slug is a reserved word":        {"slug", "admin", soldName, product},
 		"Tick at least one product":      {},
-		"There is no such product":       {soldName, "prod_x"},
+		"Choose products of the list":    {soldName, "prod_x"},
 		"A quantity of product":          {soldName, product, "quantity", "77"},
 		"Give a whole number":            {soldName, product, "maxCompleted", "many"},
 		"maxCompleted has to be 1 to":    {soldName, product, "maxCompleted", "0"},
@@ -68,7 +68,7 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 		"successUrl has to be https":     {soldName, product, "successUrl", "javascript://x/%0aalert(1)"},
 	} {
 		changes = append(changes, ui.KeyName, key)
-		h.post(developer, form+"/"+createLinkAct, linkFieldsWith(changes...)...).want(t, http.StatusBadRequest, words)
+		h.post(developer, form+"/"+createLinkAct, linkFieldsWith(changes...)...).want(t, http.StatusUnprocessableEntity, words)
 	}
 	fields := linkFieldsWith(ui.KeyName, key, soldName, product, "slug", "gold-2026", "maxCompleted", "5",
 		"expiresAt", "2999-01-31T12:00Z", "afterText", "line one\r\nline two")

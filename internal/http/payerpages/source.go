@@ -54,7 +54,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
 		HasReceipt: p.Status == outcome.Completed && s.Service.Receipts.CanSign(),
-		CancelURL: textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
+		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
 	}
 	if surplus := p.Surplus(); !surplus.IsZero() {
 		v.AmountSurplus = surplus.Show(p.Currency)

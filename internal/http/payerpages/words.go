@@ -124,7 +124,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UT
 const (
 	nameRunesMax        = 120
 	descriptionRunesMax = 2000
-	marksMax     = 3 // marks over one letter
+	marksMax            = 3 // marks over one letter
 )
 
 // cleanName writes a name that a shop chose for every payer: without what is invisible, turns the direction of the
