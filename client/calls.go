@@ -1961,20 +1961,6 @@ type WithdrawalPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// PausePaymentLink: Pause a payment link. It sells nothing until it is resumed. A
-// paused one stays as it is. Checkouts that exist are not affected.
-//
-// POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
-func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
 // GetMint: Read a mint. One token of the catalogue.
 //
 // GET /mints/{mintId}. The client repeats the call if no answer comes.
@@ -2137,6 +2123,20 @@ func (c *Client) ListPaymentLinksCSV(ctx context.Context, p ListPaymentLinksPara
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// PausePaymentLink: Pause a payment link. It sells nothing until it is resumed. A
+// paused one stays as it is. Checkouts that exist are not affected.
+//
+// POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
+func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it

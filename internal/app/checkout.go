@@ -119,7 +119,8 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
-		isPage := strings.HasPrefix(r.URL.Path, payerpages.Prefix) || strings.HasPrefix(r.URL.Path, payerpages.LinkPrefix)
+		isPage := strings.HasPrefix(r.URL.Path, payerpages.Prefix) ||
+			strings.HasPrefix(r.URL.Path, payerpages.LinkPrefix)
 		if isPage && (isOwnHost || !hasOwnHost) || isOwnHost && hasOwnHost {
 			pages.ServeHTTP(w, r)
 			return

@@ -54,20 +54,23 @@ type LinkItem struct {
 	QuantityMax *int   `json:"quantityMax"`
 }
 
-// bounds returns the least and the greatest quantity of an item now. None is possible if the first is greater: the
-// product's own bound may have become smaller.
-func (item LinkItem) bounds(p Product) (least, most int) {
-	least, most = 1, p.MaxQuantity
+// quantityBounds are the quantities of an item. None is possible if the first bound is greater: that of the product
+// may have become smaller.
+type quantityBounds struct{ min, max int }
+
+// bounds returns the quantities of an item now.
+func (item LinkItem) bounds(p Product) quantityBounds {
+	bounds := quantityBounds{1, p.MaxQuantity}
 	if item.Quantity != nil {
-		return *item.Quantity, min(*item.Quantity, most)
+		return quantityBounds{*item.Quantity, min(*item.Quantity, p.MaxQuantity)}
 	}
 	if item.QuantityMin != nil {
-		least = *item.QuantityMin
+		bounds.min = *item.QuantityMin
 	}
 	if item.QuantityMax != nil {
-		most = min(most, *item.QuantityMax)
+		bounds.max = min(p.MaxQuantity, *item.QuantityMax)
 	}
-	return least, most
+	return bounds
 }
 
 // Link is a payment link, as its organization sees it.
@@ -364,18 +367,19 @@ func checkLinkItems(items []LinkItem, w sold) error {
 			return fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such product.").
 				WithParam("lineItems")
 		}
-		if slices.ContainsFunc(items[:i], func(other LinkItem) bool { return other.ProductID == item.ProductID }) {
+		if slices.ContainsFunc(items[:i], func(earlier LinkItem) bool { return earlier.ProductID == item.ProductID }) {
 			return refuse("lineItems", "lineItems names product %s twice.", p.ID)
 		}
 		if item.Quantity != nil && (item.QuantityMin != nil || item.QuantityMax != nil) {
-			return refuse("lineItems", "Product %s has a fixed quantity, so it has no quantityMin and no quantityMax.", p.ID)
+			return refuse("lineItems",
+				"Product %s has a fixed quantity, so it has neither quantityMin nor quantityMax.", p.ID)
 		}
 		for _, n := range []*int{item.Quantity, item.QuantityMin, item.QuantityMax} {
 			if n != nil && (*n < 1 || *n > p.MaxQuantity) {
 				return refuse("lineItems", "A quantity of product %s has to be 1 to %d.", p.ID, p.MaxQuantity)
 			}
 		}
-		if least, most := item.bounds(p); least > most {
+		if bounds := item.bounds(p); bounds.min > bounds.max {
 			return refuse("lineItems", "quantityMax of product %s is below its quantityMin.", p.ID)
 		}
 	}
@@ -384,20 +388,21 @@ func checkLinkItems(items []LinkItem, w sold) error {
 
 // checkSellable says whether the least that a payer can choose makes a checkout. Errors: those of CreateCheckout.
 func (s *Service) checkSellable(items []LinkItem, w sold) error {
-	var least []ItemRequest
+	var smallest []ItemRequest
 	for _, item := range items {
 		p, _ := w.product(item.ProductID)
-		quantity, most := item.bounds(p)
-		if quantity > most {
+		bounds := item.bounds(p)
+		if bounds.min > bounds.max {
 			return refuse("lineItems", "One checkout has at most %d of product %s.", p.MaxQuantity, item.ProductID)
 		}
-		choice := ItemRequest{ProductID: item.ProductID, Quantity: quantity}
+		choice := ItemRequest{ProductID: item.ProductID, Quantity: bounds.min}
 		if p.PriceType == OpenPrice {
 			choice.UnitPrice = new(p.MinPrice.Text())
 		}
-		least = append(least, choice)
+		smallest = append(smallest, choice)
 	}
-	_, _, err := s.newSale(CheckoutRequest{Items: least, OnePerReference: new(false)}, w.products, w.mints, w.settings)
+	r := CheckoutRequest{Items: smallest, OnePerReference: new(false)}
+	_, _, err := s.newSale(r, w.products, w.mints, w.settings)
 	return err
 }
 
@@ -410,8 +415,8 @@ func insertLink(
 		hash = new(keyHash(*r.IdempotencyKey))
 	}
 	added, err := tx.Exec(ctx, `
-		INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, max_completed, expires_at, after_text,
-			success_url, idempotency_key, key_hash, request_digest, created_at, updated_at)
+		INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, max_completed, expires_at,
+			after_text, success_url, idempotency_key, key_hash, request_digest, created_at, updated_at)
 		VALUES ($1, $2, 1, $3, 'ACTIVE', $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
 		ON CONFLICT ON CONSTRAINT payment_links_key_unique DO NOTHING`,
 		linkID, orgID, slug, items, r.MaxCompleted, r.ExpiresAt, r.AfterText, r.SuccessURL, r.IdempotencyKey, hash,
@@ -436,8 +441,8 @@ const resourceKindLink = "PAYMENT_LINK"
 
 func newLinkEntry(l Link, requester audit.Actor, verb string, detail map[string]any) audit.Entry {
 	return audit.Entry{
-		OrgID: l.OrgID, Actor: requester, Action: "payment_link." + verb, ResourceKind: resourceKindLink, ResourceID: l.ID,
-		Detail: detail,
+		OrgID: l.OrgID, Actor: requester, Action: "payment_link." + verb, ResourceKind: resourceKindLink,
+		ResourceID: l.ID, Detail: detail,
 	}
 }
 

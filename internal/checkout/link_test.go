@@ -191,13 +191,16 @@ func TestALinkThatIsWrongIsRefused(t *testing.T) {
 		)},
 		{"limit 0", "maxCompleted", func(r *checkout.LinkRequest) { r.MaxCompleted = new(0) }},
 		{"a limit too high", "maxCompleted", func(r *checkout.LinkRequest) { r.MaxCompleted = new(1_000_001) }},
-		{"an end that is over", "expiresAt", func(r *checkout.LinkRequest) { r.ExpiresAt = new(time.Now().Add(-time.Second)) }},
+		{"an end that is over", "expiresAt", func(r *checkout.LinkRequest) {
+			r.ExpiresAt = new(time.Now().Add(-time.Second))
+		}},
 		{"no text", "afterText", func(r *checkout.LinkRequest) { r.AfterText = new("") }},
 		{"a long text", "afterText", func(r *checkout.LinkRequest) { r.AfterText = new(strings.Repeat("a", 1001)) }},
 		{"a script", "successUrl", func(r *checkout.LinkRequest) { r.SuccessURL = new("javascript:alert(1)") }},
 		{"a key with a space", "idempotencyKey", func(r *checkout.LinkRequest) { r.IdempotencyKey = new("a b") }},
 	} {
-		if _, _, err := e.service.CreateLink(t.Context(), e.one, e.linkRequest([]string{gold}, c.change)); !isParam(err, c.param) {
+		_, _, err := e.service.CreateLink(t.Context(), e.one, e.linkRequest([]string{gold}, c.change))
+		if !isParam(err, c.param) {
 			t.Errorf("%s: got %v, want a refusal of %s", c.name, err, c.param)
 		}
 	}
@@ -233,7 +236,10 @@ func TestAChoiceOfAPayerIsWithinItsBounds(t *testing.T) {
 		{"above the bound", choose(2, new("100.01")), checkout.PriceRefused},
 		{"no number", choose(2, new("ten")), checkout.PriceRefused},
 		{"three digits", choose(2, new("10.001")), checkout.PriceRefused},
-		{"another product", append(choose(2, new("10")), checkout.LinkChoice{ProductID: "prod_x"}), checkout.StateRefused},
+		{
+			"another product", append(choose(2, new("10")), checkout.LinkChoice{ProductID: "prod_x"}),
+			checkout.StateRefused,
+		},
 	} {
 		_, err := e.buy(l.Slug, e.nonce(l.Slug), c.choices...)
 		wantRefusal(t, c.name, err, c.want)
@@ -249,9 +255,10 @@ func TestAChoiceOfAPayerIsWithinItsBounds(t *testing.T) {
 		*c.SuccessURL != "https://shop.example.com/thanks" || c.Reference != nil || c.CustomerID != nil {
 		t.Errorf("got %+v, want the checkout of the choice", c)
 	}
-	of, err := e.service.ListCheckouts(t.Context(), e.one, checkout.CheckoutFilter{LinkID: l.ID}, pagination.Page{Limit: 5})
-	if err != nil || len(of.Items) != 1 || of.Items[0].ID != c.ID || *of.Items[0].LinkID != l.ID {
-		t.Errorf("got %+v %v, want the checkout of the link", of, err)
+	sales, err := e.service.ListCheckouts(t.Context(), e.one, checkout.CheckoutFilter{LinkID: l.ID},
+		pagination.Page{Limit: 5})
+	if err != nil || len(sales.Items) != 1 || sales.Items[0].ID != c.ID || *sales.Items[0].LinkID != l.ID {
+		t.Errorf("got %+v %v, want the checkout of the link", sales, err)
 	}
 }
 
@@ -292,7 +299,8 @@ func TestTwoClicksMakeOneCheckout(t *testing.T) {
 	_, err := e.buy(l.Slug, nonce, checkout.LinkChoice{ProductID: gold, Quantity: 3})
 	wantRefusal(t, "another choice", err, checkout.NonceUsed)
 	for name, bad := range map[string]string{
-		"no nonce": "", "a made-up one": "x", "that of another link": e.nonce(other.Slug), "a changed one": nonce[:20] + "A" + nonce[21:],
+		"no nonce": "", "a made-up one": "x", "that of another link": e.nonce(other.Slug),
+		"a changed one": nonce[:20] + "A" + nonce[21:],
 	} {
 		if bad == nonce {
 			continue
@@ -301,6 +309,10 @@ func TestTwoClicksMakeOneCheckout(t *testing.T) {
 		wantRefusal(t, name, err, checkout.NonceRefused)
 	}
 }
+
+// paySQL lets enough arrive for a checkout, as the settlement writes it.
+const paySQL = `
+	UPDATE checkouts SET version = version + 1, status = 'PROCESSING', seen = due WHERE checkout_id = $1`
 
 // A link stops selling when it is paused, ended, expired or sold out, or when its product is not for sale like this.
 // Checkouts that exist are paid further on. Rule CO-62.
@@ -357,7 +369,7 @@ func TestALinkSellsOnlyWhileItDoes(t *testing.T) {
 		open = append(open, c)
 	}
 	pay := func(c checkout.Checkout) {
-		e.exec(`UPDATE checkouts SET version = version + 1, status = 'PROCESSING', seen = due WHERE checkout_id = $1`, c.ID)
+		e.exec(paySQL, c.ID)
 	}
 	pay(open[0])
 	e.wantState(l.Slug, checkout.LinkSells)
@@ -399,7 +411,7 @@ func TestTheLastSaleStopsBuyersAtTheSameTime(t *testing.T) {
 	for i := range nonces {
 		nonces[i] = e.nonce(l.Slug)
 	}
-	e.exec(`UPDATE checkouts SET version = version + 1, status = 'PROCESSING', seen = due WHERE checkout_id = $1`, first.ID)
+	e.exec(paySQL, first.ID)
 	var wait sync.WaitGroup
 	for _, nonce := range nonces {
 		wait.Go(func() {
@@ -442,17 +454,19 @@ func TestNoSaleOvertakesAPause(t *testing.T) {
 	}
 }
 
-// A change names what becomes different, overwrites nothing that its author did not see, and changes no ended link. Rule
-// CO-65.
+// A change names what becomes different, overwrites nothing that its author did not see, and changes no ended link.
+// Rule CO-65.
 func TestALinkIsChangedByWhatAChangeNames(t *testing.T) {
 	t.Parallel()
 	e := newLinkEnv(t)
 	me := audit.APIKey(e.one)
 	l := e.mustLink([]string{e.mustCreate(validDraft()).ID}, func(r *checkout.LinkRequest) { r.MaxCompleted = new(2) })
 	changed, err := e.service.PatchLink(t.Context(), e.one, l.ID, me, checkout.LinkChange{
-		AfterText: checkout.Nullable[string]{IsNamed: true, Value: new("Thank you.\nWe ship tomorrow.")}, SeenVersion: &l.Version,
+		AfterText:   checkout.Nullable[string]{IsNamed: true, Value: new("Thank you.\nWe ship tomorrow.")},
+		SeenVersion: &l.Version,
 	})
-	if err != nil || *changed.AfterText != "Thank you.\nWe ship tomorrow." || *changed.MaxCompleted != 2 || changed.Version != 2 {
+	if err != nil || *changed.AfterText != "Thank you.\nWe ship tomorrow." || *changed.MaxCompleted != 2 ||
+		changed.Version != 2 {
 		t.Fatalf("got %+v %v, want the text alone changed", changed, err)
 	}
 	_, err = e.service.PatchLink(t.Context(), e.one, l.ID, me, checkout.LinkChange{
@@ -469,9 +483,11 @@ func TestALinkIsChangedByWhatAChangeNames(t *testing.T) {
 	}
 	for name, ch := range map[string]checkout.LinkChange{
 		"maxCompleted": {MaxCompleted: checkout.Nullable[int]{IsNamed: true, Value: new(0)}},
-		"expiresAt":    {ExpiresAt: checkout.Nullable[time.Time]{IsNamed: true, Value: new(time.Now().Add(-time.Hour))}},
-		"successUrl":   {SuccessURL: checkout.Nullable[string]{IsNamed: true, Value: new("x")}},
-		"afterText":    {AfterText: checkout.Nullable[string]{IsNamed: true, Value: new("\u202e")}},
+		"expiresAt": {ExpiresAt: checkout.Nullable[time.Time]{
+			IsNamed: true, Value: new(time.Now().Add(-time.Hour)),
+		}},
+		"successUrl": {SuccessURL: checkout.Nullable[string]{IsNamed: true, Value: new("x")}},
+		"afterText":  {AfterText: checkout.Nullable[string]{IsNamed: true, Value: new("\u202e")}},
 	} {
 		if _, err := e.service.PatchLink(t.Context(), e.one, l.ID, me, ch); !isParam(err, name) {
 			t.Errorf("got %v, want a refusal of %s", err, name)
@@ -482,7 +498,9 @@ func TestALinkIsChangedByWhatAChangeNames(t *testing.T) {
 			t.Errorf("got %+v %v, want the ended link", ended, err)
 		}
 	}
-	_, err = e.service.PatchLink(t.Context(), e.one, l.ID, me, checkout.LinkChange{AfterText: checkout.Nullable[string]{IsNamed: true}})
+	_, err = e.service.PatchLink(t.Context(), e.one, l.ID, me, checkout.LinkChange{
+		AfterText: checkout.Nullable[string]{IsNamed: true},
+	})
 	if !fault.HasCode(err, fault.InvalidState) {
 		t.Errorf("got %v, want no change of an ended link", err)
 	}
@@ -516,18 +534,23 @@ func TestALinkBelongsToOneOrganization(t *testing.T) {
 		}
 	}
 	for orgID, want := range map[string]int{e.one: 1, e.two: 0} {
-		page, err := e.service.ListLinks(t.Context(), orgID, checkout.LinkFilter{Status: "ACTIVE"}, pagination.Page{Limit: 5})
+		page, err := e.service.ListLinks(t.Context(), orgID, checkout.LinkFilter{Status: "ACTIVE"},
+			pagination.Page{Limit: 5})
 		if err != nil || len(page.Items) != want {
 			t.Errorf("got %d links %v, want %d", len(page.Items), err, want)
 		}
 		n := 0
-		err = e.service.ForEachLink(t.Context(), orgID, checkout.LinkFilter{}, true, func(checkout.Link) error { n++; return nil })
+		err = e.service.ForEachLink(t.Context(), orgID, checkout.LinkFilter{}, true, func(checkout.Link) error {
+			n++
+			return nil
+		})
 		if err != nil || n != want {
 			t.Errorf("got %d links %v, want %d", n, err, want)
 		}
 	}
-	if image, err := e.service.PublicLinkImage(t.Context(), l.Slug, p.ImageID); err != nil || image.MediaType != "image/png" {
-		t.Errorf("got %+v %v, want the image of the product", image.MediaType, err)
+	shown, err := e.service.PublicLinkImage(t.Context(), l.Slug, p.ImageID)
+	if err != nil || shown.MediaType != "image/png" {
+		t.Errorf("got %s %v, want the image of the product", shown.MediaType, err)
 	}
 	public, err := e.service.PublicLink(t.Context(), l.Slug)
 	if err != nil || public.ShopName != "Acme" || len(public.Goods) != 1 || public.Goods[0].QuantityMost != 1 {
@@ -558,21 +581,29 @@ func TestTheTableKeepsTheRulesOfLinks(t *testing.T) {
 		{"payment_links_text_bounded", next + `after_text = ''`},
 		{"payment_links_url_web", next + `success_url = 'javascript:alert(1)'`},
 		{"payment_links_append_only", `DELETE FROM payment_links`},
-		{"payment_links_begin", copied + `'{"link_id": "plink_y", "slug": "another", "version": 2}')).* FROM payment_links l`},
+		{
+			"payment_links_begin",
+			copied + `'{"link_id": "plink_y", "slug": "another", "version": 2}')).* FROM payment_links l`,
+		},
 		{
 			"payment_links_products_known",
-			copied + `'{"link_id": "plink_y", "slug": "another", "line_items": [{"productId": "prod_x"}]}')).* FROM payment_links l`,
+			copied + `'{"link_id": "plink_y", "slug": "another", "line_items": [{"productId": "prod_x"}]}')).*
+				FROM payment_links l`,
 		},
 		{"payment_links_slug_once", copied + `'{"link_id": "plink_y"}')).* FROM payment_links l`},
 		{"payment_links_slug_formed", copied + `'{"link_id": "plink_y", "slug": "Bad Word"}')).* FROM payment_links l`},
-		{"checkouts_terms_fixed", `UPDATE checkouts SET version = version + 1, link_id = NULL WHERE checkout_id = '` + c.ID + `'`},
+		{
+			"checkouts_terms_fixed",
+			`UPDATE checkouts SET version = version + 1, link_id = NULL WHERE checkout_id = '` + c.ID + `'`,
+		},
 	} {
 		if _, err := owner.Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", c.sql, err, c.constraint)
 		}
 	}
 	e.exec(next + `status = 'ENDED', ended_at = now()`)
-	if _, err := owner.Exec(t.Context(), next+`after_text = 'x'`); !pg.ViolatesConstraint(err, "payment_links_end_final") {
+	_, err = owner.Exec(t.Context(), next+`after_text = 'x'`)
+	if !pg.ViolatesConstraint(err, "payment_links_end_final") {
 		t.Errorf("got %v, want the end to be final", err)
 	}
 	err = e.db.InOrg(t.Context(), e.one, func(ctx context.Context, tx pg.Tx) error {

@@ -18,12 +18,13 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-// The number of sales is counted on every read: a counter in the row would make all sales of a link wait for each other.
+// The number of sales is counted on every read: a counter in the row would make all sales of a link wait for each
+// other.
 const selectLinks = `
 	SELECT l.link_id, l.org_id, l.version, l.slug, l.status, l.line_items, l.max_completed, (
 			SELECT count(*) FROM checkouts c WHERE c.link_id = l.link_id AND c.status IN ('PROCESSING', 'COMPLETED')
-		)::integer, l.expires_at, l.after_text, l.success_url, coalesce(l.idempotency_key, ''), l.request_digest, l.created_at,
-		l.updated_at, l.ended_at
+		)::integer, l.expires_at, l.after_text, l.success_url, coalesce(l.idempotency_key, ''), l.request_digest,
+		l.created_at, l.updated_at, l.ended_at
 	FROM payment_links l`
 
 func scanLink(row pgx.CollectableRow) (l Link, err error) {
@@ -154,7 +155,8 @@ func lockLink(ctx context.Context, tx pg.Tx, orgID, linkID string) (Link, error)
 	if !id.IsValid(linkPrefix, linkID) {
 		return Link{}, asWritten(newLinkGone())
 	}
-	_, err := tx.Exec(ctx, `SELECT FROM payment_links WHERE org_id = $1 AND link_id = $2 FOR NO KEY UPDATE`, orgID, linkID)
+	_, err := tx.Exec(ctx, `SELECT FROM payment_links WHERE org_id = $1 AND link_id = $2 FOR NO KEY UPDATE`,
+		orgID, linkID)
 	if err != nil {
 		return Link{}, fmt.Errorf("lock payment link %s: %w", linkID, err)
 	}
@@ -166,8 +168,8 @@ func lockLink(ctx context.Context, tx pg.Tx, orgID, linkID string) (Link, error)
 }
 
 // PatchLink changes what a change names, and returns the link. A change that changes nothing writes nothing. Errors:
-// faults NOT_FOUND, INVALID_REQUEST; INVALID_STATE for a link that is ended, and if a later version than the seen one is
-// the present one. Rules CO-61 and CO-65.
+// faults NOT_FOUND, INVALID_REQUEST; INVALID_STATE for a link that is ended, and if a later version than the seen one
+// is the present one. Rules CO-61 and CO-65.
 func (s *Service) PatchLink(
 	ctx context.Context, orgID, linkID string, requester audit.Actor, ch LinkChange,
 ) (after Link, err error) {
@@ -206,7 +208,8 @@ func (s *Service) PatchLink(
 			UPDATE payment_links SET version = version + 1, max_completed = $4, expires_at = $5, after_text = $6,
 				success_url = $7, updated_at = greatest($8, updated_at)
 			WHERE org_id = $1 AND link_id = $2 AND version = $3`,
-			orgID, linkID, before.Version, after.MaxCompleted, after.ExpiresAt, after.AfterText, after.SuccessURL, tx.Now)
+			orgID, linkID, before.Version, after.MaxCompleted, after.ExpiresAt, after.AfterText, after.SuccessURL,
+			tx.Now)
 		if err == nil && changed.RowsAffected() != 1 {
 			err = errLostRace
 		}
@@ -270,7 +273,8 @@ func (s *Service) setLinkStatus(
 			endedAt = &tx.Now
 		}
 		changed, err := tx.Exec(ctx, `
-			UPDATE payment_links SET version = version + 1, status = $4, ended_at = $5, updated_at = greatest($6, updated_at)
+			UPDATE payment_links SET version = version + 1, status = $4, ended_at = $5,
+				updated_at = greatest($6, updated_at)
 			WHERE org_id = $1 AND link_id = $2 AND version = $3 AND status = $7`,
 			orgID, linkID, before.Version, wanted, endedAt, tx.Now, before.Status)
 		if err == nil && changed.RowsAffected() != 1 {

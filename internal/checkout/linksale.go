@@ -16,7 +16,7 @@ import (
 )
 
 // unpaidOfLinksMax is how many open checkouts without a payment the links of an organization may have together. Each
-// costs a row, and everyone who has the address of a link makes them.
+// costs a row, and everyone who has the address of a link makes them. Rule CO-68.
 const unpaidOfLinksMax = 20_000
 
 // PublicLink is a payment link with what its page shows. Everyone who has its address may see it.
@@ -107,8 +107,8 @@ func (s *Service) PublicLink(ctx context.Context, slug string) (p PublicLink, er
 		if !isKnown {
 			return PublicLink{}, fmt.Errorf("payment link %s sells %s, which does not exist", l.ID, item.ProductID)
 		}
-		least, most := item.bounds(product)
-		p.Goods = append(p.Goods, PublicItem{Product: product, QuantityLeast: least, QuantityMost: most})
+		bounds := item.bounds(product)
+		p.Goods = append(p.Goods, PublicItem{Product: product, QuantityLeast: bounds.min, QuantityMost: bounds.max})
 		if i == 0 || p.Currency == product.Currency {
 			p.Currency = product.Currency
 		} else {
@@ -132,8 +132,8 @@ func (s *Service) PublicLink(ctx context.Context, slug string) (p PublicLink, er
 }
 
 // CheckoutOfLink makes the checkout of a choice, or returns the one that the form made already: two clicks make one.
-// After a fault none was made. Errors: faults NOT_FOUND, and those that have a LinkRefusal in their details. Rules CO-63
-// and CO-64.
+// After a fault none was made. Errors: faults NOT_FOUND, and those that have a LinkRefusal in their details. Rules
+// CO-63 and CO-64.
 func (s *Service) CheckoutOfLink(
 	ctx context.Context, slug string, choices []LinkChoice, nonce string,
 ) (c Checkout, err error) {
@@ -148,7 +148,7 @@ func (s *Service) CheckoutOfLink(
 	r := CheckoutRequest{
 		SuccessURL: l.SuccessURL, OnePerReference: new(false), IdempotencyKey: &key, Actor: actor, link: &l,
 	}
-	known, isKnown, err := s.FindCheckoutByKey(ctx, l.OrgID, key)
+	earlier, isKnown, err := s.FindCheckoutByKey(ctx, l.OrgID, key)
 	if err != nil {
 		return c, err
 	}
@@ -159,10 +159,10 @@ func (s *Service) CheckoutOfLink(
 	var choiceErr error
 	if r.Items, choiceErr = chooseItems(l, w, choices); isKnown {
 		// The products may have changed since: what counts is that the payer chose the same.
-		if choiceErr == nil && known.Differs(r) {
-			return c, refuseChoice(fault.Conflict, fault.InvalidState, NonceUsed, "The form has made another checkout.")
+		if choiceErr == nil && earlier.Differs(r) {
+			return c, newNonceUsed()
 		}
-		return known, nil
+		return earlier, nil
 	}
 	if state := l.StateAt(s.DB.Clock()()); state != LinkSells {
 		return c, refuseState(state)
@@ -179,7 +179,7 @@ func (s *Service) CheckoutOfLink(
 	case err != nil:
 		return Checkout{}, err
 	case isReplayed && c.Differs(r):
-		return Checkout{}, refuseChoice(fault.Conflict, fault.InvalidState, NonceUsed, "The form has made another checkout.")
+		return Checkout{}, newNonceUsed()
 	}
 	return c, nil
 }
@@ -191,32 +191,37 @@ func (s *Service) logger() *slog.Logger {
 	return s.Log
 }
 
+func newNonceUsed() *fault.Fault {
+	return refuseChoice(fault.Conflict, fault.InvalidState, NonceUsed, "The form has made another checkout.")
+}
+
 func refuseState(state LinkState) *fault.Fault {
-	return refuseChoice(fault.Conflict, fault.InvalidState, StateRefused, "This payment link sells nothing now: %s.", state).
-		WithDetail("state", string(state))
+	return refuseChoice(fault.Conflict, fault.InvalidState, StateRefused,
+		"This payment link sells nothing now: %s.", state).WithDetail("state", string(state))
 }
 
 // chooseItems returns what a payer chose of every product of a link. Errors: faults with a LinkRefusal. Rule CO-64.
 func chooseItems(l Link, w sold, choices []LinkChoice) (items []ItemRequest, err error) {
 	for _, choice := range choices {
 		if !slices.ContainsFunc(l.Items, func(item LinkItem) bool { return item.ProductID == choice.ProductID }) {
-			return nil, refuseChoice(fault.Invalid, fault.InvalidRequest, StateRefused, "The link does not sell this product.")
+			return nil, refuseChoice(fault.Invalid, fault.InvalidRequest, StateRefused,
+				"The link does not sell this product.")
 		}
 	}
 	for _, item := range l.Items {
 		p, _ := w.product(item.ProductID)
-		least, most := item.bounds(p)
+		bounds := item.bounds(p)
 		chosen := LinkChoice{ProductID: item.ProductID}
 		i := slices.IndexFunc(choices, func(c LinkChoice) bool { return c.ProductID == item.ProductID })
 		if i >= 0 {
 			chosen = choices[i]
 		}
-		if chosen.Quantity == 0 && least == most {
-			chosen.Quantity = least
+		if chosen.Quantity == 0 && bounds.min == bounds.max {
+			chosen.Quantity = bounds.min
 		}
-		if chosen.Quantity < least || chosen.Quantity > most {
+		if chosen.Quantity < bounds.min || chosen.Quantity > bounds.max {
 			return nil, refuseChoice(fault.Invalid, fault.InvalidRequest, QuantityRefused,
-				"The quantity has to be %d to %d.", least, most).WithDetail(ProductDetail, p.ID)
+				"The quantity has to be %d to %d.", bounds.min, bounds.max).WithDetail(ProductDetail, p.ID)
 		}
 		request := ItemRequest{ProductID: p.ID, Quantity: chosen.Quantity}
 		if p.PriceType == OpenPrice {

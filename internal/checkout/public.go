@@ -67,8 +67,8 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 			return row.Scan(&p.ShopName)
 		})
 		if p.LinkID != nil && p.Status == outcome.Completed {
-			b.Queue(`SELECT coalesce(after_text, '') FROM payment_links WHERE org_id = $1 AND link_id = $2`, orgID, *p.LinkID).
-				QueryRow(func(row pgx.Row) error { return row.Scan(&p.AfterText) })
+			b.Queue(`SELECT coalesce(after_text, '') FROM payment_links WHERE org_id = $1 AND link_id = $2`,
+				orgID, *p.LinkID).QueryRow(func(row pgx.Row) error { return row.Scan(&p.AfterText) })
 		}
 		b.Queue(`
 			SELECT p.deposit_id, greatest(1, m.confirmations_required - (greatest(d.height,

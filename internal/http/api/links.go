@@ -54,11 +54,12 @@ func (a *api) linkRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/payment-links", Name: "createPaymentLink",
 			Action: identity.ManageProducts, Group: "Payment links",
 			Summary: "Make a payment link",
-			Text: "Makes a public page that sells products: everyone who has its address buys there, and each purchase " +
-				"is a checkout with linkId. Its poster is at url followed by /poster.svg. It makes no checkout by itself, " +
-				"moves no money and sends no event. With an idempotencyKey the same request returns the same payment link " +
-				"as it is now, and the same key with other parameters is refused with 409 IDEMPOTENCY_CONFLICT. A key never " +
-				"expires. Without a key every call makes another one. After a 5xx or no answer, repeat with the same key.",
+			Text: "Makes a public page that sells products: everyone who has its address buys there, and each " +
+				"purchase is a checkout with linkId. Its poster is at url followed by /poster.svg. It makes no " +
+				"checkout by itself, moves no money and sends no event. With an idempotencyKey the same request " +
+				"returns the same payment link as it is now, and the same key with other parameters is refused " +
+				"with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every call makes another one. " +
+				"After a 5xx or no answer, repeat with the same key.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
 			Answered: kernel.AnswerKnown(a.answerKnownLink),
 			Answers: []kernel.Success{{
@@ -132,11 +133,12 @@ func (a *api) linkRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/payment-links/{linkId}/end", Name: "endPaymentLink",
 			Action: identity.ManageProducts, Group: "Payment links",
 			Summary: "End a payment link",
-			Text: "It sells nothing, for good: no call makes it active again, and no other payment link gets its address. " +
-				"An ended one stays as it is. Checkouts that exist are not affected.",
+			Text: "It sells nothing, for good: no call makes it active again, and no other payment link gets its " +
+				"address. An ended one stays as it is. Checkouts that exist are not affected.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The ended payment link."}},
-			Faults:    []fault.Code{fault.CodeNotFound}, Handler: kernel.Handle(a.endLink, linkExample(checkout.LinkEnded)),
+			Faults:    []fault.Code{fault.CodeNotFound},
+			Handler:   kernel.Handle(a.endLink, linkExample(checkout.LinkEnded)),
 		},
 	}
 }
@@ -239,7 +241,9 @@ func (a *api) updateLink(c *call, body LinkChange) (webhook.PaymentLink, error) 
 		MaxCompleted: nullable(c, "maxCompleted", body.MaxCompleted), ExpiresAt: nullable(c, "expiresAt", expiresAt),
 		AfterText: nullable(c, "afterText", body.AfterText), SuccessURL: nullable(c, "successUrl", body.SuccessURL),
 	}
-	return showLink(a.conf.Checkouts.PatchLink(c.Context(), c.Caller.OrgID, c.PathParam("linkId"), c.Caller.Actor(), ch))
+	return showLink(a.conf.Checkouts.PatchLink(
+		c.Context(), c.Caller.OrgID, c.PathParam("linkId"), c.Caller.Actor(), ch,
+	))
 }
 
 func showLink(l checkout.Link, err error) (webhook.PaymentLink, error) {

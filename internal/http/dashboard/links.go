@@ -185,7 +185,8 @@ func (d *dashboard) loadLinks(r *pages.Request) (templ.Component, error) {
 	view := linksView{
 		CSVPath: r.CSVPath(), Status: checkout.LinkStatus(f.Status),
 		Calls: []string{
-			d.callText("POST", "/payment-links", `{"lineItems":[{"productId":"prod_…","quantity":1}],"slug":"gold-2026"}`),
+			d.callText("POST", "/payment-links",
+				`{"lineItems":[{"productId":"prod_…","quantity":1}],"slug":"gold-2026"}`),
 			d.callText("GET", "/payment-links", ""),
 		},
 	}
@@ -295,12 +296,12 @@ func readLinkTerms(r *pages.Request) (t linkTerms, err error) {
 		return t, err
 	}
 	if text := r.Values["expiresAt"]; text != "" {
-		at, err := readLinkTime(text)
+		expiresAt, err := readLinkTime(text)
 		if err != nil {
 			return t, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "%s", linkExpiryMissing).
 				WithParam("expiresAt")
 		}
-		t.expiresAt = &at
+		t.expiresAt = &expiresAt
 	}
 	t.afterText = resource.OptionalText(strings.ReplaceAll(r.Values["afterText"], "\r\n", "\n"))
 	t.successURL = resource.OptionalText(r.Values["successUrl"])
@@ -308,13 +309,13 @@ func readLinkTerms(r *pages.Request) (t linkTerms, err error) {
 }
 
 // readLinkTime reads a time as the form shows it, and as programs write it.
-func readLinkTime(text string) (at time.Time, err error) {
+func readLinkTime(text string) (moment time.Time, err error) {
 	for _, layout := range []string{shownLinkTime, time.RFC3339, time.DateOnly} {
-		if at, err = time.Parse(layout, text); err == nil {
-			return at, nil
+		if moment, err = time.Parse(layout, text); err == nil {
+			return moment, nil
 		}
 	}
-	return at, err
+	return moment, err
 }
 
 // shownLinkTime is how the form shows a time.

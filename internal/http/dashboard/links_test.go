@@ -67,8 +67,12 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 		"expiresAt is not in the future": {soldName, product, "expiresAt", "2020-01-01T00:00Z"},
 		"successUrl has to be https":     {soldName, product, "successUrl", "javascript://x/%0aalert(1)"},
 	} {
+		status := http.StatusBadRequest
+		if len(changes) == 0 {
+			status = http.StatusUnprocessableEntity // the form itself says so
+		}
 		changes = append(changes, ui.KeyName, key)
-		h.post(developer, form+"/"+createLinkAct, linkFieldsWith(changes...)...).want(t, http.StatusUnprocessableEntity, words)
+		h.post(developer, form+"/"+createLinkAct, linkFieldsWith(changes...)...).want(t, status, words)
 	}
 	fields := linkFieldsWith(ui.KeyName, key, soldName, product, "slug", "gold-2026", "maxCompleted", "5",
 		"expiresAt", "2999-01-31T12:00Z", "afterText", "line one\r\nline two")
@@ -78,8 +82,8 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 		t.Errorf("got %s and %s, want one payment link", made, again)
 	}
 	h.get(developer, made).want(t, http.StatusOK, "https://pay.example/p/gold-2026",
-		"https://pay.example/p/gold-2026/poster.svg", "0 of 5", "Selling", "line one\nline two", "No one has bought here yet",
-		`value="2999-01-31T12:00Z"`)
+		"https://pay.example/p/gold-2026/poster.svg", "0 of 5", "Selling", "line one\nline two",
+		"No one has bought here yet", `value="2999-01-31T12:00Z"`)
 	h.get(developer, Prefix+"/payment-links").want(t, http.StatusOK, "gold-2026", "0 of 5")
 	h.get(viewer, made).want(t, http.StatusOK, "gold-2026").wantNo(t, "Pause it", "End it for good", "Save the changes")
 	h.get(viewer, form).want(t, http.StatusForbidden)
@@ -88,7 +92,9 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 	}
 
 	seen := h.get(developer, made).hidden(t, seenName)
-	change := []string{seenName, seen, "maxCompleted", "7", "expiresAt", "2999-01-31T12:00Z", "afterText", "", "successUrl", ""}
+	change := []string{
+		seenName, seen, "maxCompleted", "7", "expiresAt", "2999-01-31T12:00Z", "afterText", "", "successUrl", "",
+	}
 	h.post(developer, made+"/"+changeLinkAct, change...).want(t, http.StatusSeeOther)
 	h.get(developer, made).want(t, http.StatusOK, "0 of 7").wantNo(t, "line one")
 	h.post(developer, made+"/"+changeLinkAct, change...).want(t, http.StatusConflict, "changed since you opened it")
@@ -100,10 +106,12 @@ func TestAPaymentLinkIsMadePausedChangedAndEnded(t *testing.T) {
 	for range 2 {
 		h.post(developer, made+"/"+endLinkAct).want(t, http.StatusSeeOther)
 	}
-	h.get(developer, made).want(t, http.StatusOK, "Ended").wantNo(t, "Pause it", "Resume it", "poster.svg", "Save the changes")
+	h.get(developer, made).want(t, http.StatusOK, "Ended").
+		wantNo(t, "Pause it", "Resume it", "poster.svg", "Save the changes")
 	h.post(developer, made+"/"+resumeLinkAct).want(t, http.StatusConflict, "ended for good")
 	h.get(developer, Prefix+"/payment-links?status=ENDED").want(t, http.StatusOK, "gold-2026")
-	if n := h.count(`SELECT count(*) FROM audit_log WHERE resource_kind = 'PAYMENT_LINK' AND actor_kind = 'USER'`); n != 5 {
+	const ofPeople = `SELECT count(*) FROM audit_log WHERE resource_kind = 'PAYMENT_LINK' AND actor_kind = 'USER'`
+	if n := h.count(ofPeople); n != 5 {
 		t.Errorf("got %d rows in the audit log, want one for each change", n)
 	}
 }

@@ -18,7 +18,7 @@ type Limits struct {
 	Streams int // live streams at the same time
 }
 
-// UsualLimits are the default limits. Rule CO-46.
+// UsualLimits are the default limits. Rules CO-46 and CO-68.
 var UsualLimits = Limits{
 	Views:   kernel.Rate{Count: 60, Period: time.Minute, Burst: 60},
 	Opens:   kernel.Rate{Count: 20, Period: time.Minute, Burst: 20},

@@ -1,18 +1,13 @@
 package payerpages
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/go-chi/chi/v5"
-
-	"github.com/cofferpay/coffer/internal/http/pages/ui"
 )
 
 // LinkPrefix begins the paths of payment links.
@@ -207,8 +202,8 @@ func (p *linkPage) title() string {
 		return p.Shop
 	}
 	name := p.Goods[0].Name
-	if others := len(p.Goods) - 1; others > 0 {
-		name += " +" + strconv.Itoa(others)
+	if rest := len(p.Goods) - 1; rest > 0 {
+		name += " +" + strconv.Itoa(rest)
 	}
 	return name
 }
@@ -262,7 +257,7 @@ func (s *server) buy(r *request) error {
 		return err
 	}
 	if problem == nil {
-		target := request{checkoutID: sale.CheckoutID, base: prefix + sale.CheckoutID, language: r.language, isNamed: r.isNamed}
+		target := request{base: prefix + sale.CheckoutID, language: r.language, isNamed: r.isNamed}
 		path := target.link("")
 		if sale.Key != "" {
 			path += "#" + sale.Key
@@ -322,156 +317,4 @@ func (s *server) showLinkImage(r *request) error {
 		return err
 	}
 	return writeImage(r, mediaType, content)
-}
-
-// showPoster serves a page for a printer: what is sold, and the QR code of the address. It stands by itself: no script,
-// no style and no font of it is loaded. Rule CO-67.
-func (s *server) showPoster(r *request) error {
-	view, err := s.conf.Links.Link(r.Context(), r.slug)
-	if err != nil {
-		return err
-	}
-	if view.State == LinkEnded || view.URL == "" {
-		return errNoPage
-	}
-	picture, box, err := ui.EncodeQR(view.URL)
-	if err != nil {
-		return err
-	}
-	p := newLinkPage(r, view, nil)
-	var body bytes.Buffer
-	if err := posterSVG(newPoster(p, picture, box)).Render(r.Context(), &body); err != nil {
-		return err
-	}
-	h := r.w.Header()
-	h.Set("Content-Type", "image/svg+xml; charset=utf-8")
-	h.Set("Content-Security-Policy", imagePolicy)
-	h.Set("Content-Language", r.language.tag)
-	h.Set("Vary", "Accept-Language")
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	if r.Method != http.MethodHead {
-		_, _ = r.w.Write(body.Bytes()) // The browser is gone.
-	}
-	return nil
-}
-
-// poster is a sheet of A4 with lengths in millimeters.
-type poster struct {
-	Language     *translation
-	Lines        []posterLine
-	Picture, Box string
-	QRTitle      string
-}
-
-// posterLine is one line of text in the middle of the sheet.
-type posterLine struct {
-	Text      string
-	Y, Size   string
-	Weight    string
-	Color     string
-	Direction string
-	Family    string
-}
-
-// The heights of the parts of a poster, and the widths of letters as parts of their size.
-const (
-	posterWidth       = 170.0 // between the margins
-	posterNameSize    = 15.0
-	posterNameLines   = 3
-	letterWidth       = 0.56
-	posterURLSize     = 7.0
-	monospacedWidth   = 0.61
-	posterFontFamily  = "system-ui, sans-serif"
-	posterTextColor   = "#12161d"
-	posterQuietColor  = "#4b5360"
-	posterURLFamily   = "ui-monospace, monospace"
-	posterPriceHeight = 14.0
-)
-
-func newPoster(p *linkPage, picture, box string) poster {
-	sheet := poster{
-		Language: p.language, Picture: picture, Box: box, QRTitle: p.text("link.qr", "url", p.URL),
-	}
-	add := func(text string, y, size float64, change func(*posterLine)) {
-		line := posterLine{
-			Text: text, Y: formatLength(y), Size: formatLength(size), Weight: "400", Color: posterTextColor,
-			Direction: p.language.direction, Family: posterFontFamily,
-		}
-		if change != nil {
-			change(&line)
-		}
-		sheet.Lines = append(sheet.Lines, line)
-	}
-	bold := func(l *posterLine) { l.Weight = "700" }
-	shop := wrapText(p.Shop, lettersIn(9), 1)
-	add(shop[0], 30, 9, func(l *posterLine) { l.Color = posterQuietColor })
-	y := 52.0
-	for _, line := range wrapText(p.title(), lettersIn(posterNameSize), posterNameLines) {
-		add(line, y, posterNameSize, bold)
-		y += posterNameSize * 1.2
-	}
-	if len(p.Goods) == 1 {
-		price := wrapText(strings.ReplaceAll(p.priceText(p.Goods[0].LinkItem), "\u00a0", " "), lettersIn(11), 1)
-		add(price[0], y-posterNameSize*1.2+posterPriceHeight+1, 11, nil)
-	}
-	add(p.text("link.scan"), 262, 10, bold)
-	// An address is one line, whatever its length.
-	size := min(posterURLSize, posterWidth/(monospacedWidth*float64(max(1, len(p.URL)))))
-	add(p.URL, 277, size, func(l *posterLine) { l.Family, l.Direction = posterURLFamily, "ltr" })
-	return sheet
-}
-
-// lettersIn returns how many letters of a size fit into a line.
-func lettersIn(size float64) int { return int(posterWidth / (size * letterWidth)) }
-
-// formatLength writes a length for the drawing.
-func formatLength(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) }
-
-// Between these are the letters of East Asian scripts, which are as wide as two.
-const wideFirst, wideLast = '\u2e80', '\uffe6'
-
-// wrapText breaks a text into lines of so many letters at most, a wide one counting for two. What is too long ends
-// with an ellipsis. There is at least one line.
-func wrapText(text string, lettersMax, linesMax int) []string {
-	lines, line, width := []string{}, []rune{}, 0
-	end := func() {
-		lines, line, width = append(lines, strings.TrimSpace(string(line))), nil, 0
-	}
-	for _, r := range text {
-		letters := 1
-		switch {
-		case r >= wideFirst && r <= wideLast:
-			letters = 2
-		case unicode.In(r, unicode.Mn, unicode.Me):
-			letters = 0
-		}
-		if width+letters > lettersMax {
-			// A word that fits into the next line goes there as a whole.
-			rest := []rune{}
-			if i := lastSpace(line); i > 0 && r != ' ' {
-				rest, line = slices.Clone(line[i+1:]), line[:i]
-			}
-			end()
-			line = rest
-			width = len(rest)
-		}
-		line, width = append(line, r), width+letters
-	}
-	if len(line) > 0 || len(lines) == 0 {
-		end()
-	}
-	if len(lines) > linesMax {
-		lines = lines[:linesMax]
-		lines[linesMax-1] += "…"
-	}
-	return lines
-}
-
-func lastSpace(line []rune) int {
-	for i := len(line) - 1; i >= 0; i-- {
-		if line[i] == ' ' {
-			return i
-		}
-	}
-	return -1
 }

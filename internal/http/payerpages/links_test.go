@@ -66,28 +66,31 @@ func (f *fakeLinks) change(act func(*fakeLinks)) {
 
 func newLinkView() LinkView {
 	return LinkView{
-		Slug: slug, URL: "https://pay.example/p/" + slug, State: LinkOpen, ShopName: "Northwind Coffee", Currency: "USD",
-		Nonce: "nonce-1",
+		Slug: slug, URL: "https://pay.example/p/" + slug, State: LinkOpen, ShopName: "Northwind Coffee",
+		Currency: "USD", Nonce: "nonce-1",
 		Items: []LinkItem{
 			{
 				ProductID: "prod_1", Name: "House blend, 1 kg", Description: "Fresh.\nEvery week.", ImageID: "img_1",
 				QuantityLeast: 1, QuantityMost: 9, UnitPrice: "29.99",
 			},
-			{ProductID: "prod_2", Name: "A tip", QuantityLeast: 1, QuantityMost: 1, PriceMin: "1.00", PriceMax: "100.00"},
+			{
+				ProductID: "prod_2", Name: "A tip", QuantityLeast: 1, QuantityMost: 1, PriceMin: "1.00",
+				PriceMax: "100.00",
+			},
 		},
 	}
 }
 
-// A payer chooses quantity and price in a form that is complete without scripts, and is led to the checkout. Rules CO-63
-// and CO-64.
+// A payer chooses quantity and price in a form that is complete without scripts, and is led to the checkout. Rules
+// CO-63 and CO-64.
 func TestALinkIsBoughtByAForm(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	got := h.get(LinkPrefix + slug)
 	text := readText(got.body)
 	for _, want := range []string{
-		"Northwind Coffee", "House blend, 1 kg", "Fresh.", "Every week.", "29.99 USD each", "Quantity", "1 to 9", "A tip",
-		"Your price in USD", "1.00 to 100.00 USD", "Continue to payment",
+		"Northwind Coffee", "House blend, 1 kg", "Fresh.", "Every week.", "29.99 USD each", "Quantity", "1 to 9",
+		"A tip", "Your price in USD", "1.00 to 100.00 USD", "Continue to payment",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got a page without %q:\n%s", want, text)
@@ -146,7 +149,11 @@ func TestARefusedChoiceIsExplainedOnThePage(t *testing.T) {
 		isOpen  bool
 	}{
 		{LinkProblem{Kind: QuantityProblem, ProductID: "prod_1"}, 400, "Please choose a quantity from 1 to 9.", true},
-		{LinkProblem{Kind: PriceProblem, ProductID: "prod_2"}, 400, "Please enter a price from 1.00 to 100.00 USD", true},
+		{
+			LinkProblem{Kind: PriceProblem, ProductID: "prod_2"},
+			400,
+			"Please enter a price from 1.00 to 100.00 USD", true,
+		},
 		{LinkProblem{Kind: NonceProblem}, 400, "This page was open for too long.", true},
 		{LinkProblem{Kind: NonceUsedProblem}, 409, "You have already continued with another choice.", true},
 		{LinkProblem{Kind: StateProblem}, 409, "Not available right now", false},
@@ -191,7 +198,8 @@ func TestALinkThatSellsNothingSaysWhy(t *testing.T) {
 	}
 }
 
-// The pages of links keep to themselves as those of checkouts do, and what a shop chose stands there as text. Rule CO-42.
+// The pages of links keep to themselves as those of checkouts do, and what a shop chose stands there as text. Rule
+// CO-42.
 func TestLinkPagesKeepToThemselves(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -214,7 +222,8 @@ func TestLinkPagesKeepToThemselves(t *testing.T) {
 			t.Errorf("%s: got a page in another language", l.tag)
 		}
 		for header, want := range map[string]string{
-			"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "Set-Cookie": "",
+			"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Set-Cookie": "",
 		} {
 			if got := got.header.Get(header); got != want {
 				t.Errorf("%s: got the header %s: %q, want %q", l.tag, header, got, want)
@@ -290,11 +299,12 @@ func TestAbsentLinksReadAlike(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for _, path := range []string{
-		"other-word", "abc", "admin", "Gold-2026", "%00", slug + "/nothing", "other-word/poster.svg", slug + "/images/img_2",
-		"other-word/images/img_1", checkoutID,
+		"other-word", "abc", "admin", "Gold-2026", "%00", slug + "/nothing", "other-word/poster.svg",
+		slug + "/images/img_2", "other-word/images/img_1", checkoutID,
 	} {
 		got := h.get(LinkPrefix + path)
-		if got.status != http.StatusNotFound || !strings.Contains(readText(got.body), "There is no payment at this address") {
+		const want = "There is no payment at this address"
+		if got.status != http.StatusNotFound || !strings.Contains(readText(got.body), want) {
 			t.Errorf("%s: got %d: %s", path, got.status, readText(got.body))
 		}
 	}

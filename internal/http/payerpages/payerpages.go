@@ -1,6 +1,6 @@
 // Package payerpages is the hosted page on which a payer pays a checkout: choice of a network, QR code, amount,
-// address, and what happened to the money. It is a surface below /c and /p, for people without an account. A page below /p
-// sells the products of a payment link; its form makes a checkout.
+// address, and what happened to the money. It is a surface below /c and /p, for people without an account. A page below
+// /p sells the products of a payment link; its form makes a checkout.
 //
 // The path of a page grants reading, and the page shows nothing about a customer. The key in the fragment of its URL,
 // which browsers do not send, authorizes actions. The one change without it opens an option, which moves no money.

@@ -297,7 +297,8 @@ func (s Source) Link(ctx context.Context, slug string) (LinkView, error) {
 		v.Items = append(v.Items, LinkItem{
 			ProductID: good.Product.ID, Name: good.Product.Name, Description: textOf(good.Product.Description),
 			ImageID: good.Product.ImageID, QuantityLeast: good.QuantityLeast, QuantityMost: good.QuantityMost,
-			UnitPrice: show(good.Product.Price), PriceMin: show(good.Product.MinPrice), PriceMax: show(good.Product.MaxPrice),
+			UnitPrice: show(good.Product.Price), PriceMin: show(good.Product.MinPrice),
+			PriceMax: show(good.Product.MaxPrice),
 		})
 	}
 	return v, nil
@@ -305,8 +306,8 @@ func (s Source) Link(ctx context.Context, slug string) (LinkView, error) {
 
 // problemKinds are the words of the page for what is wrong with a choice.
 var problemKinds = map[checkout.LinkRefusal]ProblemKind{
-	checkout.NonceRefused: NonceProblem, checkout.NonceUsed: NonceUsedProblem, checkout.QuantityRefused: QuantityProblem,
-	checkout.PriceRefused: PriceProblem, checkout.StateRefused: StateProblem, checkout.LimitRefused: LimitProblem,
+	checkout.NonceRefused: NonceProblem, checkout.NonceUsed: NonceUsedProblem,
+	checkout.QuantityRefused: QuantityProblem, checkout.PriceRefused: PriceProblem, checkout.StateRefused: StateProblem, checkout.LimitRefused: LimitProblem,
 }
 
 // Buy implements Links.

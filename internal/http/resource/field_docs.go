@@ -57,8 +57,8 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived " +
 		"and never deleted.",
 	reflect.TypeFor[kernel.Page[webhook.Product]](): "A page of products.",
-	reflect.TypeFor[webhook.PaymentLink](): "A reusable public page that sells one or several products. Each purchase " +
-		"is a checkout.",
+	reflect.TypeFor[webhook.PaymentLink](): "A reusable public page that sells one or several products. Each " +
+		"purchase is a checkout.",
 	reflect.TypeFor[kernel.Page[webhook.PaymentLink]](): "A page of payment links.",
 	reflect.TypeFor[webhook.LinkItem]():                 "A product that a payment link sells.",
 	reflect.TypeFor[webhook.Checkout](): "One sale: what its payer owes, how it can be paid, and what was paid. " +

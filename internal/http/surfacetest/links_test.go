@@ -66,7 +66,9 @@ func TestAPaymentLinkIsMadeAndShown(t *testing.T) {
 	id := made.text("linkId")
 	want := map[string]any{
 		"linkId": id, "url": "https://pay.example.com/p/gold-2026", "slug": "gold-2026", "status": "ACTIVE",
-		"lineItems":    []any{map[string]any{"productId": gold, "quantity": nil, "quantityMin": 2.0, "quantityMax": 5.0}},
+		"lineItems": []any{map[string]any{
+			"productId": gold, "quantity": nil, "quantityMin": 2.0, "quantityMax": 5.0,
+		}},
 		"maxCompleted": 3.0, "completedCount": 0.0, "expiresAt": "2999-01-31T11:00:00.000Z", "afterText": "=1+1",
 		"successUrl": "https://shop.example.com/ok", "idempotencyKey": "first", "createdAt": made.body["createdAt"],
 		"updatedAt": made.body["createdAt"], "endedAt": nil,
@@ -153,7 +155,8 @@ func TestAPaymentLinkThatIsWrongIsRefused(t *testing.T) {
 		{"INVALID_REQUEST", "maxCompleted", map[string]any{"maxCompleted": -1}},
 		{"INVALID_REQUEST", "expiresAt", map[string]any{"expiresAt": "2020-01-01T00:00:00Z"}},
 	} {
-		h.wantRefusal(fmt.Sprint(c.body), h.call(h.one, "PATCH", "/payment-links/"+linkID, c.body), 400, c.code, c.param)
+		got := h.call(h.one, "PATCH", "/payment-links/"+linkID, c.body)
+		h.wantRefusal(fmt.Sprint(c.body), got, 400, c.code, c.param)
 	}
 	if after := h.linkCounts(); after != before {
 		t.Errorf("got %s, want %s as before", after, before)
@@ -172,7 +175,12 @@ func TestAPaymentLinkIsPausedChangedAndEnded(t *testing.T) {
 		t.Errorf("got %s, want the changed link", changed.raw)
 	}
 	for _, c := range []struct{ verb, status string }{
-		{"pause", "PAUSED"}, {"pause", "PAUSED"}, {"resume", "ACTIVE"}, {"resume", "ACTIVE"}, {"end", "ENDED"}, {"end", "ENDED"},
+		{"pause", "PAUSED"},
+		{"pause", "PAUSED"},
+		{"resume", "ACTIVE"},
+		{"resume", "ACTIVE"},
+		{"end", "ENDED"},
+		{"end", "ENDED"},
 	} {
 		got := h.wantStatus(h.call(h.one, "POST", "/payment-links/"+id+"/"+c.verb, nil), 200)
 		if got.text("status") != c.status || (got.body["endedAt"] != nil) != (c.status == "ENDED") {

@@ -151,8 +151,8 @@ var historyRows = []string{
 		CASE WHEN n % 10 = 0 THEN timestamptz '2026-06-01Z' END
 	FROM $N`,
 	// Of ten payment links one is paused and one is ended.
-	`INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, request_digest, created_at, updated_at,
-		ended_at)
+	`INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, request_digest, created_at,
+		updated_at, ended_at)
 	SELECT 'plink_' || lpad(n::text, 26, '0'), $ORG, 1, 'link-' || n,
 		CASE n % 10 WHEN 0 THEN 'PAUSED' WHEN 1 THEN 'ENDED' ELSE 'ACTIVE' END,
 		'[{"productId": "prod_x", "quantity": 1, "quantityMin": null, "quantityMax": null}]', '', made, made,
