@@ -292,7 +292,11 @@ func (s *Service) newSale(
 		return Sale{}, false, refuse("reference", "A checkout that is the only one of its reference needs a reference.")
 	}
 	if r.AcceptedMintIDs != nil && r.AdHoc == nil {
-		if err := sale.narrow(r.AcceptedMintIDs); err != nil {
+		err := sale.narrow(r.AcceptedMintIDs)
+		if err == nil {
+			err = sale.checkCurrency(mints)
+		}
+		if err != nil {
 			return Sale{}, false, err
 		}
 	}

@@ -239,8 +239,8 @@ func (s *Service) checkOption(c Checkout, o Option) error {
 	return s.Wallets.VerifyAttestation(*o.Shared)
 }
 
-// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of what
-// was paid, so a row that was changed does not hold it back.
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
+// what was paid, so a row that was changed does not hold it back.
 func (s *Service) withoutUnproven(c Checkout) Checkout {
 	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
 	return c

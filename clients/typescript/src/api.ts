@@ -1740,8 +1740,8 @@ export interface PaymentOption {
   reference: string | null;
   /**
    * Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment
-   * to it has to name reference, as paymentUri does, and without it nobody knows which checkout it
-   * is for.
+   * to it has to name reference, as paymentUri does, and without it the service does not know which
+   * checkout it is for.
    */
   sharedAddress: string | null;
   /**
