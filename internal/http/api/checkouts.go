@@ -134,7 +134,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Summary: "Open an option of a checkout",
 			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
 				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
-				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof " +
+				"first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{
