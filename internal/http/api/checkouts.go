@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -127,6 +129,19 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The checkout."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
 			Handler: kernel.Handle(a.getCheckout, resource.ExampleCheckout),
+		},
+		{
+			Method: http.MethodGet, Path: "/checkouts/{checkoutId}/receipt", Name: "getCheckoutReceipt",
+			Action: identity.ReadOrganization, Group: "Checkouts",
+			Summary: "Read the receipt of a checkout",
+			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which transactions, " +
+				"signed with the key of webhooks. It names neither the customer nor the reference. The payer has the same " +
+				"file on the page. webhook.VerifyReceipt and coffer receipt verify check it without a call.",
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The signed receipt."}},
+			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.CodeUnavailable},
+			Handler: kernel.Handle(a.getCheckoutReceipt, ReceiptFile{
+				Receipt: "eyJ0eXBlIjoiUkVDRUlQVCIs…", Signature: "mSvw…Bg==", KeyID: "4f6c0a1b2c3d4e5f",
+			}),
 		},
 		{
 			Method: http.MethodPost, Path: "/checkouts/{checkoutId}/options", Name: "openCheckoutOption",
@@ -297,6 +312,24 @@ func showCheckout(c checkout.Checkout, err error) (webhook.Checkout, error) {
 		return webhook.Checkout{}, err
 	}
 	return wire.Checkout(c), nil
+}
+
+// ReceiptFile is a signed receipt.
+type ReceiptFile struct {
+	Receipt   string `json:"receipt" doc:"The signed text, in base64url: JSON."`
+	Signature string `json:"signature" doc:"The ed25519 signature over it, in base64url."`
+	KeyID     string `json:"keyId" doc:"A short name of the key that signed it."`
+}
+
+func (a *api) getCheckoutReceipt(c *call) (file ReceiptFile, err error) {
+	signed, err := a.conf.Checkouts.ReceiptOf(c.Context(), c.Caller.OrgID, c.PathParam("checkoutId"))
+	if err != nil {
+		return file, err
+	}
+	if err := json.Unmarshal(signed, &file); err != nil {
+		return file, fmt.Errorf("read a signed receipt: %w", err)
+	}
+	return file, nil
 }
 
 func (a *api) getCheckout(c *call) (webhook.Checkout, error) {

@@ -9,6 +9,7 @@ import (
 // typeDocs are the texts about the types of this package.
 var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[Mint]():            "A token on a chain.",
+	reflect.TypeFor[ReceiptFile]():     "A signed receipt, as a payer keeps it in a file.",
 	reflect.TypeFor[Customer]():        "One of your customers.",
 	reflect.TypeFor[Balance]():         "A customer's balance of one mint.",
 	reflect.TypeFor[Balances]():        "A customer's balances, by mint.",
