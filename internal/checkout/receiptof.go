@@ -26,7 +26,7 @@ func (s *Service) ReceiptOf(ctx context.Context, orgID, checkoutID string) ([]by
 	if c.Status != outcome.Completed {
 		return nil, fault.New(fault.Conflict, fault.InvalidState, fault.ReadOnly,
 			"This checkout is %s, and only a completed one has a receipt.", c.Status).
-			WithDetail("status", string(c.Status))
+			WithExtra("currentStatus", string(c.Status))
 	}
 	if !s.Receipts.CanSign() {
 		return nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.ReadOnly,

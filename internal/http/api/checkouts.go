@@ -134,9 +134,9 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts/{checkoutId}/receipt", Name: "getCheckoutReceipt",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "Read the receipt of a checkout",
-			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which transactions, " +
-				"signed with the key of webhooks. It names neither the customer nor the reference. The payer has the same " +
-				"file on the page. webhook.VerifyReceipt and coffer receipt verify check it without a call.",
+			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which " +
+				"transactions, signed with the key of webhooks. It names neither the customer nor the reference. The " +
+				"payer has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check it without a call.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The signed receipt."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.CodeUnavailable},
 			Handler: kernel.Handle(a.getCheckoutReceipt, ReceiptFile{
