@@ -212,8 +212,8 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 	return o
 }
 
-// currencyPriceOf returns what one of the currency of an offer is worth in dollars. The rate of a mint in its own symbol
-// does not say it.
+// currencyPriceOf returns what one of the currency of an offer is worth in dollars. The rate of a mint in its own
+// symbol does not say it.
 func (s *Service) currencyPriceOf(ctx context.Context, o Offer) (usd money.USD, isKnown bool) {
 	if o.Rate.Source != pricing.OwnSymbol {
 		return o.Rate.CurrencyPrice, true
