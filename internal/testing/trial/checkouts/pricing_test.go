@@ -69,6 +69,7 @@ func TestAPaymentWithoutAPriceWaitsForOne(t *testing.T) {
 			if n := len(e.option(id, ether).Quotes); n != quotes {
 				t.Errorf("got %d quotes while it is not known what remains, want %d", n, quotes)
 			}
+			e.wantStable(id) // asking in vain writes nothing before its next turn
 			e.prices.set(baseDollars, "1.001")
 			e.pass(11 * time.Minute) // the greatest pause before it asks again
 			e.ends(id, ending{
@@ -237,4 +238,39 @@ func TestACheckoutKeepsAMintOfItsCurrency(t *testing.T) {
 		actions:  append([]string{"changed OPEN OPEN"}, paidActions...),
 		books:    map[int]int64{dollars: 50 * million, ether: 25 * milliCoin},
 	})
+}
+
+// A walk that stood still shows a payment without a quote when its moment is long gone. No one says what the coin was
+// worth then, so it is treated as a late one: by the price of now, and by the policy for late payments. It keeps no
+// checkout open forever.
+func TestAPaymentThatNoPriceReachesAnyMoreIsTreatedAsLate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(*checkout.Draft)
+		status  outcome.Status
+		payment string
+	}{
+		"accepted": {func(*checkout.Draft) {}, outcome.Completed, "CREDITED 90 by market late"},
+		"held":     {holdingLate, outcome.Expired, "CREDITED 90 by market late not counted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t)
+			id := e.usual(c.change, withTolerance(1000))
+			e.pass(20 * time.Minute)
+			e.stopped[chain.Ethereum] = true
+			e.pay(id, ether, 50*milliCoin)
+			e.mine(1)
+			e.pass(40 * time.Minute)
+			e.prices.set(ether, "1800")
+			e.stopped[chain.Ethereum] = false
+			e.turn()
+			e.finalize()
+			got := e.is(id, c.status, outcome.PaidLate)
+			if describe(got.Payments[0]) != c.payment {
+				t.Errorf("got %s, want %s", describe(got.Payments[0]), c.payment)
+			}
+			e.wantStable(id)
+		})
+	}
 }
