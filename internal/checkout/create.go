@@ -115,7 +115,13 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, false, nil
 	}
-	return s.complete(c), err == nil, err
+	if err == nil {
+		err = s.checkAddresses(c)
+	}
+	if err != nil {
+		return Checkout{}, false, err
+	}
+	return s.complete(c), true, nil
 }
 
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is

@@ -1,14 +1,17 @@
 package checkout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -195,7 +198,51 @@ func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, newCheckoutGone()
 	}
-	return s.complete(c), err
+	if err == nil {
+		err = s.checkAddresses(c)
+	}
+	if err != nil {
+		return Checkout{}, err
+	}
+	return s.complete(c), nil
+}
+
+// checkAddresses checks that the signer attested each address of a checkout for it. Rule CO-29.
+func (s *Service) checkAddresses(c Checkout) error {
+	for _, o := range c.Options {
+		if err := s.checkOption(c, o); err != nil {
+			return fmt.Errorf("show the address of mint %d of checkout %s: %w", o.Mint.ID, c.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) checkOption(c Checkout, o Option) error {
+	family := o.Mint.Chain.Family()
+	isOwn := func(w wallet.Wallet, purpose, subject string) bool {
+		return w.OrgID == c.OrgID && w.Family == family && w.Purpose == purpose && w.Subject == subject
+	}
+	if !isOwn(o.Wallet, wallet.Checkout, c.ID) {
+		return fmt.Errorf("its wallet is another one's: %w", wallet.ErrProof)
+	}
+	if err := s.Wallets.VerifyAttestation(o.Wallet); err != nil {
+		return err
+	}
+	if o.Shared == nil {
+		return nil
+	}
+	reference := payuri.Reference(c.OrgID, c.ID, o.Mint.ID)
+	if !isOwn(*o.Shared, wallet.CheckoutShared, sharedSubject) || !bytes.Equal(o.Ref, reference[:]) {
+		return fmt.Errorf("its shared wallet or its reference is another one's: %w", wallet.ErrProof)
+	}
+	return s.Wallets.VerifyAttestation(*o.Shared)
+}
+
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
+// what was paid, so a row that was changed does not hold it back.
+func (s *Service) withoutUnproven(c Checkout) Checkout {
+	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
+	return c
 }
 
 // complete adds what no row has.
@@ -265,6 +312,9 @@ func (s *Service) ListCheckouts(
 			return err
 		}
 		for i := range found {
+			if err := s.checkAddresses(found[i]); err != nil {
+				return err
+			}
 			found[i] = s.complete(found[i])
 		}
 		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {

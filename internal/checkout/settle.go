@@ -406,7 +406,7 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
 			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID,
-			Data: s.complete(loaded), FoundAgain: true,
+			Data: s.withoutUnproven(s.complete(loaded)), FoundAgain: true,
 		})
 		if err != nil {
 			return err

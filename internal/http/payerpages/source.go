@@ -49,6 +49,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		CheckoutID: p.ID, Version: version, Status: Status(p.Status), ShopName: p.ShopName, Accent: p.Settings.Accent,
 		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
+		HasReceipt: p.Status == outcome.Completed && s.Service.Receipts.CanSign(),
 		CancelURL: textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout),
 	}
 	if surplus := p.Surplus(); !surplus.IsZero() {
@@ -259,6 +260,11 @@ func (s Source) Find(ctx context.Context, checkoutID, txHash string) (Finding, e
 		found.Outcome = FoundNowhere
 	}
 	return found, nil
+}
+
+// Receipt implements Checkouts.
+func (s Source) Receipt(ctx context.Context, checkoutID string) ([]byte, error) {
+	return s.Service.PublicReceipt(ctx, checkoutID)
 }
 
 // Image implements Checkouts.
