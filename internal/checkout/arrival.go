@@ -201,9 +201,7 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 	}
 	_, err = tx.Exec(ctx, `
 		UPDATE checkout_payments p
-		SET status = CASE WHEN EXISTS (SELECT FROM checkout_unmatched u WHERE u.deposit_id = p.deposit_id)
-				THEN 'ORPHANED' ELSE a.status END,
-			try_at = $4, tries = 0, amount = a.amount,
+		SET status = a.status, try_at = $4, tries = 0, amount = a.amount,
 			counts = p.counts AND p.amount = a.amount,
 			quote_seq = CASE WHEN p.amount = a.amount THEN p.quote_seq END,
 			price = CASE WHEN p.amount = a.amount THEN p.price END,
@@ -212,9 +210,11 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 			priced_at = CASE WHEN p.amount = a.amount THEN p.priced_at END,
 			counted = CASE WHEN p.amount = a.amount THEN p.counted END
 		FROM (
-			SELECT a.deposit_id, a.status, CASE WHEN o.status IN ('SEEN', 'ORPHANED') THEN a.amount ELSE o.amount END AS amount
+			SELECT a.deposit_id, CASE WHEN u.deposit_id IS NULL THEN a.status ELSE 'ORPHANED' END AS status,
+				CASE WHEN o.status IN ('SEEN', 'ORPHANED') THEN a.amount ELSE o.amount END AS amount
 			FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
-			JOIN checkout_payments o USING (deposit_id)) a
+			JOIN checkout_payments o ON o.deposit_id = a.deposit_id
+			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id) a
 		WHERE p.deposit_id = a.deposit_id AND (p.status, p.amount) IS DISTINCT FROM (a.status, a.amount)`,
 		r.depositIDs, r.statuses, r.amounts, tx.Now)
 	if err != nil {

@@ -400,8 +400,15 @@ func bumpVersion(ctx context.Context, tx pg.Tx, c Checkout) error {
 // insertQuote writes the next quote of an option, for what is still due of the locked checkout. It ends with the
 // checkout. A checkout whose time is over, or of which nothing is due, gets none.
 func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Offer) error {
+	// The clocks of two processes differ, and quotes stand in their order.
+	seq, from := 1, tx.Now
+	if newest, hasQuote := opened.Quote(); hasQuote {
+		if seq = newest.Seq + 1; newest.ValidFrom.After(from) {
+			from = newest.ValidFrom
+		}
+	}
 	rest := c.Remaining()
-	if rest.IsZero() || !tx.Now.Before(c.ExpiresAt) {
+	if rest.IsZero() || !from.Before(c.ExpiresAt) {
 		return nil
 	}
 	amount, err := pricing.AmountFor(rest, o.Mint.Decimals, o.Rate, o.Mint.MinDeposit)
@@ -410,19 +417,15 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 	}
 	expiresAt := c.ExpiresAt
 	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.IsPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
-	if end := tx.Now.Add(validity); validity > 0 && end.Before(expiresAt) {
+	if end := from.Add(validity); validity > 0 && end.Before(expiresAt) {
 		expiresAt = end
-	}
-	seq := 1
-	if newest, hasQuote := opened.Quote(); hasQuote {
-		seq = newest.Seq + 1
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
 			priced_at, covers, valid_from, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.ID, o.Mint.ID, seq, c.OrgID, amount, o.Rate.Price, o.Rate.CurrencyPrice, o.Rate.Source, o.Rate.PricedAt, rest,
-		tx.Now, expiresAt)
+		from, expiresAt)
 	if err != nil {
 		return fmt.Errorf("insert a quote of checkout %s: %w", c.ID, err)
 	}
