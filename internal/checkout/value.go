@@ -74,7 +74,7 @@ func (p Payment) momentOf() time.Time {
 
 // judgeTimes decides which new values are of payments in time, one after the other: the first part moves the end for
 // those after it, also if a walk shows all of them at once.
-func (c Checkout) judgeTimes(values []valuation) {
+func (c *Checkout) judgeTimes(values []valuation) {
 	isAlive := map[string]bool{}
 	var sum Price
 	for _, p := range c.Payments {
