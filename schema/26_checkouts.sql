@@ -237,6 +237,19 @@ CREATE INDEX checkouts_of_status ON checkouts (org_id, status, created_at, check
 CREATE INDEX checkouts_of_customer ON checkouts (org_id, customer_id, created_at, checkout_id) WHERE customer_id IS NOT NULL;
 CREATE INDEX checkouts_of_reference ON checkouts (org_id, reference, created_at, checkout_id) WHERE reference IS NOT NULL;
 CREATE INDEX checkouts_exceptional ON checkouts (org_id, created_at, checkout_id) WHERE exceptions <> '{}';
+-- Each exception has few of many checkouts.
+CREATE INDEX checkouts_flagged ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['FLAGGED'];
+CREATE INDEX checkouts_reversed ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REVERSED'];
+CREATE INDEX checkouts_wrong_token ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['WRONG_TOKEN'];
+CREATE INDEX checkouts_overpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['OVERPAID'];
+CREATE INDEX checkouts_paid_late ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['PAID_LATE'];
+CREATE INDEX checkouts_underpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['UNDERPAID'];
+CREATE INDEX checkouts_refunded ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REFUNDED'];
+-- What waits for a person: screening holds a payment, or something was paid that completes nothing.
+CREATE INDEX checkouts_to_decide ON checkouts (org_id, created_at, checkout_id)
+    WHERE exceptions && ARRAY['FLAGGED']
+        OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+        OR status IN ('EXPIRED', 'CANCELLED') AND exceptions && ARRAY['UNDERPAID', 'PAID_LATE'];
 -- What the worker ends.
 CREATE INDEX checkouts_to_expire ON checkouts (expires_at, checkout_id) WHERE status = 'OPEN';
 -- Two tabs cannot pay one order twice.

@@ -2037,6 +2037,16 @@ export interface ProductRequest {
   underpaymentToleranceBps?: number | null;
 }
 
+/** A signed receipt, as a payer keeps it in a file. */
+export interface ReceiptFile {
+  /** A short name of the key that signed it. */
+  keyId: string;
+  /** The signed text, in base64url: JSON. */
+  receipt: string;
+  /** The ed25519 signature over it, in base64url. */
+  signature: string;
+}
+
 /** Asks the service to send the events that an endpoint missed. */
 export interface RecoverRequest {
   /**
@@ -3918,6 +3928,18 @@ export class Coffer {
    */
   getCheckout(checkoutId: string, options: CallOptions = {}): Promise<Checkout> {
     return this.#connection.call<Checkout>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read the receipt of a checkout. The receipt of a completed checkout: what was sold, what was
+   * paid for it, and in which transactions, signed with the key of webhooks. It names neither the
+   * customer nor the reference. The payer has the same file on the page. webhook.VerifyReceipt and
+   * coffer receipt verify check it without a call.
+   *
+   * GET /checkouts/{checkoutId}/receipt. The client repeats the call if no answer comes.
+   */
+  getCheckoutReceipt(checkoutId: string, options: CallOptions = {}): Promise<ReceiptFile> {
+    return this.#connection.call<ReceiptFile>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}/receipt`, repeat: "ALWAYS" }, options);
   }
 
   /**
