@@ -146,7 +146,9 @@ func (s *Service) settleAll(ctx context.Context, ids []string, isTurn bool) erro
 
 // Settle values the payments of a checkout and brings its state up to date. It may be repeated: a step that changes
 // nothing writes nothing. Rules CO-12, CO-13, CO-14 and CO-15.
-func (s *Service) Settle(ctx context.Context, checkoutID string) error { return s.settle(ctx, checkoutID, false) }
+func (s *Service) Settle(ctx context.Context, checkoutID string) error {
+	return s.settle(ctx, checkoutID, false)
+}
 
 func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) error {
 	var before Checkout

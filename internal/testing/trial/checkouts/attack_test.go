@@ -173,8 +173,10 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		{"a reference without the shared wallet", "checkout_options_reference_whole", e.open, option(`, "reference": "\\x` +
 			fmt.Sprintf("%064x", 1) + `"`)},
 		{"another organization's option", "checkout_options_checkout", e.open, option(`, "org_id": "` + e.other + `"`)},
-		{"another wallet later", "checkout_options_append_only", e.open,
-			`UPDATE checkout_options SET wallet_id = wallet_id WHERE checkout_id = $1`},
+		{
+			"another wallet later", "checkout_options_append_only", e.open,
+			`UPDATE checkout_options SET wallet_id = wallet_id WHERE checkout_id = $1`,
+		},
 		{"no option any more", "checkout_options_append_only", e.open, `DELETE FROM checkout_options WHERE checkout_id = $1`},
 
 		{"a quote of nothing", "checkout_quotes_positive", e.open, quote(`, "amount": 0`)},
@@ -182,8 +184,10 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		{"a quote that ends first", "checkout_quotes_positive", e.open, quote(`, "expires_at": "2020-01-01"`)},
 		{"a quote of an option that is not opened", "checkout_quotes_option", e.open, quote(`, "mint_id": 2`)},
 		{"another organization's quote", "checkout_quotes_checkout", e.open, quote(`, "org_id": "` + e.other + `"`)},
-		{"a better quote later", "checkout_quotes_append_only", e.open,
-			`UPDATE checkout_quotes SET price = 9 WHERE checkout_id = $1`},
+		{
+			"a better quote later", "checkout_quotes_append_only", e.open,
+			`UPDATE checkout_quotes SET price = 9 WHERE checkout_id = $1`,
+		},
 		{"no quote any more", "checkout_quotes_append_only", e.open, `DELETE FROM checkout_quotes WHERE checkout_id = $1`},
 
 		{"another value", "checkout_payments_valued_once", e.part, payment(`counted = 100`)},

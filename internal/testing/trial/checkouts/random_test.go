@@ -18,7 +18,7 @@ import (
 )
 
 // randomRuns is how many random stories are played; COFFER_CHECKOUT_STORIES is another number.
-const randomRuns = 6
+const randomRuns = 4
 
 // Random stories: payments, forks, outages, prices, decisions and people in any order. Whatever happens, the states
 // agree with the payments once everything is known, and nothing is told twice.
