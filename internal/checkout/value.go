@@ -119,12 +119,13 @@ func (c Checkout) isInTimeOf(moment time.Time) bool {
 
 // needsValue reports whether a payment has no value and may need one. One that is gone may come back, and is told then.
 func (p Payment) needsValue() bool {
-	return p.Counted == nil && p.Mint != nil && (p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited ||
-		p.Status == outcome.PaymentFlagged)
+	return p.Counted == nil && p.Mint != nil && (p.Status == outcome.PaymentSeen ||
+		p.Status == outcome.PaymentCredited || p.Status == outcome.PaymentFlagged)
 }
 
 // value returns what a payment counts: by the quote of its own moment, or by the price of the market. ok is false while
-// there is no price for it. Without a quote, a payment of long ago is treated as a late one, at the price of now. It asks for prices and writes nothing. Rule CO-12.
+// there is no price for it. Without a quote, a payment of long ago is treated as a late one, at the price of now. It
+// asks for prices and writes nothing. Rule CO-12.
 func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.Catalogue) (v valuation, ok bool) {
 	isBitcoin := p.Chain.Family() == chain.BitcoinFamily
 	v = valuation{

@@ -234,7 +234,8 @@ func (e *testEnv) openSigner() {
 	e.must(err)
 	seed = seed.ForNetwork(chain.Local)
 	conf := local.Config{
-		Journal: filepath.Join(e.TempDir(), "journal"), Clock: e.clock, Policy: signertest.NewPolicy(), Grants: e.grants,
+		Journal: filepath.Join(e.TempDir(), "journal"), Clock: e.clock, Policy: signertest.NewPolicy(),
+		Grants: e.grants,
 	}
 	e.must(local.CreateJournal(conf, seed))
 	opened, err := local.Open(conf, seed)

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
+// Rules CO-6 and CO-7.
 func TestAnOptionWithoutAPriceIsNotOffered(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
@@ -41,7 +42,8 @@ func TestAnOptionWithoutAPriceIsNotOffered(t *testing.T) {
 	}
 }
 
-// While a payment in time waits for its price the checkout does not expire, and no price is guessed.
+// While a payment in time waits for its price the checkout does not expire, and no price is guessed. Rules CO-12
+// and CO-13.
 func TestAPaymentWithoutAPriceWaitsForOne(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]func(e *testEnv){
@@ -92,6 +94,7 @@ func TestAQuoteHoldsWhileTheMintIsOffItsPeg(t *testing.T) {
 	e.wantStable(id)
 }
 
+// Rule CO-7.
 func TestAQuoteIsRenewedOnceItIsOver(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -124,8 +127,8 @@ func TestAQuoteIsRenewedOnceItIsOver(t *testing.T) {
 	e.finalize()
 	e.ends(id, ending{
 		status: outcome.Completed, seen: "100", counted: "100",
-		payments: []string{"CREDITED 40 by quote 1", "CREDITED 60 by quote 2"}, events: paidEvents, actions: paidActions,
-		books: map[int]int64{ether: 44 * milliCoin},
+		payments: []string{"CREDITED 40 by quote 1", "CREDITED 60 by quote 2"}, events: paidEvents,
+		actions: paidActions, books: map[int]int64{ether: 44 * milliCoin},
 	})
 }
 
@@ -143,7 +146,8 @@ func TestAClosedMintGetsNoNewQuote(t *testing.T) {
 	}
 }
 
-// Within the grace of a quote the market applies if it moved against the shop: a quote is no free option.
+// Within the grace of a quote the market applies if it moved against the shop: a quote is no free option. Rule
+// CO-12.
 func TestAPaymentInTheGraceHasTheMarketPriceIfThatMoved(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

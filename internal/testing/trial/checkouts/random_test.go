@@ -21,7 +21,7 @@ import (
 const randomRuns = 4
 
 // Random stories: payments, forks, outages, prices, decisions and people in any order. Whatever happens, the states
-// agree with the payments once everything is known, and nothing is told twice.
+// agree with the payments once everything is known, and nothing is told twice. Rules CO-10, CO-14 and CO-15.
 func TestWhateverHappensTheStatesAgreeWithThePayments(t *testing.T) {
 	t.Parallel()
 	runs := randomRuns
@@ -162,9 +162,10 @@ func playRandomStory(t *testing.T, r *rand.Rand) {
 		OR try_at IS NOT NULL`); len(left) != 0 {
 		t.Errorf("got %d payments that are not told, want none", len(left))
 	}
-	if differ := e.texts(`SELECT deposit_id FROM deposits d FULL JOIN checkout_payments p USING (deposit_id)
+	differ := e.texts(`SELECT deposit_id FROM deposits d FULL JOIN checkout_payments p USING (deposit_id)
 		WHERE p.deposit_id IS NULL OR d.amount <> p.amount OR d.status <> CASE p.status WHEN 'UNUSABLE' THEN
-			CASE WHEN d.mint_id IS NULL THEN 'UNSUPPORTED' ELSE 'BELOW_MINIMUM' END ELSE p.status END`); len(differ) != 0 {
+			CASE WHEN d.mint_id IS NULL THEN 'UNSUPPORTED' ELSE 'BELOW_MINIMUM' END ELSE p.status END`)
+	if len(differ) != 0 {
 		t.Errorf("got %d payments that are not as their deposits, want none", len(differ))
 	}
 }

@@ -29,6 +29,7 @@ var (
 	paidBooks   = map[int]int64{dollars: 100 * million}
 )
 
+// Rules CO-14 and CO-15.
 func TestAnExactPaymentCompletesACheckoutOnce(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -232,6 +233,7 @@ func TestPoliciesEndAWeekAfterTheEnd(t *testing.T) {
 	e.wantStable(id)
 }
 
+// Rule CO-13.
 func TestNothingExpiresWhileTheWalkOfItsChainLags(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -252,7 +254,8 @@ func TestNothingExpiresWhileTheWalkOfItsChainLags(t *testing.T) {
 	})
 }
 
-// No option is opened on the other chain, so its walk delays no expiry. What was paid in time is not late.
+// No option is opened on the other chain, so its walk delays no expiry. What was paid in time is not late. Rule
+// CO-13.
 func TestAPaymentInTimeThatIsNoticedAfterTheExpiryIsNotLate(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -296,6 +299,7 @@ func TestPartsThatAreNoticedTogetherAreJudgedOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// Rules CO-14 and CO-17.
 func TestAnotherCoinOfTheCatalogueWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -378,6 +382,7 @@ func TestWhatCannotBeUsedChangesNoState(t *testing.T) {
 	}
 }
 
+// Rule CO-16.
 func TestACancelledCheckoutTakesNothingByItself(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -635,7 +640,8 @@ func TestAForkThatChangesTheAmountIsValuedAgain(t *testing.T) {
 	e.ends(id, ending{
 		status: outcome.Open, exceptions: []outcome.Exception{outcome.Underpaid}, seen: "60", counted: "60",
 		payments: []string{"CREDITED 60 by quote 1"}, events: []string{"PROCESSING", "EXCEPTION"},
-		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"}, books: map[int]int64{dollars: 60 * million},
+		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"},
+		books:   map[int]int64{dollars: 60 * million},
 	})
 }
 
@@ -668,8 +674,9 @@ func TestAReversedPaymentLeavesTheCheckoutCompleted(t *testing.T) {
 	e.turn()
 	e.ends(id, ending{
 		status: outcome.Completed, exceptions: []outcome.Exception{outcome.Reversed}, seen: "0", counted: "0",
-		payments: []string{"REVERSED 100 by quote 1 not counted"}, events: []string{"PROCESSING", "COMPLETED", "EXCEPTION"},
-		actions: append(paidActions[:2:2], "changed COMPLETED COMPLETED"),
+		payments: []string{"REVERSED 100 by quote 1 not counted"},
+		events:   []string{"PROCESSING", "COMPLETED", "EXCEPTION"},
+		actions:  append(paidActions[:2:2], "changed COMPLETED COMPLETED"),
 	})
 }
 
