@@ -31,7 +31,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
-	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -61,10 +60,8 @@ type Service struct {
 	Costs    Costs // nil: no cost is known
 	Events   event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
-	PageURL     func(checkoutID string) string
-	Receipts    receipt.Signer // without keys: none are signed
-	Environment string         // webhook.Live or webhook.Test
-	Log         *slog.Logger
+	PageURL func(checkoutID string) string
+	Log     *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 }

@@ -248,8 +248,7 @@ func (s *Service) settleLocked(
 			decided_reason = coalesce(decided_reason, nullif($12, '')), updated_at = greatest($13, updated_at)
 		WHERE checkout_id = $1 AND version = $2`,
 		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.SeenSum, after.Counted,
-		after.ExpiresAt,
-		after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
+		after.ExpiresAt, after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRace
 	}

@@ -119,8 +119,8 @@ func (c Checkout) isInTimeOf(moment time.Time) bool {
 
 // needsValue reports whether a payment has no value and may need one. One that is gone may come back, and is told then.
 func (p Payment) needsValue() bool {
-	return p.Counted == nil && p.Mint != nil && (p.Status == outcome.PaymentSeen ||
-		p.Status == outcome.PaymentCredited || p.Status == outcome.PaymentFlagged)
+	return p.Counted == nil && p.Mint != nil &&
+		(p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited || p.Status == outcome.PaymentFlagged)
 }
 
 // value returns what a payment counts: by the quote of its own moment, or by the price of the market. ok is false while
