@@ -98,7 +98,7 @@ func (s *Service) AcceptCheckout(
 			}
 		}
 		decided := decision{author: requester.Kind + " " + requester.ID, reason: reason}
-		return s.settleLocked(ctx, tx, c, mints, requester, decided)
+		return s.settleLocked(ctx, tx, c, mints, requester, decided, false)
 	})
 	if err != nil {
 		return Checkout{}, err
