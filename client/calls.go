@@ -1413,6 +1413,16 @@ type ProductRequest struct {
 	UnderpaymentToleranceBps *int `json:"underpaymentToleranceBps,omitzero"`
 }
 
+// ReceiptFile: A signed receipt, as a payer keeps it in a file.
+type ReceiptFile struct {
+	// A short name of the key that signed it.
+	KeyID string `json:"keyId"`
+	// The signed text, in base64url: JSON.
+	Receipt string `json:"receipt"`
+	// The ed25519 signature over it, in base64url.
+	Signature string `json:"signature"`
+}
+
 // RecoverRequest: Asks the service to send the events that an endpoint missed.
 type RecoverRequest struct {
 	// true, the default: only events that were never delivered to the endpoint. false: all
@@ -3333,6 +3343,23 @@ func (c *Client) GetCheckout(ctx context.Context, checkoutID string, opts ...Cal
 		return out, err
 	}
 	k := call{method: "GET", path: "/checkouts/" + checkoutIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetCheckoutReceipt: Read the receipt of a checkout. The receipt of a completed
+// checkout: what was sold, what was paid for it, and in which transactions, signed
+// with the key of webhooks. It names neither the customer nor the reference. The payer
+// has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check
+// it without a call.
+//
+// GET /checkouts/{checkoutId}/receipt. The client repeats the call if no answer comes.
+func (c *Client) GetCheckoutReceipt(ctx context.Context, checkoutID string, opts ...CallOption) (out ReceiptFile, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/checkouts/" + checkoutIDPart + "/receipt", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -3,6 +3,7 @@ package checkout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mr-tron/base58"
@@ -51,6 +52,12 @@ const liveMax = time.Minute
 func (s *Service) OnArrivals(ctx context.Context, tx pg.Tx, arrivals []Arrival) error {
 	var added, changed arrivalRows
 	for _, a := range arrivals {
+		if !slices.Contains(outcome.PaymentStatuses, a.Status) {
+			// It counts for nothing. An error here would stop the walk of the chain.
+			s.Log.ErrorContext(ctx, "checkout: a deposit has a status that no payment has", "deposit", a.DepositID,
+				"status", a.Status)
+			a.Status = outcome.PaymentUnusable
+		}
 		if !a.IsNew {
 			changed.add(a, "", "", tx.Now)
 			if a.IsShared && !a.IsRecent && !a.BlockTime.IsZero() {
@@ -183,10 +190,16 @@ func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 	return nil
 }
 
-// update changes the status of payments. Another amount, of another fork, is valued anew. What turned out to be no
-// payment of its checkout is as if it had not been made.
+// update changes the status of payments. Another amount, of another fork, is valued anew. Once a payment was final its
+// amount stays: deposits do not change it either, and a refusal would stop the walk of the chain. What turned out to be
+// no payment of its checkout is as if it had not been made.
 func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
+		SELECT FROM checkout_payments WHERE deposit_id = ANY ($1) ORDER BY deposit_id FOR NO KEY UPDATE`, r.depositIDs)
+	if err != nil {
+		return fmt.Errorf("lock %d payments of checkouts: %w", len(r.depositIDs), err)
+	}
+	_, err = tx.Exec(ctx, `
 		UPDATE checkout_payments p
 		SET status = a.status, try_at = $4, tries = 0, amount = a.amount,
 			counts = p.counts AND p.amount = a.amount,
@@ -196,10 +209,12 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 			price_source = CASE WHEN p.amount = a.amount THEN p.price_source END,
 			priced_at = CASE WHEN p.amount = a.amount THEN p.priced_at END,
 			counted = CASE WHEN p.amount = a.amount THEN p.counted END
-		FROM (SELECT a.deposit_id, CASE WHEN u.deposit_id IS NULL THEN a.status ELSE 'ORPHANED' END AS status, a.amount
+		FROM (
+			SELECT a.deposit_id, CASE WHEN u.deposit_id IS NULL THEN a.status ELSE 'ORPHANED' END AS status,
+				CASE WHEN o.status IN ('SEEN', 'ORPHANED') THEN a.amount ELSE o.amount END AS amount
 			FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
-			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id
-			ORDER BY a.deposit_id) a
+			JOIN checkout_payments o ON o.deposit_id = a.deposit_id
+			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id) a
 		WHERE p.deposit_id = a.deposit_id AND (p.status, p.amount) IS DISTINCT FROM (a.status, a.amount)`,
 		r.depositIDs, r.statuses, r.amounts, tx.Now)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -294,7 +293,11 @@ func (s *Service) newSale(
 		return Sale{}, false, refuse("reference", "A checkout that is the only one of its reference needs a reference.")
 	}
 	if r.AcceptedMintIDs != nil && r.AdHoc == nil {
-		if err := sale.narrow(r.AcceptedMintIDs); err != nil {
+		err := sale.narrow(r.AcceptedMintIDs)
+		if err == nil {
+			err = sale.checkCurrency(mints)
+		}
+		if err != nil {
 			return Sale{}, false, err
 		}
 	}
@@ -504,44 +507,4 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
 		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)
 	return nil
-}
-
-// Settings are what applies to the checkouts of an organization, besides their products.
-type Settings struct {
-	Version    int64 // counts the changes; 0: the defaults
-	ShopName   string
-	Accent     string // a color such as #0a7d4f; "" for that of the page
-	SupportURL string
-	UnderUSD   money.USD
-	CostMaxBps int
-}
-
-// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says else.
-const costMaxBpsDefault = 300
-
-func queueSettings(b *pgx.Batch, orgID string, settings *Settings) {
-	*settings = Settings{CostMaxBps: costMaxBpsDefault}
-	b.Queue(`
-		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd,
-			cost_max_bps
-		FROM checkout_settings WHERE org_id = $1`, orgID).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (found Settings, err error) {
-			err = row.Scan(&found.Version, &found.ShopName, &found.Accent, &found.SupportURL, &found.UnderUSD,
-				&found.CostMaxBps)
-			return found, err
-		})
-		if len(found) == 1 {
-			*settings = found[0]
-		}
-		return err
-	})
-}
-
-// LoadSettings returns the settings of an organization, or the defaults.
-func (s *Service) LoadSettings(ctx context.Context, orgID string) (settings Settings, err error) {
-	err = s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) { queueSettings(b, orgID, &settings) })
-	if err != nil {
-		return Settings{}, fmt.Errorf("read the checkout settings of %s: %w", orgID, err)
-	}
-	return settings, nil
 }

@@ -41,7 +41,7 @@ func (s *Service) CancelCheckout(
 				WithDetail("status", string(c.Status))
 		}
 		tag, err := tx.Exec(ctx, `
-			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = $3,
+			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = coalesce(cancelled_at, $3),
 				updated_at = greatest($3, updated_at)
 			WHERE checkout_id = $1 AND version = $2 AND status = 'OPEN'`, c.ID, c.Version, tx.Now)
 		if err == nil && tag.RowsAffected() != 1 {
@@ -118,7 +118,7 @@ func (s *Service) inCheckout(
 		return asWritten(newCheckoutGone())
 	}
 	return asWritten(s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		c, err := lockCheckout(ctx, tx, checkoutID)
+		c, err := lockWithPayments(ctx, tx, checkoutID)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -238,8 +239,8 @@ func (s *Service) checkOption(c Checkout, o Option) error {
 	return s.Wallets.VerifyAttestation(*o.Shared)
 }
 
-// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of what
-// was paid, so a row that was changed does not hold it back.
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
+// what was paid, so a row that was changed does not hold it back.
 func (s *Service) withoutUnproven(c Checkout) Checkout {
 	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
 	return c
@@ -261,10 +262,30 @@ type CheckoutFilter struct {
 	Status        string
 	Exception     string // one that a checkout has
 	IsExceptional bool   // has any exception
+	NeedsDecision bool   // waits for a person, see needsDecision
 	CustomerID    string
 	Reference     string
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
+}
+
+// needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
+// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does
+// not take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text
+// is that of the index checkouts_to_decide, which serves it only while both are the same.
+const needsDecision = `c.exceptions && ARRAY['FLAGGED']
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
+
+// hasException selects the checkouts with an exception. The word is part of the text, because each one has an index of
+// its own. A word that is none selects nothing.
+func hasException(word string) string {
+	for _, e := range outcome.Exceptions {
+		if string(e) == word && e != outcome.NoException {
+			return "c.exceptions && ARRAY['" + string(e) + "']"
+		}
+	}
+	return "false"
 }
 
 func (f CheckoutFilter) query(orgID string) *pagination.Query {
@@ -273,10 +294,13 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 		q.AddCondition("c.status = ?", f.Status)
 	}
 	if f.Exception != "" {
-		q.AddCondition("c.exceptions <> '{}' AND ? = ANY (c.exceptions)", f.Exception)
+		q.AddCondition(hasException(f.Exception))
 	}
 	if f.IsExceptional {
 		q.AddCondition("c.exceptions <> '{}'")
+	}
+	if f.NeedsDecision {
+		q.AddCondition(needsDecision)
 	}
 	if f.CustomerID != "" {
 		q.AddCondition("c.customer_id = ?", f.CustomerID)
@@ -326,6 +350,19 @@ func (s *Service) ListCheckouts(
 		return page, fmt.Errorf("list the checkouts of %s: %w", orgID, err)
 	}
 	return page, nil
+}
+
+// CountToDecide returns how many checkouts wait for a person. It counts no further than to countMax.
+func (s *Service) CountToDecide(ctx context.Context, orgID string, countMax int) (n int, err error) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT count(*) FROM (SELECT FROM checkouts c WHERE c.org_id = $1 AND (`+needsDecision+`) LIMIT $2) found`,
+			orgID, countMax).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count the checkouts of %s that wait for a person: %w", orgID, err)
+	}
+	return n, nil
 }
 
 // ForEachCheckout calls fn for all of an organization's checkouts that match the filter, in list order and from one

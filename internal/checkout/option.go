@@ -95,7 +95,7 @@ func (s *Service) priceOf(ctx context.Context, mintID int) (price.Quote, error) 
 
 // rateOf returns what a mint is worth in the currency of a sale. Errors: those of priceOf. Rule CO-7.
 func (s *Service) rateOf(ctx context.Context, sale Sale, m mint.Mint, mints mint.Catalogue) (pricing.Rate, error) {
-	if m.Symbol == sale.Currency {
+	if m.Symbol == sale.Currency && sale.accepts(m, mints) {
 		return pricing.SameCurrency(s.DB.Clock()()), nil
 	}
 	q, err := s.priceOf(ctx, m.ID)
@@ -163,9 +163,15 @@ func (s *Service) OffersFor(ctx context.Context, c Checkout) ([]Offer, error) {
 	return offers, nil
 }
 
+// isOpen reports whether a mint takes deposits now.
+func (s *Service) isOpen(m mint.Mint) bool {
+	_, isRunning := s.Chains[m.Chain]
+	return isRunning && m.DepositEnabled && !m.Quarantined
+}
+
 func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue) Offer {
 	o := Offer{Mint: m, IsPegged: s.isPegged(m.ID)}
-	if _, isRunning := s.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
+	if !s.isOpen(m) {
 		o.Problem = MintClosed
 		return o
 	}
@@ -197,11 +203,23 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 	o.PayerFee = s.transferFee(ctx, m, mints)
 	// An address of its own is emptied by one transfer. Where a chain keeps outputs, the next payment spends it.
 	isCollected := !m.Chain.Family().IsUTXO()
-	if isCollected && o.PayerFee != nil && !s.IsLocal &&
-		isAbove(*o.PayerFee, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
-		o.Problem = CostTooHigh
+	if isCollected && o.PayerFee != nil && !s.IsLocal {
+		currencyPrice, isKnown := s.currencyPriceOf(ctx, o)
+		if isKnown && isAbove(*o.PayerFee, c.AmountDue, currencyPrice, c.CostMaxBps) {
+			o.Problem = CostTooHigh
+		}
 	}
 	return o
+}
+
+// currencyPriceOf returns what one of the currency of an offer is worth in dollars. The rate of a mint in its own
+// symbol does not say it.
+func (s *Service) currencyPriceOf(ctx context.Context, o Offer) (usd money.USD, isKnown bool) {
+	if o.Rate.Source != pricing.OwnSymbol {
+		return o.Rate.CurrencyPrice, true
+	}
+	q, err := s.priceOf(ctx, o.Mint.ID)
+	return q.Price, err == nil
 }
 
 // transferFee returns what one transfer costs on the chain of a mint now, in dollars; nil if nothing says it.
@@ -240,6 +258,17 @@ func newUnavailable(m mint.Mint, problem OfferProblem) *fault.Fault {
 		WithParam("mintId").WithDetail("reason", string(problem))
 }
 
+// newClosed is the answer to an option of a checkout whose time is over.
+func newClosed(c Checkout) *fault.Fault {
+	reason := "its time is over"
+	if c.Status != outcome.Open {
+		reason = "it is " + string(c.Status)
+	}
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This checkout takes no new way to pay: %s.", reason).
+		WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
+}
+
 // OpenOption opens an option of a checkout: it issues the address that belongs to this checkout alone, and makes the
 // first quote. An opened option stays as it is, and gets a new quote if it needs one. Errors: faults NOT_FOUND,
 // INVALID_STATE, MINT_NOT_FOUND, OPTION_UNAVAILABLE. Rules CO-6, CO-7 and CO-8.
@@ -251,10 +280,8 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	if _, isOpened := c.optionOf(mintID); isOpened {
 		return s.Refresh(ctx, c)
 	}
-	if c.Status != outcome.Open {
-		return Checkout{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"This checkout is %s and takes no new way to pay.", c.Status).
-			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
+	if c.Status != outcome.Open || !s.DB.Clock()().Before(c.ExpiresAt) {
+		return Checkout{}, newClosed(c)
 	}
 	mints, err := s.loadMints(ctx, orgID)
 	if err != nil {
@@ -331,10 +358,8 @@ func (s *Service) insertOption(ctx context.Context, tx pg.Tx, c Checkout, o Offe
 	if err != nil {
 		return err
 	}
-	if locked.Status != outcome.Open {
-		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"This checkout is %s and takes no new way to pay.", locked.Status).
-			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(locked.Status))
+	if locked.Status != outcome.Open || !tx.Now.Before(locked.ExpiresAt) {
+		return newClosed(locked)
 	}
 	if _, isOpened := locked.optionOf(o.Mint.ID); isOpened {
 		return nil
@@ -422,6 +447,20 @@ func lockCheckout(ctx context.Context, tx pg.Tx, checkoutID string) (Checkout, e
 	return c, err
 }
 
+// lockWithPayments is lockCheckout, and keeps the payments as they are. The walk of a chain changes their statuses
+// without a lock of the checkout.
+func lockWithPayments(ctx context.Context, tx pg.Tx, checkoutID string) (Checkout, error) {
+	_, err := tx.Exec(ctx, `SELECT FROM checkouts WHERE checkout_id = $1 FOR NO KEY UPDATE`, checkoutID)
+	if err == nil {
+		_, err = tx.Exec(ctx, `
+			SELECT FROM checkout_payments WHERE checkout_id = $1 ORDER BY deposit_id FOR NO KEY UPDATE`, checkoutID)
+	}
+	if err != nil {
+		return Checkout{}, fmt.Errorf("lock checkout %s and its payments: %w", checkoutID, err)
+	}
+	return lockCheckout(ctx, tx, checkoutID)
+}
+
 // needsQuote reports whether an option of an open checkout has no quote for what is still due. While a payment waits
 // for its value, no one knows how much that is.
 func (c Checkout) needsQuote(o Option, now time.Time) bool {
@@ -442,7 +481,7 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 	now := s.DB.Clock()()
 	var fresh []Offer
 	for _, o := range c.Options {
-		if !c.needsQuote(o, now) {
+		if !c.needsQuote(o, now) || !s.isOpen(o.Mint) {
 			continue
 		}
 		mints, err := s.loadMints(ctx, c.OrgID)

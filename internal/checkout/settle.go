@@ -41,9 +41,9 @@ func (s *Service) Run(ctx context.Context) error {
 	var expireAt time.Time
 	for ctx.Err() == nil {
 		settled, err := s.SettleDue(ctx)
-		if now := time.Now(); err == nil && now.After(expireAt) {
+		if now := time.Now(); now.After(expireAt) {
 			expireAt = now.Add(expirePause)
-			err = s.ExpireDue(ctx)
+			err = errors.Join(err, s.ExpireDue(ctx))
 		}
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "checkout: a step failed and is taken again", "error", err)
@@ -92,6 +92,7 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 	}
 	var lastID string
 	var lastEnd time.Time
+	var failed error // of some, which does not keep the others open
 	for {
 		var ids []string
 		err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -116,10 +117,11 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("look for checkouts whose time is over: %w", err)
+			return errors.Join(failed, fmt.Errorf("look for checkouts whose time is over: %w", err))
 		}
-		if err := s.settleAll(ctx, ids); err != nil || len(ids) < expireBatchMax {
-			return err
+		failed = errors.Join(failed, s.settleAll(ctx, ids))
+		if len(ids) < expireBatchMax || ctx.Err() != nil {
+			return failed
 		}
 	}
 }
@@ -170,10 +172,11 @@ func (s *Service) Settle(ctx context.Context, checkoutID string) error {
 		failpoint.Hit("C05")
 	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		c, err := lockCheckout(ctx, tx, checkoutID)
+		c, err := lockWithPayments(ctx, tx, checkoutID)
 		if err != nil {
 			return err
 		}
+		c.judgeTimes(values)
 		if err := storeValues(ctx, tx, &c, values); err != nil {
 			return err
 		}
@@ -243,8 +246,8 @@ func (s *Service) settleLocked(
 			completed_with = coalesce(completed_with, $10), decided_by = coalesce(decided_by, nullif($11, '')),
 			decided_reason = coalesce(decided_reason, nullif($12, '')), updated_at = greatest($13, updated_at)
 		WHERE checkout_id = $1 AND version = $2`,
-		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.SeenSum, after.Counted, after.ExpiresAt,
-		after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
+		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.SeenSum, after.Counted,
+		after.ExpiresAt, after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRace
 	}
@@ -290,8 +293,12 @@ func (s *Service) assess(
 			return assessment{}, err
 		}
 		if taken {
-			// Another checkout of the reference is open or paid. A person decides what becomes of this payment.
+			// Another checkout of the reference is open or paid. A person decides what becomes of this payment, so
+			// it is never without an exception.
 			r.Status = c.Status
+			if len(r.Exceptions) == 0 {
+				r.Exceptions = []outcome.Exception{outcome.PaidLate}
+			}
 		}
 	}
 	return assessment{r}, nil
@@ -363,7 +370,8 @@ func (s *Service) tellPayments(
 		_, err := tx.Exec(ctx, `
 			UPDATE checkout_payments SET told_status = status, counts = $3,
 				tries = CASE WHEN $4::interval IS NULL THEN 0 ELSE tries + 1 END,
-				try_at = $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval)
+				try_at = CASE WHEN $4::interval IS NOT NULL
+					THEN $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval) END
 			WHERE deposit_id = $1 AND status = $2
 				AND (told_status IS DISTINCT FROM status OR counts <> $3 OR try_at IS NOT NULL)`,
 			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax)
@@ -386,7 +394,7 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 	isNew := func(e outcome.Exception) bool { return !slices.Contains(before.Exceptions, e) }
 	var t event.Type
 	switch {
-	case before.Status != after.Status:
+	case before.Status != after.Status && eventsOf[after.Status] != "":
 		t = eventsOf[after.Status]
 	case slices.ContainsFunc(after.Exceptions, isNew):
 		t = event.CheckoutException

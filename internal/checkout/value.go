@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -34,19 +35,77 @@ type valuation struct {
 	counted    Price
 }
 
-// accepts reports whether a checkout takes a mint: one that it names, or the same asset on another chain.
-func (c Checkout) accepts(m mint.Mint, mints mint.Catalogue) bool {
-	for _, mintID := range c.AcceptedMintIDs {
-		if accepted, isKnown := mints.ByID(mintID); isKnown && (accepted.ID == m.ID || accepted.Symbol == m.Symbol) {
+// accepts reports whether a sale takes a mint: one that it names, or the same asset on another chain. Another token of
+// the same name on the same chain is another asset.
+func (sale Sale) accepts(m mint.Mint, mints mint.Catalogue) bool {
+	isElsewhere := false
+	for _, mintID := range sale.AcceptedMintIDs {
+		accepted, isKnown := mints.ByID(mintID)
+		switch {
+		case !isKnown:
+		case accepted.ID == m.ID:
 			return true
+		case accepted.Symbol != m.Symbol:
+		case accepted.Chain == m.Chain:
+			return false
+		default:
+			isElsewhere = true
 		}
 	}
-	return false
+	return isElsewhere
+}
+
+// issuedAt returns when the address was issued at which a payment arrived; the creation of the checkout if no option
+// says it.
+func (c Checkout) issuedAt(p Payment) time.Time {
+	for _, o := range c.Options { // the oldest first
+		if o.Wallet.Family == p.Chain.Family() {
+			return o.OpenedAt
+		}
+	}
+	return c.CreatedAt
 }
 
 // momentOf returns when a payment was made: the time of its block, as far as that is believed. Rule CO-12.
 func (p Payment) momentOf() time.Time {
 	return pricing.Moment(p.BlockTime, p.SeenAt, p.Moment, p.WasLive, p.Chain.Family() == chain.BitcoinFamily)
+}
+
+// judgeTimes decides which new values are of payments in time, one after the other: the first part moves the end for
+// those after it, also if a walk shows all of them at once.
+func (c Checkout) judgeTimes(values []valuation) {
+	isAlive := map[string]bool{}
+	var sum Price
+	for _, p := range c.Payments {
+		isAlive[p.DepositID] = p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited
+		if isAlive[p.DepositID] && p.Counted != nil && p.IsAccepted && p.IsInTime {
+			sum = plus(sum, *p.Counted)
+		}
+	}
+	slices.SortStableFunc(values, func(a, b valuation) int { return a.moment.Compare(b.moment) })
+	for i := range values {
+		v := &values[i]
+		if v.isInTime = c.isInTimeOf(v.moment); !v.isInTime || !v.isAccepted || !isAlive[v.depositID] ||
+			v.counted.IsZero() {
+			continue
+		}
+		sum = plus(sum, v.counted)
+		if end := v.moment.Add(outcome.Extension); !c.isExtended && sum.Cmp(c.Need) < 0 {
+			c.isExtended = true
+			if end.After(c.ExpiresAt) {
+				c.ExpiresAt = end
+			}
+		}
+	}
+}
+
+// plus adds, and stays at the greatest value that can be stored.
+func plus(a, b Price) Price {
+	sum, err := a.Add(b)
+	if err != nil {
+		return pricing.ValueMax
+	}
+	return sum
 }
 
 // isInTimeOf reports whether a moment is in the time of a checkout. Nothing is in time after a cancellation.
@@ -57,9 +116,10 @@ func (c Checkout) isInTimeOf(moment time.Time) bool {
 	return !moment.After(c.ExpiresAt)
 }
 
-// needsValue reports whether a payment has no value and may get one.
+// needsValue reports whether a payment has no value and may need one. One that is gone may come back, and is told then.
 func (p Payment) needsValue() bool {
-	return p.Counted == nil && p.Mint != nil && p.Status != outcome.PaymentUnusable
+	return p.Counted == nil && p.Mint != nil && (p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited ||
+		p.Status == outcome.PaymentFlagged)
 }
 
 // value returns what a payment counts: by the quote of its own moment, or by the price of the market. ok is false while
@@ -69,7 +129,9 @@ func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.C
 	v = valuation{
 		depositID: p.DepositID, amount: p.Amount.String(), moment: p.momentOf(), isAccepted: c.accepts(*p.Mint, mints),
 	}
-	v.isInTime = c.isInTimeOf(v.moment)
+	if issuedAt := c.issuedAt(p); v.moment.Before(issuedAt) {
+		v.moment = issuedAt // no one knew the address earlier: the clock of the chain is behind
+	}
 	option, _ := c.optionOf(p.Mint.ID)
 	quote, isInGrace, hasQuote := pricing.Choose(option.Quotes, v.moment, pricing.Grace(isBitcoin))
 	market, hasMarket := s.marketRate(ctx, c, *p.Mint, mints, v.moment, isBitcoin)

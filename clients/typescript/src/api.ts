@@ -1740,8 +1740,8 @@ export interface PaymentOption {
   reference: string | null;
   /**
    * Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment
-   * to it has to name reference, as paymentUri does, and without it nobody knows which checkout it
-   * is for.
+   * to it has to name reference, as paymentUri does, and without it the service does not know which
+   * checkout it is for.
    */
   sharedAddress: string | null;
   /**
@@ -2035,6 +2035,16 @@ export interface ProductRequest {
   successUrl?: string | null;
   /** How much less than the amount due counts as paid, in basis points; 50 if it is left out. */
   underpaymentToleranceBps?: number | null;
+}
+
+/** A signed receipt, as a payer keeps it in a file. */
+export interface ReceiptFile {
+  /** A short name of the key that signed it. */
+  keyId: string;
+  /** The signed text, in base64url: JSON. */
+  receipt: string;
+  /** The ed25519 signature over it, in base64url. */
+  signature: string;
 }
 
 /** Asks the service to send the events that an endpoint missed. */
@@ -3918,6 +3928,18 @@ export class Coffer {
    */
   getCheckout(checkoutId: string, options: CallOptions = {}): Promise<Checkout> {
     return this.#connection.call<Checkout>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read the receipt of a checkout. The receipt of a completed checkout: what was sold, what was
+   * paid for it, and in which transactions, signed with the key of webhooks. It names neither the
+   * customer nor the reference. The payer has the same file on the page. webhook.VerifyReceipt and
+   * coffer receipt verify check it without a call.
+   *
+   * GET /checkouts/{checkoutId}/receipt. The client repeats the call if no answer comes.
+   */
+  getCheckoutReceipt(checkoutId: string, options: CallOptions = {}): Promise<ReceiptFile> {
+    return this.#connection.call<ReceiptFile>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}/receipt`, repeat: "ALWAYS" }, options);
   }
 
   /**

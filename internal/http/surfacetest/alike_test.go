@@ -379,7 +379,8 @@ var places = map[string]func(x *similarCustomers){
 			body := checkoutBody(x.key(i), "customerId", id, "reference", id)
 			for range 2 { // a repetition returns the same one
 				got := x.wantStatus(x.call(x.one, "POST", "/checkouts", body), 201)
-				if got.text("customerId") != id || got.text("reference") != id || got.text("idempotencyKey") != x.key(i) {
+				if got.text("customerId") != id || got.text("reference") != id ||
+					got.text("idempotencyKey") != x.key(i) {
 					x.t.Errorf("%q: got %s, want its own checkout", id, got.raw)
 				}
 			}

@@ -144,7 +144,8 @@ var acts = map[string]act{
 		body: said(checkoutBody("audited")), rows: []string{"caller checkout.created CHECKOUT checkoutId"},
 	},
 	"organization openCheckoutOption": {
-		id: func(d *desks) string { return d.makeCheckout(d.one, "opened") }, body: said(map[string]any{"mintId": usdc}),
+		id:   func(d *desks) string { return d.makeCheckout(d.one, "opened") },
+		body: said(map[string]any{"mintId": usdc}),
 		rows: []string{"SYSTEM/wallet wallet.issued WALLET *", "SYSTEM/checkout checkout.option_opened CHECKOUT id"},
 	},
 	"organization cancelCheckout": {

@@ -58,9 +58,9 @@ func (h *testEnv) payCheckout(who tenant, checkoutID string, units uint64, statu
 	depositID := fmt.Sprintf("dep_%s%d", strings.TrimPrefix(checkoutID, "co_")[:20], units%1_000_000)
 	_, err := pgtest.OwnerPool(h.t, h.db).Exec(h.t.Context(), fmt.Sprintf(`
 		BEGIN; SET LOCAL session_replication_role = replica;
-		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, product, mint_id, chain, contract, amount, address,
-			from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status, created_at,
-			credited_at, checkout_id)
+		INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, product, mint_id, chain, contract, amount,
+			address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status,
+			chain_status, created_at, credited_at, checkout_id)
 		SELECT '%[2]s', o.org_id, w.wallet_id, w.purpose, 'CHECKOUT', %[3]d, 'ETHEREUM', '%[4]s', %[5]d, w.address,
 			'0xpayer', '%[2]s', 'TOKEN', '1', 1, 1, 'h', 1, 'CREDITED', 'FINALIZED', now(), now(), o.checkout_id
 		FROM checkout_options o JOIN wallets w ON w.wallet_id = o.wallet_id
@@ -82,7 +82,8 @@ func (h *testEnv) arrive(
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		return h.conf.Checkouts.OnArrivals(ctx, tx, []checkout.Arrival{{
 			DepositID: depositID, OrgID: who.id, CheckoutID: checkoutID, MintID: &mintID, Chain: chain.Ethereum,
-			Amount: money.Units(units), Tx: chain.TxHash(depositID), IsNew: isNew, Status: status, BlockTime: time.Now(),
+			Amount: money.Units(units), Tx: chain.TxHash(depositID), IsNew: isNew, Status: status,
+			BlockTime: time.Now(),
 		}})
 	})
 	if err != nil {
@@ -98,8 +99,9 @@ func (h *testEnv) checkoutCounts() (counts string) {
 	h.t.Helper()
 	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), `
 		SELECT format('checkouts %s, options %s, quotes %s, wallets %s, audit %s, events %s',
-			(SELECT string_agg(c::text, ' ' ORDER BY checkout_id) FROM checkouts c), (SELECT count(*) FROM checkout_options),
-			(SELECT count(*) FROM checkout_quotes), (SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log),
+			(SELECT string_agg(c::text, ' ' ORDER BY checkout_id) FROM checkouts c),
+			(SELECT count(*) FROM checkout_options), (SELECT count(*) FROM checkout_quotes),
+			(SELECT count(*) FROM wallets), (SELECT count(*) FROM audit_log),
 			(SELECT count(*) FROM events))`).Scan(&counts)
 	if err != nil {
 		h.t.Fatal(err)
@@ -123,8 +125,8 @@ func optionOf(t testing.TB, got reply, mintID int) (option webhook.PaymentOption
 	return option
 }
 
-// A checkout has every field of the contract, in the answer, in the list and in the table, and makes no address until an
-// option is opened. Rules CO-2 and CO-5.
+// A checkout has every field of the contract, in the answer, in the list and in the table, and makes no address until
+// an option is opened. Rule CO-2.
 func TestACheckoutIsMadeAndShown(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -206,7 +208,7 @@ func TestACheckoutIsMadeAndShown(t *testing.T) {
 }
 
 // What is wrong is refused with the name of the member, and nothing is written: no row, no address, no price.
-// Rules CO-1, CO-2, CO-3, CO-4 and CO-25.
+// Rules CO-2, CO-3, CO-4 and CO-25.
 func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -273,7 +275,10 @@ func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 		{400, "INVALID_REQUEST", "acceptedMintIds", checkoutBody("k", "acceptedMintIds", []int{closed})},
 		{400, "MINT_NOT_FOUND", "acceptedMintIds", checkoutBody("k", "acceptedMintIds", []int{4711})},
 		{400, "INVALID_REQUEST", "acceptedMintIds", soldBody("k", "productId", gold, "acceptedMintIds", []int{closed})},
-		{400, "INVALID_REQUEST", "acceptedMintIds", soldBody("k", "productId", gold, "acceptedMintIds", []int{eth, eth})},
+		{
+			400, "INVALID_REQUEST", "acceptedMintIds",
+			soldBody("k", "productId", gold, "acceptedMintIds", []int{eth, eth}),
+		},
 		{400, "INVALID_REQUEST", "openMintIds", checkoutBody("k", "openMintIds", []int{closed})},
 		{400, "INVALID_REQUEST", "openMintIds", checkoutBody("k", "openMintIds", []int{usdc, usdc})},
 		{400, "INVALID_REQUEST", "openMintIds", checkoutBody("k", "openMintIds", make([]int, 21))},
@@ -294,7 +299,8 @@ func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 	if after := h.checkoutCounts(); after != before {
 		t.Errorf("rows: got %s, want %s", after, before)
 	}
-	chosen := h.wantStatus(h.call(h.one, "POST", "/checkouts", soldBody("k", "productId", tip, "unitPrice", "7.5")), 201)
+	body := soldBody("k", "productId", tip, "unitPrice", "7.5")
+	chosen := h.wantStatus(h.call(h.one, "POST", "/checkouts", body), 201)
 	if chosen.text("amountDue") != "7.50" {
 		t.Errorf("got %s, want what the payer chose", chosen.raw)
 	}
@@ -421,7 +427,8 @@ func TestAnOptionIsOpenedOnce(t *testing.T) {
 		t.Errorf("rows: got %s, want %s", after, before)
 	}
 	// Another checkout has another address.
-	if other := h.openOption(h.one, h.makeCheckout(h.one, "second"), usdc); other.text("address") == opened.text("address") {
+	other := h.openOption(h.one, h.makeCheckout(h.one, "second"), usdc)
+	if other.text("address") == opened.text("address") {
 		t.Error("got the address of another checkout")
 	}
 	// openMintIds opens what can be opened, and a repetition changes nothing.
@@ -452,8 +459,8 @@ func TestAnOptionIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// An address whose row was changed is shown to no one, neither alone nor in a list nor to a repetition, and the event of
-// a payment comes without it. Rule CO-29.
+// An address whose row was changed is shown to no one, neither alone nor in a list nor to a repetition, and the event
+// of a payment comes without it. Rule CO-29.
 func TestAnAddressOfACheckoutIsNotShownAfterItsRowWasChanged(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -517,13 +524,15 @@ func TestARepetitionOpensWhatWasNotOpened(t *testing.T) {
 		isOpened bool
 	}{{reader, false}, {h.one, true}} {
 		again := h.wantStatus(h.call(c.who, "POST", "/checkouts", body), 201)
-		if again.text("checkoutId") != made.text("checkoutId") || (optionOf(t, again, usdc).Address != nil) != c.isOpened {
+		if again.text("checkoutId") != made.text("checkoutId") ||
+			(optionOf(t, again, usdc).Address != nil) != c.isOpened {
 			t.Errorf("got %s, want the option opened: %t", again.raw, c.isOpened)
 		}
 	}
 }
 
-// A payment moves the checkout on, and its event and its object say what was paid. Rules CO-12 and CO-15.
+// A payment moves the checkout on, and its event and its object say what was paid; a cancellation is refused then.
+// Rules CO-12, CO-14, CO-15 and CO-16.
 func TestAPaidCheckoutIsToldOf(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -531,15 +540,16 @@ func TestAPaidCheckoutIsToldOf(t *testing.T) {
 	h.openOption(h.one, id, usdc)
 	depositID := h.payCheckout(h.one, id, 50_000_000, outcome.PaymentSeen)
 	seen := h.wantStatus(h.call(h.one, "GET", "/checkouts/"+id, nil), 200)
-	if seen.text("status") != "PROCESSING" || seen.text("amountPaid") != "0.00" || seen.text("amountRemaining") != "0.00" {
+	if seen.text("status") != "PROCESSING" || seen.text("amountPaid") != "0.00" ||
+		seen.text("amountRemaining") != "0.00" {
 		t.Errorf("got %s, want it seen and not paid", seen.raw)
 	}
 	h.wantRefusal("a cancellation", h.call(h.one, "POST", "/checkouts/"+id+"/cancel", nil), 409, "INVALID_STATE", "")
 	h.arrive(h.one, id, depositID, 50_000_000, outcome.PaymentCredited, false)
 	paid := h.wantStatus(h.call(h.one, "GET", "/checkouts/"+id, nil), 200)
 	payments, _ := paid.body["payments"].([]any)
-	if paid.text("status") != "COMPLETED" || paid.text("amountPaid") != "49.99" || paid.text("amountPaidUsd") != "49.99" ||
-		paid.body["completedAt"] == nil || len(payments) != 1 {
+	if paid.text("status") != "COMPLETED" || paid.text("amountPaid") != "49.99" ||
+		paid.text("amountPaidUsd") != "49.99" || paid.body["completedAt"] == nil || len(payments) != 1 {
 		t.Fatalf("got %s, want it completed", paid.raw)
 	}
 	p := payments[0].(map[string]any)
@@ -553,7 +563,8 @@ func TestAPaidCheckoutIsToldOf(t *testing.T) {
 		}
 	}
 	h.sequenced()
-	events := h.wantStatus(h.call(h.one, "GET", "/events?types=CHECKOUT_PROCESSING,CHECKOUT_COMPLETED", nil), 200).list()
+	const types = "/events?types=CHECKOUT_PROCESSING,CHECKOUT_COMPLETED"
+	events := h.wantStatus(h.call(h.one, "GET", types, nil), 200).list()
 	if len(events) != 2 || events[0]["type"] != "CHECKOUT_PROCESSING" || events[1]["type"] != "CHECKOUT_COMPLETED" {
 		t.Fatalf("got %v, want one event of each status", events)
 	}

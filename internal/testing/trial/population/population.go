@@ -155,9 +155,10 @@ var historyRows = []string{
 		under_usd, over_policy, late_policy, cost_max_bps, customer_id, reference, one_per_reference, metadata,
 		request_digest, created_at, status, exceptions, seen, counted, expires_at, cancelled_at, completed_at,
 		completed_with, updated_at)
-	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD', 10,
-		10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}', '',
-		made, status, CASE status WHEN 'EXPIRED' THEN '{UNDERPAID}'::text[] ELSE '{}' END,
+	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD',
+		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}',
+		'', made, status,
+		CASE WHEN status = 'EXPIRED' THEN '{UNDERPAID}' WHEN n % 100 = 4 THEN '{OVERPAID}' ELSE '{}' END::text[],
 		CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, made,
 		CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
 		CASE status WHEN 'COMPLETED' THEN 10 END, made
@@ -173,10 +174,13 @@ var historyRows = []string{
 		covers, valid_from, expires_at)
 	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
 		'2026-02-01Z' FROM $N`,
-	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live,
-		status, told_status)
+	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
+		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
+	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
+	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 1, 1000, 'NO_REFERENCE',
+		timestamptz '2026-01-01Z' + n * interval '1 s' FROM $N WHERE n % 20 = 0`,
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
