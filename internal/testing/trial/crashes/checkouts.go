@@ -117,6 +117,15 @@ func playSale(ctx context.Context, s *cellRun) error {
 	return s.waitSaleEnd(ctx, w, paid)
 }
 
+// playScreenedSale plays a sale whose payer is screened: the amount is above the thresholds that the organization has for
+// that time.
+func playScreenedSale(ctx context.Context, s *cellRun) error {
+	if err := s.setThresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
+		return err
+	}
+	return errors.Join(playSale(ctx, s), s.setThresholds(context.WithoutCancel(ctx), "null", "null"))
+}
+
 // waitPaymentSeen waits until the walk has written the payment of a checkout.
 func (s *cellRun) waitPaymentSeen(ctx context.Context, w *sale) error {
 	return waitUntil(ctx, "the payment is seen", sceneMax, func(ctx context.Context) (isSeen bool, err error) {

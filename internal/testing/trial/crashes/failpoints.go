@@ -290,7 +290,7 @@ var points = []point{
 	{name: "C04", title: "payment of a checkout claimed, before it is valued", play: playSale},
 	{name: "C05", title: "payment valued, before the checkout knows it", play: playSale},
 	{name: "C06", title: "settlement of a checkout: answer lost", commit: true, play: playSale},
-	{name: "C07", title: "payment credited, before its checkout is completed", commit: true, play: playSale},
+	{name: "C07", title: "payment credited, before its checkout is completed", commit: true, play: playScreenedSale},
 	{name: "C08", title: "checkout expires, before commit, a payment waiting for its row", play: playExpiredSale},
 	{
 		name: "C09", title: "cancellation of a checkout, a payment waiting for its row: answer lost", commit: true,
