@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/http/api"
@@ -456,6 +457,7 @@ func (a *App) wireAPI() error {
 		Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts, Whitelist: a.Whitelist,
 		Wallets: a.Wallets,
 		Prices:  a.parts.Prices, WebhookKeys: a.webhookKeys,
+		Receipts: receipt.Signer{Keys: a.parts.WebhookKeys}, Environment: a.conf.serviceConfig().Environment,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,

@@ -96,7 +96,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 	signer := receipt.Signer{Keys: a.parts.WebhookKeys}
 	source := payerpages.Source{
 		Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
-		Log: a.log,
+		Log: a.log, Receipts: signer, Environment: environment,
 		ChainTitle: func(name chain.Name) string {
 			network, isKnown := a.conf.knownNetwork(name)
 			if !isKnown { // of a local network

@@ -37,7 +37,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
-	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
@@ -67,9 +66,7 @@ type Service struct {
 	Costs    Costs // nil: no cost is known
 	Events   event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
-	PageURL     func(checkoutID string) string
-	Receipts    receipt.Signer // without keys: none are signed
-	Environment string         // webhook.Live or webhook.Test
+	PageURL func(checkoutID string) string
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte

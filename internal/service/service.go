@@ -16,7 +16,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
-	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -184,7 +183,7 @@ func New(conf Config, parts Parts) *Service {
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		Receipts: receipt.Signer{Keys: parts.WebhookKeys}, Environment: conf.Environment, Log: parts.Log,
+		Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

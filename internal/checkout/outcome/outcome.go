@@ -34,7 +34,8 @@ type Terms struct {
 	IsExtended bool
 	// AcceptsLate: late payments count without a person.
 	AcceptsLate bool
-	// IsDecided: a person accepted the checkout. Late payments and other coins count, and what is credited completes it.
+	// IsDecided: a person accepted the checkout. Late payments and other coins count, and what is credited completes
+	// it.
 	IsDecided bool
 }
 

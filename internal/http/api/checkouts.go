@@ -137,9 +137,10 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts/{checkoutId}/receipt", Name: "getCheckoutReceipt",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "Read the receipt of a checkout",
-			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which transactions, " +
-				"signed with the key of webhooks. It names neither the customer nor the reference. The payer has the same " +
-				"file on the page. webhook.VerifyReceipt and coffer receipt verify check it without a call.",
+			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which " +
+				"transactions, signed with the key of webhooks. It names neither the customer nor the reference. " +
+				"The payer has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check it " +
+				"without a call.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The signed receipt."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.CodeUnavailable},
 			Handler: kernel.Handle(a.getCheckoutReceipt, ReceiptFile{
@@ -152,7 +153,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Summary: "Open an option of a checkout",
 			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
 				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
-				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof " +
+				"first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{
@@ -324,12 +326,21 @@ type ReceiptFile struct {
 }
 
 func (a *api) getCheckoutReceipt(c *call) (file ReceiptFile, err error) {
-	signed, err := a.conf.Checkouts.ReceiptOf(c.Context(), c.Caller.OrgID, c.PathParam("checkoutId"))
+	r, err := a.conf.Checkouts.ReceiptByID(c.Context(), c.Caller.OrgID, c.PathParam("checkoutId"))
 	if err != nil {
 		return file, err
 	}
-	if err := json.Unmarshal(signed, &file); err != nil {
-		return file, fmt.Errorf("read a signed receipt: %w", err)
+	if !a.conf.Receipts.CanSign() {
+		return file, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.ReadOnly,
+			"This process has no private key of webhooks and signs no receipt.").
+			WithAdvice("Ask the operator to serve this call from a process that has it.")
+	}
+	signed, err := a.conf.Receipts.Receipt(wire.Receipt(r, a.conf.Environment, a.conf.DB.Clock()()))
+	if err == nil {
+		err = json.Unmarshal(signed, &file)
+	}
+	if err != nil {
+		return ReceiptFile{}, fmt.Errorf("sign the receipt of checkout %s: %w", r.Checkout.ID, err)
 	}
 	return file, nil
 }

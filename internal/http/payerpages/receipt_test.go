@@ -58,16 +58,17 @@ func TestACompletedCheckoutHasAReceiptThatAnyoneVerifies(t *testing.T) {
 	}
 	page := h.get(prefix + checkoutID + "/receipt?lang=de")
 	for _, want := range []string{
-		"Quittung", "0.02\u00a0ETH", "50.00\u00a0USD", "Blocknummer 1234", "0xb10c", evmHash, "1 ETH = 2500 USD, laut median",
-		checkoutID + "/receipt.json",
+		"Quittung", "0.02\u00a0ETH", "50.00\u00a0USD", "Blocknummer 1234", "0xb10c", evmHash,
+		"1 ETH = 2500 USD, laut median", checkoutID + "/receipt.json",
 	} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the receipt lacks %q", want)
 		}
 	}
 	download := h.get(prefix + checkoutID + "/receipt.json")
-	if want := `attachment; filename="receipt-` + checkoutID + `.json"`; download.header.Get("Content-Disposition") != want {
-		t.Errorf("got %q, want %q", download.header.Get("Content-Disposition"), want)
+	disposition := download.header.Get("Content-Disposition")
+	if want := `attachment; filename="receipt-` + checkoutID + `.json"`; disposition != want {
+		t.Errorf("got %q, want %q", disposition, want)
 	}
 	verified, _, err := webhook.VerifyReceipt([]string{publicKey}, []byte(download.body))
 	if err != nil || verified.CheckoutID != checkoutID || verified.AmountPaid != "50.00" {
@@ -88,7 +89,8 @@ func TestAReceiptInABrowser(t *testing.T) {
 		if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
 			t.Errorf("%s: the page is wider than the screen", query)
 		}
-		for _, problem := range append(tab.ListAccessibilityProblems(), browser.Evaluate[[]string](tab, smallTargets)...) {
+		problems := append(tab.ListAccessibilityProblems(), browser.Evaluate[[]string](tab, smallTargets)...)
+		for _, problem := range problems {
 			t.Errorf("%s: %s", query, problem)
 		}
 		h.wantQuiet(tab)
