@@ -319,7 +319,8 @@ func (s Source) Link(ctx context.Context, slug string) (LinkView, error) {
 // problemKinds are the words of the page for what is wrong with a choice.
 var problemKinds = map[checkout.LinkRefusal]ProblemKind{
 	checkout.NonceRefused: NonceProblem, checkout.NonceUsed: NonceUsedProblem,
-	checkout.QuantityRefused: QuantityProblem, checkout.PriceRefused: PriceProblem, checkout.StateRefused: StateProblem, checkout.LimitRefused: LimitProblem,
+	checkout.QuantityRefused: QuantityProblem, checkout.PriceRefused: PriceProblem,
+	checkout.StateRefused: StateProblem, checkout.LimitRefused: LimitProblem,
 }
 
 // Buy implements Links.
