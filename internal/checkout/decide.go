@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -49,11 +50,14 @@ func (s *Service) CancelCheckout(
 		if err != nil {
 			return fmt.Errorf("cancel checkout %s: %w", c.ID, err)
 		}
-		return audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		err = audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		failpoint.HitBeforeCommit("C09")
+		return err
 	})
 	if err != nil {
 		return Checkout{}, err
 	}
+	failpoint.Hit("C09")
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
@@ -98,7 +102,7 @@ func (s *Service) AcceptCheckout(
 			}
 		}
 		decided := decision{author: requester.Kind + " " + requester.ID, reason: reason}
-		return s.settleLocked(ctx, tx, c, mints, requester, decided)
+		return s.settleLocked(ctx, tx, c, mints, requester, decided, false)
 	})
 	if err != nil {
 		return Checkout{}, err

@@ -460,7 +460,8 @@ type plan struct {
 func (p plan) read(s *statements) (rows float64) {
 	if p.Table != "" && strings.Contains(p.Node, "Scan") {
 		rows = (p.Rows + p.Removed + p.Checked) * p.Loops
-		if p.Node == "Seq Scan" && p.Loops > 0 {
+		// A join whose other side is empty looks at the first row and ends.
+		if p.Node == "Seq Scan" && rows > p.Loops {
 			s.whole = append(s.whole, p.Table)
 		}
 	}
