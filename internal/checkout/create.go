@@ -180,6 +180,7 @@ func (s *Service) CreateCheckout(
 			if err := queueInsert(b, created); err != nil {
 				return err
 			}
+			failpoint.HitBeforeCommit("C01")
 			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", map[string]any{
 				"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference,
 			}))

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -31,13 +32,13 @@ func (s *Service) CancelCheckout(
 		}
 		if c.Status != outcome.Open {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-				"This checkout is %s.", c.Status).WithDetail("status", string(c.Status))
+				"This checkout is %s.", c.Status).WithExtra("currentStatus", string(c.Status))
 		}
 		if !outcome.CanCancel(c.Status, payments) {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"A payment for this checkout was seen.").
 				WithAdvice("Wait for what becomes of it. What was paid can be accepted or given back.").
-				WithDetail("status", string(c.Status))
+				WithExtra("currentStatus", string(c.Status))
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = coalesce(cancelled_at, $3),
@@ -49,11 +50,14 @@ func (s *Service) CancelCheckout(
 		if err != nil {
 			return fmt.Errorf("cancel checkout %s: %w", c.ID, err)
 		}
-		return audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		err = audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		failpoint.HitBeforeCommit("C09")
+		return err
 	})
 	if err != nil {
 		return Checkout{}, err
 	}
+	failpoint.Hit("C09")
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 

@@ -309,7 +309,9 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	}
 	failpoint.Hit("C02")
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		return s.insertOption(ctx, tx, c, offer, wallets)
+		err := s.insertOption(ctx, tx, c, offer, wallets)
+		failpoint.HitBeforeCommit("C03")
+		return err
 	})
 	if err != nil {
 		return Checkout{}, fmt.Errorf("open mint %d for checkout %s: %w", mintID, checkoutID, err)

@@ -77,8 +77,9 @@ func (s *Service) SettleDue(ctx context.Context) (claimed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("claim the payments of checkouts: %w", err)
 	}
-	failpoint.Hit("C04")
-	claimed = len(ids)
+	if claimed = len(ids); claimed > 0 {
+		failpoint.Hit("C04")
+	}
 	slices.Sort(ids)
 	return claimed, s.settleAll(ctx, slices.Compact(ids), true)
 }
@@ -172,7 +173,9 @@ func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) er
 			values = append(values, v)
 		}
 	}
-	failpoint.Hit("C05")
+	if len(values) > 0 {
+		failpoint.Hit("C05")
+	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		c, err := lockWithPayments(ctx, tx, checkoutID)
 		if err != nil {
@@ -182,7 +185,9 @@ func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) er
 		if err := storeValues(ctx, tx, &c, values); err != nil {
 			return err
 		}
-		return s.settleLocked(ctx, tx, c, mints, actor, decision{}, isTurn)
+		err = s.settleLocked(ctx, tx, c, mints, actor, decision{}, isTurn)
+		failpoint.HitBeforeCommit("C06")
+		return err
 	})
 	failpoint.Hit("C06")
 	return err

@@ -29,7 +29,7 @@ const (
 	// The tolerance of checkout c: a share or dollars, and at most a tenth.
 	toleranceSQL = `trunc(least(greatest(c.due * c.under_bps * 0.0001, CASE c.currency WHEN 'USD' THEN c.under_usd ELSE 0 END), c.due * 0.1), 18)`
 	// The time by which payment p is judged: that of its block, never after its first sight, and never long before it
-	// if the walk was live.
+	// if the walk was live. One that is before its address counts as one of the moment of the address.
 	paymentMomentSQL = `greatest(least(p.block_time, p.seen_at), CASE WHEN p.was_live
 					THEN p.seen_at - CASE p.chain WHEN 'BITCOIN' THEN interval '2 hours' ELSE interval '2 minutes' END END)`
 	quoteGraceSQL = `CASE p.chain WHEN 'BITCOIN' THEN interval '30 minutes' ELSE interval '1 minute' END`
@@ -158,17 +158,21 @@ var checkoutChecks = []Check{
 			AND p.moment <> greatest(t.moment, (SELECT min(o.opened_at) FROM checkout_options o
 				JOIN wallets v ON v.wallet_id = o.wallet_id WHERE o.checkout_id = p.checkout_id AND v.family = w.family))
 		UNION ALL
+		-- The first part moves the end for those after it, also if it is noticed together with them.
 		SELECT p.org_id, 'payment ' || p.deposit_id, format('of %s counts as one in time, and the checkout ended at %s',
-			p.moment, least(c.expires_at, c.cancelled_at))
+			p.moment, least(n.ends_at, c.cancelled_at))
 		FROM checkout_payments p JOIN checkouts c ON c.checkout_id = p.checkout_id
-		WHERE p.in_time AND (p.moment > c.expires_at OR p.counts AND p.moment > c.cancelled_at)
+		CROSS JOIN LATERAL (SELECT greatest(c.expires_at, min(f.moment) + interval '30 minutes') AS ends_at
+			FROM checkout_payments f WHERE f.checkout_id = p.checkout_id AND f.deposit_id <> p.deposit_id AND f.in_time AND f.is_accepted
+				AND f.moment <= c.expires_at) n
+		WHERE p.in_time AND (p.moment > n.ends_at OR p.counts AND p.moment > c.cancelled_at)
 		UNION ALL
-		SELECT p.org_id, 'payment ' || p.deposit_id, format('is %s and counts; it is %s, and late ones are %s', p.told_status,
-			CASE WHEN p.in_time THEN 'in time' ELSE 'late' END, c.late_policy)
+		SELECT p.org_id, 'payment ' || p.deposit_id, format('is %s and counts; it is %s, and the terms of late ones are %s',
+			p.told_status, concat_ws(' and ', CASE WHEN p.in_time THEN 'in time' ELSE 'late' END,
+				CASE WHEN p.is_accepted IS NOT TRUE THEN 'in a coin that is not accepted' END), c.late_policy)
 		FROM checkout_payments p JOIN checkouts c ON c.checkout_id = p.checkout_id
-		WHERE p.counts AND (p.counted IS NULL OR p.is_accepted IS NOT TRUE AND c.decided_by IS NULL
-			OR coalesce(p.told_status, '') NOT IN ('SEEN', 'CREDITED')
-			OR p.in_time IS NOT TRUE AND c.late_policy = 'HOLD' AND c.decided_by IS NULL)`,
+		WHERE p.counts AND (p.counted IS NULL OR coalesce(p.told_status, '') NOT IN ('SEEN', 'CREDITED')
+			OR c.decided_by IS NULL AND (p.is_accepted IS NOT TRUE OR p.in_time IS NOT TRUE AND c.late_policy = 'HOLD'))`,
 	},
 
 	{

@@ -209,6 +209,9 @@ var checkoutTamperings = []tampering{
 		`UPDATE checkout_payments SET block_time = block_time - interval '2 hours', moment = moment - interval '2 hours'
 		 WHERE deposit_id = 'dep_shared'`,
 	}},
+	{"I-81-counted", "a moment of no address", []string{
+		`UPDATE checkout_payments SET moment = moment + interval '1 second' WHERE deposit_id = 'dep_co'`,
+	}},
 	{"I-81-counted", "a late payment in time", []string{
 		`UPDATE checkout_payments SET in_time = true WHERE deposit_id = 'dep_tardy'`,
 	}},
@@ -220,7 +223,6 @@ var checkoutTamperings = []tampering{
 		`UPDATE checkouts SET decided_by = NULL, decided_reason = NULL WHERE checkout_id = 'co_less'`,
 	}},
 	{"I-81-counted", "a coin that the checkout does not take", []string{
-		`ALTER TABLE checkout_payments DROP CONSTRAINT checkout_payments_counts`,
 		`UPDATE checkout_payments SET is_accepted = false WHERE deposit_id = 'dep_co'`,
 	}},
 	{"I-81-counted", "an orphan that counts", []string{

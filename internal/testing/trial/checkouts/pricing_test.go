@@ -132,6 +132,25 @@ func TestAQuoteIsRenewedOnceItIsOver(t *testing.T) {
 	})
 }
 
+// The clocks of two processes differ. The quotes of an option stand in the order of their times all the same, because a
+// payment is priced by the quote of its moment.
+func TestAProcessWhoseClockIsBehindKeepsTheOrderOfQuotes(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	c := e.load(id)
+	e.seen(id, dollars, 40*million)
+	const behind = 10 * time.Second
+	e.tick(-behind)
+	_, err := e.Checkouts.Refresh(e.ctx, e.load(id))
+	e.must(err)
+	quotes := e.option(id, ether).Quotes
+	if len(quotes) != 2 || e.clock().After(c.CreatedAt) || quotes[1].ValidFrom.Before(quotes[0].ValidFrom) {
+		t.Errorf("got the quotes %+v at %v, want a second one that is not before the first", quotes, e.clock())
+	}
+	e.look()
+}
+
 // No new quote is made in a mint that takes no deposits any more.
 func TestAClosedMintGetsNoNewQuote(t *testing.T) {
 	t.Parallel()
