@@ -343,6 +343,7 @@ func (sale *Sale) addAdHoc(item AdHocItem, accepted []int, mints mint.Catalogue)
 func (sale *Sale) addProducts(
 	items []ItemRequest, products []Product, mints mint.Catalogue,
 ) (onePerReference bool, err error) {
+	counts := map[string]int{}
 	for n, item := range items {
 		i := slices.IndexFunc(products, func(p Product) bool { return p.ID == item.ProductID })
 		if i < 0 {
@@ -358,6 +359,9 @@ func (sale *Sale) addProducts(
 		unitPrice, err := p.priceFor(item, mints)
 		if err != nil {
 			return false, err
+		}
+		if counts[p.ID] += item.Quantity; counts[p.ID] > p.MaxQuantity {
+			return false, refuse("quantity", "A checkout has at most %d of product %s.", p.MaxQuantity, p.ID)
 		}
 		sum, err := unitPrice.Mul(uint64(item.Quantity))
 		if err == nil && n > 0 {

@@ -32,13 +32,13 @@ func (s *Service) CancelCheckout(
 		}
 		if c.Status != outcome.Open {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-				"This checkout is %s.", c.Status).WithDetail("status", string(c.Status))
+				"This checkout is %s.", c.Status).WithExtra("currentStatus", string(c.Status))
 		}
 		if !outcome.CanCancel(c.Status, payments) {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"A payment for this checkout was seen.").
 				WithAdvice("Wait for what becomes of it. What was paid can be accepted or given back.").
-				WithDetail("status", string(c.Status))
+				WithExtra("currentStatus", string(c.Status))
 		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = coalesce(cancelled_at, $3),
@@ -102,7 +102,7 @@ func (s *Service) AcceptCheckout(
 			}
 		}
 		decided := decision{author: requester.Kind + " " + requester.ID, reason: reason}
-		return s.settleLocked(ctx, tx, c, mints, requester, decided)
+		return s.settleLocked(ctx, tx, c, mints, requester, decided, false)
 	})
 	if err != nil {
 		return Checkout{}, err

@@ -403,14 +403,14 @@ func bumpVersion(ctx context.Context, tx pg.Tx, c Checkout) error {
 // checkout. A checkout whose time is over, or of which nothing is due, gets none.
 func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Offer) error {
 	// The clocks of two processes differ, and quotes stand in their order.
-	seq, from := 1, tx.Now
+	seq, validFrom := 1, tx.Now
 	if newest, hasQuote := opened.Quote(); hasQuote {
-		if seq = newest.Seq + 1; newest.ValidFrom.After(from) {
-			from = newest.ValidFrom
+		if seq = newest.Seq + 1; newest.ValidFrom.After(validFrom) {
+			validFrom = newest.ValidFrom
 		}
 	}
 	rest := c.Remaining()
-	if rest.IsZero() || !from.Before(c.ExpiresAt) {
+	if rest.IsZero() || !validFrom.Before(c.ExpiresAt) {
 		return nil
 	}
 	amount, err := pricing.AmountFor(rest, o.Mint.Decimals, o.Rate, o.Mint.MinDeposit)
@@ -419,7 +419,7 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 	}
 	expiresAt := c.ExpiresAt
 	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.IsPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
-	if end := from.Add(validity); validity > 0 && end.Before(expiresAt) {
+	if end := validFrom.Add(validity); validity > 0 && end.Before(expiresAt) {
 		expiresAt = end
 	}
 	_, err = tx.Exec(ctx, `
@@ -427,7 +427,7 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 			priced_at, covers, valid_from, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.ID, o.Mint.ID, seq, c.OrgID, amount, o.Rate.Price, o.Rate.CurrencyPrice, o.Rate.Source, o.Rate.PricedAt, rest,
-		from, expiresAt)
+		validFrom, expiresAt)
 	if err != nil {
 		return fmt.Errorf("insert a quote of checkout %s: %w", c.ID, err)
 	}

@@ -21,9 +21,8 @@ func TestOneOfManyChangesOfTheSameSettingsCounts(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() {
 				_, errs[i] = e.service.SaveSettings(t.Context(), e.one, checkout.SettingsDraft{
-					ShopName: "Shop " + strconv.FormatInt(seen, 10) + " " + strconv.Itoa(i),
-				UnderUSD: "0.50", CostMaxBps: 1 + i,
-					SeenVersion: seen,
+					ShopName: "Shop " + strconv.FormatInt(seen, 10) + " " + strconv.Itoa(i), UnderUSD: "0.50",
+					CostMaxBps: 1 + i, SeenVersion: seen,
 				}, audit.APIKey(e.one))
 			})
 		}

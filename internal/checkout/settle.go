@@ -81,7 +81,7 @@ func (s *Service) SettleDue(ctx context.Context) (claimed int, err error) {
 		failpoint.Hit("C04")
 	}
 	slices.Sort(ids)
-	return claimed, s.settleAll(ctx, slices.Compact(ids))
+	return claimed, s.settleAll(ctx, slices.Compact(ids), true)
 }
 
 // ExpireDue ends the open checkouts whose time is over, except those whose chains are not walked that far. Rule CO-13.
@@ -119,15 +119,16 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(failed, fmt.Errorf("look for checkouts whose time is over: %w", err))
 		}
-		failed = errors.Join(failed, s.settleAll(ctx, ids))
+		failed = errors.Join(failed, s.settleAll(ctx, ids, false))
 		if len(ids) < expireBatchMax || ctx.Err() != nil {
 			return failed
 		}
 	}
 }
 
-// settleAll settles checkouts at the same time. One that fails does not stop the others.
-func (s *Service) settleAll(ctx context.Context, ids []string) error {
+// settleAll settles checkouts at the same time. One that fails does not stop the others. isTurn says that the payments
+// were claimed, so one that waits for a price has asked in vain if it still has none.
+func (s *Service) settleAll(ctx context.Context, ids []string, isTurn bool) error {
 	errs := make([]error, len(ids))
 	slots := make(chan struct{}, settleParallel)
 	var wg sync.WaitGroup
@@ -135,7 +136,7 @@ func (s *Service) settleAll(ctx context.Context, ids []string) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if errs[i] = s.Settle(ctx, checkoutID); errs[i] != nil {
+			if errs[i] = s.settle(ctx, checkoutID, isTurn); errs[i] != nil {
 				errs[i] = fmt.Errorf("settle checkout %s: %w", checkoutID, errs[i])
 			}
 		})
@@ -147,6 +148,10 @@ func (s *Service) settleAll(ctx context.Context, ids []string) error {
 // Settle values the payments of a checkout and brings its state up to date. It may be repeated: a step that changes
 // nothing writes nothing. Rules CO-12, CO-13, CO-14 and CO-15.
 func (s *Service) Settle(ctx context.Context, checkoutID string) error {
+	return s.settle(ctx, checkoutID, false)
+}
+
+func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) error {
 	var before Checkout
 	var mints mint.Catalogue
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -180,7 +185,7 @@ func (s *Service) Settle(ctx context.Context, checkoutID string) error {
 		if err := storeValues(ctx, tx, &c, values); err != nil {
 			return err
 		}
-		err = s.settleLocked(ctx, tx, c, mints, actor, decision{})
+		err = s.settleLocked(ctx, tx, c, mints, actor, decision{}, isTurn)
 		failpoint.HitBeforeCommit("C06")
 		return err
 	})
@@ -218,12 +223,13 @@ type decision struct{ author, reason string }
 // row in this transaction.
 func (s *Service) settleLocked(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, requester audit.Actor, d decision,
+	isTurn bool,
 ) error {
 	assessed, err := s.assess(ctx, tx, c, mints, d)
 	if err != nil {
 		return err
 	}
-	isTold, err := s.tellPayments(ctx, tx, c, assessed.result)
+	isTold, err := s.tellPayments(ctx, tx, c, assessed.result, isTurn)
 	if err != nil {
 		return err
 	}
@@ -359,7 +365,7 @@ func (s *Service) isLagging(ctx context.Context, tx pg.Tx, c Checkout) (bool, er
 // tellPayments notes on the payments what the checkout knows of them. A payment whose status changed meanwhile is told
 // in the next step. isTold says that something is new to the checkout.
 func (s *Service) tellPayments(
-	ctx context.Context, tx pg.Tx, c Checkout, r outcome.Result,
+	ctx context.Context, tx pg.Tx, c Checkout, r outcome.Result, isTurn bool,
 ) (isTold bool, err error) {
 	for i, p := range c.Payments {
 		var tryIn *time.Duration
@@ -369,12 +375,13 @@ func (s *Service) tellPayments(
 		isTold = isTold || p.toldStatus != p.Status || p.Counts != r.Counts[i]
 		_, err := tx.Exec(ctx, `
 			UPDATE checkout_payments SET told_status = status, counts = $3,
-				tries = CASE WHEN $4::interval IS NULL THEN 0 ELSE tries + 1 END,
-				try_at = CASE WHEN $4::interval IS NOT NULL
-					THEN $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval) END
-			WHERE deposit_id = $1 AND status = $2
-				AND (told_status IS DISTINCT FROM status OR counts <> $3 OR try_at IS NOT NULL)`,
-			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax)
+				tries = CASE WHEN $4::interval IS NULL THEN 0 WHEN $7 THEN tries + 1 ELSE tries END,
+				try_at = CASE WHEN $4::interval IS NULL THEN NULL
+					WHEN $7 THEN $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval)
+					ELSE try_at END
+			WHERE deposit_id = $1 AND status = $2 AND (told_status IS DISTINCT FROM status OR counts <> $3
+				OR try_at IS NOT NULL AND ($4::interval IS NULL OR $7))`,
+			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax, isTurn)
 		if err != nil {
 			return false, fmt.Errorf("note what checkout %s knows of payment %s: %w", c.ID, p.DepositID, err)
 		}
@@ -406,7 +413,7 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
 			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID,
-			Data: s.withoutUnproven(s.complete(loaded)),
+			Data: s.withoutUnproven(s.complete(loaded)), FoundAgain: true,
 		})
 		if err != nil {
 			return err

@@ -30,6 +30,7 @@ type valuation struct {
 	moment     time.Time
 	isAccepted bool
 	isInTime   bool
+	isTooOld   bool // no quote holds, and no price of its moment is known any more
 	quoteSeq   *int
 	rate       pricing.Rate
 	counted    Price
@@ -73,7 +74,7 @@ func (p Payment) momentOf() time.Time {
 
 // judgeTimes decides which new values are of payments in time, one after the other: the first part moves the end for
 // those after it, also if a walk shows all of them at once.
-func (c Checkout) judgeTimes(values []valuation) {
+func (c *Checkout) judgeTimes(values []valuation) {
 	isAlive := map[string]bool{}
 	var sum Price
 	for _, p := range c.Payments {
@@ -85,7 +86,7 @@ func (c Checkout) judgeTimes(values []valuation) {
 	slices.SortStableFunc(values, func(a, b valuation) int { return a.moment.Compare(b.moment) })
 	for i := range values {
 		v := &values[i]
-		if v.isInTime = c.isInTimeOf(v.moment); !v.isInTime || !v.isAccepted || !isAlive[v.depositID] ||
+		if v.isInTime = !v.isTooOld && c.isInTimeOf(v.moment); !v.isInTime || !v.isAccepted || !isAlive[v.depositID] ||
 			v.counted.IsZero() {
 			continue
 		}
@@ -118,12 +119,13 @@ func (c Checkout) isInTimeOf(moment time.Time) bool {
 
 // needsValue reports whether a payment has no value and may need one. One that is gone may come back, and is told then.
 func (p Payment) needsValue() bool {
-	return p.Counted == nil && p.Mint != nil && (p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited ||
-		p.Status == outcome.PaymentFlagged)
+	return p.Counted == nil && p.Mint != nil &&
+		(p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited || p.Status == outcome.PaymentFlagged)
 }
 
 // value returns what a payment counts: by the quote of its own moment, or by the price of the market. ok is false while
-// there is no price for it. It asks for prices and writes nothing. Rule CO-12.
+// there is no price for it. Without a quote, a payment of long ago is treated as a late one, at the price of now. It
+// asks for prices and writes nothing. Rule CO-12.
 func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.Catalogue) (v valuation, ok bool) {
 	isBitcoin := p.Chain.Family() == chain.BitcoinFamily
 	v = valuation{
@@ -134,12 +136,12 @@ func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.C
 	}
 	option, _ := c.optionOf(p.Mint.ID)
 	quote, isInGrace, hasQuote := pricing.Choose(option.Quotes, v.moment, pricing.Grace(isBitcoin))
-	market, hasMarket := s.marketRate(ctx, c, *p.Mint, mints, v.moment, isBitcoin)
+	market, isOld, hasMarket := s.marketRate(ctx, c, *p.Mint, mints, v.moment, isBitcoin)
 	switch {
-	case hasQuote && !(isInGrace && hasMarket && pricing.GuardGrace(quote, market, pricing.RateGuardBps)):
+	case hasQuote && !(isInGrace && hasMarket && !isOld && pricing.GuardGrace(quote, market, pricing.RateGuardBps)):
 		v.quoteSeq, v.rate = &quote.Seq, quote.Rate
 	case hasMarket:
-		v.rate = market
+		v.rate, v.isTooOld = market, isOld
 	default:
 		return v, false
 	}
@@ -151,18 +153,19 @@ func (s *Service) value(ctx context.Context, c Checkout, p Payment, mints mint.C
 	return v, true
 }
 
-// marketRate returns what a mint was worth at a moment. A price of now counts for a moment that is near.
+// marketRate returns what a mint is worth now. isOld says that this is not what it was worth at a moment: that is long
+// gone, and the price may have moved.
 func (s *Service) marketRate(
 	ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue, moment time.Time, isBitcoin bool,
-) (r pricing.Rate, ok bool) {
+) (r pricing.Rate, isOld, ok bool) {
 	r, err := s.rateOf(ctx, c.Sale, m, mints)
 	if err != nil {
-		return r, false
+		return r, false, false
 	}
 	ageMax := marketAgeMax
 	if isBitcoin {
 		ageMax = bitcoinMarketAgeMax
 	}
-	isOld := s.DB.Clock()().Sub(moment) > ageMax
-	return r, !isOld || pricing.IsSteady(r, s.isPegged(m.ID))
+	isOld = s.DB.Clock()().Sub(moment) > ageMax && !pricing.IsSteady(r, s.isPegged(m.ID))
+	return r, isOld, true
 }

@@ -98,7 +98,8 @@ var checkoutChecks = []Check{
 		FROM checkouts c
 		CROSS JOIN LATERAL (
 			-- What was reversed had been credited.
-			SELECT coalesce(sum(p.counted) FILTER (WHERE p.counts OR p.status = 'REVERSED'), 0) AS credited,
+			SELECT coalesce(sum(p.counted) FILTER (WHERE (p.is_accepted OR c.decided_by IS NOT NULL)
+					AND (p.counts OR p.status = 'REVERSED')), 0) AS credited,
 				count(*) AS payments
 			FROM checkout_payments p
 			WHERE p.checkout_id = c.checkout_id AND p.status IN ('CREDITED', 'REVERSED')) n
@@ -148,10 +149,14 @@ var checkoutChecks = []Check{
 		UNION ALL
 		SELECT p.org_id, 'payment ' || p.deposit_id, format('was made at %s, and its block is of %s, seen at %s', p.moment,
 			p.block_time, p.seen_at)
-		FROM checkout_payments p
-		WHERE p.moment <> ` + paymentMomentSQL + ` AND NOT (p.moment > ` + paymentMomentSQL + ` AND (
-			EXISTS (SELECT FROM checkout_options o WHERE o.checkout_id = p.checkout_id AND o.opened_at = p.moment)
-			OR EXISTS (SELECT FROM checkouts c WHERE c.checkout_id = p.checkout_id AND c.created_at = p.moment)))
+		FROM checkout_payments p JOIN checkouts c ON c.checkout_id = p.checkout_id
+		JOIN deposits d ON d.deposit_id = p.deposit_id JOIN wallets w ON w.wallet_id = d.wallet_id
+		CROSS JOIN LATERAL (SELECT ` + paymentMomentSQL + ` AS moment) t
+		WHERE p.moment IS NOT NULL AND p.moment <> t.moment
+			-- No one knew the address before it was issued, whatever the clock of the block says.
+			AND p.moment <> greatest(t.moment, c.created_at)
+			AND p.moment <> greatest(t.moment, (SELECT min(o.opened_at) FROM checkout_options o
+				JOIN wallets v ON v.wallet_id = o.wallet_id WHERE o.checkout_id = p.checkout_id AND v.family = w.family))
 		UNION ALL
 		-- The first part moves the end for those after it, also if it is noticed together with them.
 		SELECT p.org_id, 'payment ' || p.deposit_id, format('of %s counts as one in time, and the checkout ended at %s',

@@ -2,8 +2,10 @@ package wire_test
 
 import (
 	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +200,32 @@ func TestProofsHoldForTheirOwnCheckoutAlone(t *testing.T) {
 		if !errors.Is(err, webhook.ErrAddress) {
 			t.Errorf("%s: got %v, want it refused", name, err)
 		}
+	}
+}
+
+// The options that the packages for shops verify in their tests are those that the signer attests.
+func TestTheVectorOfAddressesIsWhatTheSignerAttests(t *testing.T) {
+	t.Parallel()
+	const file = "../../webhook/testdata/signed/address.json"
+	drawn, err := json.MarshalIndent(map[string]any{
+		"attestKey": hex.EncodeToString(attestTrue), "organizationId": saleOrg, "checkoutId": saleID,
+		"options": wire.Checkout(sale()).PaymentOptions[:3],
+	}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn = append(drawn, '\n')
+	if os.Getenv("COFFER_UPDATE") == "1" {
+		if err := os.WriteFile(file, drawn, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(kept) != string(drawn) {
+		t.Errorf("%s is not what the signer attests: run with COFFER_UPDATE=1", file)
 	}
 }
 

@@ -136,7 +136,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Summary: "Read the receipt of a checkout",
 			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which " +
 				"transactions, signed with the key of webhooks. It names neither the customer nor the reference. " +
-				"The payer has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check it without a call.",
+				"The payer has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check it " +
+				"without a call.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The signed receipt."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.CodeUnavailable},
 			Handler: kernel.Handle(a.getCheckoutReceipt, ReceiptFile{
@@ -149,7 +150,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Summary: "Open an option of a checkout",
 			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
 				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
-				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof " +
+				"first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{

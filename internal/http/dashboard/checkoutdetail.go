@@ -122,6 +122,7 @@ type paymentRow struct {
 	Path                    string // of its deposit, or of the decision about it
 	Figure, Symbol, Network string
 	Counted, Currency       string // Counted is "" until it is valued
+	CountedText             string // whether it counts
 	Rate, Source            string
 	Moment                  ui.Moment
 	TimeText                string
@@ -226,10 +227,12 @@ func (d *dashboard) loadCheckout(r *pages.Request) (templ.Component, error) {
 // explainActs says what the person can do about a checkout, and what that does. Rule PAGE-85.
 func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 	payments := make([]outcome.Payment, len(c.Payments))
-	hasCredited := false
+	hasCredited, hasOtherCoin := false, false
 	for i, p := range c.Payments {
 		payments[i] = outcome.Payment{Status: p.Status}
-		hasCredited = hasCredited || p.Status == outcome.PaymentCredited
+		if p.Status == outcome.PaymentCredited {
+			hasCredited, hasOtherCoin = true, hasOtherCoin || !p.IsAccepted
+		}
 		if p.Status == outcome.PaymentFlagged && v.FlaggedPath == "" {
 			v.FlaggedPath = r.Path("approvals", "deposits", p.DepositID)
 		}
@@ -244,8 +247,11 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 	case r.IsAllowed(identity.DecideCheckout):
 		v.CanAccept = true
 		v.AcceptText = "It completes the checkout with what is credited: " + c.Counted.Show(c.Currency) +
-			" counts until now, and " + c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) +
-			" is due. Late payments count then, too. Your backend hears that the sale is paid, and may deliver. " +
+			" counts until now, and " + c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) + " is due. "
+		if hasOtherCoin {
+			v.AcceptText += "What was paid in another coin counts for nothing, and you accept it all the same. "
+		}
+		v.AcceptText += "Late payments count then, too. Your backend hears that the sale is paid, and may deliver. " +
 			"No money moves: it is in your balance already. Nothing undoes it."
 	default:
 		v.WhyNot = "An owner, an admin or finance can accept what was paid."
@@ -405,7 +411,10 @@ func newPaymentRow(r *pages.Request, c checkout.Checkout, p checkout.Payment) pa
 	if p.Counted == nil {
 		return row
 	}
-	row.Counted = p.Counted.Show(c.Currency)
+	row.Counted, row.CountedText = p.Counted.Show(c.Currency), "worth"
+	if p.Counts {
+		row.CountedText = "counts"
+	}
 	row.Moment, row.TimeText = r.Moment(p.Moment), "late"
 	if p.IsInTime {
 		row.TimeText = "in time"
@@ -459,7 +468,10 @@ func (v *checkoutView) addLogStep(
 			step.Facts = []ui.Fact{{Name: "Address", Value: ui.Address(detail.Address)}}
 		}
 	case "checkout.changed":
-		step.Title = "Something about it became unusual, or is not any more"
+		step.Title = "Nothing about it is unusual any more"
+		if len(detail.Exceptions) > 0 {
+			step.Title = "Something unusual was noticed"
+		}
 		if detail.Before != detail.After {
 			step.Title = "Became: " + checkoutChip(detail.After).Word
 		}

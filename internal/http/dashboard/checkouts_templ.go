@@ -534,7 +534,7 @@ func unmatchedList(view unmatchedView) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = ui.Notice(ui.Info, checkoutBalanceTitle, "Each of these is credited to the balance of your checkout, as every payment is, and you can use it. It counts for no checkout: a payer who did not get what was paid for has to ask you.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Notice(ui.Info, checkoutBalanceTitle, "What is credited here is in the balance of your checkout, and you can use it. It counts for no checkout: a payer who waits for it has to ask you.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -544,7 +544,11 @@ func TestAPaidCheckoutIsToldOf(t *testing.T) {
 		seen.text("amountRemaining") != "0.00" {
 		t.Errorf("got %s, want it seen and not paid", seen.raw)
 	}
-	h.wantRefusal("a cancellation", h.call(h.one, "POST", "/checkouts/"+id+"/cancel", nil), 409, "INVALID_STATE", "")
+	refused := h.call(h.one, "POST", "/checkouts/"+id+"/cancel", nil)
+	h.wantRefusal("a cancellation", refused, 409, "INVALID_STATE", "")
+	if refused.text("currentStatus") != "PROCESSING" {
+		t.Errorf("got %s, want the status", refused.raw)
+	}
 	h.arrive(h.one, id, depositID, 50_000_000, outcome.PaymentCredited, false)
 	paid := h.wantStatus(h.call(h.one, "GET", "/checkouts/"+id, nil), 200)
 	payments, _ := paid.body["payments"].([]any)
@@ -577,6 +581,34 @@ func TestAPaidCheckoutIsToldOf(t *testing.T) {
 		if got := h.wantStatus(h.call(h.one, "GET", "/checkouts"+query, nil), 200).list(); len(got) != n {
 			t.Errorf("checkouts%s: got %d, want %d", query, len(got), n)
 		}
+	}
+}
+
+// A completed checkout has a receipt that verifies without a call, and no other one has. Rule CO-72.
+func TestACompletedCheckoutHasAReceipt(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	id := h.makeCheckout(h.one, "first", "reference", "order-77", "customerId", "user_42")
+	path := "/checkouts/" + id + "/receipt"
+	open := h.call(h.one, "GET", path, nil)
+	h.wantRefusal("an open checkout", open, 409, "INVALID_STATE", "")
+	if open.text("currentStatus") != "OPEN" {
+		t.Errorf("got %s, want the status", open.raw)
+	}
+	h.openOption(h.one, id, usdc)
+	h.payCheckout(h.one, id, 50_000_000, outcome.PaymentCredited)
+	file := h.wantStatus(h.call(h.one, "GET", path, nil), 200)
+	r, _, err := webhook.VerifyReceipt([]string{h.receipts}, file.raw)
+	if err != nil || r.CheckoutID != id || r.OrganizationID != h.one.id || r.AmountPaid != "49.99" ||
+		len(r.Payments) != 1 {
+		t.Errorf("got %+v, %v, want the receipt of the sale", r, err)
+	}
+	other := "whpk_" + strings.Repeat("A", 43) + "="
+	if r, _, err := webhook.VerifyReceipt([]string{other}, file.raw); err == nil {
+		t.Errorf("got %+v with another key, want it refused", r)
+	}
+	if got := h.call(h.two, "GET", path, nil); got.status != 404 {
+		t.Errorf("another organization: got %d %s, want 404", got.status, got.raw)
 	}
 }
 

@@ -154,8 +154,8 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "swaps", "checkout_payments", "address_funds", "utxos",
-				"ledger_accounts", "ledger_transfers", "ledger_balances",
+				"withdrawals", "deposits", "deposit_resolutions", "swaps", "checkout_payments", "address_funds",
+				"utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
 			},
 		},
 		{

@@ -66,7 +66,7 @@ func newAttackEnv(t *testing.T) *attackEnv {
 	return e
 }
 
-// The tables refuse what the program does not try, also to their owner.
+// The tables refuse what the program does not try, also to their owner. Rules CO-2, CO-4 and CO-10.
 func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 	t.Parallel()
 	e := newAttackEnv(t)
@@ -108,16 +108,25 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 			`UPDATE checkouts SET is_extended = true WHERE checkout_id = $1`,
 		},
 		{"an earlier change", "checkouts_version_forward", e.open, set(`updated_at = created_at - interval '1 d'`)},
-		{"completed without a payment", "checkouts_completed_by_payments", e.open, set(completed + `completed_with = 100`)},
+		{
+			"completed without a payment", "checkouts_completed_by_payments", e.open,
+			set(completed + `completed_with = 100`),
+		},
 		{"completed with nothing", "checkouts_completed_by_payments", e.open, set(completed + `completed_with = 0`)},
 		{
 			"a person completes what is not paid", "checkouts_completed_by_payments", e.open,
 			set(completed + `completed_with = 0, decided_by = 'x', decided_reason = 'y'`),
 		},
-		{"completed before the credit", "checkouts_completed_by_payments", e.processing, set(completed + `completed_with = 100`)},
+		{
+			"completed before the credit", "checkouts_completed_by_payments", e.processing,
+			set(completed + `completed_with = 100`),
+		},
 		{"completed with more", "checkouts_completed_by_payments", e.part, set(completed + `completed_with = 100`)},
 		{"completed with a part", "checkouts_paid", e.part, set(completed + `completed_with = 40`)},
-		{"completed without a sum", "checkouts_completed_by_payments", e.part, set(`status = 'COMPLETED', completed_at = now()`)},
+		{
+			"completed without a sum", "checkouts_completed_by_payments", e.part,
+			set(`status = 'COMPLETED', completed_at = now()`),
+		},
 		{"completed again", "checkouts_completed_once", e.done, set(`completed_at = now()`)},
 		{"completed with another sum", "checkouts_completed_once", e.done, set(`completed_with = 99.9`)},
 		{
@@ -127,7 +136,10 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		{"decided afterwards", "checkouts_completed_once", e.done, set(`decided_by = 'x', decided_reason = 'y'`)},
 		{"decided and open", "checkouts_decided_once", e.open, set(`decided_by = 'x', decided_reason = 'y'`)},
 		{"expired and open again", "checkouts_transition_known", e.expired, set(`status = 'OPEN'`)},
-		{"expired and cancelled", "checkouts_transition_known", e.expired, set(`status = 'CANCELLED', cancelled_at = now()`)},
+		{
+			"expired and cancelled", "checkouts_transition_known", e.expired,
+			set(`status = 'CANCELLED', cancelled_at = now()`),
+		},
 		{"cancelled and open again", "checkouts_transition_known", e.cancelled, set(`status = 'OPEN'`)},
 		{
 			"cancelled while it is paid", "checkouts_transition_known", e.processing,
@@ -152,39 +164,64 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		{"gives away more than a tenth", "checkouts_due", e.open, fresh(`, "reference": "r", "need": 89.99`)},
 		{"costs nothing", "checkouts_due", e.open, fresh(`, "reference": "r", "due": 0, "need": 0`)},
 		{"needs more than it costs", "checkouts_due", e.open, fresh(`, "reference": "r", "need": 100.01`)},
-		{"accepts a mint twice", "checkouts_mints_known", e.open, fresh(`, "reference": "r", "accepted_mint_ids": [1, 1]`)},
-		{"accepts an absent mint", "checkouts_mints_known", e.open, fresh(`, "reference": "r", "accepted_mint_ids": [99]`)},
+		{
+			"accepts a mint twice", "checkouts_mints_known", e.open,
+			fresh(`, "reference": "r", "accepted_mint_ids": [1, 1]`),
+		},
+		{
+			"accepts an absent mint", "checkouts_mints_known", e.open,
+			fresh(`, "reference": "r", "accepted_mint_ids": [99]`),
+		},
 		{"accepts nothing", "checkouts_mints_bounded", e.open, fresh(`, "reference": "r", "accepted_mint_ids": []`)},
 		{"sells nothing", "checkouts_items_list", e.open, fresh(`, "reference": "r", "line_items": []`)},
 		{"leads to a script", "checkouts_urls_web", e.open, fresh(`, "reference": "r", "success_url": "javascript:x"`)},
-		{"has a key without its hash", "checkouts_key_hashed", e.open, fresh(`, "reference": "r", "idempotency_key": "k"`)},
+		{
+			"has a key without its hash", "checkouts_key_hashed", e.open,
+			fresh(`, "reference": "r", "idempotency_key": "k"`),
+		},
 		{"is the only one of no reference", "checkouts_reference_named", e.open, fresh(`, "reference": null`)},
 
 		{"an option at another checkout's wallet", "checkout_options_own_wallet", e.open, option(`, "wallet_id": "` +
 			e.walletOf(e.part) + `"`)},
-		{"an option at another organization's wallet", "checkout_options_own_wallet", e.open, option(`, "wallet_id": "` +
-			e.walletOf(e.theirs) + `"`)},
-		{"an option at the treasury", "checkout_options_own_wallet", e.open, option(`, "wallet_id": "` +
-			e.texts(`SELECT wallet_id FROM wallets WHERE purpose = 'TREASURY' AND family = 'EVM' AND org_id = $1`, e.org)[0] +
-			`"`)},
+		{
+			"an option at another organization's wallet", "checkout_options_own_wallet", e.open,
+			option(`, "wallet_id": "` + e.walletOf(e.theirs) + `"`),
+		},
+		{
+			"an option at the treasury", "checkout_options_own_wallet", e.open,
+			option(`, "wallet_id": "` + e.texts(`SELECT wallet_id FROM wallets
+				WHERE purpose = 'TREASURY' AND family = 'EVM' AND org_id = $1`, e.org)[0] + `"`),
+		},
 		{"an option that shares its own wallet", "checkout_options_own_wallet", e.open, option(`, "reference": "\\x` +
 			fmt.Sprintf("%064x", 1) + `", "shared_wallet_id": "` + e.walletOf(e.open) + `"`)},
 		{"an option in a mint that is not accepted", "checkout_options_accepted", e.open, option(`, "mint_id": 4`)},
-		{"a reference without the shared wallet", "checkout_options_reference_whole", e.open, option(`, "reference": "\\x` +
-			fmt.Sprintf("%064x", 1) + `"`)},
+		{
+			"a reference without the shared wallet", "checkout_options_reference_whole", e.open,
+			option(`, "reference": "\\x` + fmt.Sprintf("%064x", 1) + `"`),
+		},
 		{"another organization's option", "checkout_options_checkout", e.open, option(`, "org_id": "` + e.other + `"`)},
-		{"another wallet later", "checkout_options_append_only", e.open,
-			`UPDATE checkout_options SET wallet_id = wallet_id WHERE checkout_id = $1`},
-		{"no option any more", "checkout_options_append_only", e.open, `DELETE FROM checkout_options WHERE checkout_id = $1`},
+		{
+			"another wallet later", "checkout_options_append_only", e.open,
+			`UPDATE checkout_options SET wallet_id = wallet_id WHERE checkout_id = $1`,
+		},
+		{
+			"no option any more", "checkout_options_append_only", e.open,
+			`DELETE FROM checkout_options WHERE checkout_id = $1`,
+		},
 
 		{"a quote of nothing", "checkout_quotes_positive", e.open, quote(`, "amount": 0`)},
 		{"a quote without a price", "checkout_quotes_positive", e.open, quote(`, "price": 0`)},
 		{"a quote that ends first", "checkout_quotes_positive", e.open, quote(`, "expires_at": "2020-01-01"`)},
 		{"a quote of an option that is not opened", "checkout_quotes_option", e.open, quote(`, "mint_id": 2`)},
 		{"another organization's quote", "checkout_quotes_checkout", e.open, quote(`, "org_id": "` + e.other + `"`)},
-		{"a better quote later", "checkout_quotes_append_only", e.open,
-			`UPDATE checkout_quotes SET price = 9 WHERE checkout_id = $1`},
-		{"no quote any more", "checkout_quotes_append_only", e.open, `DELETE FROM checkout_quotes WHERE checkout_id = $1`},
+		{
+			"a better quote later", "checkout_quotes_append_only", e.open,
+			`UPDATE checkout_quotes SET price = 9 WHERE checkout_id = $1`,
+		},
+		{
+			"no quote any more", "checkout_quotes_append_only", e.open,
+			`DELETE FROM checkout_quotes WHERE checkout_id = $1`,
+		},
 
 		{"another value", "checkout_payments_valued_once", e.part, payment(`counted = 100`)},
 		{"another price", "checkout_payments_valued_once", e.part, payment(`price = 2`)},
@@ -196,9 +233,15 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		{"another amount", "checkout_payments_amount_fixed", e.part, payment(`amount = 100`)},
 		{"another amount with its value", "checkout_payments_amount_fixed", e.processing, payment(`amount = 1`)},
 		{"another status", "checkout_payments_status_known", e.part, payment(`status = 'PAID'`)},
-		{"another checkout's payment", "checkout_payments_append_only", e.part, payment(`checkout_id = '` + e.open + `'`)},
+		{
+			"another checkout's payment", "checkout_payments_append_only", e.part,
+			payment(`checkout_id = '` + e.open + `'`),
+		},
 		{"another sight", "checkout_payments_append_only", e.part, payment(`seen_at = now()`)},
-		{"no payment any more", "checkout_payments_append_only", e.part, `DELETE FROM checkout_payments WHERE checkout_id = $1`},
+		{
+			"no payment any more", "checkout_payments_append_only", e.part,
+			`DELETE FROM checkout_payments WHERE checkout_id = $1`,
+		},
 		{
 			"a payment without a deposit", "checkout_payments_deposit", e.part,
 			`INSERT INTO checkout_payments SELECT (jsonb_populate_record(p, '{"deposit_id": "dep_x"}')).*
@@ -206,8 +249,9 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		},
 		{
 			"a deposit without a payment", "deposits_of_checkouts", e.part,
-			`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_x", "tx_hash": "x", "proof_id": null,
-				"status": "CONFIRMING", "chain_status": "INCLUDED", "credited_at": null, "confirmed_at": null}')).*
+			`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_x", "tx_hash": "x",
+				"proof_id": null, "status": "CONFIRMING", "chain_status": "INCLUDED",
+				"credited_at": null, "confirmed_at": null}')).*
 			FROM deposits d WHERE checkout_id = $1`,
 		},
 		{
@@ -227,7 +271,8 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 		},
 		{
 			"a script as the way to the shop", "checkout_settings_words", e.part,
-			`INSERT INTO checkout_settings (org_id, version, support_url, under_usd, cost_max_bps, updated_at, updated_by)
+			`INSERT INTO checkout_settings (org_id, version, support_url, under_usd, cost_max_bps, updated_at,
+				updated_by)
 			SELECT org_id, 1, 'javascript:x', 0, 300, now(), 'x' FROM checkouts WHERE checkout_id = $1`,
 		},
 	} {
@@ -243,11 +288,12 @@ func TestTheTablesKeepTheRulesOfCheckouts(t *testing.T) {
 // walletOf returns the id of the wallet of a checkout.
 func (e *testEnv) walletOf(checkoutID string) string {
 	e.Helper()
-	return e.texts(`SELECT wallet_id FROM wallets WHERE purpose = 'CHECKOUT' AND subject = $1 AND family = $2`, checkoutID,
-		string(chain.EVM))[0]
+	return e.texts(`SELECT wallet_id FROM wallets WHERE purpose = 'CHECKOUT' AND subject = $1 AND family = $2`,
+		checkoutID, string(chain.EVM))[0]
 }
 
 // The roles of the program write only what their part of the program writes, and see no other organization.
+// Rules CO-10 and CO-27.
 func TestTheRolesWriteOnlyTheirPartOfCheckouts(t *testing.T) {
 	t.Parallel()
 	e := newAttackEnv(t)

@@ -234,7 +234,8 @@ func (e *testEnv) openSigner() {
 	e.must(err)
 	seed = seed.ForNetwork(chain.Local)
 	conf := local.Config{
-		Journal: filepath.Join(e.TempDir(), "journal"), Clock: e.clock, Policy: signertest.NewPolicy(), Grants: e.grants,
+		Journal: filepath.Join(e.TempDir(), "journal"), Clock: e.clock, Policy: signertest.NewPolicy(),
+		Grants: e.grants,
 	}
 	e.must(local.CreateJournal(conf, seed))
 	opened, err := local.Open(conf, seed)
@@ -637,8 +638,13 @@ func (e *testEnv) wantEvents(c checkout.Checkout, want ...string) {
 			IdempotencyKey *string           `json:"idempotencyKey"`
 			Metadata       map[string]string `json:"metadata"`
 			Status         string            `json:"status"`
+			Exception      string            `json:"exception"`
 		}
 		e.must(json.Unmarshal([]byte(data), &body))
+		if name != "CHECKOUT_EXCEPTION" && name != "CHECKOUT_"+body.Status ||
+			name == "CHECKOUT_EXCEPTION" && body.Exception == "NONE" {
+			e.Errorf("%s says that the checkout is %s with %s", name, body.Status, body.Exception)
+		}
 		if body.CheckoutID != c.ID || body.Metadata["cart"] != "7" || body.Status == "" ||
 			!isSame(body.Reference, c.Reference) || body.IdempotencyKey == nil ||
 			*body.IdempotencyKey != c.IdempotencyKey {

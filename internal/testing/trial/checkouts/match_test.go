@@ -21,6 +21,7 @@ func otherOf(key string) func(*checkout.CheckoutRequest) {
 	return func(r *checkout.CheckoutRequest) { r.IdempotencyKey = &key }
 }
 
+// Rule CO-4.
 func TestOneReferenceHasOneOpenCheckout(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -55,6 +56,7 @@ func TestOneReferenceHasOneOpenCheckout(t *testing.T) {
 }
 
 // A payment in time that is noticed late may find the reference taken. It is never without an exception then.
+// Rule CO-4.
 func TestAPaymentOfATakenReferenceIsShownToAPerson(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -91,6 +93,7 @@ func (e *testEnv) referenceOf(checkoutID string) chain.Address {
 	return chain.Address(payuri.ReferenceText([32]byte(e.option(checkoutID, solanaDollars).Ref)))
 }
 
+// Rules CO-8 and CO-11.
 func TestAPaymentToTheSharedAddressIsMatchedByItsReference(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -123,7 +126,8 @@ func TestAPaymentToTheSharedAddressIsMatchedByItsReference(t *testing.T) {
 	e.wantStable(second)
 }
 
-// One provider shows a recent block. If its final block names another checkout, the payment counts for neither.
+// One provider shows a recent block. If its final block names another checkout, the payment counts for neither. Rule
+// CO-11.
 func TestAPaymentThatItsFinalBlockGivesToAnotherCountsForNeither(t *testing.T) {
 	t.Parallel()
 	for name, references := range map[string]func(e *testEnv, second string) []chain.Address{
@@ -157,7 +161,8 @@ func TestAPaymentThatItsFinalBlockGivesToAnotherCountsForNeither(t *testing.T) {
 				actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"},
 				books:   map[int]int64{solanaDollars: 100 * million},
 			})
-			if found := e.texts(`SELECT reason FROM checkout_unmatched`); len(found) != 1 || found[0] != "OTHER_REFERENCE" {
+			found := e.texts(`SELECT reason FROM checkout_unmatched`)
+			if len(found) != 1 || found[0] != "OTHER_REFERENCE" {
 				t.Errorf("got the unmatched %q, want one of OTHER_REFERENCE", found)
 			}
 		})
@@ -181,7 +186,7 @@ func TestOnSolanaACheckoutAlsoHasAnAddressOfItsOwn(t *testing.T) {
 }
 
 // A database that was restored from a backup lacks the checkout. Its wallet comes back from the journal of the signer,
-// and what arrives is credited and waits for a person.
+// and what arrives is credited and waits for a person. Rule CO-10.
 func TestARestoredDatabaseWithoutTheCheckoutCreditsWhatArrives(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
+// Rules CO-6 and CO-7.
 func TestAnOptionWithoutAPriceIsNotOffered(t *testing.T) {
 	t.Parallel()
 	for reason, c := range map[string]struct {
@@ -41,7 +42,8 @@ func TestAnOptionWithoutAPriceIsNotOffered(t *testing.T) {
 	}
 }
 
-// While a payment in time waits for its price the checkout does not expire, and no price is guessed.
+// While a payment in time waits for its price the checkout does not expire, and no price is guessed. Rules CO-12
+// and CO-13.
 func TestAPaymentWithoutAPriceWaitsForOne(t *testing.T) {
 	t.Parallel()
 	for name, without := range map[string]func(e *testEnv){
@@ -69,6 +71,7 @@ func TestAPaymentWithoutAPriceWaitsForOne(t *testing.T) {
 			if n := len(e.option(id, ether).Quotes); n != quotes {
 				t.Errorf("got %d quotes while it is not known what remains, want %d", n, quotes)
 			}
+			e.wantStable(id) // asking in vain writes nothing before its next turn
 			e.prices.set(baseDollars, "1.001")
 			e.pass(11 * time.Minute) // the greatest pause before it asks again
 			e.ends(id, ending{
@@ -91,6 +94,7 @@ func TestAQuoteHoldsWhileTheMintIsOffItsPeg(t *testing.T) {
 	e.wantStable(id)
 }
 
+// Rule CO-7.
 func TestAQuoteIsRenewedOnceItIsOver(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -123,8 +127,8 @@ func TestAQuoteIsRenewedOnceItIsOver(t *testing.T) {
 	e.finalize()
 	e.ends(id, ending{
 		status: outcome.Completed, seen: "100", counted: "100",
-		payments: []string{"CREDITED 40 by quote 1", "CREDITED 60 by quote 2"}, events: paidEvents, actions: paidActions,
-		books: map[int]int64{ether: 44 * milliCoin},
+		payments: []string{"CREDITED 40 by quote 1", "CREDITED 60 by quote 2"}, events: paidEvents,
+		actions: paidActions, books: map[int]int64{ether: 44 * milliCoin},
 	})
 }
 
@@ -161,7 +165,8 @@ func TestAClosedMintGetsNoNewQuote(t *testing.T) {
 	}
 }
 
-// Within the grace of a quote the market applies if it moved against the shop: a quote is no free option.
+// Within the grace of a quote the market applies if it moved against the shop: a quote is no free option. Rule
+// CO-12.
 func TestAPaymentInTheGraceHasTheMarketPriceIfThatMoved(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -256,4 +261,39 @@ func TestACheckoutKeepsAMintOfItsCurrency(t *testing.T) {
 		actions:  append([]string{"changed OPEN OPEN"}, paidActions...),
 		books:    map[int]int64{dollars: 50 * million, ether: 25 * milliCoin},
 	})
+}
+
+// A walk that stood still shows a payment without a quote when its moment is long gone. No one says what the coin was
+// worth then, so it is treated as a late one: by the price of now, and by the policy for late payments. It keeps no
+// checkout open forever.
+func TestAPaymentThatNoPriceReachesAnyMoreIsTreatedAsLate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(*checkout.Draft)
+		status  outcome.Status
+		payment string
+	}{
+		"accepted": {func(*checkout.Draft) {}, outcome.Completed, "CREDITED 90 by market late"},
+		"held":     {holdingLate, outcome.Expired, "CREDITED 90 by market late not counted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t)
+			id := e.usual(c.change, withTolerance(1000))
+			e.pass(20 * time.Minute)
+			e.stopped[chain.Ethereum] = true
+			e.pay(id, ether, 50*milliCoin)
+			e.mine(1)
+			e.pass(40 * time.Minute)
+			e.prices.set(ether, "1800")
+			e.stopped[chain.Ethereum] = false
+			e.turn()
+			e.finalize()
+			got := e.is(id, c.status, outcome.PaidLate)
+			if describe(got.Payments[0]) != c.payment {
+				t.Errorf("got %s, want %s", describe(got.Payments[0]), c.payment)
+			}
+			e.wantStable(id)
+		})
+	}
 }

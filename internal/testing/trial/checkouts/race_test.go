@@ -154,6 +154,7 @@ func (e *testEnv) race(first, second func()) {
 }
 
 // Whichever is first, the payment counts, and each event is told once. The walk waits for no lock of the checkout.
+// Rules CO-10, CO-13 and CO-15.
 func TestAnExpiryAndAPaymentAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, isExpiryFirst := range []bool{true, false} {
@@ -321,7 +322,7 @@ func TestOneReferenceMakesOneCheckout(t *testing.T) {
 // errUndone takes a transaction back after its test.
 var errUndone = errors.New("undone")
 
-// What the walk reports never fails a block, whatever it is.
+// What the walk reports never fails a block, whatever it is. Rule CO-10.
 func TestStrangeArrivalsFailNoBlock(t *testing.T) {
 	t.Parallel()
 	e := newAttackEnv(t)
@@ -357,7 +358,8 @@ func TestStrangeArrivalsFailNoBlock(t *testing.T) {
 			a.DepositID, a.CheckoutID, a.IsNew, a.Status = credited.DepositID, e.done, false, outcome.PaymentCredited
 		},
 		"an unknown status of a credit": func(a *checkout.Arrival) {
-			a.DepositID, a.CheckoutID, a.IsNew, a.Status, a.Amount = credited.DepositID, e.done, false, "", credited.Amount
+			a.DepositID, a.CheckoutID, a.IsNew, a.Status = credited.DepositID, e.done, false, ""
+			a.Amount = credited.Amount
 		},
 		"a credit that is only seen": func(a *checkout.Arrival) {
 			a.DepositID, a.CheckoutID, a.IsNew, a.Amount = credited.DepositID, e.done, false, credited.Amount
@@ -392,7 +394,8 @@ func TestOneBrokenCheckoutDelaysNoOther(t *testing.T) {
 	if err := e.Checkouts.ExpireDue(e.ctx); err == nil {
 		t.Error("got no error of the broken checkout")
 	}
-	if open := e.texts(`SELECT checkout_id FROM checkouts WHERE status = 'OPEN'`); !slices.Equal(open, []string{"co_0"}) {
+	open := e.texts(`SELECT checkout_id FROM checkouts WHERE status = 'OPEN'`)
+	if !slices.Equal(open, []string{"co_0"}) {
 		t.Errorf("got %d open checkouts, want the broken one alone", len(open))
 	}
 }

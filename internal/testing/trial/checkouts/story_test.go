@@ -1,7 +1,9 @@
 package checkouts
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,9 +14,12 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // What a checkout that is paid at once leaves.
@@ -24,6 +29,7 @@ var (
 	paidBooks   = map[int]int64{dollars: 100 * million}
 )
 
+// Rules CO-14 and CO-15.
 func TestAnExactPaymentCompletesACheckoutOnce(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -227,6 +233,7 @@ func TestPoliciesEndAWeekAfterTheEnd(t *testing.T) {
 	e.wantStable(id)
 }
 
+// Rule CO-13.
 func TestNothingExpiresWhileTheWalkOfItsChainLags(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -247,7 +254,8 @@ func TestNothingExpiresWhileTheWalkOfItsChainLags(t *testing.T) {
 	})
 }
 
-// No option is opened on the other chain, so its walk delays no expiry. What was paid in time is not late.
+// No option is opened on the other chain, so its walk delays no expiry. What was paid in time is not late. Rule
+// CO-13.
 func TestAPaymentInTimeThatIsNoticedAfterTheExpiryIsNotLate(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -291,6 +299,7 @@ func TestPartsThatAreNoticedTogetherAreJudgedOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// Rules CO-14 and CO-17.
 func TestAnotherCoinOfTheCatalogueWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -373,6 +382,7 @@ func TestWhatCannotBeUsedChangesNoState(t *testing.T) {
 	}
 }
 
+// Rule CO-16.
 func TestACancelledCheckoutTakesNothingByItself(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -630,7 +640,8 @@ func TestAForkThatChangesTheAmountIsValuedAgain(t *testing.T) {
 	e.ends(id, ending{
 		status: outcome.Open, exceptions: []outcome.Exception{outcome.Underpaid}, seen: "60", counted: "60",
 		payments: []string{"CREDITED 60 by quote 1"}, events: []string{"PROCESSING", "EXCEPTION"},
-		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"}, books: map[int]int64{dollars: 60 * million},
+		actions: []string{"changed OPEN PROCESSING", "changed PROCESSING OPEN"},
+		books:   map[int]int64{dollars: 60 * million},
 	})
 }
 
@@ -663,7 +674,56 @@ func TestAReversedPaymentLeavesTheCheckoutCompleted(t *testing.T) {
 	e.turn()
 	e.ends(id, ending{
 		status: outcome.Completed, exceptions: []outcome.Exception{outcome.Reversed}, seen: "0", counted: "0",
-		payments: []string{"REVERSED 100 by quote 1 not counted"}, events: []string{"PROCESSING", "COMPLETED", "EXCEPTION"},
-		actions: append(paidActions[:2:2], "changed COMPLETED COMPLETED"),
+		payments: []string{"REVERSED 100 by quote 1 not counted"},
+		events:   []string{"PROCESSING", "COMPLETED", "EXCEPTION"},
+		actions:  append(paidActions[:2:2], "changed COMPLETED COMPLETED"),
 	})
+}
+
+// What is paid in a mint that is quarantined waits with its deposit, and counts once that is credited.
+func TestAPaymentInAQuarantinedMintWaitsForItsRelease(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	e.must(e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return mint.QuarantineBy(ctx, tx, dollars, audit.Operator("op"), "a doubt")
+	}))
+	e.paid(id, dollars, 100*million)
+	e.is(id, outcome.Processing)
+	e.pass(time.Hour)
+	e.is(id, outcome.Processing)
+	e.wantBooks(nil)
+	e.must(e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return mint.ReleaseQuarantine(ctx, tx, dollars, audit.Operator("op"), "no doubt")
+	}))
+	e.turn()
+	e.ends(id, ending{
+		status: outcome.Completed, seen: "100", counted: "100", payments: []string{"CREDITED 100 by quote 1"},
+		events: paidEvents, actions: paidActions, books: paidBooks,
+	})
+}
+
+// A database whose address was changed shows it to no one, and what arrived before is told all the same.
+func TestAnAddressThatWasChangedIsShownToNoOne(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	e.seen(id, dollars, 40*million)
+	e.seen(id, dollars, 60*million)
+	e.exec(`UPDATE wallets SET address = $1 WHERE purpose = 'CHECKOUT' AND subject = $2`, thief, id)
+	for name, show := range map[string]func() error{
+		"by id":   func() error { _, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id); return err },
+		"by key":  func() error { _, _, err := e.Checkouts.FindCheckoutByKey(e.ctx, e.org, usualKey); return err },
+		"page":    func() error { _, err := e.Checkouts.PublicByID(e.ctx, id); return err },
+		"opening": func() error { _, err := e.Checkouts.OpenOption(e.ctx, e.org, id, dollars); return err },
+	} {
+		if err := show(); !errors.Is(err, wallet.ErrProof) {
+			t.Errorf("%s: got %v, want a refusal to show the address", name, err)
+		}
+	}
+	told := e.texts(`SELECT convert_from(data, 'UTF8') FROM events WHERE resource_id = $1`, id)
+	if len(told) == 0 || strings.Contains(strings.Join(told, ""), string(thief)) {
+		t.Errorf("got the events %q, want some, without the changed address", told)
+	}
+	e.must(e.Checkouts.Settle(e.ctx, id))
 }

@@ -165,15 +165,6 @@ var historyRows = []string{
 	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made,
 		CASE n % 10 WHEN 0 THEN CASE WHEN n % 100 = 0 THEN 'PROCESSING' ELSE 'OPEN' END WHEN 1 THEN 'CANCELLED'
 			WHEN 2 THEN 'EXPIRED' WHEN 7 THEN 'EXPIRED' ELSE 'COMPLETED' END AS status FROM $N) s`,
-	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
-	SELECT 'adr_co_' || n, $ORG, 'EVM', 'CHECKOUT', 'co_' || lpad(n::text, 26, '0'), '',
-		'0x7' || lpad(to_hex(n), 39, '0'), '', '2026-01-01Z' FROM $N`,
-	`INSERT INTO checkout_options (checkout_id, mint_id, org_id, wallet_id, opened_at)
-	SELECT 'co_' || lpad(n::text, 26, '0'), 1, $ORG, 'adr_co_' || n, '2026-01-01Z' FROM $N`,
-	`INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
-		covers, valid_from, expires_at)
-	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
-		'2026-02-01Z' FROM $N`,
 	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
 		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
@@ -228,6 +219,16 @@ var historyRows = []string{
 }
 
 var listRows = []string{
+	// Each checkout has one opened option.
+	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+	SELECT 'adr_co_' || n, $ORG, 'EVM', 'CHECKOUT', 'co_' || lpad(n::text, 26, '0'), '',
+		'0x7' || lpad(to_hex(n), 39, '0'), '', '2026-01-01Z' FROM $N`,
+	`INSERT INTO checkout_options (checkout_id, mint_id, org_id, wallet_id, opened_at)
+	SELECT 'co_' || lpad(n::text, 26, '0'), 1, $ORG, 'adr_co_' || n, '2026-01-01Z' FROM $N`,
+	`INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
+		covers, valid_from, expires_at)
+	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
+		'2026-02-01Z' FROM $N`,
 	`INSERT INTO swaps (swap_id, org_id, kind, product, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
