@@ -399,3 +399,50 @@ func TestOneBrokenCheckoutDelaysNoOther(t *testing.T) {
 		t.Errorf("got %d open checkouts, want the broken one alone", len(open))
 	}
 }
+
+// The clocks of two processes differ by seconds. One of them may be before what the other one wrote.
+func TestTwoProcessesWhoseClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]time.Duration{"behind": -7 * time.Second, "ahead": 7 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t)
+			other := e.open(pgtest.Open(t, e.database, func() time.Time { return e.clock().Add(off) })).Checkouts
+			id := e.checkout(request(e.product()))
+			_, err := other.OpenOption(e.ctx, e.org, id, ether)
+			e.must(err)
+			_, err = e.Checkouts.OpenOption(e.ctx, e.org, id, dollars)
+			e.must(err)
+			e.pay(id, ether, 20*milliCoin)
+			e.mine(1)
+			e.walk()
+			e.must(other.Settle(e.ctx, id))
+			c := e.is(id, outcome.Open, outcome.Underpaid)
+			for _, process := range []*checkout.Service{other, e.Checkouts, other} {
+				_, err = process.Refresh(e.ctx, c)
+				e.must(err)
+			}
+			e.pay(id, dollars, 60*million)
+			e.mine(1)
+			e.walk()
+			e.must(other.Settle(e.ctx, id))
+			e.is(id, outcome.Processing)
+			e.mine(finality)
+			e.walk()
+			_, err = e.Deposits.CreditWaiting(e.ctx)
+			e.must(err)
+			e.must(other.Settle(e.ctx, id))
+			e.turn()
+			c = e.is(id, outcome.Completed)
+			if c.Counted.Text() != "100" {
+				t.Errorf("counted %s, want 100", c.Counted.Text())
+			}
+			e.wantStable(id)
+			again := e.checkout(request(e.product(), otherOf("key-2")))
+			_, err = other.CancelCheckout(e.ctx, e.org, again, audit.Operator("ann"))
+			e.must(err)
+			e.is(again, outcome.Cancelled)
+			e.look()
+		})
+	}
+}
