@@ -614,3 +614,35 @@ func TestTheTableKeepsTheRulesOfLinks(t *testing.T) {
 		t.Errorf("got %v, want no privilege", err)
 	}
 }
+
+// The payment links of an organization have at most 20,000 open checkouts without a payment, and one that is paid or
+// over makes room. Rule CO-68.
+func TestOpenCheckoutsOfLinksAreLimited(t *testing.T) {
+	t.Parallel()
+	e := newLinkEnv(t)
+	l := e.mustLink([]string{e.mustCreate(validDraft()).ID})
+	first, err := e.buy(l.Slug, e.nonce(l.Slug))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.exec(`
+		BEGIN; SET LOCAL session_replication_role = replica;
+		INSERT INTO checkouts SELECT r.* FROM checkouts c, generate_series(1, 19999) n, LATERAL jsonb_populate_record(
+			c, jsonb_build_object('checkout_id', 'co_' || n, 'idempotency_key', NULL, 'key_hash', NULL)) r;
+		COMMIT`)
+	_, err = e.buy(l.Slug, e.nonce(l.Slug))
+	wantRefusal(t, "too many", err, checkout.LimitRefused)
+	e.exec(paySQL, first.ID)
+	if _, err := e.buy(l.Slug, e.nonce(l.Slug)); err != nil {
+		t.Errorf("got %v, want room for another one", err)
+	}
+	_, err = e.buy(l.Slug, e.nonce(l.Slug))
+	wantRefusal(t, "too many again", err, checkout.LimitRefused)
+	// What a program makes is not limited by it.
+	_, _, err = e.service.CreateCheckout(t.Context(), e.one, checkout.CheckoutRequest{
+		Items: []checkout.ItemRequest{{ProductID: l.Items[0].ProductID, Quantity: 1}}, Actor: audit.APIKey(e.one),
+	})
+	if err != nil {
+		t.Errorf("got %v, want a checkout of a program", err)
+	}
+}
