@@ -252,3 +252,22 @@ func TestAPayerHearsWhereAPaymentIs(t *testing.T) {
 		t.Errorf("another checkout after the walk: got %+v, want that it is of something else", got)
 	}
 }
+
+// The same for a payment to the shared address, which names its checkout. Rule CO-18.
+func TestAPayerHearsWhereAPaymentToTheSharedAddressIs(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	productID := e.product()
+	first := e.checkout(request(productID), solanaDollars)
+	second := e.checkout(request(productID, otherOf("key-2")), solanaDollars)
+	e.stopped[chain.Solana] = true
+	e.payShared(100*million, e.referenceOf(first))
+	net := e.nets[chain.Solana]
+	hash := string(net.BlockAt(net.Latest().Height).Transfers[0].Tx)
+	for id, isComing := range map[string]bool{first: true, second: false} {
+		got, err := e.Checkouts.LocatePayment(e.ctx, id, hash)
+		if e.must(err); got.IsComing != isComing || got.Chain != chain.Solana {
+			t.Errorf("got %+v, want one on Solana that is coming: %v", got, isComing)
+		}
+	}
+}
