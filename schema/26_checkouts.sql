@@ -155,6 +155,19 @@ CREATE TABLE checkout_settings (
 SELECT coffer_tenant('checkout_settings',
     'SELECT, INSERT, UPDATE (version, shop_name, accent, support_url, under_usd, cost_max_bps, updated_at, updated_by)',
     'SELECT');
+CREATE TRIGGER checkout_settings_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id ON checkout_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Every change counts one, so a change of a version that is not the present one finds no row.
+CREATE FUNCTION checkout_settings_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+        RAISE EXCEPTION 'a change of the checkout settings of % does not follow version %', OLD.org_id, OLD.version
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_settings_version_forward';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkout_settings_keep BEFORE UPDATE ON checkout_settings FOR EACH ROW EXECUTE FUNCTION checkout_settings_keep();
 
 -- Checkouts: one sale each. What a payer agreed to is fixed by the row; what was paid is in checkout_payments, and the
 -- status follows from it. Nothing is posted for a checkout: the credit of a deposit is all that moves money.

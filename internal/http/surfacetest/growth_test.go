@@ -396,7 +396,7 @@ var unwatched = map[string]string{
 	"/webhook-jobs/{jobId}":              "one row by its key, and the organization's deliveries of that job",
 	"/change-requests/{changeRequestId}": "one row by its key, of a table that operators write",
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
-	"/checkouts/{checkoutId}/receipt":    "the checkout by its key with its payments, as GET /checkouts/{checkoutId} reads them",
+	"/checkouts/{checkoutId}/receipt":    "one row by its key with its payments, as /checkouts/{checkoutId} reads",
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
 
 	"/checkouts?exception": "looks through the checkouts with an exception, which a person looks at one by one",
