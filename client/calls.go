@@ -1961,15 +1961,11 @@ type WithdrawalPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+// GetMint: Read a mint. One token of the catalogue.
 //
-// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
-func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
+// GET /mints/{mintId}. The client repeats the call if no answer comes.
+func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (out Mint, err error) {
+	k := call{method: "GET", path: "/mints/" + strconv.Itoa(mintID), repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -2038,29 +2034,6 @@ func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts .
 	return out, err
 }
 
-// ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it
-// is.
-//
-// POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
-func (c *Client) ResumePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/resume", repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// GetMint: Read a mint. One token of the catalogue.
-//
-// GET /mints/{mintId}. The client repeats the call if no answer comes.
-func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (out Mint, err error) {
-	k := call{method: "GET", path: "/mints/" + strconv.Itoa(mintID), repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
 // EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
 // active again, and no other payment link gets its address. An ended one stays as it
 // is. Checkouts that exist are not affected.
@@ -2072,6 +2045,19 @@ func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...Call
 		return out, err
 	}
 	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+//
+// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -2149,6 +2135,20 @@ func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...Ca
 		return out, err
 	}
 	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it
+// is.
+//
+// POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
+func (c *Client) ResumePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/resume", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -3350,6 +3350,21 @@ export class Coffer {
   }
 
   /**
+   * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
+   * page. Read decimals before you convert an amount, and swappable before you offer a swap.
+   *
+   * GET /mints. The client repeats the call if no answer comes.
+   */
+  listMints(params: ListMintsParams = {}, options: CallOptions = {}): Promise<MintPage> {
+    return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listMints, over all pages. */
+  mints(params: ListMintsParams = {}, options: CallOptions = {}): AsyncGenerator<Mint, void, undefined> {
+    return each(params.cursor, (cursor) => this.listMints({ ...params, cursor }, options));
+  }
+
+  /**
    * Pause a payment link. It sells nothing until it is resumed. A paused one stays as it is.
    * Checkouts that exist are not affected.
    *
@@ -3357,6 +3372,15 @@ export class Coffer {
    */
   pausePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
     return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/pause`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read a mint. One token of the catalogue.
+   *
+   * GET /mints/{mintId}. The client repeats the call if no answer comes.
+   */
+  getMint(mintId: string, options: CallOptions = {}): Promise<Mint> {
+    return this.#connection.call<Mint>({ method: "GET", path: `/mints/${segment("mintId", mintId)}`, repeat: "ALWAYS" }, options);
   }
 
   /**
@@ -3377,30 +3401,6 @@ export class Coffer {
    */
   updatePaymentLink(linkId: string, body: LinkChange, options: CallOptions = {}): Promise<PaymentLink> {
     return this.#connection.call<PaymentLink>({ method: "PATCH", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS", body }, options);
-  }
-
-  /**
-   * Read a mint. One token of the catalogue.
-   *
-   * GET /mints/{mintId}. The client repeats the call if no answer comes.
-   */
-  getMint(mintId: string, options: CallOptions = {}): Promise<Mint> {
-    return this.#connection.call<Mint>({ method: "GET", path: `/mints/${segment("mintId", mintId)}`, repeat: "ALWAYS" }, options);
-  }
-
-  /**
-   * List mints. The tokens of this installation, by id. Without limit the whole catalogue is one
-   * page. Read decimals before you convert an amount, and swappable before you offer a swap.
-   *
-   * GET /mints. The client repeats the call if no answer comes.
-   */
-  listMints(params: ListMintsParams = {}, options: CallOptions = {}): Promise<MintPage> {
-    return this.#connection.call<MintPage>({ method: "GET", path: `/mints`, repeat: "ALWAYS", headers: { "if-none-match": params.ifNoneMatch }, query: { chain: params.chain, symbol: params.symbol, swappable: params.swappable, depositEnabled: params.depositEnabled, limit: params.limit, cursor: params.cursor } }, options);
-  }
-
-  /** Every item of listMints, over all pages. */
-  mints(params: ListMintsParams = {}, options: CallOptions = {}): AsyncGenerator<Mint, void, undefined> {
-    return each(params.cursor, (cursor) => this.listMints({ ...params, cursor }, options));
   }
 
   /**
