@@ -28,6 +28,8 @@ type Public struct {
 	Offers []Offer
 	// BlocksMissing is how many blocks a payment that was seen still needs, by the id of its deposit.
 	BlocksMissing map[string]int
+	// AfterText is what the shop tells who has paid through its payment link; "" for nothing, and before the end.
+	AfterText string
 }
 
 // ownerOf returns the organization of a checkout. Error: fault NOT_FOUND. The path of a page names no organization.
@@ -65,6 +67,10 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 		b.Queue(`SELECT name FROM organizations WHERE org_id = $1`, orgID).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&p.ShopName)
 		})
+		if p.LinkID != nil && p.Status == outcome.Completed {
+			b.Queue(`SELECT coalesce(after_text, '') FROM payment_links WHERE org_id = $1 AND link_id = $2`,
+				orgID, *p.LinkID).QueryRow(func(row pgx.Row) error { return row.Scan(&p.AfterText) })
+		}
 		b.Queue(`
 			SELECT p.deposit_id, greatest(1, m.confirmations_required - (greatest(d.height,
 				(SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),

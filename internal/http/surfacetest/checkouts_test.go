@@ -155,6 +155,7 @@ func TestACheckoutIsMadeAndShown(t *testing.T) {
 		"customerId": "user_42", "customerEmail": "ada@example.com", "reference": "order-77", "onePerReference": false,
 		"metadata": map[string]any{"sku": "=1+1"}, "idempotencyKey": "first",
 		"successUrl": "https://shop.example.com/ok", "cancelUrl": nil, "acceptedBy": nil, "acceptReason": nil,
+		"linkId":    nil,
 		"expiresAt": made.body["expiresAt"], "cancelledAt": nil, "completedAt": nil,
 		"createdAt": made.body["createdAt"], "updatedAt": made.body["createdAt"],
 	}
