@@ -239,8 +239,8 @@ func (s *Service) checkOption(c Checkout, o Option) error {
 	return s.Wallets.VerifyAttestation(*o.Shared)
 }
 
-// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
-// what was paid, so a row that was changed does not hold it back.
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. Events and lists tell
+// of what was paid, so a row that was changed does not hold them back. Rule CO-29.
 func (s *Service) withoutUnproven(c Checkout) Checkout {
 	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
 	return c
@@ -336,10 +336,8 @@ func (s *Service) ListCheckouts(
 			return err
 		}
 		for i := range found {
-			if err := s.checkAddresses(found[i]); err != nil {
-				return err
-			}
-			found[i] = s.complete(found[i])
+			// An address that is not proven is left out, and fails no list.
+			found[i] = s.withoutUnproven(s.complete(found[i]))
 		}
 		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {
 			return pagination.Cursor{CreatedAt: c.CreatedAt, ID: c.ID}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -210,13 +211,22 @@ func (s *Service) LocatePayment(ctx context.Context, checkoutID, hash string) (f
 			continue
 		}
 		found.IsComing = slices.ContainsFunc(contents.Transfers, func(t chain.Transfer) bool {
-			return strings.EqualFold(string(t.Tx), hash) && t.To == address
+			return strings.EqualFold(string(t.Tx), hash) &&
+				(t.To == address || c.isNamedBy(t, contents.Mentioned[t.Tx].Addresses()))
 		})
 		if found.IsComing {
 			return found, nil
 		}
 	}
 	return found, nil
+}
+
+// isNamedBy reports whether a transfer pays the address that checkouts share, and its transaction names this checkout.
+func (c Checkout) isNamedBy(t chain.Transfer, accounts []chain.Address) bool {
+	return slices.ContainsFunc(c.Options, func(o Option) bool {
+		return o.Shared != nil && o.Shared.Address == t.To &&
+			slices.Contains(accounts, chain.Address(payuri.ReferenceText([32]byte(o.Ref))))
+	})
 }
 
 // addressOn returns the address that belongs to a checkout alone on the chains of a family.

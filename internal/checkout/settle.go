@@ -225,15 +225,14 @@ func (s *Service) settleLocked(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, requester audit.Actor, d decision,
 	isTurn bool,
 ) error {
-	assessed, err := s.assess(ctx, tx, c, mints, d)
+	r, err := s.assess(ctx, tx, c, mints, d)
 	if err != nil {
 		return err
 	}
-	isTold, err := s.tellPayments(ctx, tx, c, assessed.result, isTurn)
+	isTold, err := s.tellPayments(ctx, tx, c, r, isTurn)
 	if err != nil {
 		return err
 	}
-	r := assessed.result
 	if r.Status == c.Status && slices.Equal(r.Exceptions, c.Exceptions) && r.SeenSum == c.SeenSum &&
 		r.FinalSum == c.Counted && r.ExpiresAt.Equal(c.ExpiresAt) && !isTold {
 		return nil
@@ -271,13 +270,10 @@ func nonNilExceptions(exceptions []outcome.Exception) []outcome.Exception {
 	return exceptions
 }
 
-// assessment is what became of a checkout.
-type assessment struct{ result outcome.Result }
-
 // assess decides what a checkout is now.
 func (s *Service) assess(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, d decision,
-) (assessment, error) {
+) (outcome.Result, error) {
 	terms := outcome.Terms{
 		AmountDue: c.AmountDue, Need: c.Need, ExpiresAt: c.ExpiresAt, IsExtended: c.isExtended,
 		Surplus:     pricing.Tolerance(c.AmountDue, c.UnderBps, c.UnderUSD, pricing.Par),
@@ -290,13 +286,13 @@ func (s *Service) assess(
 	}
 	isLagging, err := s.isLagging(ctx, tx, c)
 	if err != nil {
-		return assessment{}, err
+		return outcome.Result{}, err
 	}
 	r := outcome.Assess(c.Status, terms, payments, tx.Now, isLagging)
 	if isActive(r.Status) && !isActive(c.Status) && c.OnePerReference {
 		taken, err := isReferenceTaken(ctx, tx, c)
 		if err != nil {
-			return assessment{}, err
+			return outcome.Result{}, err
 		}
 		if taken {
 			// Another checkout of the reference is open or paid. A person decides what becomes of this payment, so
@@ -307,7 +303,7 @@ func (s *Service) assess(
 			}
 		}
 	}
-	return assessment{r}, nil
+	return r, nil
 }
 
 // outcomeOf returns a payment as package outcome needs it.
