@@ -1961,79 +1961,17 @@ type WithdrawalPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+// EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
+// active again, and no other payment link gets its address. An ended one stays as it
+// is. Checkouts that exist are not affected.
 //
-// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
-func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+// POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
+func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
 	linkIDPart, err := segment("linkId", linkID)
 	if err != nil {
 		return out, err
 	}
-	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// ListMintsParams are the parameters of ListMints. Zero values are not sent.
-type ListMintsParams struct {
-	// Only on this chain.
-	Chain string
-	// Only mints with exactly this symbol.
-	Symbol string
-	// true: only mints that your customers can swap. false: only those that they cannot.
-	Swappable *bool
-	// true: only mints with deposit addresses. false: only those without.
-	DepositEnabled *bool
-	// The number of items on a page; the default is 50.
-	Limit int
-	// The nextCursor of the previous page, with the same filters and order.
-	Cursor string
-	// The ETag of an earlier answer. If it is still valid, the answer is 304.
-	IfNoneMatch string
-}
-
-// ListMints: List mints. The tokens of this installation, by id. Without limit the
-// whole catalogue is one page. Read decimals before you convert an amount, and
-// swappable before you offer a swap.
-//
-// GET /mints. The client repeats the call if no answer comes.
-func (c *Client) ListMints(ctx context.Context, p ListMintsParams, opts ...CallOption) (out MintPage, err error) {
-	k := call{method: "GET", path: "/mints", repeat: always}
-	q := params{}
-	q.text("chain", p.Chain)
-	q.text("symbol", p.Symbol)
-	q.flag("swappable", p.Swappable)
-	q.flag("depositEnabled", p.DepositEnabled)
-	q.number("limit", int64(p.Limit))
-	q.text("cursor", p.Cursor)
-	if p.IfNoneMatch != "" {
-		k.header = http.Header{"If-None-Match": {p.IfNoneMatch}}
-	}
-	k.query = url.Values(q)
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// Mints: every item of ListMints, over all pages.
-func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOption) iter.Seq2[Mint, error] {
-	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Mint, *string, error) {
-		p.Cursor = cursor
-		page, err := c.ListMints(ctx, p, opts...)
-		return page.Data, page.NextCursor, err
-	})
-}
-
-// CreatePaymentLink: Make a payment link. Makes a public page that sells products:
-// everyone who has its address buys there, and each purchase is a checkout with
-// linkId. Its poster is at url followed by /poster.svg. It makes no checkout by
-// itself, moves no money and sends no event. With an idempotencyKey the same request
-// returns the same payment link as it is now, and the same key with other parameters
-// is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every
-// call makes another one. After a 5xx or no answer, repeat with the same key.
-//
-// POST /payment-links. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
-func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts ...CallOption) (out PaymentLink, err error) {
-	k := call{method: "POST", path: "/payment-links", repeat: withKey, body: body, key: body.IdempotencyKey}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -2061,17 +1999,30 @@ func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (o
 	return out, err
 }
 
-// EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
-// active again, and no other payment link gets its address. An ended one stays as it
-// is. Checkouts that exist are not affected.
+// CreatePaymentLink: Make a payment link. Makes a public page that sells products:
+// everyone who has its address buys there, and each purchase is a checkout with
+// linkId. Its poster is at url followed by /poster.svg. It makes no checkout by
+// itself, moves no money and sends no event. With an idempotencyKey the same request
+// returns the same payment link as it is now, and the same key with other parameters
+// is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every
+// call makes another one. After a 5xx or no answer, repeat with the same key.
 //
-// POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
-func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+// POST /payment-links. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts ...CallOption) (out PaymentLink, err error) {
+	k := call{method: "POST", path: "/payment-links", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+//
+// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
 	linkIDPart, err := segment("linkId", linkID)
 	if err != nil {
 		return out, err
 	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
+	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -2166,6 +2117,55 @@ func (c *Client) UpdatePaymentLink(ctx context.Context, linkID string, body Link
 	k := call{method: "PATCH", path: "/payment-links/" + linkIDPart, repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
+}
+
+// ListMintsParams are the parameters of ListMints. Zero values are not sent.
+type ListMintsParams struct {
+	// Only on this chain.
+	Chain string
+	// Only mints with exactly this symbol.
+	Symbol string
+	// true: only mints that your customers can swap. false: only those that they cannot.
+	Swappable *bool
+	// true: only mints with deposit addresses. false: only those without.
+	DepositEnabled *bool
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+	// The ETag of an earlier answer. If it is still valid, the answer is 304.
+	IfNoneMatch string
+}
+
+// ListMints: List mints. The tokens of this installation, by id. Without limit the
+// whole catalogue is one page. Read decimals before you convert an amount, and
+// swappable before you offer a swap.
+//
+// GET /mints. The client repeats the call if no answer comes.
+func (c *Client) ListMints(ctx context.Context, p ListMintsParams, opts ...CallOption) (out MintPage, err error) {
+	k := call{method: "GET", path: "/mints", repeat: always}
+	q := params{}
+	q.text("chain", p.Chain)
+	q.text("symbol", p.Symbol)
+	q.flag("swappable", p.Swappable)
+	q.flag("depositEnabled", p.DepositEnabled)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	if p.IfNoneMatch != "" {
+		k.header = http.Header{"If-None-Match": {p.IfNoneMatch}}
+	}
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Mints: every item of ListMints, over all pages.
+func (c *Client) Mints(ctx context.Context, p ListMintsParams, opts ...CallOption) iter.Seq2[Mint, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Mint, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListMints(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
 }
 
 // FreezeCustomer: Freeze a customer. Stops payments from the customer's balances:

@@ -2936,22 +2936,6 @@ export interface EventData {
  */
 export type Event = { [T in keyof EventData]: Omit<Envelope, "type" | "data"> & { type: T; data: EventData[T] } }[keyof EventData];
 
-/** The parameters of listPaymentLinks. */
-export interface ListPaymentLinksParams {
-  /** Only in this status. */
-  status?: "ACTIVE" | "PAUSED" | "ENDED" | undefined;
-  /** Only items created after this time; the time itself is excluded. */
-  createdAfter?: string | Date | undefined;
-  /** Only items created before this time; the time itself is excluded. */
-  createdBefore?: string | Date | undefined;
-  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
-  order?: "desc" | "asc" | undefined;
-  /** The number of items on a page; the default is 50. */
-  limit?: number | undefined;
-  /** The nextCursor of the previous page, with the same filters and order. */
-  cursor?: string | undefined;
-}
-
 /** The parameters of listMints. */
 export interface ListMintsParams {
   /** Only on this chain. */
@@ -2968,6 +2952,22 @@ export interface ListMintsParams {
   cursor?: string | undefined;
   /** The ETag of an earlier answer. If it is still valid, the answer is 304. */
   ifNoneMatch?: string | undefined;
+}
+
+/** The parameters of listPaymentLinks. */
+export interface ListPaymentLinksParams {
+  /** Only in this status. */
+  status?: "ACTIVE" | "PAUSED" | "ENDED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
 }
 
 /** The parameters of listCustomers. */
