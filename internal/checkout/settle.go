@@ -196,8 +196,8 @@ func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) er
 	return err
 }
 
-// lockDeposits locks the deposits of new values, before their payments as the walk does. A payment that gets its value is
-// written twice, and then PostgreSQL looks at its deposit at the end of the transaction.
+// lockDeposits locks the deposits of new values, before their payments as the walk does. A payment that gets its value
+// is written twice, and then PostgreSQL looks at its deposit at the end of the transaction.
 func lockDeposits(ctx context.Context, tx pg.Tx, values []valuation) error {
 	if len(values) == 0 {
 		return nil
