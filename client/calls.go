@@ -1961,160 +1961,11 @@ type WithdrawalPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
-// active again, and no other payment link gets its address. An ended one stays as it
-// is. Checkouts that exist are not affected.
-//
-// POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
-func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it
-// is.
-//
-// POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
-func (c *Client) ResumePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/resume", repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
 // GetMint: Read a mint. One token of the catalogue.
 //
 // GET /mints/{mintId}. The client repeats the call if no answer comes.
 func (c *Client) GetMint(ctx context.Context, mintID int, opts ...CallOption) (out Mint, err error) {
 	k := call{method: "GET", path: "/mints/" + strconv.Itoa(mintID), repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// CreatePaymentLink: Make a payment link. Makes a public page that sells products:
-// everyone who has its address buys there, and each purchase is a checkout with
-// linkId. Its poster is at url followed by /poster.svg. It makes no checkout by
-// itself, moves no money and sends no event. With an idempotencyKey the same request
-// returns the same payment link as it is now, and the same key with other parameters
-// is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every
-// call makes another one. After a 5xx or no answer, repeat with the same key.
-//
-// POST /payment-links. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
-func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts ...CallOption) (out PaymentLink, err error) {
-	k := call{method: "POST", path: "/payment-links", repeat: withKey, body: body, key: body.IdempotencyKey}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
-//
-// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
-func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// ListPaymentLinksParams are the parameters of ListPaymentLinks. Zero values are not sent.
-type ListPaymentLinksParams struct {
-	// Only in this status.
-	Status string
-	// Only items created after this time; the time itself is excluded.
-	CreatedAfter time.Time
-	// Only items created before this time; the time itself is excluded.
-	CreatedBefore time.Time
-	// The order by time of creation: desc, the default, is newest first; asc is oldest
-	// first.
-	Order string
-	// The number of items on a page; the default is 50.
-	Limit int
-	// The nextCursor of the previous page, with the same filters and order.
-	Cursor string
-}
-
-// ListPaymentLinks: List payment links. The organization's payment links, ended ones
-// included. With Accept: text/csv the call returns everything that the filters select
-// as one table, as of one moment, without limit and cursor. If the table breaks off,
-// the connection ends without the end of the answer. A cell that a spreadsheet would
-// read as a formula has an apostrophe in front of it.
-//
-// GET /payment-links. The client repeats the call if no answer comes.
-func (c *Client) ListPaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out PaymentLinkPage, err error) {
-	k := call{method: "GET", path: "/payment-links", repeat: always}
-	q := params{}
-	q.text("status", p.Status)
-	q.time("createdAfter", p.CreatedAfter)
-	q.time("createdBefore", p.CreatedBefore)
-	q.text("order", p.Order)
-	q.number("limit", int64(p.Limit))
-	q.text("cursor", p.Cursor)
-	k.query = url.Values(q)
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// PaymentLinks: every item of ListPaymentLinks, over all pages.
-func (c *Client) PaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) iter.Seq2[PaymentLink, error] {
-	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]PaymentLink, *string, error) {
-		p.Cursor = cursor
-		page, err := c.ListPaymentLinks(ctx, p, opts...)
-		return page.Data, page.NextCursor, err
-	})
-}
-
-// ListPaymentLinksCSV: everything that ListPaymentLinks has as one table, without
-// limit and cursor. The table is read as it arrives; the caller closes it. A read
-// error means that the table is not complete.
-func (c *Client) ListPaymentLinksCSV(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out io.ReadCloser, err error) {
-	k := call{method: "GET", path: "/payment-links", repeat: always}
-	q := params{}
-	q.text("status", p.Status)
-	q.time("createdAfter", p.CreatedAfter)
-	q.time("createdBefore", p.CreatedBefore)
-	q.text("order", p.Order)
-	q.number("limit", int64(p.Limit))
-	q.text("cursor", p.Cursor)
-	k.query = url.Values(q)
-	return c.stream(ctx, k, opts)
-}
-
-// PausePaymentLink: Pause a payment link. It sells nothing until it is resumed. A
-// paused one stays as it is. Checkouts that exist are not affected.
-//
-// POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
-func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
-	err = c.do(ctx, k, &out, opts)
-	return out, err
-}
-
-// UpdatePaymentLink: Change a payment link. Replaces the fields that the body names,
-// unless the payment link is ended. null removes them. Its address and what it sells
-// never change. Checkouts that exist keep their terms.
-//
-// PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
-func (c *Client) UpdatePaymentLink(ctx context.Context, linkID string, body LinkChange, opts ...CallOption) (out PaymentLink, err error) {
-	linkIDPart, err := segment("linkId", linkID)
-	if err != nil {
-		return out, err
-	}
-	k := call{method: "PATCH", path: "/payment-links/" + linkIDPart, repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -3496,6 +3347,155 @@ func (c *Client) UpdateProduct(ctx context.Context, productID string, body Produ
 		return out, err
 	}
 	k := call{method: "PATCH", path: "/products/" + productIDPart, repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreatePaymentLink: Make a payment link. Makes a public page that sells products:
+// everyone who has its address buys there, and each purchase is a checkout with
+// linkId. Its poster is at url followed by /poster.svg. It makes no checkout by
+// itself, moves no money and sends no event. With an idempotencyKey the same request
+// returns the same payment link as it is now, and the same key with other parameters
+// is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every
+// call makes another one. After a 5xx or no answer, repeat with the same key.
+//
+// POST /payment-links. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts ...CallOption) (out PaymentLink, err error) {
+	k := call{method: "POST", path: "/payment-links", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
+// active again, and no other payment link gets its address. An ended one stays as it
+// is. Checkouts that exist are not affected.
+//
+// POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
+func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+//
+// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListPaymentLinksParams are the parameters of ListPaymentLinks. Zero values are not sent.
+type ListPaymentLinksParams struct {
+	// Only in this status.
+	Status string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListPaymentLinks: List payment links. The organization's payment links, ended ones
+// included. With Accept: text/csv the call returns everything that the filters select
+// as one table, as of one moment, without limit and cursor. If the table breaks off,
+// the connection ends without the end of the answer. A cell that a spreadsheet would
+// read as a formula has an apostrophe in front of it.
+//
+// GET /payment-links. The client repeats the call if no answer comes.
+func (c *Client) ListPaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out PaymentLinkPage, err error) {
+	k := call{method: "GET", path: "/payment-links", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// PaymentLinks: every item of ListPaymentLinks, over all pages.
+func (c *Client) PaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) iter.Seq2[PaymentLink, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]PaymentLink, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListPaymentLinks(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListPaymentLinksCSV: everything that ListPaymentLinks has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
+func (c *Client) ListPaymentLinksCSV(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/payment-links", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// PausePaymentLink: Pause a payment link. It sells nothing until it is resumed. A
+// paused one stays as it is. Checkouts that exist are not affected.
+//
+// POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
+func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it
+// is.
+//
+// POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
+func (c *Client) ResumePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/resume", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UpdatePaymentLink: Change a payment link. Replaces the fields that the body names,
+// unless the payment link is ended. null removes them. Its address and what it sells
+// never change. Checkouts that exist keep their terms.
+//
+// PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) UpdatePaymentLink(ctx context.Context, linkID string, body LinkChange, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "PATCH", path: "/payment-links/" + linkIDPart, repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

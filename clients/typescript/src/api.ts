@@ -2954,22 +2954,6 @@ export interface ListMintsParams {
   ifNoneMatch?: string | undefined;
 }
 
-/** The parameters of listPaymentLinks. */
-export interface ListPaymentLinksParams {
-  /** Only in this status. */
-  status?: "ACTIVE" | "PAUSED" | "ENDED" | undefined;
-  /** Only items created after this time; the time itself is excluded. */
-  createdAfter?: string | Date | undefined;
-  /** Only items created before this time; the time itself is excluded. */
-  createdBefore?: string | Date | undefined;
-  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
-  order?: "desc" | "asc" | undefined;
-  /** The number of items on a page; the default is 50. */
-  limit?: number | undefined;
-  /** The nextCursor of the previous page, with the same filters and order. */
-  cursor?: string | undefined;
-}
-
 /** The parameters of listCustomers. */
 export interface ListCustomersParams {
   /** Only of this customer, compared byte for byte. */
@@ -3207,6 +3191,22 @@ export interface ListProductsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listPaymentLinks. */
+export interface ListPaymentLinksParams {
+  /** Only in this status. */
+  status?: "ACTIVE" | "PAUSED" | "ENDED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listCheckouts. */
 export interface ListCheckoutsParams {
   /** Only in this status. */
@@ -3287,96 +3287,6 @@ export class Coffer {
 
   constructor(options: Options) {
     this.#connection = new Connection(options);
-  }
-
-  /**
-   * Make a payment link. Makes a public page that sells products: everyone who has its address buys
-   * there, and each purchase is a checkout with linkId. Its poster is at url followed by
-   * /poster.svg. It makes no checkout by itself, moves no money and sends no event. With an
-   * idempotencyKey the same request returns the same payment link as it is now, and the same key
-   * with other parameters is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a
-   * key every call makes another one. After a 5xx or no answer, repeat with the same key.
-   *
-   * POST /payment-links. The client repeats the call if no answer comes and it has an
-   * idempotencyKey; without one it sends the call once.
-   */
-  createPaymentLink(body: LinkRequest, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
-  }
-
-  /**
-   * End a payment link. It sells nothing, for good: no call makes it active again, and no other
-   * payment link gets its address. An ended one stays as it is. Checkouts that exist are not
-   * affected.
-   *
-   * POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
-   */
-  endPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/end`, repeat: "ALWAYS" }, options);
-  }
-
-  /**
-   * Read a payment link. One payment link, with the number of its sales.
-   *
-   * GET /payment-links/{linkId}. The client repeats the call if no answer comes.
-   */
-  getPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "GET", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS" }, options);
-  }
-
-  /**
-   * List payment links. The organization's payment links, ended ones included. With Accept: text/csv
-   * the call returns everything that the filters select as one table, as of one moment, without
-   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
-   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
-   *
-   * GET /payment-links. The client repeats the call if no answer comes.
-   */
-  listPaymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<PaymentLinkPage> {
-    return this.#connection.call<PaymentLinkPage>({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
-  }
-
-  /** Every item of listPaymentLinks, over all pages. */
-  paymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): AsyncGenerator<PaymentLink, void, undefined> {
-    return each(params.cursor, (cursor) => this.listPaymentLinks({ ...params, cursor }, options));
-  }
-
-  /**
-   * What listPaymentLinks has as one table, without limit and cursor. The table is read as it
-   * arrives. A read error means that the table is not complete.
-   */
-  listPaymentLinksCSV(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#connection.stream({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
-  }
-
-  /**
-   * Pause a payment link. It sells nothing until it is resumed. A paused one stays as it is.
-   * Checkouts that exist are not affected.
-   *
-   * POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
-   */
-  pausePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/pause`, repeat: "ALWAYS" }, options);
-  }
-
-  /**
-   * Resume a payment link. It sells again. An active one stays as it is.
-   *
-   * POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
-   */
-  resumePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/resume`, repeat: "ALWAYS" }, options);
-  }
-
-  /**
-   * Change a payment link. Replaces the fields that the body names, unless the payment link is
-   * ended. null removes them. Its address and what it sells never change. Checkouts that exist keep
-   * their terms.
-   *
-   * PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
-   */
-  updatePaymentLink(linkId: string, body: LinkChange, options: CallOptions = {}): Promise<PaymentLink> {
-    return this.#connection.call<PaymentLink>({ method: "PATCH", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS", body }, options);
   }
 
   /**
@@ -4107,6 +4017,96 @@ export class Coffer {
    */
   updateProduct(productId: string, body: ProductChange, options: CallOptions = {}): Promise<Product> {
     return this.#connection.call<Product>({ method: "PATCH", path: `/products/${segment("productId", productId)}`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Make a payment link. Makes a public page that sells products: everyone who has its address buys
+   * there, and each purchase is a checkout with linkId. Its poster is at url followed by
+   * /poster.svg. It makes no checkout by itself, moves no money and sends no event. With an
+   * idempotencyKey the same request returns the same payment link as it is now, and the same key
+   * with other parameters is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a
+   * key every call makes another one. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /payment-links. The client repeats the call if no answer comes and it has an
+   * idempotencyKey; without one it sends the call once.
+   */
+  createPaymentLink(body: LinkRequest, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * End a payment link. It sells nothing, for good: no call makes it active again, and no other
+   * payment link gets its address. An ended one stays as it is. Checkouts that exist are not
+   * affected.
+   *
+   * POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
+   */
+  endPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/end`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read a payment link. One payment link, with the number of its sales.
+   *
+   * GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+   */
+  getPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "GET", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List payment links. The organization's payment links, ended ones included. With Accept: text/csv
+   * the call returns everything that the filters select as one table, as of one moment, without
+   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
+   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /payment-links. The client repeats the call if no answer comes.
+   */
+  listPaymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<PaymentLinkPage> {
+    return this.#connection.call<PaymentLinkPage>({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listPaymentLinks, over all pages. */
+  paymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): AsyncGenerator<PaymentLink, void, undefined> {
+    return each(params.cursor, (cursor) => this.listPaymentLinks({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listPaymentLinks has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listPaymentLinksCSV(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Pause a payment link. It sells nothing until it is resumed. A paused one stays as it is.
+   * Checkouts that exist are not affected.
+   *
+   * POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
+   */
+  pausePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/pause`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Resume a payment link. It sells again. An active one stays as it is.
+   *
+   * POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
+   */
+  resumePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/resume`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Change a payment link. Replaces the fields that the body names, unless the payment link is
+   * ended. null removes them. Its address and what it sells never change. Checkouts that exist keep
+   * their terms.
+   *
+   * PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
+   */
+  updatePaymentLink(linkId: string, body: LinkChange, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "PATCH", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS", body }, options);
   }
 
   /**

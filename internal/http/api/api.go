@@ -201,6 +201,7 @@ var groups = []kernel.Group{
 			"a whitelisted address.",
 	},
 	{Name: "Products", Text: "Products: what you sell through your checkout."},
+	{Name: "Payment links", Text: "Payment links: public pages on which everyone buys your products."},
 	{Name: "Checkouts", Text: "Checkouts: what a payer owes, how it can be paid, and what was paid."},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
