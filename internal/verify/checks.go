@@ -886,6 +886,8 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, product_id, 'product.created' FROM products
 			UNION ALL SELECT org_id, product_id, 'product.archived' FROM products WHERE status = 'ARCHIVED'
 			UNION ALL SELECT org_id, checkout_id, 'checkout.created' FROM checkouts
+			UNION ALL SELECT org_id, link_id, 'payment_link.created' FROM payment_links
+			UNION ALL SELECT org_id, link_id, 'payment_link.ended' FROM payment_links WHERE status = 'ENDED'
 			UNION ALL SELECT org_id, checkout_id, 'checkout.cancelled' FROM checkouts WHERE cancelled_at IS NOT NULL
 			UNION ALL SELECT org_id, checkout_id, 'checkout.option_opened' FROM checkout_options
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
