@@ -165,6 +165,7 @@ var packages = []pkg{
 	{"internal/signer/limits", core, 0},
 	{"internal/signer/swapterms", core, 0},
 	{"internal/signer/payouts", core, 0},
+	{"internal/signer/refunds", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
 	{"internal/signer/journalfile", core, 0},
@@ -283,6 +284,7 @@ var importers = map[string][]string{
 	"internal/signer/limits":       {"internal/signer/rules"},
 	"internal/signer/swapterms":    {"internal/signer/rules"},
 	"internal/signer/payouts":      {"internal/signer/rules"},
+	"internal/signer/refunds":      {"internal/signer/rules"},
 	"internal/signer/window": {
 		"internal/signer/limits", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec",
 	},

@@ -1,0 +1,103 @@
+package withdrawal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/request"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// refundActor is the actor of withdrawals that pay a refund.
+var refundActor = audit.System("checkout")
+
+// RefundRequest asks for the payment of a refund of a checkout, out of what is owed to payers.
+type RefundRequest struct {
+	RefundID   string
+	CheckoutID string
+	Attempt    int // counts the addresses of the refund
+	MintID     int
+	Amount     money.Amount // what is owed; with DeductsFee the network fee comes out of it
+	ToAddress  string
+	DeductsFee bool // of a native coin
+}
+
+// key returns the idempotency key of a refund's payment to one address. It has a space, so no caller can take it. An
+// attempt has one withdrawal, in every process and in a restored database: the signer admits one intent with a key.
+func (r RefundRequest) key() string { return "refund " + r.RefundID + ":" + strconv.Itoa(r.Attempt) }
+
+// withdrawalID returns the id of the payment. It follows from the attempt, as the key does.
+func (r RefundRequest) withdrawalID(org string) string { return id.Derive("wd", org, r.key()) }
+
+// signed returns what the signer is told of the refund, or nil for no refund.
+func (r *RefundRequest) signed() *signer.RefundOf {
+	if r == nil {
+		return nil
+	}
+	return &signer.RefundOf{RefundID: r.RefundID, CheckoutID: r.CheckoutID}
+}
+
+// refundID returns the refund that a withdrawal pays, or "".
+func (r storedWithdrawal) refundID() string {
+	if r.refund == nil {
+		return ""
+	}
+	return r.refund.RefundID
+}
+
+// RequestRefund accepts the payment of a refund, with the gates of a withdrawal of the organization's own money, except
+// for the whitelist: it goes to the payer. An attempt that is known has its withdrawal, which may be one that screening
+// blocked. Errors: the faults of RequestOrganization. Rules CO-84 and CO-85.
+func (s *Service) RequestRefund(ctx context.Context, org string, r RefundRequest) (w Withdrawal, err error) {
+	key := r.key()
+	w, _, err = s.Request(ctx, org, Request{
+		MintID: r.MintID, Amount: r.Amount.String(), ToAddress: r.ToAddress, IdempotencyKey: &key, Actor: refundActor,
+		owner: ledger.RefundOwner(), refund: &r,
+	})
+	return w, err
+}
+
+// CheckRefundAddress returns the canonical form of an address that a refund in a mint may name. Whether it may be paid
+// is decided when the payment is requested. Error: fault INVALID_ADDRESS.
+func (s *Service) CheckRefundAddress(m mint.Mint, address string) (chain.Address, error) {
+	to, isRunning, err := parseAddress(address, m, s.Chains)
+	if err != nil {
+		return "", err
+	}
+	if !isRunning {
+		return "", fault.New(fault.Unprocessable, fault.WithdrawalsSuspended, fault.NothingHeld,
+			"%s does not run on this installation.", m.Chain)
+	}
+	return to, nil
+}
+
+// parseRefund parses the request of a refund's payment.
+func parseRefund(r Request, mints mint.Catalogue, chains chain.Chains) (p parsed, err error) {
+	p = parsed{owner: r.owner, isTotal: r.refund.DeductsFee}
+	if p.mint, err = request.ParseMint(r.MintID, mints, fault.NothingHeld); err != nil {
+		return p, err
+	}
+	if p.amount, err = request.ParseAmount(r.Amount, false, p.mint, fault.NothingHeld); err != nil {
+		return p, err
+	}
+	p.deductsFee = r.refund.DeductsFee && p.mint.Kind == mint.Native
+	if p.destination, p.chainRuns, err = parseAddress(r.ToAddress, p.mint, chains); err != nil {
+		return p, err
+	}
+	p.digest = refundDigest(r.refund.RefundID, p.mint.ID, p.destination, p.amount)
+	p.restorableDigest = p.digest
+	return p, nil
+}
+
+// refundDigest hashes what makes the payment of a refund another one; the signer's journal knows all of it.
+func refundDigest(refundID string, mintID int, to chain.Address, amount money.Amount) []byte {
+	return request.Digest("coffer-refund-1", refundID, fmt.Sprint(mintID), string(to), amount.String())
+}
