@@ -335,7 +335,7 @@ CREATE TABLE checkout_unmatched (
     seen_at     timestamptz NOT NULL,
     CONSTRAINT checkout_unmatched_deposit FOREIGN KEY (deposit_id) REFERENCES deposits DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT checkout_unmatched_reason_known CHECK (
-        reason IN ('NO_REFERENCE', 'SEVERAL_REFERENCES', 'NO_CHECKOUT')
+        reason IN ('NO_REFERENCE', 'SEVERAL_REFERENCES', 'NO_CHECKOUT', 'OTHER_REFERENCE')
         AND (reason = 'NO_CHECKOUT') = (checkout_id IS NOT NULL))
 );
 CREATE INDEX checkout_unmatched_listed ON checkout_unmatched (org_id, seen_at, deposit_id);

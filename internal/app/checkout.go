@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/capability"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
@@ -90,7 +91,10 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
 			Log: a.log,
 			ChainTitle: func(name chain.Name) string {
-				network, _ := a.conf.knownNetwork(name)
+				network, isKnown := a.conf.knownNetwork(name)
+				if !isKnown { // of a local network
+					network, _ = catalogue.Find(chain.Mainnet, name)
+				}
 				return network.Name
 			},
 			ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {

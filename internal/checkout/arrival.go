@@ -37,6 +37,8 @@ const (
 	NoReference       = "NO_REFERENCE"       // it was paid to the shared address and names no checkout
 	SeveralReferences = "SEVERAL_REFERENCES" // it names several
 	NoCheckout        = "NO_CHECKOUT"        // the database lacks the checkout, after a restore
+	// OtherReference: its final block names another checkout than the recent one did.
+	OtherReference = "OTHER_REFERENCE"
 )
 
 // liveMax is how long ago the walk of recent blocks may have had the newest one for a payment that it finds to be as new
@@ -51,6 +53,11 @@ func (s *Service) OnArrivals(ctx context.Context, tx pg.Tx, arrivals []Arrival) 
 	for _, a := range arrivals {
 		if !a.IsNew {
 			changed.add(a, "", "", tx.Now)
+			if a.IsShared && !a.IsRecent && !a.BlockTime.IsZero() {
+				if err := checkReference(ctx, tx, a); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		checkoutID, reason, err := findCheckout(ctx, tx, a)
@@ -106,6 +113,25 @@ func findCheckout(ctx context.Context, tx pg.Tx, a Arrival) (checkoutID, reason 
 	return checkoutID, "", nil
 }
 
+// checkReference compares the checkout of a payment to the shared address with what the final block says: one provider
+// alone says what a recent block has, and a quorum agrees on a final one. A payment that names another checkout, or none
+// any more, counts for neither; a person decides. Rule CO-11.
+func checkReference(ctx context.Context, tx pg.Tx, a Arrival) error {
+	checkoutID, _, err := findCheckout(ctx, tx, a)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
+		SELECT p.deposit_id, p.org_id, p.mint_id, $3, 'OTHER_REFERENCE', $4 FROM checkout_payments p
+		WHERE p.deposit_id = $1 AND p.checkout_id <> $2
+		ON CONFLICT (deposit_id) DO NOTHING`, a.DepositID, checkoutID, a.Amount, tx.Now)
+	if err != nil {
+		return fmt.Errorf("compare the reference of deposit %s: %w", a.DepositID, err)
+	}
+	return nil
+}
+
 const referenceBytes = 32
 
 // arrivalRows are arrivals as columns.
@@ -156,10 +182,14 @@ func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 	return nil
 }
 
-// update changes the status of payments. Another amount, of another fork, is valued anew.
+// update changes the status of payments. Another amount, of another fork, is valued anew. What turned out to be no
+// payment of its checkout is as if it had not been made.
 func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE checkout_payments p SET status = a.status, try_at = $4, tries = 0, amount = a.amount,
+		UPDATE checkout_payments p
+		SET status = CASE WHEN EXISTS (SELECT FROM checkout_unmatched u WHERE u.deposit_id = p.deposit_id)
+				THEN 'ORPHANED' ELSE a.status END,
+			try_at = $4, tries = 0, amount = a.amount,
 			counts = p.counts AND p.amount = a.amount,
 			quote_seq = CASE WHEN p.amount = a.amount THEN p.quote_seq END,
 			price = CASE WHEN p.amount = a.amount THEN p.price END,

@@ -28,6 +28,7 @@ import (
 const (
 	checkoutPrefix = "co"
 	lineItemsMax   = 50
+	openMintsMax   = 20
 
 	ExpiresInLeast   = 5 * time.Minute
 	ExpiresInMost    = 24 * time.Hour
@@ -55,6 +56,7 @@ type CheckoutRequest struct {
 	SuccessURL      *string
 	CancelURL       *string
 	AcceptedMintIDs []int // nil: those of the products
+	OpenMintIDs     []int // the options that are opened at once, by OpenNamed
 	OnePerReference *bool // nil: as the products say
 	Metadata        map[string]string
 	IdempotencyKey  *string // nil: each call makes another checkout
@@ -91,6 +93,9 @@ func (r CheckoutRequest) digest() []byte {
 	}
 	if r.OnePerReference != nil {
 		parts = append(parts, "onePerReference", strconv.FormatBool(*r.OnePerReference))
+	}
+	if len(r.OpenMintIDs) > 0 {
+		parts = append(parts, "openMintIds", fmt.Sprint(r.OpenMintIDs))
 	}
 	return request.Digest(parts...)
 }
@@ -223,6 +228,8 @@ func (s *Service) checkForm(r CheckoutRequest) (expiresIn time.Duration, err err
 		return 0, refuse("lineItems", "A checkout needs either products, or a name, a price and a currency.")
 	case len(r.Items) > lineItemsMax:
 		return 0, refuse("lineItems", "A checkout has at most %d items.", lineItemsMax)
+	case len(r.OpenMintIDs) > openMintsMax:
+		return 0, refuse("openMintIds", "openMintIds names at most %d mints.", openMintsMax)
 	}
 	expiresIn = ExpiresInDefault
 	if r.ExpiresIn != nil {
@@ -281,6 +288,12 @@ func (s *Service) newSale(
 	if r.AcceptedMintIDs != nil && r.AdHoc == nil {
 		if err := sale.narrow(r.AcceptedMintIDs); err != nil {
 			return Sale{}, false, err
+		}
+	}
+	for i, mintID := range r.OpenMintIDs {
+		if !slices.Contains(sale.AcceptedMintIDs, mintID) || slices.Contains(r.OpenMintIDs[:i], mintID) {
+			return Sale{}, false, refuse("openMintIds",
+				"openMintIds has to name accepted mints, each once: mint %d is not.", mintID)
 		}
 	}
 	if sale.Currency == USD {

@@ -73,7 +73,7 @@ func (s *Service) AcceptCheckout(
 		}
 		refuseState := func(reason, advice string) error {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "%s", reason).
-				WithAdvice("%s", advice).WithDetail("status", string(c.Status))
+				WithAdvice("%s", advice).WithExtra("currentStatus", string(c.Status))
 		}
 		switch {
 		case c.Status == outcome.Completed:

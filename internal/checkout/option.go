@@ -254,7 +254,7 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	if c.Status != outcome.Open {
 		return Checkout{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"This checkout is %s and takes no new way to pay.", c.Status).
-			WithAdvice("Make a new checkout.").WithDetail("status", string(c.Status))
+			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
 	}
 	mints, err := s.loadMints(ctx, orgID)
 	if err != nil {
@@ -291,6 +291,27 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
+// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What cannot
+// be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the first
+// one could not. Rule CO-26.
+func (s *Service) OpenNamed(ctx context.Context, c Checkout, mintIDs []int) Checkout {
+	for _, mintID := range mintIDs {
+		if _, isOpened := c.optionOf(mintID); isOpened || c.Status != outcome.Open {
+			continue
+		}
+		after, err := s.OpenOption(ctx, c.OrgID, c.ID, mintID)
+		if err == nil {
+			c = after
+			continue
+		}
+		var refusal *fault.Fault
+		if !errors.As(err, &refusal) && s.Log != nil {
+			s.Log.WarnContext(ctx, "checkout: an option was not opened", "checkout", c.ID, "mint", mintID, "error", err)
+		}
+	}
+	return c
+}
+
 // sharedSubject is the subject of the wallet at which all checkouts of an organization are paid.
 const sharedSubject = "CHECKOUT"
 
@@ -310,7 +331,8 @@ func (s *Service) insertOption(ctx context.Context, tx pg.Tx, c Checkout, o Offe
 	}
 	if locked.Status != outcome.Open {
 		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"This checkout is %s and takes no new way to pay.", locked.Status)
+			"This checkout is %s and takes no new way to pay.", locked.Status).
+			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(locked.Status))
 	}
 	if _, isOpened := locked.optionOf(o.Mint.ID); isOpened {
 		return nil

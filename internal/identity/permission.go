@@ -73,6 +73,8 @@ const (
 	FreezeCustomer       Action = "customer.freeze"
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
 	ManageProducts       Action = "product.manage"    // create, change, archive
+	ManageCheckouts      Action = "checkout.manage"   // create, open an option, cancel
+	DecideCheckout       Action = "checkout.decide"   // accept what was paid
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
@@ -221,6 +223,14 @@ var permissions = map[Action]Permission{
 	ManageProducts: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
 		Rules: []string{"KEY-2", "PROD-11", "ROLE-2"},
+	},
+	ManageCheckouts: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,
+		Rules: []string{"KEY-2", "CO-28", "ROLE-2"},
+	},
+	DecideCheckout: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: SudoFactor,
+		Rules: []string{"KEY-2", "CO-28", "ROLE-2"},
 	},
 	ManageWebhooks: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,

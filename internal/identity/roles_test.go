@@ -25,6 +25,8 @@ var titles = []struct {
 	{SetCustomerEmail, "change a customer's e-mail"},
 	{ManageKeys, "roll the API key, manage further keys"},
 	{ManageProducts, "create, change and archive products"},
+	{ManageCheckouts, "create and cancel checkouts, open their options"},
+	{DecideCheckout, "accept what was paid for a checkout"},
 	{ManageWebhooks, "create, change and delete webhook endpoints"},
 	{ReplaceWebhookSecret, "replace the secret of an endpoint"},
 	{ResendEvents, "resend and recover events"},

@@ -170,6 +170,7 @@ func (w *World) configureOtherChains(conf *app.Config) {
 		sol.MinDeposit, sol.MinWithdraw = "1000000", "1000000" // 0.001
 		conf.Mints = append(conf.Mints, usdc, usdt, sol)
 		conf.Prices.Fixed["5"], conf.Prices.Fixed["6"], conf.Prices.Fixed["7"] = "1.00", "1.00", "150.00"
+		conf.Prices.Pegged = append(conf.Prices.Pegged, 5, 6)
 	}
 	if n := w.otherChains.bitcoin; n != nil {
 		conf.Chains[chain.Bitcoin] = app.Chain{

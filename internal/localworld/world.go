@@ -375,6 +375,7 @@ func (w *World) configureChains(conf *app.Config, tokens anvil.Tokens) {
 	}}
 	conf.Mints = evmMints(tokens)
 	conf.Prices.Fixed = map[string]string{"1": "1.00", "2": "1.00", "3": "1.00", "4": "3000.00"}
+	conf.Prices.Pegged = []int{1, 2, 3}
 	w.configureOtherChains(conf)
 }
 

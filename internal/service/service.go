@@ -151,6 +151,14 @@ type Service struct {
 	sweepers        map[chain.Name]*sweep.Sweeper
 }
 
+// clock returns the clock of the database, or the machine's without a database.
+func (p Parts) clock() func() time.Time {
+	if p.DB == nil {
+		return time.Now
+	}
+	return p.DB.Clock()
+}
+
 // New builds the features, and the workers of each chain.
 func New(conf Config, parts Parts) *Service {
 	if parts.Signer == nil {
@@ -171,7 +179,7 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, IsLocal: conf.IsLocal,
 		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
-		Costs:  newTransferFees(s.Chains, parts.DB.Clock()),
+		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -146,11 +145,7 @@ func (s *Service) buildSwaps() {
 	if parts.Log != nil {
 		s.Swaps.Log = parts.Log
 	}
-	clock := time.Now
-	if parts.DB != nil {
-		clock = parts.DB.Clock()
-	}
-	s.Swaps.Panel = provider.NewPanel(parts.SwapProviders, swap.Suspensions{DB: parts.DB}, clock, parts.Log)
+	s.Swaps.Panel = provider.NewPanel(parts.SwapProviders, swap.Suspensions{DB: parts.DB}, parts.clock(), parts.Log)
 }
 
 // buildDepositSwaps builds the deposit swaps, which ask the providers of swaps.

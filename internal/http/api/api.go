@@ -45,7 +45,7 @@ type Config struct {
 	Swaps       *swap.Service
 	// DepositSwaps lets customers pay in other tokens.
 	DepositSwaps *depositswap.Service
-	// Checkouts keeps products.
+	// Checkouts keeps products and checkouts.
 	Checkouts *checkout.Service
 	Whitelist *whitelist.Service
 	Wallets   withdrawal.AddressIssuer
@@ -100,7 +100,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Integrate,
 		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
-			a.productRoutes(), a.flaggedRoutes(), a.keyRoutes()),
+			a.productRoutes(), a.checkoutRoutes(), a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
@@ -197,6 +197,7 @@ var groups = []kernel.Group{
 			"a whitelisted address.",
 	},
 	{Name: "Products", Text: "Products: what you sell through your checkout."},
+	{Name: "Checkouts", Text: "Checkouts: what a payer owes, how it can be paid, and what was paid."},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
 	{Name: "Meta", Text: "About this interface."},

@@ -32,6 +32,10 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[DepositSwapRequest]():           "Asks for a deposit swap.",
 	reflect.TypeFor[ProductRequest]():               "Makes a product.",
 	reflect.TypeFor[ProductChange]():                "Changes a product. Fields that are left out stay as they are.",
+	reflect.TypeFor[CheckoutRequest]():              "Makes a checkout of lineItems, of one productId, or of a name with a price.",
+	reflect.TypeFor[LineItemRequest]():              "One position of a checkout.",
+	reflect.TypeFor[OptionRequest]():                "Names the mint in which a checkout is to be paid.",
+	reflect.TypeFor[AcceptRequest]():                "Says why what was paid is enough.",
 	reflect.TypeFor[OrganizationSwapQuoteRequest](): "Asks what a swap of your own money would bring.",
 	reflect.TypeFor[OrganizationSwapRequest]():      "Asks for a swap of your own money.",
 	reflect.TypeFor[WhitelistedAddress](): "An address that your organization's own money may be " +

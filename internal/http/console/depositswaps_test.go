@@ -104,6 +104,21 @@ func TestADepositLeadsToItsDepositSwap(t *testing.T) {
 	h.get(token, Prefix+"/flagged/"+depositID).want(t, http.StatusOK, link)
 }
 
+// Rule DEP-56: the page of a flagged deposit of a checkout names the checkout.
+func TestADepositNamesItsCheckout(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	depositID := h.flag()
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE deposits SET purpose = 'CHECKOUT', checkout_id = 'co_seen', product = 'CHECKOUT',
+			customer_id = NULL WHERE deposit_id = $1`, depositID)
+		return err
+	})
+	token := h.signInAs(h.ann)
+	h.get(token, Prefix+"/flagged/"+depositID).want(t, http.StatusOK, "co_seen")
+	h.get(token, Prefix+"/flagged").want(t, http.StatusOK, depositID)
+}
+
 // Each status of a deposit swap has words of its own.
 func TestEachStatusOfADepositSwapHasWords(t *testing.T) {
 	t.Parallel()

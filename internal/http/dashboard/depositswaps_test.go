@@ -129,6 +129,26 @@ func TestADepositLeadsToItsDepositSwap(t *testing.T) {
 	}
 }
 
+// Rule DEP-56: the pages of a deposit of a checkout name the checkout, and what was flagged waits there as every other
+// deposit.
+func TestADepositNamesItsCheckout(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	depositID := h.flagDeposits(h.one, 1, false)[0]
+	token, paths := h.signIn(h.one, identity.Viewer), []string{
+		Prefix + "/transactions/deposits/" + depositID, Prefix + "/approvals/deposits/" + depositID,
+	}
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE deposits SET purpose = 'CHECKOUT', checkout_id = 'co_seen', product = 'CHECKOUT',
+			customer_id = NULL WHERE deposit_id = $1`, depositID)
+		return err
+	})
+	for _, path := range paths {
+		h.get(token, path).want(t, http.StatusOK, "co_seen")
+	}
+	h.get(token, Prefix+"/approvals/flagged").want(t, http.StatusOK, depositID)
+}
+
 // Every status of a deposit swap says what is known and what happens next.
 func TestEveryStatusOfADepositSwapIsExplained(t *testing.T) {
 	t.Parallel()

@@ -281,7 +281,8 @@ func (d *drawing) drawProblem() {
 				Description: "Whether the same request can succeed later without a change. Repeat a payment with its " +
 					"idempotencyKey.",
 			},
-			"existingId":    text("With IDEMPOTENCY_CONFLICT: the withdrawal, transfer or swap that has the key."),
+			"existingId": text("With IDEMPOTENCY_CONFLICT: what has the key. With REFERENCE_PAID: the checkout " +
+				"of the reference."),
 			"currentStatus": text("With INVALID_STATE: the current status of the resource."),
 			"withdrawalId":  text("With WITHDRAWAL_RISK_BLOCKED: the record of the blocked withdrawal."),
 			"providerMessage": text("With QUOTE_REJECTED: what the swap provider said, where one refused. It is text " +

@@ -25,7 +25,8 @@ type asset struct {
 	plain, packed []byte
 }
 
-// assets are the files by their names with hashes, and their paths.
+// assets are the files by their names with hashes, and their paths. They are small, because a first visit loads all of
+// them. Rule CO-49.
 type assets struct {
 	byName              map[string]asset
 	style, script, icon string

@@ -102,8 +102,9 @@ func (f *fakeCheckouts) Image(_ context.Context, id, imageID string) (mediaType 
 }
 
 // onePixel is a small picture.
-var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15" +
-	"\xc4\x89\x00\x00\x00\rIDATx\x9cc\x98~\xc7\xfa?\x00\x06\x1a\x02\xb0\xa5\x8eOo\x00\x00\x00\x00IEND\xaeB`\x82")
+var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00" +
+	"\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\x98~\xc7\xfa?\x00\x06\x1a\x02\xb0\xa5\x8eOo\x00\x00\x00" +
+	"\x00IEND\xaeB`\x82")
 
 // change changes the checkout, as a payment does.
 func (f *fakeCheckouts) change(act func(*View)) {
@@ -136,16 +137,17 @@ func openOption(mintID int) Option {
 	switch mintID {
 	case usdcBase:
 		return Option{
-			MintID: mintID, Symbol: "USDC", Name: "USD Coin", ChainName: "Base", PayerFeeText: "0.01 USD", IsPegged: true,
-			IsOpen: true, Address: evmAddress, Amount: "49.99", AtomicAmount: "49990000", QRText: evmAddress,
+			MintID: mintID, Symbol: "USDC", Name: "USD Coin", ChainName: "Base", PayerFeeText: "0.01 USD",
+			IsPegged: true, IsOpen: true, Address: evmAddress, Amount: "49.99", AtomicAmount: "49990000",
+			QRText:     evmAddress,
 			WalletLink: "ethereum:" + usdcOnBase + "@8453/transfer?address=" + evmAddress + "&uint256=49990000",
 			EVM:        &EVMPayment{ChainID: 8453, Contract: usdcOnBase},
 		}
 	case ethMain:
 		link := "ethereum:" + evmAddress + "@1?value=19897000000000000"
 		return Option{
-			MintID: mintID, Symbol: "ETH", Name: "Ether", ChainName: "Ethereum", PayerFeeText: "0.42 USD", IsNative: true,
-			IsOpen: true, Address: evmAddress, Amount: "0.019897", AtomicAmount: "19897000000000000",
+			MintID: mintID, Symbol: "ETH", Name: "Ether", ChainName: "Ethereum", PayerFeeText: "0.42 USD",
+			IsNative: true, IsOpen: true, Address: evmAddress, Amount: "0.019897", AtomicAmount: "19897000000000000",
 			RateText: "1 ETH = 2512.40 USD", RateExpiresAt: soon, QRText: link, WalletLink: link,
 			EVM: &EVMPayment{ChainID: 1},
 		}
@@ -153,8 +155,8 @@ func openOption(mintID int) Option {
 		link := "solana:7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2?amount=0.3121&reference=" +
 			"9aE476sH92Vz7DMPyq5WLPkrKWivxeuTKEFKd2sZZcde&label=Northwind%20Coffee"
 		return Option{
-			MintID: mintID, Symbol: "SOL", Name: "Solana", ChainName: "Solana", PayerFeeText: "0.001 USD", IsNative: true,
-			IsOpen: true, Address: "DRpbCBMxVnDK7maPM5tGv6MvB3v1sRMC86PZ8okm21hy",
+			MintID: mintID, Symbol: "SOL", Name: "Solana", ChainName: "Solana", PayerFeeText: "0.001 USD",
+			IsNative: true, IsOpen: true, Address: "DRpbCBMxVnDK7maPM5tGv6MvB3v1sRMC86PZ8okm21hy",
 			SharedAddress: "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
 			Amount:        "0.3121", AtomicAmount: "312100000", RateText: "1 SOL = 160.20 USD", RateExpiresAt: soon,
 			QRText: link, WalletLink: link,
@@ -162,14 +164,16 @@ func openOption(mintID int) Option {
 	case btcMain:
 		link := "bitcoin:bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh?amount=0.00054"
 		return Option{
-			MintID: mintID, Symbol: "BTC", Name: "Bitcoin", ChainName: "Bitcoin", PayerFeeText: "1.80 USD", IsNative: true,
-			IsOpen: true, Address: "bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh", Amount: "0.00054",
-			AtomicAmount: "54000", RateText: "1 BTC = 92580.00 USD", RateExpiresAt: soon, QRText: link, WalletLink: link,
+			MintID: mintID, Symbol: "BTC", Name: "Bitcoin", ChainName: "Bitcoin", PayerFeeText: "1.80 USD",
+			IsNative: true, IsOpen: true, Address: "bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh", Amount: "0.00054",
+			AtomicAmount: "54000", RateText: "1 BTC = 92580.00 USD", RateExpiresAt: soon, QRText: link,
+			WalletLink: link,
 		}
 	}
 	return Option{
-		MintID: usdtMain, Symbol: "USDT", Name: "Tether", ChainName: "Ethereum", PayerFeeText: "0.90 USD", IsPegged: true,
-		IsOpen: true, Address: evmAddress, Amount: "49.99", AtomicAmount: "49990000", QRText: evmAddress,
+		MintID: usdtMain, Symbol: "USDT", Name: "Tether", ChainName: "Ethereum", PayerFeeText: "0.90 USD",
+		IsPegged: true, IsOpen: true, Address: evmAddress, Amount: "49.99", AtomicAmount: "49990000",
+		QRText:     evmAddress,
 		WalletLink: "ethereum:" + evmAddress, EVM: &EVMPayment{ChainID: 1, Contract: evmAddress},
 	}
 }
@@ -246,10 +250,12 @@ func listStates() []state {
 	elsewhere.ChainName, elsewhere.IsOtherNetwork = "Arbitrum", true
 	unpriced := newPayment(PaymentSeen, 0)
 	unpriced.ValueText, unpriced.IsWaitingForPrice = "", true
+	credited := newPayment(PaymentCredited, 0)
+	credited.ValueText, credited.IsWaitingForPrice = "", true
 	expiredPart := paidView(Expired, part, Underpaid)
 	expiredPart.AmountPaid, expiredPart.AmountRemaining = "25.12", "24.87"
 	unusable := newPayment(PaymentUnusable, 0)
-	unusable.Symbol, unusable.ValueText, unusable.IsAcceptedCoin = "SCAM", "", false
+	unusable.Symbol, unusable.ValueText, unusable.IsAcceptedCoin = "", "", false
 	local := newView()
 	local.IsLocal, local.Accent = true, "#a04020"
 	expired := newView()
@@ -264,14 +270,15 @@ func listStates() []state {
 	return []state{
 		{name: "open", view: newView(), hasOptions: true, wantTexts: []string{
 			"To pay", "49.99", "Northwind Coffee", "House blend, 1 kg", "2 × 10.00", "How do you want to pay?",
-			"on Ethereum", "Network fee: about 0.42\u00a0USD", "The network fee of Ethereum is too high for this amount.",
+			"on Ethereum", "Network fee: about 0.42\u00a0USD",
+			"The network fee of Ethereum is too high for this amount.",
 			"Cancel and go back to Northwind Coffee", "Paid, but nothing happens here?",
 		}},
 		{name: "local", view: local, hasOptions: true, wantTexts: []string{"Test network. No real money moves here."}},
 		panel("1", "Pay with USDC on Base", "Send exactly", "49.99", evmAddress, "Enter the amount in your wallet.",
 			"Send only USDC, and only on Base.", "Wallet link", "Waiting for your payment"),
-		panel("2", "Pay with ETH on Ethereum", "0.019897", evmAddress, "Rate: 1 ETH = 2512.40 USD", "A new rate follows at",
-			"Open in a wallet"),
+		panel("2", "Pay with ETH on Ethereum", "0.019897", evmAddress, "Rate: 1 ETH = 2512.40 USD",
+			"A new rate follows at", "Open in a wallet"),
 		panel("3", "Pay with SOL on Solana", "0.3121", "From an exchange, or by hand",
 			"DRpbCBMxVnDK7maPM5tGv6MvB3v1sRMC86PZ8okm21hy"),
 		panel("4", "Pay with BTC on Bitcoin", "0.00054", "bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh"),
@@ -285,6 +292,9 @@ func listStates() []state {
 		}},
 		{name: "valuing", view: paidView(Open, unpriced), hasOptions: true, wantTexts: []string{
 			"We are working out what it is worth.", "Seen. Its value is being worked out.",
+		}},
+		{name: "valuing-credited", view: paidView(Open, credited), hasOptions: true, wantTexts: []string{
+			"We are working out what it is worth.", "Arrived. Its value is being worked out.",
 		}},
 		{name: "seen", view: paidView(Open, newPayment(PaymentSeen, 2)), hasOptions: true, wantTexts: []string{
 			"A payment is on its way.", "Blocks still missing: 2",
@@ -300,10 +310,11 @@ func listStates() []state {
 			"A coin arrived that is not accepted here.", "This coin is not accepted here.", "DAI",
 		}},
 		{name: "unusable", view: paidView(Open, unusable), hasOptions: true, wantTexts: []string{
-			"Arrived, and can't be used", "It counts for nothing.",
+			"A coin that is unknown here", "Arrived, and can't be used", "It counts for nothing.",
 		}},
 		{name: "processing", view: paidView(Processing, newPayment(PaymentSeen, 9)), wantTexts: []string{
-			"Payment seen", "It is final after a few more blocks.", "Blocks still missing: 9", "Back to Northwind Coffee",
+			"Payment seen", "It is final after a few more blocks.", "Blocks still missing: 9",
+			"Back to Northwind Coffee",
 		}},
 		{name: "completed", view: paidView(Completed, newPayment(PaymentCredited, 0)), wantTexts: []string{
 			"Paid", "Thank you. Your payment has arrived at Northwind Coffee.", "Back to Northwind Coffee",

@@ -18,9 +18,6 @@ import (
 // errBadForm refuses a form that none of the pages has.
 var errBadForm = errors.New("form of another page")
 
-// optionUnavailable is the fault of an option that is not offered now.
-const optionUnavailable fault.Code = "OPTION_UNAVAILABLE"
-
 // Names in queries and forms.
 const (
 	mintName  = "mint"
@@ -74,9 +71,11 @@ func (s *server) openOption(r *request) error {
 	}
 	status := http.StatusUnprocessableEntity
 	switch {
-	case fault.HasCode(openErr, optionUnavailable):
+	case fault.HasCode(openErr, fault.OptionUnavailable):
 	case fault.HasCode(openErr, fault.InvalidState):
 		status = http.StatusConflict // The page says what state that is.
+	case fault.HasCode(openErr, fault.MintNotFound):
+		return errBadForm
 	default:
 		return openErr
 	}
@@ -178,15 +177,15 @@ func (r *request) link(suffix string, values ...string) string {
 
 // refuse answers with a page that says what happened, in the language of the payer.
 func (s *server) refuse(r *request, status int, key string, values ...string) {
-	f := frame{
-		Language: r.language, Title: r.language.text(key),
-		LanguageLinks: languageLinks(r, r.URL.Path, nil),
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		f.LanguageLinks = nil // Its address has no page to read.
+	f := frame{Language: r.language, Title: r.language.text(key)}
+	// The address of a form has no page to read, and a path of another kind is no path of ours to link.
+	if path := r.URL.EscapedPath(); strings.HasPrefix(path, prefix) && isRead(r.Method) {
+		f.LanguageLinks = languageLinks(r, path, nil)
 	}
 	s.write(r, status, f, refusedMain(f.Title, r.language.text(key+".text", values...)))
 }
+
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // write writes a page. It is compressed: nothing on it is a secret from a holder of its path, so its length gives
 // nothing away.

@@ -68,7 +68,8 @@ func TestALivePageHearsOfEachVersion(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	s := h.listen("?after=7", "")
-	if kind := s.answer.Header.Get("Content-Type"); s.answer.StatusCode != http.StatusOK || kind != "text/event-stream" {
+	kind := s.answer.Header.Get("Content-Type")
+	if s.answer.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		t.Fatalf("got %d, %s", s.answer.StatusCode, kind)
 	}
 	if s.answer.Header.Get("Set-Cookie") != "" || s.answer.Header.Get("Content-Security-Policy") != policy {

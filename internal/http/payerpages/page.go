@@ -37,18 +37,18 @@ type languageLink struct {
 func languageLinks(r *request, path string, values []string) []languageLink {
 	links := make([]languageLink, 0, len(languages))
 	for _, l := range languages {
-		other := *r
-		other.language, other.isNamed = l, true
+		translated := *r
+		translated.language, translated.isNamed = l, true
 		target := path + "?" + languageParameter + "=" + l.tag
 		if values != nil {
-			target = other.link(path, values...)
+			target = translated.link(path, values...)
 		}
 		links = append(links, languageLink{Tag: l.tag, Name: l.name, Path: target, IsCurrent: l == r.language})
 	}
 	return links
 }
 
-// reloadSeconds is how often a page without scripts loads itself again.
+// reloadSeconds is how often a page without scripts loads itself again. Rule CO-43.
 const reloadSeconds = "15"
 
 // tone says how a state looks. Its icon and its words say the same.
@@ -100,8 +100,8 @@ type shopLink struct {
 	IsPrimary bool
 }
 
-// has reports whether the checkout has an exception.
-func (p *checkoutPage) has(e Exception) bool { return slices.Contains(p.Exceptions, e) }
+// hasException reports whether the checkout has an exception.
+func (p *checkoutPage) hasException(e Exception) bool { return slices.Contains(p.Exceptions, e) }
 
 // hasPayment reports whether a payment has a property.
 func (p *checkoutPage) hasPayment(property func(Payment) bool) bool {
@@ -128,8 +128,8 @@ func newCheckoutPage(r *request, view View, mintID int) *checkoutPage {
 		p.Items = append(p.Items, item)
 	}
 	p.CanPay = view.Status == Open
-	p.MayWait = p.has(Flagged) || p.hasPayment(func(payment Payment) bool {
-		return payment.Status == PaymentSeen && (payment.IsWaitingForPrice || !p.has(Underpaid))
+	p.MayWait = p.hasException(Flagged) || p.hasPayment(func(payment Payment) bool {
+		return payment.IsWaitingForPrice || payment.Status == PaymentSeen && !p.hasException(Underpaid)
 	})
 	for _, option := range view.Options {
 		// An open option whose quote still holds can be paid, even if it would not be offered anew.
@@ -169,42 +169,42 @@ func (p *checkoutPage) tell() (main story, notes []story) {
 	isWaitingForPrice := p.hasPayment(func(payment Payment) bool { return payment.IsWaitingForPrice })
 	isLateTold := false
 	switch {
-	case p.has(Flagged) && p.Status != Completed:
+	case p.hasException(Flagged) && p.Status != Completed:
 		main = say(wait, "state.flagged")
 	case p.Status == Completed:
 		main = say(good, "state.completed")
 	case p.Status == Processing:
 		main = say(good, "state.processing")
-	case (p.Status == Expired || p.Status == Cancelled) && p.has(PaidLate):
+	case (p.Status == Expired || p.Status == Cancelled) && p.hasException(PaidLate):
 		main, isLateTold = say(wait, "state.late"), true
 	case p.Status == Expired:
 		main = say(bad, "state.expired")
 	case p.Status == Cancelled:
 		main = say(bad, "state.cancelled")
-	case p.has(Underpaid):
+	case p.hasException(Underpaid):
 		main = say(wait, "state.underpaid")
 	case isWaitingForPrice:
 		main, isWaitingForPrice = say(wait, "state.valuing"), false
 	default:
 		main = story{Tone: plain, Heading: p.text("state.open"), Figure: p.AmountDue}
 	}
-	if p.Status == Expired && p.has(Underpaid) {
+	if p.Status == Expired && p.hasException(Underpaid) {
 		main.Tone = wait
 		main.Text = p.text("state.expired.part")
 	}
-	if p.has(Overpaid) && p.AmountSurplus != "" {
+	if p.hasException(Overpaid) && p.AmountSurplus != "" {
 		note(wait, "note.overpaid")
 	}
-	if p.has(Reversed) {
+	if p.hasException(Reversed) {
 		note(bad, "note.reversed")
 	}
-	if p.has(WrongToken) {
+	if p.hasException(WrongToken) {
 		note(wait, "note.wrongToken")
 	}
-	if p.has(Refunded) {
+	if p.hasException(Refunded) {
 		note(good, "note.refunded")
 	}
-	if p.has(PaidLate) && !isLateTold && p.Status != Completed {
+	if p.hasException(PaidLate) && !isLateTold && p.Status != Completed {
 		note(wait, "note.late")
 	}
 	if isWaitingForPrice {
@@ -246,7 +246,7 @@ func (p *checkoutPage) leadBack() shopLink {
 		return shopLink{URL: p.ReturnURL, Text: p.text("return.paid"), IsPrimary: true}
 	case isPaid || !isShopURL(p.CancelURL, p.IsLocal):
 		return shopLink{}
-	case p.Status == Open && !p.has(Underpaid) && len(p.Payments) == 0:
+	case p.Status == Open && !p.hasException(Underpaid) && len(p.Payments) == 0:
 		return shopLink{URL: p.CancelURL, Text: p.text("return.cancel")}
 	}
 	return shopLink{URL: p.CancelURL, Text: p.text("return.ended"), IsPrimary: p.Status != Open}
@@ -260,7 +260,7 @@ func isShopURL(address string, isLocal bool) bool {
 
 // hasReload reports whether the state of the money can still change soon.
 func (p *checkoutPage) hasReload() bool {
-	return p.Status == Open || p.Status == Processing || p.has(Flagged) || p.has(PaidLate)
+	return p.Status == Open || p.Status == Processing || p.hasException(Flagged) || p.hasException(PaidLate)
 }
 
 // query returns the query of the page itself.
@@ -285,6 +285,9 @@ func (p *checkoutPage) frame() frame {
 		Announcement:  p.announce(),
 		LanguageLinks: languageLinks(p.request, "", p.query(p.IsStill)),
 	}
+	if p.Story.Figure == "" {
+		f.Title = p.Story.Heading + " · " + p.Shop
+	}
 	if p.hasReload() {
 		f.Reload, f.StillLink = !p.IsStill, p.request.link("", p.query(!p.IsStill)...)
 	}
@@ -298,7 +301,7 @@ func (p *checkoutPage) announce() string {
 		texts = append(texts, note.Text)
 	}
 	for _, payment := range p.Payments {
-		texts = append(texts, payment.Amount+" "+payment.Symbol+": "+p.describe(payment).Heading)
+		texts = append(texts, p.nameAmount(payment)+": "+p.describe(payment).Heading)
 	}
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), " ")
 }
@@ -310,6 +313,14 @@ func (p *checkoutPage) accentColor() string {
 		return ""
 	}
 	return p.Accent
+}
+
+// nameAmount returns what was paid. The figure of an unknown coin would mean nothing, as its decimals are not known.
+func (p *checkoutPage) nameAmount(payment Payment) string {
+	if payment.Symbol == "" {
+		return p.text("payments.unknown")
+	}
+	return payment.Amount + " " + payment.Symbol
 }
 
 // describe says what happened to one payment.
@@ -325,24 +336,27 @@ func (p *checkoutPage) describe(payment Payment) (summary story) {
 		}
 	case PaymentCredited:
 		summary.Tone = good
+		if payment.IsWaitingForPrice {
+			summary.Tone, summary.Heading = wait, p.text("payment.CREDITED.price")
+		}
 	case PaymentReversed:
 		summary.Tone = bad
 	case PaymentUnusable:
 		summary.Tone, summary.Text = bad, p.text("payment.unusable.text")
 	}
-	var more []string
+	var additions []string
 	if payment.IsLate {
-		more = append(more, p.text("payment.late"))
+		additions = append(additions, p.text("payment.late"))
 	}
 	if payment.Status != PaymentUnusable && !payment.IsAcceptedCoin {
 		summary.Tone = wait
-		more = append(more, p.text("payment.notAccepted"))
+		additions = append(additions, p.text("payment.notAccepted"))
 	}
 	if payment.IsOtherNetwork && payment.IsAcceptedCoin {
-		more = append(more, p.text("payment.otherNetwork", "chain", payment.ChainName))
+		additions = append(additions, p.text("payment.otherNetwork", "chain", payment.ChainName))
 	}
-	if len(more) > 0 {
-		summary.Text = strings.TrimSpace(summary.Text + " " + strings.Join(more, " "))
+	if len(additions) > 0 {
+		summary.Text = strings.TrimSpace(summary.Text + " " + strings.Join(additions, " "))
 	}
 	return summary
 }
@@ -381,7 +395,7 @@ func (o *Option) isLinkFirst() bool { return o.EVM == nil || o.EVM.Contract == "
 // qrCode is a drawn QR code.
 type qrCode struct{ Picture, Box, Title string }
 
-// drawQR draws the QR code of an option. Without one, a text that is too long leaves the address as text.
+// drawQR draws the QR code of an option. A text that is too long for one leaves the address as text. Rule CO-51.
 func (p *checkoutPage) drawQR(o *Option) *qrCode {
 	picture, box, err := ui.EncodeQR(o.QRText)
 	if o.QRText == "" || err != nil {
@@ -397,7 +411,7 @@ func (p *checkoutPage) drawQR(o *Option) *qrCode {
 	}
 }
 
-// walletSchemes are the links that lead from the page into a wallet.
+// walletSchemes are the links that lead from the page into a wallet. Rule CO-51.
 var walletSchemes = []string{"bitcoin:", "solana:", "ethereum:"}
 
 // walletLink returns the attribute with the wallet link of an option. Components sanitize links to unknown schemes, so

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"rsc.io/qr"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -60,14 +63,14 @@ func TestEveryStateSaysWhatHappenedToTheMoney(t *testing.T) {
 	}
 }
 
-// Nobody is asked to pay again while a payment is looked at: the ways to pay are folded away.
+// No payer is asked to pay again while a payment is looked at: the ways to pay are folded away.
 func TestNoPageAsksForASecondPayment(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	for _, s := range listStates() {
 		h.checkouts.change(func(v *View) { *v = s.view })
 		isFolded := strings.Contains(h.get(prefix+checkoutID).body, `id="more-options"`)
-		want := slices.Contains([]string{"valuing", "seen", "flagged"}, s.name)
+		want := slices.Contains([]string{"valuing", "valuing-credited", "seen", "flagged"}, s.name)
 		if isFolded != want {
 			t.Errorf("%s: got the ways to pay folded away %v, want %v", s.name, isFolded, want)
 		}
@@ -170,19 +173,22 @@ func TestHostileTextsStayTexts(t *testing.T) {
 func TestAbsentAndMalformedIdsReadAlike(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
+	address := regexp.MustCompile(`href="[^"]*"`)
 	first := h.get(prefix + otherID)
-	if first.status != http.StatusNotFound || !strings.Contains(readText(first.body), "There is no payment at this address") {
+	if first.status != http.StatusNotFound ||
+		!strings.Contains(readText(first.body), "There is no payment at this address") {
 		t.Errorf("got %d: %s", first.status, readText(first.body))
 	}
-	for _, id := range []string{"co_x", "x", "prod_01J9ZW3M8Q4S5T6V7W8X9YZABC", "%00", "co_01J9ZW3M8Q4S5T6V7W8X9YZAB%27"} {
+	for _, id := range []string{
+		"co_x", "x", "prod_01J9ZW3M8Q4S5T6V7W8X9YZABC", "%00", "co_01J9ZW3M8Q4S5T6V7W8X9YZAB%27",
+	} {
 		for _, suffix := range []string{"", "/find", "/images/img_1", "/live", "/nothing"} {
 			got := h.get(prefix + id + suffix)
 			if got.status != http.StatusNotFound {
 				t.Errorf("%s%s: got %d, want 404", id, suffix, got.status)
 			}
 			// The links to languages name the path that was asked for.
-			strip := func(body string) string { return regexp.MustCompile(`href="[^"]*"`).ReplaceAllString(body, "") }
-			if strip(got.body) != strip(first.body) {
+			if address.ReplaceAllString(got.body, "") != address.ReplaceAllString(first.body, "") {
 				t.Errorf("%s%s: got another page than for an absent id", id, suffix)
 			}
 		}
@@ -264,19 +270,25 @@ func TestAnOptionIsChosenByAForm(t *testing.T) {
 func TestARefusedOptionLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	h.checkouts.openErr = fault.New(fault.Unprocessable, optionUnavailable, fault.NothingWritten, "No price.")
+	h.checkouts.openErr = fault.New(fault.Unprocessable, fault.OptionUnavailable, fault.NothingWritten, "No price.")
 	got := h.post(prefix+checkoutID+"/options", "mint", strconv.Itoa(usdtMain))
 	text := readText(got.body)
 	if got.status != http.StatusUnprocessableEntity ||
 		!strings.Contains(text, "USDT on Ethereum is not available now. Please choose another way to pay.") ||
-		!strings.Contains(text, "The network fee of Ethereum is too high") || !strings.Contains(text, "SOL on Solana") ||
+		!strings.Contains(text, "The network fee of Ethereum is too high") ||
+		!strings.Contains(text, "SOL on Solana") ||
 		strings.Contains(text, "No price.") {
 		t.Errorf("got %d: %s", got.status, text)
+	}
+	h.checkouts.openErr = fault.New(fault.Invalid, fault.MintNotFound, fault.NothingWritten, "Not this mint.")
+	if got := h.post(prefix+checkoutID+"/options", "mint", "77"); got.status != http.StatusBadRequest {
+		t.Errorf("got %d for a mint of another checkout, want 400", got.status)
 	}
 	h.checkouts.openErr = fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "It is EXPIRED.")
 	h.checkouts.change(func(v *View) { v.Status = Expired })
 	got = h.post(prefix+checkoutID+"/options", "mint", "1")
-	if text := readText(got.body); got.status != http.StatusConflict || !strings.Contains(text, "The time to pay is over") {
+	text = readText(got.body)
+	if got.status != http.StatusConflict || !strings.Contains(text, "The time to pay is over") {
 		t.Errorf("got %d: %s", got.status, text)
 	}
 }
@@ -475,4 +487,71 @@ func TestTheAssetsAreSmallAndPlain(t *testing.T) {
 	if got := h.get(assetsPath + "pay.0000000000000000.js"); got.status != http.StatusNotFound {
 		t.Errorf("got %d for an old asset, want 404", got.status)
 	}
+}
+
+// The QR code has exactly what the option says, in dark on white with a text that says the same. The address that other
+// payments share is in it and nowhere else on the page. Rule CO-51.
+func TestTheQRCodeHasWhatTheOptionSays(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	for _, mintID := range []int{usdcBase, ethMain, solSol, btcMain} {
+		option := openOption(mintID)
+		h.checkouts.change(func(v *View) { v.Options = []Option{option} })
+		body := h.get(prefix + checkoutID).body
+		found := drawnCode.FindStringSubmatch(body)
+		if found == nil {
+			t.Fatalf("mint %d: got no QR code on white", mintID)
+		}
+		if got, want := readBars(t, found[1]), drawModules(t, option.QRText); got != want {
+			t.Errorf("mint %d: got another QR code than that of %s", mintID, option.QRText)
+		}
+		text := readText(body)
+		if !strings.Contains(text, "QR code") || !strings.Contains(text, option.Address) ||
+			option.SharedAddress != "" && strings.Contains(text, option.SharedAddress) {
+			t.Errorf("mint %d: got %s", mintID, text)
+		}
+		isLinkFolded := strings.Contains(body, `id="wallet-link"`)
+		if isLinkFolded != (mintID == usdcBase) {
+			t.Errorf("mint %d: got the wallet link folded away %v", mintID, isLinkFolded)
+		}
+	}
+}
+
+var drawnCode = regexp.MustCompile(
+	`<rect width="100%" height="100%" fill="#fff"></rect> ?<path d="([^"]+)" fill="#000">`,
+)
+
+// readBars returns the dark modules of a drawn QR code.
+func readBars(t *testing.T, path string) (modules string) {
+	t.Helper()
+	dark := map[string]bool{}
+	for _, bar := range regexp.MustCompile(`M(\d+) (\d+)h(\d+)v1h-(\d+)z`).FindAllStringSubmatch(path, -1) {
+		x, errX := strconv.Atoi(bar[1])
+		width, errWidth := strconv.Atoi(bar[3])
+		if errX != nil || errWidth != nil || bar[3] != bar[4] {
+			t.Fatalf("got the bar %q", bar[0])
+		}
+		for i := range width {
+			dark[bar[2]+" "+strconv.Itoa(x+i)] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(dark)), ",")
+}
+
+// drawModules returns the dark modules of the QR code of a text, within a white border of four.
+func drawModules(t *testing.T, text string) (modules string) {
+	t.Helper()
+	code, err := qr.Encode(text, qr.M)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dark := map[string]bool{}
+	for y := range code.Size {
+		for x := range code.Size {
+			if code.Black(x, y) {
+				dark[strconv.Itoa(y+4)+" "+strconv.Itoa(x+4)] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(dark)), ",")
 }

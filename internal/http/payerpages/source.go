@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/money"
 )
 
 // Source shows the checkouts of the feature. It implements Checkouts.
@@ -35,11 +36,12 @@ var _ Checkouts = Source{}
 
 // View implements Checkouts.
 func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
-	p, err := s.Service.PublicByID(ctx, checkoutID)
+	// The version comes first: a page that is newer than its version is loaded once too often, and no page stays old.
+	version, err := s.Service.PublicVersion(ctx, checkoutID)
 	if err != nil {
 		return View{}, err
 	}
-	version, err := s.Service.PublicVersion(ctx, checkoutID)
+	p, err := s.Service.PublicByID(ctx, checkoutID)
 	if err != nil {
 		return View{}, err
 	}
@@ -57,7 +59,8 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	for _, item := range p.Items {
 		v.Items = append(v.Items, Item{
-			Name: item.Name, Quantity: item.Quantity, UnitPrice: showText(item.UnitPrice, p.Currency), ImageID: item.ImageID,
+			Name: item.Name, Quantity: item.Quantity, UnitPrice: showText(item.UnitPrice, p.Currency),
+			ImageID: item.ImageID,
 		})
 	}
 	v.Options = s.options(p)
@@ -106,12 +109,13 @@ func (s Source) options(p checkout.Public) []Option {
 	var shown []Option
 	for _, offer := range p.Offers {
 		option := Option{
-			MintID: offer.Mint.ID, Symbol: offer.Mint.Symbol, Name: offer.Mint.Name, ChainName: s.chainName(offer.Mint.Chain),
-			IsNative: offer.Mint.Contract == "", Reason: reasons[offer.Problem],
+			MintID: offer.Mint.ID, Symbol: offer.Mint.Symbol, Name: offer.Mint.Name,
+			ChainName: s.chainName(offer.Mint.Chain), IsNative: offer.Mint.Contract == "",
+			Reason:   reasons[offer.Problem],
 			IsPegged: offer.Rate.Source != "" && pricing.IsSteady(offer.Rate, offer.IsPegged),
 		}
 		if offer.PayerFee != nil {
-			option.PayerFeeText = offer.PayerFee.Cents() + " USD"
+			option.PayerFeeText = feeText(*offer.PayerFee)
 		}
 		i := slices.IndexFunc(p.Options, func(o checkout.Option) bool { return o.Mint.ID == offer.Mint.ID })
 		if i >= 0 {
@@ -120,6 +124,14 @@ func (s Source) options(p checkout.Public) []Option {
 		shown = append(shown, option)
 	}
 	return shown
+}
+
+// feeText writes a fee in dollars. One below a cent is not shown as nothing.
+func feeText(fee money.USD) string {
+	if text := fee.Cents(); text != "0.00" || fee == (money.USD{}) {
+		return text + " USD"
+	}
+	return "0.01 USD"
 }
 
 // reasons are the words of the page for what is wrong with an offer.

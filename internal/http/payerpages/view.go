@@ -11,7 +11,7 @@ type Checkouts interface {
 	// View returns what every holder of the path may see, with quotes of the moment. Error: the fault NOT_FOUND.
 	View(ctx context.Context, checkoutID string) (View, error)
 	// Open opens the option of a mint, and changes nothing for one that is open. Errors: the faults
-	// OPTION_UNAVAILABLE, INVALID_STATE and NOT_FOUND.
+	// OPTION_UNAVAILABLE, INVALID_STATE, MINT_NOT_FOUND and NOT_FOUND.
 	Open(ctx context.Context, checkoutID string, mintID int) error
 	// Version returns the version of a checkout, cheaply: every live page asks for it all the time. It changes with
 	// everything that View returns, except quotes that ended. Error: the fault NOT_FOUND.
@@ -126,7 +126,8 @@ type Option struct {
 	EVM           *EVMPayment
 }
 
-// EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain.
+// EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain. The script asks a wallet
+// for nothing that is not here or in the option. Rule CO-50.
 type EVMPayment struct {
 	ChainID  int64
 	Contract string // of the token; "" for the coin of the chain
@@ -148,7 +149,7 @@ const (
 
 // Payment is what arrived for a checkout.
 type Payment struct {
-	Symbol    string
+	Symbol    string // "" for a coin that is not in the catalogue
 	ChainName string
 	Amount    string // in whole coins
 	ValueText string // a figure in the currency of the checkout; "" while it is not known

@@ -15,7 +15,7 @@ import (
 //go:embed catalogue
 var catalogueFiles embed.FS
 
-// languages are those of the pages, the first one for payers who want none of them.
+// languages are those of the pages, the first one for payers who read none of them. Rule CO-48.
 var languages = loadLanguages(
 	[]languageLine{
 		{"en", "English", "ltr"},

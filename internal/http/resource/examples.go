@@ -97,6 +97,34 @@ var ExampleProduct = webhook.Product{
 	CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
 }
 
+// ExampleCheckout is a checkout that can be paid in one of two mints so far.
+var ExampleCheckout = webhook.Checkout{
+	CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+	URL:        new("https://pay.example.com/c/co_01J9ZW3M8Q4S5T6V7W8X9YZABC#k=3q2-7w"),
+	Status:     "OPEN", Exception: "NONE",
+	LineItems: webhook.List[webhook.LineItem]{{
+		ProductID: new(ExampleProduct.ProductID), Name: "Gold plan", UnitPrice: "49.99", Quantity: 1,
+	}},
+	Currency: "USD", AmountDue: "49.99", AmountPaid: "0.00", AmountPaidUSD: new("0.00"), AmountRemaining: "49.99",
+	AmountOverpaid: "0.00", AcceptedMintIDs: webhook.List[int]{1, 2},
+	PaymentOptions: webhook.List[webhook.PaymentOption]{
+		{
+			MintID: 1, Address: new(ExampleHolder), Amount: new("49990000"), Rate: new("1.00"),
+			RateExpiresAt: new(webhook.At(ExampleAt.Add(30 * time.Minute))),
+			PaymentURI: new("ethereum:0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48@1/transfer?address=" + ExampleHolder +
+				"&uint256=49990000"),
+			AddressProof: &webhook.AddressProof{
+				Family: "EVM", Purpose: webhook.CheckoutPurpose, Path: "m/44'/60'/1'/4/9",
+				Signature: "cq9pMNrGRyUWvtCVCNWJ93AjDzKTDSzdz8Uxjmj9q2IvtLiKTTn3gY6JaKsEQnWTDBJOZJrHBI7vCR0nTdaBAQ==",
+			},
+		},
+		{MintID: 2},
+	},
+	Reference: new("order-77"), IdempotencyKey: new("checkout-77"),
+	SuccessURL: new("https://shop.example.com/thanks"), CancelURL: new("https://shop.example.com/cart"),
+	ExpiresAt: webhook.At(ExampleAt.Add(30 * time.Minute)), CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+}
+
 // MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

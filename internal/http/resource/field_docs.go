@@ -2,6 +2,7 @@ package resource
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/checkout"
@@ -55,7 +56,17 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[kernel.Page[webhook.DepositSwap]](): "A page of deposit swaps.",
 	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived " +
 		"and never deleted.",
-	reflect.TypeFor[kernel.Page[webhook.Product]]():      "A page of products.",
+	reflect.TypeFor[kernel.Page[webhook.Product]](): "A page of products.",
+	reflect.TypeFor[webhook.Checkout](): "One sale: what its payer owes, how it can be paid, and what was paid. " +
+		"Deliver on CHECKOUT_COMPLETED, once for each checkoutId.",
+	reflect.TypeFor[kernel.Page[webhook.Checkout]](): "A page of checkouts.",
+	reflect.TypeFor[webhook.CheckoutDetails]():       "More about the state of a checkout.",
+	reflect.TypeFor[webhook.LineItem]():              "One position of a checkout, as it was when the checkout was made.",
+	reflect.TypeFor[webhook.PaymentOption](): "How a checkout can be paid in one mint. Its address belongs to this " +
+		"checkout permanently.",
+	reflect.TypeFor[webhook.AddressProof](): "The signer's statement about an address: which organization, purpose " +
+		"and checkout it belongs to.",
+	reflect.TypeFor[webhook.CheckoutPayment]():           "What arrived for a checkout: one deposit.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
@@ -200,6 +211,11 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"DepositSwap.status":            {Enum: DepositSwapStatuses},
 	"Product.status":                {Enum: ProductStatuses},
 	"productId":                     {Text: "The product.", Example: ExampleProduct.ProductID},
+	"Checkout.status":               {Enum: CheckoutStatuses},
+	"Checkout.exception":            {Enum: append(slices.Clone(CheckoutExceptions), "NONE")},
+	"CheckoutDetails.exceptions":    {Enum: CheckoutExceptions},
+	"CheckoutPayment.status":        {Enum: CheckoutPaymentStatuses},
+	"checkoutId":                    {Text: "The checkout.", Example: ExampleCheckout.CheckoutID},
 	"priceType": {
 		Text: "FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.",
 		Enum: checkout.PriceTypes, Example: checkout.FixedPrice,
@@ -450,6 +466,25 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"call changed " +
 			"nothing and moved no money.",
 		Extra: map[string]any{"currentStatus": "PROCESSING"},
+	},
+	fault.ProductArchived: {
+		Kind: fault.Conflict, Text: "the product is archived and takes no new checkout", Param: "productId",
+		Example: "Product " + ExampleProduct.ProductID + " is archived and not for sale." + NothingWritten +
+			" Put it on sale again, or sell another one.",
+	},
+	fault.ReferencePaid: {
+		Kind: fault.Conflict, Text: "another checkout of the reference is open or paid, and one is allowed for each; " +
+			"existingId names it", Param: "reference",
+		Example: "Another checkout of this reference is open or paid, and one checkout is allowed for each." +
+			NothingWritten + " Show the payer the existing checkout, or cancel it first.",
+		Extra: map[string]any{"existingId": ExampleCheckout.CheckoutID},
+	},
+	fault.OptionUnavailable: {
+		Kind: fault.Unprocessable,
+		Text: "the checkout cannot be paid in this mint now; details.reason says why: CLOSED, NO_PRICE, OFF_PEG, " +
+			"BELOW_MINIMUM or COST_TOO_HIGH", Param: "mintId",
+		Example: "ETH on ETHEREUM has no price now." + NothingWritten + " Choose another coin, or try again later.",
+		Extra:   map[string]any{"details": map[string]any{"reason": "NO_PRICE"}},
 	},
 	fault.InsufficientBalance: {
 		Kind: fault.Unprocessable, Text: "the customer's balance is smaller than the amount, or the customer is not " +

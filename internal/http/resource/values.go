@@ -8,6 +8,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -149,6 +150,32 @@ var DepositSwapStatuses = func() (words []string) {
 // ProductStatuses are the statuses of a product.
 var ProductStatuses = func() (words []string) {
 	for _, s := range checkout.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// CheckoutStatuses are the statuses of a checkout.
+var CheckoutStatuses = func() (words []string) {
+	for _, s := range outcome.Statuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// CheckoutExceptions are the exceptions that a checkout can have, the most severe first.
+var CheckoutExceptions = func() (words []string) {
+	for _, e := range outcome.Exceptions {
+		if e != outcome.NoException {
+			words = append(words, string(e))
+		}
+	}
+	return words
+}()
+
+// CheckoutPaymentStatuses are the statuses of a payment of a checkout.
+var CheckoutPaymentStatuses = func() (words []string) {
+	for _, s := range outcome.PaymentStatuses {
 		words = append(words, string(s))
 	}
 	return words

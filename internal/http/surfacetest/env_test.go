@@ -190,7 +190,11 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	)
 	h.conf.Whitelist = h.white
 	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
-	h.conf.Checkouts = &checkout.Service{DB: db, Images: imageOfOnePoint{}}
+	h.conf.Checkouts = &checkout.Service{
+		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
+		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
+		Log:     newLogger(h.logs),
+	}
 	h.restart()
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		(*h.serves.Load()).ServeHTTP(w, r)

@@ -96,7 +96,6 @@ var packages = []pkg{
 	{"internal/checkout/capability", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
-	{"internal/checkout/payuri", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},

@@ -72,6 +72,8 @@
     const chainId = '0x' + Number(box.chain).toString(16);
     const ask = (method, params = []) => wallet.provider.request({ method, params });
     let hasAsked = false;
+    // A transfer to a part of an address would be lost.
+    if (!/^0x[0-9a-f]{40}$/i.test(box.address)) return box.refused;
     try {
       const [from] = await ask('eth_requestAccounts');
       try {
