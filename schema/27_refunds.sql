@@ -69,7 +69,7 @@ CREATE TRIGGER refunds_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF refund_id, or
     reason, idempotency_key, idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at ON refunds
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- Every change counts one, an attempt keeps its address, and only a new attempt has another one.
+-- Every change but the time of the next look counts one, an attempt keeps its address, and only a new attempt has another one.
 CREATE FUNCTION refunds_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -79,19 +79,20 @@ BEGIN
         END IF;
         RETURN NEW;
     END IF;
-    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+    IF NEW.version <> OLD.version + ((NEW.status, NEW.key_hash) IS DISTINCT FROM (OLD.status, OLD.key_hash))::integer
+       OR NEW.updated_at < OLD.updated_at THEN
         RAISE EXCEPTION 'a change of refund % does not follow version %', OLD.refund_id, OLD.version
             USING ERRCODE = 'check_violation', CONSTRAINT = 'refunds_version_forward';
     END IF;
     IF OLD.status <> NEW.status AND (OLD.status || ' ' || NEW.status) NOT IN (
             'AWAITING_ADDRESS REQUESTED', 'AWAITING_ADDRESS CANCELLED', 'AWAITING_ADDRESS EXPIRED', 'REQUESTED SENT',
-            'REQUESTED AWAITING_ADDRESS', 'SENT COMPLETED', 'SENT AWAITING_ADDRESS') THEN
+            'REQUESTED AWAITING_ADDRESS', 'REQUESTED CANCELLED', 'SENT COMPLETED', 'SENT AWAITING_ADDRESS') THEN
         RAISE EXCEPTION 'refund % does not go from % to %', OLD.refund_id, OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'refunds_transition_known';
     END IF;
     IF (NEW.attempt, NEW.to_address, NEW.address_proven) IS DISTINCT FROM (OLD.attempt, OLD.to_address, OLD.address_proven) AND NOT (CASE
             WHEN OLD.status = 'AWAITING_ADDRESS' AND NEW.status = 'REQUESTED' THEN NEW.attempt = OLD.attempt + 1
-            WHEN OLD.status <> NEW.status AND NEW.status = 'AWAITING_ADDRESS' THEN NEW.attempt = OLD.attempt
+            WHEN OLD.status <> NEW.status AND NEW.status IN ('AWAITING_ADDRESS', 'CANCELLED') THEN NEW.attempt = OLD.attempt
             ELSE false END) THEN
         RAISE EXCEPTION 'refund % has one address in an attempt', OLD.refund_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'refunds_address_once';

@@ -94,6 +94,8 @@ const (
 	CheckoutCompleted  Type = "CHECKOUT_COMPLETED"
 	CheckoutExpired    Type = "CHECKOUT_EXPIRED"
 	CheckoutException  Type = "CHECKOUT_EXCEPTION"
+	// CheckoutRefunded tells that one of its refunds was paid.
+	CheckoutRefunded Type = "CHECKOUT_REFUNDED"
 )
 
 // Envelope is the body of every webhook.

@@ -16,9 +16,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// refundActor is the actor of withdrawals that pay a refund.
-var refundActor = audit.System("checkout")
-
 // RefundRequest asks for the payment of a refund of a checkout, out of what is owed to payers.
 type RefundRequest struct {
 	RefundID   string
@@ -28,6 +25,8 @@ type RefundRequest struct {
 	Amount     money.Amount // what is owed; with DeductsFee the network fee comes out of it
 	ToAddress  string
 	DeductsFee bool // of a native coin
+	// Requester asked for the refund, so this person does not approve its payment.
+	Requester audit.Actor
 }
 
 // key returns the idempotency key of a refund's payment to one address. It has a space, so no caller can take it. An
@@ -59,24 +58,10 @@ func (r storedWithdrawal) refundID() string {
 func (s *Service) RequestRefund(ctx context.Context, org string, r RefundRequest) (w Withdrawal, err error) {
 	key := r.key()
 	w, _, err = s.Request(ctx, org, Request{
-		MintID: r.MintID, Amount: r.Amount.String(), ToAddress: r.ToAddress, IdempotencyKey: &key, Actor: refundActor,
+		MintID: r.MintID, Amount: r.Amount.String(), ToAddress: r.ToAddress, IdempotencyKey: &key, Actor: r.Requester,
 		owner: ledger.RefundOwner(), refund: &r,
 	})
 	return w, err
-}
-
-// CheckRefundAddress returns the canonical form of an address that a refund in a mint may name. Whether it may be paid
-// is decided when the payment is requested. Error: fault INVALID_ADDRESS.
-func (s *Service) CheckRefundAddress(m mint.Mint, address string) (chain.Address, error) {
-	to, isRunning, err := parseAddress(address, m, s.Chains)
-	if err != nil {
-		return "", err
-	}
-	if !isRunning {
-		return "", fault.New(fault.Unprocessable, fault.WithdrawalsSuspended, fault.NothingHeld,
-			"%s does not run on this installation.", m.Chain)
-	}
-	return to, nil
 }
 
 // parseRefund parses the request of a refund's payment.

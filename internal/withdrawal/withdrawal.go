@@ -87,8 +87,8 @@ func (s *Service) priceAge(mintID int) time.Duration {
 // storedWithdrawal holds what approving, ending and settling need of an existing withdrawal.
 type storedWithdrawal struct {
 	id        string
-	owner     ledger.Owner // whose balance pays
-	listedID  string       // the whitelist entry that the organization's own money goes to, or ""
+	owner     ledger.Owner     // whose balance pays
+	listedID  string           // the whitelist entry that the organization's own money goes to, or ""
 	refund    *signer.RefundOf // the refund that it pays, or nil
 	mintID    int
 	chain     chain.Name

@@ -62,6 +62,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "checkouts"},
 			{Name: "checkout_options", Fresh: "its checkout is locked"},
 			{Name: "checkout_quotes", Fresh: "its checkout is locked"},
+			{Name: "refunds", Fresh: "its id is new"},
+			{Name: "refund_parts", Fresh: "its refund is new"},
 			{Name: "checkout_payments"},
 			{Name: "checkout_unmatched", Fresh: "its deposit is new"},
 		}},
@@ -154,7 +156,7 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "swaps", "address_funds", "utxos", "ledger_accounts",
+				"withdrawals", "deposits", "deposit_resolutions", "swaps", "refunds", "address_funds", "utxos", "ledger_accounts",
 				"ledger_transfers", "ledger_balances",
 			},
 		},
