@@ -167,6 +167,25 @@ func (e *testEnv) turn() {
 	e.must(e.Checkouts.FollowRefunds(e.ctx))
 }
 
+// walk lets the walks and the checkouts see the chain, and nothing be swept or paid.
+func (e *testEnv) walk() {
+	e.Helper()
+	for _, step := range []func(context.Context) (bool, error){e.Walker.StepHead, e.Walker.StepFinal} {
+		for range 50 {
+			moved, err := step(e.ctx)
+			e.must(err)
+			if !moved {
+				break
+			}
+		}
+	}
+	_, err := e.Deposits.CreditWaiting(e.ctx)
+	e.must(err)
+	_, err = e.Checkouts.SettleDue(e.ctx)
+	e.must(err)
+	e.look()
+}
+
 // pass lets every part work, checks the books, and mines a block, as often as that.
 func (e *testEnv) pass(blocks int) {
 	e.Helper()
