@@ -887,6 +887,10 @@ var bookChecks = []Check{
 				WHERE status = 'COMPLETED'
 			UNION ALL SELECT org_id, product_id, 'product.created' FROM products
 			UNION ALL SELECT org_id, product_id, 'product.archived' FROM products WHERE status = 'ARCHIVED'
+			UNION ALL SELECT org_id, refund_id, 'refund.requested' FROM refunds
+			UNION ALL SELECT org_id, refund_id, 'refund.addressed' FROM refunds WHERE attempt > 1
+			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
+			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL

@@ -412,6 +412,7 @@ func newTestEnv(t testing.TB) *testEnv {
 
 	h.swaps(ordered)
 	h.ownSwaps(ordered)
+	h.refunds(ordered)
 	h.depositSwaps()
 	h.products()
 	h.coins(arrived, withdrawnOf, ordered)
@@ -421,7 +422,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
 		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0), ('we_shared', 1, $1, 12, 0, 0, 0, 0, 0),
-		('we_tre', 1, $1, 600, 100, 385, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 426, 66, 0)`,
+		('we_tre', 1, $1, 600, 100, 391, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 423, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)

@@ -659,7 +659,7 @@ var tamperings = []tampering{
 	{"I-16-slot", "two slots of an order", []string{
 		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_order_once CASCADE`,
 		`UPDATE dispatch_accounts SET next_nonce = 9`,
-		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 8, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
+		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 80, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
 	}},
 	{"I-16-bytes", "sent and not stored", []string{
 		`ALTER TABLE dispatch_attempts DROP CONSTRAINT dispatch_attempts_stored_before_sent, DROP CONSTRAINT dispatch_attempts_signed_whole`,
@@ -1152,7 +1152,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
 	h := newTestEnv(t)
 	shown := map[string]bool{}
-	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings) {
+	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, refundTamperings) {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
 		if i < 0 {
 			t.Errorf("%s: there is no check %s", c.name, c.check)
