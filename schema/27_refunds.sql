@@ -80,6 +80,7 @@ BEGIN
         RETURN NEW;
     END IF;
     IF NEW.version <> OLD.version + ((NEW.status, NEW.key_hash) IS DISTINCT FROM (OLD.status, OLD.key_hash))::integer
+       OR NEW.version = OLD.version AND (NEW.updated_at, NEW.completed_at) IS DISTINCT FROM (OLD.updated_at, OLD.completed_at)
        OR NEW.updated_at < OLD.updated_at THEN
         RAISE EXCEPTION 'a change of refund % does not follow version %', OLD.refund_id, OLD.version
             USING ERRCODE = 'check_violation', CONSTRAINT = 'refunds_version_forward';

@@ -545,6 +545,9 @@ func endRefund(
 
 // setRefund changes the status of a refund by compare-and-swap. set continues the UPDATE; its parameters start at $5.
 func setRefund(ctx context.Context, tx pg.Tx, r Refund, to RefundStatus, set string, args ...any) error {
+	if to != r.Status && !isRefundTransition(r.Status, to) {
+		panic(fmt.Sprintf("checkout: no way of a refund from %q to %s", r.Status, to))
+	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE refunds SET version = version + 1, status = $3, updated_at = greatest(updated_at, $4), `+set+`
 		WHERE refund_id = $1 AND version = $2`, append([]any{r.ID, r.Version, to, tx.Now}, args...)...)
