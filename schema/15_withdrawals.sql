@@ -114,8 +114,12 @@ CREATE TABLE withdrawals (
     CONSTRAINT withdrawals_positive CHECK (amount > 0),
     CONSTRAINT withdrawals_of_one CHECK (
         num_nonnulls(customer_id, product) = 1
-        AND num_nonnulls(product, whitelisted_address_id, refund_id) = CASE WHEN product IS NULL THEN 0 ELSE 2 END
-        AND (refund_id IS NULL OR product IS NOT DISTINCT FROM 'CHECKOUT')),
+        AND CASE num_nonnulls(whitelisted_address_id, refund_id)
+            WHEN 1 THEN product IS NOT NULL AND (refund_id IS NULL OR product = 'CHECKOUT')
+            -- A restore may lack the refund that the signer paid.
+            WHEN 0 THEN product IS NULL OR product = 'CHECKOUT' AND restored_at IS NOT NULL
+            ELSE false
+        END),
     CONSTRAINT withdrawals_product_known CHECK (product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
     CONSTRAINT withdrawals_status_known CHECK (status IN
         ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')),

@@ -64,7 +64,7 @@ SELECT coffer_tenant('refunds',
         ' idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at, status, to_address, attempt, key_hash,'
         ' key_version, look_at, updated_at),'
         ' UPDATE (version, status, to_address, address_proven, attempt, key_hash, key_version, look_at, updated_at)',
-    'SELECT, UPDATE (version, status, to_address, address_proven, withdrawal_id, problem, look_at, completed_at, updated_at)');
+    'SELECT, UPDATE (version, status, to_address, address_proven, attempt, withdrawal_id, problem, look_at, completed_at, updated_at)');
 CREATE TRIGGER refunds_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF refund_id, org_id, checkout_id, mint_id, amount, kind, fee_mode,
     reason, idempotency_key, idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at ON refunds
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -241,12 +241,15 @@ CREATE TRIGGER withdrawals_refund AFTER INSERT ON withdrawals
 CREATE TRIGGER withdrawals_refund_as_inserted BEFORE UPDATE OF refund_id ON withdrawals
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The order of a refund tells the signer which refund its withdrawal pays, and of which checkout.
+-- The order of a refund tells the signer which refund its withdrawal pays, and of which checkout. A restored withdrawal
+-- may lack its refund.
 CREATE FUNCTION dispatch_orders_refund() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF (SELECT NEW.refund = jsonb_build_object('refundId', r.refund_id, 'checkoutId', r.checkout_id)
-        FROM withdrawals w, refunds r WHERE w.withdrawal_id = NEW.order_id AND r.refund_id = w.refund_id) IS NOT TRUE THEN
+    IF (SELECT CASE WHEN w.refund_id IS NULL THEN w.restored_at IS NOT NULL
+            ELSE NEW.refund = (SELECT jsonb_build_object('refundId', r.refund_id, 'checkoutId', r.checkout_id) FROM refunds r
+                WHERE r.refund_id = w.refund_id) END
+        FROM withdrawals w WHERE w.withdrawal_id = NEW.order_id) IS NOT TRUE THEN
         RAISE EXCEPTION 'order % pays a refund that is not that of its withdrawal', NEW.order_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_refund';
     END IF;

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -40,4 +41,21 @@ func (p refundPayouts) PayoutState(
 		return checkout.PayoutEnded, "A person ended the payment.", nil
 	}
 	return checkout.PayoutOpen, "", nil
+}
+
+// refundRestorer finds the refunds of payments that a restored database lacks.
+type refundRestorer struct{ checkouts *checkout.Service }
+
+var _ withdrawal.RefundRestorer = refundRestorer{}
+
+// RestoreRefund implements withdrawal.RefundRestorer.
+func (p refundRestorer) RestoreRefund(ctx context.Context, tx pg.Tx, r withdrawal.RestoredRefund) (bool, error) {
+	total, err := r.Amount.Add(r.FeeDeducted)
+	if err != nil {
+		return false, err
+	}
+	return p.checkouts.RestoreRefund(ctx, tx, checkout.RestoredRefund{
+		RefundID: r.RefundID, MintID: r.MintID, Amount: total, ToAddress: r.To,
+		HasKey: func(attempt int) bool { return withdrawal.RefundKeyHash(r.RefundID, attempt) == r.KeyHash },
+	})
 }

@@ -84,7 +84,7 @@ var refundChecks = []Check{
 		UNION ALL
 		SELECT o.org_id, 'order ' || o.order_id, format('pays refund %s, and its withdrawal refund %s', o.refund, w.refund_id)
 		FROM dispatch_orders o LEFT JOIN withdrawals w ON w.withdrawal_id = o.order_id LEFT JOIN refunds r ON r.refund_id = w.refund_id
-		WHERE (o.refund IS NOT NULL OR w.refund_id IS NOT NULL)
+		WHERE (o.refund IS NOT NULL AND (w.refund_id IS NOT NULL OR w.restored_at IS NULL) OR w.refund_id IS NOT NULL)
 			AND (o.refund->>'refundId', o.refund->>'checkoutId') IS DISTINCT FROM (w.refund_id, r.checkout_id)`,
 	},
 }

@@ -7,11 +7,13 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -85,4 +87,43 @@ func parseRefund(r Request, mints mint.Catalogue, chains chain.Chains) (p parsed
 // refundDigest hashes what makes the payment of a refund another one; the signer's journal knows all of it.
 func refundDigest(refundID string, mintID int, to chain.Address, amount money.Amount) []byte {
 	return request.Digest("coffer-refund-1", refundID, fmt.Sprint(mintID), string(to), amount.String())
+}
+
+// RestoredRefund is the payment of a refund as the signer's journal has it.
+type RestoredRefund struct {
+	OrgID, RefundID, KeyHash string
+	MintID                   int
+	To                       chain.Address
+	Amount, FeeDeducted      money.Amount
+}
+
+// RefundRestorer finds the refund of a payment that the database lacks, because it was restored from a backup.
+type RefundRestorer interface {
+	// RestoreRefund makes the refund wait for exactly this payment, and reports whether it does: its amount is owed then.
+	// The database may lack the refund, or know that it ended: then the payment takes the balance of the product.
+	RestoreRefund(ctx context.Context, tx pg.Tx, r RestoredRefund) (isOwed bool, err error)
+}
+
+// RefundKeyHash returns the hash by which a journal knows the payment of an attempt.
+func RefundKeyHash(refundID string, attempt int) string {
+	key := RefundRequest{RefundID: refundID, Attempt: attempt}.key()
+	return keyHash(&key)
+}
+
+// latestOfRefunds returns the payment of each refund that was admitted last. The ones before it ended without paying.
+func latestOfRefunds(orders []dispatch.RestoredOrder) map[string]string {
+	latest := map[string]dispatch.RestoredOrder{}
+	for _, o := range orders {
+		if o.Refund == nil {
+			continue
+		}
+		if known, isKnown := latest[o.Refund.RefundID]; !isKnown || known.CreatedAt.Before(o.CreatedAt) {
+			latest[o.Refund.RefundID] = o
+		}
+	}
+	ids := map[string]string{}
+	for refundID, o := range latest {
+		ids[refundID] = o.ID
+	}
+	return ids
 }

@@ -59,6 +59,8 @@ type Service struct {
 	// GrantKey binds a decision to the terms of the payment, for the signer; nil if the signer
 	// requires no grants.
 	GrantKey *signer.GrantKey
+	// Refunds finds the refund of a payment that a restored database lacks; nil: there is none.
+	Refunds RefundRestorer
 	// Voider has the signer void payments that were taken back after they had been let go.
 	Voider *dispatch.Voider
 	// PriceAge returns the greatest age of a mint's price that decides about a threshold; nil: five

@@ -165,6 +165,8 @@ func (e *testEnv) turn() {
 	e.must(err)
 	e.must(e.Checkouts.ExpireDue(e.ctx))
 	e.must(e.Checkouts.FollowRefunds(e.ctx))
+	_, err = e.Withdrawals.CollectOwed(e.ctx)
+	e.must(err)
 }
 
 // walk lets the walks and the checkouts see the chain, and nothing be swept or paid.
