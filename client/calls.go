@@ -42,12 +42,15 @@ const (
 	NotAcceptable             Code = "NOT_ACCEPTABLE"
 	NotFound                  Code = "NOT_FOUND"
 	OperatorOnly              Code = "OPERATOR_ONLY"
+	OptionUnavailable         Code = "OPTION_UNAVAILABLE"
 	OrganizationFrozen        Code = "ORGANIZATION_FROZEN"
 	OrganizationSwapsDisabled Code = "ORGANIZATION_SWAPS_DISABLED"
+	ProductArchived           Code = "PRODUCT_ARCHIVED"
 	ProviderError             Code = "PROVIDER_ERROR"
 	ProviderTimeout           Code = "PROVIDER_TIMEOUT"
 	QuoteRejected             Code = "QUOTE_REJECTED"
 	RateLimited               Code = "RATE_LIMITED"
+	ReferencePaid             Code = "REFERENCE_PAID"
 	RefundNotReceived         Code = "REFUND_NOT_RECEIVED"
 	RejectBlockedSanctions    Code = "REJECT_BLOCKED_SANCTIONS"
 	ResolutionInProgress      Code = "RESOLUTION_IN_PROGRESS"
@@ -67,7 +70,11 @@ const (
 // What webhooks carry too.
 type (
 	Actor               = webhook.Actor
+	AddressProof        = webhook.AddressProof
 	Approvals           = webhook.Approvals
+	Checkout            = webhook.Checkout
+	CheckoutDetails     = webhook.CheckoutDetails
+	CheckoutPayment     = webhook.CheckoutPayment
 	CustomerCharge      = webhook.CustomerCharge
 	CustomerSwap        = webhook.CustomerSwap
 	Deposit             = webhook.Deposit
@@ -76,8 +83,10 @@ type (
 	Envelope            = webhook.Envelope
 	FlagReason          = webhook.FlagReason
 	FreshScreening      = webhook.FreshScreening
+	LineItem            = webhook.LineItem
 	OrganizationSwap    = webhook.OrganizationSwap
 	Party               = webhook.Party
+	PaymentOption       = webhook.PaymentOption
 	Product             = webhook.Product
 	Resolution          = webhook.Resolution
 	ResolutionAttempt   = webhook.ResolutionAttempt
@@ -89,6 +98,19 @@ type (
 	Transfer            = webhook.Transfer
 	Withdrawal          = webhook.Withdrawal
 	WithdrawalScreening = webhook.WithdrawalScreening
+)
+
+// AcceptRequest: Says why what was paid is enough.
+type AcceptRequest struct {
+	// Why what was paid is enough: 1 to 1,000 characters. It is kept with the checkout and
+	// in the audit log.
+	Reason string `json:"reason"`
+}
+
+// The values of AddressProof.Purpose.
+const (
+	AddressProofPurposeCheckout       = "CHECKOUT"
+	AddressProofPurposeCheckoutShared = "CHECKOUT_SHARED"
 )
 
 // Balance: A customer's balance of one mint.
@@ -121,6 +143,113 @@ type Balance struct {
 type Balances struct {
 	// The items, in order.
 	Data []Balance `json:"data"`
+}
+
+// The values of Checkout.Exception.
+const (
+	CheckoutExceptionFlagged    = "FLAGGED"
+	CheckoutExceptionReversed   = "REVERSED"
+	CheckoutExceptionWrongToken = "WRONG_TOKEN"
+	CheckoutExceptionOverpaid   = "OVERPAID"
+	CheckoutExceptionPaidLate   = "PAID_LATE"
+	CheckoutExceptionUnderpaid  = "UNDERPAID"
+	CheckoutExceptionRefunded   = "REFUNDED"
+	CheckoutExceptionNone       = "NONE"
+)
+
+// The values of Checkout.Status.
+const (
+	CheckoutStatusOpen       = "OPEN"
+	CheckoutStatusProcessing = "PROCESSING"
+	CheckoutStatusCompleted  = "COMPLETED"
+	CheckoutStatusExpired    = "EXPIRED"
+	CheckoutStatusCancelled  = "CANCELLED"
+)
+
+// The values of CheckoutDetails.Exceptions.
+const (
+	CheckoutDetailsExceptionsFlagged    = "FLAGGED"
+	CheckoutDetailsExceptionsReversed   = "REVERSED"
+	CheckoutDetailsExceptionsWrongToken = "WRONG_TOKEN"
+	CheckoutDetailsExceptionsOverpaid   = "OVERPAID"
+	CheckoutDetailsExceptionsPaidLate   = "PAID_LATE"
+	CheckoutDetailsExceptionsUnderpaid  = "UNDERPAID"
+	CheckoutDetailsExceptionsRefunded   = "REFUNDED"
+)
+
+// CheckoutPage: A page of checkouts.
+type CheckoutPage struct {
+	// The items, in order.
+	Data []Checkout `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// The values of CheckoutPayment.Status.
+const (
+	CheckoutPaymentStatusSeen     = "SEEN"
+	CheckoutPaymentStatusCredited = "CREDITED"
+	CheckoutPaymentStatusFlagged  = "FLAGGED"
+	CheckoutPaymentStatusReturned = "RETURNED"
+	CheckoutPaymentStatusOrphaned = "ORPHANED"
+	CheckoutPaymentStatusReversed = "REVERSED"
+	CheckoutPaymentStatusUnusable = "UNUSABLE"
+)
+
+// CheckoutRequest: Makes a checkout of lineItems, of one productId, or of a name with
+// a price.
+type CheckoutRequest struct {
+	// The mints in which it can be paid, in your order: some of those that the products
+	// accept. If it is left out, all of them; for something that is no product, all that
+	// take deposits.
+	AcceptedMintIDs []int `json:"acceptedMintIds,omitzero"`
+	// Where the payer is led who gives up; that of the first product with one if it is
+	// left out.
+	CancelURL string `json:"cancelUrl,omitzero"`
+	// The currency of price: USD, or the symbol of an accepted mint; USD if it is left
+	// out.
+	Currency string `json:"currency,omitzero"`
+	// The payer's e-mail, for you. Nothing is sent to it.
+	CustomerEmail string `json:"customerEmail,omitzero"`
+	// Your own name for the payer, in the form of a customer's id. It makes no customer,
+	// and no payer sees it.
+	CustomerID string `json:"customerId,omitzero"`
+	// For how many seconds it can be paid; 1800 if it is left out.
+	ExpiresInSeconds *int `json:"expiresInSeconds,omitzero"`
+	// Your name for this checkout: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The products that are sold, at most 50 positions of one currency. What all of them
+	// accept can be paid.
+	LineItems []LineItemRequest `json:"lineItems,omitzero"`
+	// Your own keys and values: at most 20 keys of up to 40 characters, values of up to
+	// 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The name of something that is no product, for payers. It needs price.
+	Name string `json:"name,omitzero"`
+	// Whether no other checkout of this reference can be open or paid; as the products say
+	// if it is left out. It needs reference.
+	OnePerReference *bool `json:"onePerReference,omitzero"`
+	// Accepted mints whose options are opened by this call. One that cannot be opened now
+	// stays without an address, and the checkout exists: POST
+	// /checkouts/{checkoutId}/options says why.
+	OpenMintIDs []int `json:"openMintIds,omitzero"`
+	// The price of what name says, in the form of a product's price.
+	Price string `json:"price,omitzero"`
+	// One product, instead of lineItems.
+	ProductID string `json:"productId,omitzero"`
+	// How many pieces of productId; 1 if it is left out.
+	Quantity *int `json:"quantity,omitzero"`
+	// Your own reference, such as the number of an order.
+	Reference string `json:"reference,omitzero"`
+	// Where the payer is led after the payment; that of the first product with one if it
+	// is left out.
+	SuccessURL string `json:"successUrl,omitzero"`
+	// The price of one piece of productId that the payer chose. A product with an open
+	// price needs it, and no other has it.
+	UnitPrice string `json:"unitPrice,omitzero"`
 }
 
 // Customer: One of your customers.
@@ -877,6 +1006,17 @@ type KeyRoll struct {
 	OverlapSeconds int `json:"overlapSeconds,omitzero"`
 }
 
+// LineItemRequest: One position of a checkout.
+type LineItemRequest struct {
+	// The product.
+	ProductID string `json:"productId"`
+	// How many pieces; 1 if it is left out.
+	Quantity *int `json:"quantity,omitzero"`
+	// The price of one piece that the payer chose. A product with an open price needs it,
+	// and no other has it.
+	UnitPrice string `json:"unitPrice,omitzero"`
+}
+
 // Mint: A token on a chain.
 type Mint struct {
 	// The network by its CAIP-2 name; null for a chain that does not run here.
@@ -945,6 +1085,12 @@ type MintPage struct {
 	HasMore bool `json:"hasMore"`
 	// The cursor of the next page; null on the last page.
 	NextCursor *string `json:"nextCursor"`
+}
+
+// OptionRequest: Names the mint in which a checkout is to be paid.
+type OptionRequest struct {
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
 }
 
 // The values of OrganizationSwap.Product.
@@ -1265,6 +1411,16 @@ type ProductRequest struct {
 	// How much less than the amount due counts as paid, in basis points; 50 if it is left
 	// out.
 	UnderpaymentToleranceBps *int `json:"underpaymentToleranceBps,omitzero"`
+}
+
+// ReceiptFile: A signed receipt, as a payer keeps it in a file.
+type ReceiptFile struct {
+	// A short name of the key that signed it.
+	KeyID string `json:"keyId"`
+	// The signed text, in base64url: JSON.
+	Receipt string `json:"receipt"`
+	// The ed25519 signature over it, in base64url.
+	Signature string `json:"signature"`
 }
 
 // RecoverRequest: Asks the service to send the events that an endpoint missed.
@@ -3124,6 +3280,179 @@ func (c *Client) UpdateProduct(ctx context.Context, productID string, body Produ
 		return out, err
 	}
 	k := call{method: "PATCH", path: "/products/" + productIDPart, repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// AcceptCheckout: Accept what was paid. Completes a checkout with what is credited: it
+// is enough, in time and in the right coin by your decision. Something has to be
+// credited, and nothing flagged. It moves no money and sends CHECKOUT_COMPLETED. A
+// completed checkout stays as it is.
+//
+// POST /checkouts/{checkoutId}/accept. The client repeats the call if no answer comes.
+func (c *Client) AcceptCheckout(ctx context.Context, checkoutID string, body AcceptRequest, opts ...CallOption) (out Checkout, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/checkouts/" + checkoutIDPart + "/accept", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CancelCheckout: Cancel a checkout. Ends an OPEN checkout for which no payment was
+// seen. A cancelled one stays as it is. What arrives later is credited to your product
+// CHECKOUT and counts as late, and only a person accepts it.
+//
+// POST /checkouts/{checkoutId}/cancel. The client repeats the call if no answer comes.
+func (c *Client) CancelCheckout(ctx context.Context, checkoutID string, opts ...CallOption) (out Checkout, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/checkouts/" + checkoutIDPart + "/cancel", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateCheckout: Make a checkout. Makes a checkout of lineItems, of one productId, or
+// of a name with a price. It keeps the names, prices and terms of the moment, moves no
+// money and sends no event. Lead the payer to url, or open an option and show its
+// address yourself. With an idempotencyKey the same request returns the same checkout
+// as it is now, and the same key with other parameters is refused with 409
+// IDEMPOTENCY_CONFLICT; customerEmail and metadata are no parameters. A key never
+// expires. Without a key every call makes another checkout. After a 5xx or no answer,
+// repeat with the same key: that also opens what openMintIds names and the first call
+// did not open.
+//
+// POST /checkouts. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateCheckout(ctx context.Context, body CheckoutRequest, opts ...CallOption) (out Checkout, err error) {
+	k := call{method: "POST", path: "/checkouts", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetCheckout: Read a checkout. One checkout with its opened options and its payments.
+// While it is OPEN, an opened option whose rate is over, or is for another amount,
+// gets a new one.
+//
+// GET /checkouts/{checkoutId}. The client repeats the call if no answer comes.
+func (c *Client) GetCheckout(ctx context.Context, checkoutID string, opts ...CallOption) (out Checkout, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/checkouts/" + checkoutIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetCheckoutReceipt: Read the receipt of a checkout. The receipt of a completed
+// checkout: what was sold, what was paid for it, and in which transactions, signed
+// with the key of webhooks. It names neither the customer nor the reference. The payer
+// has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check
+// it without a call.
+//
+// GET /checkouts/{checkoutId}/receipt. The client repeats the call if no answer comes.
+func (c *Client) GetCheckoutReceipt(ctx context.Context, checkoutID string, opts ...CallOption) (out ReceiptFile, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/checkouts/" + checkoutIDPart + "/receipt", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListCheckoutsParams are the parameters of ListCheckouts. Zero values are not sent.
+type ListCheckoutsParams struct {
+	// Only in this status.
+	Status string
+	// Only with this exception, which may be one of several.
+	Exception string
+	// Only of this payer, compared byte for byte.
+	CustomerID string
+	// Only with this reference of yours.
+	Reference string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListCheckouts: List checkouts. The organization's checkouts. exception=UNDERPAID and
+// the other exceptions list those that a person may have to look at. The table has no
+// options and no payments. With Accept: text/csv the call returns everything that the
+// filters select as one table, as of one moment, without limit and cursor. If the
+// table breaks off, the connection ends without the end of the answer. A cell that a
+// spreadsheet would read as a formula has an apostrophe in front of it.
+//
+// GET /checkouts. The client repeats the call if no answer comes.
+func (c *Client) ListCheckouts(ctx context.Context, p ListCheckoutsParams, opts ...CallOption) (out CheckoutPage, err error) {
+	k := call{method: "GET", path: "/checkouts", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.text("exception", p.Exception)
+	q.text("customerId", p.CustomerID)
+	q.text("reference", p.Reference)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Checkouts: every item of ListCheckouts, over all pages.
+func (c *Client) Checkouts(ctx context.Context, p ListCheckoutsParams, opts ...CallOption) iter.Seq2[Checkout, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Checkout, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListCheckouts(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListCheckoutsCSV: everything that ListCheckouts has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
+func (c *Client) ListCheckoutsCSV(ctx context.Context, p ListCheckoutsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/checkouts", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.text("exception", p.Exception)
+	q.text("customerId", p.CustomerID)
+	q.text("reference", p.Reference)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// OpenCheckoutOption: Open an option of a checkout. Issues the address of this
+// checkout for an accepted mint and quotes the amount. The address belongs to this
+// checkout permanently; the EVM chains share one. An opened option keeps its address,
+// and its rate is renewed if it is over. A shop that shows the address itself checks
+// addressProof first.
+//
+// POST /checkouts/{checkoutId}/options. The client repeats the call if no answer comes.
+func (c *Client) OpenCheckoutOption(ctx context.Context, checkoutID string, body OptionRequest, opts ...CallOption) (out PaymentOption, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/checkouts/" + checkoutIDPart + "/options", repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

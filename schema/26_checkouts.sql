@@ -155,6 +155,19 @@ CREATE TABLE checkout_settings (
 SELECT coffer_tenant('checkout_settings',
     'SELECT, INSERT, UPDATE (version, shop_name, accent, support_url, under_usd, cost_max_bps, updated_at, updated_by)',
     'SELECT');
+CREATE TRIGGER checkout_settings_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id ON checkout_settings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Every change counts one, so a change of a version that is not the present one finds no row.
+CREATE FUNCTION checkout_settings_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+        RAISE EXCEPTION 'a change of the checkout settings of % does not follow version %', OLD.org_id, OLD.version
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_settings_version_forward';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER checkout_settings_keep BEFORE UPDATE ON checkout_settings FOR EACH ROW EXECUTE FUNCTION checkout_settings_keep();
 
 -- Checkouts: one sale each. What a payer agreed to is fixed by the row; what was paid is in checkout_payments, and the
 -- status follows from it. Nothing is posted for a checkout: the credit of a deposit is all that moves money.
@@ -237,6 +250,19 @@ CREATE INDEX checkouts_of_status ON checkouts (org_id, status, created_at, check
 CREATE INDEX checkouts_of_customer ON checkouts (org_id, customer_id, created_at, checkout_id) WHERE customer_id IS NOT NULL;
 CREATE INDEX checkouts_of_reference ON checkouts (org_id, reference, created_at, checkout_id) WHERE reference IS NOT NULL;
 CREATE INDEX checkouts_exceptional ON checkouts (org_id, created_at, checkout_id) WHERE exceptions <> '{}';
+-- Each exception has few of many checkouts.
+CREATE INDEX checkouts_flagged ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['FLAGGED'];
+CREATE INDEX checkouts_reversed ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REVERSED'];
+CREATE INDEX checkouts_wrong_token ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['WRONG_TOKEN'];
+CREATE INDEX checkouts_overpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['OVERPAID'];
+CREATE INDEX checkouts_paid_late ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['PAID_LATE'];
+CREATE INDEX checkouts_underpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['UNDERPAID'];
+CREATE INDEX checkouts_refunded ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REFUNDED'];
+-- What waits for a person: screening holds a payment, or something was paid that completes nothing.
+CREATE INDEX checkouts_to_decide ON checkouts (org_id, created_at, checkout_id)
+    WHERE exceptions && ARRAY['FLAGGED']
+        OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+        OR status IN ('EXPIRED', 'CANCELLED') AND exceptions && ARRAY['UNDERPAID', 'PAID_LATE'];
 -- What the worker ends.
 CREATE INDEX checkouts_to_expire ON checkouts (expires_at, checkout_id) WHERE status = 'OPEN';
 -- Two tabs cannot pay one order twice.
@@ -255,8 +281,9 @@ CREATE TRIGGER checkouts_stay BEFORE DELETE OR TRUNCATE ON checkouts
 
 CREATE FUNCTION checkouts_begin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    IF (NEW.version, NEW.status, NEW.exceptions, NEW.seen, NEW.counted, NEW.is_extended, NEW.decided_by) IS DISTINCT FROM
-       (1::bigint, 'OPEN', '{}'::text[], 0::numeric, 0::numeric, false, NULL::text) THEN
+    IF (NEW.version, NEW.status, NEW.exceptions, NEW.seen, NEW.counted, NEW.is_extended, NEW.decided_by, NEW.cancelled_at)
+       IS DISTINCT FROM
+       (1::bigint, 'OPEN', '{}'::text[], 0::numeric, 0::numeric, false, NULL::text, NULL::timestamptz) THEN
         RAISE EXCEPTION 'checkout % begins with an outcome', NEW.checkout_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_begin';
     END IF;
@@ -427,7 +454,7 @@ CREATE TABLE checkout_payments (
         num_nonnulls(price, currency_price, price_source, priced_at, counted) IN (0, 5)
         AND (counted IS NULL OR num_nonnulls(moment, is_accepted, in_time, mint_id) = 4 AND price > 0 AND currency_price > 0 AND counted >= 0)
         AND (quote_seq IS NULL OR counted IS NOT NULL)),
-    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL AND is_accepted),
+    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL),
     -- Invariant I-83.
     CONSTRAINT checkout_payments_refunds CHECK (refunding >= 0 AND refunded >= 0 AND refunding + refunded <= amount)
 );
@@ -495,13 +522,13 @@ END $$;
 CREATE CONSTRAINT TRIGGER deposits_of_checkouts AFTER INSERT ON deposits DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.purpose IN ('CHECKOUT', 'CHECKOUT_SHARED')) EXECUTE FUNCTION deposits_of_checkouts_follow();
 
--- A checkout is completed with what its credited payments count, unless a person decides.
+-- A checkout is completed with what its credited payments count, and never without one, also if a person decides.
 CREATE FUNCTION checkouts_follow() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     IF NEW.completed_with IS DISTINCT FROM (
-            SELECT coalesce(sum(p.counted), 0) FROM checkout_payments p
-            WHERE p.checkout_id = NEW.checkout_id AND p.counts AND p.status = 'CREDITED') THEN
+            SELECT coalesce(sum(p.counted) FILTER (WHERE p.counts), 0) FROM checkout_payments p
+            WHERE p.checkout_id = NEW.checkout_id AND p.status = 'CREDITED' HAVING count(*) > 0) THEN
         RAISE EXCEPTION 'checkout % is not completed by its payments', NEW.checkout_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'checkouts_completed_by_payments';
     END IF;

@@ -18,7 +18,7 @@ const (
 	CheckoutSharedPurpose = "CHECKOUT_SHARED"
 )
 
-// ErrAddress says that an address is not proven to belong to a checkout. Show it to nobody.
+// ErrAddress says that an address is not proven to belong to a checkout. Do not show it.
 var ErrAddress = errors.New("webhook: the address is not proven to belong to the checkout")
 
 const (
@@ -48,7 +48,8 @@ func VerifyAddress(attestKey ed25519.PublicKey, organizationID, checkoutID strin
 	payee := *option.Address
 	if option.SharedAddress != nil {
 		payee = *option.SharedAddress
-		err = verifyProof(attestKey, organizationID, CheckoutSharedPurpose, sharedSubject, payee, *option.SharedAddressProof)
+		proof := *option.SharedAddressProof
+		err = verifyProof(attestKey, organizationID, CheckoutSharedPurpose, sharedSubject, payee, proof)
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,8 @@ func verifyProof(key ed25519.PublicKey, organizationID, purpose, subject, addres
 	if err != nil || proof.Purpose != purpose {
 		return fmt.Errorf("%w: the proof is for another purpose, or no base64", ErrAddress)
 	}
-	if !ed25519.Verify(key, attestedBytes(organizationID, purpose, subject, proof.Family, proof.Path, address), signature) {
+	attested := attestedBytes(organizationID, purpose, subject, proof.Family, proof.Path, address)
+	if !ed25519.Verify(key, attested, signature) {
 		return fmt.Errorf("%w: the signature does not hold", ErrAddress)
 	}
 	return nil

@@ -4,9 +4,10 @@ import "encoding/json"
 
 // Checkout is one sale: what its payer owes, how it can be paid, and what was paid.
 //
-// Deliver on CHECKOUT_COMPLETED, once for each CheckoutID. CHECKOUT_PROCESSING says that enough is in blocks that are
-// not final. A checkout that is EXPIRED or CANCELLED may still become COMPLETED, if money arrives late and a policy or a
-// person accepts it. COMPLETED is final, and Exception tells of what happens later.
+// Deliver on CHECKOUT_COMPLETED, once for each CheckoutID. CHECKOUT_PROCESSING says that enough is
+// in blocks that are not final. A checkout that is EXPIRED or CANCELLED may still become COMPLETED,
+// if money arrives late and a policy or a person accepts it. COMPLETED is final, and Exception tells
+// of what happens later.
 type Checkout struct {
 	CheckoutID string `json:"checkoutId"`
 	// URL has the key of the page in its fragment. Give it to the payer alone.
@@ -32,7 +33,7 @@ type Checkout struct {
 	PaymentOptions List[PaymentOption]   `json:"paymentOptions" doc:"How it can be paid: one for each accepted mint, in their order. An option has an address once it is opened."`
 	Payments       List[CheckoutPayment] `json:"payments" doc:"What arrived for it, the oldest first."`
 	// this version makes none
-	Refund json.RawMessage `json:"refund" doc:"null: this version makes no refund of a checkout."`
+	Refund *json.RawMessage `json:"refund" doc:"null: this version makes no refund of a checkout."`
 
 	// The caller's own words, which no payer sees.
 	CustomerID      *string  `json:"customerId" doc:"Your own name for the payer; null for none. It makes no customer, and no payer sees it." example:"user_42"`
@@ -67,8 +68,8 @@ type LineItem struct {
 	Quantity  int     `json:"quantity" doc:"How many pieces." bounds:"minimum=1" example:"1"`
 }
 
-// PaymentOption is how a checkout can be paid in one mint. Its address belongs to this checkout permanently: it is never
-// used for another one, and what arrives at it later is credited as well.
+// PaymentOption is how a checkout can be paid in one mint. Its address belongs to this checkout
+// permanently: it is never used for another one, and what arrives at it later is credited as well.
 //
 // A shop that shows the address itself checks it with VerifyAddress.
 type PaymentOption struct {
@@ -82,7 +83,7 @@ type PaymentOption struct {
 	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null unless the checkout is OPEN. On SOLANA it pays the shared address with the reference." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
 	// SharedAddress and Reference are of Solana, where wallets pay an address that has its accounts, and name the
 	// checkout by a key in the transaction.
-	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it nobody knows which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
+	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it the service does not know which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
 	Reference     *string `json:"reference" doc:"Only on SOLANA: the key that names this checkout in a payment to sharedAddress." example:"4Nd1mY5rHJ8Qx2WcE7tZkVbPqLs9uGfRi3aTjDnXoBhC"`
 
 	AddressProof       *AddressProof `json:"addressProof" doc:"The signer's statement that address belongs to this checkout; null until the option is opened."`

@@ -177,7 +177,8 @@ func sampleCheckout() Checkout {
 		}},
 		Payments: List[CheckoutPayment]{{
 			DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", MintID: &mintID, Chain: "ETHEREUM", Amount: "49990000",
-			Value: text("49.99"), USDValue: text("49.99"), Price: text("1"), PriceSource: text("fixed"), PricedAt: moment(0),
+			Value: text("49.99"), USDValue: text("49.99"), Price: text("1"),
+			PriceSource: text("fixed"), PricedAt: moment(0),
 			TxHash: sampleHash, Status: "CREDITED", Counts: true, PaidAt: later(240),
 		}},
 		CustomerID: text("user_42"), Reference: text("order-77"), Metadata: Metadata{"plan": "yearly"},

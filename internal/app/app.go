@@ -14,12 +14,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/http/api"
@@ -92,6 +94,8 @@ type App struct {
 	loops                    []service.Loop
 	ready                    atomic.Bool
 	opened                   chan struct{}
+	stopped                  chan struct{} // closed when the servers end, so that no live page holds them up
+	stopOnce                 sync.Once
 }
 
 // New opens the database, the signer, the chains and the listeners, and builds the service. It
@@ -178,8 +182,9 @@ const voidWaitMax = 10 * time.Second
 
 func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 	return &App{
-		conf: conf, log: log, opened: make(chan struct{}), closers: []func() error{closeSigner},
-		parts: service.Parts{Prices: price.Fixed{Prices: conf.fixedPrices()}, Log: log},
+		conf: conf, log: log, opened: make(chan struct{}), stopped: make(chan struct{}),
+		closers: []func() error{closeSigner},
+		parts:   service.Parts{Prices: price.Fixed{Prices: conf.fixedPrices()}, Log: log},
 	}
 }
 
@@ -452,6 +457,7 @@ func (a *App) wireAPI() error {
 		Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts, Whitelist: a.Whitelist,
 		Wallets: a.Wallets,
 		Prices:  a.parts.Prices, WebhookKeys: a.webhookKeys,
+		Receipts: receipt.Signer{Keys: a.parts.WebhookKeys}, Environment: a.conf.serviceConfig().Environment,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,
 		CursorKey: cursor, BaseURL: a.conf.API.URL + "/v1", Log: a.log, Observe: a.metrics.ObserveRequest,
@@ -539,6 +545,7 @@ func (a *App) Run(ctx context.Context) error {
 		if a.changes != nil {
 			s.RegisterOnShutdown(a.changes.End) // Streams end, so the server waits for none.
 		}
+		s.RegisterOnShutdown(func() { a.stopOnce.Do(func() { close(a.stopped) }) })
 		servers = append(servers, s)
 		g.Go(func() error {
 			if err := s.Serve(inbound.GuardListener(l, limits, a.log)); !errors.Is(err, http.ErrServerClosed) {

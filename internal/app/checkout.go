@@ -40,11 +40,12 @@ func (c Config) checkCheckout(errs *configErrors) {
 	if c.Network != chain.Mainnet {
 		return
 	}
-	for setting, other := range map[string]string{
+	for setting, origin := range map[string]string{
 		"api.url": c.API.URL, "dashboard.origin": c.Dashboard.Origin, "console.origin": c.Console.Origin,
 	} {
-		if o, err := url.Parse(other); err == nil && other != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
-			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own", setting)
+		if o, err := url.Parse(origin); err == nil && origin != "" && strings.EqualFold(o.Hostname(), u.Hostname()) {
+			errs.addProblem("checkout.origin", "has the host of %s; give the pages of payers a host name of their own",
+				setting)
 		}
 	}
 }
@@ -89,7 +90,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 	pages := payerpages.New(payerpages.Config{
 		Checkouts: payerpages.Source{
 			Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
-			Log: a.log,
+			Log: a.log, Receipts: signer, Environment: environment,
 			ChainTitle: func(name chain.Name) string {
 				network, isKnown := a.conf.knownNetwork(name)
 				if !isKnown { // of a local network
@@ -99,14 +100,15 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			},
 			ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
 				return signer.ReturnURL(*c.SuccessURL, receipt.Return{
-					CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status), Currency: c.Currency,
-					AmountDue: c.AmountDue.Text(), AmountPaid: c.Seen.Text(),
+					CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
+					Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
 				}, now)
 			},
 		},
-		Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest, Log: a.log,
+		Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest,
+		Log: a.log, Stopped: a.stopped,
 	})
-	others := a.apiHandler
+	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
@@ -114,7 +116,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			pages.ServeHTTP(w, r)
 			return
 		}
-		others.ServeHTTP(w, r)
+		apiHandler.ServeHTTP(w, r)
 	})
 	return nil
 }

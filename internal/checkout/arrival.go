@@ -3,6 +3,7 @@ package checkout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mr-tron/base58"
@@ -34,15 +35,15 @@ type Arrival struct {
 
 // Reasons for which an arrival is no payment of a checkout.
 const (
-	NoReference       = "NO_REFERENCE"       // it was paid to the shared address and names no checkout
-	SeveralReferences = "SEVERAL_REFERENCES" // it names several
-	NoCheckout        = "NO_CHECKOUT"        // the database lacks the checkout, after a restore
+	NoReference    = "NO_REFERENCE"       // it was paid to the shared address and names no checkout
+	ManyReferences = "SEVERAL_REFERENCES" // it names several
+	NoCheckout     = "NO_CHECKOUT"        // the database lacks the checkout, after a restore
 	// OtherReference: its final block names another checkout than the recent one did.
 	OtherReference = "OTHER_REFERENCE"
 )
 
-// liveMax is how long ago the walk of recent blocks may have had the newest one for a payment that it finds to be as new
-// as it looks.
+// liveMax is how long ago the walk of recent blocks may have had the newest one for a payment that it finds to be as
+// new as it looks.
 const liveMax = time.Minute
 
 // OnArrivals hears of changes of deposits at the wallets of checkouts, in the transaction that writes them: it writes
@@ -51,6 +52,12 @@ const liveMax = time.Minute
 func (s *Service) OnArrivals(ctx context.Context, tx pg.Tx, arrivals []Arrival) error {
 	var added, changed arrivalRows
 	for _, a := range arrivals {
+		if !slices.Contains(outcome.PaymentStatuses, a.Status) {
+			// It counts for nothing. An error here would stop the walk of the chain.
+			s.Log.ErrorContext(ctx, "checkout: a deposit has a status that no payment has", "deposit", a.DepositID,
+				"status", a.Status)
+			a.Status = outcome.PaymentUnusable
+		}
 		if !a.IsNew {
 			changed.add(a, "", "", tx.Now)
 			if a.IsShared && !a.IsRecent && !a.BlockTime.IsZero() {
@@ -108,14 +115,14 @@ func findCheckout(ctx context.Context, tx pg.Tx, a Arrival) (checkoutID, reason 
 	case count == 0:
 		return "", NoReference, nil
 	case count > 1:
-		return "", SeveralReferences, nil
+		return "", ManyReferences, nil
 	}
 	return checkoutID, "", nil
 }
 
 // checkReference compares the checkout of a payment to the shared address with what the final block says: one provider
-// alone says what a recent block has, and a quorum agrees on a final one. A payment that names another checkout, or none
-// any more, counts for neither; a person decides. Rule CO-11.
+// alone says what a recent block has, and a quorum agrees on a final one. A payment that names another checkout, or
+// none any more, counts for neither; a person decides. Rule CO-11.
 func checkReference(ctx context.Context, tx pg.Tx, a Arrival) error {
 	checkoutID, _, err := findCheckout(ctx, tx, a)
 	if err != nil {
@@ -159,14 +166,15 @@ func (r *arrivalRows) add(a Arrival, checkoutID, reason string, now time.Time) {
 func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
 		WITH arrived AS (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::numeric[],
-				$8::timestamptz[], $9::text[], $10::boolean[])
+			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[],
+				$7::numeric[], $8::timestamptz[], $9::text[], $10::boolean[])
 				AS a (deposit_id, org_id, checkout_id, reason, mint_id, chain, amount, block_time, status, is_recent)
 		), paid AS (
 			INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
 				was_live, status, try_at)
 			SELECT deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, $11,
-				is_recent AND coalesce((SELECT t.caught_up_at >= $12 FROM scan_head_times t WHERE t.chain = a.chain), false),
+				is_recent AND coalesce(
+					(SELECT t.caught_up_at >= $12 FROM scan_head_times t WHERE t.chain = a.chain), false),
 				status, $11
 			FROM arrived a WHERE reason = ''
 			ON CONFLICT (deposit_id) DO NOTHING
@@ -182,14 +190,18 @@ func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 	return nil
 }
 
-// update changes the status of payments. Another amount, of another fork, is valued anew. What turned out to be no
-// payment of its checkout is as if it had not been made.
+// update changes the status of payments. Another amount, of another fork, is valued anew. Once a payment was final its
+// amount stays: deposits do not change it either, and a refusal would stop the walk of the chain. What turned out to be
+// no payment of its checkout is as if it had not been made.
 func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
+		SELECT FROM checkout_payments WHERE deposit_id = ANY ($1) ORDER BY deposit_id FOR NO KEY UPDATE`, r.depositIDs)
+	if err != nil {
+		return fmt.Errorf("lock %d payments of checkouts: %w", len(r.depositIDs), err)
+	}
+	_, err = tx.Exec(ctx, `
 		UPDATE checkout_payments p
-		SET status = CASE WHEN EXISTS (SELECT FROM checkout_unmatched u WHERE u.deposit_id = p.deposit_id)
-				THEN 'ORPHANED' ELSE a.status END,
-			try_at = $4, tries = 0, amount = a.amount,
+		SET status = a.status, try_at = $4, tries = 0, amount = a.amount,
 			counts = p.counts AND p.amount = a.amount,
 			quote_seq = CASE WHEN p.amount = a.amount THEN p.quote_seq END,
 			price = CASE WHEN p.amount = a.amount THEN p.price END,
@@ -197,8 +209,12 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 			price_source = CASE WHEN p.amount = a.amount THEN p.price_source END,
 			priced_at = CASE WHEN p.amount = a.amount THEN p.priced_at END,
 			counted = CASE WHEN p.amount = a.amount THEN p.counted END
-		FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
-			ORDER BY deposit_id) a
+		FROM (
+			SELECT a.deposit_id, CASE WHEN u.deposit_id IS NULL THEN a.status ELSE 'ORPHANED' END AS status,
+				CASE WHEN o.status IN ('SEEN', 'ORPHANED') THEN a.amount ELSE o.amount END AS amount
+			FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
+			JOIN checkout_payments o ON o.deposit_id = a.deposit_id
+			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id) a
 		WHERE p.deposit_id = a.deposit_id AND (p.status, p.amount) IS DISTINCT FROM (a.status, a.amount)`,
 		r.depositIDs, r.statuses, r.amounts, tx.Now)
 	if err != nil {

@@ -3,7 +3,8 @@
 // Invariants of checkouts:
 //
 //   - What a payer agreed to never changes: a checkout is a copy of its products.
-//   - Nothing is posted for a checkout. Its state follows from its credited payments, so the books and the states agree.
+//   - Nothing is posted for a checkout. Its state follows from its credited payments, so the books and the states
+//     agree.
 //   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
 //   - A refund takes no more than what was credited and is not refunded, and is paid once, to one address.
@@ -16,8 +17,8 @@
 //   - A product is valid as a whole after every change, whichever members the change names.
 //   - No change overwrites one that its author did not see: every write compares the version that it changes.
 //   - A product is archived and never deleted, and its key never makes another one.
-//   - An image is fetched only when a request names its address, once, past the guard of package outbound, and what
-//     is stored was decoded and encoded here.
+//   - An image is fetched only when a request names its address, once, past the guard of package outbound, and what is
+//     stored was decoded and encoded here.
 //
 // A product moves no money. A crash before the one transaction of a request leaves nothing; the same key makes the
 // product then, or finds it.

@@ -17,7 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
-	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -103,7 +102,7 @@ func (r CheckoutRequest) digest() []byte {
 // Differs reports whether a request has other parameters than the one that made the checkout.
 func (c Checkout) Differs(r CheckoutRequest) bool { return string(c.digest) != string(r.digest()) }
 
-// FindCheckoutByKey returns the checkout of an idempotency key as it is now. Rule CO-1.
+// FindCheckoutByKey returns the checkout of an idempotency key as it is now. Rule CO-25.
 func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c Checkout, isKnown bool, err error) {
 	if !request.IsKey(key) {
 		return c, false, nil
@@ -115,13 +114,19 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, false, nil
 	}
-	return s.complete(c), err == nil, err
+	if err == nil {
+		err = s.checkAddresses(c)
+	}
+	if err != nil {
+		return Checkout{}, false, err
+	}
+	return s.complete(c), true, nil
 }
 
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
 // true when the key was known; c is then the checkout as it is now. After a fault none was written. After any other
 // error it may exist or not, and the same request resolves that if it has a key. Errors: faults INVALID_REQUEST,
-// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-1 to CO-4.
+// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-2, CO-3, CO-4 and CO-25.
 func (s *Service) CreateCheckout(
 	ctx context.Context, orgID string, r CheckoutRequest,
 ) (c Checkout, isReplayed bool, err error) {
@@ -145,18 +150,18 @@ func (s *Service) CreateCheckout(
 		products []Product
 		mints    *mint.Catalogue
 		settings Settings
-		known    string
+		knownID  string
 	}
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
-			queued.products, queued.known = nil, ""
+			queued.products, queued.knownID = nil, ""
 			queued.mints = mint.QueueAll(b)
 			queueSettings(b, orgID, &queued.settings)
 			queueProducts(b, orgID, r.productIDs(), &queued.products)
-			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.known)
+			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.knownID)
 		},
 		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
-			if created = (Checkout{}); queued.known != "" {
+			if created = (Checkout{}); queued.knownID != "" {
 				return nil
 			}
 			sale, onePerReference, err := s.newSale(r, queued.products, *queued.mints, queued.settings)
@@ -175,12 +180,13 @@ func (s *Service) CreateCheckout(
 			if err := queueInsert(b, created); err != nil {
 				return err
 			}
+			failpoint.HitBeforeCommit("C01")
 			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", map[string]any{
 				"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference,
 			}))
 		})
 	switch {
-	case err == nil && queued.known == "":
+	case err == nil && queued.knownID == "":
 		failpoint.Hit("C01")
 		return s.complete(created), false, nil
 	case err == nil || pg.ViolatesConstraint(err, "checkouts_key_unique"):
@@ -269,7 +275,8 @@ func (s *Service) newSale(
 ) (sale Sale, onePerReference bool, err error) {
 	sale = Sale{
 		CostMaxBps: settings.CostMaxBps, OverPolicy: CreditSurplus,
-		LatePolicy: AcceptLate, UnderBps: DefaultUnderpaymentToleranceBps, SuccessURL: r.SuccessURL, CancelURL: r.CancelURL,
+		LatePolicy: AcceptLate, UnderBps: DefaultUnderpaymentToleranceBps, SuccessURL: r.SuccessURL,
+		CancelURL: r.CancelURL,
 	}
 	if r.AdHoc != nil {
 		err = sale.addAdHoc(*r.AdHoc, r.AcceptedMintIDs, mints)
@@ -286,7 +293,11 @@ func (s *Service) newSale(
 		return Sale{}, false, refuse("reference", "A checkout that is the only one of its reference needs a reference.")
 	}
 	if r.AcceptedMintIDs != nil && r.AdHoc == nil {
-		if err := sale.narrow(r.AcceptedMintIDs); err != nil {
+		err := sale.narrow(r.AcceptedMintIDs)
+		if err == nil {
+			err = sale.checkCurrency(mints)
+		}
+		if err != nil {
 			return Sale{}, false, err
 		}
 	}
@@ -332,11 +343,12 @@ func (sale *Sale) addAdHoc(item AdHocItem, accepted []int, mints mint.Catalogue)
 func (sale *Sale) addProducts(
 	items []ItemRequest, products []Product, mints mint.Catalogue,
 ) (onePerReference bool, err error) {
+	counts := map[string]int{}
 	for n, item := range items {
 		i := slices.IndexFunc(products, func(p Product) bool { return p.ID == item.ProductID })
 		if i < 0 {
-			return false, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There is no such product.").
-				WithParam("productId")
+			return false, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten,
+				"There is no such product.").WithParam("productId")
 		}
 		p := products[i]
 		if p.Status == Archived {
@@ -347,6 +359,9 @@ func (sale *Sale) addProducts(
 		unitPrice, err := p.priceFor(item, mints)
 		if err != nil {
 			return false, err
+		}
+		if counts[p.ID] += item.Quantity; counts[p.ID] > p.MaxQuantity {
+			return false, refuse("quantity", "A checkout has at most %d of product %s.", p.MaxQuantity, p.ID)
 		}
 		sum, err := unitPrice.Mul(uint64(item.Quantity))
 		if err == nil && n > 0 {
@@ -361,7 +376,8 @@ func (sale *Sale) addProducts(
 			ProductID: p.ID, Name: p.Name, ImageID: p.ImageID, UnitPrice: unitPrice.Text(), Quantity: item.Quantity,
 		})
 		if n == 0 {
-			sale.Currency, sale.AcceptedMintIDs, sale.UnderBps = p.Currency, p.AcceptedMintIDs, p.UnderpaymentToleranceBps
+			sale.Currency, sale.AcceptedMintIDs = p.Currency, p.AcceptedMintIDs
+			sale.UnderBps = p.UnderpaymentToleranceBps
 		} else if sale.Currency != p.Currency {
 			return false, refuse("lineItems", "The products have prices in %s and %s; one checkout has one currency.",
 				sale.Currency, p.Currency)
@@ -410,7 +426,8 @@ func (p Product) priceFor(item ItemRequest, mints mint.Catalogue) (Price, error)
 	}
 	if p.PriceType == FixedPrice {
 		if item.UnitPrice != nil {
-			return Price{}, refuse("unitPrice", "Product %s has a fixed price.", p.ID).WithAdvice("Leave unitPrice out.")
+			return Price{}, refuse("unitPrice", "Product %s has a fixed price.", p.ID).
+				WithAdvice("Leave unitPrice out.")
 		}
 		return *p.Price, nil
 	}
@@ -436,7 +453,8 @@ func (sale *Sale) narrow(named []int) error {
 	for i, mintID := range named {
 		if !slices.Contains(sale.AcceptedMintIDs, mintID) || slices.Contains(named[:i], mintID) {
 			return refuse("acceptedMintIds",
-				"acceptedMintIds of a checkout has to name mints that its products accept, each once: mint %d is not.", mintID)
+				"acceptedMintIds of a checkout has to name mints that its products accept, each once: mint %d is not.",
+				mintID)
 		}
 	}
 	if len(named) == 0 {
@@ -451,14 +469,15 @@ func queueProducts(b *pgx.Batch, orgID string, ids []string, products *[]Product
 	if len(ids) == 0 {
 		return
 	}
-	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).Query(func(rows pgx.Rows) (err error) {
-		*products, err = pgx.CollectRows(rows, scanProduct)
-		return err
-	})
+	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).
+		Query(func(rows pgx.Rows) (err error) {
+			*products, err = pgx.CollectRows(rows, scanProduct)
+			return err
+		})
 }
 
 // queueKeyLookup looks whether a key is known in the transaction that would use it.
-func queueKeyLookup(b *pgx.Batch, orgID string, key *string, known *string) {
+func queueKeyLookup(b *pgx.Batch, orgID string, key, knownID *string) {
 	if key == nil {
 		return
 	}
@@ -466,7 +485,7 @@ func queueKeyLookup(b *pgx.Batch, orgID string, key *string, known *string) {
 		Query(func(rows pgx.Rows) error {
 			ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			if len(ids) == 1 {
-				*known = ids[0]
+				*knownID = ids[0]
 			}
 			return err
 		})
@@ -482,53 +501,14 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 		key, hash = &c.IdempotencyKey, new(keyHash(c.IdempotencyKey))
 	}
 	b.Queue(`
-		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps,
-			under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
-			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest, created_at,
-			status, expires_at, updated_at)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			'OPEN', $24, $23)`,
+		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids,
+			under_bps, under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
+			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest,
+			created_at, status, expires_at, updated_at)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+			$23, 'OPEN', $24, $23)`,
 		c.ID, c.OrgID, items, c.Currency, c.AmountDue, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
 		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
 		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)
 	return nil
-}
-
-// Settings are what applies to the checkouts of an organization, besides their products.
-type Settings struct {
-	Version    int64 // counts the changes; 0: the defaults
-	ShopName   string
-	Accent     string // a color such as #0a7d4f; "" for that of the page
-	SupportURL string
-	UnderUSD   money.USD
-	CostMaxBps int
-}
-
-// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says else.
-const costMaxBpsDefault = 300
-
-func queueSettings(b *pgx.Batch, orgID string, settings *Settings) {
-	*settings = Settings{CostMaxBps: costMaxBpsDefault}
-	b.Queue(`
-		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd, cost_max_bps
-		FROM checkout_settings WHERE org_id = $1`, orgID).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (found Settings, err error) {
-			err = row.Scan(&found.Version, &found.ShopName, &found.Accent, &found.SupportURL, &found.UnderUSD,
-				&found.CostMaxBps)
-			return found, err
-		})
-		if len(found) == 1 {
-			*settings = found[0]
-		}
-		return err
-	})
-}
-
-// LoadSettings returns the settings of an organization, or the defaults.
-func (s *Service) LoadSettings(ctx context.Context, orgID string) (settings Settings, err error) {
-	err = s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) { queueSettings(b, orgID, &settings) })
-	if err != nil {
-		return Settings{}, fmt.Errorf("read the checkout settings of %s: %w", orgID, err)
-	}
-	return settings, nil
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 const reasonRunesMax = 1000
 
-// CancelCheckout ends an open checkout for which no payment was seen. A cancelled one stays as it is. What arrives later
-// is late. Errors: faults NOT_FOUND, INVALID_STATE. Rule CO-16.
+// CancelCheckout ends an open checkout for which no payment was seen. A cancelled one stays as it is. What arrives
+// later is late. Errors: faults NOT_FOUND, INVALID_STATE. Rule CO-16.
 func (s *Service) CancelCheckout(
 	ctx context.Context, orgID, checkoutID string, requester audit.Actor,
 ) (after Checkout, err error) {
@@ -30,17 +31,17 @@ func (s *Service) CancelCheckout(
 			payments[i] = outcome.Payment{Status: p.Status}
 		}
 		if c.Status != outcome.Open {
-			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "This checkout is %s.", c.Status).
-				WithDetail("status", string(c.Status))
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"This checkout is %s.", c.Status).WithExtra("currentStatus", string(c.Status))
 		}
 		if !outcome.CanCancel(c.Status, payments) {
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"A payment for this checkout was seen.").
 				WithAdvice("Wait for what becomes of it. What was paid can be accepted or given back.").
-				WithDetail("status", string(c.Status))
+				WithExtra("currentStatus", string(c.Status))
 		}
 		tag, err := tx.Exec(ctx, `
-			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = $3,
+			UPDATE checkouts SET version = version + 1, status = 'CANCELLED', cancelled_at = coalesce(cancelled_at, $3),
 				updated_at = greatest($3, updated_at)
 			WHERE checkout_id = $1 AND version = $2 AND status = 'OPEN'`, c.ID, c.Version, tx.Now)
 		if err == nil && tag.RowsAffected() != 1 {
@@ -49,11 +50,14 @@ func (s *Service) CancelCheckout(
 		if err != nil {
 			return fmt.Errorf("cancel checkout %s: %w", c.ID, err)
 		}
-		return audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		err = audit.Record(ctx, tx, newCheckoutEntry(c, requester, "cancelled", nil))
+		failpoint.HitBeforeCommit("C09")
+		return err
 	})
 	if err != nil {
 		return Checkout{}, err
 	}
+	failpoint.Hit("C09")
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
@@ -68,7 +72,7 @@ func (s *Service) AcceptCheckout(
 		return Checkout{}, refuse("reason", "reason %s.", problem)
 	}
 	err = s.inCheckout(ctx, orgID, checkoutID, func(ctx context.Context, tx pg.Tx, c Checkout) error {
-		has := func(status outcome.PaymentStatus) bool {
+		isPresent := func(status outcome.PaymentStatus) bool {
 			return slices.ContainsFunc(c.Payments, func(p Payment) bool { return p.Status == status })
 		}
 		refuseState := func(reason, advice string) error {
@@ -78,10 +82,11 @@ func (s *Service) AcceptCheckout(
 		switch {
 		case c.Status == outcome.Completed:
 			return nil
-		case !has(outcome.PaymentCredited):
+		case !isPresent(outcome.PaymentCredited):
 			return refuseState("Nothing that was paid for this checkout is credited.", "Wait until a payment is final.")
-		case has(outcome.PaymentFlagged):
-			return refuseState("A payment of this checkout is held by screening.", "Decide about the flagged deposit first.")
+		case isPresent(outcome.PaymentFlagged):
+			return refuseState("A payment of this checkout is held by screening.",
+				"Decide about the flagged deposit first.")
 		}
 		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
@@ -96,7 +101,8 @@ func (s *Service) AcceptCheckout(
 					WithAdvice("Cancel the other checkout first, or give the payment back.")
 			}
 		}
-		return s.settleLocked(ctx, tx, c, mints, requester, decision{by: requester.Kind + " " + requester.ID, reason: reason})
+		decided := decision{author: requester.Kind + " " + requester.ID, reason: reason}
+		return s.settleLocked(ctx, tx, c, mints, requester, decided, false)
 	})
 	if err != nil {
 		return Checkout{}, err
@@ -112,7 +118,7 @@ func (s *Service) inCheckout(
 		return asWritten(newCheckoutGone())
 	}
 	return asWritten(s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		c, err := lockCheckout(ctx, tx, checkoutID)
+		c, err := lockWithPayments(ctx, tx, checkoutID)
 		if err != nil {
 			return err
 		}

@@ -1,14 +1,18 @@
 package checkout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -24,8 +28,8 @@ const selectCheckouts = `
 		c.accepted_mint_ids, c.under_bps, c.under_usd, c.over_policy, c.late_policy, c.cost_max_bps,
 		c.success_url, c.cancel_url, c.customer_id, c.customer_email, c.reference, c.one_per_reference, c.metadata,
 		coalesce(c.idempotency_key, ''), c.request_digest, c.seen, c.counted, c.is_extended,
-		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at, c.cancelled_at,
-		c.completed_at
+		coalesce(c.decided_by, ''), coalesce(c.decided_reason, ''), c.created_at, c.updated_at, c.expires_at,
+		c.cancelled_at, c.completed_at
 	FROM checkouts c`
 
 func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
@@ -33,7 +37,7 @@ func scanCheckout(row pgx.CollectableRow) (c Checkout, err error) {
 	err = row.Scan(&c.ID, &c.OrgID, &c.Version, &c.Status, &c.Exceptions, &items, &c.Currency, &c.AmountDue, &c.Need,
 		&c.AcceptedMintIDs, &c.UnderBps, &c.UnderUSD, &c.OverPolicy, &c.LatePolicy, &c.CostMaxBps,
 		&c.SuccessURL, &c.CancelURL, &c.CustomerID, &c.CustomerEmail, &c.Reference, &c.OnePerReference, &metadata,
-		&c.IdempotencyKey, &c.digest, &c.Seen, &c.Counted, &c.isExtended,
+		&c.IdempotencyKey, &c.digest, &c.SeenSum, &c.Counted, &c.isExtended,
 		&c.DecidedBy, &c.DecidedReason, &c.CreatedAt, &c.UpdatedAt, &c.ExpiresAt, &c.CancelledAt,
 		&c.CompletedAt)
 	if err != nil {
@@ -84,8 +88,10 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 	})
 	quotes := map[optionKey][]pricing.Quote{}
 	b.Queue(`
-		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from, expires_at
-		FROM checkout_quotes WHERE checkout_id = ANY ($1) ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
+		SELECT checkout_id, mint_id, seq, amount, price, currency_price, source, priced_at, covers, valid_from,
+			expires_at
+		FROM checkout_quotes WHERE checkout_id = ANY ($1)
+		ORDER BY checkout_id, mint_id, seq`, ids).Query(func(rows pgx.Rows) error {
 		var key optionKey
 		var q pricing.Quote
 		_, err := pgx.ForEachRow(rows, []any{
@@ -181,7 +187,7 @@ func newCheckoutGone() error {
 }
 
 // CheckoutByID returns a checkout as it is now. Error: fault NOT_FOUND, also for the id of another organization.
-// Rule CO-5.
+// Rule CO-27.
 func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c Checkout, err error) {
 	if !id.IsValid(checkoutPrefix, checkoutID) {
 		return c, newCheckoutGone()
@@ -193,7 +199,51 @@ func (s *Service) CheckoutByID(ctx context.Context, orgID, checkoutID string) (c
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkout{}, newCheckoutGone()
 	}
-	return s.complete(c), err
+	if err == nil {
+		err = s.checkAddresses(c)
+	}
+	if err != nil {
+		return Checkout{}, err
+	}
+	return s.complete(c), nil
+}
+
+// checkAddresses checks that the signer attested each address of a checkout for it. Rule CO-29.
+func (s *Service) checkAddresses(c Checkout) error {
+	for _, o := range c.Options {
+		if err := s.checkOption(c, o); err != nil {
+			return fmt.Errorf("show the address of mint %d of checkout %s: %w", o.Mint.ID, c.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *Service) checkOption(c Checkout, o Option) error {
+	family := o.Mint.Chain.Family()
+	isOwn := func(w wallet.Wallet, purpose, subject string) bool {
+		return w.OrgID == c.OrgID && w.Family == family && w.Purpose == purpose && w.Subject == subject
+	}
+	if !isOwn(o.Wallet, wallet.Checkout, c.ID) {
+		return fmt.Errorf("its wallet is another one's: %w", wallet.ErrProof)
+	}
+	if err := s.Wallets.VerifyAttestation(o.Wallet); err != nil {
+		return err
+	}
+	if o.Shared == nil {
+		return nil
+	}
+	reference := payuri.Reference(c.OrgID, c.ID, o.Mint.ID)
+	if !isOwn(*o.Shared, wallet.CheckoutShared, sharedSubject) || !bytes.Equal(o.Ref, reference[:]) {
+		return fmt.Errorf("its shared wallet or its reference is another one's: %w", wallet.ErrProof)
+	}
+	return s.Wallets.VerifyAttestation(*o.Shared)
+}
+
+// withoutUnproven removes the options whose addresses the signer did not attest for the checkout. An event tells of
+// what was paid, so a row that was changed does not hold it back.
+func (s *Service) withoutUnproven(c Checkout) Checkout {
+	c.Options = slices.DeleteFunc(slices.Clone(c.Options), func(o Option) bool { return s.checkOption(c, o) != nil })
+	return c
 }
 
 // complete adds what no row has.
@@ -212,10 +262,30 @@ type CheckoutFilter struct {
 	Status        string
 	Exception     string // one that a checkout has
 	IsExceptional bool   // has any exception
+	NeedsDecision bool   // waits for a person, see needsDecision
 	CustomerID    string
 	Reference     string
 	CreatedAfter  time.Time // exclusive
 	CreatedBefore time.Time // exclusive
+}
+
+// needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
+// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does
+// not take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text
+// is that of the index checkouts_to_decide, which serves it only while both are the same.
+const needsDecision = `c.exceptions && ARRAY['FLAGGED']
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
+	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
+
+// hasException selects the checkouts with an exception. The word is part of the text, because each one has an index of
+// its own. A word that is none selects nothing.
+func hasException(word string) string {
+	for _, e := range outcome.Exceptions {
+		if string(e) == word && e != outcome.NoException {
+			return "c.exceptions && ARRAY['" + string(e) + "']"
+		}
+	}
+	return "false"
 }
 
 func (f CheckoutFilter) query(orgID string) *pagination.Query {
@@ -224,10 +294,13 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 		q.AddCondition("c.status = ?", f.Status)
 	}
 	if f.Exception != "" {
-		q.AddCondition("c.exceptions <> '{}' AND ? = ANY (c.exceptions)", f.Exception)
+		q.AddCondition(hasException(f.Exception))
 	}
 	if f.IsExceptional {
 		q.AddCondition("c.exceptions <> '{}'")
+	}
+	if f.NeedsDecision {
+		q.AddCondition(needsDecision)
 	}
 	if f.CustomerID != "" {
 		q.AddCondition("c.customer_id = ?", f.CustomerID)
@@ -239,8 +312,8 @@ func (f CheckoutFilter) query(orgID string) *pagination.Query {
 	return q
 }
 
-// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its options
-// and payments.
+// ListCheckouts returns a page of an organization's checkouts in the order of (creation time, id), each with its
+// options and payments.
 func (s *Service) ListCheckouts(
 	ctx context.Context, orgID string, f CheckoutFilter, p pagination.Page,
 ) (page pagination.Result[Checkout], err error) {
@@ -263,6 +336,9 @@ func (s *Service) ListCheckouts(
 			return err
 		}
 		for i := range found {
+			if err := s.checkAddresses(found[i]); err != nil {
+				return err
+			}
 			found[i] = s.complete(found[i])
 		}
 		page = pagination.CutPage(p, found, func(c Checkout) pagination.Cursor {
@@ -274,6 +350,19 @@ func (s *Service) ListCheckouts(
 		return page, fmt.Errorf("list the checkouts of %s: %w", orgID, err)
 	}
 	return page, nil
+}
+
+// CountToDecide returns how many checkouts wait for a person. It counts no further than to countMax.
+func (s *Service) CountToDecide(ctx context.Context, orgID string, countMax int) (n int, err error) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT count(*) FROM (SELECT FROM checkouts c WHERE c.org_id = $1 AND (`+needsDecision+`) LIMIT $2) found`,
+			orgID, countMax).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count the checkouts of %s that wait for a person: %w", orgID, err)
+	}
+	return n, nil
 }
 
 // ForEachCheckout calls fn for all of an organization's checkouts that match the filter, in list order and from one

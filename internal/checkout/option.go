@@ -95,7 +95,7 @@ func (s *Service) priceOf(ctx context.Context, mintID int) (price.Quote, error) 
 
 // rateOf returns what a mint is worth in the currency of a sale. Errors: those of priceOf. Rule CO-7.
 func (s *Service) rateOf(ctx context.Context, sale Sale, m mint.Mint, mints mint.Catalogue) (pricing.Rate, error) {
-	if m.Symbol == sale.Currency {
+	if m.Symbol == sale.Currency && sale.accepts(m, mints) {
 		return pricing.SameCurrency(s.DB.Clock()()), nil
 	}
 	q, err := s.priceOf(ctx, m.ID)
@@ -163,9 +163,15 @@ func (s *Service) OffersFor(ctx context.Context, c Checkout) ([]Offer, error) {
 	return offers, nil
 }
 
+// isOpen reports whether a mint takes deposits now.
+func (s *Service) isOpen(m mint.Mint) bool {
+	_, isRunning := s.Chains[m.Chain]
+	return isRunning && m.DepositEnabled && !m.Quarantined
+}
+
 func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints mint.Catalogue) Offer {
 	o := Offer{Mint: m, IsPegged: s.isPegged(m.ID)}
-	if _, isRunning := s.Chains[m.Chain]; !isRunning || !m.DepositEnabled || m.Quarantined {
+	if !s.isOpen(m) {
 		o.Problem = MintClosed
 		return o
 	}
@@ -197,11 +203,23 @@ func (s *Service) offerFor(ctx context.Context, c Checkout, m mint.Mint, mints m
 	o.PayerFee = s.transferFee(ctx, m, mints)
 	// An address of its own is emptied by one transfer. Where a chain keeps outputs, the next payment spends it.
 	isCollected := !m.Chain.Family().IsUTXO()
-	if isCollected && o.PayerFee != nil && !s.IsLocal &&
-		isAbove(*o.PayerFee, c.AmountDue, o.Rate.CurrencyPrice, c.CostMaxBps) {
-		o.Problem = CostTooHigh
+	if isCollected && o.PayerFee != nil && !s.IsLocal {
+		currencyPrice, isKnown := s.currencyPriceOf(ctx, o)
+		if isKnown && isAbove(*o.PayerFee, c.AmountDue, currencyPrice, c.CostMaxBps) {
+			o.Problem = CostTooHigh
+		}
 	}
 	return o
+}
+
+// currencyPriceOf returns what one of the currency of an offer is worth in dollars. The rate of a mint in its own
+// symbol does not say it.
+func (s *Service) currencyPriceOf(ctx context.Context, o Offer) (usd money.USD, isKnown bool) {
+	if o.Rate.Source != pricing.OwnSymbol {
+		return o.Rate.CurrencyPrice, true
+	}
+	q, err := s.priceOf(ctx, o.Mint.ID)
+	return q.Price, err == nil
 }
 
 // transferFee returns what one transfer costs on the chain of a mint now, in dollars; nil if nothing says it.
@@ -240,6 +258,17 @@ func newUnavailable(m mint.Mint, problem OfferProblem) *fault.Fault {
 		WithParam("mintId").WithDetail("reason", string(problem))
 }
 
+// newClosed is the answer to an option of a checkout whose time is over.
+func newClosed(c Checkout) *fault.Fault {
+	reason := "its time is over"
+	if c.Status != outcome.Open {
+		reason = "it is " + string(c.Status)
+	}
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This checkout takes no new way to pay: %s.", reason).
+		WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
+}
+
 // OpenOption opens an option of a checkout: it issues the address that belongs to this checkout alone, and makes the
 // first quote. An opened option stays as it is, and gets a new quote if it needs one. Errors: faults NOT_FOUND,
 // INVALID_STATE, MINT_NOT_FOUND, OPTION_UNAVAILABLE. Rules CO-6, CO-7 and CO-8.
@@ -251,10 +280,8 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	if _, isOpened := c.optionOf(mintID); isOpened {
 		return s.Refresh(ctx, c)
 	}
-	if c.Status != outcome.Open {
-		return Checkout{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"This checkout is %s and takes no new way to pay.", c.Status).
-			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(c.Status))
+	if c.Status != outcome.Open || !s.DB.Clock()().Before(c.ExpiresAt) {
+		return Checkout{}, newClosed(c)
 	}
 	mints, err := s.loadMints(ctx, orgID)
 	if err != nil {
@@ -282,7 +309,9 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	}
 	failpoint.Hit("C02")
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		return s.insertOption(ctx, tx, c, offer, wallets)
+		err := s.insertOption(ctx, tx, c, offer, wallets)
+		failpoint.HitBeforeCommit("C03")
+		return err
 	})
 	if err != nil {
 		return Checkout{}, fmt.Errorf("open mint %d for checkout %s: %w", mintID, checkoutID, err)
@@ -291,9 +320,9 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 	return s.CheckoutByID(ctx, orgID, checkoutID)
 }
 
-// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What cannot
-// be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the first
-// one could not. Rule CO-26.
+// OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What
+// cannot be opened stays closed: the checkout exists, and OpenOption says why. So a repeated request may open what the
+// first one could not. Rule CO-26.
 func (s *Service) OpenNamed(ctx context.Context, c Checkout, mintIDs []int) Checkout {
 	for _, mintID := range mintIDs {
 		if _, isOpened := c.optionOf(mintID); isOpened || c.Status != outcome.Open {
@@ -329,10 +358,8 @@ func (s *Service) insertOption(ctx context.Context, tx pg.Tx, c Checkout, o Offe
 	if err != nil {
 		return err
 	}
-	if locked.Status != outcome.Open {
-		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"This checkout is %s and takes no new way to pay.", locked.Status).
-			WithAdvice("Make a new checkout.").WithExtra("currentStatus", string(locked.Status))
+	if locked.Status != outcome.Open || !tx.Now.Before(locked.ExpiresAt) {
+		return newClosed(locked)
 	}
 	if _, isOpened := locked.optionOf(o.Mint.ID); isOpened {
 		return nil
@@ -375,8 +402,15 @@ func bumpVersion(ctx context.Context, tx pg.Tx, c Checkout) error {
 // insertQuote writes the next quote of an option, for what is still due of the locked checkout. It ends with the
 // checkout. A checkout whose time is over, or of which nothing is due, gets none.
 func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Offer) error {
+	// The clocks of two processes differ, and quotes stand in their order.
+	seq, validFrom := 1, tx.Now
+	if newest, hasQuote := opened.Quote(); hasQuote {
+		if seq = newest.Seq + 1; newest.ValidFrom.After(validFrom) {
+			validFrom = newest.ValidFrom
+		}
+	}
 	rest := c.Remaining()
-	if rest.IsZero() || !tx.Now.Before(c.ExpiresAt) {
+	if rest.IsZero() || !validFrom.Before(c.ExpiresAt) {
 		return nil
 	}
 	amount, err := pricing.AmountFor(rest, o.Mint.Decimals, o.Rate, o.Mint.MinDeposit)
@@ -385,19 +419,15 @@ func insertQuote(ctx context.Context, tx pg.Tx, c Checkout, opened Option, o Off
 	}
 	expiresAt := c.ExpiresAt
 	validity := pricing.Validity(pricing.IsSteady(o.Rate, o.IsPegged), o.Mint.Chain.Family() == chain.BitcoinFamily)
-	if end := tx.Now.Add(validity); validity > 0 && end.Before(expiresAt) {
+	if end := validFrom.Add(validity); validity > 0 && end.Before(expiresAt) {
 		expiresAt = end
 	}
-	seq := 1
-	if newest, hasQuote := opened.Quote(); hasQuote {
-		seq = newest.Seq + 1
-	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
-			covers, valid_from, expires_at)
+		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
+			priced_at, covers, valid_from, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.ID, o.Mint.ID, seq, c.OrgID, amount, o.Rate.Price, o.Rate.CurrencyPrice, o.Rate.Source, o.Rate.PricedAt, rest,
-		tx.Now, expiresAt)
+		validFrom, expiresAt)
 	if err != nil {
 		return fmt.Errorf("insert a quote of checkout %s: %w", c.ID, err)
 	}
@@ -415,6 +445,20 @@ func lockCheckout(ctx context.Context, tx pg.Tx, checkoutID string) (Checkout, e
 		return Checkout{}, newCheckoutGone()
 	}
 	return c, err
+}
+
+// lockWithPayments is lockCheckout, and keeps the payments as they are. The walk of a chain changes their statuses
+// without a lock of the checkout.
+func lockWithPayments(ctx context.Context, tx pg.Tx, checkoutID string) (Checkout, error) {
+	_, err := tx.Exec(ctx, `SELECT FROM checkouts WHERE checkout_id = $1 FOR NO KEY UPDATE`, checkoutID)
+	if err == nil {
+		_, err = tx.Exec(ctx, `
+			SELECT FROM checkout_payments WHERE checkout_id = $1 ORDER BY deposit_id FOR NO KEY UPDATE`, checkoutID)
+	}
+	if err != nil {
+		return Checkout{}, fmt.Errorf("lock checkout %s and its payments: %w", checkoutID, err)
+	}
+	return lockCheckout(ctx, tx, checkoutID)
 }
 
 // needsQuote reports whether an option of an open checkout has no quote for what is still due. While a payment waits
@@ -437,7 +481,7 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 	now := s.DB.Clock()()
 	var fresh []Offer
 	for _, o := range c.Options {
-		if !c.needsQuote(o, now) {
+		if !c.needsQuote(o, now) || !s.isOpen(o.Mint) {
 			continue
 		}
 		mints, err := s.loadMints(ctx, c.OrgID)
@@ -481,9 +525,9 @@ func (s *Service) Refresh(ctx context.Context, c Checkout) (Checkout, error) {
 }
 
 // isAbove reports whether a cost in dollars is more than a share of an amount due.
-func isAbove(cost money.USD, due Price, currencyPrice money.USD, bps int) bool {
+func isAbove(cost money.USD, amountDue Price, currencyPrice money.USD, bps int) bool {
 	const bpsMax = 10_000
-	limit := due.Rat()
+	limit := amountDue.Rat()
 	limit.Mul(limit, currencyPrice.Rat()).Mul(limit, big.NewRat(int64(bps), bpsMax))
 	return cost.Rat().Cmp(limit) > 0
 }

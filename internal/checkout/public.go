@@ -68,7 +68,8 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 			SELECT p.deposit_id, greatest(1, m.confirmations_required - (greatest(d.height,
 				(SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
 				(SELECT s.height FROM scan_cursors s WHERE s.chain = d.chain)) - d.height + 1))::integer
-			FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id JOIN mints m ON m.mint_id = p.mint_id
+			FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id
+			JOIN mints m ON m.mint_id = p.mint_id
 			WHERE p.checkout_id = $1 AND p.status = 'SEEN'`, checkoutID).Query(func(rows pgx.Rows) error {
 			var depositID string
 			var missing int
@@ -106,7 +107,8 @@ func (s *Service) PublicVersion(ctx context.Context, checkoutID string) (version
 		// A payment that was seen shows how many blocks it still needs.
 		return tx.QueryRow(ctx, `
 			SELECT c.version * 1000000 + coalesce((
-				SELECT sum(least(1000, greatest(0, (SELECT max(h.height) FROM scan_heads h WHERE h.chain = p.chain) - d.height)))
+				SELECT sum(least(1000, greatest(0,
+					(SELECT max(h.height) FROM scan_heads h WHERE h.chain = p.chain) - d.height)))
 				FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id
 				WHERE p.checkout_id = c.checkout_id AND p.status = 'SEEN'), 0)::bigint
 			FROM checkouts c WHERE c.checkout_id = $1`, checkoutID).Scan(&version)
@@ -179,8 +181,8 @@ func (s *Service) LocatePayment(ctx context.Context, checkoutID, hash string) (f
 		return found, err
 	}
 	if !isHash(hash) {
-		return found, fault.New(fault.Invalid, fault.InvalidRequest, fault.ReadOnly, "This is not the hash of a transaction.").
-			WithParam("hash")
+		return found, fault.New(fault.Invalid, fault.InvalidRequest, fault.ReadOnly,
+			"This is not the hash of a transaction.").WithParam("hash")
 	}
 	for i, p := range c.Payments {
 		if strings.EqualFold(string(p.Tx), hash) && (p.Chain.Family() != chain.SolanaFamily || string(p.Tx) == hash) {

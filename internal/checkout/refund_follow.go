@@ -257,7 +257,7 @@ func (s *Service) completeRefund(ctx context.Context, refundID string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.settleLocked(ctx, tx, c, mints, actor, decision{}); err != nil {
+		if err := s.settleLocked(ctx, tx, c, mints, actor, decision{}, false); err != nil {
 			return err
 		}
 		if c, err = loadCheckout(ctx, tx, `c.checkout_id = $1`, r.CheckoutID); err != nil {

@@ -53,7 +53,7 @@ type Checkout struct {
 	Metadata        map[string]string
 	IdempotencyKey  string // "" if the caller gave none
 
-	Seen    Price // what counts of the payments in blocks
+	SeenSum Price // what counts of the payments in blocks
 	Counted Price // what counts of the credited payments
 
 	DecidedBy, DecidedReason string // of the person who accepted what was paid
@@ -74,7 +74,7 @@ type Checkout struct {
 }
 
 // Remaining returns how much is still due.
-func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.Seen) }
+func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.SeenSum) }
 
 // Surplus returns how much more was credited than was due.
 func (c Checkout) Surplus() Price { return pricing.SubOrZero(c.Counted, c.AmountDue) }
@@ -154,7 +154,7 @@ func (c Checkout) IsLate(p Payment) bool {
 
 // Missing returns how much is still to be paid: nothing once what was seen is enough.
 func (c Checkout) Missing() Price {
-	if c.Status == outcome.Completed || c.Seen.Cmp(c.Need) >= 0 {
+	if c.Status == outcome.Completed || c.SeenSum.Cmp(c.Need) >= 0 {
 		return Price{}
 	}
 	return c.Remaining()

@@ -41,9 +41,9 @@ func (s *Service) Run(ctx context.Context) error {
 	var expireAt time.Time
 	for ctx.Err() == nil {
 		settled, err := s.SettleDue(ctx)
-		if now := time.Now(); err == nil && now.After(expireAt) {
+		if now := time.Now(); now.After(expireAt) {
 			expireAt = now.Add(expirePause)
-			err = s.ExpireDue(ctx)
+			err = errors.Join(err, s.ExpireDue(ctx))
 		}
 		if refundErr := s.FollowRefunds(ctx); err == nil {
 			err = refundErr
@@ -80,10 +80,11 @@ func (s *Service) SettleDue(ctx context.Context) (claimed int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("claim the payments of checkouts: %w", err)
 	}
-	failpoint.Hit("C04")
-	claimed = len(ids)
+	if claimed = len(ids); claimed > 0 {
+		failpoint.Hit("C04")
+	}
 	slices.Sort(ids)
-	return claimed, s.settleAll(ctx, slices.Compact(ids))
+	return claimed, s.settleAll(ctx, slices.Compact(ids), true)
 }
 
 // ExpireDue ends the open checkouts whose time is over, except those whose chains are not walked that far. Rule CO-13.
@@ -94,6 +95,7 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 	}
 	var lastID string
 	var lastEnd time.Time
+	var failed error // of some, which does not keep the others open
 	for {
 		var ids []string
 		err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -105,7 +107,8 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 						LEFT JOIN scan_head_times t ON t.chain = m.chain
 						WHERE o.checkout_id = c.checkout_id AND m.chain = ANY ($4)
 							AND (t.caught_up_at >= c.expires_at + $5) IS NOT TRUE)
-				ORDER BY c.expires_at, c.checkout_id LIMIT $6`, tx.Now, lastEnd, lastID, chains, lookMargin, expireBatchMax)
+				ORDER BY c.expires_at, c.checkout_id LIMIT $6`,
+				tx.Now, lastEnd, lastID, chains, lookMargin, expireBatchMax)
 			if err != nil {
 				return err
 			}
@@ -117,16 +120,18 @@ func (s *Service) ExpireDue(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("look for checkouts whose time is over: %w", err)
+			return errors.Join(failed, fmt.Errorf("look for checkouts whose time is over: %w", err))
 		}
-		if err := s.settleAll(ctx, ids); err != nil || len(ids) < expireBatchMax {
-			return err
+		failed = errors.Join(failed, s.settleAll(ctx, ids, false))
+		if len(ids) < expireBatchMax || ctx.Err() != nil {
+			return failed
 		}
 	}
 }
 
-// settleAll settles checkouts at the same time. One that fails does not stop the others.
-func (s *Service) settleAll(ctx context.Context, ids []string) error {
+// settleAll settles checkouts at the same time. One that fails does not stop the others. isTurn says that the payments
+// were claimed, so one that waits for a price has asked in vain if it still has none.
+func (s *Service) settleAll(ctx context.Context, ids []string, isTurn bool) error {
 	errs := make([]error, len(ids))
 	slots := make(chan struct{}, settleParallel)
 	var wg sync.WaitGroup
@@ -134,7 +139,7 @@ func (s *Service) settleAll(ctx context.Context, ids []string) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if errs[i] = s.Settle(ctx, checkoutID); errs[i] != nil {
+			if errs[i] = s.settle(ctx, checkoutID, isTurn); errs[i] != nil {
 				errs[i] = fmt.Errorf("settle checkout %s: %w", checkoutID, errs[i])
 			}
 		})
@@ -144,8 +149,12 @@ func (s *Service) settleAll(ctx context.Context, ids []string) error {
 }
 
 // Settle values the payments of a checkout and brings its state up to date. It may be repeated: a step that changes
-// nothing writes nothing. Rules CO-12 to CO-15.
+// nothing writes nothing. Rules CO-12, CO-13, CO-14 and CO-15.
 func (s *Service) Settle(ctx context.Context, checkoutID string) error {
+	return s.settle(ctx, checkoutID, false)
+}
+
+func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) error {
 	var before Checkout
 	var mints mint.Catalogue
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -167,16 +176,21 @@ func (s *Service) Settle(ctx context.Context, checkoutID string) error {
 			values = append(values, v)
 		}
 	}
-	failpoint.Hit("C05")
+	if len(values) > 0 {
+		failpoint.Hit("C05")
+	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		c, err := lockCheckout(ctx, tx, checkoutID)
+		c, err := lockWithPayments(ctx, tx, checkoutID)
 		if err != nil {
 			return err
 		}
+		c.judgeTimes(values)
 		if err := storeValues(ctx, tx, &c, values); err != nil {
 			return err
 		}
-		return s.settleLocked(ctx, tx, c, mints, actor, decision{})
+		err = s.settleLocked(ctx, tx, c, mints, actor, decision{}, isTurn)
+		failpoint.HitBeforeCommit("C06")
+		return err
 	})
 	failpoint.Hit("C06")
 	return err
@@ -206,33 +220,33 @@ func storeValues(ctx context.Context, tx pg.Tx, c *Checkout, values []valuation)
 }
 
 // decision is what a person decided about a checkout; the zero value is none.
-type decision struct{ by, reason string }
+type decision struct{ author, reason string }
 
 // settleLocked brings the state of a locked checkout up to date with its payments: payments, checkout, event and audit
 // row in this transaction.
 func (s *Service) settleLocked(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, requester audit.Actor, d decision,
+	isTurn bool,
 ) error {
-	assessed, err := s.assess(ctx, tx, c, mints, d)
+	r, err := s.assess(ctx, tx, c, mints, d)
 	if err != nil {
 		return err
 	}
-	isTold, err := s.tellPayments(ctx, tx, c, assessed.result)
+	isTold, err := s.tellPayments(ctx, tx, c, r, isTurn)
 	if err != nil {
 		return err
 	}
-	r := assessed.result
-	if r.Status == c.Status && slices.Equal(r.Exceptions, c.Exceptions) && r.SeenSum == c.Seen &&
+	if r.Status == c.Status && slices.Equal(r.Exceptions, c.Exceptions) && r.SeenSum == c.SeenSum &&
 		r.FinalSum == c.Counted && r.ExpiresAt.Equal(c.ExpiresAt) && !isTold {
 		return nil
 	}
 	after := c
 	after.Version, after.Status, after.Exceptions = c.Version+1, r.Status, r.Exceptions
-	after.Seen, after.Counted, after.ExpiresAt, after.isExtended = r.SeenSum, r.FinalSum, r.ExpiresAt, r.IsExtended
+	after.SeenSum, after.Counted, after.ExpiresAt, after.isExtended = r.SeenSum, r.FinalSum, r.ExpiresAt, r.IsExtended
 	var completedWith *Price
 	if r.Status == outcome.Completed && c.Status != outcome.Completed {
 		after.CompletedAt, completedWith = &tx.Now, &r.FinalSum
-		after.DecidedBy, after.DecidedReason = d.by, d.reason
+		after.DecidedBy, after.DecidedReason = d.author, d.reason
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE checkouts SET version = version + 1, status = $3, exceptions = $4, seen = $5, counted = $6,
@@ -240,8 +254,8 @@ func (s *Service) settleLocked(
 			completed_with = coalesce(completed_with, $10), decided_by = coalesce(decided_by, nullif($11, '')),
 			decided_reason = coalesce(decided_reason, nullif($12, '')), updated_at = greatest($13, updated_at)
 		WHERE checkout_id = $1 AND version = $2`,
-		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.Seen, after.Counted, after.ExpiresAt,
-		after.isExtended, after.CompletedAt, completedWith, d.by, d.reason, tx.Now)
+		c.ID, c.Version, after.Status, nonNilExceptions(after.Exceptions), after.SeenSum, after.Counted,
+		after.ExpiresAt, after.isExtended, after.CompletedAt, completedWith, d.author, d.reason, tx.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRace
 	}
@@ -259,18 +273,15 @@ func nonNilExceptions(exceptions []outcome.Exception) []outcome.Exception {
 	return exceptions
 }
 
-// assessment is what became of a checkout.
-type assessment struct{ result outcome.Result }
-
 // assess decides what a checkout is now.
 func (s *Service) assess(
 	ctx context.Context, tx pg.Tx, c Checkout, mints mint.Catalogue, d decision,
-) (assessment, error) {
+) (outcome.Result, error) {
 	terms := outcome.Terms{
 		AmountDue: c.AmountDue, Need: c.Need, ExpiresAt: c.ExpiresAt, IsExtended: c.isExtended,
 		Surplus:     pricing.Tolerance(c.AmountDue, c.UnderBps, c.UnderUSD, pricing.Par),
 		AcceptsLate: c.LatePolicy == AcceptLate,
-		IsDecided:   d.by != "" || c.DecidedBy != "",
+		IsDecided:   d.author != "" || c.DecidedBy != "",
 		IsRefunded:  c.isRefunded(),
 	}
 	payments := make([]outcome.Payment, len(c.Payments))
@@ -279,20 +290,24 @@ func (s *Service) assess(
 	}
 	isLagging, err := s.isLagging(ctx, tx, c)
 	if err != nil {
-		return assessment{}, err
+		return outcome.Result{}, err
 	}
 	r := outcome.Assess(c.Status, terms, payments, tx.Now, isLagging)
 	if isActive(r.Status) && !isActive(c.Status) && c.OnePerReference {
 		taken, err := isReferenceTaken(ctx, tx, c)
 		if err != nil {
-			return assessment{}, err
+			return outcome.Result{}, err
 		}
 		if taken {
-			// Another checkout of the reference is open or paid. A person decides what becomes of this payment.
+			// Another checkout of the reference is open or paid. A person decides what becomes of this payment, so
+			// it is never without an exception.
 			r.Status = c.Status
+			if len(r.Exceptions) == 0 {
+				r.Exceptions = []outcome.Exception{outcome.PaidLate}
+			}
 		}
 	}
-	return assessment{r}, nil
+	return r, nil
 }
 
 // outcomeOf returns a payment as package outcome needs it.
@@ -350,7 +365,7 @@ func (s *Service) isLagging(ctx context.Context, tx pg.Tx, c Checkout) (bool, er
 // tellPayments notes on the payments what the checkout knows of them. A payment whose status changed meanwhile is told
 // in the next step. isTold says that something is new to the checkout.
 func (s *Service) tellPayments(
-	ctx context.Context, tx pg.Tx, c Checkout, r outcome.Result,
+	ctx context.Context, tx pg.Tx, c Checkout, r outcome.Result, isTurn bool,
 ) (isTold bool, err error) {
 	for i, p := range c.Payments {
 		var tryIn *time.Duration
@@ -359,10 +374,14 @@ func (s *Service) tellPayments(
 		}
 		isTold = isTold || p.toldStatus != p.Status || p.Counts != r.Counts[i]
 		_, err := tx.Exec(ctx, `
-			UPDATE checkout_payments SET told_status = status, counts = $3, tries = CASE WHEN $4::interval IS NULL THEN 0 ELSE tries + 1 END,
-				try_at = $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval)
-			WHERE deposit_id = $1 AND status = $2 AND (told_status IS DISTINCT FROM status OR counts <> $3 OR try_at IS NOT NULL)`,
-			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax)
+			UPDATE checkout_payments SET told_status = status, counts = $3,
+				tries = CASE WHEN $4::interval IS NULL THEN 0 WHEN $7 THEN tries + 1 ELSE tries END,
+				try_at = CASE WHEN $4::interval IS NULL THEN NULL
+					WHEN $7 THEN $5::timestamptz + least($4::interval * power(2, least(tries, 16)), $6::interval)
+					ELSE try_at END
+			WHERE deposit_id = $1 AND status = $2 AND (told_status IS DISTINCT FROM status OR counts <> $3
+				OR try_at IS NOT NULL AND ($4::interval IS NULL OR $7))`,
+			p.DepositID, p.Status, r.Counts[i], tryIn, tx.Now, retryMax, isTurn)
 		if err != nil {
 			return false, fmt.Errorf("note what checkout %s knows of payment %s: %w", c.ID, p.DepositID, err)
 		}
@@ -385,18 +404,19 @@ func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout
 	}
 	var t event.Type
 	switch {
-	case before.Status != after.Status:
+	case before.Status != after.Status && eventsOf[after.Status] != "":
 		t = eventsOf[after.Status]
 	case slices.ContainsFunc(after.Exceptions, isNew):
 		t = event.CheckoutException
 	}
 	if t != "" {
-		told, err := loadCheckout(ctx, tx, `c.checkout_id = $1`, after.ID)
+		loaded, err := loadCheckout(ctx, tx, `c.checkout_id = $1`, after.ID)
 		if err != nil {
 			return err
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
-			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID, Data: s.complete(told),
+			OrgID: after.OrgID, Type: t, ResourceKind: "checkout", ResourceID: after.ID,
+			Data: s.withoutUnproven(s.complete(loaded)), FoundAgain: true,
 		})
 		if err != nil {
 			return err

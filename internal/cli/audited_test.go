@@ -178,6 +178,7 @@ var deeds = []deed{
 	{name: "local run", none: "it starts a world of its own"},
 	{name: "local tour", none: "it calls the interface, whose calls have rows of their own"},
 	{name: "local trigger failed-payout", none: "it calls the interface, whose calls have rows of their own"},
+	{name: "local pay", none: "it calls the interfaces, whose calls have rows of their own"},
 	{name: "local trigger reorg", none: "it changes a local chain and writes no database"},
 	{name: "local trigger outage", none: "it stops an answer of a local chain and writes no database"},
 	{name: "local swaps behave", none: "it changes the local swap provider and writes no database"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,7 +207,7 @@ func printEvent(out io.Writer, body []byte, asJSON bool, layout string) error {
 
 // formatEvent describes an event in one line: the amount, the owner, the result, and the id.
 func formatEvent(e webhook.Envelope) (string, error) {
-	var ids struct{ DepositID, WithdrawalID, TransferID string }
+	var ids struct{ DepositID, WithdrawalID, TransferID, CheckoutID string }
 	if err := json.Unmarshal(e.Data, &ids); err != nil {
 		return "", fmt.Errorf("read event %s: %w", e.ID, err)
 	}
@@ -231,13 +232,25 @@ func formatEvent(e webhook.Envelope) (string, error) {
 		err = json.Unmarshal(e.Data, &t)
 		line = fmt.Sprintf("%s %s from %s to %s", t.AmountDecimal, t.Mint.Symbol,
 			ownerName(t.From.CustomerID, t.From.Product), ownerName(t.To.CustomerID, t.To.Product))
+	case ids.CheckoutID != "":
+		// Not the whole object: its url allows the payer's actions.
+		var c webhook.Checkout
+		err = json.Unmarshal(e.Data, &c)
+		line = fmt.Sprintf("%s of %s %s paid, %s", c.AmountPaid, c.AmountDue, c.Currency, c.Status)
+		if c.Reference != nil {
+			line += ", reference " + *c.Reference
+		}
+		if len(c.Details.Exceptions) > 0 {
+			line += ", " + strings.Join(c.Details.Exceptions, " ")
+		}
 	default:
 		line = string(e.Data)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read event %s: %w", e.ID, err)
 	}
-	return strings.TrimSpace(line + "  " + ids.DepositID + ids.WithdrawalID + ids.TransferID), nil
+	id := cmp.Or(ids.DepositID, ids.WithdrawalID, ids.TransferID, ids.CheckoutID)
+	return strings.TrimSpace(line + "  " + id), nil
 }
 
 // worldLog writes the events of a local world to its terminal: a line for each event, and one when

@@ -27,6 +27,7 @@ type local struct {
 	Run     localRun     `cmd:"" default:"withargs" help:"Start the local world and stay until Ctrl-C (the default)."`
 	Tour    localTour    `cmd:"" help:"Play the whole story against the local world that runs here, or against a new one."`
 	Faucet  localFaucet  `cmd:"" help:"Send coins or tokens from the local faucet."`
+	Pay     localPay     `cmd:"" help:"Pay a checkout as a payer does: exactly, too little, too late, in another coin, from a flagged sender and so on."`
 	Trigger localTrigger `cmd:"" help:"Cause a failed payment, a reorganization, or the outage of a provider."`
 	Risk    localRisk    `cmd:"" help:"Set what screening answers for an address."`
 	Swaps   localSwaps   `cmd:"" help:"Make the local swap provider misbehave, set its prices, and show its swaps."`

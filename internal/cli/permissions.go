@@ -56,7 +56,7 @@ var actionCommands = map[identity.Action][]string{
 		"config check", "config sample", "version",
 	},
 	identity.UseDevelopmentWorld: {
-		"local run", "local tour", "local faucet", "local trigger failed-payout", "local trigger reorg",
+		"local run", "local tour", "local faucet", "local pay", "local trigger failed-payout", "local trigger reorg",
 		"local trigger outage", "local swaps behave", "local swaps price", "local swaps show",
 	},
 }

@@ -82,7 +82,8 @@ const (
 
 // What only the members of an organization do.
 const (
-	ChangeControls    Action = "settings.change_controls" // thresholds, approval allowlist, quorum
+	ChangeControls    Action = "settings.change_controls"  // thresholds, approval allowlist, quorum
+	ChangeCheckouts   Action = "settings.change_checkouts" // how pages of checkouts look, and their tolerance
 	ResendEvents      Action = "webhook.resend"
 	InviteMember      Action = "member.invite"
 	ChangeMemberRoles Action = "member.change_roles"
@@ -229,7 +230,7 @@ var permissions = map[Action]Permission{
 		Rules: []string{"KEY-2", "CO-28", "ROLE-2"},
 	},
 	DecideCheckout: {
-		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: SudoFactor,
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
 		Rules: []string{"KEY-2", "CO-28", "ROLE-2"},
 	},
 	ManageWebhooks: {
@@ -243,8 +244,9 @@ var permissions = map[Action]Permission{
 		Key: ScopeMainKey, Roles: managers, StepUp: SudoFactor, Rules: []string{"KEY-2", "KEY-3", "ROLE-2"},
 	},
 
-	ChangeControls: {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
-	ResendEvents:   {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
+	ChangeControls:  {Roles: managers, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-4"}},
+	ChangeCheckouts: {Roles: managers, StepUp: SudoFactor, Rules: []string{"PAGE-87", "ROLE-2"}},
+	ResendEvents:    {Roles: []Role{Owner, Admin, Developer}, Rules: []string{"ROLE-1"}},
 	InviteMember: {
 		Roles: managers, Terminal: true, StepUp: SudoFactor, Rules: []string{"ROLE-2", "ROLE-3", "ROLE-6"},
 	},

@@ -27,6 +27,7 @@ var titles = []struct {
 	{ManageProducts, "create, change and archive products"},
 	{ManageCheckouts, "create and cancel checkouts, open their options"},
 	{DecideCheckout, "accept what was paid for a checkout"},
+	{ChangeCheckouts, "change the settings of checkouts"},
 	{ManageWebhooks, "create, change and delete webhook endpoints"},
 	{ReplaceWebhookSecret, "replace the secret of an endpoint"},
 	{ResendEvents, "resend and recover events"},
@@ -133,8 +134,8 @@ func TestTheRolesPageIsDrawn(t *testing.T) {
 	}
 }
 
-// What people change takes a second factor, and what they read takes none. Money, flagged deposits and
-// freezes take one for the act alone. Rule ROLE-2.
+// What people change takes a second factor, and what they read takes none. Money, flagged deposits, freezes and what
+// counts as paid take one for the act alone. Rule ROLE-2.
 func TestEveryChangeTakesASecondFactor(t *testing.T) {
 	t.Parallel()
 	free := []Action{ReadOrganization, ResendEvents, ExportRecords, ReadAuditLog, ReadInstallation}
@@ -142,7 +143,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 		DecideWithdrawal, WithdrawOwnMoney, Transfer, RestoreSwap, FreezeCustomer, UnfreezeCustomer,
 		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
-		FailSwap, WriteOffSwap, DecideSwapArrival,
+		FailSwap, WriteOffSwap, DecideSwapArrival, DecideCheckout,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

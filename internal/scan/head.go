@@ -113,7 +113,8 @@ func (w *Walker) storeCaughtUp(ctx context.Context, askedAt time.Time) error {
 	err := w.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO scan_head_times (chain, caught_up_at) VALUES ($1, $2)
-			ON CONFLICT (chain) DO UPDATE SET caught_up_at = greatest(scan_head_times.caught_up_at, excluded.caught_up_at)`,
+			ON CONFLICT (chain) DO UPDATE
+			SET caught_up_at = greatest(scan_head_times.caught_up_at, excluded.caught_up_at)`,
 			w.conf.Chain, askedAt)
 		return err
 	})

@@ -138,7 +138,7 @@ type Walker struct {
 	tracer       chain.Tracer         // nil if the blocks themselves show all transfers
 	traceBudget  traceBudget
 	nextReview   atomic.Int64           // when the catalogue is reviewed next, in Unix seconds
-	caughtUpAt   atomic.Int64           // when the head walk last stored that it had the newest block, in Unix milliseconds
+	caughtUpAt   atomic.Int64           // when storeCaughtUp last stored a time, in Unix milliseconds
 	reportedFork atomic.Pointer[string] // the fork that this process has reported
 }
 

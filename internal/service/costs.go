@@ -18,14 +18,16 @@ const (
 // transferFees asks the chains what a transfer costs, and keeps the answers for a short time: pages that payers open do
 // not make requests to providers.
 type transferFees struct {
-	chains chain.Chains
-	clock  func() time.Time
-
-	mu   sync.Mutex
-	kept map[chain.Name]keptFee
+	clock   func() time.Time
+	byChain map[chain.Name]*keptFee
 }
 
+// keptFee is the answer of one chain. Its lock is held during a question, so that a slow chain is asked once, and holds
+// up no other chain.
 type keptFee struct {
+	sender chain.Sender
+
+	mu      sync.Mutex
 	fee     *money.Amount // nil: no provider said it
 	askedAt time.Time
 }
@@ -33,29 +35,34 @@ type keptFee struct {
 var _ checkout.Costs = (*transferFees)(nil)
 
 func newTransferFees(chains chain.Chains, clock func() time.Time) *transferFees {
-	return &transferFees{chains: chains, clock: clock, kept: map[chain.Name]keptFee{}}
+	f := &transferFees{clock: clock, byChain: map[chain.Name]*keptFee{}}
+	for name, ch := range chains {
+		if ch.Sender != nil {
+			f.byChain[name] = &keptFee{sender: ch.Sender}
+		}
+	}
+	return f
 }
 
 // TransferFee implements checkout.Costs.
 func (f *transferFees) TransferFee(ctx context.Context, name chain.Name) *money.Amount {
-	now := f.clock()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if kept, isKept := f.kept[name]; isKept && now.Sub(kept.askedAt) < feesKept {
-		return kept.fee
-	}
-	sender := f.chains[name].Sender
-	if sender == nil {
+	answer := f.byChain[name]
+	if answer == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, feeTimeout)
+	answer.mu.Lock()
+	defer answer.mu.Unlock()
+	now := f.clock()
+	if !answer.askedAt.IsZero() && now.Sub(answer.askedAt) < feesKept {
+		return answer.fee
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), feeTimeout)
 	defer cancel()
-	var fee *money.Amount
-	if fees, err := sender.TransferFees(ctx); err == nil {
-		if most, err := fees.Max(); err == nil {
-			fee = &most
+	answer.fee, answer.askedAt = nil, now
+	if fees, err := answer.sender.TransferFees(ctx); err == nil {
+		if feeMax, err := fees.Max(); err == nil {
+			answer.fee = &feeMax
 		}
 	}
-	f.kept[name] = keptFee{fee, now}
-	return fee
+	return answer.fee
 }

@@ -47,9 +47,9 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, refundChecks)
+var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks, refundChecks)
 
-// bookChecks are those of everything but swaps.
+// bookChecks are those of everything but swaps and checkouts.
 var bookChecks = []Check{
 	{ID: "I-01", Promise: "every ledger transfer joins two accounts of its own organization and mint", breachSQL: `
 		SELECT t.org_id, 'transfer ' || t.transfer_id,
@@ -891,6 +891,9 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, refund_id, 'refund.addressed' FROM refunds WHERE attempt > 1
 			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
 			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')
+			UNION ALL SELECT org_id, checkout_id, 'checkout.created' FROM checkouts
+			UNION ALL SELECT org_id, checkout_id, 'checkout.cancelled' FROM checkouts WHERE cancelled_at IS NOT NULL
+			UNION ALL SELECT org_id, checkout_id, 'checkout.option_opened' FROM checkout_options
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.paid' FROM swaps WHERE paid_at IS NOT NULL
 			UNION ALL SELECT org_id, swap_id, 'swap.delayed' FROM swaps WHERE delayed_at IS NOT NULL
@@ -925,6 +928,21 @@ var bookChecks = []Check{
 		SELECT d.org_id, d.resource_id, 'has no row ' || d.action
 		FROM due d LEFT JOIN audit_log a ON a.resource_id = d.resource_id AND a.action = d.action AND a.org_id IS NOT DISTINCT FROM d.org_id
 		WHERE a.audit_id IS NULL`},
+
+	{
+		ID: "I-40-checkouts", Promise: "every checkout has the status that the last row of the audit log gave it", breachSQL: `
+		SELECT c.org_id, 'checkout ' || c.checkout_id, format('is %s, and the audit log says %s', c.status,
+			coalesce(l.status, 'nothing'))
+		FROM checkouts c
+		LEFT JOIN LATERAL (
+			SELECT CASE a.action WHEN 'checkout.created' THEN 'OPEN' WHEN 'checkout.cancelled' THEN 'CANCELLED'
+				ELSE a.detail ->> 'to' END AS status
+			FROM audit_log a
+			WHERE a.resource_id = c.checkout_id AND a.org_id = c.org_id
+				AND a.action IN ('checkout.created', 'checkout.cancelled', 'checkout.changed')
+			ORDER BY a.audit_id DESC LIMIT 1) l ON true
+		WHERE c.status IS DISTINCT FROM l.status`,
+	},
 
 	// An operator's key is created or revoked by one row of the audit log. A roll has one row that
 	// names both keys.

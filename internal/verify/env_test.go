@@ -115,7 +115,9 @@ func newTestEnv(t testing.TB) *testEnv {
 	coin.ID, coin.Kind, coin.Contract, coin.Symbol, coin.Name, coin.Decimals = 2, mint.Native, "", "ETH", "Ether", 18
 	bitcoin := coin
 	bitcoin.ID, bitcoin.Chain, bitcoin.Symbol, bitcoin.Name, bitcoin.Decimals = 3, chain.Bitcoin, "BTC", "Bitcoin", 8
-	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, bitcoin}); err != nil {
+	solana := token
+	solana.ID, solana.Chain, solana.Contract = 4, chain.Solana, "solT"
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, coin, bitcoin, solana}); err != nil {
 		t.Fatal(err)
 	}
 	h.system(func(ctx context.Context, tx pg.Tx) error {
@@ -177,6 +179,10 @@ func newTestEnv(t testing.TB) *testEnv {
 	arrived("dep_co", "we_co", "CHECKOUT", tokenContract, &one, 20, 11, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_shared", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 12, 11, "CREDITED", "FINALIZED",
 		"credited")
+	arrived("dep_tardy", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 4, 12, "CREDITED", "FINALIZED", "credited")
+	arrived("dep_stranger", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 5, 15, "CONFIRMING", "INCLUDED", "seen")
+	arrived("dep_other", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 3, 14, "SCREENING", "FINALIZED",
+		"finalized")
 	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED",
 		"below_minimum")
 	arrived("dep_waits", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 300, 14, "SCREENING", "FINALIZED",
@@ -197,7 +203,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"), Amount: u(70),
 	})
 	h.insertEvent("ORGANIZATION_DEPOSIT", "dep_own", 1, 0)
-	for id, units := range map[string]int{"dep_co": 20, "dep_shared": 12} { // no event tells of them
+	for id, units := range map[string]int{"dep_co": 20, "dep_shared": 12, "dep_tardy": 4} { // no event tells of them
 		h.post(ledger.Deposit, id, ledger.Leg{
 			Debit: h.account(1, ledger.Custody, ""), Credit: h.account(1, ledger.Product, "CHECKOUT"),
 			Amount: u(units),
@@ -412,16 +418,17 @@ func newTestEnv(t testing.TB) *testEnv {
 
 	h.swaps(ordered)
 	h.ownSwaps(ordered)
-	h.refunds(ordered)
 	h.depositSwaps()
 	h.products()
+	h.checkouts()
+	h.refunds(ordered)
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0), ('we_shared', 1, $1, 12, 0, 0, 0, 0, 0),
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0), ('we_shared', 1, $1, 16, 0, 0, 0, 0, 0),
 		('we_tre', 1, $1, 600, 100, 391, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 423, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)

@@ -2,8 +2,10 @@ package wire_test
 
 import (
 	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +60,9 @@ func quoteOf(amount uint64, price string) []pricing.Quote {
 // sale returns an open checkout of 49.99 dollars with an opened option on each kind of chain, and one that is not.
 func sale() checkout.Checkout {
 	reference := payuri.Reference(saleOrg, saleID, solana.ID)
-	shared := attested(chain.SolanaFamily, wallet.CheckoutShared, "CHECKOUT", "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin")
+	shared := attested(
+		chain.SolanaFamily, wallet.CheckoutShared, "CHECKOUT", "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin",
+	)
 	return checkout.Checkout{
 		Sale: checkout.Sale{
 			Items:    []checkout.LineItem{{ProductID: "prod_1", Name: "Gold plan", UnitPrice: "49.99", Quantity: 1}},
@@ -73,18 +77,22 @@ func sale() checkout.Checkout {
 				Wallet: attested(chain.EVM, wallet.Checkout, saleID, "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"),
 			},
 			{
-				Mint: solana, Network: "solana:1", Quotes: quoteOf(333_266_667, "150"), Ref: reference[:], Shared: &shared,
-				Wallet: attested(chain.SolanaFamily, wallet.Checkout, saleID, "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"),
+				Mint: solana, Network: "solana:1", Quotes: quoteOf(333_266_667, "150"), Ref: reference[:],
+				Shared: &shared, Wallet: attested(
+					chain.SolanaFamily, wallet.Checkout, saleID, "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU",
+				),
 			},
 			{
 				Mint: bitcoin, Network: "bip122:1", Quotes: quoteOf(49_990, "100000"),
-				Wallet: attested(chain.BitcoinFamily, wallet.Checkout, saleID, "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"),
+				Wallet: attested(
+					chain.BitcoinFamily, wallet.Checkout, saleID, "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq",
+				),
 			},
 		},
 	}
 }
 
-// Each option of an open checkout has its link, in the order of the accepted mints, and one that nobody opened has
+// Each option of an open checkout has its link, in the order of the accepted mints, and one that is not opened has
 // nothing. On Solana the link pays the shared address with the reference.
 func TestOptionsHaveTheirLinks(t *testing.T) {
 	t.Parallel()
@@ -145,19 +153,25 @@ func TestProofsHoldForTheirOwnCheckoutAlone(t *testing.T) {
 		option int
 		change func(o *webhook.PaymentOption)
 	}{
-		"another address": {baseAt, func(o *webhook.PaymentOption) { *o.Address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" }},
+		"another address": {baseAt, func(o *webhook.PaymentOption) {
+			*o.Address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+		}},
 		"a link to another address": {baseAt, func(o *webhook.PaymentOption) {
 			*o.PaymentURI = strings.ReplaceAll(*o.PaymentURI, *o.Address, "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
 		}},
 		"a link with a second address": {baseAt, func(o *webhook.PaymentOption) {
 			*o.PaymentURI += "&address=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 		}},
-		"a link of an unknown kind": {bitcoinAt, func(o *webhook.PaymentOption) { *o.PaymentURI = "pay:" + *o.Address }},
-		"another path":              {bitcoinAt, func(o *webhook.PaymentOption) { o.AddressProof.Path = "m/1" }},
-		"another purpose":           {bitcoinAt, func(o *webhook.PaymentOption) { o.AddressProof.Purpose = "CUSTOMER_DEPOSIT" }},
-		"no proof":                  {bitcoinAt, func(o *webhook.PaymentOption) { o.AddressProof = nil }},
-		"the reference of another":  {solanaAt, func(o *webhook.PaymentOption) { o.Reference = &other }},
-		"no reference":              {solanaAt, func(o *webhook.PaymentOption) { o.Reference = nil }},
+		"a link of an unknown kind": {bitcoinAt, func(o *webhook.PaymentOption) {
+			*o.PaymentURI = "pay:" + *o.Address
+		}},
+		"another path": {bitcoinAt, func(o *webhook.PaymentOption) { o.AddressProof.Path = "m/1" }},
+		"another purpose": {bitcoinAt, func(o *webhook.PaymentOption) {
+			o.AddressProof.Purpose = "CUSTOMER_DEPOSIT"
+		}},
+		"no proof":                 {bitcoinAt, func(o *webhook.PaymentOption) { o.AddressProof = nil }},
+		"the reference of another": {solanaAt, func(o *webhook.PaymentOption) { o.Reference = &other }},
+		"no reference":             {solanaAt, func(o *webhook.PaymentOption) { o.Reference = nil }},
 		"another shared address": {solanaAt, func(o *webhook.PaymentOption) {
 			*o.SharedAddress = "4Nd1mY5rHJ8Qx2WcE7tZkVbPqLs9uGfRi3aTjDnXoBhC"
 		}},
@@ -189,14 +203,40 @@ func TestProofsHoldForTheirOwnCheckoutAlone(t *testing.T) {
 	}
 }
 
+// The options that the packages for shops verify in their tests are those that the signer attests.
+func TestTheVectorOfAddressesIsWhatTheSignerAttests(t *testing.T) {
+	t.Parallel()
+	const file = "../../webhook/testdata/signed/address.json"
+	drawn, err := json.MarshalIndent(map[string]any{
+		"attestKey": hex.EncodeToString(attestTrue), "organizationId": saleOrg, "checkoutId": saleID,
+		"options": wire.Checkout(sale()).PaymentOptions[:3],
+	}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn = append(drawn, '\n')
+	if os.Getenv("COFFER_UPDATE") == "1" {
+		if err := os.WriteFile(file, drawn, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(kept) != string(drawn) {
+		t.Errorf("%s is not what the signer attests: run with COFFER_UPDATE=1", file)
+	}
+}
+
 // What is paid is shown in the currency of the checkout and in dollars, and no dollars are made up.
 func TestPaymentsAreShownInTheCurrencyAndInDollars(t *testing.T) {
 	t.Parallel()
 	paid := func(counted, price, currencyPrice, source string) checkout.Payment {
 		value := pricing.MustRead(counted)
 		return checkout.Payment{
-			DepositID: "dep_1", Mint: &solana, Chain: chain.Solana, Amount: money.Units(1), Status: outcome.PaymentCredited,
-			Moment: saleAt, IsInTime: true, Counts: true, Counted: &value,
+			DepositID: "dep_1", Mint: &solana, Chain: chain.Solana, Amount: money.Units(1),
+			Status: outcome.PaymentCredited, Moment: saleAt, IsInTime: true, Counts: true, Counted: &value,
 			Rate: &pricing.Rate{
 				Price: money.MustParseUSD(price), CurrencyPrice: money.MustParseUSD(currencyPrice), Source: source,
 				PricedAt: saleAt,
@@ -216,10 +256,16 @@ func TestPaymentsAreShownInTheCurrencyAndInDollars(t *testing.T) {
 			"150",
 		},
 		"another currency": {
-			"ETH", []checkout.Payment{paid("0.05", "150", "3000", "fixed")}, "0.05", "0.05", "150.00", "0.05", "150.00", "150",
+			"ETH",
+			[]checkout.Payment{paid("0.05", "150", "3000", "fixed")},
+			"0.05", "0.05", "150.00", "0.05", "150.00",
+			"150",
 		},
 		"its own symbol": {
-			"SOL", []checkout.Payment{paid("0.5", "1", "1", pricing.OwnSymbol)}, "0.5", "0.5", "null", "0.5", "null", "null",
+			"SOL",
+			[]checkout.Payment{paid("0.5", "1", "1", pricing.OwnSymbol)},
+			"0.5", "0.5", "null", "0.5", "null",
+			"null",
 		},
 	} {
 		sold := sale()
@@ -247,11 +293,11 @@ func TestPaymentsAreShownInTheCurrencyAndInDollars(t *testing.T) {
 func TestWhatIsMissingAndWhatIsLate(t *testing.T) {
 	t.Parallel()
 	sold := sale()
-	sold.Seen = pricing.MustRead("30")
+	sold.SeenSum = pricing.MustRead("30")
 	if got := wire.Checkout(sold).AmountRemaining; got != "19.99" {
 		t.Errorf("got %s remaining, want 19.99", got)
 	}
-	sold.Seen = sold.Need
+	sold.SeenSum = sold.Need
 	if got := wire.Checkout(sold).AmountRemaining; got != "0.00" {
 		t.Errorf("got %s remaining, want 0.00", got)
 	}
@@ -268,7 +314,7 @@ func TestWhatIsMissingAndWhatIsLate(t *testing.T) {
 	if !payments[0].IsLate || payments[1].IsLate {
 		t.Errorf("got %t and %t late, want the first one alone", payments[0].IsLate, payments[1].IsLate)
 	}
-	if payments[0].MintID != nil || payments[0].Value != nil || payments[0].USDValue != nil || payments[0].PricedAt != nil {
+	if p := payments[0]; p.MintID != nil || p.Value != nil || p.USDValue != nil || p.PricedAt != nil {
 		t.Errorf("got %+v, want no mint and no value", payments[0])
 	}
 }

@@ -29,12 +29,15 @@ export type Code =
   | "NOT_ACCEPTABLE"
   | "NOT_FOUND"
   | "OPERATOR_ONLY"
+  | "OPTION_UNAVAILABLE"
   | "ORGANIZATION_FROZEN"
   | "ORGANIZATION_SWAPS_DISABLED"
+  | "PRODUCT_ARCHIVED"
   | "PROVIDER_ERROR"
   | "PROVIDER_TIMEOUT"
   | "QUOTE_REJECTED"
   | "RATE_LIMITED"
+  | "REFERENCE_PAID"
   | "REFUND_NOT_RECEIVED"
   | "REJECT_BLOCKED_SANCTIONS"
   | "RESOLUTION_IN_PROGRESS"
@@ -51,6 +54,15 @@ export type Code =
   | "WITHDRAWAL_RISK_BLOCKED"
   | (string & {});
 
+/** Says why what was paid is enough. */
+export interface AcceptRequest {
+  /**
+   * Why what was paid is enough: 1 to 1,000 characters. It is kept with the checkout and in the
+   * audit log.
+   */
+  reason: string;
+}
+
 /** The person or key that decided. */
 export interface Actor {
   /** The id of the actor: of the key for an additional API key, of the organization for the main key. */
@@ -59,6 +71,21 @@ export interface Actor {
   name: string | null;
   /** The kind of actor. */
   type: string;
+}
+
+/** The signer's statement about an address: which organization, purpose and checkout it belongs to. */
+export interface AddressProof {
+  /** The kind of address: EVM, SOLANA or BITCOIN. All EVM chains share an address. */
+  family: string;
+  /** Where the signer has the key of the address. */
+  path: string;
+  /**
+   * CHECKOUT: the address of one checkout. CHECKOUT_SHARED: the address of all checkouts of the
+   * organization.
+   */
+  purpose: "CHECKOUT" | "CHECKOUT_SHARED";
+  /** The ed25519 signature of the signer's attestation key, in base64. */
+  signature: string;
 }
 
 /** How many of the needed approvals it has. */
@@ -99,6 +126,209 @@ export interface Balance {
 export interface Balances {
   /** The items, in order. */
   data: Balance[];
+}
+
+/**
+ * One sale: what its payer owes, how it can be paid, and what was paid. Deliver on
+ * CHECKOUT_COMPLETED, once for each checkoutId.
+ */
+export interface Checkout {
+  /** The reason that was given for it; null without such a decision. */
+  acceptReason: string | null;
+  /** The person or key that accepted what was paid; null if none had to. */
+  acceptedBy: Actor | null;
+  /** The mints in which it can be paid. */
+  acceptedMintIds: number[];
+  /** What the payer owes. */
+  amountDue: string;
+  /** How much more is credited than was due. */
+  amountOverpaid: string;
+  /**
+   * What the credited payments count, in the currency of the checkout: each by the price of its own
+   * moment.
+   */
+  amountPaid: string;
+  /**
+   * What the credited payments count in dollars; null if a payment counts without a price in
+   * dollars, which happens where the currency is the symbol of its mint.
+   */
+  amountPaidUsd: string | null;
+  /** What is still to be paid, less what is in blocks; 0 once enough is paid. */
+  amountRemaining: string;
+  /** Where the payer is led who gives up; null for nowhere. */
+  cancelUrl: string | null;
+  /** When it was cancelled; null if it was not. */
+  cancelledAt: string | null;
+  /** The checkout. */
+  checkoutId: string;
+  /** When it was completed; null until it is. */
+  completedAt: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /** The currency of its amounts: USD, or the symbol of an accepted mint. */
+  currency: string;
+  /** The payer's e-mail, as the request had it; null for none. */
+  customerEmail: string | null;
+  /** Your own name for the payer; null for none. It makes no customer, and no payer sees it. */
+  customerId: string | null;
+  /** More about its state. */
+  details: CheckoutDetails;
+  /** The most severe exception, or NONE. details has all of them. */
+  exception: "FLAGGED" | "REVERSED" | "WRONG_TOKEN" | "OVERPAID" | "PAID_LATE" | "UNDERPAID" | "REFUNDED" | "NONE";
+  /** Until when a payment is in time. A first part moves it once, to at least 30 minutes later. */
+  expiresAt: string;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /** What is sold, as it was when the checkout was made. */
+  lineItems: LineItem[];
+  /** Your own keys and values. */
+  metadata: Record<string, string>;
+  /** Whether no other checkout of this reference can be open or paid. */
+  onePerReference: boolean;
+  /**
+   * How it can be paid: one for each accepted mint, in their order. An option has an address once it
+   * is opened.
+   */
+  paymentOptions: PaymentOption[];
+  /** What arrived for it, the oldest first. */
+  payments: CheckoutPayment[];
+  /** Your own reference, such as the number of an order; null for none. */
+  reference: string | null;
+  /** null: this version makes no refund of a checkout. */
+  refund: Record<string, unknown> | null;
+  /**
+   * OPEN: it waits for payments. PROCESSING: enough is in blocks that are not final. COMPLETED:
+   * enough is credited, or a person accepted what is. EXPIRED: its time is over. CANCELLED: you
+   * ended it. EXPIRED and CANCELLED can still become PROCESSING or COMPLETED when money arrives
+   * late.
+   */
+  status: "OPEN" | "PROCESSING" | "COMPLETED" | "EXPIRED" | "CANCELLED";
+  /** Where the payer is led after the payment; null for nowhere. */
+  successUrl: string | null;
+  /** When it last changed. */
+  updatedAt: string;
+  /**
+   * The page on which the payer pays; null without one. The part after # allows the payer's actions,
+   * so give the whole address to the payer alone.
+   */
+  url: string | null;
+}
+
+/** More about the state of a checkout. */
+export interface CheckoutDetails {
+  /** Everything unusual about it, the most severe first. */
+  exceptions: ("FLAGGED" | "REVERSED" | "WRONG_TOKEN" | "OVERPAID" | "PAID_LATE" | "UNDERPAID" | "REFUNDED")[];
+}
+
+/** A page of checkouts. */
+export interface CheckoutPage {
+  /** The items, in order. */
+  data: Checkout[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** What arrived for a checkout: one deposit. */
+export interface CheckoutPayment {
+  /** The amount in atomic units. */
+  amount: string;
+  /** The chain. Chains may be added without notice. */
+  chain: string;
+  /** Whether it counts for the checkout. */
+  counts: boolean;
+  /** The id of the deposit. The same transfer on the chain always has the same id. */
+  depositId: string;
+  /** Whether it was made after the time of the checkout, or after its cancellation. */
+  isLate: boolean;
+  /** The mint; null for a token that the catalogue does not list. */
+  mintId: number | null;
+  /** The moment by which it is judged: the time of its block, as far as that is believed. */
+  paidAt: string;
+  /** The price of one whole token in dollars by which it counts; null without one. */
+  price: string | null;
+  /**
+   * Who said the price. OWN_SYMBOL: the currency of the checkout is the symbol of the mint, and no
+   * price was needed. Sources may be added without notice.
+   */
+  priceSource: string | null;
+  /** When that price held; null until it is valued. */
+  pricedAt: string | null;
+  /**
+   * SEEN: in a block, not final or not screened. CREDITED: in the balance of your product CHECKOUT.
+   * FLAGGED: held by risk screening. RETURNED: sent back or elsewhere after that. ORPHANED: its
+   * block is gone. REVERSED: its block is gone after the credit. UNUSABLE: an unknown token, or
+   * below the least deposit.
+   */
+  status: "SEEN" | "CREDITED" | "FLAGGED" | "RETURNED" | "ORPHANED" | "REVERSED" | "UNUSABLE";
+  /** The hash of the transaction. */
+  txHash: string;
+  /** The same in dollars, for display; null without a price in dollars. */
+  usdValue: string | null;
+  /** What it counts in the currency of the checkout; null until it is valued, and for what cannot be. */
+  value: string | null;
+}
+
+/** Makes a checkout of lineItems, of one productId, or of a name with a price. */
+export interface CheckoutRequest {
+  /**
+   * The mints in which it can be paid, in your order: some of those that the products accept. If it
+   * is left out, all of them; for something that is no product, all that take deposits.
+   */
+  acceptedMintIds?: number[];
+  /** Where the payer is led who gives up; that of the first product with one if it is left out. */
+  cancelUrl?: string | null;
+  /** The currency of price: USD, or the symbol of an accepted mint; USD if it is left out. */
+  currency?: string | null;
+  /** The payer's e-mail, for you. Nothing is sent to it. */
+  customerEmail?: string | null;
+  /**
+   * Your own name for the payer, in the form of a customer's id. It makes no customer, and no payer
+   * sees it.
+   */
+  customerId?: string | null;
+  /** For how many seconds it can be paid; 1800 if it is left out. */
+  expiresInSeconds?: number | null;
+  /**
+   * Your name for this checkout: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /**
+   * The products that are sold, at most 50 positions of one currency. What all of them accept can be
+   * paid.
+   */
+  lineItems?: LineItemRequest[];
+  /** Your own keys and values: at most 20 keys of up to 40 characters, values of up to 500. */
+  metadata?: Record<string, string>;
+  /** The name of something that is no product, for payers. It needs price. */
+  name?: string | null;
+  /**
+   * Whether no other checkout of this reference can be open or paid; as the products say if it is
+   * left out. It needs reference.
+   */
+  onePerReference?: boolean | null;
+  /**
+   * Accepted mints whose options are opened by this call. One that cannot be opened now stays
+   * without an address, and the checkout exists: POST /checkouts/{checkoutId}/options says why.
+   */
+  openMintIds?: number[];
+  /** The price of what name says, in the form of a product's price. */
+  price?: string | null;
+  /** One product, instead of lineItems. */
+  productId?: string | null;
+  /** How many pieces of productId; 1 if it is left out. */
+  quantity?: number | null;
+  /** Your own reference, such as the number of an order. */
+  reference?: string | null;
+  /** Where the payer is led after the payment; that of the first product with one if it is left out. */
+  successUrl?: string | null;
+  /**
+   * The price of one piece of productId that the payer chose. A product with an open price needs it,
+   * and no other has it.
+   */
+  unitPrice?: string | null;
 }
 
 /** One of your customers. */
@@ -807,7 +1037,7 @@ export interface EndpointChange {
    * The events that the endpoint shall receive. Empty: the seven events of the interface and no
    * extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -845,7 +1075,7 @@ export interface EndpointRequest {
    * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
    * and no extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
@@ -933,7 +1163,7 @@ export interface EntryPage {
 export interface Envelope {
   /** The date of the payload version. */
   apiVersion: string;
-  /** The object of the event: a deposit, a withdrawal, a transfer, or a swap. */
+  /** The object of the event: a deposit, a withdrawal, a transfer, a swap or a checkout. */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
   environment: "LIVE" | "TEST";
@@ -1210,6 +1440,31 @@ export interface KeyRoll {
   overlapSeconds?: number;
 }
 
+/** One position of a checkout, as it was when the checkout was made. */
+export interface LineItem {
+  /** The name, for payers. */
+  name: string;
+  /** The product; null for something that is none. */
+  productId: string | null;
+  /** How many pieces. */
+  quantity: number;
+  /** The price of one piece, in the currency of the checkout. */
+  unitPrice: string;
+}
+
+/** One position of a checkout. */
+export interface LineItemRequest {
+  /** The product. */
+  productId: string;
+  /** How many pieces; 1 if it is left out. */
+  quantity?: number | null;
+  /**
+   * The price of one piece that the payer chose. A product with an open price needs it, and no other
+   * has it.
+   */
+  unitPrice?: string | null;
+}
+
 /** A token on a chain. */
 export interface Mint {
   /** The network by its CAIP-2 name; null for a chain that does not run here. */
@@ -1268,6 +1523,12 @@ export interface MintPage {
   hasMore: boolean;
   /** The cursor of the next page; null on the last page. */
   nextCursor: string | null;
+}
+
+/** Names the mint in which a checkout is to be paid. */
+export interface OptionRequest {
+  /** The mint: a token on a chain. */
+  mintId: number;
 }
 
 /** A swap of your organization's own money. */
@@ -1446,6 +1707,48 @@ export interface Party {
   customerId?: string | null;
   /** A balance of your own organization. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
+}
+
+/** How a checkout can be paid in one mint. Its address belongs to this checkout permanently. */
+export interface PaymentOption {
+  /**
+   * The address of this checkout; null until the option is opened. Any wallet and any exchange can
+   * pay it.
+   */
+  address: string | null;
+  /** The signer's statement that address belongs to this checkout; null until the option is opened. */
+  addressProof: AddressProof | null;
+  /** What pays the rest, in atomic units; null until the option is opened. */
+  amount: string | null;
+  /** null: no address of a checkout needs a memo. */
+  memo: string | null;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /**
+   * A link that wallets can open; null unless the checkout is OPEN. On SOLANA it pays the shared
+   * address with the reference.
+   */
+  paymentUri: string | null;
+  /** What one whole token counts in the currency of the checkout; null until the option is opened. */
+  rate: string | null;
+  /**
+   * Until when this rate holds. A payment in time counts at the newest rate that held at its moment,
+   * or otherwise at the price of the market.
+   */
+  rateExpiresAt: string | null;
+  /** Only on SOLANA: the key that names this checkout in a payment to sharedAddress. */
+  reference: string | null;
+  /**
+   * Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment
+   * to it has to name reference, as paymentUri does, and without it the service does not know which
+   * checkout it is for.
+   */
+  sharedAddress: string | null;
+  /**
+   * The signer's statement that sharedAddress belongs to your organization; null where there is
+   * none.
+   */
+  sharedAddressProof: AddressProof | null;
 }
 
 /** What POST /withdraw would do now. */
@@ -1732,6 +2035,16 @@ export interface ProductRequest {
   successUrl?: string | null;
   /** How much less than the amount due counts as paid, in basis points; 50 if it is left out. */
   underpaymentToleranceBps?: number | null;
+}
+
+/** A signed receipt, as a payer keeps it in a file. */
+export interface ReceiptFile {
+  /** A short name of the key that signed it. */
+  keyId: string;
+  /** The signed text, in base64url: JSON. */
+  receipt: string;
+  /** The ed25519 signature over it, in base64url. */
+  signature: string;
 }
 
 /** Asks the service to send the events that an endpoint missed. */
@@ -2112,7 +2425,7 @@ export interface SwapSummary {
 /** Asks for a sample event. */
 export interface TestRequest {
   /** The type of the event. */
-  type: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
+  type: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /**
@@ -2462,6 +2775,10 @@ export interface WithdrawalScreening {
 
 /** What each type of event carries. */
 export interface EventData {
+  CHECKOUT_COMPLETED: Checkout;
+  CHECKOUT_EXCEPTION: Checkout;
+  CHECKOUT_EXPIRED: Checkout;
+  CHECKOUT_PROCESSING: Checkout;
   CUSTOMER_DEPOSIT: Deposit;
   CUSTOMER_DEPOSIT_APPROVED: Deposit;
   CUSTOMER_DEPOSIT_REDIRECTED: Deposit;
@@ -2755,6 +3072,28 @@ export interface ListProductsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listCheckouts. */
+export interface ListCheckoutsParams {
+  /** Only in this status. */
+  status?: "OPEN" | "PROCESSING" | "COMPLETED" | "EXPIRED" | "CANCELLED" | undefined;
+  /** Only with this exception, which may be one of several. */
+  exception?: "FLAGGED" | "REVERSED" | "WRONG_TOKEN" | "OVERPAID" | "PAID_LATE" | "UNDERPAID" | "REFUNDED" | undefined;
+  /** Only of this payer, compared byte for byte. */
+  customerId?: string | undefined;
+  /** Only with this reference of yours. */
+  reference?: string | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -2784,7 +3123,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts of this time or later. */
   since?: string | Date | undefined;
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -3541,6 +3880,104 @@ export class Coffer {
    */
   updateProduct(productId: string, body: ProductChange, options: CallOptions = {}): Promise<Product> {
     return this.#connection.call<Product>({ method: "PATCH", path: `/products/${segment("productId", productId)}`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Accept what was paid. Completes a checkout with what is credited: it is enough, in time and in
+   * the right coin by your decision. Something has to be credited, and nothing flagged. It moves no
+   * money and sends CHECKOUT_COMPLETED. A completed checkout stays as it is.
+   *
+   * POST /checkouts/{checkoutId}/accept. The client repeats the call if no answer comes.
+   */
+  acceptCheckout(checkoutId: string, body: AcceptRequest, options: CallOptions = {}): Promise<Checkout> {
+    return this.#connection.call<Checkout>({ method: "POST", path: `/checkouts/${segment("checkoutId", checkoutId)}/accept`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Cancel a checkout. Ends an OPEN checkout for which no payment was seen. A cancelled one stays as
+   * it is. What arrives later is credited to your product CHECKOUT and counts as late, and only a
+   * person accepts it.
+   *
+   * POST /checkouts/{checkoutId}/cancel. The client repeats the call if no answer comes.
+   */
+  cancelCheckout(checkoutId: string, options: CallOptions = {}): Promise<Checkout> {
+    return this.#connection.call<Checkout>({ method: "POST", path: `/checkouts/${segment("checkoutId", checkoutId)}/cancel`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Make a checkout. Makes a checkout of lineItems, of one productId, or of a name with a price. It
+   * keeps the names, prices and terms of the moment, moves no money and sends no event. Lead the
+   * payer to url, or open an option and show its address yourself. With an idempotencyKey the same
+   * request returns the same checkout as it is now, and the same key with other parameters is
+   * refused with 409 IDEMPOTENCY_CONFLICT; customerEmail and metadata are no parameters. A key never
+   * expires. Without a key every call makes another checkout. After a 5xx or no answer, repeat with
+   * the same key: that also opens what openMintIds names and the first call did not open.
+   *
+   * POST /checkouts. The client repeats the call if no answer comes and it has an idempotencyKey;
+   * without one it sends the call once.
+   */
+  createCheckout(body: CheckoutRequest, options: CallOptions = {}): Promise<Checkout> {
+    return this.#connection.call<Checkout>({ method: "POST", path: `/checkouts`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a checkout. One checkout with its opened options and its payments. While it is OPEN, an
+   * opened option whose rate is over, or is for another amount, gets a new one.
+   *
+   * GET /checkouts/{checkoutId}. The client repeats the call if no answer comes.
+   */
+  getCheckout(checkoutId: string, options: CallOptions = {}): Promise<Checkout> {
+    return this.#connection.call<Checkout>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read the receipt of a checkout. The receipt of a completed checkout: what was sold, what was
+   * paid for it, and in which transactions, signed with the key of webhooks. It names neither the
+   * customer nor the reference. The payer has the same file on the page. webhook.VerifyReceipt and
+   * coffer receipt verify check it without a call.
+   *
+   * GET /checkouts/{checkoutId}/receipt. The client repeats the call if no answer comes.
+   */
+  getCheckoutReceipt(checkoutId: string, options: CallOptions = {}): Promise<ReceiptFile> {
+    return this.#connection.call<ReceiptFile>({ method: "GET", path: `/checkouts/${segment("checkoutId", checkoutId)}/receipt`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List checkouts. The organization's checkouts. exception=UNDERPAID and the other exceptions list
+   * those that a person may have to look at. The table has no options and no payments. With Accept:
+   * text/csv the call returns everything that the filters select as one table, as of one moment,
+   * without limit and cursor. If the table breaks off, the connection ends without the end of the
+   * answer. A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /checkouts. The client repeats the call if no answer comes.
+   */
+  listCheckouts(params: ListCheckoutsParams = {}, options: CallOptions = {}): Promise<CheckoutPage> {
+    return this.#connection.call<CheckoutPage>({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listCheckouts, over all pages. */
+  checkouts(params: ListCheckoutsParams = {}, options: CallOptions = {}): AsyncGenerator<Checkout, void, undefined> {
+    return each(params.cursor, (cursor) => this.listCheckouts({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listCheckouts has as one table, without limit and cursor. The table is read as it arrives.
+   * A read error means that the table is not complete.
+   */
+  listCheckoutsCSV(params: ListCheckoutsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Open an option of a checkout. Issues the address of this checkout for an accepted mint and
+   * quotes the amount. The address belongs to this checkout permanently; the EVM chains share one.
+   * An opened option keeps its address, and its rate is renewed if it is over. A shop that shows the
+   * address itself checks addressProof first.
+   *
+   * POST /checkouts/{checkoutId}/options. The client repeats the call if no answer comes.
+   */
+  openCheckoutOption(checkoutId: string, body: OptionRequest, options: CallOptions = {}): Promise<PaymentOption> {
+    return this.#connection.call<PaymentOption>({ method: "POST", path: `/checkouts/${segment("checkoutId", checkoutId)}/options`, repeat: "ALWAYS", body }, options);
   }
 
   /**

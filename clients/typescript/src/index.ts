@@ -1,4 +1,5 @@
 export * from "./api.js";
+export { verifyAddress } from "./address.js";
 export { AmountError, decimal, units } from "./amount.js";
 export { type Answer, type CallOptions, CofferError, NoAnswer, NotModified, type Options, Refusal } from "./http.js";
 export { type Receipt, type ReceiptPayment, type Statement, verifyReceipt, verifyStatement } from "./receipt.js";

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	extension    = 30 * time.Minute // from the first part, for the payment of what remains
+	// Extension is the time from the first part for the payment of what remains.
+	Extension    = 30 * time.Minute
 	reopenedTime = 10 * time.Minute // for another payment, after one is gone
 )
 
@@ -33,7 +34,8 @@ type Terms struct {
 	IsExtended bool
 	// AcceptsLate: late payments count without a person.
 	AcceptsLate bool
-	// IsDecided: a person accepted the checkout. Late payments count, and what is credited completes it.
+	// IsDecided: a person accepted the checkout. Late payments and other coins count, and what is credited completes
+	// it.
 	IsDecided bool
 	// IsRefunded: everything that was credited went back to its payers.
 	IsRefunded bool
@@ -44,7 +46,7 @@ type Payment struct {
 	Status     PaymentStatus
 	Counted    *pricing.Value // its value in the currency of the amount due; nil: not yet valued
 	Moment     time.Time      // by which it is judged
-	IsAccepted bool           // the checkout, or a person, accepts its coin
+	IsAccepted bool           // the checkout accepts its coin
 	IsInTime   bool           // Moment is not after the expiry, and not after a cancellation
 	IsWatched  bool           // late, and Moment is within the days in which policies apply
 }
@@ -52,8 +54,8 @@ type Payment struct {
 // isAlive reports whether a payment is on its chain, and neither flagged nor unusable.
 func (p Payment) isAlive() bool { return p.Status == PaymentSeen || p.Status == PaymentCredited }
 
-// isValued reports whether a payment is alive, in an accepted coin, and has a value.
-func (p Payment) isValued() bool { return p.isAlive() && p.IsAccepted && p.Counted != nil }
+// isValued reports whether a payment is alive and has a value.
+func (p Payment) isValued() bool { return p.isAlive() && p.Counted != nil }
 
 // Result is the state of a checkout.
 type Result struct {
@@ -110,11 +112,13 @@ type sums struct {
 	firstPart         time.Time // the earliest moment of those in time; zero without one
 }
 
-// sum adds the payments that count: those in time, and late ones that a policy or a person accepts.
+// sum adds the payments that count: those in time and in an accepted coin, late ones that a policy accepts, and all of
+// them once a person accepted the checkout.
 func sum(t Terms, ps []Payment, isLateCounted bool) sums {
 	s := sums{counts: make([]bool, len(ps))}
 	for i, p := range ps {
-		s.counts[i] = p.isValued() && (p.IsInTime || t.IsDecided || isLateCounted && p.IsWatched)
+		s.counts[i] = p.isValued() &&
+			(t.IsDecided || p.IsAccepted && (p.IsInTime || isLateCounted && p.IsWatched))
 		if !s.counts[i] {
 			continue
 		}
@@ -123,7 +127,7 @@ func sum(t Terms, ps []Payment, isLateCounted bool) sums {
 		if p.Status == PaymentCredited {
 			s.finalSum = plus(s.finalSum, *p.Counted)
 		}
-		if p.IsInTime && !p.Counted.IsZero() && (s.firstPart.IsZero() || p.Moment.Before(s.firstPart)) {
+		if p.IsInTime && p.IsAccepted && !p.Counted.IsZero() && (s.firstPart.IsZero() || p.Moment.Before(s.firstPart)) {
 			s.firstPart = p.Moment
 		}
 	}
@@ -160,7 +164,7 @@ func settle(present Status, t Terms, s sums, ps []Payment, now time.Time, isLagg
 	}
 	if !r.IsExtended && !s.firstPart.IsZero() {
 		r.IsExtended = true
-		r.extendTo(s.firstPart.Add(extension))
+		r.extendTo(s.firstPart.Add(Extension))
 	}
 	// A payment that has no value yet may still cover the need. A flagged one counts for nothing: if it is approved,
 	// it counts with its own moment, so its checkout loses nothing by expiring.
@@ -185,7 +189,7 @@ func listExceptions(r Result, t Terms, ps []Payment) []Exception {
 		Reversed:   hasPayment(func(p Payment) bool { return p.Status == PaymentReversed }),
 		WrongToken: hasPayment(func(p Payment) bool { return p.isAlive() && !p.IsAccepted }),
 		Overpaid:   r.Surplus.Cmp(t.Surplus) > 0, // of what is credited, so it is completed
-		PaidLate:   hasPayment(func(p Payment) bool { return p.isValued() && !p.IsInTime }),
+		PaidLate:   hasPayment(func(p Payment) bool { return p.isValued() && p.IsAccepted && !p.IsInTime }),
 		Underpaid:  r.Status != Completed && !r.SeenSum.IsZero() && !t.isCovered(r.SeenSum),
 		Refunded:   t.IsRefunded,
 	}

@@ -508,7 +508,8 @@ func TestTheSumsAreOfWhatCounts(t *testing.T) {
 		ps := []Payment{
 			pay(PaymentCredited, "60"), pay(PaymentCredited, "2", late), pay(PaymentCredited, "5", tooLate),
 		}
-		if got := Assess(Expired, c.terms, ps, now, false); got.SeenSum.Text() != c.want || got.FinalSum != got.SeenSum {
+		got := Assess(Expired, c.terms, ps, now, false)
+		if got.SeenSum.Text() != c.want || got.FinalSum != got.SeenSum {
 			t.Errorf("late payments, %s: got %s, want %s", name, got.SeenSum.Text(), c.want)
 		}
 	}
@@ -795,7 +796,8 @@ func TestAResultSaysWhichPaymentsAreInItsSums(t *testing.T) {
 			}
 		}
 		if len(r.Counts) != len(s.payments) || seenSum != r.SeenSum || finalSum != r.FinalSum {
-			t.Fatalf("%+v: got %v with %s and %s, want the sums of %+v", s, r.Counts, seenSum.Text(), finalSum.Text(), r)
+			t.Fatalf("%+v: got %v with %s and %s, want the sums of %+v", s, r.Counts, seenSum.Text(),
+				finalSum.Text(), r)
 		}
 	}
 }

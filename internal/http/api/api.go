@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/docs"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -52,6 +53,9 @@ type Config struct {
 	Prices    price.Source // may be nil: then no mint has a price
 	// WebhookKeys are the public keys that sign webhooks, whpk_…, newest first.
 	WebhookKeys []string
+	// Receipts signs receipts of checkouts; without keys there are none. Environment is webhook.Live or webhook.Test.
+	Receipts    receipt.Signer
+	Environment string
 	// Endpoints manages the webhook endpoints.
 	Endpoints *delivery.Endpoints
 	// CursorKey signs the cursors of lists: 32 random bytes that outlive the process.

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -66,12 +68,12 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Action: identity.ManageCheckouts, Group: "Checkouts",
 			Summary: "Make a checkout",
 			Text: "Makes a checkout of lineItems, of one productId, or of a name with a price. It keeps the names, " +
-				"prices and terms of the moment, moves no money and sends no event. Lead the payer to url, or open an " +
-				"option and show its address yourself. With an idempotencyKey the same request returns the same " +
+				"prices and terms of the moment, moves no money and sends no event. Lead the payer to url, or open " +
+				"an option and show its address yourself. With an idempotencyKey the same request returns the same " +
 				"checkout as it is now, and the same key with other parameters is refused with 409 " +
 				"IDEMPOTENCY_CONFLICT; customerEmail and metadata are no parameters. A key never expires. Without a " +
-				"key every call makes another checkout. After a 5xx or no answer, repeat with the same key: that also " +
-				"opens what openMintIds names and the first call did not open.",
+				"key every call makes another checkout. After a 5xx or no answer, repeat with the same key: that " +
+				"also opens what openMintIds names and the first call did not open.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
 			Answered: kernel.AnswerKnown(a.answerKnownCheckout),
 			Answers: []kernel.Success{{
@@ -94,8 +96,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts", Name: "listCheckouts",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "List checkouts",
-			Text: "The organization's checkouts. exception=UNDERPAID and the other exceptions list those that a person " +
-				"may have to look at. The table has no options and no payments." + csvText,
+			Text: "The organization's checkouts. exception=UNDERPAID and the other exceptions list those that a " +
+				"person may have to look at. The table has no options and no payments." + csvText,
 			Query: kernel.ListParameters(
 				kernel.Parameter{
 					Name: "status", Kind: kernel.WordParameter, Enum: resource.CheckoutStatuses,
@@ -129,12 +131,27 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Handler: kernel.Handle(a.getCheckout, resource.ExampleCheckout),
 		},
 		{
+			Method: http.MethodGet, Path: "/checkouts/{checkoutId}/receipt", Name: "getCheckoutReceipt",
+			Action: identity.ReadOrganization, Group: "Checkouts",
+			Summary: "Read the receipt of a checkout",
+			Text: "The receipt of a completed checkout: what was sold, what was paid for it, and in which " +
+				"transactions, signed with the key of webhooks. It names neither the customer nor the reference. " +
+				"The payer has the same file on the page. webhook.VerifyReceipt and coffer receipt verify check it " +
+				"without a call.",
+			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The signed receipt."}},
+			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState, fault.CodeUnavailable},
+			Handler: kernel.Handle(a.getCheckoutReceipt, ReceiptFile{
+				Receipt: "eyJ0eXBlIjoiUkVDRUlQVCIs…", Signature: "mSvw…Bg==", KeyID: "4f6c0a1b2c3d4e5f",
+			}),
+		},
+		{
 			Method: http.MethodPost, Path: "/checkouts/{checkoutId}/options", Name: "openCheckoutOption",
 			Action: identity.ManageCheckouts, Group: "Checkouts",
 			Summary: "Open an option of a checkout",
-			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address belongs " +
-				"to this checkout permanently; the EVM chains share one. An opened option keeps its address, and its " +
-				"rate is renewed if it is over. A shop that shows the address itself checks addressProof first.",
+			Text: "Issues the address of this checkout for an accepted mint and quotes the amount. The address " +
+				"belongs to this checkout permanently; the EVM chains share one. An opened option keeps its address, " +
+				"and its rate is renewed if it is over. A shop that shows the address itself checks addressProof " +
+				"first.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The option."}},
 			Faults: []fault.Code{
@@ -296,6 +313,33 @@ func showCheckout(c checkout.Checkout, err error) (webhook.Checkout, error) {
 		return webhook.Checkout{}, err
 	}
 	return wire.Checkout(c), nil
+}
+
+// ReceiptFile is a signed receipt.
+type ReceiptFile struct {
+	Receipt   string `json:"receipt" doc:"The signed text, in base64url: JSON."`
+	Signature string `json:"signature" doc:"The ed25519 signature over it, in base64url."`
+	KeyID     string `json:"keyId" doc:"A short name of the key that signed it."`
+}
+
+func (a *api) getCheckoutReceipt(c *call) (file ReceiptFile, err error) {
+	r, err := a.conf.Checkouts.ReceiptByID(c.Context(), c.Caller.OrgID, c.PathParam("checkoutId"))
+	if err != nil {
+		return file, err
+	}
+	if !a.conf.Receipts.CanSign() {
+		return file, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.ReadOnly,
+			"This process has no private key of webhooks and signs no receipt.").
+			WithAdvice("Ask the operator to serve this call from a process that has it.")
+	}
+	signed, err := a.conf.Receipts.Receipt(wire.Receipt(r, a.conf.Environment, a.conf.DB.Clock()()))
+	if err == nil {
+		err = json.Unmarshal(signed, &file)
+	}
+	if err != nil {
+		return ReceiptFile{}, fmt.Errorf("sign the receipt of checkout %s: %w", r.Checkout.ID, err)
+	}
+	return file, nil
 }
 
 func (a *api) getCheckout(c *call) (webhook.Checkout, error) {

@@ -113,6 +113,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
+			d.checkoutsPage(), d.checkoutsToDecidePage(), d.unmatchedPage(), d.checkoutSettingsPage(), d.checkoutPage(),
 			d.productsPage(), d.productFormPage(), d.productPage(),
 			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),

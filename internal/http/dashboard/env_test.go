@@ -97,6 +97,7 @@ type testEnv struct {
 	depositSwaps   *depositswap.Service
 	checkouts      *checkout.Service
 	images         scriptedImages
+	world          *world // nil until a test opens it
 	people         *signin.Service
 	mails          *mails
 	endpoints      *delivery.Endpoints
@@ -186,8 +187,8 @@ func newTestEnv(t testing.TB) *testEnv {
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
 			wallet.SwapDelivery: noArrivals{}, wallet.SwapRefund: noArrivals{},
 			wallet.DepositSwap:    noArrivals{},
-			wallet.Checkout:       noPayments{},
-			wallet.CheckoutShared: noPayments{deposit.CheckoutOwner{IsShared: true}},
+			wallet.Checkout:       paymentsOwner{h: h},
+			wallet.CheckoutShared: paymentsOwner{deposit.CheckoutOwner{IsShared: true}, h},
 		}),
 	}
 	h.server = httptest.NewUnstartedServer(nil)
@@ -197,7 +198,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.endpoints = h.newEndpoints(log)
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	h.newSwaps(chains, prices, log)
-	h.checkouts = &checkout.Service{DB: h.db, Images: &h.images}
+	h.checkouts = h.newCheckouts(chains, log)
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
@@ -633,8 +634,3 @@ func (noArrivals) SettleArrivals(
 ) (deposit.Settlement, error) {
 	return deposit.Settlement{}, errors.New("no test delivers to a swap")
 }
-
-// noPayments owns the wallets of checkouts. Nothing hears of what arrives there.
-type noPayments struct{ deposit.CheckoutOwner }
-
-func (noPayments) OnUpdates(context.Context, pg.Tx, []deposit.Update) error { return nil }

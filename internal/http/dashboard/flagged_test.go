@@ -2,24 +2,19 @@ package dashboard
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
-	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/risk"
-	"github.com/cofferpay/coffer/internal/scan"
-	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // severeScreener reports every sender as severe.
@@ -50,34 +45,15 @@ func (h *testEnv) flagDeposits(who tenant, n int, isContract bool) (ids []string
 	}
 	h.set(who, "screeningSeverityThreshold", `"HIGH"`)
 	h.set(who, "screeningUsdThreshold", `"0.5"`)
-	c := sim.New(sim.Config{FinalityDepth: 3})
-	sender := chain.Address(recipient)
+	c := h.openWorld().chain
 	if isContract {
-		c.DeployContract(sender)
+		c.DeployContract(payer)
 	}
-	c.Mint(sender, contract, money.Units(1_000_000_000))
-	service := &deposit.Service{
-		Events: wire.NewRecorder(), DB: h.db, Chains: chain.Chains{chain.Ethereum: c.ToChain()}, Wallets: h.book,
-		Owners: h.deposits.Owners, Prices: price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}},
-		Risk: risk.Policy{Providers: severeScreener{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour},
-		Log:  slog.New(slog.DiscardHandler),
-	}
-	start := uint64(0)
-	walker := scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: c, Start: &start}, service,
-		slog.New(slog.DiscardHandler))
 	for range n {
-		c.Pay(sender, issued.Address, contract, 1_000_000)
+		c.Pay(payer, issued.Address, contract, 1_000_000)
 		c.Mine(1)
 	}
-	c.MineEmpty(5)
-	for moved := true; moved; {
-		if moved, err = walker.StepFinal(h.t.Context()); err != nil {
-			h.t.Fatal(err)
-		}
-	}
-	if _, err := service.CreditWaiting(h.t.Context()); err != nil {
-		h.t.Fatal(err)
-	}
+	h.walk()
 	err = h.db.ReadOrg(h.t.Context(), who.id, func(ctx context.Context, tx pg.Tx) error {
 		return deposit.ForEach(ctx, tx, who.id, flaggedFilter, false, func(d deposit.Deposit) error {
 			ids = append(ids, d.ID)

@@ -18,7 +18,7 @@ import (
 func (d *dashboard) homePage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Home", Action: identity.ReadOrganization, Icon: "home", Shortcut: "h", Load: d.loadHome,
-		Live: []string{"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER"},
+		Live: []string{"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", checkoutKind},
 	}
 }
 
@@ -29,6 +29,7 @@ type homeView struct {
 	SwapsPath, OwnSwapsPath    string
 	Approvals, Flagged, Swaps  string // how many wait; "" for none
 	OwnSwaps                   string
+	CheckoutsPath, Checkouts   string
 	Products                   []productCard
 	Disabled                   []disabledRow
 }
@@ -49,6 +50,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
 		Greeting: r.Session.OrgName, ApprovalsPath: r.Path("approvals"), FlaggedPath: r.Path("approvals", "flagged"),
 		SwapsPath: r.Path("approvals", "swaps"), OwnSwapsPath: r.Path("approvals", "organization-swaps"),
+		CheckoutsPath: r.Path("checkouts", "decisions"),
 	}
 	held, err := d.conf.Withdrawals.List(
 		r.Context(), r.Session.OrgID, heldFilter, pagination.Page{Limit: waitingMax, Desc: true},
@@ -94,6 +96,13 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	if len(ownSwaps.Items) > 0 {
 		count := countNoun("swap", len(ownSwaps.Items), ownSwaps.NextCursor != nil)
 		view.OwnSwaps = count + " of your own money to approve"
+	}
+	checkouts, hasMore, err := d.countDecisions(r)
+	if err != nil {
+		return nil, err
+	}
+	if checkouts > 0 {
+		view.Checkouts = countNoun("checkout", checkouts, hasMore) + " to decide"
 	}
 	if view.Disabled, err = d.findDisabled(r); err != nil {
 		return nil, err

@@ -58,6 +58,15 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	for _, r := range shownSwaps {
 		h.addSwaps(r)
 	}
+	var paidCheckout string
+	openOne := h.openCheckout(h.one, h.addCheckout(h.one, hostile[:20]).ID)
+	completed := h.addPaid(h.one, "order-completed", contract, 12*dollar)
+	for i := range n {
+		paidCheckout = h.addPaid(h.one, fmt.Sprintf("order-%d %s", i, hostile[:8]), "", tenthEther).ID
+		h.addUnmatched(h.one, dollar)
+	}
+	h.walk()
+	h.settle()
 	flagged := h.flagDeposits(h.one, n, true)[0]
 	h.enableOwnSwaps(h.one)
 	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
@@ -117,8 +126,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
-			"productId": product,
-			"memberId":  h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"productId": product, "checkoutId": paidCheckout,
+			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -139,7 +148,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint, ownSwap, depositSwap, product,
+			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -180,6 +189,13 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		{Name: "deposit-swaps-none", Path: "/deposit-swaps?idempotencyKey=none", Token: finance},
 		{Name: "products-empty", Path: "/products", Token: stranger.Token},
+		{Name: "checkouts-empty", Path: "/checkouts", Token: stranger.Token},
+		{Name: "checkouts-none", Path: "/checkouts?reference=none", Token: finance},
+		{Name: "checkouts-decisions-empty", Path: "/checkouts/decisions", Token: stranger.Token},
+		{Name: "checkouts-unmatched-empty", Path: "/checkouts/unmatched", Token: stranger.Token},
+		{Name: "checkouts-settings-read", Path: "/checkouts/settings", Token: finance},
+		{Name: "checkout-open", Path: "/checkouts/" + openOne.ID, Token: owner},
+		{Name: "checkout-completed", Path: "/checkouts/" + completed.ID, Token: owner},
 		{Name: "products-archived", Path: "/products?status=ARCHIVED", Token: owner},
 		{Name: "deposit-swaps-empty", Path: "/deposit-swaps", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},

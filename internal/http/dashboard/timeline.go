@@ -300,7 +300,9 @@ func (d *dashboard) depositFacts(r *pages.Request, item deposit.Deposit, row tra
 		facts = append(facts, depositSwapFact(r, item.DepositSwapID))
 	}
 	if item.CheckoutID != "" {
-		facts = append(facts, ui.Fact{Name: "Checkout", Value: copiedText(item.CheckoutID)})
+		facts = append(facts, ui.Fact{
+			Name: "Arrived for", Value: pathLink(checkoutPath(r, item.CheckoutID), "A checkout"),
+		})
 	}
 	if item.Memo != nil {
 		facts = append(facts, ui.Fact{Name: "Memo of the payer", Value: ui.Foreign(*item.Memo)})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -67,6 +68,11 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"swap", "Status", func(s string) string { return swapChip(swap.Status(s)).Word }},
 		{"depositswap", "Status", func(s string) string { return depositSwapChip(depositswap.Status(s)).Word }},
 		{"swap", "FailureReason", func(s string) string { return failureText(swap.FailureReason(s)) }},
+		{"checkout/outcome", "Status", func(s string) string { return checkoutChip(outcome.Status(s)).Word }},
+		{"checkout/outcome", "Exception", func(s string) string { return exceptionChip(outcome.Exception(s)).Word }},
+		{"checkout/outcome", "PaymentStatus", func(s string) string {
+			return paymentChip(outcome.PaymentStatus(s)).Word
+		}},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
 		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},

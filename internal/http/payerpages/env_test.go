@@ -31,6 +31,7 @@ type fakeCheckouts struct {
 	openErr  error
 	err      error // of every other call
 	finding  Finding
+	receipt  []byte
 	searches []string
 	versions int // how often the version was asked for
 }
@@ -91,6 +92,19 @@ func (f *fakeCheckouts) Find(_ context.Context, id, hash string) (Finding, error
 		return Finding{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "That is no hash.")
 	}
 	return f.finding, f.check(id)
+}
+
+// Receipt implements Checkouts.
+func (f *fakeCheckouts) Receipt(_ context.Context, id string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.check(id); err != nil {
+		return nil, err
+	}
+	if f.view.Status != Completed {
+		return nil, fault.New(fault.Conflict, fault.InvalidState, fault.ReadOnly, "It is not completed.")
+	}
+	return f.receipt, nil
 }
 
 // Image implements Checkouts.

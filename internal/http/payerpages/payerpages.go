@@ -98,6 +98,8 @@ func New(conf Config) http.Handler {
 		{http.MethodGet, "{checkoutId}/find", s.rates.views, s.showFind},
 		{http.MethodPost, "{checkoutId}/find", s.rates.finds, s.find},
 		{http.MethodGet, "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
+		{http.MethodGet, "{checkoutId}/receipt", s.rates.views, s.showReceipt},
+		{http.MethodGet, "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt},
 	} {
 		mux.Method(line.method, prefix+line.path, s.handle(prefix+line.path, line.limiter, line.serve))
 	}

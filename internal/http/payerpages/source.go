@@ -14,7 +14,10 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // Source shows the checkouts of the feature. It implements Checkouts.
@@ -26,6 +29,9 @@ type Source struct {
 	// ReturnURL returns the address that leads a payer back to the shop, with a signed statement; nil: the address of
 	// the shop as it is.
 	ReturnURL func(c checkout.Checkout, now time.Time) (string, error)
+	// Receipts signs receipts; without keys there are none. Environment is webhook.Live or webhook.Test.
+	Receipts    receipt.Signer
+	Environment string
 	// ChainTitle returns the common name of a chain; nil: its name in the API.
 	ChainTitle func(name chain.Name) string
 	Clock      func() time.Time
@@ -47,9 +53,10 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	v := View{
 		CheckoutID: p.ID, Version: version, Status: Status(p.Status), ShopName: p.ShopName, Accent: p.Settings.Accent,
-		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.Seen.Show(p.Currency),
+		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
-		CancelURL: textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout),
+		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
+		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout),
 	}
 	if surplus := p.Surplus(); !surplus.IsZero() {
 		v.AmountSurplus = surplus.Show(p.Currency)
@@ -259,6 +266,18 @@ func (s Source) Find(ctx context.Context, checkoutID, txHash string) (Finding, e
 		found.Outcome = FoundNowhere
 	}
 	return found, nil
+}
+
+// Receipt implements Checkouts.
+func (s Source) Receipt(ctx context.Context, checkoutID string) ([]byte, error) {
+	r, err := s.Service.PublicReceipt(ctx, checkoutID)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Receipts.CanSign() {
+		return nil, fault.New(fault.NotFound, fault.CodeNotFound, fault.ReadOnly, "This process signs no receipt.")
+	}
+	return s.Receipts.Receipt(wire.Receipt(r, s.Environment, s.Clock()))
 }
 
 // Image implements Checkouts.

@@ -21,6 +21,9 @@ type Checkouts interface {
 	Find(ctx context.Context, checkoutID, txHash string) (Finding, error)
 	// Image returns an image of an item of this checkout. Error: the fault NOT_FOUND.
 	Image(ctx context.Context, checkoutID, imageID string) (mediaType string, content []byte, err error)
+	// Receipt returns the receipt of a completed checkout, as a signed file. Errors: the faults NOT_FOUND and
+	// INVALID_STATE.
+	Receipt(ctx context.Context, checkoutID string) (file []byte, err error)
 }
 
 // Status is the state of a checkout.
@@ -75,6 +78,8 @@ type View struct {
 	// without one, and is "" if the shop gave none. Both are checked URLs with https, or http in the local world.
 	ReturnURL string
 	CancelURL string
+	// HasReceipt says that Receipt returns one.
+	HasReceipt bool
 
 	Options  []Option // in the order in which the payer sees them
 	Payments []Payment

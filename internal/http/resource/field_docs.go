@@ -61,7 +61,8 @@ var TypeDocs = map[reflect.Type]string{
 		"Deliver on CHECKOUT_COMPLETED, once for each checkoutId.",
 	reflect.TypeFor[kernel.Page[webhook.Checkout]](): "A page of checkouts.",
 	reflect.TypeFor[webhook.CheckoutDetails]():       "More about the state of a checkout.",
-	reflect.TypeFor[webhook.LineItem]():              "One position of a checkout, as it was when the checkout was made.",
+	reflect.TypeFor[webhook.LineItem](): "One position of a checkout, as it was when the checkout was " +
+		"made.",
 	reflect.TypeFor[webhook.PaymentOption](): "How a checkout can be paid in one mint. Its address belongs to this " +
 		"checkout permanently.",
 	reflect.TypeFor[webhook.AddressProof](): "The signer's statement about an address: which organization, purpose " +

@@ -374,6 +374,24 @@ var places = map[string]func(x *similarCustomers){
 			}
 		}
 	},
+	"organization createCheckout body customerId": func(x *similarCustomers) {
+		for i, id := range x.ids {
+			body := checkoutBody(x.key(i), "customerId", id, "reference", id)
+			for range 2 { // a repetition returns the same one
+				got := x.wantStatus(x.call(x.one, "POST", "/checkouts", body), 201)
+				if got.text("customerId") != id || got.text("reference") != id ||
+					got.text("idempotencyKey") != x.key(i) {
+					x.t.Errorf("%q: got %s, want its own checkout", id, got.raw)
+				}
+			}
+		}
+	},
+	"organization listCheckouts query customerId": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/checkouts?", "customerId", fieldsOf("customerId"))
+	},
+	"organization listCheckouts query reference": func(x *similarCustomers) {
+		x.only(x.testEnv, x.one, "/checkouts?", "reference", fieldsOf("reference"))
+	},
 	"organization listDepositSwaps query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/deposit-swaps?", "customerId", fieldsOf("customerId"))
 	},
@@ -713,8 +731,8 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
-		"productId": q.makeProduct(q.one, "one"),
-		"provider":  "ONE_CLICK", "month": "2026-01",
+		"productId": q.makeProduct(q.one, "one"), "checkoutId": q.makeCheckout(q.one, "one"),
+		"provider": "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
@@ -138,6 +139,27 @@ var acts = map[string]act{
 			return id
 		},
 		rows: []string{"caller product.unarchived PRODUCT id"},
+	},
+	"organization createCheckout": {
+		body: said(checkoutBody("audited")), rows: []string{"caller checkout.created CHECKOUT checkoutId"},
+	},
+	"organization openCheckoutOption": {
+		id:   func(d *desks) string { return d.makeCheckout(d.one, "opened") },
+		body: said(map[string]any{"mintId": usdc}),
+		rows: []string{"SYSTEM/wallet wallet.issued WALLET *", "SYSTEM/checkout checkout.option_opened CHECKOUT id"},
+	},
+	"organization cancelCheckout": {
+		id:   func(d *desks) string { return d.makeCheckout(d.one, "cancelled") },
+		rows: []string{"caller checkout.cancelled CHECKOUT id"},
+	},
+	"organization acceptCheckout": {
+		id: func(d *desks) string {
+			id := d.makeCheckout(d.one, "accepted")
+			d.openOption(d.one, id, usdc)
+			d.payCheckout(d.one, id, 20_000_000, outcome.PaymentCredited)
+			return id
+		},
+		body: said(map[string]any{"reason": "case 5"}), rows: []string{"caller checkout.changed CHECKOUT id"},
 	},
 	"organization quoteOrganizationSwap": {
 		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "8"}),

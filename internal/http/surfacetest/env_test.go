@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/api"
@@ -87,6 +88,8 @@ type testEnv struct {
 
 	signer *local.Signer
 	attest ed25519.PublicKey
+	// receipts is the public key of receipts.
+	receipts string
 
 	swapper *scriptedSwapper
 
@@ -195,6 +198,8 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
 		Log:     newLogger(h.logs),
 	}
+	h.conf.Receipts, h.conf.Environment = receipt.Signer{Keys: []webhook.Key{key}}, webhook.Test
+	h.receipts = key.Public()
 	h.restart()
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		(*h.serves.Load()).ServeHTTP(w, r)

@@ -33,13 +33,14 @@ var cures = map[fault.Code]string{
 	fault.SameAccount:            "Give two different balances.",
 	fault.StatusNotPatchable: "Leave `status` out. `DELETE /products/{productId}` archives a product, and " +
 		"`POST /products/{productId}/unarchive` puts it on sale again.",
-	fault.ProductArchived: "Put the product on sale again with `POST /products/{productId}/unarchive`, or sell another one.",
+	fault.ProductArchived: "Put the product on sale again with `POST /products/{productId}/unarchive`, or sell " +
+		"another one.",
 	fault.ReferencePaid: "Show the payer the checkout that `existingId` names. If it is open and shall not be paid, " +
 		"cancel it with `POST /checkouts/{checkoutId}/cancel` first.",
 	fault.RefundExceedsPayment: "Refund at most `details.available`, which is in atomic units of the mint. What open refunds " +
 		"take counts until they are cancelled or expire.",
-	fault.OptionUnavailable: "Offer the payer another mint of `acceptedMintIds`, or try again later. `details.reason` " +
-		"is CLOSED, NO_PRICE, OFF_PEG, BELOW_MINIMUM or COST_TOO_HIGH.",
+	fault.OptionUnavailable: "Offer the payer another mint of `acceptedMintIds`, or try again later. " +
+		"`details.reason` is CLOSED, NO_PRICE, OFF_PEG, BELOW_MINIMUM or COST_TOO_HIGH.",
 	fault.CodeUnauthorized:   "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request, a payment with the same `idempotencyKey`.",
 	fault.IPNotAllowed:       "Call from an address on the organization's list, or ask the operator to add yours. Then repeat the request, a payment with the same `idempotencyKey`.",
 	fault.ScopeMissing:       "Call with a key whose scope allows it, or with the main key; `error` names what is missing. A person needs the role that it names.",

@@ -140,7 +140,9 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"testWebhookEndpoint":   deliveries, "recoverWebhookEndpoint": deliveries, "resendEvent": deliveries,
 			"createProduct": key, "updateProduct": "/products/{productId}", "archiveProduct": "/products/{productId}",
 			"unarchiveProduct": "/products/{productId}",
-			"createApiKey":     "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
+			"createCheckout":   key, "openCheckoutOption": "/checkouts/{checkoutId}",
+			"cancelCheckout": "/checkouts/{checkoutId}", "acceptCheckout": "/checkouts/{checkoutId}",
+			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {
 			"createOrganization": "/organizations", "rollApiKey": "/organizations/{organizationId}/api-keys",

@@ -79,7 +79,7 @@ func Play(ctx context.Context, o Options) (err error) {
 	for _, chapter := range []func(context.Context) error{
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
 		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
-		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourLateSwap, s.checkFeedOrder,
+		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourCheckouts, s.tourLateSwap, s.checkFeedOrder,
 		s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
@@ -528,6 +528,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		return s.receiver.hasAll(
 			events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw,
 			webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerSwapFailed, webhook.OrganizationSwapCompleted,
+			webhook.CheckoutCompleted, webhook.CheckoutException,
 		), nil
 	})
 	if err != nil {

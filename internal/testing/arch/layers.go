@@ -241,6 +241,7 @@ var packages = []pkg{
 	{"internal/testing/trial/flagged", watch, testOnly | mayKeys},
 	{"internal/testing/trial/utxo", watch, testOnly},
 	{"internal/testing/trial/refunds", watch, testOnly},
+	{"internal/testing/trial/checkouts", watch, testOnly},
 	{"internal/testing/trial/swaps", watch, testOnly},
 	{"internal/testing/trial/race", world, testOnly},
 	{"internal/testing/trial/nonceaccounts", watch, testOnly | mayKeys},

@@ -156,12 +156,12 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "swaps", "refunds", "address_funds", "utxos", "ledger_accounts",
-				"ledger_transfers", "ledger_balances",
+				"withdrawals", "deposits", "deposit_resolutions", "swaps", "refunds", "checkout_payments",
+				"address_funds", "utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
 			},
 		},
 		{
-			Number: 5, Function: "deposit.Service.OnFinal", Held: []string{"utxos", "deposits"},
+			Number: 5, Function: "deposit.Service.OnFinal", Held: []string{"utxos", "deposits", "checkout_payments"},
 			Taken: []string{"deposits", "dispatch_orders"},
 		},
 		{

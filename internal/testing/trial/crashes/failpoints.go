@@ -284,6 +284,20 @@ var points = []point{
 	{name: "QW28", title: "cancel of a swap's payment final, before the release", play: playCancelledSwap},
 	{name: "QW29", title: "commit of a cancelled swap's end: answer lost", commit: true, play: playCancelledSwap},
 
+	{name: "C01", title: "commit of a checkout: answer lost", commit: true, play: playSale},
+	{name: "C02", title: "address of a checkout issued, before its option", play: playSale},
+	{name: "C03", title: "commit of option and quote: answer lost", commit: true, play: playSale},
+	{name: "C04", title: "payment of a checkout claimed, before it is valued", play: playSale},
+	{name: "C05", title: "payment valued, before the checkout knows it", play: playSale},
+	{name: "C06", title: "settlement of a checkout: answer lost", commit: true, play: playSale},
+	{name: "C07", title: "payment credited, before its checkout is completed", commit: true, play: playScreenedSale},
+	{name: "C08", title: "checkout expires, before commit, a payment waiting for its row", play: playExpiredSale},
+	{
+		name: "C09", title: "cancellation of a checkout, a payment waiting for its row: answer lost", commit: true,
+		play: playCancelledSale,
+	},
+	{name: "C10", title: "fork found, before the payment of a checkout is orphaned", play: playForkedSale},
+
 	{name: "O06", title: "audit row written, before commit", play: playPayment},
 	{name: "O09", title: "rows of the audit log sealed: answer lost", commit: true, play: playDeposit},
 	{name: "O10", title: "chain anchored by the signer, answer not acted upon", play: playDeposit},
@@ -297,6 +311,7 @@ var sourcePoints = map[string]string{
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"Q05b": "Q05.commit",
 	"Q21":  "Q16.commit", "Q21b": "Q14.commit", "Q24b": "W03",
+	"C07": "D08", "C08": "C06.commit", "C10": "D12",
 	"QW05": "W05", "QW06": "W06", "QW07": "W07", "QW08": "W08", "QW09": "W09", "QW10": "W10", "QW11": "W11",
 	"QW12": "W12", "QW13": "W13", "QW14": "W14", "QW19": "W19", "QW20": "W20", "QW21": "W21", "QW22": "W22",
 	"QW23": "W23", "QW25": "W22", "QW26": "W26",

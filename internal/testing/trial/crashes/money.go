@@ -393,18 +393,22 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			sequence = e.Sequence
 			var resource struct {
-				WithdrawalID, DepositID, TransferID, SwapID string
-				Swap                                        *struct{ CustomerSwapID string }
+				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID string
+				Swap                                                    *struct{ CustomerSwapID string }
 			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
-			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID
+			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID +
+				resource.CheckoutID
 			if resource.SwapID == "" { // a swap of the organization names its withdrawal, too
 				eventKey += resource.WithdrawalID
 			}
 			if resource.Swap != nil {
 				eventKey = string(e.Type) + " of " + resource.Swap.CustomerSwapID
+			}
+			if s.maySayAgain(e.Type, resource.CheckoutID) {
+				eventKey += " as " + e.ID
 			}
 			if earlier, twice := eventIDs[eventKey]; twice {
 				errs = append(errs, fmt.Errorf("%s has two events, %s and %s", eventKey, earlier, e.ID))
@@ -464,6 +468,7 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 		}
 	}
+	errs = append(errs, s.checkSaleEvents(eventIDs))
 	for _, d := range s.depositSwaps {
 		if d.current.DepositID == nil || eventIDs[string(webhook.CustomerDeposit)+" of "+*d.current.DepositID] == "" {
 			errs = append(errs, fmt.Errorf("there is no event of what %s brought", d.current.DepositSwapID))

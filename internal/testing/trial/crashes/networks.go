@@ -142,14 +142,14 @@ type swapSite struct {
 var sites = []site{
 	{
 		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
-		openNetwork: openEthereum, families: "WPADFTVSKOQ",
+		openNetwork: openEthereum, families: "WPADFTVSKOQC",
 		// USDC is swapped on Solana alone.
 		swaps:    swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
 		excluded: map[string]string{"Q25": onSolanaAlone, "Q26": onSolanaAlone},
 	},
 	{
 		chain: chain.Solana, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
-		openNetwork: openSolana, families: "WDVSQ",
+		openNetwork: openSolana, families: "WDVSQC",
 		swaps: swapSite{"USDC", big.NewInt(1_000_000_000_000), big.NewInt(50_000_000)},
 		excluded: map[string]string{
 			"QW25": "surfpool has no forks",
@@ -162,7 +162,7 @@ var sites = []site{
 	},
 	{
 		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: big.NewInt(1_000_000_000), openNetwork: openBitcoin,
-		families: "WDFVSQ",
+		families: "WDFVSQC",
 		swaps:    swapSite{"BTC", big.NewInt(1_000_000_000), big.NewInt(200_000)},
 		excluded: map[string]string{
 			"Q25": onSolanaAlone, "Q26": onSolanaAlone,

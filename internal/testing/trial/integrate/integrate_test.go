@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/platform/freeport"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/testing/trial/binary"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 	"github.com/cofferpay/coffer/webhook"
@@ -333,6 +336,8 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		{"payout-994", "INVALID_ADDRESS"},
 		{"/withdraw/preview", `["AWAITING_APPROVAL",["REQUIRE_APPROVAL"]]`},
 		{"payout-995", "CANCELLED"},
+		{"checkout-77", "OPEN\n49.99\n"},
+		{"sold()", `["COMPLETED","NONE","49.99","CREDITED"]`},
 	} {
 		found := false
 		for text, out := range said {
@@ -365,6 +370,45 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		}
 	}
 	p.runTypeScript(env)
+}
+
+// The program that checks an address before it is shown, as the guide has it. It needs no service. Rule CO-29.
+func TestTheAddressCheckOfTheGuideShowsOnlyWhatIsProven(t *testing.T) {
+	t.Parallel()
+	p := &workspace{T: t, ctx: t.Context(), dir: t.TempDir()}
+	check := filepath.Join(p.dir, "address")
+	p.buildProgram("address.go", check)
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id, address = "co_01J9ZW3M8Q4S5T6V7W8X9YZABC", "0x71C7656EC7ab88b098defB751B7401B5f6d8976F"
+	ref := signer.WalletRef{OrgID: "org_1", Family: chain.EVM, Purpose: webhook.CheckoutPurpose, Subject: id}
+	signature := ed25519.Sign(private, signer.AttestedBytes(ref, "m/1", address))
+	for name, c := range map[string]struct{ checkoutID, address, want string }{
+		"genuine":             {id, address, "pay 49990000 to " + address + "\n"},
+		"of another checkout": {"co_other", address, "show nothing: "},
+		"changed":             {id, "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "show nothing: "},
+	} {
+		option, err := json.Marshal(webhook.PaymentOption{
+			MintID: 1, Address: &c.address, Amount: new("49990000"), AddressProof: &webhook.AddressProof{
+				Family: string(ref.Family), Purpose: ref.Purpose, Path: "m/1",
+				Signature: base64.StdEncoding.EncodeToString(signature),
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(p.ctx, check)
+		command.Stdin = strings.NewReader(string(option))
+		command.Env = append(os.Environ(), "ATTEST_KEY="+hex.EncodeToString(public), "ORGANIZATION_ID=org_1",
+			"CHECKOUT_ID="+c.checkoutID)
+		out, err := command.CombinedOutput()
+		isShown := strings.HasPrefix(c.want, "pay ")
+		if !strings.Contains(string(out), c.want) || (err == nil) != isShown {
+			t.Errorf("%s: got %q, %v, want %q", name, out, err, c.want)
+		}
+	}
 }
 
 // The program behind successUrl, as the guide has it. It needs no service, because a statement is verified without a

@@ -1,6 +1,6 @@
 // Package population fills a database with the customers of an organization and with what each of
 // them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, a swap, a product,
-// events and their deliveries. It serves to measure what reads cost with very many customers.
+// a checkout, events and their deliveries. It serves to measure what reads cost with very many customers.
 //
 // The service itself writes none of these rows, and no trigger or foreign key checks them, so the
 // checker may find fault with them. A crash leaves nothing that outlives a test or a benchmark.
@@ -150,6 +150,28 @@ var historyRows = []string{
 		timestamptz '2026-01-01Z' + n * interval '1 s', timestamptz '2026-01-01Z' + n * interval '1 s',
 		CASE WHEN n % 10 = 0 THEN timestamptz '2026-06-01Z' END
 	FROM $N`,
+	// Of ten checkouts one is open, one is cancelled, two are expired with an exception, and the others are completed.
+	`INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps,
+		under_usd, over_policy, late_policy, cost_max_bps, customer_id, reference, one_per_reference, metadata,
+		request_digest, created_at, status, exceptions, seen, counted, expires_at, cancelled_at, completed_at,
+		completed_with, updated_at)
+	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD',
+		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}',
+		'', made, status,
+		CASE WHEN status = 'EXPIRED' THEN '{UNDERPAID}' WHEN n % 100 = 4 THEN '{OVERPAID}' ELSE '{}' END::text[],
+		CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, made,
+		CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
+		CASE status WHEN 'COMPLETED' THEN 10 END, made
+	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made,
+		CASE n % 10 WHEN 0 THEN CASE WHEN n % 100 = 0 THEN 'PROCESSING' ELSE 'OPEN' END WHEN 1 THEN 'CANCELLED'
+			WHEN 2 THEN 'EXPIRED' WHEN 7 THEN 'EXPIRED' ELSE 'COMPLETED' END AS status FROM $N) s`,
+	`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
+		was_live, status, told_status)
+	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
+		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
+	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
+	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 1, 1000, 'NO_REFERENCE',
+		timestamptz '2026-01-01Z' + n * interval '1 s' FROM $N WHERE n % 20 = 0`,
 	`INSERT INTO swaps (swap_id, org_id, customer_id, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
@@ -197,6 +219,16 @@ var historyRows = []string{
 }
 
 var listRows = []string{
+	// Each checkout has one opened option.
+	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+	SELECT 'adr_co_' || n, $ORG, 'EVM', 'CHECKOUT', 'co_' || lpad(n::text, 26, '0'), '',
+		'0x7' || lpad(to_hex(n), 39, '0'), '', '2026-01-01Z' FROM $N`,
+	`INSERT INTO checkout_options (checkout_id, mint_id, org_id, wallet_id, opened_at)
+	SELECT 'co_' || lpad(n::text, 26, '0'), 1, $ORG, 'adr_co_' || n, '2026-01-01Z' FROM $N`,
+	`INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source, priced_at,
+		covers, valid_from, expires_at)
+	SELECT 'co_' || lpad(n::text, 26, '0'), 1, 1, $ORG, 1000, 1, 1, 'fixed', '2026-01-01Z', 10, '2026-01-01Z',
+		'2026-02-01Z' FROM $N`,
 	`INSERT INTO swaps (swap_id, org_id, kind, product, idempotency_key, key_hash, request_digest, from_mint_id,
 		to_mint_id, from_chain, to_chain, amount_in, estimated_out, min_out, provider, deposit_address,
 		delivery_wallet_id, refund_wallet_id, pay_by, expires_at, fee_bps, fee_amount, status, amount_out,
