@@ -313,6 +313,7 @@ type Withdrawal struct {
 	// from a customer's.
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
 	OrganizationSwapID   *string `json:"organizationSwapId" doc:"The swap of the organization's own money whose output it pays, or null." example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	RefundID             *string `json:"refundId" doc:"The refund of a checkout that it pays, or null." example:"ref_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 
 	MintID int  `json:"mintId"`
 	Mint   Mint `json:"mint"`
