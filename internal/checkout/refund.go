@@ -146,7 +146,9 @@ func (r RefundRequest) feeMode() string {
 }
 
 // Differs reports whether a request has other parameters than the one that made the refund.
-func (r Refund) Differs(other RefundRequest) bool { return string(r.digest) != string(other.digest()) }
+func (r Refund) Differs(request RefundRequest) bool {
+	return string(r.digest) != string(request.digest())
+}
 
 // resourceKindRefund names refunds in the audit log.
 const resourceKindRefund = "REFUND"
@@ -158,11 +160,11 @@ func newRefundEntry(r Refund, requester audit.Actor, verb string, detail map[str
 	}
 }
 
-// RequestRefund makes a refund: its amount leaves the balance of the product and is owed to the payer. Without an address
-// it returns a key with which the payer claims it; the key is stored nowhere and is returned once. isReplayed is true
-// when the idempotency key was known; r is then the refund as it is now, without its claim key. After a fault none was
-// written. Errors: faults NOT_FOUND, INVALID_REQUEST, INVALID_AMOUNT, INVALID_ADDRESS, AMOUNT_BELOW_MINIMUM,
-// REFUND_EXCEEDS_PAYMENT, INSUFFICIENT_BALANCE. Rules CO-80, CO-81 and CO-82.
+// RequestRefund makes a refund: its amount leaves the balance of the product and is owed to the payer. Without an
+// address it returns a key with which the payer claims it; the key is stored nowhere and is returned once.
+// isReplayed is true when the idempotency key was known; r is then the refund as it is now, without its claim key.
+// After a fault none was written. Errors: faults NOT_FOUND, INVALID_REQUEST, INVALID_AMOUNT, INVALID_ADDRESS,
+// AMOUNT_BELOW_MINIMUM, REFUND_EXCEEDS_PAYMENT, INSUFFICIENT_BALANCE. Rules CO-80, CO-81 and CO-82.
 func (s *Service) RequestRefund(
 	ctx context.Context, orgID string, r RefundRequest,
 ) (refund Refund, claimKey string, isReplayed bool, err error) {
@@ -244,11 +246,12 @@ func (s *Service) planRefund(c Checkout, r RefundRequest) (Refund, error) {
 		refund.IdempotencyKey = *r.IdempotencyKey
 	}
 	if refund.FeeMode == FeeDeducted && m.Kind != mint.Native {
-		return refund, refuse("feeMode", "The network takes its fee in the native coin, so it cannot be deducted from %s.",
-			m.Symbol).WithAdvice("Use ORGANIZATION, which bills the fee to your organization.")
+		return refund, refuse("feeMode",
+			"The network takes its fee in the native coin, so it cannot be deducted from %s.", m.Symbol).
+			WithAdvice("Use ORGANIZATION, which bills the fee to your organization.")
 	}
 	payments := c.refundable(m.ID)
-	available := sumRests(payments)
+	available := sumAvailable(payments)
 	wanted := available
 	switch {
 	case r.Amount != nil:
@@ -260,7 +263,8 @@ func (s *Service) planRefund(c Checkout, r RefundRequest) (Refund, error) {
 		refund.Parts, wanted = c.takeSurplus(payments)
 	}
 	if wanted.IsZero() || available.Less(wanted) {
-		reason := fmt.Sprintf("Of what was paid in %s, %s atomic units are credited and not refunded yet.", m.Symbol, available)
+		reason := fmt.Sprintf("Of what was paid in %s, %s atomic units are credited and not refunded yet.", m.Symbol,
+			available)
 		if r.Kind == OverpaidRefund {
 			reason = fmt.Sprintf("No more than the amount due is credited in %s, without what is refunded.", m.Symbol)
 		}
@@ -270,7 +274,8 @@ func (s *Service) planRefund(c Checkout, r RefundRequest) (Refund, error) {
 	}
 	if wanted.Less(m.MinWithdraw) {
 		return refund, fault.New(fault.Invalid, fault.AmountBelowMinimum, fault.NothingWritten,
-			"The smallest payment of %s is %s atomic units, and the refund would be %s.", m.Symbol, m.MinWithdraw, wanted).
+			"The smallest payment of %s is %s atomic units, and the refund would be %s.", m.Symbol, m.MinWithdraw,
+			wanted).
 			WithParam("amount").WithDetail("minWithdrawAmount", m.MinWithdraw.String())
 	}
 	refund.Amount = wanted
@@ -286,8 +291,8 @@ func (s *Service) planRefund(c Checkout, r RefundRequest) (Refund, error) {
 	return refund, nil
 }
 
-// rest returns what of a payment is credited and not refunded.
-func (p Payment) rest() money.Amount {
+// available returns what of a payment is credited and not refunded.
+func (p Payment) available() money.Amount {
 	if p.Status != outcome.PaymentCredited {
 		return money.Zero
 	}
@@ -297,7 +302,7 @@ func (p Payment) rest() money.Amount {
 // refundable returns the payments in a mint of which something can be refunded, the newest first.
 func (c Checkout) refundable(mintID int) (payments []Payment) {
 	for _, p := range c.Payments {
-		if p.Mint != nil && p.Mint.ID == mintID && !p.rest().IsZero() {
+		if p.Mint != nil && p.Mint.ID == mintID && !p.available().IsZero() {
 			payments = append(payments, p)
 		}
 	}
@@ -309,7 +314,7 @@ func (c Checkout) refundable(mintID int) (payments []Payment) {
 func (c Checkout) refundMint(r RefundRequest) (m mint.Mint, err error) {
 	found := map[int]mint.Mint{}
 	for _, p := range c.Payments {
-		if p.Mint != nil && !p.rest().IsZero() {
+		if p.Mint != nil && !p.available().IsZero() {
 			found[p.Mint.ID] = *p.Mint
 		}
 	}
@@ -334,9 +339,9 @@ func (c Checkout) refundMint(r RefundRequest) (m mint.Mint, err error) {
 		WithDetail("available", "0")
 }
 
-func sumRests(payments []Payment) (sum money.Amount) {
+func sumAvailable(payments []Payment) (sum money.Amount) {
 	for _, p := range payments {
-		added, err := sum.Add(p.rest())
+		added, err := sum.Add(p.available())
 		if err != nil {
 			return sum // more than any amount: the rest waits for another refund
 		}
@@ -348,7 +353,7 @@ func sumRests(payments []Payment) (sum money.Amount) {
 // take takes an amount of payments, the first ones first.
 func take(payments []Payment, wanted money.Amount) (parts []RefundPart) {
 	for _, p := range payments {
-		part := p.rest()
+		part := p.available()
 		if wanted.Less(part) {
 			part = wanted
 		}
@@ -361,14 +366,13 @@ func take(payments []Payment, wanted money.Amount) (parts []RefundPart) {
 	return parts
 }
 
-// takeSurplus takes what was credited above the amount due and is not refunded, at the price of each payment, the newest
-// first. A part is rounded down, so the checkout stays paid.
+// takeSurplus takes what was credited above the amount due and is not refunded, at the price of each payment, the
+// newest first. A part is rounded down, so the checkout stays paid.
 func (c Checkout) takeSurplus(payments []Payment) (parts []RefundPart, sum money.Amount) {
 	surplus := c.Surplus()
 	for _, p := range c.Payments {
 		if p.Counts && p.Counted != nil && p.Status == outcome.PaymentCredited {
-			back := pricing.Worth(p.Refunding, p.Amount, *p.Counted)
-			surplus = pricing.SubOrZero(surplus, back)
+			surplus = pricing.SubOrZero(surplus, pricing.Worth(p.Refunding, p.Amount, *p.Counted))
 			surplus = pricing.SubOrZero(surplus, pricing.Worth(p.Refunded, p.Amount, *p.Counted))
 		}
 	}
@@ -377,8 +381,8 @@ func (c Checkout) takeSurplus(payments []Payment) (parts []RefundPart, sum money
 			continue
 		}
 		part := pricing.PartOf(p.Amount, *p.Counted, surplus)
-		if p.rest().Less(part) {
-			part = p.rest()
+		if p.available().Less(part) {
+			part = p.available()
 		}
 		added, err := sum.Add(part)
 		if err != nil || part.IsZero() {
@@ -392,7 +396,7 @@ func (c Checkout) takeSurplus(payments []Payment) (parts []RefundPart, sum money
 
 // isRefunded reports whether everything that was credited was given back.
 func (c Checkout) isRefunded() bool {
-	has := false
+	isPaid := false
 	for _, p := range c.Payments {
 		if p.Status != outcome.PaymentCredited {
 			continue
@@ -400,15 +404,16 @@ func (c Checkout) isRefunded() bool {
 		if p.Refunded != p.Amount {
 			return false
 		}
-		has = true
+		isPaid = true
 	}
-	return has
+	return isPaid
 }
 
 // parseRefundAddress returns the canonical form of an address. Whether it may be paid is decided with the payment.
 func (s *Service) parseRefundAddress(m mint.Mint, text string) (chain.Address, error) {
 	newInvalid := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingWritten, format, args...).WithParam("toAddress")
+		return fault.New(fault.Invalid, fault.InvalidAddress, fault.NothingWritten, format, args...).
+			WithParam("toAddress")
 	}
 	text = strings.TrimSpace(text)
 	codec := s.Chains.AddressCodec(m.Chain.Family())
@@ -419,14 +424,15 @@ func (s *Service) parseRefundAddress(m mint.Mint, text string) (chain.Address, e
 	if len(text) > addressBytesMax {
 		return "", newInvalid("An address may have at most %d characters.", addressBytesMax)
 	}
-	to, err := codec.Parse(text)
+	address, err := codec.Parse(text)
 	if err != nil {
 		return "", newInvalid("This is not an address on %s: %v.", m.Chain, err)
 	}
-	return to, nil
+	return address, nil
 }
 
-// writeRefund writes a refund: the payments, the row with its parts, the posting and the audit row. The checkout is locked.
+// writeRefund writes a refund: the payments, the row with its parts, the posting and the audit row. The checkout is
+// locked.
 func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim claimKeyPair) error {
 	if err := noteParts(ctx, tx, r, "refunding = refunding + $2::numeric", "AND status = 'CREDITED'"); err != nil {
 		return err
@@ -440,19 +446,23 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 		key, hash = &r.IdempotencyKey, new(keyHash(r.IdempotencyKey))
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, reason, idempotency_key,
-			idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at, status, to_address,
+		INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, reason,
+			idempotency_key,
+			idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at, status,
+				to_address,
 			attempt, key_hash, key_version, look_at, updated_at)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, nullif($17, ''), $18, $19, $20, $21, $14)`,
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, nullif($17, ''), $18, $19,
+			$20, $21, $14)`,
 		r.ID, r.OrgID, r.CheckoutID, r.Mint.ID, r.Amount, r.Kind, r.FeeMode, r.Reason, key, hash, r.digest,
-		r.Requester.Kind, r.Requester.ID, tx.Now, r.ExpiresAt, r.Status, r.ToAddress, r.Attempt, claim.hash, claim.version(),
-		lookAt)
+		r.Requester.Kind, r.Requester.ID, tx.Now, r.ExpiresAt, r.Status, r.ToAddress, r.Attempt, claim.hash,
+		claim.version(), lookAt)
 	if err != nil {
 		return fmt.Errorf("insert refund %s: %w", r.ID, err)
 	}
 	for _, part := range r.Parts {
-		_, err := tx.Exec(ctx, `INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, $2, $3, $4)`,
-			r.ID, part.DepositID, r.OrgID, part.Amount)
+		_, err := tx.Exec(ctx,
+			`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, $2, $3, $4)`, r.ID, part.DepositID,
+			r.OrgID, part.Amount)
 		if err != nil {
 			return fmt.Errorf("insert the part of payment %s in refund %s: %w", part.DepositID, r.ID, err)
 		}
@@ -461,7 +471,8 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundHold, ID: r.ID},
 		Legs: []ledger.Leg{{
-			Debit: product.SpendingAccount(r.OrgID, r.Mint.ID), Credit: owner.SpendingAccount(r.OrgID, r.Mint.ID), Amount: r.Amount,
+			Debit: product.SpendingAccount(r.OrgID, r.Mint.ID), Credit: owner.SpendingAccount(r.OrgID, r.Mint.ID),
+			Amount: r.Amount,
 		}},
 	})
 	if err != nil {
@@ -492,8 +503,8 @@ func noteParts(ctx context.Context, tx pg.Tx, r Refund, set, condition string) e
 	return nil
 }
 
-// CancelRefund takes a refund back that has no payment: its amount returns to the balance of the product, and its key is
-// worth nothing. A cancelled one stays as it is. Errors: faults NOT_FOUND, INVALID_STATE. Rule CO-83.
+// CancelRefund takes a refund back that has no payment: its amount returns to the balance of the product, and its
+// key is worth nothing. A cancelled one stays as it is. Errors: faults NOT_FOUND, INVALID_STATE. Rule CO-83.
 func (s *Service) CancelRefund(
 	ctx context.Context, orgID, refundID string, requester audit.Actor,
 ) (refund Refund, err error) {
@@ -507,7 +518,8 @@ func (s *Service) CancelRefund(
 		return newRefundState(r)
 	})
 	if pg.ViolatesConstraint(err, "refunds_unpaid") {
-		err = fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "A payment of this refund is under way.")
+		err = fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"A payment of this refund is under way.")
 	}
 	if err != nil {
 		return Refund{}, err
@@ -522,9 +534,9 @@ func newRefundState(r Refund) error {
 
 // endRefund ends a locked refund without a payment. What it took is in the product's balance again.
 func endRefund(
-	ctx context.Context, tx pg.Tx, r Refund, to RefundStatus, verb string, requester audit.Actor,
+	ctx context.Context, tx pg.Tx, r Refund, end RefundStatus, verb string, requester audit.Actor,
 ) error {
-	if err := setRefund(ctx, tx, r, to, `to_address = NULL, address_proven = false, look_at = NULL`); err != nil {
+	if err := setRefund(ctx, tx, r, end, `to_address = NULL, address_proven = false, look_at = NULL`); err != nil {
 		return err
 	}
 	if err := noteParts(ctx, tx, r, "refunding = refunding - $2::numeric", ""); err != nil {
@@ -534,7 +546,8 @@ func endRefund(
 	err := ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundRelease, ID: r.ID},
 		Legs: []ledger.Leg{{
-			Debit: owner.SpendingAccount(r.OrgID, r.Mint.ID), Credit: product.SpendingAccount(r.OrgID, r.Mint.ID), Amount: r.Amount,
+			Debit: owner.SpendingAccount(r.OrgID, r.Mint.ID), Credit: product.SpendingAccount(r.OrgID, r.Mint.ID),
+			Amount: r.Amount,
 		}},
 	})
 	if err != nil {
@@ -544,18 +557,18 @@ func endRefund(
 }
 
 // setRefund changes the status of a refund by compare-and-swap. set continues the UPDATE; its parameters start at $5.
-func setRefund(ctx context.Context, tx pg.Tx, r Refund, to RefundStatus, set string, args ...any) error {
-	if to != r.Status && !isRefundTransition(r.Status, to) {
-		panic(fmt.Sprintf("checkout: no way of a refund from %q to %s", r.Status, to))
+func setRefund(ctx context.Context, tx pg.Tx, r Refund, status RefundStatus, set string, args ...any) error {
+	if status != r.Status && !isRefundTransition(r.Status, status) {
+		panic(fmt.Sprintf("checkout: no way of a refund from %q to %s", r.Status, status))
 	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE refunds SET version = version + 1, status = $3, updated_at = greatest(updated_at, $4), `+set+`
-		WHERE refund_id = $1 AND version = $2`, append([]any{r.ID, r.Version, to, tx.Now}, args...)...)
+		WHERE refund_id = $1 AND version = $2`, append([]any{r.ID, r.Version, status, tx.Now}, args...)...)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errLostRace
 	}
 	if err != nil {
-		return fmt.Errorf("refund %s from %s to %s: %w", r.ID, r.Status, to, err)
+		return fmt.Errorf("refund %s from %s to %s: %w", r.ID, r.Status, status, err)
 	}
 	return nil
 }

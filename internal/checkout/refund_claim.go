@@ -68,13 +68,14 @@ func newClaimRefused() error {
 		WithAdvice("Open the whole address that the shop gave you. A new one makes the one before it worthless.")
 }
 
-// ownerOfClaim returns the organization of a refund, if the key is its present one. A wrong key, an old one and a refund
-// that does not exist have the same answer, after the same look-up and the same comparison.
+// ownerOfClaim returns the organization of a refund, if the key is its present one. A wrong key, an old one and a
+// refund that does not exist have the same answer, after the same look-up and the same comparison.
 func (s *Service) ownerOfClaim(ctx context.Context, refundID, key string) (orgID string, err error) {
 	stored := make([]byte, sha256.Size) // the hash of no key
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT org_id, coalesce(key_hash, $2) FROM refunds WHERE refund_id = $1`, refundID, stored).Scan(&orgID, &stored)
+			SELECT org_id, coalesce(key_hash, $2) FROM refunds WHERE refund_id = $1`, refundID, stored).
+			Scan(&orgID, &stored)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("look for the organization of a refund: %w", err)
@@ -151,12 +152,12 @@ func (s *Service) giveAddress(
 		if err := check(ctx, tx); err != nil {
 			return err
 		}
-		to, err := s.parseRefundAddress(r.Mint, claim.Address)
+		address, err := s.parseRefundAddress(r.Mint, claim.Address)
 		if err != nil {
 			return err
 		}
 		switch {
-		case r.Status != RefundAwaitingAddress && r.ToAddress == to:
+		case r.Status != RefundAwaitingAddress && r.ToAddress == address:
 			return nil
 		case r.Status != RefundAwaitingAddress:
 			return newRefundState(r)
@@ -166,13 +167,13 @@ func (s *Service) giveAddress(
 				WithDetail("status", string(RefundExpired))
 		}
 		err = setRefund(ctx, tx, r, RefundRequested,
-			`to_address = $5, address_proven = $6, attempt = attempt + 1, look_at = $4`, to, claim.IsAddressProven)
+			`to_address = $5, address_proven = $6, attempt = attempt + 1, look_at = $4`, address, claim.IsAddressProven)
 		if err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("C12")
 		return audit.Record(ctx, tx, newRefundEntry(r, requester, "addressed", map[string]any{
-			"toAddress": to, "proven": claim.IsAddressProven, "attempt": r.Attempt + 1,
+			"toAddress": address, "proven": claim.IsAddressProven, "attempt": r.Attempt + 1,
 		}))
 	}))
 }

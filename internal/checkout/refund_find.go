@@ -19,7 +19,8 @@ import (
 const selectRefunds = `
 	SELECT r.refund_id, r.org_id, r.version, r.checkout_id, r.mint_id, r.amount, r.kind, r.fee_mode, r.reason, r.status,
 		coalesce(r.to_address, ''), r.address_proven, r.key_hash IS NOT NULL, r.attempt, coalesce(r.withdrawal_id, ''),
-		coalesce((SELECT w.tx_hash FROM withdrawals w WHERE w.withdrawal_id = r.withdrawal_id), ''), coalesce(r.problem, ''),
+		coalesce((SELECT w.tx_hash FROM withdrawals w WHERE w.withdrawal_id = r.withdrawal_id), ''),
+			coalesce(r.problem, ''),
 		coalesce(r.idempotency_key, ''), r.requester_kind, r.requester_id, r.created_at, r.updated_at, r.expires_at,
 		r.completed_at, r.request_digest
 	FROM refunds r`
@@ -53,7 +54,8 @@ func loadRefundParts(ctx context.Context, tx pg.Tx, refunds ...*Refund) error {
 	}
 	b := &pgx.Batch{}
 	mints := mint.QueueAll(b)
-	b.Queue(`SELECT refund_id, deposit_id, amount FROM refund_parts WHERE refund_id = ANY ($1) ORDER BY deposit_id`, ids).
+	b.Queue(`
+		SELECT refund_id, deposit_id, amount FROM refund_parts WHERE refund_id = ANY ($1) ORDER BY deposit_id`, ids).
 		Query(func(rows pgx.Rows) error {
 			var refundID string
 			var part RefundPart

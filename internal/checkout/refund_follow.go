@@ -20,8 +20,8 @@ import (
 const (
 	refundBatchMax = 64
 	refundClaim    = 30 * time.Second // for which one process looks at a refund
-	// payoutPause is how long the worker waits before it looks at a payment again, and payoutPauseRare how long once the
-	// payment takes long or is refused: a person may have to act.
+	// payoutPause is how long the worker waits before it looks at a payment again, and payoutPauseRare how long
+	// once the payment takes long or is refused: a person may have to act.
 	payoutPause     = 3 * time.Second
 	payoutPauseRare = time.Minute
 	payoutRareAfter = 10 * time.Minute
@@ -60,9 +60,9 @@ type RefundPayouts interface {
 // FollowRefunds takes the next step of each refund that is due: it requests payments, follows them to their ends, and
 // ends refunds that no one claimed. Any number of processes may call it.
 func (s *Service) FollowRefunds(ctx context.Context) error {
-	var due []Refund
+	var claimed []Refund
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		due = nil
+		claimed = nil
 		rows, err := tx.Query(ctx, `
 			UPDATE refunds SET look_at = $2 WHERE refund_id IN (
 				SELECT refund_id FROM refunds WHERE look_at <= $1 ORDER BY look_at, refund_id LIMIT $3
@@ -75,17 +75,18 @@ func (s *Service) FollowRefunds(ctx context.Context) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if rows, err = tx.Query(ctx, selectRefunds+` WHERE r.refund_id = ANY ($1) ORDER BY r.refund_id`, ids); err != nil {
+		rows, err = tx.Query(ctx, selectRefunds+` WHERE r.refund_id = ANY ($1) ORDER BY r.refund_id`, ids)
+		if err != nil {
 			return err
 		}
-		due, err = pgx.CollectRows(rows, scanRefund)
+		claimed, err = pgx.CollectRows(rows, scanRefund)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("claim the refunds that are due: %w", err)
 	}
 	var errs []error
-	for _, r := range due {
+	for _, r := range claimed {
 		if err := s.followRefund(ctx, r); err != nil {
 			errs = append(errs, fmt.Errorf("refund %s: %w", r.ID, err))
 		}
@@ -122,8 +123,9 @@ func (s *Service) expireRefund(ctx context.Context, refundID string) error {
 }
 
 // lookAtRefund makes the worker look at a refund again.
-func lookAtRefund(ctx context.Context, tx pg.Tx, refundID string, at time.Time) error {
-	_, err := tx.Exec(ctx, `UPDATE refunds SET look_at = $2 WHERE refund_id = $1 AND look_at IS NOT NULL`, refundID, at)
+func lookAtRefund(ctx context.Context, tx pg.Tx, refundID string, moment time.Time) error {
+	_, err := tx.Exec(ctx, `UPDATE refunds SET look_at = $2 WHERE refund_id = $1 AND look_at IS NOT NULL`,
+		refundID, moment)
 	if err != nil {
 		return fmt.Errorf("look at refund %s again: %w", refundID, err)
 	}
@@ -142,8 +144,8 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 		return s.lookAgain(ctx, r.ID, payoutPauseRare)
 	}
 	withdrawalID, err := s.Payouts.RequestPayout(ctx, RefundPayout{
-		OrgID: r.OrgID, RefundID: r.ID, CheckoutID: r.CheckoutID, Attempt: r.Attempt, MintID: r.Mint.ID, Amount: r.Amount,
-		ToAddress: string(r.ToAddress), DeductsFee: r.FeeMode == FeeDeducted, Requester: r.Requester,
+		OrgID: r.OrgID, RefundID: r.ID, CheckoutID: r.CheckoutID, Attempt: r.Attempt, MintID: r.Mint.ID,
+		Amount: r.Amount, ToAddress: string(r.ToAddress), DeductsFee: r.FeeMode == FeeDeducted, Requester: r.Requester,
 	})
 	f := fault.Find(err)
 	switch {
@@ -199,7 +201,8 @@ func (s *Service) returnRefund(ctx context.Context, refundID string, attempt int
 			problem = string(runes[:reasonRunesMax])
 		}
 		err = setRefund(ctx, tx, r, RefundAwaitingAddress, `
-			to_address = NULL, address_proven = false, withdrawal_id = NULL, problem = nullif($5, ''), look_at = expires_at`,
+			to_address = NULL, address_proven = false, withdrawal_id = NULL, problem = nullif($5, ''), look_at =
+				expires_at`,
 			problem)
 		if err != nil {
 			return err
@@ -264,7 +267,8 @@ func (s *Service) completeRefund(ctx context.Context, refundID string) error {
 			return err
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
-			OrgID: r.OrgID, Type: event.CheckoutRefunded, ResourceKind: "checkout", ResourceID: c.ID, Data: s.complete(c),
+			OrgID: r.OrgID, Type: event.CheckoutRefunded, ResourceKind: "checkout", ResourceID: c.ID,
+			Data: s.complete(c),
 		})
 		if err != nil {
 			return err

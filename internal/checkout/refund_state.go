@@ -12,7 +12,10 @@ type refundTransition struct {
 var refundTransitions = []refundTransition{
 	{"", RefundAwaitingAddress, "requested without an address: its amount is owed, and a key claims it", ""},
 	{"", RefundRequested, "requested with an address: its amount is owed", ""},
-	{RefundAwaitingAddress, RefundRequested, "the payer claims it with its key, or the organization gives an address", ""},
+	{
+		RefundAwaitingAddress, RefundRequested,
+		"the payer claims it with its key, or the organization gives an address", "",
+	},
 	{RefundAwaitingAddress, RefundCancelled, "the organization takes it back: its amount is in the product again", ""},
 	{RefundAwaitingAddress, RefundExpired, "thirty days are over: its amount is in the product again", ""},
 	{RefundRequested, RefundSent, "a withdrawal pays it", ""},
@@ -23,6 +26,8 @@ var refundTransitions = []refundTransition{
 }
 
 // isRefundTransition reports whether a refund may go from one status to another.
-func isRefundTransition(from, next RefundStatus) bool {
-	return slices.ContainsFunc(refundTransitions, func(t refundTransition) bool { return t.From == from && t.To == next })
+func isRefundTransition(before, after RefundStatus) bool {
+	return slices.ContainsFunc(refundTransitions, func(t refundTransition) bool {
+		return t.From == before && t.To == after
+	})
 }

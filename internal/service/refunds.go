@@ -55,7 +55,7 @@ func (p refundRestorer) RestoreRefund(ctx context.Context, tx pg.Tx, r withdrawa
 		return false, err
 	}
 	return p.checkouts.RestoreRefund(ctx, tx, checkout.RestoredRefund{
-		RefundID: r.RefundID, MintID: r.MintID, Amount: total, ToAddress: r.To,
+		RefundID: r.RefundID, MintID: r.MintID, Amount: total, ToAddress: r.ToAddress,
 		HasKey: func(attempt int) bool { return withdrawal.RefundKeyHash(r.RefundID, attempt) == r.KeyHash },
 	})
 }

@@ -85,22 +85,23 @@ func parseRefund(r Request, mints mint.Catalogue, chains chain.Chains) (p parsed
 }
 
 // refundDigest hashes what makes the payment of a refund another one; the signer's journal knows all of it.
-func refundDigest(refundID string, mintID int, to chain.Address, amount money.Amount) []byte {
-	return request.Digest("coffer-refund-1", refundID, fmt.Sprint(mintID), string(to), amount.String())
+func refundDigest(refundID string, mintID int, address chain.Address, amount money.Amount) []byte {
+	return request.Digest("coffer-refund-1", refundID, fmt.Sprint(mintID), string(address), amount.String())
 }
 
 // RestoredRefund is the payment of a refund as the signer's journal has it.
 type RestoredRefund struct {
 	OrgID, RefundID, KeyHash string
 	MintID                   int
-	To                       chain.Address
+	ToAddress                chain.Address
 	Amount, FeeDeducted      money.Amount
 }
 
 // RefundRestorer finds the refund of a payment that the database lacks, because it was restored from a backup.
 type RefundRestorer interface {
-	// RestoreRefund makes the refund wait for exactly this payment, and reports whether it does: its amount is owed then.
-	// The database may lack the refund, or know that it ended: then the payment takes the balance of the product.
+	// RestoreRefund makes the refund wait for exactly this payment, and reports whether it does: its amount is owed
+	// then. The database may lack the refund, or know that it ended: then the payment takes the balance of the
+	// product.
 	RestoreRefund(ctx context.Context, tx pg.Tx, r RestoredRefund) (isOwed bool, err error)
 }
 
@@ -117,7 +118,7 @@ func latestOfRefunds(orders []dispatch.RestoredOrder) map[string]string {
 		if o.Refund == nil {
 			continue
 		}
-		if known, isKnown := latest[o.Refund.RefundID]; !isKnown || known.CreatedAt.Before(o.CreatedAt) {
+		if former, isKnown := latest[o.Refund.RefundID]; !isKnown || former.CreatedAt.Before(o.CreatedAt) {
 			latest[o.Refund.RefundID] = o
 		}
 	}

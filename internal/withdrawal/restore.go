@@ -65,7 +65,7 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 		payer := ledger.OwnerOf(o.CustomerID, o.Product)
 		if o.Refund != nil && latestIDs[o.Refund.RefundID] == o.ID && s.Refunds != nil {
 			isOwed, err := s.Refunds.RestoreRefund(ctx, tx, RestoredRefund{
-				OrgID: o.OrgID, RefundID: o.Refund.RefundID, KeyHash: o.KeyHash, MintID: o.MintID, To: o.To,
+				OrgID: o.OrgID, RefundID: o.Refund.RefundID, KeyHash: o.KeyHash, MintID: o.MintID, ToAddress: o.To,
 				Amount: o.Amount, FeeDeducted: o.FeeDeducted,
 			})
 			if err != nil {

@@ -171,7 +171,8 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (sto
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id),
-			coalesce(refund_id, ''), coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = withdrawals.refund_id), '')
+			coalesce(refund_id, ''),
+			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = withdrawals.refund_id), '')
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&customerID, &product, &r.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
 			&r.key, &r.status, &r.txHash, &r.reasons,

@@ -481,8 +481,8 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Extra: map[string]any{"existingId": ExampleCheckout.CheckoutID},
 	},
 	fault.RefundExceedsPayment: {
-		Kind: fault.Unprocessable, Text: "the refund is more than what was credited in this mint and is not refunded yet; " +
-			"details.available has that, in atomic units", Param: "amount",
+		Kind: fault.Unprocessable, Text: "the refund is more than what was credited in this mint and is not refunded " +
+			"yet; details.available has that, in atomic units", Param: "amount",
 		Example: "Of what was paid in USDC, 10000000 atomic units are credited and not refunded yet." + NothingWritten +
 			" Refund at most this amount.",
 		Extra: map[string]any{"details": map[string]any{"available": "10000000"}},

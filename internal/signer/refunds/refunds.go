@@ -9,8 +9,8 @@ package refunds
 
 import "github.com/cofferpay/coffer/internal/signer"
 
-// Check refuses a refund of a checkout that has no address in the journal. An intent that is no refund passes. The error
-// is a *signer.Refusal. Rule CO-86.
+// Check refuses a refund of a checkout that has no address in the journal. An intent that is no refund passes. The
+// error is a *signer.Refusal. Rule CO-86.
 func Check(intent signer.Intent, isIssued func(signer.WalletRef) bool) error {
 	if intent.Refund == nil {
 		return nil

@@ -31,7 +31,7 @@ func paysRefunds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	IssueAddress(t, s, CheckoutWallet(org, "co_1"))
 	IssueAddress(t, s, CheckoutWallet(otherOrg, "co_2"))
 	IssueAddress(t, s, Deposit(org, "co_3")) // a customer may be called like a checkout
-	own := IssueAddress(t, s, CheckoutWallet(org, "co_4"))
+	ownAddress := IssueAddress(t, s, CheckoutWallet(org, "co_4"))
 	for name, c := range map[string]struct {
 		change func(*signer.Intent)
 		code   string
@@ -41,7 +41,9 @@ func paysRefunds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"of a customer's deposit": {func(i *signer.Intent) { i.Refund.CheckoutID = "co_3" }, signer.RefusedWallet},
 		"without a checkout":      {func(i *signer.Intent) { i.Refund.CheckoutID = "" }, signer.RefusedMalformed},
 		"without its id":          {func(i *signer.Intent) { i.Refund.RefundID = "" }, signer.RefusedMalformed},
-		"with a long id":          {func(i *signer.Intent) { i.Refund.RefundID = strings.Repeat("r", 129) }, signer.RefusedMalformed},
+		"with a long id": {func(i *signer.Intent) {
+			i.Refund.RefundID = strings.Repeat("r", 129)
+		}, signer.RefusedMalformed},
 		"that says nothing of it": {func(i *signer.Intent) { i.Refund = nil }, signer.RefusedMalformed},
 		"of a customer, too":      {func(i *signer.Intent) { i.CustomerID = "alice" }, signer.RefusedMalformed},
 		"of a customer instead": {func(i *signer.Intent) {
@@ -50,7 +52,7 @@ func paysRefunds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 		"to an entry, too":   {func(i *signer.Intent) { i.WhitelistedID = "wla_1" }, signer.RefusedMalformed},
 		"of another product": {func(i *signer.Intent) { i.Product = "CUSTODIAL" }, signer.RefusedMalformed},
 		"without a product":  {func(i *signer.Intent) { i.Product = "" }, signer.RefusedMalformed},
-		"to our own address": {func(i *signer.Intent) { i.To = own }, signer.RefusedDestination},
+		"to our own address": {func(i *signer.Intent) { i.To = ownAddress }, signer.RefusedDestination},
 		"of another organization's treasury": {
 			func(i *signer.Intent) { i.From = Treasury(otherOrg) }, signer.RefusedWallet,
 		},
@@ -73,13 +75,13 @@ func paysRefunds(t *testing.T, s signer.Signer, _ ed25519.PublicKey) {
 	if repeated := admitIntent(t, s, NewRefund("wd_1", "co_1")); repeated.Hash != entry.Hash {
 		t.Errorf("the refund again: got entry %d, want %d", repeated.Seq, entry.Seq)
 	}
-	other := NewRefund("wd_1", "co_1")
-	other.Refund.RefundID = "ref_2"
-	_, err := s.AdmitIntent(t.Context(), other)
+	changed := NewRefund("wd_1", "co_1")
+	changed.Refund.RefundID = "ref_2"
+	_, err := s.AdmitIntent(t.Context(), changed)
 	wantRefusal(t, "the payment as another refund", err, signer.RefusedIntent)
-	again := NewRefund("wd_2", "co_1")
-	again.IdempotencyKeyHash = refund.IdempotencyKeyHash
-	_, err = s.AdmitIntent(t.Context(), again)
+	repeated := NewRefund("wd_2", "co_1")
+	repeated.IdempotencyKeyHash = refund.IdempotencyKeyHash
+	_, err = s.AdmitIntent(t.Context(), repeated)
 	wantRefusal(t, "a second payment of the attempt", err, signer.RefusedKey)
 	_, err = s.Sign(t.Context(), signer.SignRequest{
 		IntentID: "wd_1", Slot: signer.Slot{Nonce: 0}, Act: signer.Pay,

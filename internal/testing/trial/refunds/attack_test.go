@@ -28,7 +28,10 @@ func TestTheTablesKeepTheRulesOfRefunds(t *testing.T) {
 		{"another amount", "refunds_append_only", `UPDATE refunds SET amount = amount + 1` + is(open)},
 		{"another checkout", "refunds_append_only", `UPDATE refunds SET checkout_id = 'co_x'` + is(open)},
 		{"deleting", "refunds_append_only", `DELETE FROM refunds` + is(open)},
-		{"a change that does not count", "refunds_version_forward", `UPDATE refunds SET status = 'CANCELLED', look_at = NULL` + is(open)},
+		{
+			"a change that does not count", "refunds_version_forward",
+			`UPDATE refunds SET status = 'CANCELLED', look_at = NULL` + is(open),
+		},
 		{
 			"completed without a payment", "refunds_transition_known",
 			`UPDATE refunds SET ` + next + `status = 'COMPLETED', look_at = NULL, completed_at = now()` + is(open),
@@ -46,11 +49,13 @@ func TestTheTablesKeepTheRulesOfRefunds(t *testing.T) {
 		{"another payment", "refunds_payment_once", `UPDATE refunds SET withdrawal_id = 'wd_x'` + is(sent)},
 		{
 			"completed before its payment", "refunds_paid",
-			`UPDATE checkout_payments SET refunding = refunding - 10000000, refunded = refunded + 10000000; UPDATE refunds SET ` + next + `status = 'COMPLETED', look_at = NULL, completed_at = now()` + is(sent),
+			`UPDATE checkout_payments SET refunding = refunding - 10000000, refunded = refunded + 10000000;
+				UPDATE refunds SET ` + next + `status = 'COMPLETED', look_at = NULL, completed_at = now()` + is(sent),
 		},
 		{
 			"waiting while a withdrawal pays it", "refunds_unpaid",
-			`UPDATE refunds SET ` + next + `status = 'AWAITING_ADDRESS', to_address = NULL, withdrawal_id = NULL` + is(sent),
+			`UPDATE refunds SET ` + next + `status = 'AWAITING_ADDRESS', to_address = NULL,
+				withdrawal_id = NULL` + is(sent),
 		},
 		{
 			"sent without a withdrawal", "refunds_transition_known",
@@ -79,7 +84,8 @@ func TestTheTablesKeepTheRulesOfRefunds(t *testing.T) {
 		},
 		{
 			"a refund out of nothing", "refunds_parted",
-			`INSERT INTO refunds SELECT (jsonb_populate_record(r, '{"refund_id": "ref_y", "key_hash": null, "key_version": 0}')).*
+			`INSERT INTO refunds SELECT (jsonb_populate_record(r,
+				'{"refund_id": "ref_y", "key_hash": null, "key_version": 0}')).*
 			FROM refunds r` + is(open),
 		},
 		{
@@ -103,22 +109,28 @@ func TestTheTablesKeepTheRulesOfRefunds(t *testing.T) {
 			SELECT 'wd_y', org_id, mint_id, chain, amount, to_address, request_digest, 'AWAITING_APPROVAL', true,
 				'{RISK_REVIEW}', created_at, product, refund_id, 'wla_y' FROM withdrawals` + is(sent),
 		},
-		{"a withdrawal of another refund", "withdrawals_append_only", `UPDATE withdrawals SET refund_id = '` + open.ID + `'` + is(sent)},
+		{
+			"a withdrawal of another refund", "withdrawals_append_only",
+			`UPDATE withdrawals SET refund_id = '` + open.ID + `'` + is(sent),
+		},
 		{
 			"a release of an open refund", "ledger_transfers_of_refund",
-			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,
+				cause_id, leg, created_at)
 			SELECT org_id, mint_id, credit_account, debit_account, amount, 'REFUND_RELEASE', cause_id, 0, created_at
 			FROM ledger_transfers WHERE cause_kind = 'REFUND_HOLD' AND cause_id = '` + open.ID + `'`,
 		},
 		{
 			"a hold of another amount", "ledger_transfers_of_refund",
-			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,
+				cause_id, leg, created_at)
 			SELECT org_id, mint_id, debit_account, credit_account, 1, 'REFUND_HOLD', 'ref_y', 0, created_at
 			FROM ledger_transfers WHERE cause_kind = 'REFUND_HOLD' AND cause_id = '` + open.ID + `'`,
 		},
 		{
 			"an order of another refund", "dispatch_orders_append_only",
-			`UPDATE dispatch_orders SET refund = '{"refundId": "ref_y", "checkoutId": "co_y"}' WHERE refund IS NOT NULL`,
+			`UPDATE dispatch_orders SET refund = '{"refundId": "ref_y", "checkoutId": "co_y"}' WHERE refund IS NOT
+				NULL`,
 		},
 	} {
 		if _, err := owner.Exec(t.Context(), c.sql); !pg.ViolatesConstraint(err, c.constraint) {

@@ -300,6 +300,14 @@ func (e *testEnv) refund(r checkout.RefundRequest) (checkout.Refund, string) {
 	return refund, key
 }
 
+// claim says where a refund goes, as its payer does.
+func (e *testEnv) claim(refundID, key string, address chain.Address) error {
+	_, err := e.Checkouts.ClaimRefund(e.ctx, checkout.RefundClaim{
+		RefundID: refundID, Key: key, Address: string(address),
+	})
+	return err
+}
+
 func (e *testEnv) load(refundID string) checkout.Refund {
 	e.Helper()
 	r, err := e.Checkouts.RefundByID(e.ctx, e.org, refundID)

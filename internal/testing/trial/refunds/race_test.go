@@ -45,8 +45,7 @@ func TestOneClaimOfSeveralIsPaid(t *testing.T) {
 	r, key := e.refund(request(e.paid(100 * million)))
 	addresses := []chain.Address{home, second, sim.Address("a third one"), sim.Address("a fourth one")}
 	errs := atOnce(len(addresses), func(i int) error {
-		_, err := e.Checkouts.ClaimRefund(e.ctx, checkout.RefundClaim{RefundID: r.ID, Key: key, Address: string(addresses[i])})
-		return err
+		return e.claim(r.ID, key, addresses[i])
 	})
 	if countNil(errs) != 1 {
 		t.Fatalf("got %v, want one claim", errs)
@@ -144,8 +143,7 @@ func TestAClaimMeetsTheEndOfTheRefund(t *testing.T) {
 		r, key := e.refund(request(e.paid(100 * million)))
 		errs := atOnce(2, func(i int) error {
 			if i == 0 {
-				_, err := e.Checkouts.ClaimRefund(e.ctx, checkout.RefundClaim{RefundID: r.ID, Key: key, Address: string(home)})
-				return err
+				return e.claim(r.ID, key, home)
 			}
 			return errors.Join(e.Checkouts.FollowRefunds(e.ctx), cancel(e, r.ID))
 		})

@@ -16,8 +16,8 @@ func (e *testEnv) on(backup pgtest.Database) *testEnv {
 	e.Helper()
 	e.db.Close()
 	r := &testEnv{
-		T: e.T, ctx: e.ctx, net: e.net, now: e.clock(), grants: e.grants, signer: e.signer, attest: e.attest, org: e.org,
-		database: backup,
+		T: e.T, ctx: e.ctx, net: e.net, now: e.clock(), grants: e.grants, signer: e.signer, attest: e.attest,
+		org: e.org, database: backup,
 	}
 	r.db = pgtest.Open(e, backup, r.clock)
 	r.Harness = r.open(r.db)
@@ -102,7 +102,7 @@ func TestARestoredBackupPaysNoRefundTwice(t *testing.T) {
 			}
 			restored.books(dollars, 0, 0)
 			_, _, _, err := restored.Checkouts.RequestRefund(restored.ctx, restored.org, request(id))
-			if f := fault.Find(err); f == nil || f.Code != fault.RefundExceedsPayment && f.Code != fault.InsufficientBalance {
+			if !fault.HasCode(err, fault.RefundExceedsPayment) && !fault.HasCode(err, fault.InsufficientBalance) {
 				t.Errorf("got %v, want no second refund", err)
 			}
 			restored.pass(4)
