@@ -461,8 +461,8 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 	}
 	for _, part := range r.Parts {
 		_, err := tx.Exec(ctx,
-			`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, $2, $3, $4)`, r.ID, part.DepositID,
-			r.OrgID, part.Amount)
+			`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, $2, $3, $4)`,
+			r.ID, part.DepositID, r.OrgID, part.Amount)
 		if err != nil {
 			return fmt.Errorf("insert the part of payment %s in refund %s: %w", part.DepositID, r.ID, err)
 		}

@@ -150,7 +150,6 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 	f := fault.Find(err)
 	switch {
 	case err == nil:
-		failpoint.Hit("C12")
 		return s.setSent(ctx, r.ID, r.Attempt, withdrawalID)
 	case f == nil:
 		return fmt.Errorf("request its payment: %w", err)
