@@ -84,8 +84,10 @@ type (
 	FlagReason          = webhook.FlagReason
 	FreshScreening      = webhook.FreshScreening
 	LineItem            = webhook.LineItem
+	LinkItem            = webhook.LinkItem
 	OrganizationSwap    = webhook.OrganizationSwap
 	Party               = webhook.Party
+	PaymentLink         = webhook.PaymentLink
 	PaymentOption       = webhook.PaymentOption
 	Product             = webhook.Product
 	Resolution          = webhook.Resolution
@@ -1017,6 +1019,54 @@ type LineItemRequest struct {
 	UnitPrice string `json:"unitPrice,omitzero"`
 }
 
+// LinkChange: Changes a payment link. Fields that are left out stay as they are.
+type LinkChange struct {
+	// The new text after the payment; null for none.
+	AfterText *string `json:"afterText,omitzero"`
+	// The new end, in the future; null for none.
+	ExpiresAt *webhook.Time `json:"expiresAt,omitzero"`
+	// The new limit of sales; null for none.
+	MaxCompleted *int `json:"maxCompleted,omitzero"`
+	// Where the payer is led after the payment; null for where the products lead.
+	SuccessURL *string `json:"successUrl,omitzero"`
+}
+
+// LinkItemRequest: One product of a payment link.
+type LinkItemRequest struct {
+	// The product.
+	ProductID string `json:"productId"`
+	// How many pieces one checkout has; left out: the payer chooses.
+	Quantity *int `json:"quantity,omitzero"`
+	// The greatest quantity that the payer can choose; that of the product if it is left
+	// out.
+	QuantityMax *int `json:"quantityMax,omitzero"`
+	// The least quantity that the payer can choose; 1 if it is left out.
+	QuantityMin *int `json:"quantityMin,omitzero"`
+}
+
+// LinkRequest: Makes a payment link.
+type LinkRequest struct {
+	// What a payer reads on the page of a completed checkout: up to 1,000 characters, with
+	// line breaks.
+	AfterText string `json:"afterText,omitzero"`
+	// From when on it sells nothing: a time in the future; left out: never.
+	ExpiresAt webhook.Time `json:"expiresAt,omitzero"`
+	// Your name for this payment link: 1 to 255 printable ASCII characters without a
+	// space. It never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// What it sells: up to 20 products of one currency that accept a mint in common, each
+	// once.
+	LineItems []LinkItemRequest `json:"lineItems"`
+	// After so many sales it sells nothing more; left out: no limit.
+	MaxCompleted *int `json:"maxCompleted,omitzero"`
+	// The end of the address: 4 to 40 of a-z, 0-9 and the hyphen, which is neither first
+	// nor last. It is unique in the installation. Left out: 22 random letters and digits.
+	Slug string `json:"slug,omitzero"`
+	// Where the payer is led after the payment: https, in ASCII, without a user name. Left
+	// out: where the products lead.
+	SuccessURL string `json:"successUrl,omitzero"`
+}
+
 // Mint: A token on a chain.
 type Mint struct {
 	// The network by its CAIP-2 name; null for a chain that does not run here.
@@ -1180,6 +1230,23 @@ const (
 	PartyProductCheckout    = "CHECKOUT"
 	PartyProductBatchPayout = "BATCH_PAYOUT"
 )
+
+// The values of PaymentLink.Status.
+const (
+	PaymentLinkStatusActive = "ACTIVE"
+	PaymentLinkStatusPaused = "PAUSED"
+	PaymentLinkStatusEnded  = "ENDED"
+)
+
+// PaymentLinkPage: A page of payment links.
+type PaymentLinkPage struct {
+	// The items, in order.
+	Data []PaymentLink `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
 
 // Preview: What POST /withdraw would do now.
 type Preview struct {
@@ -3284,6 +3351,155 @@ func (c *Client) UpdateProduct(ctx context.Context, productID string, body Produ
 	return out, err
 }
 
+// CreatePaymentLink: Make a payment link. Makes a public page that sells products:
+// everyone who has its address buys there, and each purchase is a checkout with
+// linkId. Its poster is at url followed by /poster.svg. It makes no checkout by
+// itself, moves no money and sends no event. With an idempotencyKey the same request
+// returns the same payment link as it is now, and the same key with other parameters
+// is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a key every
+// call makes another one. After a 5xx or no answer, repeat with the same key.
+//
+// POST /payment-links. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreatePaymentLink(ctx context.Context, body LinkRequest, opts ...CallOption) (out PaymentLink, err error) {
+	k := call{method: "POST", path: "/payment-links", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// EndPaymentLink: End a payment link. It sells nothing, for good: no call makes it
+// active again, and no other payment link gets its address. An ended one stays as it
+// is. Checkouts that exist are not affected.
+//
+// POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
+func (c *Client) EndPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/end", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetPaymentLink: Read a payment link. One payment link, with the number of its sales.
+//
+// GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) GetPaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/payment-links/" + linkIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListPaymentLinksParams are the parameters of ListPaymentLinks. Zero values are not sent.
+type ListPaymentLinksParams struct {
+	// Only in this status.
+	Status string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListPaymentLinks: List payment links. The organization's payment links, ended ones
+// included. With Accept: text/csv the call returns everything that the filters select
+// as one table, as of one moment, without limit and cursor. If the table breaks off,
+// the connection ends without the end of the answer. A cell that a spreadsheet would
+// read as a formula has an apostrophe in front of it.
+//
+// GET /payment-links. The client repeats the call if no answer comes.
+func (c *Client) ListPaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out PaymentLinkPage, err error) {
+	k := call{method: "GET", path: "/payment-links", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// PaymentLinks: every item of ListPaymentLinks, over all pages.
+func (c *Client) PaymentLinks(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) iter.Seq2[PaymentLink, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]PaymentLink, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListPaymentLinks(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListPaymentLinksCSV: everything that ListPaymentLinks has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
+func (c *Client) ListPaymentLinksCSV(ctx context.Context, p ListPaymentLinksParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/payment-links", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// PausePaymentLink: Pause a payment link. It sells nothing until it is resumed. A
+// paused one stays as it is. Checkouts that exist are not affected.
+//
+// POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
+func (c *Client) PausePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/pause", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ResumePaymentLink: Resume a payment link. It sells again. An active one stays as it
+// is.
+//
+// POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
+func (c *Client) ResumePaymentLink(ctx context.Context, linkID string, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/payment-links/" + linkIDPart + "/resume", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UpdatePaymentLink: Change a payment link. Replaces the fields that the body names,
+// unless the payment link is ended. null removes them. Its address and what it sells
+// never change. Checkouts that exist keep their terms.
+//
+// PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
+func (c *Client) UpdatePaymentLink(ctx context.Context, linkID string, body LinkChange, opts ...CallOption) (out PaymentLink, err error) {
+	linkIDPart, err := segment("linkId", linkID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "PATCH", path: "/payment-links/" + linkIDPart, repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // AcceptCheckout: Accept what was paid. Completes a checkout with what is credited: it
 // is enough, in time and in the right coin by your decision. Something has to be
 // credited, and nothing flagged. It moves no money and sends CHECKOUT_COMPLETED. A
@@ -3374,6 +3590,8 @@ type ListCheckoutsParams struct {
 	CustomerID string
 	// Only with this reference of yours.
 	Reference string
+	// Only of this payment link.
+	LinkID string
 	// Only items created after this time; the time itself is excluded.
 	CreatedAfter time.Time
 	// Only items created before this time; the time itself is excluded.
@@ -3402,6 +3620,7 @@ func (c *Client) ListCheckouts(ctx context.Context, p ListCheckoutsParams, opts 
 	q.text("exception", p.Exception)
 	q.text("customerId", p.CustomerID)
 	q.text("reference", p.Reference)
+	q.text("linkId", p.LinkID)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)
@@ -3431,6 +3650,7 @@ func (c *Client) ListCheckoutsCSV(ctx context.Context, p ListCheckoutsParams, op
 	q.text("exception", p.Exception)
 	q.text("customerId", p.CustomerID)
 	q.text("reference", p.Reference)
+	q.text("linkId", p.LinkID)
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)

@@ -42,6 +42,7 @@ type Checkout struct {
 	OnePerReference bool     `json:"onePerReference" doc:"Whether no other checkout of this reference can be open or paid."`
 	Metadata        Metadata `json:"metadata" doc:"Your own keys and values."`
 	IdempotencyKey  *string  `json:"idempotencyKey" doc:"The key of the request that made it; null if the request had none." example:"checkout-77"`
+	LinkID          *string  `json:"linkId" doc:"The payment link through which it was sold; null for none."`
 	SuccessURL      *string  `json:"successUrl" doc:"Where the payer is led after the payment; null for nowhere." format:"uri" example:"https://shop.example.com/thanks"`
 	CancelURL       *string  `json:"cancelUrl" doc:"Where the payer is led who gives up; null for nowhere." format:"uri" example:"https://shop.example.com/cart"`
 

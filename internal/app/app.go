@@ -227,7 +227,7 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 		}
 	}
 	conf := a.conf.serviceConfig()
-	if conf.CheckoutURL, err = a.conf.checkoutURL(); err != nil {
+	if err = a.conf.addCheckoutPages(&conf); err != nil {
 		return err
 	}
 	if a.isTool {

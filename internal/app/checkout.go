@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/payerpages"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -50,23 +51,29 @@ func (c Config) checkCheckout(errs *configErrors) {
 	}
 }
 
-// checkoutURL returns what makes the address of a checkout's page, with the key that allows actions. It is nil without
-// pages, and in a process without the key of cursors: that one shows no address.
-func (c Config) checkoutURL() (func(checkoutID string) string, error) {
+// addCheckoutPages adds what makes the addresses of pages for payers: that of a checkout with the key that allows
+// actions, that of a payment link, and the secret of its forms. There is none without pages, nor in a process without
+// the key of cursors: that one shows no address.
+func (c Config) addCheckoutPages(conf *service.Config) error {
 	if c.Checkout.Origin == "" || c.Keys.Cursor == "" {
-		return nil, nil
+		return nil
 	}
 	cursor, err := readCursorKey(c.Keys.Cursor)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	secret, err := capability.DeriveSecret(cursor)
 	if err != nil {
-		return nil, fmt.Errorf("keys.cursor: %w", err)
+		return fmt.Errorf("keys.cursor: %w", err)
 	}
-	return func(checkoutID string) string {
+	if conf.NonceSecret, err = capability.DeriveNonceSecret(cursor); err != nil {
+		return fmt.Errorf("keys.cursor: %w", err)
+	}
+	conf.CheckoutURL = func(checkoutID string) string {
 		return c.Checkout.Origin + payerpages.Prefix + checkoutID + "#k=" + capability.Key(secret, checkoutID)
-	}, nil
+	}
+	conf.LinkURL = func(slug string) string { return c.Checkout.Origin + payerpages.LinkPrefix + slug }
+	return nil
 }
 
 // wireCheckout adds the pages of payers to the organizations' listener.
@@ -87,32 +94,34 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 		environment = webhook.Live
 	}
 	signer := receipt.Signer{Keys: a.parts.WebhookKeys}
-	pages := payerpages.New(payerpages.Config{
-		Checkouts: payerpages.Source{
-			Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
-			Log: a.log, Receipts: signer, Environment: environment,
-			ChainTitle: func(name chain.Name) string {
-				network, isKnown := a.conf.knownNetwork(name)
-				if !isKnown { // of a local network
-					network, _ = catalogue.Find(chain.Mainnet, name)
-				}
-				return network.Name
-			},
-			ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
-				return signer.ReturnURL(*c.SuccessURL, receipt.Return{
-					CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
-					Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
-				}, now)
-			},
+	source := payerpages.Source{
+		Service: a.Checkouts, Chains: a.Chains, IsLocal: a.conf.Network == chain.Local, Clock: a.parts.DB.Clock(),
+		Log: a.log, Receipts: signer, Environment: environment,
+		ChainTitle: func(name chain.Name) string {
+			network, isKnown := a.conf.knownNetwork(name)
+			if !isKnown { // of a local network
+				network, _ = catalogue.Find(chain.Mainnet, name)
+			}
+			return network.Name
 		},
-		Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest,
-		Log: a.log, Stopped: a.stopped,
+		ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
+			return signer.ReturnURL(*c.SuccessURL, receipt.Return{
+				CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
+				Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
+			}, now)
+		},
+	}
+	pages := payerpages.New(payerpages.Config{
+		Checkouts: source, Links: source, Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https",
+		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped,
 	})
 	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
-		if strings.HasPrefix(r.URL.Path, payerpages.Prefix) && (isOwnHost || !hasOwnHost) || isOwnHost && hasOwnHost {
+		isPage := strings.HasPrefix(r.URL.Path, payerpages.Prefix) ||
+			strings.HasPrefix(r.URL.Path, payerpages.LinkPrefix)
+		if isPage && (isOwnHost || !hasOwnHost) || isOwnHost && hasOwnHost {
 			pages.ServeHTTP(w, r)
 			return
 		}

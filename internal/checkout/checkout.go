@@ -12,6 +12,12 @@
 //
 // A crash leaves payments that their checkout does not know; any process tells it later, and sends each event once.
 //
+// Invariants of payment links:
+//
+//   - The address of a link and what it sells never change, and its end is final.
+//   - One form of its page makes one checkout at most, however often it is sent.
+//   - A link makes a checkout only in a transaction that sees it selling. Checkouts that exist are paid further on.
+//
 // Invariants of products:
 //
 //   - A product is valid as a whole after every change, whichever members the change names.
@@ -63,7 +69,10 @@ type Service struct {
 	Events   event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
 	PageURL func(checkoutID string) string
-	Log     *slog.Logger
+	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
+	LinkURL     func(slug string) string
+	NonceSecret []byte
+	Log         *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 }

@@ -60,6 +60,8 @@ type CheckoutRequest struct {
 	Metadata        map[string]string
 	IdempotencyKey  *string // nil: each call makes another checkout
 	Actor           audit.Actor
+
+	link *Link // through which it is sold; nil for none
 }
 
 // digest hashes every parameter that makes a request another checkout. Metadata and the e-mail are none.
@@ -95,6 +97,9 @@ func (r CheckoutRequest) digest() []byte {
 	}
 	if len(r.OpenMintIDs) > 0 {
 		parts = append(parts, "openMintIds", fmt.Sprint(r.OpenMintIDs))
+	}
+	if r.link != nil {
+		parts = append(parts, "link", r.link.ID)
 	}
 	return request.Digest(parts...)
 }
@@ -151,18 +156,25 @@ func (s *Service) CreateCheckout(
 		mints    *mint.Catalogue
 		settings Settings
 		knownID  string
+		link     linkUse
 	}
 	err = s.DB.InOrgPipelined(ctx, orgID,
 		func(b *pgx.Batch) {
-			queued.products, queued.knownID = nil, ""
+			queued.products, queued.knownID, queued.link = nil, "", linkUse{}
 			queued.mints = mint.QueueAll(b)
 			queueSettings(b, orgID, &queued.settings)
 			queueProducts(b, orgID, r.productIDs(), &queued.products)
+			queueLinkUse(b, orgID, r.link, &queued.link)
 			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.knownID)
 		},
 		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
 			if created = (Checkout{}); queued.knownID != "" {
 				return nil
+			}
+			if r.link != nil {
+				if err := queued.link.check(tx.Now); err != nil {
+					return err
+				}
 			}
 			sale, onePerReference, err := s.newSale(r, queued.products, *queued.mints, queued.settings)
 			if err != nil {
@@ -177,13 +189,18 @@ func (s *Service) CreateCheckout(
 			if r.IdempotencyKey != nil {
 				created.IdempotencyKey = *r.IdempotencyKey
 			}
+			if r.link != nil {
+				created.LinkID = &r.link.ID
+			}
 			if err := queueInsert(b, created); err != nil {
 				return err
 			}
 			failpoint.HitBeforeCommit("C01")
-			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", map[string]any{
-				"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference,
-			}))
+			detail := map[string]any{"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference}
+			if r.link != nil {
+				detail["linkId"] = r.link.ID
+			}
+			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", detail))
 		})
 	switch {
 	case err == nil && queued.knownID == "":
@@ -504,11 +521,11 @@ func queueInsert(b *pgx.Batch, c Checkout) error {
 		INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids,
 			under_bps, under_usd, over_policy, late_policy, cost_max_bps, success_url, cancel_url, customer_id,
 			customer_email, reference, one_per_reference, metadata, idempotency_key, key_hash, request_digest,
-			created_at, status, expires_at, updated_at)
+			created_at, status, expires_at, updated_at, link_id)
 		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-			$23, 'OPEN', $24, $23)`,
+			$23, 'OPEN', $24, $23, $25)`,
 		c.ID, c.OrgID, items, c.Currency, c.AmountDue, c.Need, c.AcceptedMintIDs, c.UnderBps, c.UnderUSD,
 		c.OverPolicy, c.LatePolicy, c.CostMaxBps, c.SuccessURL, c.CancelURL, c.CustomerID, c.CustomerEmail, c.Reference,
-		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt)
+		c.OnePerReference, c.Metadata, key, hash, c.digest, c.CreatedAt, c.ExpiresAt, c.LinkID)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/checkout/payuri"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -27,6 +28,8 @@ type Public struct {
 	Offers []Offer
 	// BlocksMissing is how many blocks a payment that was seen still needs, by the id of its deposit.
 	BlocksMissing map[string]int
+	// AfterText is what the shop tells who has paid through its payment link; "" for nothing, and before the end.
+	AfterText string
 }
 
 // ownerOf returns the organization of a checkout. Error: fault NOT_FOUND. The path of a page names no organization.
@@ -64,6 +67,10 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 		b.Queue(`SELECT name FROM organizations WHERE org_id = $1`, orgID).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&p.ShopName)
 		})
+		if p.LinkID != nil && p.Status == outcome.Completed {
+			b.Queue(`SELECT coalesce(after_text, '') FROM payment_links WHERE org_id = $1 AND link_id = $2`,
+				orgID, *p.LinkID).QueryRow(func(row pgx.Row) error { return row.Scan(&p.AfterText) })
+		}
 		b.Queue(`
 			SELECT p.deposit_id, greatest(1, m.confirmations_required - (greatest(d.height,
 				(SELECT max(h.height) FROM scan_heads h WHERE h.chain = d.chain),
@@ -210,13 +217,22 @@ func (s *Service) LocatePayment(ctx context.Context, checkoutID, hash string) (f
 			continue
 		}
 		found.IsComing = slices.ContainsFunc(contents.Transfers, func(t chain.Transfer) bool {
-			return strings.EqualFold(string(t.Tx), hash) && t.To == address
+			return strings.EqualFold(string(t.Tx), hash) &&
+				(t.To == address || c.isNamedBy(t, contents.Mentioned[t.Tx].Addresses()))
 		})
 		if found.IsComing {
 			return found, nil
 		}
 	}
 	return found, nil
+}
+
+// isNamedBy reports whether a transfer pays the address that checkouts share, and its transaction names this checkout.
+func (c Checkout) isNamedBy(t chain.Transfer, accounts []chain.Address) bool {
+	return slices.ContainsFunc(c.Options, func(o Option) bool {
+		return o.Shared != nil && o.Shared.Address == t.To &&
+			slices.Contains(accounts, chain.Address(payuri.ReferenceText([32]byte(o.Ref))))
+	})
 }
 
 // addressOn returns the address that belongs to a checkout alone on the chains of a family.

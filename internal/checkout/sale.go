@@ -51,7 +51,8 @@ type Checkout struct {
 	Reference       *string
 	OnePerReference bool
 	Metadata        map[string]string
-	IdempotencyKey  string // "" if the caller gave none
+	IdempotencyKey  string  // "" if the caller gave none
+	LinkID          *string // the payment link through which it was sold
 
 	SeenSum Price // what counts of the payments in blocks
 	Counted Price // what counts of the credited payments

@@ -75,19 +75,21 @@ func (p Payment) momentOf() time.Time {
 // judgeTimes decides which new values are of payments in time, one after the other: the first part moves the end for
 // those after it, also if a walk shows all of them at once.
 func (c *Checkout) judgeTimes(values []valuation) {
-	isAlive := map[string]bool{}
+	pending := map[string]string{} // the amounts of those that still lack a value, by deposit
 	var sum Price
 	for _, p := range c.Payments {
-		isAlive[p.DepositID] = p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited
-		if isAlive[p.DepositID] && p.Counted != nil && p.IsAccepted && p.IsInTime {
+		switch isAlive := p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited; {
+		case isAlive && p.Counted == nil:
+			pending[p.DepositID] = p.Amount.String()
+		case isAlive && p.IsAccepted && p.IsInTime:
 			sum = plus(sum, *p.Counted)
 		}
 	}
 	slices.SortStableFunc(values, func(a, b valuation) int { return a.moment.Compare(b.moment) })
 	for i := range values {
 		v := &values[i]
-		if v.isInTime = !v.isTooOld && c.isInTimeOf(v.moment); !v.isInTime || !v.isAccepted || !isAlive[v.depositID] ||
-			v.counted.IsZero() {
+		if v.isInTime = !v.isTooOld && c.isInTimeOf(v.moment); !v.isInTime || !v.isAccepted ||
+			pending[v.depositID] != v.amount || v.counted.IsZero() {
 			continue
 		}
 		sum = plus(sum, v.counted)

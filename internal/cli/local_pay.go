@@ -32,7 +32,7 @@ func (c localPay) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	scenario := localworld.PayScenarios[i]
-	fmt.Fprintf(std.out, "The payer %s.\n", scenario.Does)
+	fmt.Fprintf(std.out, "The payer %s.\n", scenario.Action)
 	payer := localworld.Payer{
 		Info:   info,
 		Report: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
@@ -42,6 +42,6 @@ func (c localPay) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	fmt.Fprintf(std.out, "%s is %s, exception %s. Expect: %s.\n", paid.CheckoutID, paid.Status, paid.Exception,
-		scenario.Then)
+		scenario.Outcome)
 	return nil
 }

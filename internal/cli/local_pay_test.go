@@ -22,8 +22,8 @@ func TestAPayerPaysAsTheScenarioSays(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	w, err := localworld.Start(ctx, localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: dir, BlockTime: 300 * time.Millisecond, Calm: true, WithoutSwaps: true,
-		Log: slog.New(slog.DiscardHandler),
+		PrepareDatabase: pgtest.FillDataDir, Dir: dir, BlockTime: 300 * time.Millisecond, Calm: true,
+		WithoutSwaps: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

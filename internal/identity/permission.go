@@ -72,7 +72,7 @@ const (
 	SetCustomerEmail     Action = "customer.set_email"
 	FreezeCustomer       Action = "customer.freeze"
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
-	ManageProducts       Action = "product.manage"    // create, change, archive
+	ManageProducts       Action = "product.manage"    // products and payment links: create, change, archive or end
 	ManageCheckouts      Action = "checkout.manage"   // create, open an option, cancel
 	DecideCheckout       Action = "checkout.decide"   // accept what was paid
 	ManageWebhooks       Action = "webhook.manage"

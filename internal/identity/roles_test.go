@@ -24,7 +24,7 @@ var titles = []struct {
 	{UnfreezeCustomer, "lift the organization's freeze of a customer"},
 	{SetCustomerEmail, "change a customer's e-mail"},
 	{ManageKeys, "roll the API key, manage further keys"},
-	{ManageProducts, "create, change and archive products"},
+	{ManageProducts, "create, change and archive products, create, change and end payment links"},
 	{ManageCheckouts, "create and cancel checkouts, open their options"},
 	{DecideCheckout, "accept what was paid for a checkout"},
 	{ChangeCheckouts, "change the settings of checkouts"},

@@ -23,9 +23,9 @@ import (
 
 // PayScenario is a way in which a payer pays a checkout.
 type PayScenario struct {
-	Name string
-	Does string // what the payer does
-	Then string // what becomes of the checkout
+	Name    string
+	Action  string // what the payer does
+	Outcome string // what becomes of the checkout
 }
 
 // PayScenarios are all ways, the usual one first.
@@ -120,8 +120,8 @@ func (p *Payer) Pay(
 		payment.units, err = p.findBelowMinimum(ctx, m)
 	default:
 		var names []string
-		for _, known := range PayScenarios {
-			names = append(names, known.Name)
+		for _, s := range PayScenarios {
+			names = append(names, s.Name)
 		}
 		err = fmt.Errorf("%s is no scenario; name one of %s. Nothing was sent", scenario, strings.Join(names, ", "))
 	}
@@ -138,15 +138,15 @@ func (p *Payer) Pay(
 	case "reorged":
 		return p.payReorged(ctx, checkoutID, payment)
 	}
-	known := len(c.Payments)
+	count := len(c.Payments)
 	if scenario == "twice" {
-		known++
+		count++
 	}
 	if err := p.send(ctx, payment); err != nil {
 		return c, err
 	}
 	return p.waitCheckout(ctx, checkoutID, "the payment is seen", func(c webhook.Checkout) bool {
-		return len(c.Payments) > known
+		return len(c.Payments) > count
 	})
 }
 
@@ -195,7 +195,8 @@ func (p *Payer) chooseWrongToken(c webhook.Checkout, s payment) (payment, error)
 		"Nothing was sent", strings.ToLower(s.mint.Chain))
 }
 
-// chooseOtherNetwork returns a payment of the same coin on another network, with the address that the checkout has there.
+// chooseOtherNetwork returns a payment of the same coin on another network, with the address that the checkout has
+// there.
 func (p *Payer) chooseOtherNetwork(ctx context.Context, c webhook.Checkout, s payment) (payment, error) {
 	for _, mintID := range c.AcceptedMintIDs {
 		m, isKnown := p.Info.FindMint(mintID)
@@ -226,12 +227,12 @@ func (p *Payer) findBelowMinimum(ctx context.Context, m Mint) (*big.Int, error) 
 		return nil, fmt.Errorf("read the least deposit of %s: %w; nothing was sent", m.Symbol, err)
 	}
 	for _, listed := range mints.Data {
-		least, isNumber := new(big.Int).SetString(listed.MinDepositAmount, 10)
+		minimum, isNumber := new(big.Int).SetString(listed.MinDepositAmount, 10)
 		if listed.ID != m.ID || !isNumber {
 			continue
 		}
-		if below := least.Sub(least, big.NewInt(1)); below.Sign() > 0 {
-			return below, nil
+		if units := minimum.Sub(minimum, big.NewInt(1)); units.Sign() > 0 {
+			return units, nil
 		}
 	}
 	return nil, fmt.Errorf("nothing is below the least deposit of %s on %s. Nothing was sent", m.Symbol, m.Chain)
@@ -347,7 +348,10 @@ func (p *Payer) payFlagged(ctx context.Context, checkoutID string, s payment) (c
 		err = errors.Join(err, p.callOperator(context.WithoutCancel(ctx), http.MethodPatch, settings, before, nil))
 	}()
 	listed := "/local-risk/" + thief.String()
-	entry := map[string]any{"severity": "SEVERE", "score": 97, "entity": "A thief pays", "categories": []string{"THEFT"}}
+	entry := map[string]any{
+		"severity": "SEVERE", "score": 97, "entity": "A thief pays",
+		"categories": []string{"THEFT"},
+	}
 	if err := p.callOperator(ctx, http.MethodPut, listed, entry, nil); err != nil {
 		return c, err
 	}

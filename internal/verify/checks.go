@@ -930,7 +930,8 @@ var bookChecks = []Check{
 		WHERE a.audit_id IS NULL`},
 
 	{
-		ID: "I-40-checkouts", Promise: "every checkout has the status that the last row of the audit log gave it", breachSQL: `
+		ID: "I-40-checkouts", Promise: "every checkout has the status that the last row of the audit log gave it",
+		breachSQL: `
 		SELECT c.org_id, 'checkout ' || c.checkout_id, format('is %s, and the audit log says %s', c.status,
 			coalesce(l.status, 'nothing'))
 		FROM checkouts c

@@ -179,8 +179,10 @@ func newTestEnv(t testing.TB) *testEnv {
 	arrived("dep_co", "we_co", "CHECKOUT", tokenContract, &one, 20, 11, "CREDITED", "FINALIZED", "credited")
 	arrived("dep_shared", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 12, 11, "CREDITED", "FINALIZED",
 		"credited")
-	arrived("dep_tardy", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 4, 12, "CREDITED", "FINALIZED", "credited")
-	arrived("dep_stranger", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 5, 15, "CONFIRMING", "INCLUDED", "seen")
+	arrived("dep_tardy", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 4, 12, "CREDITED", "FINALIZED",
+		"credited")
+	arrived("dep_stranger", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 5, 15, "CONFIRMING", "INCLUDED",
+		"seen")
 	arrived("dep_other", "we_shared", "CHECKOUT_SHARED", tokenContract, &one, 3, 14, "SCREENING", "FINALIZED",
 		"finalized")
 	arrived("dep_dust", "we_dep", "CUSTOMER_DEPOSIT", tokenContract, &one, 1, 12, "BELOW_MINIMUM", "FINALIZED",
@@ -428,7 +430,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	}
 	h.exec(`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited, reserved, swept, gas, gas_reserved, dust) VALUES
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
-		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0), ('we_shared', 1, $1, 16, 0, 0, 0, 0, 0),
+		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0),
+		('we_shared', 1, $1, 16, 0, 0, 0, 0, 0),
 		('we_tre', 1, $1, 600, 100, 391, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 423, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)

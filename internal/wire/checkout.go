@@ -27,7 +27,7 @@ func Checkout(c checkout.Checkout) webhook.Checkout {
 		CustomerID: c.CustomerID, CustomerEmail: c.CustomerEmail, Reference: c.Reference,
 		OnePerReference: c.OnePerReference, Metadata: c.Metadata, IdempotencyKey: textOrNil(c.IdempotencyKey),
 		SuccessURL: c.SuccessURL, CancelURL: c.CancelURL, AcceptedBy: decider(c.DecidedBy),
-		AcceptReason: textOrNil(c.DecidedReason),
+		AcceptReason: textOrNil(c.DecidedReason), LinkID: c.LinkID,
 
 		ExpiresAt: webhook.At(c.ExpiresAt), CancelledAt: webhook.AtOrNil(c.CancelledAt),
 		CompletedAt: webhook.AtOrNil(c.CompletedAt), CreatedAt: webhook.At(c.CreatedAt),

@@ -181,6 +181,8 @@ export interface Checkout {
   idempotencyKey: string | null;
   /** What is sold, as it was when the checkout was made. */
   lineItems: LineItem[];
+  /** The payment link through which it was sold; null for none. */
+  linkId: string | null;
   /** Your own keys and values. */
   metadata: Record<string, string>;
   /** Whether no other checkout of this reference can be open or paid. */
@@ -1465,6 +1467,75 @@ export interface LineItemRequest {
   unitPrice?: string | null;
 }
 
+/** Changes a payment link. Fields that are left out stay as they are. */
+export interface LinkChange {
+  /** The new text after the payment; null for none. */
+  afterText?: string | null;
+  /** The new end, in the future; null for none. */
+  expiresAt?: string | null;
+  /** The new limit of sales; null for none. */
+  maxCompleted?: number | null;
+  /** Where the payer is led after the payment; null for where the products lead. */
+  successUrl?: string | null;
+}
+
+/** A product that a payment link sells. */
+export interface LinkItem {
+  /** The product. */
+  productId: string;
+  /** How many pieces one checkout has; null if the payer chooses. */
+  quantity: number | null;
+  /**
+   * The greatest quantity that the payer can choose; null for that of the product, or for a fixed
+   * quantity.
+   */
+  quantityMax: number | null;
+  /** The least quantity that the payer can choose; null for 1, or for a fixed quantity. */
+  quantityMin: number | null;
+}
+
+/** One product of a payment link. */
+export interface LinkItemRequest {
+  /** The product. */
+  productId: string;
+  /** How many pieces one checkout has; left out: the payer chooses. */
+  quantity?: number | null;
+  /** The greatest quantity that the payer can choose; that of the product if it is left out. */
+  quantityMax?: number | null;
+  /** The least quantity that the payer can choose; 1 if it is left out. */
+  quantityMin?: number | null;
+}
+
+/** Makes a payment link. */
+export interface LinkRequest {
+  /**
+   * What a payer reads on the page of a completed checkout: up to 1,000 characters, with line
+   * breaks.
+   */
+  afterText?: string | null;
+  /** From when on it sells nothing: a time in the future; left out: never. */
+  expiresAt?: string | null;
+  /**
+   * Your name for this payment link: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /** What it sells: up to 20 products of one currency that accept a mint in common, each once. */
+  lineItems: LinkItemRequest[];
+  /** After so many sales it sells nothing more; left out: no limit. */
+  maxCompleted?: number | null;
+  /**
+   * The end of the address: 4 to 40 of a-z, 0-9 and the hyphen, which is neither first nor last. It
+   * is unique in the installation. Left out: 22 random letters and digits.
+   */
+  slug?: string | null;
+  /**
+   * Where the payer is led after the payment: https, in ASCII, without a user name. Left out: where
+   * the products lead.
+   */
+  successUrl?: string | null;
+}
+
 /** A token on a chain. */
 export interface Mint {
   /** The network by its CAIP-2 name; null for a chain that does not run here. */
@@ -1707,6 +1778,54 @@ export interface Party {
   customerId?: string | null;
   /** A balance of your own organization. */
   product?: "CUSTODIAL" | "CHECKOUT" | "BATCH_PAYOUT" | null;
+}
+
+/** A reusable public page that sells one or several products. Each purchase is a checkout. */
+export interface PaymentLink {
+  /** What a payer reads on the page of a completed checkout; null for nothing. */
+  afterText: string | null;
+  /**
+   * How many of its checkouts are PROCESSING or COMPLETED. It may exceed maxCompleted: checkouts
+   * that were open may be paid.
+   */
+  completedCount: number;
+  /** When it was created. */
+  createdAt: string;
+  /** When it was ended; null until then. */
+  endedAt: string | null;
+  /** From when on it sells nothing; null for never. */
+  expiresAt: string | null;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /** What it sells. It never changes. */
+  lineItems: LinkItem[];
+  /** The payment link. */
+  linkId: string;
+  /** After so many sales it sells nothing more; null for no limit. */
+  maxCompleted: number | null;
+  /** The end of the address: 22 random letters and digits, or the word that the request chose. */
+  slug: string;
+  /**
+   * ACTIVE: it sells. PAUSED: it sells nothing until it is resumed. ENDED: it sells nothing, for
+   * good.
+   */
+  status: "ACTIVE" | "PAUSED" | "ENDED";
+  /** Where the payer is led after the payment; null for where the products lead. */
+  successUrl: string | null;
+  /** When it last changed. */
+  updatedAt: string;
+  /** The page. Everyone who has it can buy; null without pages. */
+  url: string | null;
+}
+
+/** A page of payment links. */
+export interface PaymentLinkPage {
+  /** The items, in order. */
+  data: PaymentLink[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
 }
 
 /** How a checkout can be paid in one mint. Its address belongs to this checkout permanently. */
@@ -3075,6 +3194,22 @@ export interface ListProductsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listPaymentLinks. */
+export interface ListPaymentLinksParams {
+  /** Only in this status. */
+  status?: "ACTIVE" | "PAUSED" | "ENDED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listCheckouts. */
 export interface ListCheckoutsParams {
   /** Only in this status. */
@@ -3085,6 +3220,8 @@ export interface ListCheckoutsParams {
   customerId?: string | undefined;
   /** Only with this reference of yours. */
   reference?: string | undefined;
+  /** Only of this payment link. */
+  linkId?: string | undefined;
   /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
   /** Only items created before this time; the time itself is excluded. */
@@ -3886,6 +4023,96 @@ export class Coffer {
   }
 
   /**
+   * Make a payment link. Makes a public page that sells products: everyone who has its address buys
+   * there, and each purchase is a checkout with linkId. Its poster is at url followed by
+   * /poster.svg. It makes no checkout by itself, moves no money and sends no event. With an
+   * idempotencyKey the same request returns the same payment link as it is now, and the same key
+   * with other parameters is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires. Without a
+   * key every call makes another one. After a 5xx or no answer, repeat with the same key.
+   *
+   * POST /payment-links. The client repeats the call if no answer comes and it has an
+   * idempotencyKey; without one it sends the call once.
+   */
+  createPaymentLink(body: LinkRequest, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * End a payment link. It sells nothing, for good: no call makes it active again, and no other
+   * payment link gets its address. An ended one stays as it is. Checkouts that exist are not
+   * affected.
+   *
+   * POST /payment-links/{linkId}/end. The client repeats the call if no answer comes.
+   */
+  endPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/end`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read a payment link. One payment link, with the number of its sales.
+   *
+   * GET /payment-links/{linkId}. The client repeats the call if no answer comes.
+   */
+  getPaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "GET", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List payment links. The organization's payment links, ended ones included. With Accept: text/csv
+   * the call returns everything that the filters select as one table, as of one moment, without
+   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
+   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /payment-links. The client repeats the call if no answer comes.
+   */
+  listPaymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<PaymentLinkPage> {
+    return this.#connection.call<PaymentLinkPage>({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listPaymentLinks, over all pages. */
+  paymentLinks(params: ListPaymentLinksParams = {}, options: CallOptions = {}): AsyncGenerator<PaymentLink, void, undefined> {
+    return each(params.cursor, (cursor) => this.listPaymentLinks({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listPaymentLinks has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listPaymentLinksCSV(params: ListPaymentLinksParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/payment-links`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Pause a payment link. It sells nothing until it is resumed. A paused one stays as it is.
+   * Checkouts that exist are not affected.
+   *
+   * POST /payment-links/{linkId}/pause. The client repeats the call if no answer comes.
+   */
+  pausePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/pause`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Resume a payment link. It sells again. An active one stays as it is.
+   *
+   * POST /payment-links/{linkId}/resume. The client repeats the call if no answer comes.
+   */
+  resumePaymentLink(linkId: string, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "POST", path: `/payment-links/${segment("linkId", linkId)}/resume`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Change a payment link. Replaces the fields that the body names, unless the payment link is
+   * ended. null removes them. Its address and what it sells never change. Checkouts that exist keep
+   * their terms.
+   *
+   * PATCH /payment-links/{linkId}. The client repeats the call if no answer comes.
+   */
+  updatePaymentLink(linkId: string, body: LinkChange, options: CallOptions = {}): Promise<PaymentLink> {
+    return this.#connection.call<PaymentLink>({ method: "PATCH", path: `/payment-links/${segment("linkId", linkId)}`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
    * Accept what was paid. Completes a checkout with what is credited: it is enough, in time and in
    * the right coin by your decision. Something has to be credited, and nothing flagged. It moves no
    * money and sends CHECKOUT_COMPLETED. A completed checkout stays as it is.
@@ -3955,7 +4182,7 @@ export class Coffer {
    * GET /checkouts. The client repeats the call if no answer comes.
    */
   listCheckouts(params: ListCheckoutsParams = {}, options: CallOptions = {}): Promise<CheckoutPage> {
-    return this.#connection.call<CheckoutPage>({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.call<CheckoutPage>({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, linkId: params.linkId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /** Every item of listCheckouts, over all pages. */
@@ -3968,7 +4195,7 @@ export class Coffer {
    * A read error means that the table is not complete.
    */
   listCheckoutsCSV(params: ListCheckoutsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#connection.stream({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+    return this.#connection.stream({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, linkId: params.linkId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**

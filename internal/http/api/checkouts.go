@@ -114,6 +114,9 @@ func (a *api) checkoutRoutes() []kernel.Route {
 				kernel.Parameter{
 					Name: "reference", Kind: kernel.TextParameter, Max: 200, Text: "Only with this reference of yours.",
 				},
+				kernel.Parameter{
+					Name: "linkId", Kind: kernel.TextParameter, Max: 40, Text: "Only of this payment link.",
+				},
 			),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of checkouts."}},
 			Faults:  []fault.Code{fault.InvalidCursor},
@@ -373,7 +376,7 @@ func (a *api) acceptCheckout(c *call, body AcceptRequest) (webhook.Checkout, err
 func checkoutFilter(c *call) checkout.CheckoutFilter {
 	return checkout.CheckoutFilter{
 		Status: c.Query["status"], Exception: c.Query["exception"], CustomerID: c.Query["customerId"],
-		Reference: c.Query["reference"], CreatedAfter: c.Query.TimeOrZero("createdAfter"),
+		Reference: c.Query["reference"], LinkID: c.Query["linkId"], CreatedAfter: c.Query.TimeOrZero("createdAfter"),
 		CreatedBefore: c.Query.TimeOrZero("createdBefore"),
 	}
 }

@@ -33,6 +33,9 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[DepositSwapRequest]():      "Asks for a deposit swap.",
 	reflect.TypeFor[ProductRequest]():          "Makes a product.",
 	reflect.TypeFor[ProductChange]():           "Changes a product. Fields that are left out stay as they are.",
+	reflect.TypeFor[LinkRequest]():             "Makes a payment link.",
+	reflect.TypeFor[LinkItemRequest]():         "One product of a payment link.",
+	reflect.TypeFor[LinkChange]():              "Changes a payment link. Fields that are left out stay as they are.",
 	reflect.TypeFor[CheckoutRequest](): "Makes a checkout of lineItems, of one productId, or of a name with " +
 		"a price.",
 	reflect.TypeFor[LineItemRequest]():              "One position of a checkout.",

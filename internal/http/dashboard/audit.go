@@ -34,7 +34,7 @@ func (d *dashboard) auditPage() pages.Page {
 		Live: []string{
 			"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS",
 			"WEBHOOK_ENDPOINT", "API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
-			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS",
+			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS", linkKind,
 		},
 		Group: "", Icon: "history", Shortcut: "l",
 		Query: []kernel.Parameter{
@@ -163,6 +163,8 @@ func pathOfResource(r *pages.Request, item audit.Row) string {
 		return swapPath(r, item.ResourceID)
 	case "PRODUCT":
 		return productPath(r, item.ResourceID)
+	case linkKind:
+		return linkPath(r, item.ResourceID)
 	case checkoutKind:
 		return checkoutPath(r, item.ResourceID)
 	case "CHECKOUT_SETTINGS":

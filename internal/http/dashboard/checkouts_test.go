@@ -59,7 +59,9 @@ func (h *testEnv) newCheckouts(chains chain.Chains, log *slog.Logger) *checkout.
 		Prices: price.Fixed{Clock: h.now, Prices: map[int]money.USD{
 			usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("2000"),
 		}},
-		PageURL: func(checkoutID string) string { return "https://pay.example/c/" + checkoutID + "#k=the-key" },
+		PageURL:     func(checkoutID string) string { return "https://pay.example/c/" + checkoutID + "#k=the-key" },
+		LinkURL:     func(slug string) string { return "https://pay.example/p/" + slug },
+		NonceSecret: make([]byte, 32),
 	}
 }
 
@@ -214,7 +216,7 @@ func TestCheckoutsAreListedByTheirFilters(t *testing.T) {
 		"exception=UNDERPAID":          {false, false},
 		"reference=order-open":         {true, false},
 		"customerId=%3Ci%3Euser":       {true, true},
-		"customerId=unknown":            {false, false},
+		"customerId=unknown":           {false, false},
 		"from=" + today:                {true, true},
 		"to=" + today:                  {true, true},
 		"from=" + tomorrow:             {false, false},

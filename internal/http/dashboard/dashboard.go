@@ -115,6 +115,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
 			d.checkoutsPage(), d.checkoutsToDecidePage(), d.unmatchedPage(), d.checkoutSettingsPage(), d.checkoutPage(),
 			d.productsPage(), d.productFormPage(), d.productPage(),
+			d.linksPage(), d.linkFormPage(), d.linkPage(),
 			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -72,10 +73,12 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
 	ethEntry := h.allow(h.one, cold, "Exchange <b>")
 	var ownSwap, depositSwap, product string
+	var link checkout.Link
 	for i := range n {
 		ownSwap = h.requestOwnSwap(h.one, fmt.Sprint("own-", i), ethEntry).ID
 		depositSwap = h.addDepositSwap(h.one, "<script>Аlice", fmt.Sprint("top-up-", i)).ID
 		product = h.addProduct(h.one, fmt.Sprint("product-", i)).ID
+		link = h.addLink(h.one, product)
 	}
 
 	owner, finance := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Finance)
@@ -126,7 +129,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
-			"productId": product, "checkoutId": paidCheckout,
+			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID,
 			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
@@ -148,7 +151,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID,
+			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -189,6 +192,9 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		{Name: "deposit-swaps-none", Path: "/deposit-swaps?idempotencyKey=none", Token: finance},
 		{Name: "products-empty", Path: "/products", Token: stranger.Token},
+		{Name: "links-empty", Path: "/payment-links", Token: stranger.Token},
+		{Name: "links-ended", Path: "/payment-links?status=ENDED", Token: owner},
+		{Name: "link-form-empty", Path: "/payment-links/new", Token: stranger.Token},
 		{Name: "checkouts-empty", Path: "/checkouts", Token: stranger.Token},
 		{Name: "checkouts-none", Path: "/checkouts?reference=none", Token: finance},
 		{Name: "checkouts-decisions-empty", Path: "/checkouts/decisions", Token: stranger.Token},

@@ -95,9 +95,9 @@ func newCanaryShop(t *testing.T) *canaryShop {
 	})
 	s.must(journal.Import(t.Context(), s.db, signer, s.Wallets))
 	coin := mint.Mint{
-		ID: canaryUSDC, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC",
-		Name: "USD Coin", Decimals: 6, DepositEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
-		ConfirmationsRequired: 2, Finality: "FINALIZED",
+		ID: canaryUSDC, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6, DepositEnabled: true, MinDeposit: money.Units(1),
+		MinWithdraw: money.Units(1), ConfirmationsRequired: 2, Finality: "FINALIZED",
 	}
 	mints := []mint.Mint{coin}
 	for _, change := range []func(*mint.Mint){
@@ -115,7 +115,8 @@ func newCanaryShop(t *testing.T) *canaryShop {
 		mints = append(mints, m)
 	}
 	closed := coin
-	closed.ID, closed.Contract, closed.Symbol, closed.DepositEnabled = canaryClosed, signertest.LimitedToken, "OLD", false
+	closed.ID, closed.Contract, closed.Symbol = canaryClosed, signertest.LimitedToken, "OLD"
+	closed.DepositEnabled = false
 	s.must(mint.Sync(t.Context(), s.db, append(mints, closed)))
 	made, _, err := org.Create(t.Context(), s.db, "Acme")
 	s.must(err)
@@ -128,8 +129,8 @@ func newCanaryShop(t *testing.T) *canaryShop {
 			Service: s.Checkouts, Chains: chains, Clock: time.Now, Log: slog.New(slog.DiscardHandler),
 			ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
 				return returns.ReturnURL(*c.SuccessURL, receipt.Return{
-					CheckoutID: c.ID, OrgID: c.OrgID, Environment: webhook.Test, Status: string(c.Status), Currency: c.Currency,
-					AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
+					CheckoutID: c.ID, OrgID: c.OrgID, Environment: webhook.Test, Status: string(c.Status),
+					Currency: c.Currency, AmountDue: c.AmountDue.Text(), AmountPaid: c.SeenSum.Text(),
 				}, now)
 			},
 		},
@@ -162,7 +163,8 @@ func (s *canaryShop) sell(number int, mintIDs ...int) string {
 	c, _, err := s.Checkouts.CreateCheckout(ctx, s.org, checkout.CheckoutRequest{
 		Items:      []checkout.ItemRequest{{ProductID: product.ID, Quantity: 1}},
 		CustomerID: new("customer-" + mark), CustomerEmail: new(mark + "@example.com"), Reference: new("order-" + mark),
-		IdempotencyKey: new("key-" + mark), Metadata: map[string]string{mark: "value-" + mark}, Actor: audit.APIKey(s.org),
+		IdempotencyKey: new("key-" + mark), Metadata: map[string]string{mark: "value-" +
+			mark}, Actor: audit.APIKey(s.org),
 	})
 	s.must(err)
 	for _, mintID := range mintIDs {
@@ -289,7 +291,8 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 		ids[outcome.Expired])
 	s.must(err)
 	for status, checkoutID := range ids {
-		if c := s.load(checkoutID); c.Status != status || c.Reference == nil || !strings.Contains(*c.Reference, canary) {
+		if c := s.load(checkoutID); c.Status != status || c.Reference == nil || !strings.Contains(*c.Reference,
+			canary) {
 			t.Fatalf("checkout %s is %s, want %s with its reference", checkoutID, c.Status, status)
 		}
 	}
@@ -304,7 +307,8 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 			for _, hash := range []string{string(completed), string(part), "0x" + strings.Repeat("a", 64)} {
 				s.look(s.pages, http.StatusOK, http.MethodPost, named(path+"/find"), url.Values{hashName: {hash}})
 			}
-			s.look(s.pages, http.StatusBadRequest, http.MethodPost, named(path+"/find"), url.Values{hashName: {"no hash"}})
+			s.look(s.pages, http.StatusBadRequest, http.MethodPost, named(path+"/find"),
+				url.Values{hashName: {"no hash"}})
 			s.look(s.pages, http.StatusNotFound, http.MethodGet, named(path+"/images/img_none"), nil)
 			s.look(s.pages, http.StatusBadRequest, http.MethodPost, named(path+"/options"), url.Values{mintName: {"x"}})
 			refused := http.StatusConflict
@@ -332,7 +336,8 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	live := httptest.NewRecorder()
-	New(s.pages).ServeHTTP(live, httptest.NewRequestWithContext(ctx, http.MethodGet, Prefix+ids[outcome.Open]+"/live", nil))
+	New(s.pages).ServeHTTP(live, httptest.NewRequestWithContext(ctx, http.MethodGet, Prefix+ids[outcome.Open]+"/live",
+		nil))
 	s.inspect(http.StatusOK, "GET live", live)
 	if !strings.Contains(live.Body.String(), "event: change") {
 		t.Errorf("got the stream %q, want a version", live.Body)
@@ -342,5 +347,30 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 	}
 	if !slices.Contains(s.load(partly).Exceptions, outcome.Underpaid) {
 		t.Errorf("got %v, want a checkout that is underpaid", s.load(partly).Exceptions)
+	}
+}
+
+// A payer who has the path of one checkout learns nothing of another one's payment, and a search changes nothing.
+// Rule CO-18.
+func TestASearchAnswersAboutItsOwnCheckoutAlone(t *testing.T) {
+	t.Parallel()
+	s := newCanaryShop(t)
+	s.turn(1)
+	paid, other := s.sell(1, canaryUSDC), s.sell(2, canaryUSDC)
+	hash := string(s.pay(paid, 25*dollar))
+	s.turn(1)
+	versions := []int64{s.load(paid).Version, s.load(other).Version}
+	found, err := s.pages.Checkouts.Find(t.Context(), paid, hash)
+	s.must(err)
+	if found.Outcome != FoundPayment || found.Payment == nil || found.Payment.TxHash != hash {
+		t.Errorf("got %+v for its own payment, want the payment", found)
+	}
+	strange, err := s.pages.Checkouts.Find(t.Context(), other, hash)
+	s.must(err)
+	if strange.Payment != nil || strange.Outcome == FoundPayment || strange.Outcome == FoundPending {
+		t.Errorf("got %+v for the payment of another checkout, want no payment", strange)
+	}
+	if s.load(paid).Version != versions[0] || s.load(other).Version != versions[1] {
+		t.Error("a search changed a checkout")
 	}
 }

@@ -363,16 +363,17 @@ func listStates() []state {
 type testEnv struct {
 	t         *testing.T
 	checkouts *fakeCheckouts
+	links     *fakeLinks
 	base      string
 	handler   http.Handler
 }
 
 func newTestEnv(t *testing.T, adjust ...func(*Config)) *testEnv {
 	t.Helper()
-	h := &testEnv{t: t, checkouts: &fakeCheckouts{view: newView()}}
+	h := &testEnv{t: t, checkouts: &fakeCheckouts{view: newView()}, links: &fakeLinks{view: newLinkView()}}
 	stopped := make(chan struct{})
 	conf := Config{
-		Checkouts: h.checkouts, LivePoll: 20 * time.Millisecond, Stopped: stopped,
+		Checkouts: h.checkouts, Links: h.links, LivePoll: 20 * time.Millisecond, Stopped: stopped,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, act := range adjust {

@@ -146,6 +146,11 @@ func (s *server) showImage(r *request) error {
 	if err != nil {
 		return err
 	}
+	return writeImage(r, mediaType, content)
+}
+
+// writeImage writes an image of a product.
+func writeImage(r *request, mediaType string, content []byte) error {
 	if mediaType != "image/png" && mediaType != "image/jpeg" {
 		return errNoPage
 	}
@@ -158,7 +163,7 @@ func (s *server) showImage(r *request) error {
 	return nil
 }
 
-// link returns a path of the checkout with a query, in the language that the payer chose. The values are pairs of a
+// link returns a path of the page with a query, in the language that the payer chose. The values are pairs of a
 // name and a value.
 func (r *request) link(suffix string, values ...string) string {
 	query := url.Values{}
@@ -168,7 +173,7 @@ func (r *request) link(suffix string, values ...string) string {
 	if r.isNamed {
 		query.Set(languageParameter, r.language.tag)
 	}
-	path := prefix + r.checkoutID + suffix
+	path := r.base + suffix
 	if len(query) == 0 {
 		return path
 	}
@@ -179,7 +184,8 @@ func (r *request) link(suffix string, values ...string) string {
 func (s *server) refuse(r *request, status int, key string, values ...string) {
 	f := frame{Language: r.language, Title: r.language.text(key)}
 	// The address of a form has no page to read, and a path of another kind is no path of ours to link.
-	if path := r.URL.EscapedPath(); strings.HasPrefix(path, prefix) && isRead(r.Method) {
+	path := r.URL.EscapedPath()
+	if (strings.HasPrefix(path, prefix) || strings.HasPrefix(path, LinkPrefix)) && isRead(r.Method) {
 		f.LanguageLinks = languageLinks(r, path, nil)
 	}
 	s.write(r, status, f, refusedMain(f.Title, r.language.text(key+".text", values...)))

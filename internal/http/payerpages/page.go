@@ -92,6 +92,7 @@ type checkoutPage struct {
 	CanPay, MayWait bool
 	IsStill         bool // without scripts, the page does not load itself again
 	Exit            shopLink
+	AfterLines      []string // what the shop tells who has paid
 }
 
 // shopLink leads back to the shop.
@@ -146,6 +147,11 @@ func newCheckoutPage(r *request, view View, mintID int) *checkoutPage {
 	p.Story, p.Notes = p.tell()
 	p.Steps = p.listSteps()
 	p.Exit = p.leadBack()
+	if view.Status == Completed && view.AfterText != "" {
+		for line := range strings.SplitSeq(view.AfterText, "\n") {
+			p.AfterLines = append(p.AfterLines, cleanText(line, descriptionRunesMax))
+		}
+	}
 	return p
 }
 
@@ -307,12 +313,15 @@ func (p *checkoutPage) announce() string {
 }
 
 // accentColor returns the color of the shop if it is one.
-func (p *checkoutPage) accentColor() string {
+func (p *checkoutPage) accentColor() string { return cleanAccent(p.Accent) }
+
+// cleanAccent returns a text if it is a color, and "" otherwise.
+func cleanAccent(accent string) string {
 	const length = len("#rrggbb")
-	if len(p.Accent) != length || p.Accent[0] != '#' || strings.Trim(p.Accent[1:], "0123456789abcdefABCDEF") != "" {
+	if len(accent) != length || accent[0] != '#' || strings.Trim(accent[1:], "0123456789abcdefABCDEF") != "" {
 		return ""
 	}
-	return p.Accent
+	return accent
 }
 
 // nameAmount returns what was paid. The figure of an unknown coin would mean nothing, as its decimals are not known.

@@ -1,5 +1,6 @@
 // Package payerpages is the hosted page on which a payer pays a checkout: choice of a network, QR code, amount,
-// address, and what happened to the money. It is a surface below /c, for people without an account.
+// address, and what happened to the money. It is a surface below /c and /p, for people without an account. A page below
+// /p sells the products of a payment link; its form makes a checkout.
 //
 // The path of a page grants reading, and the page shows nothing about a customer. The key in the fragment of its URL,
 // which browsers do not send, authorizes actions. The one change without it opens an option, which moves no money.
@@ -26,6 +27,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -48,6 +50,7 @@ const requestTimeout = 30 * time.Second
 // Config is what the pages depend on. A field is required unless its comment says otherwise.
 type Config struct {
 	Checkouts Checkouts
+	Links     Links
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
 	Limits    Limits         // the zero value sets none
 	// LivePoll is how often a live page asks for the version of its checkout; 0 means two seconds.
@@ -71,7 +74,7 @@ type server struct {
 	streams streams
 }
 
-// New builds the handler of the paths below /c/.
+// New builds the handler of the paths below /c/ and /p/.
 func New(conf Config) http.Handler {
 	if conf.Clock == nil {
 		conf.Clock = time.Now
@@ -92,16 +95,21 @@ func New(conf Config) http.Handler {
 		limiter      *kernel.Limiter
 		serve        func(*request) error
 	}{
-		{http.MethodGet, "{checkoutId}", s.rates.views, s.showCheckout},
-		{http.MethodHead, "{checkoutId}", s.rates.views, s.showCheckout},
-		{http.MethodPost, "{checkoutId}/options", s.rates.opens, s.openOption},
-		{http.MethodGet, "{checkoutId}/find", s.rates.views, s.showFind},
-		{http.MethodPost, "{checkoutId}/find", s.rates.finds, s.find},
-		{http.MethodGet, "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
-		{http.MethodGet, "{checkoutId}/receipt", s.rates.views, s.showReceipt},
-		{http.MethodGet, "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt},
+		{http.MethodGet, prefix + "{checkoutId}", s.rates.views, s.showCheckout},
+		{http.MethodHead, prefix + "{checkoutId}", s.rates.views, s.showCheckout},
+		{http.MethodPost, prefix + "{checkoutId}/options", s.rates.opens, s.openOption},
+		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind},
+		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find},
+		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
+		{http.MethodGet, prefix + "{checkoutId}/receipt", s.rates.views, s.showReceipt},
+		{http.MethodGet, prefix + "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt},
+		{http.MethodGet, LinkPrefix + "{slug}", s.rates.views, s.showLink},
+		{http.MethodHead, LinkPrefix + "{slug}", s.rates.views, s.showLink},
+		{http.MethodPost, LinkPrefix + "{slug}", s.rates.buys, s.buy},
+		{http.MethodGet, LinkPrefix + "{slug}/images/{imageId}", s.rates.images, s.showLinkImage},
+		{http.MethodGet, LinkPrefix + "{slug}/poster.svg", s.rates.views, s.showPoster},
 	} {
-		mux.Method(line.method, prefix+line.path, s.handle(prefix+line.path, line.limiter, line.serve))
+		mux.Method(line.method, line.path, s.handle(line.path, line.limiter, line.serve))
 	}
 	mux.Get(prefix+"{checkoutId}/live", s.serveLive)
 	mux.Get(assetsPath+"{name}", s.assets.serve)
@@ -146,7 +154,9 @@ func (s *server) setHeaders(h http.Header) {
 type request struct {
 	*http.Request
 	w          http.ResponseWriter
-	checkoutID string
+	checkoutID string // "" on the page of a payment link
+	slug       string // "" on the page of a checkout
+	base       string // the path of the page
 	language   *translation
 	isNamed    bool // the address chose the language
 }
@@ -171,13 +181,18 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 		}
 		r.Body = http.MaxBytesReader(recorder, r.Body, bodyBytesMax)
 		req := &request{Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId")}
+		if req.slug = chi.URLParam(r, "slug"); req.slug != "" {
+			req.base = LinkPrefix + req.slug
+		} else {
+			req.base = prefix + req.checkoutID
+		}
 		req.language, req.isNamed = chooseLanguage(r)
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler {
 				panic(p) // the server cuts the connection
 			} else if p != nil {
-				s.conf.Log.LogAttrs(ctx, slog.LevelError, "page of a checkout panicked",
-					slog.String("checkoutId", req.checkoutID), slog.Any("panic", p),
+				s.conf.Log.LogAttrs(ctx, slog.LevelError, "page of a payer panicked",
+					slog.String("page", req.base), slog.Any("panic", p),
 					slog.String("stack", string(debug.Stack())))
 				s.refuse(req, http.StatusInternalServerError, "error.internal")
 			}
@@ -187,7 +202,7 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 			return
 		}
 		err := errNoPage
-		if id.IsValid(idPrefix, req.checkoutID) {
+		if id.IsValid(idPrefix, req.checkoutID) || checkout.IsSlug(req.slug) {
 			err = serve(req)
 		}
 		if err != nil {
@@ -217,8 +232,8 @@ func (s *server) answerError(r *request, err error) {
 	case errors.Is(err, errBadForm):
 		s.refuse(r, http.StatusBadRequest, "error.invalid")
 	default:
-		s.conf.Log.LogAttrs(r.Context(), slog.LevelError, "serve the page of a checkout",
-			slog.String("checkoutId", r.checkoutID), slog.String("method", r.Method), slog.Any("error", err))
+		s.conf.Log.LogAttrs(r.Context(), slog.LevelError, "serve the page of a payer",
+			slog.String("page", r.base), slog.String("method", r.Method), slog.Any("error", err))
 		s.refuse(r, http.StatusInternalServerError, "error.internal")
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wire"
 )
 
-// Source shows the checkouts of the feature. It implements Checkouts.
+// Source shows the checkouts and payment links of the feature. It implements Checkouts and Links.
 type Source struct {
 	Service *checkout.Service
 	Chains  chain.Chains
@@ -38,7 +38,10 @@ type Source struct {
 	Log        *slog.Logger
 }
 
-var _ Checkouts = Source{}
+var (
+	_ Checkouts = Source{}
+	_ Links     = Source{}
+)
 
 // View implements Checkouts.
 func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
@@ -56,7 +59,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
 		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
-		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout),
+		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
 	}
 	if surplus := p.Surplus(); !surplus.IsZero() {
 		v.AmountSurplus = surplus.Show(p.Currency)
@@ -283,5 +286,66 @@ func (s Source) Receipt(ctx context.Context, checkoutID string) ([]byte, error) 
 // Image implements Checkouts.
 func (s Source) Image(ctx context.Context, checkoutID, imageID string) (mediaType string, content []byte, err error) {
 	found, err := s.Service.PublicImage(ctx, checkoutID, imageID)
+	return found.MediaType, found.Content, err
+}
+
+// Link implements Links.
+func (s Source) Link(ctx context.Context, slug string) (LinkView, error) {
+	p, err := s.Service.PublicLink(ctx, slug)
+	if err != nil {
+		return LinkView{}, err
+	}
+	v := LinkView{
+		Slug: p.Slug, URL: p.URL, State: LinkState(p.State), ShopName: p.ShopName, Accent: p.Settings.Accent,
+		Currency: p.Currency, Nonce: p.Nonce, IsLocal: s.IsLocal,
+	}
+	show := func(price *checkout.Price) string {
+		if price == nil {
+			return ""
+		}
+		return price.Show(p.Currency)
+	}
+	for _, good := range p.Goods {
+		v.Items = append(v.Items, LinkItem{
+			ProductID: good.Product.ID, Name: good.Product.Name, Description: textOf(good.Product.Description),
+			ImageID: good.Product.ImageID, QuantityLeast: good.QuantityLeast, QuantityMost: good.QuantityMost,
+			UnitPrice: show(good.Product.Price), PriceMin: show(good.Product.MinPrice),
+			PriceMax: show(good.Product.MaxPrice),
+		})
+	}
+	return v, nil
+}
+
+// problemKinds are the words of the page for what is wrong with a choice.
+var problemKinds = map[checkout.LinkRefusal]ProblemKind{
+	checkout.NonceRefused: NonceProblem, checkout.NonceUsed: NonceUsedProblem,
+	checkout.QuantityRefused: QuantityProblem, checkout.PriceRefused: PriceProblem,
+	checkout.StateRefused: StateProblem, checkout.LimitRefused: LimitProblem,
+}
+
+// Buy implements Links.
+func (s Source) Buy(ctx context.Context, slug, nonce string, choices []Choice) (Sale, *LinkProblem, error) {
+	chosen := make([]checkout.LinkChoice, len(choices))
+	for i, c := range choices {
+		chosen[i] = checkout.LinkChoice{ProductID: c.ProductID, Quantity: c.Quantity, UnitPrice: c.UnitPrice}
+	}
+	made, err := s.Service.CheckoutOfLink(ctx, slug, chosen, nonce)
+	if f := fault.Find(err); f != nil {
+		refusal, _ := f.Details[checkout.RefusalDetail].(string)
+		if kind, isKnown := problemKinds[checkout.LinkRefusal(refusal)]; isKnown {
+			productID, _ := f.Details[checkout.ProductDetail].(string)
+			return Sale{}, &LinkProblem{Kind: kind, ProductID: productID}, nil
+		}
+	}
+	if err != nil {
+		return Sale{}, nil, err
+	}
+	_, key, _ := strings.Cut(made.URL, "#")
+	return Sale{CheckoutID: made.ID, Key: key}, nil, nil
+}
+
+// LinkImage implements Links.
+func (s Source) LinkImage(ctx context.Context, slug, imageID string) (mediaType string, content []byte, err error) {
+	found, err := s.Service.PublicLinkImage(ctx, slug, imageID)
 	return found.MediaType, found.Content, err
 }

@@ -81,6 +81,9 @@ type View struct {
 	// HasReceipt says that Receipt returns one.
 	HasReceipt bool
 
+	// AfterText is what the shop tells who has paid, with line breaks; "" for nothing.
+	AfterText string
+
 	Options  []Option // in the order in which the payer sees them
 	Payments []Payment
 }

@@ -122,13 +122,17 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UT
 
 // Bounds of names that a shop chose.
 const (
-	nameRunesMax = 120
-	marksMax     = 3 // marks over one letter
+	nameRunesMax        = 120
+	descriptionRunesMax = 2000
+	marksMax            = 3 // marks over one letter
 )
 
 // cleanName writes a name that a shop chose for every payer: without what is invisible, turns the direction of the
 // line, or covers other lines. Names of all scripts stay as they are.
-func cleanName(name string) string {
+func cleanName(name string) string { return cleanText(name, nameRunesMax) }
+
+// cleanText does what cleanName does, for a text of another length.
+func cleanText(name string, runesMax int) string {
 	var out strings.Builder
 	count, marks := 0, 0
 	for _, r := range name {
@@ -144,7 +148,7 @@ func cleanName(name string) string {
 		default:
 			marks = 0
 		}
-		if count++; count > nameRunesMax {
+		if count++; count > runesMax {
 			out.WriteString("…")
 			break
 		}

@@ -141,6 +141,15 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 	for _, o := range listOutcomes() {
 		named = append(named, "find."+string(o), "find."+string(o)+".text")
 	}
+	for _, state := range []string{
+		string(LinkPaused), string(LinkEnded), string(LinkExpired), string(LinkSoldOut), string(LinkUnavailable),
+		string(LimitProblem),
+	} {
+		named = append(named, "link."+state, "link."+state+".text")
+	}
+	for _, k := range []ProblemKind{NonceProblem, NonceUsedProblem, QuantityProblem, PriceProblem} {
+		named = append(named, "link.problem."+string(k))
+	}
 	for key := range languages[0].texts {
 		heading := strings.TrimSuffix(key, ".text")
 		isUsed := strings.Contains(sources.String(), `"`+key+`"`) || slices.Contains(named, key) ||

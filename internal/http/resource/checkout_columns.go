@@ -41,6 +41,7 @@ var CheckoutColumns = []kernel.Column[webhook.Checkout]{
 	{Name: "cancelledAt", Cell: func(c webhook.Checkout) string { return TimeOrEmpty(c.CancelledAt) }},
 	{Name: "completedAt", Cell: func(c webhook.Checkout) string { return TimeOrEmpty(c.CompletedAt) }},
 	{Name: "updatedAt", Cell: func(c webhook.Checkout) string { return c.UpdatedAt.String() }},
+	{Name: "linkId", Cell: func(c webhook.Checkout) string { return TextOrEmpty(c.LinkID) }},
 }
 
 // joinItems writes the positions of a checkout into one cell.

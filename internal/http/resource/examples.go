@@ -97,6 +97,15 @@ var ExampleProduct = webhook.Product{
 	CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
 }
 
+// ExampleLink is a payment link that sells a product.
+var ExampleLink = webhook.PaymentLink{
+	LinkID: "plink_01J9ZW3M8Q4S5T6V7W8X9YZABC", URL: new("https://pay.example.com/p/gold-2026"), Slug: "gold-2026",
+	Status:       "ACTIVE",
+	LineItems:    webhook.List[webhook.LinkItem]{{ProductID: ExampleProduct.ProductID, QuantityMax: new(5)}},
+	MaxCompleted: new(100), CompletedCount: 12, IdempotencyKey: new("link-gold"), CreatedAt: ExampleAt,
+	UpdatedAt: ExampleAt,
+}
+
 // ExampleCheckout is a checkout that can be paid in one of two mints so far.
 var ExampleCheckout = webhook.Checkout{
 	CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC",

@@ -57,6 +57,10 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[webhook.Product](): "What your organization sells through its checkout. A product is archived " +
 		"and never deleted.",
 	reflect.TypeFor[kernel.Page[webhook.Product]](): "A page of products.",
+	reflect.TypeFor[webhook.PaymentLink](): "A reusable public page that sells one or several products. Each " +
+		"purchase is a checkout.",
+	reflect.TypeFor[kernel.Page[webhook.PaymentLink]](): "A page of payment links.",
+	reflect.TypeFor[webhook.LinkItem]():                 "A product that a payment link sells.",
 	reflect.TypeFor[webhook.Checkout](): "One sale: what its payer owes, how it can be paid, and what was paid. " +
 		"Deliver on CHECKOUT_COMPLETED, once for each checkoutId.",
 	reflect.TypeFor[kernel.Page[webhook.Checkout]](): "A page of checkouts.",
@@ -212,6 +216,8 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"DepositSwap.status":            {Enum: DepositSwapStatuses},
 	"Product.status":                {Enum: ProductStatuses},
 	"productId":                     {Text: "The product.", Example: ExampleProduct.ProductID},
+	"PaymentLink.status":            {Enum: LinkStatuses},
+	"linkId":                        {Text: "The payment link.", Example: ExampleLink.LinkID},
 	"Checkout.status":               {Enum: CheckoutStatuses},
 	"Checkout.exception":            {Enum: append(slices.Clone(CheckoutExceptions), "NONE")},
 	"CheckoutDetails.exceptions":    {Enum: CheckoutExceptions},
@@ -376,7 +382,7 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "The transfer goes from a balance to itself." + NothingWritten + " Give two different ones.",
 	},
 	fault.StatusNotPatchable: {
-		Kind: fault.Invalid, Text: "the change of a product names its status", Param: "status",
+		Kind: fault.Invalid, Text: "the change of a product or of a payment link names its status", Param: "status",
 		Example: "A change leaves the status of a product as it is." + NothingWritten +
 			" DELETE /products/{productId} archives it, and POST /products/{productId}/unarchive puts it on sale " +
 			"again.",

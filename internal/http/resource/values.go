@@ -155,6 +155,14 @@ var ProductStatuses = func() (words []string) {
 	return words
 }()
 
+// LinkStatuses are the statuses of a payment link.
+var LinkStatuses = func() (words []string) {
+	for _, s := range checkout.LinkStatuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
 // CheckoutStatuses are the statuses of a checkout.
 var CheckoutStatuses = func() (words []string) {
 	for _, s := range outcome.Statuses {

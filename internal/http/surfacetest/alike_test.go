@@ -732,6 +732,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
 		"productId": q.makeProduct(q.one, "one"), "checkoutId": q.makeCheckout(q.one, "one"),
+		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
 		"provider": "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),

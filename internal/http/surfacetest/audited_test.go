@@ -140,6 +140,30 @@ var acts = map[string]act{
 		},
 		rows: []string{"caller product.unarchived PRODUCT id"},
 	},
+	"organization createPaymentLink": {
+		body: func(d *desks) any { return linkBody("audited", d.makeProduct(d.one, "sold")) },
+		rows: []string{"caller payment_link.created PAYMENT_LINK linkId"},
+	},
+	"organization updatePaymentLink": {
+		id:   func(d *desks) string { return d.makeLink(d.one, "changed") },
+		body: said(map[string]any{"maxCompleted": 7}), rows: []string{"caller payment_link.changed PAYMENT_LINK id"},
+	},
+	"organization pausePaymentLink": {
+		id:   func(d *desks) string { return d.makeLink(d.one, "paused") },
+		rows: []string{"caller payment_link.paused PAYMENT_LINK id"},
+	},
+	"organization resumePaymentLink": {
+		id: func(d *desks) string {
+			id := d.makeLink(d.one, "resumed")
+			d.wantStatus(d.call(d.one, "POST", "/payment-links/"+id+"/pause", nil), 200)
+			return id
+		},
+		rows: []string{"caller payment_link.resumed PAYMENT_LINK id"},
+	},
+	"organization endPaymentLink": {
+		id:   func(d *desks) string { return d.makeLink(d.one, "ended") },
+		rows: []string{"caller payment_link.ended PAYMENT_LINK id"},
+	},
 	"organization createCheckout": {
 		body: said(checkoutBody("audited")), rows: []string{"caller checkout.created CHECKOUT checkoutId"},
 	},

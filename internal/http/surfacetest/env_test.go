@@ -195,8 +195,10 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
 	h.conf.Checkouts = &checkout.Service{
 		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
-		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
-		Log:     newLogger(h.logs),
+		PageURL:     func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
+		LinkURL:     func(slug string) string { return "https://pay.example.com/p/" + slug },
+		NonceSecret: make([]byte, 32),
+		Log:         newLogger(h.logs),
 	}
 	h.conf.Receipts, h.conf.Environment = receipt.Signer{Keys: []webhook.Key{key}}, webhook.Test
 	h.receipts = key.Public()

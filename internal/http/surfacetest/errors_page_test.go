@@ -32,7 +32,8 @@ var cures = map[fault.Code]string{
 	fault.IdempotencyKeyMismatch: "Give the key in the body or in the header `Idempotency-Key`, or the same one in both.",
 	fault.SameAccount:            "Give two different balances.",
 	fault.StatusNotPatchable: "Leave `status` out. `DELETE /products/{productId}` archives a product, and " +
-		"`POST /products/{productId}/unarchive` puts it on sale again.",
+		"`POST /products/{productId}/unarchive` puts it on sale again. A payment link is paused, resumed and ended " +
+		"with `POST /payment-links/{linkId}/pause`, `/resume` and `/end`.",
 	fault.ProductArchived: "Put the product on sale again with `POST /products/{productId}/unarchive`, or sell " +
 		"another one.",
 	fault.ReferencePaid: "Show the payer the checkout that `existingId` names. If it is open and shall not be paid, " +

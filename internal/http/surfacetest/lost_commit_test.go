@@ -241,6 +241,8 @@ var unmoving = []string{
 	"organizations testWebhookEndpoint", "organizations recoverWebhookEndpoint", "organizations resendEvent",
 	"organizations deleteWebhookEndpoint",
 	"organizations createProduct", "organizations updateProduct", "organizations archiveProduct",
+	"organizations createPaymentLink", "organizations updatePaymentLink", "organizations pausePaymentLink",
+	"organizations resumePaymentLink", "organizations endPaymentLink",
 	"organizations unarchiveProduct", "organizations createCheckout", "organizations openCheckoutOption",
 	"organizations cancelCheckout", "organizations acceptCheckout",
 	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",

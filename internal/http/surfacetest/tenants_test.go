@@ -58,6 +58,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	swapID, depositSwapID := q.makeSwap(q.one, "s"), q.makeDepositSwap(q.one, "s")
 	ownSwapID := q.makeOwnSwap(q.one, "s")
 	productID, checkoutID := q.makeProduct(q.one, "s"), q.makeCheckout(q.one, "s")
+	linkID := q.makeLink(q.one, "l")
 	_, keyID := q.testEnv.key(q.one, "READ")
 	job := q.wantStatus(q.call(
 		q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"},
@@ -65,7 +66,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	ids := map[string]string{
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
 		"jobId": job, "customerId": alice, "apiKeyId": keyID, "swapId": swapID,
-		"depositSwapId": depositSwapID, "productId": productID, "checkoutId": checkoutID,
+		"depositSwapId": depositSwapID, "productId": productID, "checkoutId": checkoutID, "linkId": linkID,
 		"the swapId of an organization swap": ownSwapID,
 	}
 	for name, v := range ids {

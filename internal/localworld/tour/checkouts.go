@@ -22,12 +22,13 @@ const (
 	pageMax   = 20 * time.Second
 )
 
-// tourCheckouts sells a product: paid on the page of its checkout, in parts on two chains, with too much, and in Bitcoin.
+// tourCheckouts sells a product: paid on the page of its checkout, in parts on two chains, with too much, and in
+// Bitcoin.
 func (s *tourRun) tourCheckouts(ctx context.Context) error {
 	s.printTitle("The marketplace sells")
 	mints := []localworld.Mint{s.usdc, s.ether}
-	for _, other := range [][2]string{{"SOLANA", "USDC"}, {"BITCOIN", "BTC"}} {
-		if m, err := s.findMint(other[0], other[1]); err == nil {
+	for _, name := range [][2]string{{"SOLANA", "USDC"}, {"BITCOIN", "BTC"}} {
+		if m, err := s.findMint(name[0], name[1]); err == nil {
 			mints = append(mints, m)
 		}
 	}
@@ -117,7 +118,8 @@ func (s *tourRun) payOption(
 		sold[m.ID] = new(big.Int)
 	}
 	sold[m.ID].Add(sold[m.ID], units)
-	s.printStep("sent %s %s on %s from outside: %s", formatWhole(units.String(), m), m.Symbol, strings.ToLower(m.Chain), hash)
+	s.printStep("sent %s %s on %s from outside: %s", formatWhole(units.String(), m), m.Symbol,
+		strings.ToLower(m.Chain), hash)
 	return nil
 }
 
@@ -131,8 +133,8 @@ func (s *tourRun) waitSold(ctx context.Context, checkoutID, exception string) er
 	if c.Status != "COMPLETED" || c.Exception != exception || c.CompletedAt == nil {
 		return fmt.Errorf("CHECKOUT_COMPLETED says %+v, want the exception %s", c, exception)
 	}
-	s.printStep("CHECKOUT_COMPLETED number %d: $%s of $%s is credited, exception %s", e.Sequence, c.AmountPaid, c.AmountDue,
-		c.Exception)
+	s.printStep("CHECKOUT_COMPLETED number %d: $%s of $%s is credited, exception %s", e.Sequence, c.AmountPaid,
+		c.AmountDue, c.Exception)
 	return nil
 }
 
@@ -178,10 +180,11 @@ func (s *tourRun) sellOnPage(ctx context.Context, productID string, sold map[int
 		return err
 	}
 	if resp.StatusCode != http.StatusOK || !strings.Contains(string(text), address) {
-		return fmt.Errorf("the page of %s answers %d and does not show the address %s", c.CheckoutID, resp.StatusCode, address)
+		return fmt.Errorf("the page of %s answers %d and does not show the address %s", c.CheckoutID, resp.StatusCode,
+			address)
 	}
-	s.printStep("the payer chooses USDC on Ethereum there, without scripts: %s USDC to %s", formatWhole(units.String(), s.usdc),
-		address)
+	s.printStep("the payer chooses USDC on Ethereum there, without scripts: %s USDC to %s",
+		formatWhole(units.String(), s.usdc), address)
 	if err := s.payOption(ctx, s.usdc, address, units, sold); err != nil {
 		return err
 	}
@@ -238,15 +241,17 @@ func (s *tourRun) sellInParts(ctx context.Context, productID string, sold map[in
 	if err := s.payOption(ctx, s.usdc, address, new(big.Int).Rsh(units, 1), sold); err != nil {
 		return err
 	}
-	var told webhook.Checkout
-	e, err := s.waitEvent(ctx, webhook.CheckoutException, &told, func() bool { return told.CheckoutID == c.CheckoutID })
+	var short webhook.Checkout
+	e, err := s.waitEvent(ctx, webhook.CheckoutException, &short, func() bool {
+		return short.CheckoutID == c.CheckoutID
+	})
 	if err != nil {
 		return err
 	}
-	if told.Exception != "UNDERPAID" || told.Status != "OPEN" {
-		return fmt.Errorf("CHECKOUT_EXCEPTION says %+v, want UNDERPAID", told)
+	if short.Exception != "UNDERPAID" || short.Status != "OPEN" {
+		return fmt.Errorf("CHECKOUT_EXCEPTION says %+v, want UNDERPAID", short)
 	}
-	s.printStep("CHECKOUT_EXCEPTION number %d: UNDERPAID, $%s is still due", e.Sequence, told.AmountRemaining)
+	s.printStep("CHECKOUT_EXCEPTION number %d: UNDERPAID, $%s is still due", e.Sequence, short.AmountRemaining)
 	if c, err = s.loadCheckout(ctx, c.CheckoutID); err != nil {
 		return err
 	}
@@ -323,7 +328,8 @@ func (s *tourRun) loadShopBalances(ctx context.Context) (map[int]*big.Int, error
 	return balances, nil
 }
 
-// checkSold compares the balances of the product with what was paid, and the events of the completions with the checkouts.
+// checkSold compares the balances of the product with what was paid, and the events of the completions with the
+// checkouts.
 func (s *tourRun) checkSold(ctx context.Context, before, sold map[int]*big.Int) error {
 	after, err := s.loadShopBalances(ctx)
 	if err != nil {
@@ -345,7 +351,7 @@ func (s *tourRun) checkSold(ctx context.Context, before, sold map[int]*big.Int) 
 		parts = append(parts, formatWhole(units.String(), m)+" "+m.Symbol+" on "+strings.ToLower(m.Chain))
 	}
 	s.printStep("the product CHECKOUT has exactly what was paid: %s", strings.Join(parts, ", "))
-	told := map[string]int{}
+	counts := map[string]int{}
 	for _, e := range s.receiver.listEvents() {
 		if e.Type != webhook.CheckoutCompleted {
 			continue
@@ -354,10 +360,10 @@ func (s *tourRun) checkSold(ctx context.Context, before, sold map[int]*big.Int) 
 		if err := json.Unmarshal(e.Data, &c); err != nil {
 			return fmt.Errorf("read %s: %w", e.ID, err)
 		}
-		if told[c.CheckoutID]++; told[c.CheckoutID] > 1 {
+		if counts[c.CheckoutID]++; counts[c.CheckoutID] > 1 {
 			return fmt.Errorf("the completion of %s has two events", c.CheckoutID)
 		}
 	}
-	s.printStep("each of %d completions has one event", len(told))
+	s.printStep("each of %d completions has one event", len(counts))
 	return nil
 }

@@ -58,6 +58,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "deposit_swaps"},
 			{Name: "product_images"},
 			{Name: "products"},
+			{Name: "payment_links"},
 			{Name: "checkout_settings"},
 			{Name: "checkouts"},
 			{Name: "checkout_options", Fresh: "its checkout is locked"},

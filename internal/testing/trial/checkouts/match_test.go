@@ -1,6 +1,7 @@
 package checkouts
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -209,4 +210,64 @@ func TestARestoredDatabaseWithoutTheCheckoutCreditsWhatArrives(t *testing.T) {
 	e.block()
 	e.finalize()
 	e.wantBooks(map[int]int64{dollars: 101 * million})
+}
+
+// A payer who asks where a payment is hears of this checkout alone, and asking changes nothing. Rule CO-18.
+func TestAPayerHearsWhereAPaymentIs(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	productID := e.product()
+	first := e.checkout(request(productID), dollars)
+	second := e.checkout(request(productID, otherOf("key-2")), dollars)
+	hash := e.pay(first, dollars, 100*million)
+	e.mine(1)
+	before := e.snapshot()
+	locate := func(checkoutID, text string) checkout.Located {
+		t.Helper()
+		found, err := e.Checkouts.LocatePayment(e.ctx, checkoutID, text)
+		e.must(err)
+		return found
+	}
+	if got := locate(first, string(hash)); !got.IsComing || got.Chain != chain.Ethereum || got.Payment != nil {
+		t.Errorf("before the walk: got %+v, want that it is coming on Ethereum", got)
+	}
+	if got := locate(second, string(hash)); got.IsComing || got.Payment != nil {
+		t.Errorf("another checkout: got %+v, want that it is of something else", got)
+	}
+	if got := locate(first, strings.Repeat("ab", 32)); got.Chain != "" || got.IsComing || got.Payment != nil {
+		t.Errorf("an absent hash: got %+v, want nothing", got)
+	}
+	_, err := e.Checkouts.LocatePayment(e.ctx, first, "my payment")
+	e.wantFault(err, fault.InvalidRequest)
+	_, err = e.Checkouts.LocatePayment(e.ctx, "co_absent", string(hash))
+	e.wantFault(err, fault.CodeNotFound)
+	if after := e.snapshot(); after != before {
+		t.Errorf("asking changed%s", compare(before, after))
+	}
+	e.turn()
+	if got := locate(first, string(hash)); got.Payment == nil || got.Payment.Counted.Text() != "100" {
+		t.Errorf("after the walk: got %+v, want the payment", got)
+	}
+	if got := locate(second, string(hash)); got.IsComing || got.Payment != nil {
+		t.Errorf("another checkout after the walk: got %+v, want that it is of something else", got)
+	}
+}
+
+// The same for a payment to the shared address, which names its checkout. Rule CO-18.
+func TestAPayerHearsWhereAPaymentToTheSharedAddressIs(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	productID := e.product()
+	first := e.checkout(request(productID), solanaDollars)
+	second := e.checkout(request(productID, otherOf("key-2")), solanaDollars)
+	e.stopped[chain.Solana] = true
+	e.payShared(100*million, e.referenceOf(first))
+	net := e.nets[chain.Solana]
+	hash := string(net.BlockAt(net.Latest().Height).Transfers[0].Tx)
+	for id, isComing := range map[string]bool{first: true, second: false} {
+		got, err := e.Checkouts.LocatePayment(e.ctx, id, hash)
+		if e.must(err); got.IsComing != isComing || got.Chain != chain.Solana {
+			t.Errorf("got %+v, want one on Solana that is coming: %v", got, isComing)
+		}
+	}
 }

@@ -52,7 +52,8 @@ func (s *cellRun) openSale(ctx context.Context, w *sale) error {
 	status, err := s.callAPI(ctx, http.MethodPost, "/checkouts/"+w.created.CheckoutID+"/options",
 		map[string]any{"mintId": s.mint.ID}, &w.option)
 	if err == nil && (status != http.StatusOK || w.option.Address == nil || w.option.Amount == nil) {
-		err = fmt.Errorf("open mint %d of checkout %s: got %d and %+v", s.mint.ID, w.created.CheckoutID, status, w.option)
+		err = fmt.Errorf("open mint %d of checkout %s: got %d and %+v", s.mint.ID, w.created.CheckoutID, status,
+			w.option)
 	}
 	if err == nil && earlier.Address != nil && *earlier.Address != *w.option.Address {
 		err = fmt.Errorf("checkout %s had the address %s and then %s", w.created.CheckoutID, *earlier.Address,
@@ -92,15 +93,15 @@ func playSale(ctx context.Context, s *cellRun) error {
 		func(ctx context.Context) error { return s.openSale(ctx, w) },
 		func(ctx context.Context) error { _, err := s.paySale(ctx, w); return err },
 	}
-	at := 2
+	played := 2
 	switch {
 	case s.point.name < "C02":
-		at = 0
+		played = 0
 	case s.point.name < "C04":
-		at = 1
+		played = 1
 	}
 	for i, step := range steps {
-		if i != at {
+		if i != played {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -117,8 +118,8 @@ func playSale(ctx context.Context, s *cellRun) error {
 	return s.waitSaleEnd(ctx, w, paid)
 }
 
-// playScreenedSale plays a sale whose payer is screened: the amount is above the thresholds that the organization has for
-// that time.
+// playScreenedSale plays a sale whose payer is screened: the amount is above the thresholds that the organization has
+// for that time.
 func playScreenedSale(ctx context.Context, s *cellRun) error {
 	if err := s.setThresholds(ctx, `"MEDIUM"`, `"0.01"`); err != nil {
 		return err
@@ -142,15 +143,16 @@ func (s *cellRun) endTime(ctx context.Context, w *sale) error {
 		BEGIN;
 		SET LOCAL session_replication_role = replica;
 		UPDATE checkout_options SET opened_at = opened_at - interval '1 hour' WHERE checkout_id = `+quoted+`;
-		UPDATE checkout_quotes SET valid_from = valid_from - interval '1 hour', priced_at = priced_at - interval '1 hour',
+		UPDATE checkout_quotes SET valid_from = valid_from - interval '1 hour',
+			priced_at = priced_at - interval '1 hour',
 			expires_at = now() - interval '2 minutes' WHERE checkout_id = `+quoted+`;
 		UPDATE checkouts SET created_at = created_at - interval '1 hour', expires_at = now() - interval '2 minutes'
 			WHERE checkout_id = `+quoted+`;
 		COMMIT`, nil)
 }
 
-// playExpiredSale plays a checkout that expires in its transaction while a payment arrives. The payment is late, and the
-// terms accept it.
+// playExpiredSale plays a checkout that expires in its transaction while a payment arrives. The payment is late, and
+// the terms accept it.
 func playExpiredSale(ctx context.Context, s *cellRun) error {
 	w, err := s.beginSale(ctx)
 	if err != nil {
@@ -160,7 +162,8 @@ func playExpiredSale(ctx context.Context, s *cellRun) error {
 		_, err := s.paySale(ctx, w)
 		return errors.Join(err, s.waitPaymentSeen(ctx, w))
 	}
-	if err := s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.endTime(ctx, w) }); err != nil {
+	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.endTime(ctx, w) })
+	if err != nil {
 		return err
 	}
 	return s.waitSaleEnd(ctx, w, paid)
@@ -230,7 +233,8 @@ func playForkedSale(ctx context.Context, s *cellRun) error {
 
 // waitSale waits until a checkout has one of some statuses.
 func (s *cellRun) waitSale(ctx context.Context, w *sale, statuses ...string) error {
-	return waitUntil(ctx, fmt.Sprintf("the checkout is %v", statuses), drainMax, func(ctx context.Context) (bool, error) {
+	condition := fmt.Sprintf("the checkout is %v", statuses)
+	return waitUntil(ctx, condition, drainMax, func(ctx context.Context) (bool, error) {
 		if _, err := s.callAPI(ctx, http.MethodGet, "/checkouts/"+w.created.CheckoutID, nil, &w.current); err != nil {
 			return false, err
 		}
@@ -275,8 +279,8 @@ func (s *cellRun) waitSaleEnd(ctx context.Context, w *sale, statuses ...string) 
 				WHERE p.checkout_id = $2 AND d.status = 'CREDITED' AND d.amount = $3::numeric)`,
 		[]any{s.name, first.CheckoutID, w.units.String()}, &rows, &wallets, &payments)
 	if err == nil && (rows != 1 || wallets != 1 || payments != 1) {
-		err = fmt.Errorf("the key has %d checkouts, %d wallets and %d credited payments of %s, want one each", rows, wallets,
-			payments, w.units)
+		err = fmt.Errorf("the key has %d checkouts, %d wallets and %d credited payments of %s, want one each", rows,
+			wallets, payments, w.units)
 	}
 	return errors.Join(err, s.checkShopBalance(ctx))
 }

@@ -146,8 +146,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
 		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
-		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed, webhook.CheckoutProcessing,
-		webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
+		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
+		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -566,7 +566,8 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 	})
 }
 
-// expireLeases ends the leases of deliveries, of payments, and of looks at swaps, as a minute does: their holders are dead.
+// expireLeases ends the leases of deliveries, of payments, and of looks at swaps, as a minute does: their holders are
+// dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
 	return t.queryRow(ctx, `
 		UPDATE deliveries SET leased_until = now(), attempt_after = now()

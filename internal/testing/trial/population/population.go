@@ -150,18 +150,26 @@ var historyRows = []string{
 		timestamptz '2026-01-01Z' + n * interval '1 s', timestamptz '2026-01-01Z' + n * interval '1 s',
 		CASE WHEN n % 10 = 0 THEN timestamptz '2026-06-01Z' END
 	FROM $N`,
+	// Of ten payment links one is paused and one is ended.
+	`INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, request_digest, created_at,
+		updated_at, ended_at)
+	SELECT 'plink_' || lpad(n::text, 26, '0'), $ORG, 1, 'link-' || n,
+		CASE n % 10 WHEN 0 THEN 'PAUSED' WHEN 1 THEN 'ENDED' ELSE 'ACTIVE' END,
+		'[{"productId": "prod_x", "quantity": 1, "quantityMin": null, "quantityMax": null}]', '', made, made,
+		CASE n % 10 WHEN 1 THEN made END
+	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made FROM $N) s`,
 	// Of ten checkouts one is open, one is cancelled, two are expired with an exception, and the others are completed.
 	`INSERT INTO checkouts (checkout_id, org_id, version, line_items, currency, due, need, accepted_mint_ids, under_bps,
 		under_usd, over_policy, late_policy, cost_max_bps, customer_id, reference, one_per_reference, metadata,
 		request_digest, created_at, status, exceptions, seen, counted, expires_at, cancelled_at, completed_at,
-		completed_with, updated_at)
+		completed_with, updated_at, link_id)
 	SELECT 'co_' || lpad(n::text, 26, '0'), $ORG, 1, '[{"name": "A plan", "unitPrice": "10", "quantity": 1}]', 'USD',
 		10, 10, '{1}', 50, 0, 'CREDIT', 'HOLD', 300, 'crowd_' || n, CASE WHEN n % 5 = 0 THEN 'monthly' END, false, '{}',
 		'', made, status,
 		CASE WHEN status = 'EXPIRED' THEN '{UNDERPAID}' WHEN n % 100 = 4 THEN '{OVERPAID}' ELSE '{}' END::text[],
 		CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, CASE status WHEN 'COMPLETED' THEN 10 ELSE 0 END, made,
 		CASE status WHEN 'CANCELLED' THEN made END, CASE status WHEN 'COMPLETED' THEN made END,
-		CASE status WHEN 'COMPLETED' THEN 10 END, made
+		CASE status WHEN 'COMPLETED' THEN 10 END, made, CASE WHEN n % 3 = 0 THEN 'plink_' || lpad(n::text, 26, '0') END
 	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made,
 		CASE n % 10 WHEN 0 THEN CASE WHEN n % 100 = 0 THEN 'PROCESSING' ELSE 'OPEN' END WHEN 1 THEN 'CANCELLED'
 			WHEN 2 THEN 'EXPIRED' WHEN 7 THEN 'EXPIRED' ELSE 'COMPLETED' END AS status FROM $N) s`,
