@@ -892,6 +892,8 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
 			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')
 			UNION ALL SELECT org_id, checkout_id, 'checkout.created' FROM checkouts
+			UNION ALL SELECT org_id, link_id, 'payment_link.created' FROM payment_links
+			UNION ALL SELECT org_id, link_id, 'payment_link.ended' FROM payment_links WHERE status = 'ENDED'
 			UNION ALL SELECT org_id, checkout_id, 'checkout.cancelled' FROM checkouts WHERE cancelled_at IS NOT NULL
 			UNION ALL SELECT org_id, checkout_id, 'checkout.option_opened' FROM checkout_options
 			UNION ALL SELECT org_id, swap_id, 'swap.ending' FROM swaps WHERE end_reason IS NOT NULL
