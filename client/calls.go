@@ -762,8 +762,8 @@ type Entry struct {
 	Amount string `json:"amount"`
 	// The amount in whole tokens.
 	AmountDecimal string `json:"amountDecimal"`
-	// The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's
-	// withdrawals, or IN_SWAP for what is held for swaps.
+	// The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for withdrawals or
+	// owed to payers of checkouts, or IN_SWAP for what is held for swaps.
 	Balance string `json:"balance"`
 	// What happened: DEPOSIT, DEPOSIT_REVERSAL, WITHDRAWAL_HOLD, WITHDRAWAL_END,
 	// WITHDRAWAL_FEE, WITHDRAWAL_CHARGE, WITHDRAWAL_CHARGE_RETURN, TRANSFER, RESTORE.
@@ -779,7 +779,7 @@ type Entry struct {
 	EntryID string `json:"entryId"`
 	// The mint: a token on a chain.
 	MintID int `json:"mintId"`
-	// The deposit, withdrawal, transfer or swap that caused the movement.
+	// The deposit, withdrawal, transfer, swap or refund that caused the movement.
 	ResourceID string `json:"resourceId"`
 	// The symbol, for people. It identifies nothing: two tokens may share it.
 	Symbol string `json:"symbol"`

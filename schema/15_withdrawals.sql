@@ -100,6 +100,8 @@ CREATE TABLE withdrawals (
     terms                  bytea NOT NULL GENERATED ALWAYS AS (payment_terms(org_id, chain, mint_id, amount, to_address,
         customer_id, product, whitelisted_address_id, coalesce(fee_deducted, 0), max_network_fee)) STORED,
 
+    refund_id              text,           -- the refund of a checkout that it pays, in place of an entry
+
     -- Keys that other tables refer to.
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
     CONSTRAINT withdrawals_of_terms UNIQUE (withdrawal_id, terms),
@@ -111,7 +113,13 @@ CREATE TABLE withdrawals (
     CONSTRAINT withdrawals_mint FOREIGN KEY (mint_id, chain) REFERENCES mints (mint_id, chain),
     CONSTRAINT withdrawals_positive CHECK (amount > 0),
     CONSTRAINT withdrawals_of_one CHECK (
-        num_nonnulls(customer_id, product) = 1 AND (product IS NULL) = (whitelisted_address_id IS NULL)),
+        num_nonnulls(customer_id, product) = 1
+        AND CASE num_nonnulls(whitelisted_address_id, refund_id)
+            WHEN 1 THEN product IS NOT NULL AND (refund_id IS NULL OR product = 'CHECKOUT')
+            -- A restore may lack the refund that the signer paid.
+            WHEN 0 THEN product IS NULL OR product = 'CHECKOUT' AND restored_at IS NOT NULL
+            ELSE false
+        END),
     CONSTRAINT withdrawals_product_known CHECK (product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
     CONSTRAINT withdrawals_status_known CHECK (status IN
         ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')),
@@ -201,7 +209,7 @@ SELECT coffer_tenant('withdrawals',
         ' reference, metadata, status, requires_approval, approval_reasons, usd_value, created_at, fee_mode, fee_deducted,'
         ' max_network_fee, travel_rule, screening, approvals_required, request_mac, product, whitelisted_address_id,'
         ' cost_max, cost_rent, cost_price, charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price,'
-        ' charge_mint_price),'
+        ' charge_mint_price, refund_id),'
         ' UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
         ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');

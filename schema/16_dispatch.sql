@@ -58,6 +58,7 @@ CREATE TABLE dispatch_orders (
     -- Of a payment to a swap provider: when it is not signed any more, and for the signer what it buys.
     pay_by                 timestamptz,
     swap                   jsonb,
+    refund                 jsonb,                            -- for the signer: the refund that a payment makes
     -- Keys that other tables refer to.
     CONSTRAINT dispatch_orders_of_org UNIQUE (org_id, order_id),
     CONSTRAINT dispatch_orders_of_wallet UNIQUE (order_id, wallet_id, chain),
@@ -126,7 +127,8 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_fee_max_positive CHECK (fee_max > 0 AND purpose = 'PAYMENT' OR fee_max IS NULL),
     CONSTRAINT dispatch_orders_product CHECK (
         product IS NULL AND whitelisted_address_id IS NULL
-        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id) = 2
+        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id, refund) = 2
+            AND product IS NOT NULL
         -- An organization's swap: its payment to the provider goes to no entry of the whitelist.
         OR purpose = 'SWAP' AND customer_id IS NULL AND product IS NOT NULL AND whitelisted_address_id IS NULL),
     -- Where the chain lets the treasury pay the fee, the slot is the treasury's
@@ -151,7 +153,9 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_end_dated CHECK (
         trigger IS NULL OR (ended_at IS NOT NULL) = (status IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN'))),
     CONSTRAINT dispatch_orders_swap CHECK (
-        num_nonnulls(pay_by, swap) = CASE purpose WHEN 'SWAP' THEN 2 ELSE 0 END)
+        num_nonnulls(pay_by, swap) = CASE purpose WHEN 'SWAP' THEN 2 ELSE 0 END),
+    CONSTRAINT dispatch_orders_refund_of_checkout CHECK (
+        refund IS NULL OR purpose = 'PAYMENT' AND product IS NOT DISTINCT FROM 'CHECKOUT')
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');

@@ -530,6 +530,8 @@ CREATE TABLE checkout_payments (
     price_source   text,
     priced_at      timestamptz,
     counted        numeric(38,18),           -- in the currency of the checkout, rounded down
+    refunding      numeric(78,0) NOT NULL DEFAULT 0, -- what its open refunds take
+    refunded       numeric(78,0) NOT NULL DEFAULT 0, -- what was given back
     CONSTRAINT checkout_payments_deposit FOREIGN KEY (deposit_id) REFERENCES deposits DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT checkout_payments_checkout FOREIGN KEY (org_id, checkout_id) REFERENCES checkouts (org_id, checkout_id),
     CONSTRAINT checkout_payments_quote FOREIGN KEY (checkout_id, mint_id, quote_seq)
@@ -541,14 +543,16 @@ CREATE TABLE checkout_payments (
         num_nonnulls(price, currency_price, price_source, priced_at, counted) IN (0, 5)
         AND (counted IS NULL OR num_nonnulls(moment, is_accepted, in_time, mint_id) = 4 AND price > 0 AND currency_price > 0 AND counted >= 0)
         AND (quote_seq IS NULL OR counted IS NOT NULL)),
-    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL)
+    CONSTRAINT checkout_payments_counts CHECK (NOT counts OR counted IS NOT NULL),
+    -- Invariant I-83.
+    CONSTRAINT checkout_payments_refunds CHECK (refunding >= 0 AND refunded >= 0 AND refunding + refunded <= amount)
 );
 CREATE INDEX checkout_payments_of_checkout ON checkout_payments (checkout_id, seen_at);
 CREATE INDEX checkout_payments_to_tell ON checkout_payments (try_at, deposit_id) WHERE try_at IS NOT NULL;
-SELECT coffer_tenant('checkout_payments', 'SELECT, UPDATE (told_status, try_at, tries, counts)',
+SELECT coffer_tenant('checkout_payments', 'SELECT, UPDATE (told_status, try_at, tries, counts, refunding, refunded)',
     'SELECT, INSERT (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at, was_live, status, try_at),'
         ' UPDATE (amount, status, told_status, try_at, tries, moment, is_accepted, in_time, counts, quote_seq, price, currency_price, price_source,'
-        ' priced_at, counted)');
+        ' priced_at, counted, refunding, refunded)');
 CREATE TRIGGER checkout_payments_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF deposit_id, org_id, checkout_id, mint_id, chain,
     block_time, seen_at, was_live ON checkout_payments FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 

@@ -94,6 +94,8 @@ const (
 	CheckoutCompleted  Type = "CHECKOUT_COMPLETED"
 	CheckoutExpired    Type = "CHECKOUT_EXPIRED"
 	CheckoutException  Type = "CHECKOUT_EXCEPTION"
+	// CheckoutRefunded tells that one of its refunds was paid.
+	CheckoutRefunded Type = "CHECKOUT_REFUNDED"
 )
 
 // Envelope is the body of every webhook.
@@ -311,6 +313,7 @@ type Withdrawal struct {
 	// from a customer's.
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
 	OrganizationSwapID   *string `json:"organizationSwapId" doc:"The swap of the organization's own money whose output it pays, or null." example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	RefundID             *string `json:"refundId" doc:"The refund of a checkout that it pays, or null." example:"ref_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 
 	MintID int  `json:"mintId"`
 	Mint   Mint `json:"mint"`

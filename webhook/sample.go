@@ -113,6 +113,10 @@ func Sample(t Type) (data any, ok bool) {
 		p := &c.Payments[0]
 		p.Amount, p.Value, p.USDValue = "60000000", text("60.00"), text("60.00")
 		return c, true
+	case CheckoutRefunded:
+		c := sampleCheckout()
+		c.Exception, c.Details.Exceptions = "REFUNDED", List[string]{"REFUNDED"}
+		return c, true
 	}
 	return nil, false
 }

@@ -7,6 +7,7 @@
 //     agree.
 //   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
+//   - A refund takes no more than what was credited and is not refunded, and is paid once, to one address.
 //   - The walk of a chain writes only payments. A defect here delays no block.
 //
 // A crash leaves payments that their checkout does not know; any process tells it later, and sends each event once.
@@ -63,7 +64,8 @@ type Service struct {
 	PriceAge func(mintID int) time.Duration
 	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
 	IsPegged func(mintID int) bool
-	Costs    Costs // nil: no cost is known
+	Costs    Costs         // nil: no cost is known
+	Payouts  RefundPayouts // nil: no refund is paid
 	Events   event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
 	PageURL func(checkoutID string) string

@@ -157,7 +157,7 @@ const selectPayments = `
 	SELECT p.deposit_id, p.checkout_id, p.mint_id, p.chain, p.amount, d.tx_hash, p.block_time, d.height, p.seen_at,
 		p.was_live, p.status, coalesce(p.told_status, ''), p.moment, coalesce(p.is_accepted, false),
 		coalesce(p.in_time, false), p.counts, p.quote_seq, p.price, p.currency_price, coalesce(p.price_source, ''),
-		p.priced_at, p.counted
+		p.priced_at, p.counted, p.refunding, p.refunded
 	FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id`
 
 type storedPayment struct {
@@ -172,7 +172,7 @@ func scanPayment(row pgx.CollectableRow) (p storedPayment, err error) {
 	var source string
 	err = row.Scan(&p.DepositID, &p.CheckoutID, &p.mintID, &p.Chain, &p.Amount, &p.Tx, &p.BlockTime, &p.Height,
 		&p.SeenAt, &p.WasLive, &p.Status, &p.toldStatus, &moment, &p.IsAccepted, &p.IsInTime, &p.Counts, &p.QuoteSeq,
-		&price, &currencyPrice, &source, &pricedAt, &p.Counted)
+		&price, &currencyPrice, &source, &pricedAt, &p.Counted, &p.Refunding, &p.Refunded)
 	if moment != nil {
 		p.Moment = *moment
 	}

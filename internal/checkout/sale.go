@@ -131,6 +131,9 @@ type Payment struct {
 	Rate       *pricing.Rate
 	Counted    *Price // nil: it is not valued
 
+	Refunding money.Amount // what its open refunds take
+	Refunded  money.Amount // what was given back
+
 	toldStatus outcome.PaymentStatus // "" if the checkout knows none
 }
 

@@ -45,6 +45,9 @@ func (s *Service) Run(ctx context.Context) error {
 			expireAt = now.Add(expirePause)
 			err = errors.Join(err, s.ExpireDue(ctx))
 		}
+		if refundErr := s.FollowRefunds(ctx); err == nil {
+			err = refundErr
+		}
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "checkout: a step failed and is taken again", "error", err)
 		}
@@ -299,6 +302,7 @@ func (s *Service) assess(
 		Surplus:     pricing.Tolerance(c.AmountDue, c.UnderBps, c.UnderUSD, pricing.Par),
 		AcceptsLate: c.LatePolicy == AcceptLate,
 		IsDecided:   d.author != "" || c.DecidedBy != "",
+		IsRefunded:  c.isRefunded(),
 	}
 	payments := make([]outcome.Payment, len(c.Payments))
 	for i, p := range c.Payments {
@@ -414,7 +418,10 @@ var eventsOf = map[outcome.Status]event.Type{
 // announce writes the event and the audit row of a change: the event of the new status, or that of a new exception.
 // Rule CO-15.
 func (s *Service) announce(ctx context.Context, tx pg.Tx, before, after Checkout, requester audit.Actor) error {
-	isNew := func(e outcome.Exception) bool { return !slices.Contains(before.Exceptions, e) }
+	// A refund has an event of its own.
+	isNew := func(e outcome.Exception) bool {
+		return e != outcome.Refunded && !slices.Contains(before.Exceptions, e)
+	}
 	var t event.Type
 	switch {
 	case before.Status != after.Status && eventsOf[after.Status] != "":

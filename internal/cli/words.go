@@ -65,6 +65,7 @@ var words = fault.Words{
 		fault.StatusNotPatchable:     "Leave the status out of the change.",
 		fault.ProductArchived:        "Put the product on sale again, or sell another one.",
 		fault.ReferencePaid:          "Show the payer the other checkout, or cancel it first.",
+		fault.RefundExceedsPayment:   "Refund less.",
 		fault.OptionUnavailable:      "Choose another coin, or try again later.",
 		fault.CodeUnauthorized:       "Give the file of a valid key with --key-file.",
 		fault.IPNotAllowed:           "Call from an address that is on the list.",

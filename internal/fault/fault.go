@@ -54,6 +54,7 @@ const (
 	ProductArchived        Code = "PRODUCT_ARCHIVED"
 	ReferencePaid          Code = "REFERENCE_PAID"
 	OptionUnavailable      Code = "OPTION_UNAVAILABLE"
+	RefundExceedsPayment   Code = "REFUND_EXCEEDS_PAYMENT"
 	CodeUnauthorized       Code = "UNAUTHORIZED"
 	IPNotAllowed           Code = "IP_NOT_ALLOWED"
 	ScopeMissing           Code = "SCOPE_MISSING"
@@ -108,6 +109,7 @@ var Codes = []Code{
 	ProductArchived,
 	ReferencePaid,
 	OptionUnavailable,
+	RefundExceedsPayment,
 	CodeUnauthorized,
 	IPNotAllowed,
 	ScopeMissing,

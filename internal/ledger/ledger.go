@@ -53,6 +53,8 @@ const (
 	ProductWithdrawing Kind = "PRODUCT_WITHDRAWING"
 	// ProductInSwap is held for the organization's own swaps; the subject is the product.
 	ProductInSwap Kind = "PRODUCT_IN_SWAP"
+	// RefundOwed is owed to payers of checkouts; the subject is CheckoutProduct.
+	RefundOwed Kind = "REFUND_OWED"
 )
 
 // Kinds without a floor: what is owned, due or lost. Their balances are sums over their transfers,
@@ -86,7 +88,7 @@ var Products = []string{"CUSTODIAL", CheckoutProduct, "BATCH_PAYOUT"}
 // HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {
 	switch k {
-	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, ProductInSwap, Gas, Suspense:
+	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, ProductInSwap, RefundOwed, Gas, Suspense:
 		return true
 	}
 	return false
@@ -154,6 +156,10 @@ const (
 	SwapRestore CauseKind = "SWAP_RESTORE"
 	SwapShort   CauseKind = "SWAP_SHORT"
 	Arrival     CauseKind = "ARRIVAL" // the stray deposit that a person credited
+
+	// The refund of a checkout: when its amount is taken from the balance, and when it ended without paying.
+	RefundHold    CauseKind = "REFUND_HOLD"
+	RefundRelease CauseKind = "REFUND_RELEASE"
 )
 
 // Cause identifies the one event that a posting follows from.
@@ -424,8 +430,8 @@ type KindTotal struct {
 // OwnAccountsSQL is the condition for an organization's own accounts with a floor, a. The lists are
 // text and no parameters: for an array of unknown length PostgreSQL plans the statement again for
 // each request, which takes longer than running it.
-var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s', '%s')",
-	strings.Join(Products, ","), Product, ProductWithdrawing, ProductInSwap, Gas, Suspense)
+var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s', '%s', '%s')",
+	strings.Join(Products, ","), Product, ProductWithdrawing, ProductInSwap, RefundOwed, Gas, Suspense)
 
 // LoadTotals returns what an organization and its customers have in accounts with a floor, by mint,
 // kind and product. The totals of customers are not sums over their balances: the database keeps

@@ -31,6 +31,8 @@ type Terms struct {
 	WhitelistedID string
 	// Swap is what a payment to a swap provider buys; nil for every other payment.
 	Swap *SwapTerms
+	// Refund is the refund that a payment makes; nil for every other payment.
+	Refund *RefundOf
 }
 
 // termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
@@ -72,6 +74,9 @@ func (t Terms) ComputeDigest() string {
 	}
 	if t.Swap != nil {
 		words = append(append(words, "SWAP"), t.Swap.words()...)
+	}
+	if t.Refund != nil {
+		words = append(words, "REFUND", t.Refund.RefundID, t.Refund.CheckoutID)
 	}
 	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
@@ -235,7 +240,7 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
 		Contract: intent.Contract, To: intent.To,
 		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
-		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap,
+		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund,
 	}
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")

@@ -21,7 +21,7 @@ type Kind struct {
 	// flagged part.
 	NeedsBalance bool
 	// MayPayOwnMoney says that an intent without a customer pays the organization's own money, to an
-	// endorsed address only.
+	// endorsed address only, unless it is a refund.
 	MayPayOwnMoney bool
 	// OncePerKey says that an organization's idempotency key admits one intent.
 	OncePerKey bool
@@ -135,7 +135,7 @@ func (intent Intent) LeavesInstallation() bool {
 	return payee == ToAnyone || payee == ToProvider
 }
 
-// PaysOwnMoney reports whether an intent pays an organization's own money, not a customer's.
+// PaysOwnMoney reports whether an intent pays an organization's own money, not a customer's and not a refund.
 func (intent Intent) PaysOwnMoney() bool {
-	return intent.Kind().MayPayOwnMoney && intent.CustomerID == ""
+	return intent.Kind().MayPayOwnMoney && intent.CustomerID == "" && intent.Refund == nil
 }

@@ -44,6 +44,9 @@ const (
 	// output and refund arrive. Their subject is the id of the swap.
 	SwapDeliveryPurpose = "SWAP_DELIVERY"
 	SwapRefundPurpose   = "SWAP_REFUND"
+	// CheckoutPurpose is the purpose of the wallets at which a checkout is paid. Their subject is the id of the
+	// checkout.
+	CheckoutPurpose = "CHECKOUT"
 	// TreasuryPurpose is the purpose of the wallets that pay.
 	TreasuryPurpose = "TREASURY"
 	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
@@ -145,6 +148,22 @@ type Intent struct {
 	Grant *Grant `json:"grant,omitempty"`
 	// Swap says what a SwapPayment buys. Only that purpose has it.
 	Swap *SwapTerms `json:"swap,omitempty"`
+	// Refund says which refund a payment makes. A payment has either it, a WhitelistedID or a CustomerID.
+	Refund *RefundOf `json:"refund,omitempty"`
+}
+
+// RefundOf identifies the refund that a payment makes. It goes to the payer of a checkout, whom no endorsement names.
+type RefundOf struct {
+	RefundID   string `json:"refundId"`
+	CheckoutID string `json:"checkoutId"`
+}
+
+// Equal reports whether two refunds are the same. Either may be nil.
+func (r *RefundOf) Equal(o *RefundOf) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return *r == *o
 }
 
 // Account returns the wallet that pays the fee and owns the slot.
@@ -158,10 +177,12 @@ func (intent Intent) Account() WalletRef {
 // HasSameWords reports whether two intents have the same fields, grants apart.
 func (intent Intent) HasSameWords(o Intent) bool {
 	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
-	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) || !intent.Swap.Equal(o.Swap) {
+	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) || !intent.Swap.Equal(o.Swap) ||
+		!intent.Refund.Equal(o.Refund) {
 		return false
 	}
 	intent.ToWallet, intent.Payer, intent.Grant, intent.Swap = o.ToWallet, o.Payer, o.Grant, o.Swap
+	intent.Refund = o.Refund
 	return intent == o
 }
 

@@ -17,9 +17,11 @@ const (
 	openWithdrawals = `('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST')`
 	// The owner of a withdrawal: the kinds of the accounts from which it takes and in which it is
 	// held, and their subject.
-	debitKindSQL       = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
-	holdKindSQL        = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
-	withdrawalOwnerSQL = `coalesce(product, customer_id)`
+	debitKindSQL = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
+	// A refund of a checkout is paid out of what is owed to payers.
+	withdrawalDebitKindSQL = `CASE WHEN refund_id IS NOT NULL THEN 'REFUND_OWED' ELSE ` + debitKindSQL + ` END`
+	holdKindSQL            = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
+	withdrawalOwnerSQL     = `coalesce(product, customer_id)`
 	// The wallet at which deposit d counts. On UTXO chains a credited deposit counts at the
 	// treasury, at whatever address it is.
 	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
@@ -45,7 +47,7 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks)
+var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks, refundChecks)
 
 // bookChecks are those of everything but swaps and checkouts.
 var bookChecks = []Check{
@@ -151,12 +153,12 @@ var bookChecks = []Check{
 			GROUP BY 1, 2),
 		due AS (
 			SELECT 'WITHDRAWAL_HOLD' AS cause_kind, withdrawal_id AS cause_id, org_id, mint_id, amount + charge_held AS amount, status,
-				` + debitKindSQL + ` AS from_kind, ` + withdrawalOwnerSQL + ` AS from_subject, ` + holdKindSQL + ` AS to_kind, ` + withdrawalOwnerSQL + ` AS to_subject
+				` + withdrawalDebitKindSQL + ` AS from_kind, ` + withdrawalOwnerSQL + ` AS from_subject, ` + holdKindSQL + ` AS to_kind, ` + withdrawalOwnerSQL + ` AS to_subject
 			FROM withdrawals WHERE status <> 'BLOCKED'
 			UNION ALL
 			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, CASE status WHEN 'COMPLETED' THEN amount ELSE amount + charge_held - charged END, status,
 				` + holdKindSQL + `, ` + withdrawalOwnerSQL + `,
-				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + debitKindSQL + ` END,
+				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + withdrawalDebitKindSQL + ` END,
 				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + withdrawalOwnerSQL + ` END
 			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `
 				AND (status = 'COMPLETED' OR amount + charge_held > charged)) -- of one of which all was charged nothing is left
@@ -885,6 +887,10 @@ var bookChecks = []Check{
 				WHERE status = 'COMPLETED'
 			UNION ALL SELECT org_id, product_id, 'product.created' FROM products
 			UNION ALL SELECT org_id, product_id, 'product.archived' FROM products WHERE status = 'ARCHIVED'
+			UNION ALL SELECT org_id, refund_id, 'refund.requested' FROM refunds
+			UNION ALL SELECT org_id, refund_id, 'refund.addressed' FROM refunds WHERE attempt > 1
+			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
+			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')
 			UNION ALL SELECT org_id, checkout_id, 'checkout.created' FROM checkouts
 			UNION ALL SELECT org_id, link_id, 'payment_link.created' FROM payment_links
 			UNION ALL SELECT org_id, link_id, 'payment_link.ended' FROM payment_links WHERE status = 'ENDED'

@@ -660,7 +660,7 @@ var tamperings = []tampering{
 	{"I-16-slot", "two slots of an order", []string{
 		`ALTER TABLE dispatch_slots DROP CONSTRAINT dispatch_slots_order_once CASCADE`,
 		`UPDATE dispatch_accounts SET next_nonce = 9`,
-		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 8, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
+		`INSERT INTO dispatch_slots SELECT wallet_id, chain, 80, org_id, order_id, 0, now() FROM dispatch_slots WHERE order_id = 'wd_paid'`,
 	}},
 	{"I-16-bytes", "sent and not stored", []string{
 		`ALTER TABLE dispatch_attempts DROP CONSTRAINT dispatch_attempts_stored_before_sent, DROP CONSTRAINT dispatch_attempts_signed_whole`,
@@ -1153,7 +1153,8 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
 	h := newTestEnv(t)
 	shown := map[string]bool{}
-	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings) {
+	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings,
+		refundTamperings) {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
 		if i < 0 {
 			t.Errorf("%s: there is no check %s", c.name, c.check)
@@ -1339,11 +1340,11 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	// and a fee of 20 may be gone: a payment is broadcast.
 	net.Mint(dep, token, money.Units(701))
 	net.Mint(dep, "", money.Units(42))
-	net.Mint(tre, token, money.Units(215))
+	net.Mint(tre, token, money.Units(209))
 	net.Mint(own, token, money.Units(70))
 	net.Mint(sim.Address("we_co"), token, money.Units(20))
 	net.Mint(sim.Address("we_shared"), token, money.Units(19))
-	net.Mint(tre, "", money.Units(426))
+	net.Mint(tre, "", money.Units(423))
 	// What is with a provider is on none of our addresses.
 	net.Mint(sim.Address("we_dl_cs_done"), "", money.Units(95))
 	net.Mint(sim.Address("we_dl_cs_done"), token, money.Units(7))

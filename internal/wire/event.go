@@ -60,6 +60,7 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.CheckoutCompleted:  encode(Checkout),
 	event.CheckoutExpired:    encode(Checkout),
 	event.CheckoutException:  encode(Checkout),
+	event.CheckoutRefunded:   encode(Checkout),
 }
 
 // encode returns the encoder that shows one struct.

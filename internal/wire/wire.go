@@ -127,6 +127,7 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 		WithdrawalID: w.ID, Type: withdrawalType(w.Owner), IdempotencyKey: w.IdempotencyKey,
 		CustomerID: textOrNil(w.Owner.CustomerID()), Product: textOrNil(w.Owner.Product()),
 		WhitelistedAddressID: w.WhitelistedAddressID, OrganizationSwapID: textOrNil(w.SwapID),
+		RefundID: textOrNil(w.RefundID),
 
 		MintID: w.Mint.ID, Mint: Mint(w.Mint), Amount: w.Amount.String(),
 		AmountDecimal: w.Amount.Decimal(w.Mint.Decimals), USDValue: cents(w.USDValue), ToAddress: string(w.ToAddress),

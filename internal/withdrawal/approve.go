@@ -308,7 +308,7 @@ func (s *Service) newOrder(
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.toAddress, MintID: r.mintID, Contract: m.Contract, Amount: r.payoutAmount(),
 		CustomerID: r.owner.CustomerID(), Product: r.owner.Product(), WhitelistedID: r.listedID,
-		KeyHash: keyHash(r.key), FeeMax: r.feeMax,
+		KeyHash: keyHash(r.key), FeeMax: r.feeMax, Refund: r.refund,
 	}
 	if r.deductedFee != nil {
 		o.FeeDeducted = *r.deductedFee

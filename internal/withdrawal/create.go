@@ -45,6 +45,9 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 
 	failpoint.Hit("W02")
 	withdrawalID := id.New("wd", s.DB.Clock()())
+	if f.request.refund != nil {
+		withdrawalID = f.request.refund.withdrawalID(org)
+	}
 	var created Withdrawal
 	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := f
@@ -126,7 +129,7 @@ func (s *Service) writeRequest(
 	row := storedWithdrawal{
 		id: withdrawalID, owner: f.owner, listedID: f.listedID, mintID: f.mint.ID, chain: f.mint.Chain,
 		amount: p.Amount, toAddress: f.destination, key: r.IdempotencyKey, deductsFee: f.deductsFee,
-		deductedFee: p.DeductedFee, feeMax: f.feeMax,
+		deductedFee: p.DeductedFee, feeMax: f.feeMax, refund: r.refund.signed(),
 	}
 	charge := p.Charge
 	if p.Status == Blocked { // nothing is held, so nothing is charged
@@ -137,16 +140,17 @@ func (s *Service) writeRequest(
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
 			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
 			product, whitelisted_address_id, cost_max, cost_rent, cost_price,
-			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price)
+			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
-			$29, $30, $31, $32, $33, $34)`,
+			$29, $30, $31, $32, $33, $34, nullif($35, ''))`,
 		withdrawalID, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
 		r.IdempotencyKey, f.digest, r.Reference, r.Metadata, p.Status, p.Status == AwaitingApproval, p.Reasons,
 		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
 		newStoredScreening(p.Screening.Decision),
 		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
 		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
-		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice)
+		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
+		row.refundID())
 	if err != nil {
 		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}

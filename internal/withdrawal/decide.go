@@ -135,8 +135,8 @@ func Decide(f Facts) (Plan, *Rejection) {
 // a restored withdrawal has only what the signer's journal knows. Rules IDEM-1, IDEM-2 and IDEM-3.
 func decideReplay(f Facts) (Plan, *Rejection) {
 	e, wantDigest := f.existing, f.digest
-	if f.request.payout != nil {
-		return Plan{ExistingID: e.ID}, nil // no caller can take the key of a payout
+	if f.request.hasOwnKey() {
+		return Plan{ExistingID: e.ID}, nil
 	}
 	if e.IsRestored {
 		wantDigest = f.restorableDigest
@@ -190,6 +190,11 @@ var (
 		checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
 		checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
 	}
+	// A refund goes to its payer, whom no whitelist names. Rule CO-84.
+	refundGates = []gate{
+		checkFreeze, checkMinimum, checkSuspended, checkAddress, checkBalance, checkRisk, checkThreshold,
+		checkDestination, checkLiquidity, checkNetworkFee,
+	}
 	// An approval checks again what may have changed for the worse since the request. The balance
 	// is not checked, because the amount is held. Rule WD-32.
 	approvalGates = []gate{
@@ -206,6 +211,8 @@ func runGates(f Facts) (Decision, *fault.Fault) {
 	switch {
 	case f.approval != nil:
 		gates = approvalGates
+	case f.owner.IsRefund():
+		gates = refundGates
 	case f.owner.IsOrganization():
 		gates = organizationGates
 	}

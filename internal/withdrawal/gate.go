@@ -189,6 +189,12 @@ func checkAddress(f Facts) (Step, *fault.Fault) {
 	}
 	s.Result = ResultRefuse
 	s.Inputs = map[string]string{"why": reason}
+	if f.owner.IsRefund() {
+		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
+			"Refunds to this address are not allowed: %s.", reason).
+			WithAdvice("Give an address of the payer's own.").
+			WithParam("toAddress")
+	}
 	if f.owner.IsOrganization() {
 		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
 			"Withdrawals to this address are not allowed, although the whitelist has it: %s.", reason).
@@ -379,7 +385,7 @@ func newUnquoted() *fault.Fault {
 
 // recheckWhitelist checks the whitelist again at an approval.
 func recheckWhitelist(f Facts) (Step, *fault.Fault) {
-	if !f.owner.IsOrganization() {
+	if !f.owner.NeedsWhitelist() {
 		return Step{}, nil
 	}
 	s, refusal := checkWhitelist(f)

@@ -29,7 +29,7 @@ import (
 // It writes nothing. Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
 func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
 	f := Facts{request: r}
-	if r.IdempotencyKey != nil && r.payout == nil && !request.IsKey(*r.IdempotencyKey) {
+	if r.IdempotencyKey != nil && !r.hasOwnKey() && !request.IsKey(*r.IdempotencyKey) {
 		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"An idempotency key has to have 1 to %d printable ASCII characters and no space.", request.KeyBytesMax).
 			WithAdvice("Send such a key, or none.").
@@ -43,7 +43,7 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 		if f.existing, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || f.existing != nil {
 			return err
 		}
-		if r.owner.IsOrganization() {
+		if r.owner.NeedsWhitelist() {
 			if f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID); err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 	}
 	f.parsed, f.parseErr = parseRequest(r, mints, s.Chains)
 	f.native, f.hasNative = mints.Native(f.mint.Chain)
-	if f.owner.IsOrganization() {
+	if f.owner.NeedsWhitelist() {
 		// The caller does not choose the address. An entry that may not be used has none, and
 		// checkWhitelist refuses it.
 		f.destination = f.entry.Address
@@ -106,8 +106,10 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 	f.quorum = settings.ApprovalQuorum
 	if f.owner.IsOrganization() {
 		f.threshold = settings.TwoFactorUSDThreshold
-		if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.listedID); err != nil {
-			return err
+		if f.owner.NeedsWhitelist() {
+			if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.listedID); err != nil {
+				return err
+			}
 		}
 	} else {
 		f.threshold = settings.CustomerWithdrawUSDThreshold
@@ -207,7 +209,7 @@ func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string)
 // debt is never too small.
 func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (money.Amount, error) {
 	balance, err := ledger.Balance(ctx, tx, payer.SpendingAccount(org, mintID))
-	if err != nil {
+	if err != nil || payer.IsRefund() { // what is owed to payers pays no debt of the product
 		return balance, err
 	}
 	sql := `

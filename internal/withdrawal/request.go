@@ -68,6 +68,7 @@ type Request struct {
 	listedID string
 	isMax    bool
 	payout   *SwapPayoutRequest // it pays the output of a swap; nil for every other request
+	refund   *RefundRequest     // it pays a refund of a checkout; nil for every other request
 }
 
 // parsed holds the values of a request that was parsed.
@@ -97,7 +98,10 @@ type parsed struct {
 // parseRequest parses and validates a request. It is pure; its refusals depend on nothing that can
 // change for a mint that exists.
 func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed, error) {
-	if r.owner.IsOrganization() {
+	switch {
+	case r.refund != nil:
+		return parseRefund(r, mints, chains)
+	case r.owner.IsOrganization():
 		return parseOrgRequest(r, mints, chains)
 	}
 	p := parsed{owner: ledger.CustomerOwner(r.CustomerID)}
@@ -237,6 +241,9 @@ func (p parsed) feeMode() string {
 	}
 	return FeeOrganization
 }
+
+// hasOwnKey reports whether the key follows from what the request pays, so that no caller can take it.
+func (r Request) hasOwnKey() bool { return r.payout != nil || r.refund != nil }
 
 func keyHash(key *string) string {
 	if key == nil {

@@ -34,6 +34,7 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 	if err != nil {
 		return nil, err
 	}
+	latestIDs := latestOfRefunds(orders)
 	balances := map[ledger.Account]money.Amount{}
 	var postings []ledger.Posting
 	for _, o := range orders {
@@ -62,6 +63,18 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 			)
 		}
 		payer := ledger.OwnerOf(o.CustomerID, o.Product)
+		if o.Refund != nil && latestIDs[o.Refund.RefundID] == o.ID && s.Refunds != nil {
+			isOwed, err := s.Refunds.RestoreRefund(ctx, tx, RestoredRefund{
+				OrgID: o.OrgID, RefundID: o.Refund.RefundID, KeyHash: o.KeyHash, MintID: o.MintID, ToAddress: o.To,
+				Amount: o.Amount, FeeDeducted: o.FeeDeducted,
+			})
+			if err != nil {
+				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+			}
+			if isOwed {
+				payer = ledger.RefundOwner()
+			}
+		}
 		if !payer.IsOrganization() {
 			if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
 				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
@@ -152,6 +165,9 @@ func (s *Service) insertRestored(
 		id: o.ID, owner: payer, listedID: o.WhitelistedID, mintID: o.MintID, chain: o.Chain, amount: amount,
 		toAddress: o.To, deductsFee: p.deductsFee, feeMax: o.FeeMax,
 	}
+	if payer.IsRefund() {
+		restored.refund = o.Refund
+	}
 	quorum := 0
 	if !o.Signed {
 		settings, err := org.SettingsOf(ctx, tx, o.OrgID)
@@ -161,18 +177,21 @@ func (s *Service) insertRestored(
 		quorum = settings.ApprovalQuorum
 	}
 	wantDigest := requestDigest(Request{CustomerID: o.CustomerID}, p)
-	if payer.IsOrganization() {
+	switch {
+	case o.Refund != nil:
+		wantDigest = refundDigest(o.Refund.RefundID, m.ID, o.To, amount)
+	case payer.IsOrganization():
 		wantDigest = orgRequestDigest(payer, o.WhitelistedID, m.ID, o.Amount.String())
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
 			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee,
-			approvals_required, request_mac, product, whitelisted_address_id)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''))`,
+			approvals_required, request_mac, product, whitelisted_address_id, refund_id)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''), nullif($23, ''))`,
 		o.ID, o.OrgID, payer.CustomerID(), o.MintID, o.Chain, amount, o.To, wantDigest,
 		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedFee(o), o.FeeMax, quorum,
 		s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
-		payer.Product(), o.WhitelistedID)
+		payer.Product(), o.WhitelistedID, restored.refundID())
 	if pg.ViolatesConstraint(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after the "+
 			"restore: restore the backup again and run nothing on it before the import: %w", err)

@@ -37,6 +37,8 @@ type Terms struct {
 	// IsDecided: a person accepted the checkout. Late payments and other coins count, and what is credited completes
 	// it.
 	IsDecided bool
+	// IsRefunded: everything that was credited went back to its payers.
+	IsRefunded bool
 }
 
 // Payment is a payment of a checkout.
@@ -189,6 +191,7 @@ func listExceptions(r Result, t Terms, ps []Payment) []Exception {
 		Overpaid:   r.Surplus.Cmp(t.Surplus) > 0, // of what is credited, so it is completed
 		PaidLate:   hasPayment(func(p Payment) bool { return p.isValued() && p.IsAccepted && !p.IsInTime }),
 		Underpaid:  r.Status != Completed && !r.SeenSum.IsZero() && !t.isCovered(r.SeenSum),
+		Refunded:   t.IsRefunded,
 	}
 	var listed []Exception
 	for _, e := range Exceptions {

@@ -28,7 +28,7 @@ const (
 	Overpaid    Exception = "OVERPAID"    // more is credited than the amount due and the tolerance
 	PaidLate    Exception = "PAID_LATE"   // a payment came after the time for payments
 	Underpaid   Exception = "UNDERPAID"   // a part of the need is in blocks
-	Refunded    Exception = "REFUNDED"    // everything that was credited went back; Assess does not see refunds
+	Refunded    Exception = "REFUNDED"    // everything that was credited went back to the payers
 	NoException Exception = "NONE"
 )
 

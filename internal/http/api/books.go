@@ -66,7 +66,7 @@ func entryFilter(c *call) (ledger.Filter, error) {
 	f := ledger.Filter{
 		Kinds: []ledger.Kind{
 			ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
-			ledger.ProductInSwap,
+			ledger.ProductInSwap, ledger.RefundOwed,
 		},
 	}
 	customerID, ofCustomer := c.Query["customerId"]

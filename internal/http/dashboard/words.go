@@ -232,6 +232,8 @@ func balanceText(kind ledger.Kind) string {
 		return "Held for withdrawals of your product"
 	case ledger.ProductInSwap:
 		return "Held for swaps of your product"
+	case ledger.RefundOwed:
+		return "Owed to payers of your checkouts"
 	}
 	return string(kind)
 }
@@ -283,6 +285,10 @@ func causeText(cause ledger.CauseKind) string {
 		return "The swap provider kept a part"
 	case ledger.Arrival:
 		return "The deposit was credited by the operator"
+	case ledger.RefundHold:
+		return "The refund was promised to the payer"
+	case ledger.RefundRelease:
+		return "The refund ended without a payment"
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	EntryID       string        `json:"entryId" doc:"The movement." example:"le_4711_c"`
 	Account       webhook.Party `json:"account" doc:"Whose balance moved."`
-	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for a customer's withdrawals, or IN_SWAP for what is held for swaps." enum:"AVAILABLE,PENDING_WITHDRAW,IN_SWAP"`
+	Balance       string        `json:"balance" doc:"The kind of balance: AVAILABLE, PENDING_WITHDRAW for what is held for withdrawals or owed to payers of checkouts, or IN_SWAP for what is held for swaps." enum:"AVAILABLE,PENDING_WITHDRAW,IN_SWAP"`
 	MintID        int           `json:"mintId"`
 	Symbol        string        `json:"symbol"`
 	Chain         string        `json:"chain"`
@@ -23,7 +23,7 @@ type Entry struct {
 	Amount        string        `json:"amount"`
 	AmountDecimal string        `json:"amountDecimal"`
 	Cause         string        `json:"cause"`
-	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal, transfer or swap that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	ResourceID    string        `json:"resourceId" doc:"The deposit, withdrawal, transfer, swap or refund that caused the movement." example:"tr_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	CreatedAt     webhook.Time  `json:"createdAt"`
 }
 
@@ -31,6 +31,7 @@ type Entry struct {
 var balanceNames = map[ledger.Kind]string{
 	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP",
 	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW", ledger.ProductInSwap: "IN_SWAP",
+	ledger.RefundOwed: "PENDING_WITHDRAW",
 }
 
 // ShowEntry writes a movement for the interface.
@@ -50,7 +51,7 @@ func ShowEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
 		}
 		switch e.Account.Kind {
-		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap:
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed:
 			shown.Account.Product = &e.Account.Subject
 		default:
 			shown.Account.CustomerID = &e.Account.Subject

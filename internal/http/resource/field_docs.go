@@ -486,6 +486,13 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			NothingWritten + " Show the payer the existing checkout, or cancel it first.",
 		Extra: map[string]any{"existingId": ExampleCheckout.CheckoutID},
 	},
+	fault.RefundExceedsPayment: {
+		Kind: fault.Unprocessable, Text: "the refund is more than what was credited in this mint and is not refunded " +
+			"yet; details.available has that, in atomic units", Param: "amount",
+		Example: "Of what was paid in USDC, 10000000 atomic units are credited and not refunded yet." + NothingWritten +
+			" Refund at most this amount.",
+		Extra: map[string]any{"details": map[string]any{"available": "10000000"}},
+	},
 	fault.OptionUnavailable: {
 		Kind: fault.Unprocessable,
 		Text: "the checkout cannot be paid in this mint now; details.reason says why: CLOSED, NO_PRICE, OFF_PEG, " +

@@ -85,6 +85,7 @@ var WithdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 		Name: "organizationSwapId",
 		Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.OrganizationSwapID) },
 	},
+	{Name: "refundId", Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.RefundID) }},
 }
 
 // NumberOrEmpty writes a number, and "" for nil.

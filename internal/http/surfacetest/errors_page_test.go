@@ -38,6 +38,8 @@ var cures = map[fault.Code]string{
 		"another one.",
 	fault.ReferencePaid: "Show the payer the checkout that `existingId` names. If it is open and shall not be paid, " +
 		"cancel it with `POST /checkouts/{checkoutId}/cancel` first.",
+	fault.RefundExceedsPayment: "Refund at most `details.available`, which is in atomic units of the mint. What " +
+		"open refunds take counts until they are cancelled or expire.",
 	fault.OptionUnavailable: "Offer the payer another mint of `acceptedMintIds`, or try again later. " +
 		"`details.reason` is CLOSED, NO_PRICE, OFF_PEG, BELOW_MINIMUM or COST_TOO_HIGH.",
 	fault.CodeUnauthorized:   "Send the organization's key in the header `x-api-key`. After a roll the old key is refused at once. Then repeat the request, a payment with the same `idempotencyKey`.",

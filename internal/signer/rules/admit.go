@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/payouts"
+	"github.com/cofferpay/coffer/internal/signer/refunds"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/swapterms"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
@@ -133,7 +134,7 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 		case eng.index.isOwn(intent.Chain, intent.To):
 			return refuse(signer.RefusedDestination, "goes to %s, which is an address of this installation", intent.To)
 		}
-		return nil
+		return refunds.Check(intent, eng.index.isIssued)
 	case signer.ToWallet:
 		switch {
 		case !allowed:

@@ -105,7 +105,12 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 		return malformed("amount: an amount of zero cannot be paid")
 	case intent.WhitelistedID != "" && !intent.PaysOwnMoney():
 		return malformed("whitelistedId: only a payment of an organization has one")
-	case intent.Product != "" && intent.WhitelistedID == "" && kind.Payee != signer.ToProvider:
+	case intent.Refund != nil && (kind.Purpose != signer.Payment || intent.CustomerID != "" ||
+		intent.Product != "CHECKOUT" || intent.SwapPayout() != nil):
+		return malformed("refund: only a payment of CHECKOUT has one, of no customer and of no swap")
+	case intent.Refund != nil && (!IsWord(intent.Refund.RefundID) || !IsWord(intent.Refund.CheckoutID)):
+		return malformed("refund.refundId, refund.checkoutId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case intent.Product != "" && intent.WhitelistedID == "" && intent.Refund == nil && kind.Payee != signer.ToProvider:
 		return malformed("product: only a payment of an organization has one")
 	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
 		return malformed("whitelistedId, product: give at most %d bytes of UTF-8 without NUL",

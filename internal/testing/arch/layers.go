@@ -164,6 +164,7 @@ var packages = []pkg{
 	{"internal/signer/limits", core, 0},
 	{"internal/signer/swapterms", core, 0},
 	{"internal/signer/payouts", core, 0},
+	{"internal/signer/refunds", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
 	{"internal/signer/journalfile", core, 0},
@@ -239,6 +240,7 @@ var packages = []pkg{
 	{"internal/testing/trial/forks", watch, testOnly | mayKeys | mayRand},
 	{"internal/testing/trial/flagged", watch, testOnly | mayKeys},
 	{"internal/testing/trial/utxo", watch, testOnly},
+	{"internal/testing/trial/refunds", watch, testOnly},
 	{"internal/testing/trial/checkouts", watch, testOnly},
 	{"internal/testing/trial/swaps", watch, testOnly},
 	{"internal/testing/trial/race", world, testOnly},
@@ -283,6 +285,7 @@ var importers = map[string][]string{
 	"internal/signer/limits":       {"internal/signer/rules"},
 	"internal/signer/swapterms":    {"internal/signer/rules"},
 	"internal/signer/payouts":      {"internal/signer/rules"},
+	"internal/signer/refunds":      {"internal/signer/rules"},
 	"internal/signer/window": {
 		"internal/signer/limits", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec",
 	},

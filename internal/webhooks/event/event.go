@@ -80,6 +80,7 @@ const (
 	CheckoutCompleted  = webhook.CheckoutCompleted
 	CheckoutExpired    = webhook.CheckoutExpired
 	CheckoutException  = webhook.CheckoutException
+	CheckoutRefunded   = webhook.CheckoutRefunded
 )
 
 // extension says of every known type whether it is an extension.
@@ -107,6 +108,7 @@ var extension = map[Type]bool{
 	TransferCompleted: true,
 
 	CheckoutProcessing: true, CheckoutCompleted: true, CheckoutExpired: true, CheckoutException: true,
+	CheckoutRefunded: true,
 }
 
 // AllTypes lists every type, sorted.

@@ -74,6 +74,7 @@ func TestTheFunctionsThatLockAreKnown(t *testing.T) {
 		"ledger_transfers_total":     {"organization_total_changes"},
 		"withdrawal_decisions_use":   {"risk_answer_uses"},
 		"withdrawals_pay_out":        {"swaps"},
+		"withdrawals_refund":         {"refunds"},
 	}
 	got := readCatalogue(t).Locking()
 	for name, locks := range got {

@@ -63,6 +63,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "checkouts"},
 			{Name: "checkout_options", Fresh: "its checkout is locked"},
 			{Name: "checkout_quotes", Fresh: "its checkout is locked"},
+			{Name: "refunds", Fresh: "its id is new"},
+			{Name: "refund_parts", Fresh: "its refund is new"},
 			{Name: "checkout_payments"},
 			{Name: "checkout_unmatched", Fresh: "its deposit is new"},
 		}},
@@ -155,8 +157,8 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "swaps", "checkout_payments", "address_funds",
-				"utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
+				"withdrawals", "deposits", "deposit_resolutions", "swaps", "refunds", "checkout_payments",
+				"address_funds", "utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
 			},
 		},
 		{

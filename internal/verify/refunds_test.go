@@ -1,0 +1,133 @@
+package verify
+
+import (
+	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
+)
+
+// refunds adds a payment of a checkout, of which one refund waits for its address, one was paid and one was cancelled.
+func (h *testEnv) refunds(
+	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
+) {
+	h.t.Helper()
+	u := func(n int) money.Amount { return money.Units(uint64(n)) }
+	h.exec(`UPDATE checkout_payments SET refunding = 5, refunded = 6 WHERE deposit_id = 'dep_co'`)
+	product, owed := h.account(1, ledger.Product, "CHECKOUT"), h.account(1, ledger.RefundOwed, "CHECKOUT")
+	for _, r := range []struct {
+		id, status string
+		amount     int
+	}{{"ref_open", "AWAITING_ADDRESS", 5}, {"ref_done", "COMPLETED", 6}, {"ref_gone", "CANCELLED", 4}} {
+		h.exec(`
+			INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode,
+				request_digest,
+				requester_kind, requester_id, created_at, expires_at, status, to_address, attempt, withdrawal_id,
+					key_hash,
+				key_version, look_at, completed_at, updated_at)
+			SELECT $1::text, $2, 1, 'co_paid', 1, $4, 'AMOUNT', 'ORGANIZATION', '', 'USER', 'usr_maker', now(),
+				now(), $3,
+				CASE WHEN c THEN '0xsomebody' END, 1, CASE WHEN c THEN 'wd_ref' END, sha256($1::bytea), 1,
+				CASE WHEN $3 = 'AWAITING_ADDRESS' THEN now() END, CASE WHEN c THEN now() END, now()
+			FROM (SELECT $3 = 'COMPLETED' AS c) x`, r.id, h.org, r.status, r.amount)
+		h.exec(`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, 'dep_co', $2,
+			$3)`, r.id, h.org,
+			r.amount)
+		h.recordAudit("refund.requested", r.id)
+		h.post(ledger.RefundHold, r.id, ledger.Leg{Debit: product, Credit: owed, Amount: u(r.amount)})
+	}
+	h.post(ledger.RefundRelease, "ref_gone", ledger.Leg{Debit: owed, Credit: product, Amount: u(4)})
+	h.recordAudit("refund.cancelled", "ref_gone")
+	h.exec(`
+		INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address, idempotency_key,
+			request_digest, status, requires_approval, approval_reasons, tx_hash, created_at, broadcast_at, fee_mode,
+			approvals_required, request_mac, refund_id)
+		VALUES ('wd_ref', $1, 'CHECKOUT', 1, 'ETHEREUM', 6, '0xsomebody', 'refund ref_done:1', '', 'COMPLETED',
+			false, '{}',
+			'hash_wd_ref', now(), now(), 'ORGANIZATION', 0, 'mac', 'ref_done')`, h.org)
+	for _, act := range []string{"requested", "broadcast", "completed"} {
+		h.recordAudit("withdrawal."+act, "wd_ref")
+	}
+	h.exec(`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind,
+		actor_id)
+		VALUES ($1, 'wd_ref', now(), 'REQUESTED', 'PROCESSING', '{}', '[]', 'USER', 'usr_maker')`, h.org)
+	for i, e := range []string{"", "_COMPLETED"} {
+		h.insertEvent("ORGANIZATION_WITHDRAW"+e, "wd_ref", i+1, 0)
+	}
+	withdrawing := h.account(1, ledger.ProductWithdrawing, "CHECKOUT")
+	h.post(ledger.WithdrawalHold, "wd_ref", ledger.Leg{Debit: owed, Credit: withdrawing, Amount: u(6)})
+	h.post(ledger.WithdrawalEnd, "wd_ref", ledger.Leg{
+		Debit: withdrawing, Credit: h.account(1, ledger.Custody, ""), Amount: u(6),
+	})
+	ordered("wd_ref", "PAYMENT", "we_tre", nil, 1, 6, "PAID", 3, 9)
+	h.exec(`UPDATE dispatch_orders SET customer_id = NULL, product = 'CHECKOUT',
+		refund = '{"refundId": "ref_done", "checkoutId": "co_paid"}' WHERE order_id = 'wd_ref'`)
+	for _, act := range []string{"sent", "completed"} {
+		h.recordAudit("refund."+act, "ref_done")
+	}
+}
+
+// refundTamperings are the tamperings of refunds, see tamperings.
+var refundTamperings = []tampering{
+	{"I-83", "a payment that gives back more", []string{
+		`UPDATE checkout_payments SET refunded = refunded + 1 WHERE deposit_id = 'dep_co'`,
+	}},
+	{"I-83", "a payment that forgot what it gave back", []string{
+		`UPDATE checkout_payments SET refunded = 0 WHERE deposit_id = 'dep_co'`,
+	}},
+	{"I-83", "a payment that gives back more than arrived", []string{
+		`ALTER TABLE checkout_payments DROP CONSTRAINT checkout_payments_refunds`,
+		`UPDATE refund_parts SET amount = 16 WHERE refund_id = 'ref_open'`,
+		`UPDATE refunds SET amount = 16 WHERE refund_id = 'ref_open'`,
+		`UPDATE checkout_payments SET refunding = 16 WHERE deposit_id = 'dep_co'`,
+	}},
+	{"I-83", "a refund without its part", []string{`DELETE FROM refund_parts WHERE refund_id = 'ref_gone'`}},
+	{"I-83", "a refund of another checkout", []string{`UPDATE refunds SET checkout_id = 'co_lie' WHERE refund_id =
+		'ref_gone'`}},
+	{"I-83-owed", "a refund that is owed no more", []string{`DELETE FROM refunds WHERE refund_id = 'ref_open'`}},
+	{"I-83-owed", "a debt of another mint", []string{`UPDATE ledger_accounts SET mint_id = 2 WHERE kind =
+		'REFUND_OWED'`}},
+	{"I-83-owed", "a paid refund that is open", []string{
+		`UPDATE withdrawals SET refund_id = NULL, whitelisted_address_id = 'wla_1' WHERE withdrawal_id = 'wd_ref'`,
+		`UPDATE refunds SET status = 'SENT', completed_at = NULL, look_at = now() WHERE refund_id = 'ref_done'`,
+	}},
+	{"I-83-posted", "a hold removed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'REFUND_HOLD'`}},
+	{"I-83-posted", "a hold of another amount", []string{
+		`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'REFUND_HOLD' AND cause_id = 'ref_done'`,
+	}},
+	{"I-83-posted", "a release of an open refund", []string{
+		`UPDATE ledger_transfers SET cause_id = 'ref_open' WHERE cause_kind = 'REFUND_RELEASE'`,
+	}},
+	{"I-84", "a second payment", []string{
+		`DROP INDEX withdrawals_refund_once`,
+		`INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address,
+			request_digest, status,
+			requires_approval, approval_reasons, tx_hash, created_at, refund_id)
+		 SELECT 'wd_lie', org_id, product, mint_id, chain, amount, to_address, request_digest, status,
+			requires_approval,
+			approval_reasons, tx_hash, created_at, refund_id FROM withdrawals WHERE withdrawal_id = 'wd_ref'`,
+	}},
+	{"I-84", "a payment to another address", []string{`UPDATE withdrawals SET to_address = '0xmallory' WHERE
+		withdrawal_id = 'wd_ref'`}},
+	{"I-84", "a payment of another amount", []string{`UPDATE withdrawals SET amount = 7 WHERE withdrawal_id =
+		'wd_ref'`}},
+	{"I-84", "a payment of a cancelled refund", []string{`UPDATE withdrawals SET refund_id = 'ref_gone' WHERE
+		withdrawal_id = 'wd_ref'`}},
+	{"I-84", "an order of another refund", []string{
+		`UPDATE dispatch_orders SET refund = '{"refundId": "ref_gone", "checkoutId": "co_paid"}' WHERE order_id =
+			'wd_ref'`,
+	}},
+	{"I-84", "an order of another checkout", []string{
+		`UPDATE dispatch_orders SET refund = '{"refundId": "ref_done", "checkoutId": "co_lie"}' WHERE order_id =
+			'wd_ref'`,
+	}},
+	{"I-84", "completed without a payment", []string{
+		`UPDATE refunds SET status = 'COMPLETED', to_address = 'x', withdrawal_id = 'wd_x', completed_at = now(),
+			look_at = NULL
+		 WHERE refund_id = 'ref_open'`,
+	}},
+	{"I-40", "a refund that no one recorded", []string{`DELETE FROM audit_log WHERE resource_id = 'ref_open'`}},
+	{"I-18-ended", "a refund paid by the product", []string{
+		`UPDATE ledger_transfers SET debit_account = (SELECT account_id FROM ledger_accounts WHERE kind = 'PRODUCT'
+			AND subject = 'CHECKOUT' AND mint_id = 1)
+		 WHERE cause_kind = 'WITHDRAWAL_HOLD' AND cause_id = 'wd_ref'`,
+	}},
+}
