@@ -313,10 +313,17 @@ func (s *cellRun) maySayAgain(t webhook.Type, checkoutID string) bool {
 }
 
 // checkSaleEvents compares the events of checkouts with their ends.
-func (s *cellRun) checkSaleEvents(eventIDs map[string]string) error {
+func (s *cellRun) checkSaleEvents(ctx context.Context, eventIDs map[string]string) error {
 	var errs []error
 	for _, w := range s.sales {
 		isCompleted := eventIDs[string(webhook.CheckoutCompleted)+" of "+w.created.CheckoutID] != ""
+		if isCompleted != (w.current.Status == paid) {
+			// A payment that was credited a moment ago may have completed a cancelled checkout since it was read.
+			path := "/checkouts/" + w.created.CheckoutID
+			if _, err := s.callAPI(ctx, http.MethodGet, path, nil, &w.current); err != nil {
+				errs = append(errs, err)
+			}
+		}
 		if isCompleted != (w.current.Status == paid) {
 			errs = append(errs, fmt.Errorf("%s is %s, and the event of its completion exists: %v", w.created.CheckoutID,
 				w.current.Status, isCompleted))

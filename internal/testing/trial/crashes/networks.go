@@ -156,6 +156,7 @@ var sites = []site{
 			"V07":  "no flagged deposit is played there",
 			"W25":  "surfpool has no forks; internal/chain/solana plays them against a node of its own making",
 			"D12":  "surfpool has no forks", "D13": "surfpool has no forks",
+			"C10": "surfpool has no forks",
 			"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups",
 			"S07": "it stands where a top-up ends",
 		},
