@@ -224,7 +224,7 @@ func (s *Service) followPayout(ctx context.Context, r Refund) error {
 	switch state {
 	case PayoutPaid:
 		failpoint.Hit("C14")
-		return s.completeRefund(ctx, r.ID)
+		return s.completeRefund(ctx, r)
 	case PayoutEnded:
 		failpoint.Hit("C14")
 		return s.returnRefund(ctx, r.ID, r.Attempt, problem)
@@ -238,9 +238,16 @@ func (s *Service) followPayout(ctx context.Context, r Refund) error {
 
 // completeRefund ends a refund whose payment is final, and tells the organization once. The checkout is settled in the
 // same transaction, so the event shows whether all of it was given back. Rule CO-89.
-func (s *Service) completeRefund(ctx context.Context, refundID string) error {
+func (s *Service) completeRefund(ctx context.Context, paid Refund) error {
+	ids := make([]string, len(paid.Parts)) // the parts of a refund never change
+	for i, part := range paid.Parts {
+		ids[i] = part.DepositID
+	}
 	return s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		r, err := lockRefund(ctx, tx, refundID)
+		if err := lockDeposits(ctx, tx, ids); err != nil {
+			return err
+		}
+		r, err := lockRefund(ctx, tx, paid.ID)
 		if err != nil || r.Status != RefundSent {
 			return err
 		}
@@ -267,7 +274,7 @@ func (s *Service) completeRefund(ctx context.Context, refundID string) error {
 		}
 		_, err = s.Events.Record(ctx, tx, event.Event{
 			OrgID: r.OrgID, Type: event.CheckoutRefunded, ResourceKind: "checkout", ResourceID: c.ID,
-			Data: s.complete(c),
+			Data: s.withoutUnproven(s.complete(c)),
 		})
 		if err != nil {
 			return err

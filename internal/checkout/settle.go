@@ -180,7 +180,11 @@ func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) er
 		failpoint.Hit("C05")
 	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := lockDeposits(ctx, tx, values); err != nil {
+		ids := make([]string, len(values))
+		for i, v := range values {
+			ids[i] = v.depositID
+		}
+		if err := lockDeposits(ctx, tx, ids); err != nil {
 			return err
 		}
 		c, err := lockWithPayments(ctx, tx, checkoutID)
@@ -199,15 +203,11 @@ func (s *Service) settle(ctx context.Context, checkoutID string, isTurn bool) er
 	return err
 }
 
-// lockDeposits locks the deposits of new values, before their payments as the walk does. A payment that gets its value
-// is written twice, and then PostgreSQL looks at its deposit at the end of the transaction.
-func lockDeposits(ctx context.Context, tx pg.Tx, values []valuation) error {
-	if len(values) == 0 {
+// lockDeposits locks deposits whose payments may be written twice, before their payments as the walk does: PostgreSQL
+// looks at the deposit of such a payment at the end of the transaction.
+func lockDeposits(ctx context.Context, tx pg.Tx, ids []string) error {
+	if len(ids) == 0 {
 		return nil
-	}
-	ids := make([]string, len(values))
-	for i, v := range values {
-		ids[i] = v.depositID
 	}
 	_, err := tx.Exec(ctx, `SELECT FROM deposits WHERE deposit_id = ANY ($1) ORDER BY deposit_id FOR KEY SHARE`, ids)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/scan"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -49,6 +50,27 @@ func TestAFullRefundReachesItsPayerToTheLastUnit(t *testing.T) {
 	}
 	e.pass(2) // and nothing more happens
 	e.has(home, dollars, 100*million)
+}
+
+// The event of a refund has no address that the signer did not attest. Rules CO-29 and CO-89.
+func TestTheEventOfARefundHasNoChangedAddress(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(100 * million)
+	r, _ := e.refund(request(id, to(home)))
+	_, err := pgtest.OwnerPool(t, e.db).Exec(e.ctx, `
+		BEGIN; SET LOCAL session_replication_role = replica;
+		UPDATE wallets SET path = path || '/1' WHERE purpose = 'CHECKOUT' AND subject = '`+id+`';
+		COMMIT`)
+	e.must(err)
+	e.until(r.ID, checkout.RefundCompleted)
+	got := e.texts(`
+		SELECT DISTINCT coalesce(o ->> 'address', 'none')
+		FROM events v, jsonb_array_elements(convert_from(v.data, 'UTF8')::jsonb -> 'paymentOptions') o
+		WHERE v.resource_id = $1 AND v.type = 'CHECKOUT_REFUNDED'`, id)
+	if !slices.Equal(got, []string{"none"}) {
+		t.Errorf("got the addresses %v, want none", got)
+	}
 }
 
 // Without an address the payer claims the refund with a key that is given out once and stored nowhere. Rules CO-81,
