@@ -72,7 +72,13 @@ type Service struct {
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte
-	Log         *slog.Logger
+	// CountOpening counts an opening of an option by a payer for an organization, and reports whether it may be; nil:
+	// every one may.
+	CountOpening func(orgID string) bool
+	// LinkCheckoutsMax is how many open checkouts without a payment the payment links of an organization may have
+	// together. Each costs a row, and everyone who has the address of a link makes them. 0: no limit. Rule CO-68.
+	LinkCheckoutsMax int
+	Log              *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 }

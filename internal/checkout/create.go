@@ -164,7 +164,7 @@ func (s *Service) CreateCheckout(
 			queued.mints = mint.QueueAll(b)
 			queueSettings(b, orgID, &queued.settings)
 			queueProducts(b, orgID, r.productIDs(), &queued.products)
-			queueLinkUse(b, orgID, r.link, &queued.link)
+			queueLinkUse(b, orgID, r.link, s.LinkCheckoutsMax, &queued.link)
 			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.knownID)
 		},
 		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {

@@ -52,14 +52,18 @@ type Config struct {
 	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
-	CheckoutURL     func(checkoutID string) string
-	LinkURL         func(slug string) string // the address of a payment link; nil without pages
-	NonceSecret     []byte                   // of the forms of payment links; nil without pages
-	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration            // of a new address of the whitelist
-	VoidWaitMax     time.Duration            // for another process to void an order; 0 where this one has a signer
-	Rescreen        deposit.RescreenConfig
-	NoRescreening   bool // senders are screened again on request only
+	CheckoutURL func(checkoutID string) string
+	LinkURL     func(slug string) string // the address of a payment link; nil without pages
+	NonceSecret []byte                   // of the forms of payment links; nil without pages
+	// CountOpening counts an opening of an option by a payer for an organization; nil: no limit.
+	CountOpening func(orgID string) bool
+	// LinkCheckoutsMax is how many unpaid open checkouts the payment links of an organization may have; 0: no limit.
+	LinkCheckoutsMax int
+	BlockSanctioned  bool          // no deposit of a sanctioned sender is rejected
+	CoolingOff       time.Duration // of a new address of the whitelist
+	VoidWaitMax      time.Duration // for another process to void an order; 0 where this one has a signer
+	Rescreen         deposit.RescreenConfig
+	NoRescreening    bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
 	// IsLocal says that the installation is a local network, where URLs of products may be http.
@@ -183,7 +187,7 @@ func New(conf Config, parts Parts) *Service {
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		Log: parts.Log,
+		CountOpening: conf.CountOpening, LinkCheckoutsMax: conf.LinkCheckoutsMax, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

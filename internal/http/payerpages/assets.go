@@ -19,6 +19,8 @@ var assetFiles embed.FS
 // hashLength is the number of hexadecimal digits of the hash in an asset's name.
 const hashLength = 16
 
+const scriptKind = "text/javascript; charset=utf-8"
+
 // asset is a file that every page loads, compressed at the start.
 type asset struct {
 	kind          string
@@ -34,11 +36,14 @@ type assets struct {
 
 func newAssets() assets {
 	a := assets{byName: map[string]asset{}}
+	// A module names another one by its file, which is served by another name.
+	served := strings.NewReplacer()
 	add := func(file, kind string) string {
 		raw, err := assetFiles.ReadFile("assets/" + file)
 		if err != nil {
 			panic("payerpages: an asset is missing: " + err.Error())
 		}
+		raw = []byte(served.Replace(string(raw)))
 		sum := sha256.Sum256(raw)
 		extension := path.Ext(file)
 		name := strings.TrimSuffix(file, extension) + "." + hex.EncodeToString(sum[:])[:hashLength] + extension
@@ -46,7 +51,9 @@ func newAssets() assets {
 		return assetsPath + name
 	}
 	a.style = add("pay.css", "text/css; charset=utf-8")
-	a.script = add("pay.js", "text/javascript; charset=utf-8")
+	const module = "walletstandard.js"
+	served = strings.NewReplacer("'./"+module+"'", "'"+add(module, scriptKind)+"'")
+	a.script = add("pay.js", scriptKind)
 	a.icon = add("icon.svg", "image/svg+xml")
 	return a
 }
