@@ -55,8 +55,8 @@ func (l CheckoutLimits) pageLimits(network chain.Network) payerpages.Limits {
 		limits = payerpages.Limits{} // a development network has no limits by default
 	}
 	for _, line := range []struct {
-		set  *Rate
-		into *kernel.Rate
+		configured *Rate
+		rate       *kernel.Rate
 	}{
 		{l.Views, &limits.Views},
 		{l.Opens, &limits.Opens},
@@ -66,7 +66,7 @@ func (l CheckoutLimits) pageLimits(network chain.Network) payerpages.Limits {
 		{l.Images, &limits.Images},
 		{l.Actions, &limits.Actions},
 	} {
-		overwriteRate(line.into, line.set)
+		overwriteRate(line.rate, line.configured)
 	}
 	if l.Streams != nil {
 		limits.Streams = *l.Streams

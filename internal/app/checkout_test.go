@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/service"
 )
 
-// The limits of payers are the defaults, and none on a local network, unless the configuration sets others. Rules CO-122
-// and CO-123.
+// The limits of payers are the defaults, and none on a local network, unless the configuration sets others. Rules
+// CO-122 and CO-123.
 func TestTheLimitsOfPayersAreSettings(t *testing.T) {
 	t.Parallel()
 	for _, network := range []chain.Network{chain.Mainnet, chain.Testnet} {

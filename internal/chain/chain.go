@@ -357,10 +357,10 @@ type PaymentRequests interface {
 
 // PaymentRequest is a payment that a stranger is asked for. The stranger pays the fee.
 type PaymentRequest struct {
-	Payer, To Address
-	Contract  Address // "" for the native coin
-	Amount    money.Amount
-	Reference [32]byte // an account key by which the payment is found at To
+	Payer, Payee Address
+	Contract     Address // "" for the native coin
+	Amount       money.Amount
+	Reference    [32]byte // an account key by which the payment is found at Payee
 }
 
 // TokenAccounts is implemented where holding a token needs an account of its own that contains

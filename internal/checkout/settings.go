@@ -33,10 +33,10 @@ type Settings struct {
 }
 
 // equals reports whether settings are the same, of whichever version.
-func (s Settings) equals(other Settings) bool {
-	return s.Version == other.Version && s.ShopName == other.ShopName && s.Accent == other.Accent &&
-		s.SupportURL == other.SupportURL && s.UnderUSD == other.UnderUSD && s.CostMaxBps == other.CostMaxBps &&
-		slices.Equal(s.EmbedOrigins, other.EmbedOrigins)
+func (s Settings) equals(compared Settings) bool {
+	return s.Version == compared.Version && s.ShopName == compared.ShopName && s.Accent == compared.Accent &&
+		s.SupportURL == compared.SupportURL && s.UnderUSD == compared.UnderUSD && s.CostMaxBps == compared.CostMaxBps &&
+		slices.Equal(s.EmbedOrigins, compared.EmbedOrigins)
 }
 
 const (

@@ -81,7 +81,8 @@ func TestOnlyOriginsEmbedThePage(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"http://shop.example", "shop.example", "https://", "https://*.example", "*", "'self'", "https:", "data:",
-		"https://shop.example/path", "https://shop.example?x", "https://shop.example;script-src", "https://a@shop.example",
+		"https://shop.example/path", "https://shop.example?x", "https://shop.example;script-src",
+		"https://a@shop.example",
 		"https://shop.example:0", "https://shop.example:123456", "https://shop..example", "https://-shop.example",
 		"https://münchen.example", "javascript:alert(1)", "https://shop.example,https://x.example",
 		"https://" + strings.Repeat("a.", 120) + "example", many(11),
@@ -109,7 +110,8 @@ func TestOnlyOriginsEmbedThePage(t *testing.T) {
 	if got, err := save(""); err != nil || got.EmbedOrigins != nil || got.Version != 3 {
 		t.Errorf("got %+v, %v, want none", got, err)
 	}
-	if !checkout.IsEmbedOrigin("http://localhost:3000", true) || checkout.IsEmbedOrigin("http://localhost:3000", false) {
+	const local = "http://localhost:3000"
+	if !checkout.IsEmbedOrigin(local, true) || checkout.IsEmbedOrigin(local, false) {
 		t.Error("got http embedded outside of a local network, or not in one")
 	}
 	owner := pgtest.OwnerPool(t, e.db)

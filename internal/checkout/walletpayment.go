@@ -99,7 +99,7 @@ func (s *Service) PublicWalletPayment(
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	raw, err := requests.BuildRequest(ctx, chain.PaymentRequest{
-		Payer: payer, To: option.Shared.Address, Contract: option.Mint.Contract, Amount: quote.Amount,
+		Payer: payer, Payee: option.Shared.Address, Contract: option.Mint.Contract, Amount: quote.Amount,
 		Reference: [32]byte(option.Ref),
 	})
 	var reverted *chain.RevertedError
@@ -125,7 +125,8 @@ func (s *Service) PublicWalletPayment(
 func (s *Service) loadShopName(ctx context.Context, orgID string) (name string, err error) {
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
-			SELECT coalesce(s.shop_name, o.name) FROM organizations o LEFT JOIN checkout_settings s ON s.org_id = o.org_id
+			SELECT coalesce(s.shop_name, o.name)
+			FROM organizations o LEFT JOIN checkout_settings s ON s.org_id = o.org_id
 			WHERE o.org_id = $1`, orgID).Scan(&name)
 	})
 	if err != nil {

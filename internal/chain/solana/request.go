@@ -23,7 +23,9 @@ type requestResult struct {
 // that fails or expires, and the payer still sees in the wallet what it does. A token account of the payee is never
 // created: its rent is four hundred times the fee, and no part of a price.
 func (c *Client) BuildRequest(ctx context.Context, r chain.PaymentRequest) ([]byte, error) {
-	request := solanatx.Request{Payer: r.Payer, To: r.To, Mint: r.Contract, Amount: r.Amount, Reference: r.Reference}
+	request := solanatx.Request{
+		Payer: r.Payer, Payee: r.Payee, Mint: r.Contract, Amount: r.Amount, Reference: r.Reference,
+	}
 	if r.Contract != "" {
 		m, err := c.configuredMint(r.Contract)
 		if err != nil {
@@ -55,13 +57,13 @@ func (c *Client) BuildRequest(ctx context.Context, r chain.PaymentRequest) ([]by
 
 // inspectRequest refuses a payment that cannot succeed now, and returns the hash of a recent block.
 func (c *Client) inspectRequest(ctx context.Context, p *provider, r chain.PaymentRequest) (string, error) {
-	ps := []chain.Payment{{From: r.Payer, To: r.To, Contract: r.Contract, Amount: r.Amount}}
+	ps := []chain.Payment{{From: r.Payer, To: r.Payee, Contract: r.Contract, Amount: r.Amount}}
 	accounts, err := c.inspectAccounts(ctx, p, ps)
 	if err != nil {
 		return "", err
 	}
 	if accounts.createsAccount {
-		return "", newRefusal(chain.CausePayee, "%s has no token account of %s yet", r.To, r.Contract)
+		return "", newRefusal(chain.CausePayee, "%s has no token account of %s yet", r.Payee, r.Contract)
 	}
 	if err := accounts.checkAffordable(ps, money.Units(solanatx.SignatureFee)); err != nil {
 		return "", newRefusal(chain.CauseFunds, "%v", err) // Nothing else in this transaction pays in.

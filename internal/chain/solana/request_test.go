@@ -94,7 +94,9 @@ func TestAPaymentIsRequestedOfAWalletThatCanPayIt(t *testing.T) {
 	cfg.Timeout = 2 * time.Second
 	requests := open(t, cfg).Reader.(chain.PaymentRequests)
 	reference := sha256.Sum256([]byte("reference"))
-	coin := chain.PaymentRequest{Payer: requestPayer, To: payee, Amount: money.Units(2_000_000), Reference: reference}
+	coin := chain.PaymentRequest{
+		Payer: requestPayer, Payee: payee, Amount: money.Units(2_000_000), Reference: reference,
+	}
 	dollars := coin
 	dollars.Contract, dollars.Amount = usdc.Address, money.Units(5_000_000)
 	const rich = 1_000_000_000
@@ -148,11 +150,12 @@ func TestAPaymentIsRequestedOfAWalletThatCanPayIt(t *testing.T) {
 		}
 		got, decodeErr := solanatx.DecodeRequest(raw)
 		want := solanatx.Request{
-			Payer: requestPayer, To: payee, Amount: c.request.Amount, Reference: reference, Blockhash: requestBlockhash,
+			Payer: requestPayer, Payee: payee, Amount: c.request.Amount, Reference: reference,
+			Blockhash: requestBlockhash,
 		}
 		if c.request.Contract != "" {
 			want.Mint, want.TokenProgram, want.Decimals = usdc.Address, usdc.Program, usdc.Decimals
-			want.To, _ = solanatx.AssociatedAccount(payee, usdc.Address, usdc.Program)
+			want.Payee, _ = solanatx.AssociatedAccount(payee, usdc.Address, usdc.Program)
 		}
 		if err != nil || decodeErr != nil || got != want {
 			t.Errorf("%s: got %+v, %v, %v, want %+v", name, got, err, decodeErr, want)

@@ -488,7 +488,8 @@ func TestTheSettingsOfCheckoutsAreNotOverwritten(t *testing.T) {
 	}
 	h.post(admin, save, fieldsWith(seen)...).want(t, http.StatusSeeOther)
 	h.get(admin, page).want(t, http.StatusOK, `value="Tea &lt;b&gt;House&lt;/b&gt;"`, `value="#0a7d4f"`, `value="0.50"`,
-		`value="250"`, `value="mailto:help@example.com"`, `value="https://shop.example https://b.example"`).wantNo(t, "<b>House")
+		`value="250"`, `value="mailto:help@example.com"`, `value="https://shop.example https://b.example"`).
+		wantNo(t, "<b>House")
 	h.post(admin, save, fieldsWith(seen, "shopName", "Old")...).
 		want(t, http.StatusConflict, "changed since you opened them", `value="Old"`)
 	second := h.get(admin, page).hidden(t, seenName)

@@ -83,7 +83,6 @@ func (s *server) playCase(r *request) error {
 	}
 	played := make(chan error, 1)
 	go func() {
-		defer s.players.leave(r.checkoutID)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), caseTimeout)
 		defer cancel()
 		err := s.conf.Cases.Play(ctx, r.checkoutID, mintID, name)
@@ -91,6 +90,7 @@ func (s *server) playCase(r *request) error {
 			s.conf.Log.LogAttrs(ctx, slog.LevelWarn, "a case was not played to its end", slog.String("case", name),
 				slog.String("checkout", r.checkoutID), slog.Any("error", err))
 		}
+		s.players.leave(r.checkoutID) // before the answer, which may be followed by another case at once
 		played <- err
 	}()
 	timer := time.NewTimer(caseAnswerWait)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 )
 
 // caseNames are the ways in which the local world plays payers. A test of the command line compares them.
@@ -52,7 +54,8 @@ func TestTheLocalWorldPlaysPayersByButtons(t *testing.T) {
 	for _, l := range languages {
 		body := h.get(prefix + checkoutID + "?mint=2&lang=" + l.tag).body
 		for _, name := range caseNames {
-			if !strings.Contains(body, `name="case" value="`+name+`"`) || !strings.Contains(body, l.texts["cases."+name]) {
+			if !strings.Contains(body, `name="case" value="`+name+`"`) ||
+				!strings.Contains(body, l.texts["cases."+name]) {
 				t.Errorf("%s: got no button for %s", l.tag, name)
 			}
 		}
@@ -92,6 +95,38 @@ func TestTheLocalWorldPlaysPayersByButtons(t *testing.T) {
 	if got := <-ended; got.status != http.StatusSeeOther {
 		t.Errorf("got %d, want the page of the checkout", got.status)
 	}
+}
+
+// The buttons are accessible, fit a narrow phone in every language, and play a payer without scripts, too. Rules CO-49
+// and CO-124.
+func TestTheCasesInABrowser(t *testing.T) {
+	t.Parallel()
+	cases := &fakeCases{}
+	h := newTestEnv(t, func(c *Config) { c.Cases = cases })
+	h.checkouts.change(func(v *View) { v.IsLocal = true })
+	tab := browser.Open(t)
+	for _, l := range languages {
+		h.open(tab, "?mint=2&lang="+l.tag, browser.Appearance{Width: 320, Height: 640, Dark: l.tag == "de"})
+		browser.Evaluate[bool](tab, "document.querySelector('#cases').open = true")
+		if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
+			t.Errorf("%s: the page is wider than the screen", l.tag)
+		}
+		problems := append(tab.ListAccessibilityProblems(), browser.Evaluate[[]string](tab, smallTargets)...)
+		for _, problem := range problems {
+			t.Errorf("%s: %s", l.tag, problem)
+		}
+	}
+	tab.DisableScripts()
+	h.open(tab, "?mint=2", phone)
+	browser.Evaluate[bool](tab, "document.querySelector('#cases').open = true")
+	tab.Click("#cases button[value=over]")
+	wantText(t, tab, "Pay with ETH on Ethereum")
+	cases.mu.Lock()
+	defer cases.mu.Unlock()
+	if want := []string{checkoutID + " over"}; !slices.Equal(cases.played, want) {
+		t.Errorf("got the cases %q, want %q", cases.played, want)
+	}
+	h.wantQuiet(tab)
 }
 
 // Without a world that plays payers no path plays one, and no page says that it could. Rule CO-124.

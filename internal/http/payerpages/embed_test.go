@@ -53,9 +53,11 @@ func TestOnlyTheListedOriginsEmbedAPage(t *testing.T) {
 		}
 	}
 	// A text that is no origin would be a directive, or allow everyone.
-	embed("https://x.example; script-src *", "*", "http://shop.example", "https://a.example\r\nSet-Cookie: x=1", "'self'")
+	embed("https://x.example; script-src *", "*", "http://shop.example", "https://a.example\r\nSet-Cookie: x=1",
+		"'self'")
 	for _, path := range pages {
-		if got := h.get(path); got.header.Get("Content-Security-Policy") != policy || got.header.Get("Set-Cookie") != "" {
+		got := h.get(path)
+		if got.header.Get("Content-Security-Policy") != policy || got.header.Get("Set-Cookie") != "" {
 			t.Errorf("%s: got %q, want frames of no one", path, got.header.Get("Content-Security-Policy"))
 		}
 	}
@@ -72,7 +74,8 @@ func TestOnlyTheListedOriginsEmbedAPage(t *testing.T) {
 func TestABrowserShowsThePageInAListedFrame(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
-	shop := newShop(t, `<title>shop</title><iframe width="360" height="700" src="`+h.base+prefix+checkoutID+`?mint=2"></iframe>`)
+	frame := `<iframe width="360" height="700" src="` + h.base + prefix + checkoutID + `?mint=2"></iframe>`
+	shop := newShop(t, "<title>shop</title>"+frame)
 	h.checkouts.change(func(v *View) { v.IsLocal, v.EmbedOrigins = true, []string{shop} })
 	tab := browser.Open(t)
 	tab.OpenURL(shop, desk)
@@ -83,8 +86,7 @@ func TestABrowserShowsThePageInAListedFrame(t *testing.T) {
 	}
 	// Only a page that is shown runs its script, which opens a stream.
 	h.waitFor("the page in the frame is live", func() bool { return asked() > 0 })
-	stranger := newShop(t, `<title>stranger</title><iframe id="frame" src="`+h.base+prefix+checkoutID+`?mint=2"></iframe>`)
-	tab.OpenURL(stranger, desk)
+	tab.OpenURL(newShop(t, "<title>stranger</title>"+frame), desk)
 	h.waitFor("the browser refuses the frame", func() bool {
 		return strings.Contains(strings.Join(tab.ListComplaints(), " "), "frame-ancestors")
 	})

@@ -5,10 +5,8 @@ package payerpages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "strconv"
 
@@ -650,7 +648,7 @@ func checkoutMain(p *checkoutPage) templ.Component {
 			templ_7745c5c3_Var34 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var35 := []any{"columns", templ.KV("paying", p.Chosen != nil)}
+		var templ_7745c5c3_Var35 = []any{"columns", templ.KV("paying", p.Chosen != nil)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var35...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1066,7 +1064,7 @@ func storyBlock(p *checkoutPage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Var55 := []any{"story", string(p.Story.Tone)}
+			var templ_7745c5c3_Var55 = []any{"story", string(p.Story.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var55...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1440,7 +1438,7 @@ func stepList(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, s := range p.Steps {
-			templ_7745c5c3_Var75 := []any{templ.KV("done", s.IsDone)}
+			var templ_7745c5c3_Var75 = []any{templ.KV("done", s.IsDone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var75...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1515,7 +1513,7 @@ func noteBlock(note story) templ.Component {
 			templ_7745c5c3_Var78 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Var79 := []any{"note", string(note.Tone)}
+		var templ_7745c5c3_Var79 = []any{"note", string(note.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var79...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1651,7 +1649,7 @@ func paymentBlock(p *checkoutPage, payment Payment) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		summary := p.describe(payment)
-		templ_7745c5c3_Var85 := []any{"payment", string(summary.Tone)}
+		var templ_7745c5c3_Var85 = []any{"payment", string(summary.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var85...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -3287,7 +3285,7 @@ func exits(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.Exit.URL != "" {
-			templ_7745c5c3_Var176 := []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
+			var templ_7745c5c3_Var176 = []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var176...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -3491,7 +3489,7 @@ func findMain(p findPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Var189 := []any{"story", string(summary.Tone)}
+			var templ_7745c5c3_Var189 = []any{"story", string(summary.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var189...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -28,7 +28,7 @@ const (
 func unsignedSOL(t *testing.T, lamports uint64) []byte {
 	t.Helper()
 	raw, err := solanatx.Request{
-		Payer: solanaPayer, To: chain.Address(solanaShared), Amount: money.Units(lamports),
+		Payer: solanaPayer, Payee: chain.Address(solanaShared), Amount: money.Units(lamports),
 		Reference: sha256.Sum256([]byte("reference")), Blockhash: "96GzYFvs4dEeswTaQFQhvbGi6NHUcNHhEgXnPrRjyF2s",
 	}.Unsigned()
 	if err != nil {
@@ -120,7 +120,8 @@ func TestARefusedWalletIsToldWhy(t *testing.T) {
 		t.Error("what is no request reached the feature")
 	}
 	h.checkouts.err = errors.New("connection to 10.0.0.7 refused")
-	if status, message := ask(account); status != http.StatusInternalServerError || strings.Contains(message, "10.0.0") {
+	status, message := ask(account)
+	if status != http.StatusInternalServerError || strings.Contains(message, "10.0.0") {
 		t.Errorf("got %d %q for an error of ours", status, message)
 	}
 	h.checkouts.err = nil
@@ -147,8 +148,8 @@ const injectStandardWallets = `(() => {
 			} },
 			'solana:signAndSendTransaction': { version: '1.0.0', supportedTransactionVersions: ['legacy', 0],
 				signAndSendTransaction: async (input) => {
-					window.calls.push({ wallet: name, method: 'send', chain: input.chain, account: input.account.address,
-						transaction: btoa(String.fromCharCode(...input.transaction)) });
+					window.calls.push({ wallet: name, method: 'send', chain: input.chain,
+						account: input.account.address, transaction: btoa(String.fromCharCode(...input.transaction)) });
 					if (setup.sendError) throw setup.sendError;
 					return [{ signature: new Uint8Array(setup.signatureLength ?? 64) }];
 				} },
@@ -156,8 +157,8 @@ const injectStandardWallets = `(() => {
 		},
 	});
 	const wallets = [
-		make('First <b>wallet</b>', 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"><script>window.hacked=1</script></svg>',
-			['solana:mainnet', 'solana:devnet']),
+		make('First <b>wallet</b>', 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg">' +
+			'<script>window.hacked=1</script></svg>', ['solana:mainnet', 'solana:devnet']),
 		make('Second wallet', 'https://tracker.example/icon.png', ['solana:mainnet']),
 		make('Other network', '', ['solana:devnet']),
 		make('Signs nothing', '', ['solana:mainnet'], { 'solana:signAndSendTransaction': undefined }),

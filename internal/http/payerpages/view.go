@@ -148,8 +148,8 @@ type EVMPayment struct {
 	Contract string // of the token; "" for the coin of the chain
 }
 
-// SolanaPayment is what a wallet of a browser needs in addition to pay an option of Solana. The transaction itself comes
-// from RequestPayment.
+// SolanaPayment is what a wallet of a browser needs in addition to pay an option of Solana. The transaction itself
+// comes from RequestPayment, and the script compares its amount with that of the option. Rule CO-118.
 type SolanaPayment struct {
 	Network string // as wallets name it, such as solana:mainnet
 	IsToken bool

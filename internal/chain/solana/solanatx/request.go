@@ -16,9 +16,9 @@ import (
 type Request struct {
 	// Payer has the value, pays the fee and signs alone.
 	Payer chain.Address
-	// To is the wallet that is paid. A token goes to its associated account, which has to exist: its rent is no part of
-	// a price.
-	To           chain.Address
+	// Payee is the wallet that is paid. A token goes to its associated account, which has to exist: its rent is no part
+	// of a price.
+	Payee        chain.Address
 	Mint         chain.Address // "" for the native coin, like TokenProgram
 	TokenProgram chain.Address
 	Decimals     uint8        // of the mint; the chain compares it
@@ -40,10 +40,10 @@ func (r Request) toInstructions() (payer, blockhash [keyBytes]byte, ins []instru
 	if blockhash, err = decodeHash(r.Blockhash); err != nil {
 		return fail("block", err)
 	}
-	if r.To == r.Payer {
+	if r.Payee == r.Payer {
 		return fail("receiver", errors.New("it is the payer"))
 	}
-	move, err := NewMove(chain.Payment{From: r.Payer, To: r.To, Contract: r.Mint, Amount: r.Amount}, r.TokenProgram,
+	move, err := NewMove(chain.Payment{From: r.Payer, To: r.Payee, Contract: r.Mint, Amount: r.Amount}, r.TokenProgram,
 		r.Decimals, false)
 	if err != nil {
 		return fail("receiver", err)
@@ -83,8 +83,8 @@ func (r Request) Unsigned() ([]byte, error) {
 // unitsBytes is the size of an amount in an instruction.
 const unitsBytes = 8
 
-// DecodeRequest decodes what Unsigned writes, and nothing else. To is the account that receives, which for a token is
-// the associated account.
+// DecodeRequest decodes what Unsigned writes, and nothing else. Payee is the account that receives, which for a token
+// is the associated account.
 func DecodeRequest(raw []byte) (r Request, err error) {
 	head := append([]byte{1}, make([]byte, signatureBytes)...)
 	payload, isUnsigned := bytes.CutPrefix(raw, head)
@@ -106,7 +106,7 @@ func DecodeRequest(raw []byte) (r Request, err error) {
 		if transfer, err = transfer.expect(system, transferData, accounts, unitsBytes); err != nil {
 			return Request{}, err
 		}
-		r.To, r.Reference, units = Canonical(transfer.accounts[1]), transfer.accounts[2], transfer.args
+		r.Payee, r.Reference, units = Canonical(transfer.accounts[1]), transfer.accounts[2], transfer.args
 		if transfer.accounts[0] != m.keys[0] {
 			return Request{}, errors.New("it moves the coin of another account than its payer")
 		}
@@ -116,7 +116,7 @@ func DecodeRequest(raw []byte) (r Request, err error) {
 			return Request{}, err
 		}
 		r.TokenProgram, r.Mint = Canonical(transfer.program), Canonical(transfer.accounts[1])
-		r.To, r.Reference = Canonical(transfer.accounts[2]), transfer.accounts[4]
+		r.Payee, r.Reference = Canonical(transfer.accounts[2]), transfer.accounts[4]
 		units, r.Decimals = transfer.args[:unitsBytes], transfer.args[unitsBytes]
 		source, err := AssociatedAccount(r.Payer, r.Mint, r.TokenProgram)
 		if err != nil {

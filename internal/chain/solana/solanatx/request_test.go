@@ -13,7 +13,7 @@ import (
 func sampleRequests() map[string]Request {
 	reference := sha256.Sum256([]byte("a checkout"))
 	coin := Request{
-		Payer: alice, To: bob, Amount: money.Units(312_100_000), Reference: reference, Blockhash: value,
+		Payer: alice, Payee: bob, Amount: money.Units(312_100_000), Reference: reference, Blockhash: value,
 	}
 	dollars := coin
 	dollars.Mint, dollars.TokenProgram, dollars.Decimals = usdx, TokenProgram, 6
@@ -58,7 +58,7 @@ func TestARequestIsOneTransferWithItsReference(t *testing.T) {
 		got, err := DecodeRequest(raw)
 		want := r
 		if r.Mint != "" {
-			if want.To, err = AssociatedAccount(r.To, r.Mint, r.TokenProgram); err != nil {
+			if want.Payee, err = AssociatedAccount(r.Payee, r.Mint, r.TokenProgram); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,13 +83,13 @@ func TestARequestThatCannotBePaidIsNotMade(t *testing.T) {
 		"more than 64 bits":         func(r *Request) { r.Amount = money.MustParse("18446744073709551616") },
 		"a payer off the curve":     func(r *Request) { r.Payer = usdx },
 		"a program that pays":       func(r *Request) { r.Payer = TokenProgram },
-		"the payer itself":          func(r *Request) { r.To = r.Payer },
-		"a program that is paid":    func(r *Request) { r.To = SystemProgram },
+		"the payer itself":          func(r *Request) { r.Payee = r.Payer },
+		"a program that is paid":    func(r *Request) { r.Payee = SystemProgram },
 		"no block":                  func(r *Request) { r.Blockhash = "" },
 		"no address":                func(r *Request) { r.Payer = "x" },
 		"another program of tokens": func(r *Request) { r.Mint, r.TokenProgram = usdx, AssociatedProgram },
 		"the payer as reference":    func(r *Request) { r.Reference = mustBytes(r.Payer) },
-		"the payee as reference":    func(r *Request) { r.Reference = mustBytes(r.To) },
+		"the payee as reference":    func(r *Request) { r.Reference = mustBytes(r.Payee) },
 		"its program as reference":  func(r *Request) { r.Reference = system },
 	} {
 		r := sampleRequests()["coin"]

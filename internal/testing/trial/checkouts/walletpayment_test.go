@@ -67,8 +67,8 @@ func TestAWalletIsAskedForExactlyWhatIsDue(t *testing.T) {
 		return e.Checkouts.PublicWalletPayment(e.ctx, id, r)
 	}
 	want := chain.PaymentRequest{
-		Payer: chain.Address(wallet), To: option.Shared.Address, Contract: solanaToken, Amount: money.Units(100 * million),
-		Reference: [32]byte(option.Ref),
+		Payer: chain.Address(wallet), Payee: option.Shared.Address, Contract: solanaToken,
+		Amount: money.Units(100 * million), Reference: [32]byte(option.Ref),
 	}
 	for _, r := range []checkout.WalletRequest{
 		{Account: wallet}, {MintID: solanaDollars, Account: wallet, Amount: fmt.Sprint(100 * million)},
