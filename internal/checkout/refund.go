@@ -148,7 +148,7 @@ func (r RefundRequest) feeMode() string {
 }
 
 // ClaimPage returns the address of the page on which a payer claims a refund, with its key behind #; "" without a key,
-// and without pages.
+// and without pages. Rule CO-91.
 func (s *Service) ClaimPage(refundID, claimKey string) string {
 	if s.ClaimURL == nil || claimKey == "" {
 		return ""
@@ -202,6 +202,7 @@ func (s *Service) RequestRefund(
 	}
 	refundID := id.New(refundPrefix, s.DB.Clock()())
 	err = s.inCheckout(ctx, orgID, r.CheckoutID, func(ctx context.Context, tx pg.Tx, c Checkout) error {
+		// No lock keeps a freeze out that begins now: the payment looks again, and nothing leaves before it.
 		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID})
 		if err != nil {
 			return err
@@ -213,11 +214,17 @@ func (s *Service) RequestRefund(
 			return err
 		}
 		refund.ID, refund.CreatedAt, refund.ExpiresAt = refundID, tx.Now, tx.Now.Add(refundTime)
-		return writeRefund(ctx, tx, refund, claim)
+		if err := writeRefund(ctx, tx, refund, claim); err != nil {
+			return err
+		}
+		// A read after the commit could fail, and its error would say that nothing was done.
+		refund, err = loadRefund(ctx, tx, `r.refund_id = $1`, refundID)
+		return err
 	})
 	switch {
 	case err == nil:
 		failpoint.Hit("C11")
+		return refund, claim.text, false, nil
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Refund{}, "", false, fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingWritten,
 			"The balance of CHECKOUT in %s on %s is smaller than the refund.", refund.Mint.Symbol, refund.Mint.Chain).
@@ -225,11 +232,8 @@ func (s *Service) RequestRefund(
 	case pg.ViolatesConstraint(err, "refunds_key_unique"):
 		refund, isReplayed, err = s.FindRefundByKey(ctx, orgID, *r.IdempotencyKey) // another request was first
 		return refund, "", isReplayed, err
-	default:
-		return Refund{}, "", false, fmt.Errorf("refund of checkout %s: %w", r.CheckoutID, err)
 	}
-	refund, err = s.RefundByID(ctx, orgID, refundID)
-	return refund, claim.text, false, err
+	return Refund{}, "", false, fmt.Errorf("refund of checkout %s: %w", r.CheckoutID, err)
 }
 
 // checkForm checks what needs no database.
@@ -524,7 +528,7 @@ func noteParts(ctx context.Context, tx pg.Tx, r Refund, set, condition string) e
 func (s *Service) CancelRefund(
 	ctx context.Context, orgID, refundID string, requester audit.Actor,
 ) (refund Refund, err error) {
-	err = s.inRefund(ctx, orgID, refundID, func(ctx context.Context, tx pg.Tx, r Refund) error {
+	refund, err = s.changeRefund(ctx, orgID, refundID, func(ctx context.Context, tx pg.Tx, r Refund) error {
 		switch r.Status {
 		case RefundCancelled:
 			return nil
@@ -539,7 +543,7 @@ func (s *Service) CancelRefund(
 	if err != nil {
 		return Refund{}, err
 	}
-	return s.RefundByID(ctx, orgID, refundID)
+	return refund, nil
 }
 
 // newRefundState refuses a change of a refund by what became of its money. Payers read it, too.
@@ -604,20 +608,26 @@ func setRefund(ctx context.Context, tx pg.Tx, r Refund, status RefundStatus, set
 	return nil
 }
 
-// inRefund runs fn with a locked refund of an organization; its checkout is locked before it. Error: fault NOT_FOUND.
-func (s *Service) inRefund(
+// changeRefund runs fn with a locked refund of an organization, whose checkout is locked before it. It returns the refund
+// as it is afterwards. Error: fault NOT_FOUND.
+func (s *Service) changeRefund(
 	ctx context.Context, orgID, refundID string, fn func(ctx context.Context, tx pg.Tx, r Refund) error,
-) error {
+) (after Refund, err error) {
 	if !id.IsValid(refundPrefix, refundID) {
-		return asWritten(newRefundGone())
+		return after, asWritten(newRefundGone())
 	}
-	return asWritten(s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		r, err := lockRefund(ctx, tx, refundID)
 		if err != nil {
 			return err
 		}
-		return fn(ctx, tx, r)
-	}))
+		if err := fn(ctx, tx, r); err != nil {
+			return err
+		}
+		after, err = loadRefund(ctx, tx, `r.refund_id = $1`, refundID)
+		return err
+	})
+	return after, asWritten(err)
 }
 
 // lockRefund locks the checkout of a refund and then the refund. Error: fault NOT_FOUND.
