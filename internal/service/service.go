@@ -54,11 +54,11 @@ type Config struct {
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
 	CheckoutURL     func(checkoutID string) string
 	ClaimURL        func(refundID, claimKey string) string // where a payer claims a refund; nil without pages
-	LinkURL         func(slug string) string // the address of a payment link; nil without pages
-	NonceSecret     []byte                   // of the forms of payment links; nil without pages
-	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration            // of a new address of the whitelist
-	VoidWaitMax     time.Duration            // for another process to void an order; 0 where this one has a signer
+	LinkURL         func(slug string) string               // the address of a payment link; nil without pages
+	NonceSecret     []byte                                 // of the forms of payment links; nil without pages
+	BlockSanctioned bool                                   // no deposit of a sanctioned sender is rejected
+	CoolingOff      time.Duration                          // of a new address of the whitelist
+	VoidWaitMax     time.Duration                          // for another process to void an order; 0 where this one has a signer
 	Rescreen        deposit.RescreenConfig
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
