@@ -134,17 +134,17 @@ func (f *versionFeed) follow(ctx context.Context) {
 	}
 }
 
-// refresh asks for the versions of the checkouts that are open among some, of all that are open for nil. Where the
+// refresh asks for the versions of those of some checkouts that are open, and of all open ones for nil. Where the
 // question fails, pages stay as new as they can be, and the next question follows.
-func (f *versionFeed) refresh(ctx context.Context, among []string) {
+func (f *versionFeed) refresh(ctx context.Context, checkoutIDs []string) {
 	f.asking.Lock()
 	defer f.asking.Unlock()
 	f.mu.Lock()
 	var ids []string
-	if among == nil {
+	if checkoutIDs == nil {
 		ids = slices.Collect(maps.Keys(f.pages))
 	} else {
-		for _, checkoutID := range among {
+		for _, checkoutID := range checkoutIDs {
 			if f.pages[checkoutID] != nil {
 				ids = append(ids, checkoutID)
 			}
