@@ -56,7 +56,8 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	}
 	v := View{
 		CheckoutID: p.ID, Version: versions[p.ID], Status: Status(p.Status), ShopName: p.ShopName,
-		Accent: p.Settings.Accent, Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
+		Accent: p.Settings.Accent, Currency: p.Currency,
+		AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
 		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
 		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
