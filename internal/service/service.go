@@ -53,6 +53,8 @@ type Config struct {
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
 	CheckoutURL func(checkoutID string) string
+	// ClaimURL returns where a payer claims a refund; nil without pages.
+	ClaimURL    func(refundID, claimKey string) string
 	LinkURL     func(slug string) string // the address of a payment link; nil without pages
 	NonceSecret []byte                   // of the forms of payment links; nil without pages
 	// CountOpening counts an opening of an option by a payer for an organization; nil: no limit.
@@ -186,8 +188,9 @@ func New(conf Config, parts Parts) *Service {
 		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
-		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		CountOpening: conf.CountOpening, LinkCheckoutsMax: conf.LinkCheckoutsMax, Log: parts.Log,
+		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
+		NonceSecret: conf.NonceSecret, CountOpening: conf.CountOpening,
+		LinkCheckoutsMax: conf.LinkCheckoutsMax, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
