@@ -323,7 +323,7 @@ func TestARefusedAddressIsNotPaid(t *testing.T) {
 		address func(e *testEnv) chain.Address
 		problem string
 	}{
-		"sanctioned": {func(*testEnv) chain.Address { return thief }, "Withdrawal blocked by risk screening."},
+		"sanctioned": {func(*testEnv) chain.Address { return thief }, checkout.RiskRefuses},
 		"a treasury": {func(e *testEnv) chain.Address {
 			w, err := e.Wallets.Treasury(e.ctx, e.org, chain.EVM)
 			e.must(err)
