@@ -144,7 +144,7 @@ func TestARefundIsClaimedInABrowser(t *testing.T) {
 	}
 
 	for _, c := range []struct {
-		kind                            ProofKind
+		kind                           ProofKind
 		button, address, wantSignature string
 	}{{EVMProof, "#signer-one", evmAddress, "0xsigned"}, {SolanaProof, "#signer-solana-1", solAddress, "AQL6"}} {
 		fresh(c.kind)
@@ -174,6 +174,10 @@ func TestARefundIsClaimedInABrowser(t *testing.T) {
 			}
 		})
 		wantText(t, tab, "You have shown that this address is yours.")
+		h.refunds.change(func(f *fakeRefunds) { f.view.State, f.view.TxHash = RefundSent, evmHash })
+		press(tab, "#reload")
+		tab.WaitUntil("document.querySelector('[data-refund=SENT]') !== null")
+		wantText(t, tab, evmHash)
 	}
 
 	// The page of the checkout leads to the refund, and its field is hidden while the key is in the address.

@@ -203,8 +203,13 @@ func TestAWrongKeyAndAnAbsentRefundReadAlike(t *testing.T) {
 	var first string
 	for _, suffix := range []string{"", "/check", "/claim", "/challenge", "/proof"} {
 		for _, c := range []struct{ id, key string }{
-			{refundID, "d3Jvbmcta2V5LW9mLXJlZg"}, {refundID, ""}, {refundID, refundKey + "A"}, {refundID, pageKey},
-			{otherRefundID, refundKey}, {otherRefundID, ""}, {refundID, strings.Repeat("k", 400)},
+			{refundID, "d3Jvbmcta2V5LW9mLXJlZg"},
+			{refundID, ""},
+			{refundID, refundKey + "A"},
+			{refundID, pageKey},
+			{otherRefundID, refundKey},
+			{otherRefundID, ""},
+			{refundID, strings.Repeat("k", 400)},
 		} {
 			fields := []string{"key", c.key, "address", evmAddress, "expires", "1800000000", "signature", "0x00"}
 			byForm := h.post(RefundPrefix+c.id+suffix, fields...)
@@ -226,7 +231,7 @@ func TestAWrongKeyAndAnAbsentRefundReadAlike(t *testing.T) {
 	}
 }
 
-// The holder of the key sees every state: coin, network, amount, shop, where it goes and what happened. Rule CO-93.
+// The holder of the key sees every state: coin, network, amount, shop, where it goes and what happened. Rules CO-93 and CO-99.
 func TestEveryStateOfARefundIsToldToTheHolderOfItsKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
