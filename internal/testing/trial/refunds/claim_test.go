@@ -262,11 +262,11 @@ func TestTheKeyOfACheckoutOpensItsRefunds(t *testing.T) {
 	if p.ID != first.ID || p.ShopName != "Acme" {
 		t.Errorf("got %+v, want the refund with its shop", p)
 	}
-	before, err := e.Checkouts.PublicVersion(e.ctx, id)
+	before, err := e.Checkouts.PublicVersions(e.ctx, []string{id})
 	e.must(err)
 	e.must(e.claim(first.ID, key, home))
-	if after, err := e.Checkouts.PublicVersion(e.ctx, id); err != nil || after == before {
-		t.Errorf("got version %d after the claim, and %v: the page of the checkout does not hear of it", after, err)
+	if after, err := e.Checkouts.PublicVersions(e.ctx, []string{id}); err != nil || after[id] == before[id] {
+		t.Errorf("got version %v after the claim, and %v: the page of the checkout does not hear of it", after, err)
 	}
 	refundID, secondKey, err := open(id, "key of "+id)
 	e.must(err)
