@@ -53,8 +53,8 @@ func (c Config) checkCheckout(errs *configErrors) {
 }
 
 // addCheckoutPages adds what makes the addresses of pages for payers: that of a checkout with the key that allows
-// actions, that of a payment link, and the secrets of its forms and of the texts that payers sign. There is none without
-// pages, nor in a process without the key of cursors: that one shows no address.
+// actions, that of a payment link, and the secrets of its forms and of the texts that payers sign. There is none
+// without pages, nor in a process without the key of cursors: that one shows no address.
 func (c Config) addCheckoutPages(conf *service.Config) error {
 	if c.Checkout.Origin == "" || c.Keys.Cursor == "" {
 		return nil

@@ -125,7 +125,7 @@ func (s *Service) refuseExchange(ctx context.Context, r Refund, address chain.Ad
 	switch {
 	case isSender:
 		return refuseAddress(SenderAddress,
-			"This payment came from the address. If that is the shared wallet of an exchange, money sent there is lost.").
+			"This payment came from the address. If an exchange shares it, money that is sent there is lost.").
 			WithAdvice("Sign with the address, or give another one.")
 	case payers >= sharedPayersLeast:
 		return refuseAddress(SharedAddress,

@@ -105,7 +105,7 @@ type Verdict struct {
 	Raw json.RawMessage `json:"-"`
 }
 
-// vaspCategory is the category of an owner whom a provider calls a virtual asset service provider, whatever else it does.
+// vaspCategory is the category of an owner whom a provider calls a virtual asset service provider.
 const vaspCategory = "VASP"
 
 // NameVASP notes that the owner of the address holds coins of its customers.

@@ -122,10 +122,10 @@ const (
 // The signatures that BIP-322 and Bitcoin Core publish hold, and hold for nothing else. Rule CO-96.
 func TestThePublishedSignaturesOfBitcoinHold(t *testing.T) {
 	t.Parallel()
-	const hello = "AkcwRAIgZRfIY3p7/DoVTty6YZbWS71bc5Vct9p9Fia83eRmw2QCICK/ENGfwLtptFluMGs2KsqoNSk89pO7F29zJLUx9a/sASECx/Eg" +
-		"AxlkQpQ9hYjgGu6EBCPMVPwVIVJqO4XCsMvViHI="
-	const nothing = "AkcwRAIgM2gBAQqvZX15ZiysmKmQpDrG83avLIT492QBzLnQIxYCIBaTpOaD20qRlEylyxFSeEA2ba9YOixpX8z46TSDtS40ASECx/Eg" +
-		"AxlkQpQ9hYjgGu6EBCPMVPwVIVJqO4XCsMvViHI="
+	const hello = "AkcwRAIgZRfIY3p7/DoVTty6YZbWS71bc5Vct9p9Fia83eRmw2QCICK/ENGfwLtptFluMGs2KsqoNSk89pO7" +
+		"F29zJLUx9a/sASECx/EgAxlkQpQ9hYjgGu6EBCPMVPwVIVJqO4XCsMvViHI="
+	const nothing = "AkcwRAIgM2gBAQqvZX15ZiysmKmQpDrG83avLIT492QBzLnQIxYCIBaTpOaD20qRlEylyxFSeEA2ba9YOixp" +
+		"X8z46TSDtS40ASECx/EgAxlkQpQ9hYjgGu6EBCPMVPwVIVJqO4XCsMvViHI="
 	const taproot = "AUHd69PrJQEv+oKTfZ8l+WROBHuy9HKrbFCJu7U1iK2iiEy1vMU5EfMtjc+VSHM7aU0SDbak5IUZRVno2P5mjSafAQ=="
 	for _, c := range []struct {
 		name, address, text, signature string
@@ -149,8 +149,9 @@ func TestThePublishedSignaturesOfBitcoinHold(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
+	const wantHash = "f0eb03b1a75ac6d9847f55c624a99169b5dccba2a31f5b23bea77ba270de0a7a"
 	message := hashMessage("Hello World")
-	if got := hex.EncodeToString(message[:]); got != "f0eb03b1a75ac6d9847f55c624a99169b5dccba2a31f5b23bea77ba270de0a7a" {
+	if got := hex.EncodeToString(message[:]); got != wantHash {
 		t.Errorf("got the hash %s of the message", got)
 	}
 }
@@ -252,7 +253,8 @@ func TestASignatureHoldsForOneTextAndOneAddress(t *testing.T) {
 		} {
 			changed := c
 			change(&changed)
-			if err := Verify(chain.Local, a.name, a.address, changed.Text(secret), signature); !errors.Is(err, ErrSignature) {
+			err := Verify(chain.Local, a.name, a.address, changed.Text(secret), signature)
+			if !errors.Is(err, ErrSignature) {
 				t.Errorf("%s, %s: got %v", a.address, name, err)
 			}
 		}
@@ -305,8 +307,9 @@ func TestAnEVMSignatureHasOneForm(t *testing.T) {
 	s := new(big.Int).SetBytes(raw[32:64])
 	s.Sub(crypto.S256().Params().N, s).FillBytes(large[32:64])
 	large[64] = 27 + (1 - (raw[64] - 27))
-	if key, err := crypto.SigToPub(crypto.Keccak256([]byte("\x19Ethereum Signed Message:\n4text")),
-		append(bytes.Clone(large[:64]), large[64]-27)); err != nil || crypto.PubkeyToAddress(*key).Hex() != string(a.address) {
+	key, err := crypto.SigToPub(crypto.Keccak256([]byte("\x19Ethereum Signed Message:\n4text")),
+		append(bytes.Clone(large[:64]), large[64]-27))
+	if err != nil || crypto.PubkeyToAddress(*key).Hex() != string(a.address) {
 		t.Fatalf("the other form is no signature of the address: %v", err)
 	}
 	if err := verify(large); !errors.Is(err, ErrSignature) {

@@ -187,7 +187,7 @@ func (p *refundPage) split(key, name string) (before, after string) {
 	return before, after
 }
 
-// tell says how far the refund has come.
+// tell says how far the refund has come. Rule CO-99.
 func (p *refundPage) tell() story {
 	key := "refund." + string(p.State)
 	t := wait
@@ -215,8 +215,8 @@ func (p *refundPage) frame() frame {
 		ClaimPath: p.request.link(""),
 	}
 	if p.State != "" {
-		told := p.tell()
-		f.Title, f.Announcement = told.Heading+" · "+p.Shop, told.Heading+" "+told.Text
+		summary := p.tell()
+		f.Title, f.Announcement = summary.Heading+" · "+p.Shop, summary.Heading+" "+summary.Text
 	}
 	return f
 }
@@ -255,15 +255,15 @@ func readField(r *request, name string, bytesMax int) string {
 	return text
 }
 
-// showRefundDoor serves the page that asks for the key. It looks nothing up, so it is the same for every refund and for
+// askForKey serves the page that asks for the key. It looks nothing up, so it is the same for every refund and for
 // none, in the same time. Rule CO-93.
-func (s *server) showRefundDoor(r *request) error {
+func (s *server) askForKey(r *request) error {
 	s.writeRefund(r, http.StatusOK, &refundPage{request: r, language: r.language})
 	return nil
 }
 
 func (s *server) writeRefund(r *request, status int, p *refundPage) {
-	main := refundDoor(p)
+	main := refundKeyForm(p)
 	if p.State != "" {
 		main = refundMain(p)
 	}

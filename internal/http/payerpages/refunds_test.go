@@ -132,15 +132,17 @@ func listRefundStories() (stories []refundStory) {
 		change(&v)
 		stories = append(stories, refundStory{name, v, texts})
 	}
-	add("waits", func(*RefundView) {}, "Where should your refund go?", "Northwind Coffee returns 49.99 USDC to you on Base",
-		"Address on Base", "You can claim it until", "Sign by hand")
+	add("waits", func(*RefundView) {}, "Where should your refund go?",
+		"Northwind Coffee returns 49.99 USDC to you on Base", "Address on Base", "You can claim it until",
+		"Sign by hand")
 	add("bitcoin", func(v *RefundView) { v.Symbol, v.ChainName, v.Proof = "BTC", "Bitcoin", BitcoinProof },
 		"Address on Bitcoin", "Sign by hand")
 	add("no-proof", func(v *RefundView) { v.Proof, v.IsFeeDeducted = NoProof, true },
 		"The network takes its fee from this amount.")
 	for problem, text := range map[RefundProblem]string{
 		RiskRefundProblem: "a risk check refuses it", FailedRefundProblem: "The network refused the payment",
-		EndedRefundProblem: "was stopped", AddressRefundProblem: "The last address can't be paid. Please give another one.",
+		EndedRefundProblem:   "was stopped",
+		AddressRefundProblem: "The last address can't be paid. Please give another one.",
 	} {
 		add("problem-"+string(problem), func(v *RefundView) { v.Problem = problem }, text, "Address on Base")
 	}
@@ -178,9 +180,11 @@ func TestWithoutAKeyThePageSaysNothingAboutARefund(t *testing.T) {
 	known, absent := h.get(RefundPrefix+refundID), h.get(RefundPrefix+otherRefundID)
 	if known.status != http.StatusOK || absent.status != http.StatusOK ||
 		strings.ReplaceAll(known.body, refundID, otherRefundID) != absent.body {
-		t.Errorf("got %d and %d, and another page for a refund than for none:\n%s", known.status, absent.status, known.body)
+		t.Errorf("got %d and %d, and another page for a refund than for none:\n%s", known.status, absent.status,
+			known.body)
 	}
-	if text := readText(known.body); !strings.Contains(text, "Open the whole link") || strings.Contains(text, "Northwind") {
+	text := readText(known.body)
+	if !strings.Contains(text, "Open the whole link") || strings.Contains(text, "Northwind") {
 		t.Errorf("got %s", text)
 	}
 	if h.refunds.asked != 0 {
@@ -231,7 +235,8 @@ func TestAWrongKeyAndAnAbsentRefundReadAlike(t *testing.T) {
 	}
 }
 
-// The holder of the key sees every state: coin, network, amount, shop, where it goes and what happened. Rules CO-93 and CO-99.
+// The holder of the key sees every state: coin, network, amount, shop, where it goes and what happened. Rules
+// CO-93 and CO-99.
 func TestEveryStateOfARefundIsToldToTheHolderOfItsKey(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -298,7 +303,9 @@ func TestATypedAddressIsConfirmedInASecondStep(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	path := RefundPrefix + refundID
-	for _, pasted := range []string{refundKey, "k=" + refundKey, " https://pay.example" + path + "#k=" + refundKey + "\n"} {
+	for _, pasted := range []string{
+		refundKey, "k=" + refundKey, " https://pay.example" + path + "#k=" + refundKey + "\n",
+	} {
 		got := h.post(path+"?lang=de", "key", pasted)
 		if got.status != http.StatusOK || !slices.Equal(readHidden(got.body)[:2], []string{"key", refundKey}) ||
 			!strings.Contains(got.body, `action="`+path+`/check?lang=de"`) {

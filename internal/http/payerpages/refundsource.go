@@ -67,9 +67,9 @@ func refusalOf(err error) (RefundRefusal, error) {
 	if f == nil {
 		return "", err
 	}
-	refusal, _ := f.Details[checkout.RefusalDetail].(string)
-	if known := addressRefusals[checkout.AddressRefusal(refusal)]; known != "" {
-		return known, nil
+	detail, _ := f.Details[checkout.RefusalDetail].(string)
+	if refusal := addressRefusals[checkout.AddressRefusal(detail)]; refusal != "" {
+		return refusal, nil
 	}
 	switch f.Code {
 	case fault.InvalidAddress:

@@ -155,7 +155,9 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 	} {
 		named = append(named, "refund."+string(state), "refund."+string(state)+".text")
 	}
-	for _, p := range []RefundProblem{RiskRefundProblem, FailedRefundProblem, EndedRefundProblem, AddressRefundProblem} {
+	for _, p := range []RefundProblem{
+		RiskRefundProblem, FailedRefundProblem, EndedRefundProblem, AddressRefundProblem,
+	} {
 		named = append(named, "refund.problem."+string(p))
 	}
 	for _, refusal := range []RefundRefusal{

@@ -108,21 +108,23 @@ func TestAScoreIsCutIntoSeverities(t *testing.T) {
 	}
 }
 
-// Whom the provider calls a virtual asset service provider holds coins of customers, if it owns the address. Rule CO-97.
+// An owner whom the provider calls a virtual asset service provider holds coins of customers. Rule CO-97.
 func TestAVASPThatOwnsTheAddressIsAnExchange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cluster string
-		want    bool
+		category, isOwner, isVASP string
+		want                      bool
 	}{
-		{`{"name":"A","category":"Custodian","is_primary_entity":true,"is_vasp":true,"is_after_sanction_date":null}`, true},
-		{`{"name":"A","category":"Exchange","is_primary_entity":true,"is_vasp":null,"is_after_sanction_date":null}`, true},
-		{`{"name":"A","category":"Exchange","is_primary_entity":false,"is_vasp":true,"is_after_sanction_date":null}`, false},
-		{`{"name":"A","category":"Wallet","is_primary_entity":true,"is_vasp":false,"is_after_sanction_date":null}`, false},
+		{"Custodian", "true", "true", true},
+		{"Exchange", "true", "null", true},
+		{"Exchange", "false", "true", false},
+		{"Wallet", "true", "false", false},
 	} {
-		v, err := service(t, 200, of("0", c.cluster)).Screen(t.Context(), subject)
+		cluster := `{"name":"A","category":"` + c.category + `","is_primary_entity":` + c.isOwner +
+			`,"is_vasp":` + c.isVASP + `,"is_after_sanction_date":null}`
+		v, err := service(t, 200, of("0", cluster)).Screen(t.Context(), subject)
 		if err != nil || v.IsExchange() != c.want {
-			t.Errorf("%s: got %v %v, want %v", c.cluster, v.IsExchange(), err, c.want)
+			t.Errorf("%s: got %v %v, want %v", cluster, v.IsExchange(), err, c.want)
 		}
 	}
 }

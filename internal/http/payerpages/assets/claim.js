@@ -42,8 +42,8 @@ const pathOf = (form) => {
 
 document.addEventListener('submit', (event) => {
   const form = event.target;
-  if (!key || !form.matches('form[data-claim], form[data-door]')) return;
-  if (form.matches('form[data-door]') && find('#key', form).value) return; // The payer pasted another key.
+  if (!key || !form.matches('form[data-claim], form[data-key-form]')) return;
+  if (form.matches('form[data-key-form]') && find('#key', form).value) return; // The payer pasted another key.
   event.preventDefault();
   if (!isBusy) showAnswer(pathOf(form), new FormData(form));
 });
@@ -93,7 +93,8 @@ const signWith = async (signer, box) => {
   }
   const fields = new FormData(form);
   fields.set('signature', await signer.sign(find('#challenge', page).textContent, address));
-  await showAnswer(new URL(form.getAttribute('action'), location.href).pathname + location.search, fields);
+  const target = new URL(form.getAttribute('action'), location.href);
+  await showAnswer(target.pathname + target.search, fields);
   return '';
 };
 
@@ -140,11 +141,15 @@ addEventListener('eip6963:announceProvider', addEVM);
 dispatchEvent(new Event('eip6963:requestProvider'));
 discover(addSolana);
 
-// Another key in the same address is another page.
-addEventListener('hashchange', () => location.reload());
+// Another key in the same address is another page. The link to the content keeps the key in the address.
+addEventListener('hashchange', () => { if (location.hash.startsWith('#k=')) location.reload(); });
+find('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  find('main').focus();
+});
 
 const path = document.body.dataset.claimPath;
-if (key && find('form[data-door]')) showAnswer(path, {}, false);
+if (key && find('form[data-key-form]')) showAnswer(path, {}, false);
 
 // While a payment is under way its state is asked for. A page that is not looked at asks for nothing.
 setInterval(() => {
