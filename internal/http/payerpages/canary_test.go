@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -440,6 +441,28 @@ func TestThePageOfARefundHasNothingOfTheCustomer(t *testing.T) {
 	}
 	if least := 10 * len(languages); s.asked < least {
 		t.Errorf("looked at %d answers, want at least %d", s.asked, least)
+	}
+
+	// Of several claims at the same moment one is accepted. Rule CO-88.
+	last, lastKey := refund(3)
+	var mu sync.Mutex
+	counts := map[int]int{}
+	var claims sync.WaitGroup
+	handler := New(s.pages)
+	for i := range 8 {
+		claims.Go(func() {
+			r := claimRequest(RefundPrefix+last.ID+"/claim", lastKey, addressName,
+				string(sim.Address(fmt.Sprintf("address %d", i))))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			counts[w.Code]++
+		})
+	}
+	claims.Wait()
+	if counts[http.StatusOK] != 1 || counts[http.StatusConflict] != 7 {
+		t.Errorf("got the answers %v, want one claim", counts)
 	}
 }
 

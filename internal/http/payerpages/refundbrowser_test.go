@@ -135,7 +135,8 @@ func TestARefundIsClaimedInABrowser(t *testing.T) {
 	h.openRefund(tab, "", "#k="+refundKey, phone)
 	wantText(t, tab, "Where should your refund go?", "49.99 USDC")
 	press(tab, ".skip")
-	if got := browser.Evaluate[string](tab, "document.activeElement.tagName + location.hash"); got != "MAIN#k="+refundKey {
+	got := browser.Evaluate[string](tab, "document.activeElement.tagName + location.hash")
+	if got != "MAIN#k="+refundKey {
 		t.Errorf("got %q after the link to the content, want the key kept", got)
 	}
 	tab.Type("#address", strings.ToLower(evmAddress))
