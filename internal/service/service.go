@@ -53,6 +53,8 @@ type Config struct {
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
 	CheckoutURL func(checkoutID string) string
+	// ClaimURL returns where a payer claims a refund; nil without pages.
+	ClaimURL    func(refundID, claimKey string) string
 	LinkURL     func(slug string) string // the address of a payment link; nil without pages
 	NonceSecret []byte                   // of the forms of payment links; nil without pages
 	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
@@ -186,9 +188,9 @@ func New(conf Config, parts Parts) *Service {
 		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
-		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret, PayerHost: conf.PayerHost, Risk: parts.Risk,
-		Log: parts.Log,
+		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
+		NonceSecret: conf.NonceSecret, IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret,
+		PayerHost: conf.PayerHost, Risk: parts.Risk, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
