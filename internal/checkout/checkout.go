@@ -41,6 +41,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -80,7 +81,15 @@ type Service struct {
 	// LinkCheckoutsMax is how many open checkouts without a payment the payment links of an organization may have
 	// together. Each costs a row, and everyone who has the address of a link makes them. 0: no limit. Rule CO-68.
 	LinkCheckoutsMax int
-	Log              *slog.Logger
+	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
+	IsPageKey func(checkoutID, key string) bool
+	// ProofSecret is the secret of the texts that payers sign with their addresses, and PayerHost the host that they
+	// name; without a secret no address is proven.
+	ProofSecret []byte
+	PayerHost   string
+	// Risk says whose an address is that a payer gives. What it may be paid is decided with the payment.
+	Risk risk.Policy
+	Log  *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 

@@ -57,6 +57,10 @@ type Config struct {
 	ClaimURL    func(refundID, claimKey string) string
 	LinkURL     func(slug string) string // the address of a payment link; nil without pages
 	NonceSecret []byte                   // of the forms of payment links; nil without pages
+	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
+	IsPageKey   func(checkoutID, key string) bool
+	ProofSecret []byte // of the texts that payers sign with their addresses; nil without pages
+	PayerHost   string // of the pages, as those texts name it
 	// CountOpening counts an opening of an option by a payer for an organization; nil: no limit.
 	CountOpening func(orgID string) bool
 	// LinkCheckoutsMax is how many unpaid open checkouts the payment links of an organization may have; 0: no limit.
@@ -189,7 +193,8 @@ func New(conf Config, parts Parts) *Service {
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
-		NonceSecret: conf.NonceSecret, CountOpening: conf.CountOpening,
+		NonceSecret: conf.NonceSecret, IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret,
+		PayerHost: conf.PayerHost, Risk: parts.Risk, CountOpening: conf.CountOpening,
 		LinkCheckoutsMax: conf.LinkCheckoutsMax, Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{

@@ -1,6 +1,7 @@
 package payerpages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -32,18 +33,20 @@ type asset struct {
 type assets struct {
 	byName              map[string]asset
 	style, script, icon string
+	claim               string // the script of refunds
 }
 
 func newAssets() assets {
 	a := assets{byName: map[string]asset{}}
-	// A module names another one by its file, which is served by another name.
-	served := strings.NewReplacer()
-	add := func(file, kind string) string {
+	// A file may import others, which are added before it under the names that it uses.
+	add := func(file, kind string, imports ...[2]string) string {
 		raw, err := assetFiles.ReadFile("assets/" + file)
 		if err != nil {
 			panic("payerpages: an asset is missing: " + err.Error())
 		}
-		raw = []byte(served.Replace(string(raw)))
+		for _, imported := range imports {
+			raw = bytes.ReplaceAll(raw, []byte(imported[0]), []byte(imported[1]))
+		}
 		sum := sha256.Sum256(raw)
 		extension := path.Ext(file)
 		name := strings.TrimSuffix(file, extension) + "." + hex.EncodeToString(sum[:])[:hashLength] + extension
@@ -51,9 +54,9 @@ func newAssets() assets {
 		return assetsPath + name
 	}
 	a.style = add("pay.css", "text/css; charset=utf-8")
-	const module = "walletstandard.js"
-	served = strings.NewReplacer("'./"+module+"'", "'"+add(module, scriptKind)+"'")
-	a.script = add("pay.js", scriptKind)
+	module := [2]string{"./walletstandard.js", add("walletstandard.js", scriptKind)}
+	a.script = add("pay.js", scriptKind, module)
+	a.claim = add("claim.js", scriptKind, module)
 	a.icon = add("icon.svg", "image/svg+xml")
 	return a
 }

@@ -27,6 +27,9 @@ type frame struct {
 	IsLocal       bool
 	LanguageLinks []languageLink
 	EmbedOrigins  []string // which may show the page in a frame
+	HasClaim      bool     // the page of a refund, with the script of its own
+	ClaimPath     string   // of that page
+	HoldsKey      bool     // the document has a key in it
 }
 
 type languageLink struct {

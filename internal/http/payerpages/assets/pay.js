@@ -105,7 +105,7 @@ import { discover } from './walletstandard.js';
 
   const sendFeature = 'solana:signAndSendTransaction';
   const canPay = (wallet, box) => wallet.features['standard:connect'] && wallet.features[sendFeature] &&
-    [...wallet.chains ?? []].includes(box.network);
+    wallet.chains.includes(box.network);
 
   const payOnSolana = async (wallet, box) => {
     let hasAsked = false;
@@ -144,9 +144,10 @@ import { discover } from './walletstandard.js';
   };
 
   // listWallets returns the wallets that can pay the option of the page.
+  const standardWallets = [];
   const listWallets = (box) => box.network ?
-    discover().filter(({ wallet }) => canPay(wallet, box)).map(({ name, icon, wallet }, i) =>
-      ({ id: i, name, icon, pay: (details) => payOnSolana(wallet, details) })) :
+    standardWallets.filter((wallet) => canPay(wallet, box)).map((wallet, i) =>
+      ({ id: i, name: wallet.name, icon: wallet.icon, pay: (details) => payOnSolana(wallet, details) })) :
     [...wallets.values()].map((wallet) => ({
       id: wallet.info.uuid, name: wallet.info.name, icon: wallet.info.icon, pay: (details) => payWith(wallet, details),
     }));
@@ -194,6 +195,27 @@ import { discover } from './walletstandard.js';
     showWallets();
   });
 
+  // Another script of the page brings an answer to show.
+  addEventListener('coffer:page', (event) => replace(event.detail));
+
+  // The holder of the key gets to a refund that waits. The key goes in a header, and the answer has the link.
+  document.addEventListener('submit', async (event) => {
+    const form = event.target;
+    if (!key || !form.matches('form[data-refund-key]')) return;
+    event.preventDefault();
+    try {
+      const answer = await fetch(form.action.split('#')[0], {
+        method: 'POST', cache: 'no-store', headers: { 'Coffer-Checkout-Key': key.slice(3) },
+      });
+      const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      const link = find('#claim-link', page);
+      if (link) location.assign(link.getAttribute('href'));
+      else replace(page);
+    } catch {
+      // The network is away. The payer can press the button again.
+    }
+  });
+
   // prepare gives what is new on the page what only scripts can do.
   const prepare = () => {
     showTimes();
@@ -201,6 +223,7 @@ import { discover } from './walletstandard.js';
     showWallets();
     for (const button of findAll('button[data-copy]')) button.hidden = false;
     if (!key) return;
+    for (const field of findAll('[data-key-field]')) field.hidden = true;
     for (const link of findAll('a[data-own]')) link.hash = key;
     for (const form of findAll('form[data-own]')) {
       const target = new URL(form.action);
@@ -284,7 +307,10 @@ import { discover } from './walletstandard.js';
   if (order && innerWidth >= 900) order.open = true;
 
   prepare();
-  discover(showWallets);
+  discover((wallet) => {
+    standardWallets.push(wallet);
+    showWallets();
+  });
   dispatchEvent(new Event('eip6963:requestProvider'));
   setInterval(countDown, 1000);
   if (document.body.dataset.live) listen(document.body.dataset.live);
