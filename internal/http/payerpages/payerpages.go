@@ -135,7 +135,10 @@ func New(conf Config) http.Handler {
 		{http.MethodPost, RefundPrefix + "{refundId}", s.rates.views, s.withRefund(s.showRefund), false},
 		{http.MethodPost, RefundPrefix + "{refundId}/check", s.rates.views, s.withRefund(s.readAddress), false},
 		{http.MethodPost, RefundPrefix + "{refundId}/claim", s.rates.claims, s.withRefund(s.claimRefund), false},
-		{http.MethodPost, RefundPrefix + "{refundId}/challenge", s.rates.views, s.withRefund(s.challengeAddress), false},
+		{
+			http.MethodPost, RefundPrefix + "{refundId}/challenge", s.rates.views, s.withRefund(s.challengeAddress),
+			false,
+		},
 		{http.MethodPost, RefundPrefix + "{refundId}/proof", s.rates.claims, s.withRefund(s.proveAddress), false},
 	} {
 		mux.Method(line.method, line.path, s.handle(line.path, line.limiter, line.isAction, line.serve))
