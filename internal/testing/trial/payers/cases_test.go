@@ -76,8 +76,8 @@ var payerCases = []payerCase{
 }
 
 // Every way in which payers pay is played on real chains, while a real browser stands on the page: the page says at each
-// stage what became of the money, by itself, and the API says the same. Rules CO-130 to CO-133. The short form plays
-// each case once; make pages plays it in every coin, theme, width and direction of writing.
+// stage what became of the money, by itself, and the API says the same. The short form plays each case once; make pages
+// plays it in every coin, theme, width and direction of writing. Rules CO-130, CO-131 and CO-132.
 func TestPayersOnRealChains(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t)

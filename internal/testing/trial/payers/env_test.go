@@ -37,6 +37,7 @@ const (
 	priceText       = "25" // below the threshold of screening
 	screenedText    = "250"
 	screeningText   = "100.00"
+	shopName        = "Example Marketplace"
 	catalogueFolder = "../../../http/payerpages/catalogue"
 )
 
@@ -165,13 +166,20 @@ func (n *scenario) mint(t *testing.T, chainName, symbol string) localworld.Mint 
 	return n.Info.Mints[i]
 }
 
-// recorder records in the page what its headings and payments have said, so that a stage that is short on a busy
-// machine is not missed between two looks.
+// pageText is what a page says, and once more what it says of each payment, with a mark that no other line has.
+const pageText = `((main) => !main ? '' : main.innerText +
+	[...main.querySelectorAll('.payment-state')].map((e) => '\n` + paymentMark + `' + e.innerText).join('')
+)(document.querySelector('main'))`
+
+const paymentMark = "payment: "
+
+// recorder records what the page has said, so that a stage that is short on a busy machine is not missed between two
+// looks.
 const recorder = `(() => {
 	const heard = window.heard = [];
 	const note = () => {
-		const text = document.querySelector('main')?.innerText;
-		if (text && heard.at(-1) !== text) heard.push(text);
+		const text = ` + pageText + `;
+		if (heard.at(-1) !== text) heard.push(text);
 	};
 	note();
 	new MutationObserver(note).observe(document.body, { childList: true, subtree: true, characterData: true });
@@ -212,35 +220,46 @@ type said struct {
 func say(key string, values ...string) said { return said{key, values} }
 
 // in returns the text in a language. What follows a value that is not given is cut off.
-func (s said) in(p *payer, language string) string {
+func (s said) in(p *payer, language string) (text string, isCut bool) {
 	p.Helper()
-	values := append([]string{"shop", p.shopName()}, s.values...)
-	text, _, _ := strings.Cut(p.text(p.T, language, s.key, values...), "{")
-	if text = strings.TrimSpace(text); s.key == "payment.CREDITED" {
-		return "\n" + text + "\n\n" // a paragraph of its own: other texts begin with the same word
+	values := append([]string{"shop", shopName}, s.values...)
+	text, _, isCut = strings.Cut(p.text(p.T, language, s.key, values...), "{")
+	if state, isPayment := strings.CutPrefix(s.key, "payment."); isPayment && strings.ToUpper(state[:2]) == state[:2] {
+		text = paymentMark + text
 	}
-	return text
+	return strings.TrimSpace(text), isCut
 }
 
-func (p *payer) shopName() string { return "Example Marketplace" }
+// isOn reports whether a page says the text, in a line of its own: short texts are parts of others.
+func (s said) isOn(p *payer, language, page string) bool {
+	p.Helper()
+	want, isCut := s.in(p, language)
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if line == want || isCut && strings.HasPrefix(line, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func describe(p *payer, texts []said) string {
+	var wants []string
+	for _, s := range texts {
+		want, _ := s.in(p, "en")
+		wants = append(wants, want)
+	}
+	return strings.Join(wants, " | ")
+}
 
 // hear waits until the open page has said texts at the same time, without being loaded again.
 func (p *payer) hear(texts ...said) {
 	p.Helper()
-	var wants []string
-	for _, s := range texts {
-		wants = append(wants, s.in(p, "en"))
-	}
-	raw, err := json.Marshal(wants)
-	if err != nil {
-		p.Fatal(err)
-	}
-	expression := fmt.Sprintf(`(window.heard ?? []).some((text) => {
-		const plain = text.replace(/[\u00a0\u202f]/g, ' ').replace(/[\u2066-\u2069]/g, '');
-		return %s.every((want) => plain.includes(want));
-	})`, raw)
-	p.waitUntil("the page says "+strings.Join(wants, " | "), func() bool {
-		return browser.Evaluate[bool](p.tab, expression)
+	p.waitUntil("the page says "+describe(p, texts), func() bool {
+		return slices.ContainsFunc(browser.Evaluate[[]string](p.tab, "window.heard ?? []"), func(heard string) bool {
+			heard = plainText.Replace(heard)
+			return !slices.ContainsFunc(texts, func(s said) bool { return !s.isOn(p, "en", heard) })
+		})
 	})
 }
 
@@ -248,17 +267,17 @@ func (p *payer) hear(texts ...said) {
 func (p *payer) stand(name string, texts ...said) {
 	p.Helper()
 	p.hear(texts...)
-	for _, s := range texts {
-		want := s.in(p, "en")
-		p.waitUntil("the page still says "+want, func() bool { return strings.Contains(p.read(p.tab), want) })
-	}
+	p.waitUntil("the page still says "+describe(p, texts), func() bool {
+		now := p.read(p.tab)
+		return !slices.ContainsFunc(texts, func(s said) bool { return !s.isOn(p, "en", now) })
+	})
 	p.look(name, texts)
 }
 
 // read returns what a page says.
 func (p *payer) read(tab *browser.Page) string {
 	p.Helper()
-	return plainText.Replace(browser.Evaluate[string](tab, "document.body?.innerText ?? ''"))
+	return plainText.Replace(browser.Evaluate[string](tab, pageText))
 }
 
 // smallTargets lists what is too low to be touched. Links within a sentence are free of that.
@@ -282,6 +301,7 @@ func (p *payer) look(name string, texts []said) {
 	if p.visitor == nil {
 		return
 	}
+	shown := strings.Replace(browser.Evaluate[string](p.tab, "location.search"), "?", "&", 1)
 	for _, way := range []struct {
 		language string
 		look     browser.Appearance
@@ -292,11 +312,12 @@ func (p *payer) look(name string, texts []said) {
 		{"de", browser.Appearance{Width: 820, Height: 1180, Dark: true}},
 		{"ja", browser.Appearance{Width: 1280, Height: 900, Dark: true}},
 	} {
-		p.visitor.OpenURL(p.page()+"?lang="+way.language, way.look)
+		p.visitor.OpenURL(p.page()+"?lang="+way.language+shown, way.look)
 		p.visitor.WaitUntil("document.readyState === 'complete'")
 		for _, s := range texts {
-			if want := s.in(p, way.language); !strings.Contains(p.read(p.visitor), want) {
-				p.Errorf("%s in %s: got a page without %q:\n%s", name, way.language, want, p.read(p.visitor))
+			if now := p.read(p.visitor); !s.isOn(p, way.language, now) {
+				want, _ := s.in(p, way.language)
+				p.Errorf("%s in %s: got a page without %q:\n%s", name, way.language, want, now)
 			}
 		}
 		p.check(p.visitor, fmt.Sprintf("%s in %s, %d wide, dark %v", name, way.language, way.look.Width, way.look.Dark))
@@ -323,8 +344,9 @@ func (p *payer) withoutScripts(texts ...said) {
 	p.tab.OpenURL(p.page(), phone)
 	p.tab.WaitUntil("document.readyState === 'complete'")
 	for _, s := range texts {
-		if want := s.in(p, "en"); !strings.Contains(p.read(p.tab), want) {
-			p.Errorf("without scripts: got a page without %q:\n%s", want, p.read(p.tab))
+		if now := p.read(p.tab); !s.isOn(p, "en", now) {
+			want, _ := s.in(p, "en")
+			p.Errorf("without scripts: got a page without %q:\n%s", want, now)
 		}
 	}
 }

@@ -210,8 +210,8 @@ func (p *payer) answerEthereum(w *wallet) func(asked) any {
 
 // isPaid is true on an open page that was not loaded again and says that the money arrived.
 func (p *payer) isPaid() string {
-	return fmt.Sprintf("window.cofferStays === true && document.querySelector('h1').textContent === %q",
-		say("state.completed").in(p, "en"))
+	paid, _ := say("state.completed").in(p, "en")
+	return fmt.Sprintf("window.cofferStays === true && document.querySelector('h1').textContent === %q", paid)
 }
 
 // A wallet of the browser signs and sends what the page asks for, and the open page says at the end that it is paid.
