@@ -96,6 +96,7 @@ type Refund struct {
 	IdempotencyKey  string        // "" if the caller gave none
 	Requester       audit.Actor
 	Parts           []RefundPart
+	Cause           outcome.Exception // for which a policy made it by itself; "": a person or a program asked for it
 
 	CreatedAt, UpdatedAt, ExpiresAt time.Time
 	CompletedAt                     *time.Time
@@ -467,6 +468,14 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 			return fmt.Errorf("insert the part of payment %s in refund %s: %w", part.DepositID, r.ID, err)
 		}
 	}
+	if r.Cause != "" {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO automatic_refunds (checkout_id, mint_id, cause, org_id, refund_id) VALUES ($1, $2, $3, $4, $5)`,
+			r.CheckoutID, r.Mint.ID, r.Cause, r.OrgID, r.ID)
+		if err != nil {
+			return fmt.Errorf("insert the cause of refund %s: %w", r.ID, err)
+		}
+	}
 	owner, product := ledger.RefundOwner(), ledger.ProductOwner(ledger.CheckoutProduct)
 	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundHold, ID: r.ID},
@@ -481,7 +490,7 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 	failpoint.HitBeforeCommit("C11")
 	return audit.Record(ctx, tx, newRefundEntry(r, r.Requester, "requested", map[string]any{
 		"checkout": r.CheckoutID, "mint": r.Mint.ID, "amount": r.Amount, "kind": r.Kind, "toAddress": r.ToAddress,
-		"reason": r.Reason,
+		"reason": r.Reason, "cause": r.Cause,
 	}))
 }
 
