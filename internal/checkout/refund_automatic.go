@@ -181,7 +181,7 @@ func (s *Service) makeDueRefund(ctx context.Context, t refundTurn, costs map[int
 		isMade = true
 		planned = c.newAutomaticRefund(*due)
 		planned.CreatedAt, planned.ExpiresAt = tx.Now, tx.Now.Add(refundTime)
-		return s.writeRefund(ctx, tx, planned, claimKeyPair{})
+		return writeRefund(ctx, tx, planned, claimKeyPair{})
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
