@@ -362,6 +362,20 @@ func (c Checkout) refundMint(r RefundRequest) (m mint.Mint, err error) {
 		WithDetail("available", "0")
 }
 
+// Leftover is what can still be refunded of a checkout in one mint.
+type Leftover struct {
+	Mint   mint.Mint
+	Amount money.Amount
+}
+
+// Refundable returns what can still be refunded, in the order of the newest payments.
+func (c Checkout) Refundable() (left []Leftover) {
+	for _, due := range c.groupByMint("", takeAll(c.newestAvailable(), func(Payment) bool { return true })) {
+		left = append(left, Leftover{due.mint, due.amount})
+	}
+	return left
+}
+
 func sumAvailable(payments []Payment) (sum money.Amount) {
 	for _, p := range payments {
 		added, err := sum.Add(p.available())

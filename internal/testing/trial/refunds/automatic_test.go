@@ -261,7 +261,9 @@ func TestARefundWithoutABalanceIsTriedAgain(t *testing.T) {
 type flatFee struct{ units uint64 }
 
 // TransferFee implements checkout.Costs.
-func (f flatFee) TransferFee(context.Context, chain.Name) *money.Amount { return new(money.Units(f.units)) }
+func (f flatFee) TransferFee(context.Context, chain.Name) *money.Amount {
+	return new(money.Units(f.units))
+}
 
 // What is below the smallest payment, or worth no more than the fee of its payment, stays, and the checkout says so.
 // Rule CO-112.
