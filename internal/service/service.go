@@ -52,8 +52,9 @@ type Config struct {
 	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
-	CheckoutURL     func(checkoutID string) string
-	ClaimURL        func(refundID, claimKey string) string // where a payer claims a refund; nil without pages
+	CheckoutURL func(checkoutID string) string
+	// ClaimURL returns where a payer claims a refund; nil without pages.
+	ClaimURL        func(refundID, claimKey string) string
 	LinkURL         func(slug string) string // the address of a payment link; nil without pages
 	NonceSecret     []byte                   // of the forms of payment links; nil without pages
 	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected

@@ -71,11 +71,11 @@ var TypeDocs = map[reflect.Type]string{
 		"checkout permanently.",
 	reflect.TypeFor[webhook.AddressProof](): "The signer's statement about an address: which organization, purpose " +
 		"and checkout it belongs to.",
-	reflect.TypeFor[webhook.CheckoutPayment]():           "What arrived for a checkout: one deposit.",
+	reflect.TypeFor[webhook.CheckoutPayment](): "What arrived for a checkout: one deposit.",
 	reflect.TypeFor[webhook.Refund](): "What is given back of one checkout, in the coin and on the network of the " +
 		"payment. CHECKOUT_REFUNDED tells once that it was paid.",
-	reflect.TypeFor[kernel.Page[webhook.Refund]](): "A page of refunds.",
-	reflect.TypeFor[webhook.RefundPart]():          "What a refund takes of one payment.",
+	reflect.TypeFor[kernel.Page[webhook.Refund]]():       "A page of refunds.",
+	reflect.TypeFor[webhook.RefundPart]():                "What a refund takes of one payment.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",

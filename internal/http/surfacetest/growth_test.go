@@ -339,7 +339,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
 		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
 		"checkoutId": population.ID("co", n), "linkId": population.ID("plink", n),
-		"refundId": population.ID("ref", n),
+		"refundId":   population.ID("ref", n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {
