@@ -156,11 +156,12 @@ func TestARefundIsMadeOnceAndItsLinkIsShownOnce(t *testing.T) {
 	page := checkoutAddress(c)
 	form := page + "/" + refundAct
 	finance := h.signIn(h.one, identity.Finance)
-	key := h.get(finance, page).want(t, http.StatusOK, "Give something back", "12 USDC on Ethereum").hidden(t, ui.KeyName)
+	key := h.get(finance, page).want(t, http.StatusOK, "Give something back", "12 USDC on Ethereum").
+		hidden(t, ui.KeyName)
 	fields := func(key, code string, changes ...string) []string {
 		values := []string{
-			ui.KeyName, key, "mintId", "1", "what", "OVERPAID", "amount", "", "toAddress", "", "feeMode", "ORGANIZATION",
-			"reason", "paid twice", "code", code,
+			ui.KeyName, key, "mintId", "1", "what", "OVERPAID", "amount", "", "toAddress", "",
+			"feeMode", "ORGANIZATION", "reason", "paid twice", "code", code,
 		}
 		for i := 0; i < len(changes); i += 2 {
 			for j := 0; j < len(values); j += 2 {

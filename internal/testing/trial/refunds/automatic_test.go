@@ -398,11 +398,13 @@ func TestTheTablesRefuseARefundThatNoPolicyMakes(t *testing.T) {
 	const begun = `INSERT INTO automatic_refunds (checkout_id, mint_id, cause, org_id, refund_id) `
 	for name, c := range map[string]struct{ constraint, sql string }{
 		"a refund by a program": {
-			"automatic_refunds_asked_for", begun + `SELECT checkout_id, mint_id, 'OVERPAID', org_id, refund_id FROM refunds
+			"automatic_refunds_asked_for", begun + `
+				SELECT checkout_id, mint_id, 'OVERPAID', org_id, refund_id FROM refunds
 				WHERE refund_id = '` + r.ID + `'`,
 		},
 		"another cause of the same refund": {
-			"automatic_refunds_one_cause", begun + `SELECT checkout_id, mint_id, 'PAID_LATE', org_id, refund_id FROM refunds
+			"automatic_refunds_one_cause", begun + `
+				SELECT checkout_id, mint_id, 'PAID_LATE', org_id, refund_id FROM refunds
 				WHERE checkout_id = '` + automatic + `'`,
 		},
 		"a second one": {
