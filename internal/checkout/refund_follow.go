@@ -269,6 +269,10 @@ func (s *Service) completeRefund(ctx context.Context, paid Refund) error {
 		if c, err = loadCheckout(ctx, tx, `c.checkout_id = $1`, r.CheckoutID); err != nil {
 			return err
 		}
+		if r, err = loadRefund(ctx, tx, `r.refund_id = $1`, r.ID); err != nil {
+			return err
+		}
+		c.Refund = &r // the newest one may be another
 		_, err = s.Events.Record(ctx, tx, event.Event{
 			OrgID: r.OrgID, Type: event.CheckoutRefunded, ResourceKind: "checkout", ResourceID: c.ID,
 			Data: s.withoutUnproven(s.complete(c)),

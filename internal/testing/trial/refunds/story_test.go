@@ -73,6 +73,30 @@ func TestTheEventOfARefundHasNoChangedAddress(t *testing.T) {
 	}
 }
 
+// The event of a refund has the refund that was paid, also when a newer one waits for its payer. Rules CO-89 and CO-92.
+func TestTheEventOfARefundHasTheRefundThatWasPaid(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(130 * million)
+	paid, _ := e.refund(request(id, amount(20*million), to(home)))
+	e.advance(time.Second)
+	newer, _ := e.refund(request(id, amount(10*million)))
+	e.until(paid.ID, checkout.RefundCompleted)
+	e.is(newer.ID, checkout.RefundAwaitingAddress)
+	got := e.texts(`
+		SELECT concat_ws(' ', f ->> 'refundId', f ->> 'status', f ->> 'amount', f ->> 'claimUrl')
+		FROM events v, LATERAL (SELECT convert_from(v.data, 'UTF8')::jsonb -> 'refund' AS f) d
+		WHERE v.resource_id = $1 AND v.type = 'CHECKOUT_REFUNDED'`, id)
+	if want := []string{paid.ID + " COMPLETED 20000000"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+	e.must(err)
+	if c.Refund == nil || c.Refund.ID != newer.ID || len(c.Refund.Parts) != 1 {
+		t.Errorf("got %+v, want the newer refund with its part", c.Refund)
+	}
+}
+
 // Without an address the payer claims the refund with a key that is given out once and stored nowhere. Rules CO-81,
 // CO-87 and CO-88.
 func TestAPayerClaimsARefundWithItsKey(t *testing.T) {
