@@ -14,12 +14,15 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
 )
 
@@ -178,16 +181,23 @@ func (s *Service) makeDueRefund(ctx context.Context, t refundTurn, costs map[int
 		if owed == nil {
 			return endRefundTurn(ctx, tx, c, t, problem)
 		}
-		isMade = true
 		planned = c.newAutomaticRefund(*owed)
+		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: t.orgID})
+		if err != nil {
+			return err
+		}
+		if refusal := policy.CheckFrozen(active, "", fault.NothingWritten); refusal != nil {
+			return refusal
+		}
+		isMade = true
 		planned.CreatedAt, planned.ExpiresAt = tx.Now, tx.Now.Add(refundTime)
 		return writeRefund(ctx, tx, planned, claimKeyPair{})
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return false, s.delayRefund(ctx, t, fmt.Sprintf(
-			"A refund of %s %s on %s waits: the balance of CHECKOUT is smaller. It is tried again.",
-			planned.Amount.Decimal(planned.Mint.Decimals), planned.Mint.Symbol, planned.Mint.Chain))
+		return false, s.delayRefund(ctx, t, planned, "the balance of CHECKOUT is smaller")
+	case fault.HasCode(err, fault.OrganizationFrozen):
+		return false, s.delayRefund(ctx, t, planned, "the organization is frozen")
 	case pg.ViolatesConstraint(err, "refunds_pkey"), pg.ViolatesConstraint(err, "automatic_refunds_pkey"):
 		return true, nil // another process was first
 	case err != nil:
@@ -379,8 +389,9 @@ func endRefundTurn(ctx context.Context, tx pg.Tx, c Checkout, t refundTurn, prob
 }
 
 // delayRefund writes down why a refund waits. The claim has set when it is tried again.
-func (s *Service) delayRefund(ctx context.Context, t refundTurn, problem string) error {
-	problem = cutProblem(problem)
+func (s *Service) delayRefund(ctx context.Context, t refundTurn, planned Refund, reason string) error {
+	problem := cutProblem(fmt.Sprintf("A refund of %s %s on %s waits: %s. It is tried again.",
+		planned.Amount.Decimal(planned.Mint.Decimals), planned.Mint.Symbol, planned.Mint.Chain, reason))
 	if problem == t.problem {
 		return nil
 	}

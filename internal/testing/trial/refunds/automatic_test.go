@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
@@ -217,7 +218,7 @@ func TestAPartAndALatePaymentAreRefunded(t *testing.T) {
 }
 
 // The settlement does not wait for a refund that the balance lacks: it says so, and is made once the money is there.
-// Rule CO-112.
+// So does one of a frozen organization. Rule CO-112.
 func TestARefundWithoutABalanceIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -247,10 +248,20 @@ func TestARefundWithoutABalanceIsTriedAgain(t *testing.T) {
 	}
 	e.problem(id, "A refund of 50 USDC on ETHEREUM waits: the balance of CHECKOUT is smaller.")
 	delays := `SELECT action FROM audit_log WHERE resource_id = $1 AND action = 'checkout.refund_delayed'`
-	if got := e.texts(delays, id); len(got) != 1 {
+	if got := e.texts(delays, id); len(got) != 1 { // not one for each try
 		t.Errorf("got %d rows about it, want one", len(got))
 	}
 	move("back", carl, product)
+	e.must(e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "asked",
+			Actor: audit.Operator("op"),
+		})
+	}))
+	e.must(e.Checkouts.RefundAutomatically(e.ctx))
+	e.problem(id, "A refund of 50 USDC on ETHEREUM waits: the organization is frozen.")
+	e.liftFreezes()
+	e.advance(10 * time.Minute)
 	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	e.onlyMade(id, outcome.Overpaid, 50*million)
 	e.problem(id, "")
