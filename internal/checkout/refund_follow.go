@@ -151,6 +151,8 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 		return s.setSent(ctx, r.ID, r.Attempt, withdrawalID)
 	case f == nil:
 		return fmt.Errorf("request its payment: %w", err)
+	case f.Code == fault.WithdrawalRiskBlocked:
+		return s.returnRefund(ctx, r.ID, r.Attempt, RiskRefuses)
 	case isRefusedForGood(f):
 		return s.returnRefund(ctx, r.ID, r.Attempt, f.Reason)
 	}
@@ -164,7 +166,7 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 func isRefusedForGood(f *fault.Fault) bool {
 	switch f.Code {
 	case fault.DestinationNotAllowed, fault.AmountBelowMinimum, fault.InvalidAddress, fault.InvalidRequest,
-		fault.InvalidAmount, fault.MintNotFound, fault.WithdrawalRiskBlocked:
+		fault.InvalidAmount, fault.MintNotFound:
 		return true
 	}
 	return false

@@ -340,21 +340,23 @@ func TestAFailedPaymentIsOwedAgain(t *testing.T) {
 }
 
 // What screening blocks, and what is no payer's, is not paid; the refund waits for another address and says why.
-// Rules CO-84 and CO-85.
+// Rules CO-84, CO-85 and CO-99.
 func TestARefusedAddressIsNotPaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		address func(e *testEnv) chain.Address
 		problem string
+		kind    checkout.ProblemKind
 	}{
-		"sanctioned": {func(*testEnv) chain.Address { return thief }, "Withdrawal blocked by risk screening."},
+		"sanctioned": {func(*testEnv) chain.Address { return thief }, checkout.RiskRefuses, checkout.RiskProblem},
 		"a treasury": {func(e *testEnv) chain.Address {
 			w, err := e.Wallets.Treasury(e.ctx, e.org, chain.EVM)
 			e.must(err)
 			return w.Address
-		}, "Refunds to this address are not allowed"},
+		}, "Refunds to this address are not allowed", checkout.AddressProblem},
 		"a token's contract": {
 			func(*testEnv) chain.Address { return signertest.Token }, "Refunds to this address are not allowed",
+			checkout.AddressProblem,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -366,7 +368,7 @@ func TestARefusedAddressIsNotPaid(t *testing.T) {
 			r, key := e.refund(request(e.paid(100*million), amount(50*million)))
 			e.must(e.claim(r.ID, key, address))
 			back := e.until(r.ID, checkout.RefundAwaitingAddress)
-			if !strings.HasPrefix(back.Problem, c.problem) || back.Attempt != 1 {
+			if !strings.HasPrefix(back.Problem, c.problem) || back.Attempt != 1 || back.ProblemKind() != c.kind {
 				t.Errorf("got %+v, want a refund that waits and says %q", back, c.problem)
 			}
 			e.books(dollars, 50*million, 50*million)
