@@ -137,7 +137,15 @@ func TestASurplusIsRefundedByItselfOnce(t *testing.T) {
 	if _, err := e.Checkouts.ClaimableRefund(e.ctx, r.ID, ""); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("got %v, want no refund without a key", err)
 	}
-	e.claimMade(r, home)
+	// The holder of the key of the checkout's page gets the first key of the refund.
+	e.Checkouts.IsPageKey = func(checkoutID, key string) bool { return checkoutID == id && key == "of the page" }
+	refundID, key, err := e.Checkouts.RefundKeyOfCheckout(e.ctx, id, "of the page")
+	e.must(err)
+	if refundID != r.ID {
+		t.Fatalf("got the key of %s, want that of %s", refundID, r.ID)
+	}
+	e.must(e.claim(r.ID, key, home))
+	e.until(r.ID, checkout.RefundCompleted)
 	e.has(home, dollars, 50*million)
 	got := e.texts(`SELECT actor_kind || ' ' || actor_id FROM audit_log WHERE resource_id = $1
 		AND action = 'refund.requested'`, r.ID)
