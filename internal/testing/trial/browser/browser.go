@@ -330,8 +330,9 @@ func (p *Page) ListAccessibilityProblems() []string {
 		p.t.Fatal(err)
 	}
 	Evaluate[bool](p, source+"; true")
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run({resultTypes: ["violations"]}).then((r) => r.violations.flatMap(
-		(v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run({resultTypes: ["violations"]}).then(
+		(r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)),
+	)`, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatalf("check the accessibility of the page: %v", err)
 	}
