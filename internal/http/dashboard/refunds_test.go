@@ -113,7 +113,8 @@ func TestThePageOfARefundSaysWhereTheMoneyIs(t *testing.T) {
 	h.get(viewer, checkoutAddress(c)).want(t, http.StatusOK, `href="`+page+`"`, "Waits for an address").
 		wantNo(t, "Refund it")
 	_, err := pgtest.OwnerPool(t, h.db).Exec(t.Context(), `
-		INSERT INTO refund_turns (checkout_id, org_id, problem, updated_at) VALUES ($1, $2, 'Too <b>small</b>.', now())`,
+		INSERT INTO refund_turns (checkout_id, org_id, problem, updated_at)
+		VALUES ($1, $2, 'Too <b>small</b>.', now())`,
 		c.ID, h.one.id)
 	if err != nil {
 		t.Fatal(err)
