@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -171,15 +172,16 @@ func TestASurplusInTwoCoinsIsTwoRefunds(t *testing.T) {
 	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 150*million)
 	e.net.Mine(1)
 	e.advance(blockTime)
+	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 60*million)
 	e.net.Pay(payer, c.Options[0].Wallet.Address, "", 50*milliCoin)
-	e.pass(8)
+	e.pass(8) // The first payment is credited while the others are not.
 	made := e.made(id)
 	slices.SortFunc(made, func(a, b checkout.Refund) int { return a.Mint.ID - b.Mint.ID })
-	if len(made) != 2 || made[0].Mint.ID != dollars || made[0].Amount != money.Units(50*million) ||
+	if len(made) != 2 || made[0].Mint.ID != dollars || made[0].Amount != money.Units(110*million) ||
 		made[1].Mint.ID != ether || made[1].Amount != money.Units(50*milliCoin) {
-		t.Fatalf("got %+v, want the newest payment and a part of the one before", made)
+		t.Fatalf("got %+v, want the newest payments and a part of the one before", made)
 	}
-	e.books(dollars, 100*million, 50*million)
+	e.books(dollars, 100*million, 110*million)
 	e.claimMade(made[1], home)
 	e.has(home, ether, 50*milliCoin)
 	e.is(made[0].ID, checkout.RefundAwaitingAddress)
@@ -368,7 +370,13 @@ func TestARefundWithoutAReasonIsTakenBack(t *testing.T) {
 	id := e.sell(e.refunding())
 	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
 	e.must(err)
-	hash := e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 150*million)
+	hash := e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
+	e.net.Mine(1)
+	e.advance(blockTime)
+	other := sim.Address("another payer")
+	e.net.Mint(other, signertest.Token, money.Units(50*million))
+	e.net.Mint(other, "", money.Units(milliCoin))
+	e.net.Pay(other, c.Options[0].Wallet.Address, signertest.Token, 50*million)
 	for range 3 { // credited, and not swept
 		e.net.Mine(1)
 		e.advance(blockTime)
@@ -376,8 +384,9 @@ func TestARefundWithoutAReasonIsTakenBack(t *testing.T) {
 	}
 	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	surplus := e.onlyMade(id, outcome.Overpaid, 50*million)
-	e.net.Fork(6, hash)
-	e.net.MineEmpty(12)
+	e.net.Fork(6, hash) // The payment from which the refund takes is mined again.
+	e.net.Mine(1)
+	e.net.MineEmpty(11)
 	for range 50 {
 		if _, err := e.Walker.StepFinal(e.ctx); errors.Is(err, scan.ErrFinalityBroken) {
 			break
