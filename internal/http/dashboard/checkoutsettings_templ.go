@@ -168,6 +168,14 @@ func checkoutSettingsForm(view checkoutSettingsView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
+				templ_7745c5c3_Err = ui.Field(view.Form, ui.Input{
+					Act: saveCheckoutsAct, Name: embedOriginsName, Label: "Sites that embed the page", Type: "text",
+					Autocomplete: "off", InputMode: "url", Optional: true, MaxLength: urlBytesMax,
+					Hint: "At most ten, such as https://shop.example.com, with a space between them. No other site can show the page in a frame.",
+				}).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<button class=\"primary\" type=\"submit\">Save the settings</button></form>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
