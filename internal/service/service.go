@@ -183,7 +183,7 @@ func New(conf Config, parts Parts) *Service {
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		Log: parts.Log,
+		PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,
