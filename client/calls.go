@@ -51,6 +51,7 @@ const (
 	QuoteRejected             Code = "QUOTE_REJECTED"
 	RateLimited               Code = "RATE_LIMITED"
 	ReferencePaid             Code = "REFERENCE_PAID"
+	RefundExceedsPayment      Code = "REFUND_EXCEEDS_PAYMENT"
 	RefundNotReceived         Code = "REFUND_NOT_RECEIVED"
 	RejectBlockedSanctions    Code = "REJECT_BLOCKED_SANCTIONS"
 	ResolutionInProgress      Code = "RESOLUTION_IN_PROGRESS"
@@ -90,6 +91,8 @@ type (
 	PaymentLink         = webhook.PaymentLink
 	PaymentOption       = webhook.PaymentOption
 	Product             = webhook.Product
+	Refund              = webhook.Refund
+	RefundPart          = webhook.RefundPart
 	Resolution          = webhook.Resolution
 	ResolutionAttempt   = webhook.ResolutionAttempt
 	Reversal            = webhook.Reversal
@@ -1499,6 +1502,64 @@ type RecoverRequest struct {
 	Since webhook.Time `json:"since"`
 	// Only events before this time; left out: up to now.
 	Until webhook.Time `json:"until,omitzero"`
+}
+
+// The values of Refund.FeeMode.
+const (
+	RefundFeeModeOrganization = "ORGANIZATION"
+	RefundFeeModeDeducted     = "DEDUCTED"
+)
+
+// The values of Refund.Kind.
+const (
+	RefundKindFull     = "FULL"
+	RefundKindOverpaid = "OVERPAID"
+	RefundKindAmount   = "AMOUNT"
+)
+
+// The values of Refund.Status.
+const (
+	RefundStatusAwaitingAddress = "AWAITING_ADDRESS"
+	RefundStatusRequested       = "REQUESTED"
+	RefundStatusSent            = "SENT"
+	RefundStatusCompleted       = "COMPLETED"
+	RefundStatusCancelled       = "CANCELLED"
+	RefundStatusExpired         = "EXPIRED"
+)
+
+// RefundPage: A page of refunds.
+type RefundPage struct {
+	// The items, in order.
+	Data []Refund `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// RefundRequest: Asks for a refund of a checkout.
+type RefundRequest struct {
+	// What is given back: whole atomic units in ASCII digits without sign, exponent and
+	// leading zero, or one of two words. FULL: all that is credited in the mint and not
+	// refunded. OVERPAID: what is credited above the amount due, at the price of each
+	// payment.
+	Amount string `json:"amount"`
+	// Who pays the network; ORGANIZATION if it is left out. DEDUCTED, for the native coin
+	// of a chain only: the payer receives the amount less the fee.
+	FeeMode string `json:"feeMode,omitzero"`
+	// Your name for this refund: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// The mint that is given back, one that was paid. Needed where several can be
+	// refunded.
+	MintID *int `json:"mintId,omitzero"`
+	// Why, in your own words, which no payer sees. It is kept with the refund and in the
+	// audit log.
+	Reason string `json:"reason,omitzero"`
+	// Where it goes, on the chain of the payment. If it is left out, the answer has
+	// claimUrl, on which the payer says it. An exchange pays from addresses that are not
+	// its customer's, so ask the payer.
+	ToAddress string `json:"toAddress,omitzero"`
 }
 
 // ResendRequest: Asks the service to send an event again.
@@ -3548,9 +3609,9 @@ func (c *Client) CreateCheckout(ctx context.Context, body CheckoutRequest, opts 
 	return out, err
 }
 
-// GetCheckout: Read a checkout. One checkout with its opened options and its payments.
-// While it is OPEN, an opened option whose rate is over, or is for another amount,
-// gets a new one.
+// GetCheckout: Read a checkout. One checkout with its opened options, its payments and
+// its newest refund. While it is OPEN, an opened option whose rate is over, or is for
+// another amount, gets a new one.
 //
 // GET /checkouts/{checkoutId}. The client repeats the call if no answer comes.
 func (c *Client) GetCheckout(ctx context.Context, checkoutID string, opts ...CallOption) (out Checkout, err error) {
@@ -3607,10 +3668,10 @@ type ListCheckoutsParams struct {
 
 // ListCheckouts: List checkouts. The organization's checkouts. exception=UNDERPAID and
 // the other exceptions list those that a person may have to look at. The table has no
-// options and no payments. With Accept: text/csv the call returns everything that the
-// filters select as one table, as of one moment, without limit and cursor. If the
-// table breaks off, the connection ends without the end of the answer. A cell that a
-// spreadsheet would read as a formula has an apostrophe in front of it.
+// options, no payments and no refund. With Accept: text/csv the call returns
+// everything that the filters select as one table, as of one moment, without limit and
+// cursor. If the table breaks off, the connection ends without the end of the answer.
+// A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
 //
 // GET /checkouts. The client repeats the call if no answer comes.
 func (c *Client) ListCheckouts(ctx context.Context, p ListCheckoutsParams, opts ...CallOption) (out CheckoutPage, err error) {
@@ -3673,6 +3734,143 @@ func (c *Client) OpenCheckoutOption(ctx context.Context, checkoutID string, body
 		return out, err
 	}
 	k := call{method: "POST", path: "/checkouts/" + checkoutIDPart + "/options", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CancelRefund: Cancel a refund. Takes a refund back before a withdrawal pays it. Its
+// amount is in the balance of your product CHECKOUT again, and its claimUrl is worth
+// nothing. A cancelled one stays as it is. 409 INVALID_STATE says what became of the
+// money of any other.
+//
+// POST /refunds/{refundId}/cancel. The client repeats the call if no answer comes.
+func (c *Client) CancelRefund(ctx context.Context, refundID string, opts ...CallOption) (out Refund, err error) {
+	refundIDPart, err := segment("refundId", refundID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/refunds/" + refundIDPart + "/cancel", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateRefund: Refund a checkout. Gives back what was credited for a checkout, in the
+// coin and on the network of the payment. The amount leaves the balance of your
+// product CHECKOUT at once and is owed to the payer. With toAddress it is paid there,
+// with the checks and approvals of your own withdrawals but without the whitelist.
+// Without it the answer has claimUrl once: the payer says there where it goes, within
+// 30 days. An address that cannot be paid brings the refund back to AWAITING_ADDRESS,
+// and problem says why. CHECKOUT_REFUNDED announces the paid refund to endpoints that
+// name it. With an idempotencyKey the same request returns the same refund as it is
+// now, without claimUrl, and the same key with other parameters is refused with 409
+// IDEMPOTENCY_CONFLICT; reason is no parameter. A key never expires. Without a key
+// every call makes another refund. A 4xx means that this request held and sent
+// nothing. After a 5xx or no answer, repeat with the same key, and get a new claimUrl
+// from POST /refunds/{refundId}/claim-key.
+//
+// POST /checkouts/{checkoutId}/refunds. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateRefund(ctx context.Context, checkoutID string, body RefundRequest, opts ...CallOption) (out Refund, err error) {
+	checkoutIDPart, err := segment("checkoutId", checkoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/checkouts/" + checkoutIDPart + "/refunds", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetRefund: Read a refund. One refund of a checkout. claimUrl is null: the service
+// does not know the key of it.
+//
+// GET /refunds/{refundId}. The client repeats the call if no answer comes.
+func (c *Client) GetRefund(ctx context.Context, refundID string, opts ...CallOption) (out Refund, err error) {
+	refundIDPart, err := segment("refundId", refundID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/refunds/" + refundIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListRefundsParams are the parameters of ListRefunds. Zero values are not sent.
+type ListRefundsParams struct {
+	// Only of this checkout.
+	CheckoutID string
+	// Only in this status.
+	Status string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListRefunds: List refunds. The organization's refunds of checkouts. The table has no
+// parts. With Accept: text/csv the call returns everything that the filters select as
+// one table, as of one moment, without limit and cursor. If the table breaks off, the
+// connection ends without the end of the answer. A cell that a spreadsheet would read
+// as a formula has an apostrophe in front of it.
+//
+// GET /refunds. The client repeats the call if no answer comes.
+func (c *Client) ListRefunds(ctx context.Context, p ListRefundsParams, opts ...CallOption) (out RefundPage, err error) {
+	k := call{method: "GET", path: "/refunds", repeat: always}
+	q := params{}
+	q.text("checkoutId", p.CheckoutID)
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Refunds: every item of ListRefunds, over all pages.
+func (c *Client) Refunds(ctx context.Context, p ListRefundsParams, opts ...CallOption) iter.Seq2[Refund, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Refund, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListRefunds(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListRefundsCSV: everything that ListRefunds has as one table, without limit and
+// cursor. The table is read as it arrives; the caller closes it. A read error means
+// that the table is not complete.
+func (c *Client) ListRefundsCSV(ctx context.Context, p ListRefundsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/refunds", repeat: always}
+	q := params{}
+	q.text("checkoutId", p.CheckoutID)
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ReplaceClaimKey: Give a refund a new claim key. Makes a new claimUrl for a refund
+// that is AWAITING_ADDRESS, and makes the one before worthless. Only this answer has
+// it. If the answer is lost, call again.
+//
+// POST /refunds/{refundId}/claim-key. The client sends the call once.
+func (c *Client) ReplaceClaimKey(ctx context.Context, refundID string, opts ...CallOption) (out Refund, err error) {
+	refundIDPart, err := segment("refundId", refundID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/refunds/" + refundIDPart + "/claim-key", repeat: never}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

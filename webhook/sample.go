@@ -116,6 +116,7 @@ func Sample(t Type) (data any, ok bool) {
 	case CheckoutRefunded:
 		c := sampleCheckout()
 		c.Exception, c.Details.Exceptions = "REFUNDED", List[string]{"REFUNDED"}
+		c.Refund, c.UpdatedAt = sampleRefund(), later(90000)
 		return c, true
 	}
 	return nil, false
@@ -185,6 +186,18 @@ func sampleCheckout() Checkout {
 		IdempotencyKey: text("checkout-77"), SuccessURL: text("https://shop.example.com/thanks"),
 		CancelURL: text("https://shop.example.com/cart"), ExpiresAt: later(1800), CompletedAt: moment(902),
 		CreatedAt: later(0), UpdatedAt: later(902),
+	}
+}
+
+func sampleRefund() *Refund {
+	return &Refund{
+		RefundID: "ref_01J9ZW3M8Q4S5T6V7W8X9YZABC", CheckoutID: "co_01J9ZW3M8Q4S5T6V7W8X9YZABC", Status: "COMPLETED",
+		Kind: "FULL", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Amount: "49990000", FeeMode: "ORGANIZATION",
+		Reason: text("The parcel came back."), ToAddress: text(sampleStranger), AddressProven: true, Attempt: 1,
+		WithdrawalID: text("wd_01J9ZW3M8Q4S5T6V7W8X9YZABC"), TxHash: text(sampleReturn),
+		Parts:          List[RefundPart]{{DepositID: "dep_01J9ZW3M8Q4S5T6V7W8X9YZABC", Amount: "49990000"}},
+		IdempotencyKey: text("refund-77"), CreatedAt: later(86400), UpdatedAt: later(90000),
+		ExpiresAt: later(86400 + 30*86400), CompletedAt: moment(90000),
 	}
 }
 

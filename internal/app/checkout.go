@@ -51,11 +51,17 @@ func (c Config) checkCheckout(errs *configErrors) {
 	}
 }
 
-// addCheckoutPages adds what makes the addresses of pages for payers: that of a checkout with the key that allows
-// actions, that of a payment link, and the secret of its forms. There is none without pages, nor in a process without
-// the key of cursors: that one shows no address.
+// addCheckoutPages adds what makes the addresses of pages for payers: that of a refund with its claim key, that of a
+// checkout with the key that allows actions, that of a payment link, and the secret of its forms. There is none without
+// pages. A process without the key of cursors shows the address of a refund alone, whose key is its own.
 func (c Config) addCheckoutPages(conf *service.Config) error {
-	if c.Checkout.Origin == "" || c.Keys.Cursor == "" {
+	if c.Checkout.Origin == "" {
+		return nil
+	}
+	conf.ClaimURL = func(refundID, claimKey string) string {
+		return c.Checkout.Origin + payerpages.RefundPrefix + refundID + "#k=" + claimKey
+	}
+	if c.Keys.Cursor == "" {
 		return nil
 	}
 	cursor, err := readCursorKey(c.Keys.Cursor)

@@ -73,6 +73,8 @@ type Service struct {
 	Events          event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
 	PageURL func(checkoutID string) string
+	// ClaimURL returns where a payer claims a refund, with its key; nil without pages.
+	ClaimURL func(refundID, claimKey string) string
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte

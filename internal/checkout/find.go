@@ -65,11 +65,11 @@ func loadCheckout(ctx context.Context, tx pg.Tx, condition string, args ...any) 
 	return c, loadParts(ctx, tx, &c)
 }
 
-// loadParts reads the opened options, their quotes, and the payments of checkouts.
+// loadParts reads the opened options, their quotes, the payments and the newest refund of checkouts.
 func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 	byID, ids := map[string]*Checkout{}, make([]string, len(checkouts))
 	for i, c := range checkouts {
-		c.Options, c.Payments = nil, nil
+		c.Options, c.Payments, c.Refund = nil, nil, nil
 		byID[c.ID], ids[i] = c, c.ID
 	}
 	b := &pgx.Batch{}
@@ -109,6 +109,11 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 			payments, err = pgx.CollectRows(rows, scanPayment)
 			return err
 		})
+	var refunds []Refund
+	b.Queue(selectNewestRefunds, ids).Query(func(rows pgx.Rows) (err error) {
+		refunds, err = pgx.CollectRows(rows, scanRefund)
+		return err
+	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("read what belongs to %d checkouts: %w", len(ids), err)
 	}
@@ -127,7 +132,10 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 		c := byID[p.CheckoutID]
 		c.Payments = append(c.Payments, p.Payment)
 	}
-	return nil
+	for i := range refunds {
+		byID[refunds[i].CheckoutID].Refund = &refunds[i]
+	}
+	return loadRefundParts(ctx, tx, refer(refunds)...)
 }
 
 type optionKey struct {
@@ -368,7 +376,7 @@ func (s *Service) CountToDecide(ctx context.Context, orgID string, countMax int)
 }
 
 // ForEachCheckout calls fn for all of an organization's checkouts that match the filter, in list order and from one
-// snapshot. They have no options and payments. The first error ends it.
+// snapshot. They have no options, payments and refund. The first error ends it.
 func (s *Service) ForEachCheckout(
 	ctx context.Context, orgID string, f CheckoutFilter, desc bool, fn func(Checkout) error,
 ) error {

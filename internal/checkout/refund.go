@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -22,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
 )
 
@@ -145,6 +147,15 @@ func (r RefundRequest) feeMode() string {
 	return r.FeeMode
 }
 
+// ClaimPage returns the address of the page on which a payer claims a refund, with its key behind #; "" without a key,
+// and without pages. Rule CO-91.
+func (s *Service) ClaimPage(refundID, claimKey string) string {
+	if s.ClaimURL == nil || claimKey == "" {
+		return ""
+	}
+	return s.ClaimURL(refundID, claimKey)
+}
+
 // Differs reports whether a request has other parameters than the one that made the refund.
 func (r Refund) Differs(request RefundRequest) bool {
 	return string(r.digest) != string(request.digest())
@@ -163,8 +174,9 @@ func newRefundEntry(r Refund, requester audit.Actor, verb string, detail map[str
 // RequestRefund makes a refund: its amount leaves the balance of the product and is owed to the payer. Without an
 // address it returns a key with which the payer claims it; the key is stored nowhere and is returned once.
 // isReplayed is true when the idempotency key was known; r is then the refund as it is now, without its claim key.
-// After a fault none was written. Errors: faults NOT_FOUND, INVALID_REQUEST, INVALID_AMOUNT, INVALID_ADDRESS,
-// AMOUNT_BELOW_MINIMUM, REFUND_EXCEEDS_PAYMENT, INSUFFICIENT_BALANCE. Rules CO-80, CO-81 and CO-82.
+// After a fault none was written. Errors: faults NOT_FOUND, ORGANIZATION_FROZEN, INVALID_REQUEST, INVALID_AMOUNT,
+// INVALID_ADDRESS, AMOUNT_BELOW_MINIMUM, REFUND_EXCEEDS_PAYMENT, INSUFFICIENT_BALANCE, WITHDRAWALS_SUSPENDED. Rules
+// CO-80, CO-81 and CO-82.
 func (s *Service) RequestRefund(
 	ctx context.Context, orgID string, r RefundRequest,
 ) (refund Refund, claimKey string, isReplayed bool, err error) {
@@ -190,15 +202,29 @@ func (s *Service) RequestRefund(
 	}
 	refundID := id.New(refundPrefix, s.DB.Clock()())
 	err = s.inCheckout(ctx, orgID, r.CheckoutID, func(ctx context.Context, tx pg.Tx, c Checkout) error {
+		// No lock keeps a freeze out that begins now: the payment looks again, and nothing leaves before it.
+		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID})
+		if err != nil {
+			return err
+		}
+		if refusal := policy.CheckFrozen(active, "", fault.NothingWritten); refusal != nil {
+			return refusal
+		}
 		if refund, err = s.planRefund(c, r); err != nil {
 			return err
 		}
 		refund.ID, refund.CreatedAt, refund.ExpiresAt = refundID, tx.Now, tx.Now.Add(refundTime)
-		return s.writeRefund(ctx, tx, refund, claim)
+		if err := writeRefund(ctx, tx, refund, claim); err != nil {
+			return err
+		}
+		// A read after the commit could fail, and its error would say that nothing was done.
+		refund, err = loadRefund(ctx, tx, `r.refund_id = $1`, refundID)
+		return err
 	})
 	switch {
 	case err == nil:
 		failpoint.Hit("C11")
+		return refund, claim.text, false, nil
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Refund{}, "", false, fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingWritten,
 			"The balance of CHECKOUT in %s on %s is smaller than the refund.", refund.Mint.Symbol, refund.Mint.Chain).
@@ -206,19 +232,15 @@ func (s *Service) RequestRefund(
 	case pg.ViolatesConstraint(err, "refunds_key_unique"):
 		refund, isReplayed, err = s.FindRefundByKey(ctx, orgID, *r.IdempotencyKey) // another request was first
 		return refund, "", isReplayed, err
-	default:
-		return Refund{}, "", false, fmt.Errorf("refund of checkout %s: %w", r.CheckoutID, err)
 	}
-	refund, err = s.RefundByID(ctx, orgID, refundID)
-	return refund, claim.text, false, err
+	return Refund{}, "", false, fmt.Errorf("refund of checkout %s: %w", r.CheckoutID, err)
 }
 
 // checkForm checks what needs no database.
 func (r RefundRequest) checkForm() error {
 	switch {
-	case (r.Amount == nil) == (r.Kind == "" || r.Kind == AmountRefund):
-		return refuse("amount", "A refund is of an amount in atomic units, FULL or OVERPAID.")
-	case r.Kind != "" && r.Kind != AmountRefund && r.Kind != FullRefund && r.Kind != OverpaidRefund:
+	case (r.Amount != nil) == (r.Kind == FullRefund || r.Kind == OverpaidRefund),
+		r.Kind != "" && r.Kind != AmountRefund && r.Kind != FullRefund && r.Kind != OverpaidRefund:
 		return refuse("amount", "A refund is of an amount in atomic units, FULL or OVERPAID.")
 	case !slices.Contains(FeeModes, r.feeMode()):
 		return refuse("feeMode", "feeMode has to be ORGANIZATION or DEDUCTED.").
@@ -433,7 +455,7 @@ func (s *Service) parseRefundAddress(m mint.Mint, text string) (chain.Address, e
 
 // writeRefund writes a refund: the payments, the row with its parts, the posting and the audit row. The checkout is
 // locked.
-func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim claimKeyPair) error {
+func writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim claimKeyPair) error {
 	if err := noteParts(ctx, tx, r, "refunding = refunding + $2::numeric", "AND status = 'CREDITED'"); err != nil {
 		return err
 	}
@@ -447,10 +469,8 @@ func (s *Service) writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim cla
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, reason,
-			idempotency_key,
-			idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at, status,
-				to_address,
-			attempt, key_hash, key_version, look_at, updated_at)
+			idempotency_key, idempotency_key_hash, request_digest, requester_kind, requester_id, created_at, expires_at,
+			status, to_address, attempt, key_hash, key_version, look_at, updated_at)
 		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, nullif($17, ''), $18, $19,
 			$20, $21, $14)`,
 		r.ID, r.OrgID, r.CheckoutID, r.Mint.ID, r.Amount, r.Kind, r.FeeMode, r.Reason, key, hash, r.digest,
@@ -508,7 +528,7 @@ func noteParts(ctx context.Context, tx pg.Tx, r Refund, set, condition string) e
 func (s *Service) CancelRefund(
 	ctx context.Context, orgID, refundID string, requester audit.Actor,
 ) (refund Refund, err error) {
-	err = s.inRefund(ctx, orgID, refundID, func(ctx context.Context, tx pg.Tx, r Refund) error {
+	refund, err = s.changeRefund(ctx, orgID, refundID, func(ctx context.Context, tx pg.Tx, r Refund) error {
 		switch r.Status {
 		case RefundCancelled:
 			return nil
@@ -518,18 +538,33 @@ func (s *Service) CancelRefund(
 		return newRefundState(r)
 	})
 	if pg.ViolatesConstraint(err, "refunds_unpaid") {
-		err = fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
-			"A payment of this refund is under way.")
+		err = newRefundState(Refund{Status: RefundSent}) // its withdrawal was requested a moment ago
 	}
 	if err != nil {
 		return Refund{}, err
 	}
-	return s.RefundByID(ctx, orgID, refundID)
+	return refund, nil
 }
 
+// newRefundState refuses a change of a refund by what became of its money. Payers read it, too.
 func newRefundState(r Refund) error {
-	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "This refund is %s.", r.Status).
-		WithDetail("status", string(r.Status))
+	var whereabouts string
+	advice := "Wait for what becomes of it."
+	switch r.Status {
+	case RefundAwaitingAddress:
+		whereabouts, advice = "its time is over, and its amount returns to the balance", "Make another refund."
+	case RefundRequested:
+		whereabouts = "it has an address and is about to be paid"
+	case RefundSent:
+		whereabouts, advice = "a payment of it is under way",
+			"Wait until it is COMPLETED, or AWAITING_ADDRESS again because the payment ended without paying."
+	case RefundCompleted:
+		whereabouts, advice = "the payer has the money", "Look at its transaction."
+	case RefundCancelled, RefundExpired:
+		whereabouts, advice = "its amount is in the balance of CHECKOUT again", "Make another refund."
+	}
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, "This refund is %s: %s.", r.Status,
+		whereabouts).WithAdvice("%s", advice).WithExtra("currentStatus", string(r.Status))
 }
 
 // endRefund ends a locked refund without a payment. What it took is in the product's balance again.
@@ -573,20 +608,26 @@ func setRefund(ctx context.Context, tx pg.Tx, r Refund, status RefundStatus, set
 	return nil
 }
 
-// inRefund runs fn with a locked refund of an organization; its checkout is locked before it. Error: fault NOT_FOUND.
-func (s *Service) inRefund(
+// changeRefund runs fn with a locked refund of an organization, whose checkout is locked before it. It returns the refund
+// as it is afterwards. Error: fault NOT_FOUND.
+func (s *Service) changeRefund(
 	ctx context.Context, orgID, refundID string, fn func(ctx context.Context, tx pg.Tx, r Refund) error,
-) error {
+) (after Refund, err error) {
 	if !id.IsValid(refundPrefix, refundID) {
-		return asWritten(newRefundGone())
+		return after, asWritten(newRefundGone())
 	}
-	return asWritten(s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		r, err := lockRefund(ctx, tx, refundID)
 		if err != nil {
 			return err
 		}
-		return fn(ctx, tx, r)
-	}))
+		if err := fn(ctx, tx, r); err != nil {
+			return err
+		}
+		after, err = loadRefund(ctx, tx, `r.refund_id = $1`, refundID)
+		return err
+	})
+	return after, asWritten(err)
 }
 
 // lockRefund locks the checkout of a refund and then the refund. Error: fault NOT_FOUND.

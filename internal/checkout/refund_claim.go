@@ -202,11 +202,14 @@ func (s *Service) ReissueRefundKey(
 		if err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, newRefundEntry(r, requester, "key_replaced", nil))
+		if err := audit.Record(ctx, tx, newRefundEntry(r, requester, "key_replaced", nil)); err != nil {
+			return err
+		}
+		refund, err = loadRefund(ctx, tx, `r.refund_id = $1`, refundID)
+		return err
 	}))
 	if err != nil {
 		return Refund{}, "", err
 	}
-	refund, err = s.RefundByID(ctx, orgID, refundID)
-	return refund, key.text, err
+	return refund, key.text, nil
 }

@@ -16,14 +16,21 @@ import (
 	"github.com/cofferpay/coffer/internal/request"
 )
 
-const selectRefunds = `
-	SELECT r.refund_id, r.org_id, r.version, r.checkout_id, r.mint_id, r.amount, r.kind, r.fee_mode, r.reason, r.status,
-		coalesce(r.to_address, ''), r.address_proven, r.key_hash IS NOT NULL, r.attempt, coalesce(r.withdrawal_id, ''),
-		coalesce((SELECT w.tx_hash FROM withdrawals w WHERE w.withdrawal_id = r.withdrawal_id), ''),
-			coalesce(r.problem, ''),
-		coalesce(r.idempotency_key, ''), r.requester_kind, r.requester_id, r.created_at, r.updated_at, r.expires_at,
-		r.completed_at, r.request_digest
-	FROM refunds r`
+const refundColumns = `
+	r.refund_id, r.org_id, r.version, r.checkout_id, r.mint_id, r.amount, r.kind, r.fee_mode, r.reason, r.status,
+	coalesce(r.to_address, ''), r.address_proven, r.key_hash IS NOT NULL, r.attempt, coalesce(r.withdrawal_id, ''),
+	coalesce((SELECT w.tx_hash FROM withdrawals w WHERE w.withdrawal_id = r.withdrawal_id), ''),
+	coalesce(r.problem, ''), coalesce(r.idempotency_key, ''), r.requester_kind, r.requester_id, r.created_at,
+	r.updated_at, r.expires_at, r.completed_at, r.request_digest`
+
+const selectRefunds = `SELECT` + refundColumns + ` FROM refunds r`
+
+// selectNewestRefunds selects the newest refund of each of some checkouts.
+const selectNewestRefunds = `
+	SELECT` + refundColumns + `
+	FROM unnest($1::text[]) AS wanted (checkout_id) CROSS JOIN LATERAL (
+		SELECT f.* FROM refunds f WHERE f.checkout_id = wanted.checkout_id
+		ORDER BY f.created_at DESC, f.refund_id DESC LIMIT 1) r`
 
 func scanRefund(row pgx.CollectableRow) (r Refund, err error) {
 	err = row.Scan(&r.ID, &r.OrgID, &r.Version, &r.CheckoutID, &r.Mint.ID, &r.Amount, &r.Kind, &r.FeeMode, &r.Reason,
@@ -33,21 +40,41 @@ func scanRefund(row pgx.CollectableRow) (r Refund, err error) {
 	return r, err
 }
 
-// loadRefund returns the refund that a condition names, with its parts. Error: pgx.ErrNoRows.
-func loadRefund(ctx context.Context, tx pg.Tx, condition string, args ...any) (Refund, error) {
+// queryRefunds returns the refunds that a condition selects, without their parts and the names of their mints.
+func queryRefunds(ctx context.Context, tx pg.Tx, condition string, args ...any) ([]Refund, error) {
 	rows, err := tx.Query(ctx, selectRefunds+` WHERE `+condition, args...)
 	if err != nil {
-		return Refund{}, fmt.Errorf("read a refund: %w", err)
+		return nil, err
 	}
-	r, err := pgx.CollectExactlyOneRow(rows, scanRefund)
+	return pgx.CollectRows(rows, scanRefund)
+}
+
+// loadRefund returns the refund that a condition names, with its parts. Error: pgx.ErrNoRows.
+func loadRefund(ctx context.Context, tx pg.Tx, condition string, args ...any) (Refund, error) {
+	found, err := queryRefunds(ctx, tx, condition, args...)
+	if err == nil && len(found) != 1 {
+		err = pgx.ErrNoRows
+	}
 	if err != nil {
 		return Refund{}, fmt.Errorf("read a refund: %w", err)
 	}
-	return r, loadRefundParts(ctx, tx, &r)
+	return found[0], loadRefundParts(ctx, tx, &found[0])
+}
+
+// refer returns pointers to refunds.
+func refer(refunds []Refund) []*Refund {
+	pointers := make([]*Refund, len(refunds))
+	for i := range refunds {
+		pointers[i] = &refunds[i]
+	}
+	return pointers
 }
 
 // loadRefundParts reads the parts and the mints of refunds.
 func loadRefundParts(ctx context.Context, tx pg.Tx, refunds ...*Refund) error {
+	if len(refunds) == 0 {
+		return nil
+	}
 	byID, ids := map[string]*Refund{}, make([]string, len(refunds))
 	for i, r := range refunds {
 		byID[r.ID], ids[i] = r, r.ID
@@ -55,7 +82,8 @@ func loadRefundParts(ctx context.Context, tx pg.Tx, refunds ...*Refund) error {
 	b := &pgx.Batch{}
 	mints := mint.QueueAll(b)
 	b.Queue(`
-		SELECT refund_id, deposit_id, amount FROM refund_parts WHERE refund_id = ANY ($1) ORDER BY deposit_id`, ids).
+		SELECT refund_id, deposit_id, amount FROM refund_parts WHERE refund_id = ANY ($1)
+		ORDER BY refund_id, deposit_id`, ids).
 		Query(func(rows pgx.Rows) error {
 			var refundID string
 			var part RefundPart
@@ -116,10 +144,7 @@ type RefundFilter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-// ListRefunds returns a page of an organization's refunds in the order of (creation time, id).
-func (s *Service) ListRefunds(
-	ctx context.Context, orgID string, f RefundFilter, p pagination.Page,
-) (page pagination.Result[Refund], err error) {
+func (f RefundFilter) query(orgID string) *pagination.Query {
 	q := pagination.NewQuery(selectRefunds+` WHERE r.org_id = ?`, orgID)
 	if f.CheckoutID != "" {
 		q.AddCondition("r.checkout_id = ?", f.CheckoutID)
@@ -128,6 +153,14 @@ func (s *Service) ListRefunds(
 		q.AddCondition("r.status = ?", f.Status)
 	}
 	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
+	return q
+}
+
+// ListRefunds returns a page of an organization's refunds in the order of (creation time, id).
+func (s *Service) ListRefunds(
+	ctx context.Context, orgID string, f RefundFilter, p pagination.Page,
+) (page pagination.Result[Refund], err error) {
+	q := f.query(orgID)
 	sql, args := q.BuildPage(p, "r.created_at", "r.refund_id")
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
@@ -138,11 +171,7 @@ func (s *Service) ListRefunds(
 		if err != nil {
 			return err
 		}
-		parts := make([]*Refund, len(found))
-		for i := range found {
-			parts[i] = &found[i]
-		}
-		if err := loadRefundParts(ctx, tx, parts...); err != nil {
+		if err := loadRefundParts(ctx, tx, refer(found)...); err != nil {
 			return err
 		}
 		page = pagination.CutPage(p, found, func(r Refund) pagination.Cursor {
@@ -154,4 +183,26 @@ func (s *Service) ListRefunds(
 		return page, fmt.Errorf("list the refunds of %s: %w", orgID, err)
 	}
 	return page, nil
+}
+
+// ForEachRefund calls fn for all of an organization's refunds that match the filter, in list order and from one
+// snapshot. They have no parts. The first error ends it.
+func (s *Service) ForEachRefund(
+	ctx context.Context, orgID string, f RefundFilter, desc bool, fn func(Refund) error,
+) error {
+	sql, args := f.query(orgID).BuildAll(desc, "r.created_at", "r.refund_id")
+	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		mints, err := mint.LoadCatalogue(ctx, tx)
+		if err != nil {
+			return err
+		}
+		return pg.ForEachRow(ctx, tx, sql, args, scanRefund, func(r Refund) error {
+			r.Mint, _ = mints.ByID(r.Mint.ID)
+			return fn(r)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("read the refunds of %s: %w", orgID, err)
+	}
+	return nil
 }

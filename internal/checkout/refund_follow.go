@@ -75,12 +75,10 @@ func (s *Service) FollowRefunds(ctx context.Context) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		rows, err = tx.Query(ctx, selectRefunds+` WHERE r.refund_id = ANY ($1) ORDER BY r.refund_id`, ids)
-		if err != nil {
+		if claimed, err = queryRefunds(ctx, tx, `r.refund_id = ANY ($1) ORDER BY r.refund_id`, ids); err != nil {
 			return err
 		}
-		claimed, err = pgx.CollectRows(rows, scanRefund)
-		return err
+		return loadRefundParts(ctx, tx, refer(claimed)...)
 	})
 	if err != nil {
 		return fmt.Errorf("claim the refunds that are due: %w", err)
@@ -200,9 +198,8 @@ func (s *Service) returnRefund(ctx context.Context, refundID string, attempt int
 			problem = string(runes[:reasonRunesMax])
 		}
 		err = setRefund(ctx, tx, r, RefundAwaitingAddress, `
-			to_address = NULL, address_proven = false, withdrawal_id = NULL, problem = nullif($5, ''), look_at =
-				expires_at`,
-			problem)
+			to_address = NULL, address_proven = false, withdrawal_id = NULL, problem = nullif($5, ''),
+			look_at = expires_at`, problem)
 		if err != nil {
 			return err
 		}

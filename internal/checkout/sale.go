@@ -66,9 +66,11 @@ type Checkout struct {
 	// URL leads payers to the page, with the key that allows actions; "" without pages.
 	URL string
 
-	// Options are the opened ones, and Payments what arrived; both the oldest first. A list has neither.
+	// Options are the opened ones, and Payments what arrived; both the oldest first. Refund is the newest one, or nil.
+	// An export of all checkouts has none of them.
 	Options  []Option
 	Payments []Payment
+	Refund   *Refund
 
 	digest     []byte
 	isExtended bool

@@ -75,6 +75,8 @@ const (
 	ManageProducts       Action = "product.manage"    // products and payment links: create, change, archive or end
 	ManageCheckouts      Action = "checkout.manage"   // create, open an option, cancel
 	DecideCheckout       Action = "checkout.decide"   // accept what was paid
+	RefundCheckout       Action = "checkout.refund"   // also give a refund another claim key
+	CancelRefund         Action = "refund.cancel"
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
@@ -232,6 +234,14 @@ var permissions = map[Action]Permission{
 	DecideCheckout: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
 		Rules: []string{"KEY-2", "CO-28", "ROLE-2"},
+	},
+	RefundCheckout: {
+		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "CO-90", "ROLE-2"},
+	},
+	CancelRefund: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "CO-91", "ROLE-2"},
 	},
 	ManageWebhooks: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,

@@ -27,6 +27,8 @@ var titles = []struct {
 	{ManageProducts, "create, change and archive products, create, change and end payment links"},
 	{ManageCheckouts, "create and cancel checkouts, open their options"},
 	{DecideCheckout, "accept what was paid for a checkout"},
+	{RefundCheckout, "refund a checkout, give a refund another claim key"},
+	{CancelRefund, "cancel a refund"},
 	{ChangeCheckouts, "change the settings of checkouts"},
 	{ManageWebhooks, "create, change and delete webhook endpoints"},
 	{ReplaceWebhookSecret, "replace the secret of an endpoint"},
@@ -143,7 +145,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 		DecideWithdrawal, WithdrawOwnMoney, Transfer, RestoreSwap, FreezeCustomer, UnfreezeCustomer,
 		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
-		FailSwap, WriteOffSwap, DecideSwapArrival, DecideCheckout,
+		FailSwap, WriteOffSwap, DecideSwapArrival, DecideCheckout, RefundCheckout, CancelRefund,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

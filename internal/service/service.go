@@ -53,11 +53,12 @@ type Config struct {
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
 	CheckoutURL     func(checkoutID string) string
-	LinkURL         func(slug string) string // the address of a payment link; nil without pages
-	NonceSecret     []byte                   // of the forms of payment links; nil without pages
-	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration            // of a new address of the whitelist
-	VoidWaitMax     time.Duration            // for another process to void an order; 0 where this one has a signer
+	ClaimURL        func(refundID, claimKey string) string // where a payer claims a refund; nil without pages
+	LinkURL         func(slug string) string               // the address of a payment link; nil without pages
+	NonceSecret     []byte                                 // of the forms of payment links; nil without pages
+	BlockSanctioned bool                                   // no deposit of a sanctioned sender is rejected
+	CoolingOff      time.Duration                          // of a new address of the whitelist
+	VoidWaitMax     time.Duration                          // for another process to void an order; 0 where this one has a signer
 	Rescreen        deposit.RescreenConfig
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
@@ -182,8 +183,8 @@ func New(conf Config, parts Parts) *Service {
 		Images:  outbound.New(outbound.Config{Development: conf.DevelopmentWebhooks}),
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
-		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, LinkURL: conf.LinkURL, NonceSecret: conf.NonceSecret,
-		PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
+		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
+		NonceSecret: conf.NonceSecret, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

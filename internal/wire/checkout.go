@@ -48,6 +48,9 @@ func Checkout(c checkout.Checkout) webhook.Checkout {
 	for _, p := range c.Payments {
 		o.Payments = append(o.Payments, checkoutPayment(c, p))
 	}
+	if c.Refund != nil {
+		o.Refund = new(Refund(*c.Refund))
+	}
 	return o
 }
 

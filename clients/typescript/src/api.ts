@@ -38,6 +38,7 @@ export type Code =
   | "QUOTE_REJECTED"
   | "RATE_LIMITED"
   | "REFERENCE_PAID"
+  | "REFUND_EXCEEDS_PAYMENT"
   | "REFUND_NOT_RECEIVED"
   | "REJECT_BLOCKED_SANCTIONS"
   | "RESOLUTION_IN_PROGRESS"
@@ -196,8 +197,8 @@ export interface Checkout {
   payments: CheckoutPayment[];
   /** Your own reference, such as the number of an order; null for none. */
   reference: string | null;
-  /** null: this version makes no refund of a checkout. */
-  refund: Record<string, unknown> | null;
+  /** Its newest refund; null without one. GET /refunds has all of them. */
+  refund: Refund | null;
   /**
    * OPEN: it waits for payments. PROCESSING: enough is in blocks that are not final. COMPLETED:
    * enough is credited, or a person accepted what is. EXPIRED: its time is over. CANCELLED: you
@@ -2179,6 +2180,122 @@ export interface RecoverRequest {
   until?: string | null;
 }
 
+/**
+ * What is given back of one checkout, in the coin and on the network of the payment.
+ * CHECKOUT_REFUNDED tells once that it was paid.
+ */
+export interface Refund {
+  /** Whether the payer proved the address by a signature. */
+  addressProven: boolean;
+  /**
+   * What is given back, in atomic units. The payer receives it to the last unit; with feeMode
+   * DEDUCTED less the fee of the network.
+   */
+  amount: string;
+  /** How many addresses it has had. */
+  attempt: number;
+  /** The chain. Chains may be added without notice. */
+  chain: string;
+  /** The checkout. */
+  checkoutId: string;
+  /**
+   * The page on which the payer says where the refund goes. Only the answer that makes the key has
+   * it: that of the refund, or of a new key. null in every other one. Who has the whole address
+   * decides where the money goes, so give it to the payer alone.
+   */
+  claimUrl: string | null;
+  /** When its payment was final; null before. */
+  completedAt: string | null;
+  /** When it was created. */
+  createdAt: string;
+  /** Until when it waits for an address: 30 days. */
+  expiresAt: string;
+  /** Who pays the network. ORGANIZATION: you. DEDUCTED: the payer, of a native coin. */
+  feeMode: "ORGANIZATION" | "DEDUCTED";
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /**
+   * What was asked for. FULL: all that was credited in the mint and was not refunded. OVERPAID: what
+   * was credited above the amount due. AMOUNT: an amount.
+   */
+  kind: "FULL" | "OVERPAID" | "AMOUNT";
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** What it takes of which payments, by depositId. */
+  parts: RefundPart[];
+  /** Why the last address was not paid, for a person; null if none was refused. */
+  problem: string | null;
+  /** Your reason, which no payer sees; null for none. */
+  reason: string | null;
+  /** The refund. */
+  refundId: string;
+  /**
+   * AWAITING_ADDRESS: it waits for the payer's address, see problem. REQUESTED: it has an address,
+   * and no payment yet. SENT: a withdrawal pays it. COMPLETED: the payment is final. CANCELLED: you
+   * took it back. EXPIRED: no one claimed it in time. After CANCELLED and EXPIRED the amount is in
+   * the balance of CHECKOUT again.
+   */
+  status: "AWAITING_ADDRESS" | "REQUESTED" | "SENT" | "COMPLETED" | "CANCELLED" | "EXPIRED";
+  /** The symbol, for people. It identifies nothing: two tokens may share it. */
+  symbol: string;
+  /** Where it goes; null while it waits for an address. */
+  toAddress: string | null;
+  /** The hash of its transaction; null before it has one. */
+  txHash: string | null;
+  /** When it last changed. */
+  updatedAt: string;
+  /** The withdrawal that pays the present address; null without one. */
+  withdrawalId: string | null;
+}
+
+/** A page of refunds. */
+export interface RefundPage {
+  /** The items, in order. */
+  data: Refund[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** What a refund takes of one payment. */
+export interface RefundPart {
+  /** The amount in atomic units. */
+  amount: string;
+  /** The id of the deposit. The same transfer on the chain always has the same id. */
+  depositId: string;
+}
+
+/** Asks for a refund of a checkout. */
+export interface RefundRequest {
+  /**
+   * What is given back: whole atomic units in ASCII digits without sign, exponent and leading zero,
+   * or one of two words. FULL: all that is credited in the mint and not refunded. OVERPAID: what is
+   * credited above the amount due, at the price of each payment.
+   */
+  amount: string;
+  /**
+   * Who pays the network; ORGANIZATION if it is left out. DEDUCTED, for the native coin of a chain
+   * only: the payer receives the amount less the fee.
+   */
+  feeMode?: string | null;
+  /**
+   * Your name for this refund: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /** The mint that is given back, one that was paid. Needed where several can be refunded. */
+  mintId?: number | null;
+  /** Why, in your own words, which no payer sees. It is kept with the refund and in the audit log. */
+  reason?: string | null;
+  /**
+   * Where it goes, on the chain of the payment. If it is left out, the answer has claimUrl, on which
+   * the payer says it. An exchange pays from addresses that are not its customer's, so ask the
+   * payer.
+   */
+  toAddress?: string | null;
+}
+
 /** Asks the service to send an event again. */
 export interface ResendRequest {
   /** Only this endpoint. Leave it out for every endpoint that receives this event. */
@@ -3234,6 +3351,24 @@ export interface ListCheckoutsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listRefunds. */
+export interface ListRefundsParams {
+  /** Only of this checkout. */
+  checkoutId?: string | undefined;
+  /** Only in this status. */
+  status?: "AWAITING_ADDRESS" | "REQUESTED" | "SENT" | "COMPLETED" | "CANCELLED" | "EXPIRED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -4151,8 +4286,8 @@ export class Coffer {
   }
 
   /**
-   * Read a checkout. One checkout with its opened options and its payments. While it is OPEN, an
-   * opened option whose rate is over, or is for another amount, gets a new one.
+   * Read a checkout. One checkout with its opened options, its payments and its newest refund. While
+   * it is OPEN, an opened option whose rate is over, or is for another amount, gets a new one.
    *
    * GET /checkouts/{checkoutId}. The client repeats the call if no answer comes.
    */
@@ -4174,10 +4309,11 @@ export class Coffer {
 
   /**
    * List checkouts. The organization's checkouts. exception=UNDERPAID and the other exceptions list
-   * those that a person may have to look at. The table has no options and no payments. With Accept:
-   * text/csv the call returns everything that the filters select as one table, as of one moment,
-   * without limit and cursor. If the table breaks off, the connection ends without the end of the
-   * answer. A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   * those that a person may have to look at. The table has no options, no payments and no refund.
+   * With Accept: text/csv the call returns everything that the filters select as one table, as of
+   * one moment, without limit and cursor. If the table breaks off, the connection ends without the
+   * end of the answer. A cell that a spreadsheet would read as a formula has an apostrophe in front
+   * of it.
    *
    * GET /checkouts. The client repeats the call if no answer comes.
    */
@@ -4208,6 +4344,83 @@ export class Coffer {
    */
   openCheckoutOption(checkoutId: string, body: OptionRequest, options: CallOptions = {}): Promise<PaymentOption> {
     return this.#connection.call<PaymentOption>({ method: "POST", path: `/checkouts/${segment("checkoutId", checkoutId)}/options`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
+   * Cancel a refund. Takes a refund back before a withdrawal pays it. Its amount is in the balance
+   * of your product CHECKOUT again, and its claimUrl is worth nothing. A cancelled one stays as it
+   * is. 409 INVALID_STATE says what became of the money of any other.
+   *
+   * POST /refunds/{refundId}/cancel. The client repeats the call if no answer comes.
+   */
+  cancelRefund(refundId: string, options: CallOptions = {}): Promise<Refund> {
+    return this.#connection.call<Refund>({ method: "POST", path: `/refunds/${segment("refundId", refundId)}/cancel`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Refund a checkout. Gives back what was credited for a checkout, in the coin and on the network
+   * of the payment. The amount leaves the balance of your product CHECKOUT at once and is owed to
+   * the payer. With toAddress it is paid there, with the checks and approvals of your own
+   * withdrawals but without the whitelist. Without it the answer has claimUrl once: the payer says
+   * there where it goes, within 30 days. An address that cannot be paid brings the refund back to
+   * AWAITING_ADDRESS, and problem says why. CHECKOUT_REFUNDED announces the paid refund to endpoints
+   * that name it. With an idempotencyKey the same request returns the same refund as it is now,
+   * without claimUrl, and the same key with other parameters is refused with 409
+   * IDEMPOTENCY_CONFLICT; reason is no parameter. A key never expires. Without a key every call
+   * makes another refund. A 4xx means that this request held and sent nothing. After a 5xx or no
+   * answer, repeat with the same key, and get a new claimUrl from POST
+   * /refunds/{refundId}/claim-key.
+   *
+   * POST /checkouts/{checkoutId}/refunds. The client repeats the call if no answer comes and it has
+   * an idempotencyKey; without one it sends the call once.
+   */
+  createRefund(checkoutId: string, body: RefundRequest, options: CallOptions = {}): Promise<Refund> {
+    return this.#connection.call<Refund>({ method: "POST", path: `/checkouts/${segment("checkoutId", checkoutId)}/refunds`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Read a refund. One refund of a checkout. claimUrl is null: the service does not know the key of
+   * it.
+   *
+   * GET /refunds/{refundId}. The client repeats the call if no answer comes.
+   */
+  getRefund(refundId: string, options: CallOptions = {}): Promise<Refund> {
+    return this.#connection.call<Refund>({ method: "GET", path: `/refunds/${segment("refundId", refundId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List refunds. The organization's refunds of checkouts. The table has no parts. With Accept:
+   * text/csv the call returns everything that the filters select as one table, as of one moment,
+   * without limit and cursor. If the table breaks off, the connection ends without the end of the
+   * answer. A cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /refunds. The client repeats the call if no answer comes.
+   */
+  listRefunds(params: ListRefundsParams = {}, options: CallOptions = {}): Promise<RefundPage> {
+    return this.#connection.call<RefundPage>({ method: "GET", path: `/refunds`, repeat: "ALWAYS", query: { checkoutId: params.checkoutId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listRefunds, over all pages. */
+  refunds(params: ListRefundsParams = {}, options: CallOptions = {}): AsyncGenerator<Refund, void, undefined> {
+    return each(params.cursor, (cursor) => this.listRefunds({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listRefunds has as one table, without limit and cursor. The table is read as it arrives. A
+   * read error means that the table is not complete.
+   */
+  listRefundsCSV(params: ListRefundsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/refunds`, repeat: "ALWAYS", query: { checkoutId: params.checkoutId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Give a refund a new claim key. Makes a new claimUrl for a refund that is AWAITING_ADDRESS, and
+   * makes the one before worthless. Only this answer has it. If the answer is lost, call again.
+   *
+   * POST /refunds/{refundId}/claim-key. The client sends the call once.
+   */
+  replaceClaimKey(refundId: string, options: CallOptions = {}): Promise<Refund> {
+    return this.#connection.call<Refund>({ method: "POST", path: `/refunds/${segment("refundId", refundId)}/claim-key`, repeat: "NEVER" }, options);
   }
 
   /**

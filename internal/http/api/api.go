@@ -104,7 +104,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Integrate,
 		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
-			a.productRoutes(), a.linkRoutes(), a.checkoutRoutes(), a.flaggedRoutes(), a.keyRoutes()),
+			a.productRoutes(), a.linkRoutes(), a.checkoutRoutes(), a.refundRoutes(), a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +
@@ -203,6 +203,7 @@ var groups = []kernel.Group{
 	{Name: "Products", Text: "Products: what you sell through your checkout."},
 	{Name: "Payment links", Text: "Payment links: public pages on which everyone buys your products."},
 	{Name: "Checkouts", Text: "Checkouts: what a payer owes, how it can be paid, and what was paid."},
+	{Name: "Refunds", Text: "Refunds: what is given back of a checkout, to an address of its payer."},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},
 	{Name: "Meta", Text: "About this interface."},

@@ -97,7 +97,7 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "List checkouts",
 			Text: "The organization's checkouts. exception=UNDERPAID and the other exceptions list those that a " +
-				"person may have to look at. The table has no options and no payments." + csvText,
+				"person may have to look at. The table has no options, no payments and no refund." + csvText,
 			Query: kernel.ListParameters(
 				kernel.Parameter{
 					Name: "status", Kind: kernel.WordParameter, Enum: resource.CheckoutStatuses,
@@ -127,7 +127,7 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts/{checkoutId}", Name: "getCheckout",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "Read a checkout",
-			Text: "One checkout with its opened options and its payments. While it is OPEN, an opened option whose " +
+			Text: "One checkout with its opened options, its payments and its newest refund. While it is OPEN, an opened option whose " +
 				"rate is over, or is for another amount, gets a new one.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The checkout."}},
 			Faults:  []fault.Code{fault.CodeNotFound},

@@ -134,6 +134,16 @@ var ExampleCheckout = webhook.Checkout{
 	ExpiresAt: webhook.At(ExampleAt.Add(30 * time.Minute)), CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
 }
 
+// ExampleRefund is a refund that waits for the address of its payer, in the answer that has its page.
+var ExampleRefund = webhook.Refund{
+	RefundID: "ref_01J9ZW3M8Q4S5T6V7W8X9YZABC", CheckoutID: ExampleCheckout.CheckoutID, Status: "AWAITING_ADDRESS",
+	Kind: "OVERPAID", MintID: 1, Symbol: "USDC", Chain: "ETHEREUM", Amount: "10010000", FeeMode: "ORGANIZATION",
+	ClaimURL:       new("https://pay.example.com/r/ref_01J9ZW3M8Q4S5T6V7W8X9YZABC#k=Zk1rV2b0c9QxJmTn4sLuEw"),
+	Parts:          webhook.List[webhook.RefundPart]{{DepositID: ExampleDeposit.DepositID, Amount: "10010000"}},
+	IdempotencyKey: new("refund-77"), CreatedAt: ExampleAt, UpdatedAt: ExampleAt,
+	ExpiresAt: webhook.At(ExampleAt.AddDate(0, 0, 30)),
+}
+
 // MustJSON encodes a part of an example.
 func MustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

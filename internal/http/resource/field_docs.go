@@ -71,7 +71,11 @@ var TypeDocs = map[reflect.Type]string{
 		"checkout permanently.",
 	reflect.TypeFor[webhook.AddressProof](): "The signer's statement about an address: which organization, purpose " +
 		"and checkout it belongs to.",
-	reflect.TypeFor[webhook.CheckoutPayment]():           "What arrived for a checkout: one deposit.",
+	reflect.TypeFor[webhook.CheckoutPayment](): "What arrived for a checkout: one deposit.",
+	reflect.TypeFor[webhook.Refund](): "What is given back of one checkout, in the coin and on the network of the " +
+		"payment. CHECKOUT_REFUNDED tells once that it was paid.",
+	reflect.TypeFor[kernel.Page[webhook.Refund]]():       "A page of refunds.",
+	reflect.TypeFor[webhook.RefundPart]():                "What a refund takes of one payment.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
@@ -222,6 +226,10 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"Checkout.exception":            {Enum: append(slices.Clone(CheckoutExceptions), "NONE")},
 	"CheckoutDetails.exceptions":    {Enum: CheckoutExceptions},
 	"CheckoutPayment.status":        {Enum: CheckoutPaymentStatuses},
+	"Refund.status":                 {Enum: CheckoutRefundStatuses},
+	"Refund.kind":                   {Enum: checkoutRefundKinds},
+	"Refund.feeMode":                {Enum: checkout.FeeModes},
+	"refundId":                      {Text: "The refund.", Example: ExampleRefund.RefundID},
 	"checkoutId":                    {Text: "The checkout.", Example: ExampleCheckout.CheckoutID},
 	"priceType": {
 		Text: "FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.",

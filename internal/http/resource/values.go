@@ -189,6 +189,19 @@ var CheckoutPaymentStatuses = func() (words []string) {
 	return words
 }()
 
+// CheckoutRefundStatuses are the statuses of a refund of a checkout.
+var CheckoutRefundStatuses = func() (words []string) {
+	for _, s := range checkout.RefundStatuses {
+		words = append(words, string(s))
+	}
+	return words
+}()
+
+// checkoutRefundKinds are the kinds of a refund of a checkout.
+var checkoutRefundKinds = []string{
+	string(checkout.FullRefund), string(checkout.OverpaidRefund), string(checkout.AmountRefund),
+}
+
 // RefundStatuses say how far the refund of a swap has come.
 var RefundStatuses = []string{
 	string(swap.RefundNone), string(swap.RefundPending), string(swap.RefundPartial), string(swap.RefundComplete),

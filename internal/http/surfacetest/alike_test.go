@@ -728,11 +728,13 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	told, _ := q.wantStatus(q.call(q.one, "GET", "/events", nil), 200).list()[0]["id"].(string)
 	swapID, depositSwapID := q.makeSwap(q.one, "one"), q.makeDepositSwap(q.one, "one")
 	q.bill(swapID)
+	checkoutID := q.paidCheckout(q.one, "one", 60_000_000)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
-		"productId": q.makeProduct(q.one, "one"), "checkoutId": q.makeCheckout(q.one, "one"),
+		"productId": q.makeProduct(q.one, "one"), "checkoutId": checkoutID,
 		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
+		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
 		"provider": "ONE_CLICK", "month": "2026-01",
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),

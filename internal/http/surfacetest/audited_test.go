@@ -185,6 +185,22 @@ var acts = map[string]act{
 		},
 		body: said(map[string]any{"reason": "case 5"}), rows: []string{"caller checkout.changed CHECKOUT id"},
 	},
+	"organization createRefund": {
+		id:   func(d *desks) string { return d.paidCheckout(d.one, "refunded", 60_000_000) },
+		body: said(map[string]any{"amount": "FULL"}), rows: []string{"caller refund.requested REFUND refundId"},
+	},
+	"organization cancelRefund": {
+		id: func(d *desks) string {
+			return d.makeRefund(d.one, d.paidCheckout(d.one, "taken back", 60_000_000), "cancelled").text("refundId")
+		},
+		rows: []string{"caller refund.cancelled REFUND id"},
+	},
+	"organization replaceClaimKey": {
+		id: func(d *desks) string {
+			return d.makeRefund(d.one, d.paidCheckout(d.one, "claimed", 60_000_000), "replaced").text("refundId")
+		},
+		rows: []string{"caller refund.key_replaced REFUND id"},
+	},
 	"organization quoteOrganizationSwap": {
 		body: said(map[string]any{"fromMintId": dai, "toMintId": eth, "amountIn": "8"}),
 		why:  "it asks the providers and keeps nothing",

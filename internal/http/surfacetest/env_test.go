@@ -197,6 +197,7 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
 		PageURL:     func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
 		LinkURL:     func(slug string) string { return "https://pay.example.com/p/" + slug },
+		ClaimURL:    func(refundID, key string) string { return "https://pay.example.com/r/" + refundID + "#k=" + key },
 		NonceSecret: make([]byte, 32),
 		Log:         newLogger(h.logs),
 	}

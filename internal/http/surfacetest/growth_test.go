@@ -160,7 +160,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
 			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
-			"payment-links",
+			"payment-links", "refunds",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -296,7 +296,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	}
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
-		"organization-swaps", "deposit-swaps", "products", "payment-links", "checkouts", "deposit swaps of all",
+		"organization-swaps", "deposit-swaps", "products", "payment-links", "checkouts", "refunds",
+		"deposit swaps of all",
 		"whitelisted-addresses",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
@@ -326,7 +327,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 	values := map[string]string{
 		"customerId": population.Customer(n), "symbol": "USDC", "mintId": "1", "txHash": population.Hash('d', n),
 		"address": population.Address(n), "reference": "monthly",
-		"linkId":         population.ID("plink", n),
+		"linkId": population.ID("plink", n), "checkoutId": population.ID("co", n),
 		"idempotencyKey": fmt.Sprint("key_", n), "createdAfter": "2026-01-01T00:10:00Z",
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
@@ -338,6 +339,7 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
 		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
 		"checkoutId": population.ID("co", n), "linkId": population.ID("plink", n),
+		"refundId":   population.ID("ref", n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {

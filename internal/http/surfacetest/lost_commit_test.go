@@ -53,6 +53,8 @@ type subject struct {
 	freeze     string
 	swap       string
 	arrival    string // at a wallet of the swap
+	checkout   string
+	refund     string // of the checkout
 }
 
 // moving are the calls that move money or let it move, by interface and name: those of the two
@@ -122,6 +124,28 @@ var moving = map[string]struct {
 		prepare: (*process).fundsSwap, finds: true,
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/customer-swap", swapBody(s.name, "customerId", s.name))
+		},
+	},
+	"organizations createRefund": {
+		prepare: (*process).paysCheckout,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/checkouts/"+s.checkout+"/refunds", refundBody(s.name))
+		},
+	},
+	"organizations createRefund to an address": {
+		prepare: (*process).paysCheckout,
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/checkouts/"+s.checkout+"/refunds",
+				refundBody(s.name, "toAddress", stranger))
+		},
+	},
+	"organizations cancelRefund": {
+		prepare: func(p *process, s *subject) {
+			p.paysCheckout(s)
+			s.refund = p.makeRefund(p.one, s.checkout, s.name).text("refundId")
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/refunds/"+s.refund+"/cancel", nil)
 		},
 	},
 	"organizations createDepositSwap": {
@@ -244,7 +268,7 @@ var unmoving = []string{
 	"organizations createPaymentLink", "organizations updatePaymentLink", "organizations pausePaymentLink",
 	"organizations resumePaymentLink", "organizations endPaymentLink",
 	"organizations unarchiveProduct", "organizations createCheckout", "organizations openCheckoutOption",
-	"organizations cancelCheckout", "organizations acceptCheckout",
+	"organizations cancelCheckout", "organizations acceptCheckout", "organizations replaceClaimKey",
 	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",
 	"operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings",
@@ -413,7 +437,9 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
-	conf.Checkouts = &checkout.Service{DB: db, Images: imageOfOnePoint{}}
+	conf.Checkouts = &checkout.Service{
+		DB: db, Images: imageOfOnePoint{}, Chains: conf.Chains, ClaimURL: q.conf.Checkouts.ClaimURL,
+	}
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv
 		h.t, h.face, h.fails, h.conf = q.t, face, true, conf
@@ -479,6 +505,9 @@ func (p *process) fundsSwap(s *subject) {
 	p.funds(s)
 	p.fund(p.one, s.name, 5_000_000)
 }
+
+// paysCheckout pays a checkout of the subject.
+func (p *process) paysCheckout(s *subject) { s.checkout = p.paidCheckout(p.one, s.name, 60_000_000) }
 
 // fundsProduct gives CHECKOUT money.
 func (p *process) fundsProduct(s *subject) {
@@ -582,9 +611,11 @@ func (p *process) state(s *subject) (text string) {
 			UNION SELECT transfer_id FROM transfers WHERE idempotency_key = $1
 			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix
 				WHERE customer_id = $1 OR idempotency_key = $1
+			UNION SELECT refund_id FROM refunds WHERE idempotency_key = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('deposit swaps [%s], swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('refunds [%s], deposit swaps [%s], swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status || ' ' || amount, ', ') FROM refunds WHERE idempotency_key = $1),
 			(SELECT string_agg(status, ', ') FROM deposit_swaps WHERE customer_id = $1),
 			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps
 				WHERE swap_id IN (TABLE of)),

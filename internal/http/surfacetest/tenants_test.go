@@ -59,6 +59,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 	ownSwapID := q.makeOwnSwap(q.one, "s")
 	productID, checkoutID := q.makeProduct(q.one, "s"), q.makeCheckout(q.one, "s")
 	linkID := q.makeLink(q.one, "l")
+	refundID := q.makeRefund(q.one, q.paidCheckout(q.one, "refunded", 60_000_000), "r").text("refundId")
 	_, keyID := q.testEnv.key(q.one, "READ")
 	job := q.wantStatus(q.call(
 		q.one, "POST", "/webhook-endpoints/"+endpoint+"/recover", map[string]any{"since": "2026-01-01T00:00:00Z"},
@@ -67,6 +68,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
 		"jobId": job, "customerId": alice, "apiKeyId": keyID, "swapId": swapID,
 		"depositSwapId": depositSwapID, "productId": productID, "checkoutId": checkoutID, "linkId": linkID,
+		"refundId":                           refundID,
 		"the swapId of an organization swap": ownSwapID,
 	}
 	for name, v := range ids {

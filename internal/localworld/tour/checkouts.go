@@ -22,8 +22,8 @@ const (
 	pageMax   = 20 * time.Second
 )
 
-// tourCheckouts sells a product: paid on the page of its checkout, in parts on two chains, with too much, and in
-// Bitcoin.
+// tourCheckouts sells a product: paid on the page of its checkout, in parts on two chains, with too much, which is
+// refunded, and in Bitcoin.
 func (s *tourRun) tourCheckouts(ctx context.Context) error {
 	s.printTitle("The marketplace sells")
 	mints := []localworld.Mint{s.usdc, s.ether}
@@ -266,7 +266,7 @@ func (s *tourRun) sellInParts(ctx context.Context, productID string, sold map[in
 	return s.waitSold(ctx, c.CheckoutID, "NONE")
 }
 
-// sellWithSurplus pays more than is due.
+// sellWithSurplus pays more than is due, and gets the surplus back.
 func (s *tourRun) sellWithSurplus(ctx context.Context, productID string, sold map[int]*big.Int) error {
 	c, err := s.sell(ctx, productID, s.usdc)
 	if err != nil {
@@ -279,7 +279,54 @@ func (s *tourRun) sellWithSurplus(ctx context.Context, productID string, sold ma
 	if err := s.payOption(ctx, s.usdc, address, units.Add(units, atomicUnits(10, s.usdc)), sold); err != nil {
 		return err
 	}
-	return s.waitSold(ctx, c.CheckoutID, "OVERPAID")
+	if err := s.waitSold(ctx, c.CheckoutID, "OVERPAID"); err != nil {
+		return err
+	}
+	return s.refundSurplus(ctx, c.CheckoutID, sold)
+}
+
+// refundSurplus gives back what was paid above the amount due, to an address that the payer named, and notes it as not
+// sold.
+func (s *tourRun) refundSurplus(ctx context.Context, checkoutID string, sold map[int]*big.Int) error {
+	payer := newAddress()
+	path := "/checkouts/" + url.PathEscape(checkoutID) + "/refunds"
+	body := map[string]any{
+		"amount": "OVERPAID", "toAddress": payer.Hex(), "reason": "paid too much",
+		"idempotencyKey": "tour-" + randomHex(8),
+	}
+	var refund, replay webhook.Refund
+	if err := s.api.postJSON(ctx, path, body, &refund); err != nil {
+		return err
+	}
+	if err := s.api.postJSON(ctx, path, body, &replay); err != nil {
+		return err
+	}
+	units, isNumber := new(big.Int).SetString(refund.Amount, 10)
+	if replay.RefundID != refund.RefundID || !isNumber || refund.MintID != s.usdc.ID || refund.ClaimURL != nil {
+		return fmt.Errorf("the refund is %+v, and the same key made %s", refund, replay.RefundID)
+	}
+	s.printStep("refund %s of the surplus, %s USDC, to %s; the same key makes no second one", refund.RefundID,
+		formatWhole(refund.Amount, s.usdc), payer.Hex())
+	var c webhook.Checkout
+	e, err := s.waitEvent(ctx, webhook.CheckoutRefunded, &c, func() bool { return c.CheckoutID == checkoutID })
+	if err != nil {
+		return err
+	}
+	if c.Refund == nil || c.Refund.RefundID != refund.RefundID || c.Refund.Status != "COMPLETED" ||
+		c.Refund.TxHash == nil {
+		return fmt.Errorf("CHECKOUT_REFUNDED says %+v, want the refund %s", c, refund.RefundID)
+	}
+	got, err := s.chainBalance(ctx, s.usdc, payer)
+	if err != nil {
+		return fmt.Errorf("read what the payer has: %w", err)
+	}
+	if got.Cmp(units) != 0 {
+		return fmt.Errorf("the payer has %s of the refund, want %s", got, units)
+	}
+	sold[s.usdc.ID].Sub(sold[s.usdc.ID], units)
+	s.printStep("CHECKOUT_REFUNDED number %d: the payer has exactly %s on the chain, by %s", e.Sequence, units,
+		*c.Refund.TxHash)
+	return nil
 }
 
 // sellForBitcoin pays in Bitcoin, if the world has it.
@@ -350,7 +397,7 @@ func (s *tourRun) checkSold(ctx context.Context, before, sold map[int]*big.Int) 
 		}
 		parts = append(parts, formatWhole(units.String(), m)+" "+m.Symbol+" on "+strings.ToLower(m.Chain))
 	}
-	s.printStep("the product CHECKOUT has exactly what was paid: %s", strings.Join(parts, ", "))
+	s.printStep("the product CHECKOUT has exactly what was paid and not refunded: %s", strings.Join(parts, ", "))
 	counts := map[string]int{}
 	for _, e := range s.receiver.listEvents() {
 		if e.Type != webhook.CheckoutCompleted {

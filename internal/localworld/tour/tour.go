@@ -528,7 +528,7 @@ func (s *tourRun) checkFeedOrder(ctx context.Context) error {
 		return s.receiver.hasAll(
 			events, webhook.CustomerDeposit, webhook.CustomerDepositRejected, webhook.CustomerWithdraw,
 			webhook.CustomerWithdrawAwaitingApproval, webhook.CustomerSwapFailed, webhook.OrganizationSwapCompleted,
-			webhook.CheckoutCompleted, webhook.CheckoutException,
+			webhook.CheckoutCompleted, webhook.CheckoutException, webhook.CheckoutRefunded,
 		), nil
 	})
 	if err != nil {

@@ -338,6 +338,7 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		{"payout-995", "CANCELLED"},
 		{"checkout-77", "OPEN\n49.99\n"},
 		{"sold()", `["COMPLETED","NONE","49.99","CREDITED"]`},
+		{"given()", `["COMPLETED","AMOUNT","10000000"]`},
 	} {
 		found := false
 		for text, out := range said {

@@ -1,6 +1,6 @@
 // Package population fills a database with the customers of an organization and with what each of
 // them leaves in it: an address, balances, a deposit, a withdrawal, a transfer, a swap, a product,
-// a checkout, events and their deliveries. It serves to measure what reads cost with very many customers.
+// a checkout with a refund, events and their deliveries. It serves to measure what reads cost with very many customers.
 //
 // The service itself writes none of these rows, and no trigger or foreign key checks them, so the
 // checker may find fault with them. A crash leaves nothing that outlives a test or a benchmark.
@@ -177,6 +177,23 @@ var historyRows = []string{
 		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
+	// Of ten refunds of checkouts one waits for an address, one is cancelled, one is expired, and the others are paid or
+	// on their way.
+	`INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, request_digest,
+		requester_kind, requester_id, created_at, expires_at, status, to_address, attempt, withdrawal_id, look_at,
+		completed_at, updated_at)
+	SELECT 'ref_' || lpad(n::text, 26, '0'), $ORG, 1, 'co_' || lpad(n::text, 26, '0'), 1, 1000, 'FULL', 'ORGANIZATION',
+		'', 'API_KEY', $ORG, made, made, status,
+		CASE WHEN status IN ('REQUESTED', 'SENT', 'COMPLETED') THEN '0x5' || lpad(to_hex(n), 39, '0') END, 1,
+		CASE WHEN status IN ('SENT', 'COMPLETED') THEN 'wd_' || lpad(n::text, 26, '0') END,
+		CASE WHEN status IN ('AWAITING_ADDRESS', 'REQUESTED', 'SENT') THEN made END,
+		CASE status WHEN 'COMPLETED' THEN made END, made
+	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made,
+		CASE n % 10 WHEN 0 THEN 'AWAITING_ADDRESS' WHEN 1 THEN 'CANCELLED' WHEN 2 THEN 'EXPIRED'
+			ELSE CASE n % 100 WHEN 3 THEN 'REQUESTED' WHEN 13 THEN 'SENT' ELSE 'COMPLETED' END END AS status
+		FROM $N) s`,
+	`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount)
+	SELECT 'ref_' || lpad(n::text, 26, '0'), 'dep_' || lpad(n::text, 26, '0'), $ORG, 1000 FROM $N`,
 	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 1, 1000, 'NO_REFERENCE',
 		timestamptz '2026-01-01Z' + n * interval '1 s' FROM $N WHERE n % 20 = 0`,
