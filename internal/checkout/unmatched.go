@@ -53,8 +53,17 @@ const selectUnmatched = `
 		u.seen_at, coalesce(u.assigned_to, ''), coalesce(u.assigned_by, ''), u.assigned_at
 	FROM checkout_unmatched u JOIN deposits d ON d.deposit_id = u.deposit_id`
 
-// unassigned narrows selectUnmatched to what no checkout has got.
-const unassigned = ` WHERE u.org_id = ? AND u.assigned_to IS NULL`
+// UnmatchedFilter narrows a list of unmatched payments. A zero field does not narrow it.
+type UnmatchedFilter struct {
+	SeenAfter  time.Time // exclusive
+	SeenBefore time.Time // exclusive
+}
+
+// query selects what no checkout has got.
+func (f UnmatchedFilter) query(orgID string) *pagination.Query {
+	return pagination.NewQuery(selectUnmatched+` WHERE u.org_id = ? AND u.assigned_to IS NULL`, orgID).
+		SetTimeRange(f.SeenAfter, f.SeenBefore)
+}
 
 func scanUnmatched(row pgx.CollectableRow) (u Unmatched, err error) {
 	err = row.Scan(&u.DepositID, &u.DepositStatus, &u.CheckoutID, &u.mintID, &u.Chain, &u.Amount, &u.Tx, &u.Reason,
@@ -78,9 +87,9 @@ func newUnmatchedGone() error {
 // ListUnmatched returns a page of what arrived for the checkouts of an organization and belongs to none of them, in the
 // order of (time, id), with the checkouts that it may belong to. Rules CO-100 and CO-101.
 func (s *Service) ListUnmatched(
-	ctx context.Context, orgID string, p pagination.Page,
+	ctx context.Context, orgID string, f UnmatchedFilter, p pagination.Page,
 ) (page pagination.Result[Unmatched], err error) {
-	sql, args := pagination.NewQuery(selectUnmatched+unassigned, orgID).BuildPage(p, "u.seen_at", "u.deposit_id")
+	sql, args := f.query(orgID).BuildPage(p, "u.seen_at", "u.deposit_id")
 	found, err := s.loadUnmatched(ctx, orgID, sql, args...)
 	if err != nil {
 		return page, fmt.Errorf("list what arrived for no checkout of %s: %w", orgID, err)
@@ -187,8 +196,10 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 
 // ForEachUnmatched calls fn for everything that arrived for the checkouts of an organization and belongs to none of
 // them, in list order and from one snapshot, without suggestions. The first error ends it.
-func (s *Service) ForEachUnmatched(ctx context.Context, orgID string, desc bool, fn func(Unmatched) error) error {
-	sql, args := pagination.NewQuery(selectUnmatched+unassigned, orgID).BuildAll(desc, "u.seen_at", "u.deposit_id")
+func (s *Service) ForEachUnmatched(
+	ctx context.Context, orgID string, f UnmatchedFilter, desc bool, fn func(Unmatched) error,
+) error {
+	sql, args := f.query(orgID).BuildAll(desc, "u.seen_at", "u.deposit_id")
 	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		mints, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {

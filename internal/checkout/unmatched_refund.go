@@ -10,9 +10,11 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
 )
 
@@ -33,17 +35,28 @@ type UnmatchedRefund struct {
 	Actor          audit.Actor
 }
 
-// RequestFor returns the request of the same refund for a checkout.
-func (r UnmatchedRefund) RequestFor(checkoutID string) RefundRequest {
+// requestFor returns the request of the same refund for the checkout that the payment gets.
+func (r UnmatchedRefund) requestFor(orgID string, u Unmatched) RefundRequest {
 	return RefundRequest{
-		CheckoutID: checkoutID, Kind: FullRefund, ToAddress: r.ToAddress, FeeMode: r.FeeMode, Reason: r.Reason,
+		CheckoutID: ownCheckoutID(orgID, u), Kind: FullRefund, ToAddress: r.ToAddress, FeeMode: r.FeeMode, Reason: r.Reason,
 		IdempotencyKey: r.IdempotencyKey, Actor: r.Actor,
 	}
 }
 
+// DiffersUnmatched reports whether a request has other parameters than the one that made a refund. Error: fault
+// NOT_FOUND.
+func (s *Service) DiffersUnmatched(ctx context.Context, orgID string, made Refund, r UnmatchedRefund) (bool, error) {
+	u, err := s.UnmatchedByID(ctx, orgID, r.DepositID)
+	if err != nil {
+		return false, asWritten(err)
+	}
+	return made.Differs(r.requestFor(orgID, u)), nil
+}
+
 // RefundUnmatched gives back an unmatched payment as a whole. The payment gets a checkout of its own, which is
 // cancelled from the beginning and which no payer sees, and is refunded there as every payment is. A crash between two
-// steps leaves the payment with that checkout, and the same call goes on. The results are those of RequestRefund.
+// steps, or a balance that lacks the amount, leaves the payment with that checkout, and the same call goes on. The
+// results are those of RequestRefund.
 // Errors: those of RequestRefund; INVALID_STATE if the payment belongs to another checkout. Rule CO-105.
 func (s *Service) RefundUnmatched(
 	ctx context.Context, orgID string, r UnmatchedRefund,
@@ -52,25 +65,24 @@ func (s *Service) RefundUnmatched(
 	if err != nil {
 		return refund, "", false, asWritten(err)
 	}
-	ownID := ownCheckoutID(orgID, u)
-	asked := r.RequestFor(ownID)
+	asked := r.requestFor(orgID, u)
 	if r.IdempotencyKey != nil && request.IsKey(*r.IdempotencyKey) {
 		if refund, isReplayed, err = s.FindRefundByKey(ctx, orgID, *r.IdempotencyKey); err != nil || isReplayed {
 			return refund, "", isReplayed, err
 		}
 	}
 	if u.AssignedTo == "" {
-		if err := s.checkUnmatchedRefund(u, asked); err != nil {
+		if err := s.checkUnmatchedRefund(ctx, orgID, u, asked); err != nil {
 			return refund, "", false, err
 		}
-		if err := s.makeOwnCheckout(ctx, orgID, ownID, u, r.Actor); err != nil {
+		if err := s.makeOwnCheckout(ctx, orgID, asked.CheckoutID, u, r.Actor); err != nil {
 			return refund, "", false, err
 		}
-		if u, err = s.AssignUnmatched(ctx, orgID, r.DepositID, ownID, r.Actor); err != nil {
+		if u, err = s.AssignUnmatched(ctx, orgID, r.DepositID, asked.CheckoutID, r.Actor); err != nil {
 			return refund, "", false, err
 		}
 	}
-	if u.AssignedTo != ownID {
+	if u.AssignedTo != asked.CheckoutID {
 		return refund, "", false, newAssigned(u.AssignedTo)
 	}
 	return s.RequestRefund(ctx, orgID, asked)
@@ -87,7 +99,7 @@ func ownCheckoutID(orgID string, u Unmatched) string {
 }
 
 // checkUnmatchedRefund refuses what the refund would refuse, before anything is written.
-func (s *Service) checkUnmatchedRefund(u Unmatched, asked RefundRequest) error {
+func (s *Service) checkUnmatchedRefund(ctx context.Context, orgID string, u Unmatched, asked RefundRequest) error {
 	if u.Reason == OtherReference {
 		return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"A recent block gave this payment to a checkout, and its final block does not.").
@@ -96,10 +108,23 @@ func (s *Service) checkUnmatchedRefund(u Unmatched, asked RefundRequest) error {
 	if err := asked.checkForm(); err != nil {
 		return err
 	}
+	err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID})
+		if err != nil {
+			return err
+		}
+		if refusal := policy.CheckFrozen(active, "", fault.NothingWritten); refusal != nil {
+			return refusal
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	if asked.IdempotencyKey != nil && !request.IsKey(*asked.IdempotencyKey) {
 		return nil // RequestRefund refuses it, and writes nothing either
 	}
-	_, err := s.planRefund(Checkout{ID: asked.CheckoutID, Payments: []Payment{{
+	_, err = s.planRefund(Checkout{ID: asked.CheckoutID, Payments: []Payment{{
 		DepositID: u.DepositID, Mint: u.Mint, Chain: u.Chain, Amount: u.Amount,
 		Status: s.PaymentStatuses[u.DepositStatus],
 	}}}, asked)

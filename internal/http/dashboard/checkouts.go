@@ -285,7 +285,7 @@ func (d *dashboard) loadUnmatched(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.conf.Checkouts.ListUnmatched(r.Context(), r.Session.OrgID, p)
+	found, err := d.conf.Checkouts.ListUnmatched(r.Context(), r.Session.OrgID, checkout.UnmatchedFilter{}, p)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (e *testEnv) newest(before []checkout.Unmatched) string {
 // unmatched lists what is unmatched.
 func (e *testEnv) unmatched() []checkout.Unmatched {
 	e.Helper()
-	page, err := e.Checkouts.ListUnmatched(e.ctx, e.org, pagination.Page{Limit: 100})
+	page, err := e.Checkouts.ListUnmatched(e.ctx, e.org, checkout.UnmatchedFilter{}, pagination.Page{Limit: 100})
 	e.must(err)
 	return page.Items
 }

@@ -151,7 +151,7 @@ func TestAnUnmatchedPaymentIsPaidBack(t *testing.T) {
 			e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
 			r := e.on(backup)
 			r.pass(8)
-			found, err := r.Checkouts.ListUnmatched(r.ctx, r.org, pagination.Page{Limit: 2})
+			found, err := r.Checkouts.ListUnmatched(r.ctx, r.org, checkout.UnmatchedFilter{}, pagination.Page{Limit: 2})
 			if r.must(err); len(found.Items) != 1 || found.Items[0].Reason != checkout.NoCheckout {
 				t.Fatalf("got %+v, want one payment without a checkout", found.Items)
 			}
