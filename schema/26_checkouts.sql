@@ -74,7 +74,7 @@ CREATE TABLE products (
     CONSTRAINT products_quantity_bounded CHECK (max_quantity BETWEEN 1 AND 1000),
     CONSTRAINT products_tolerance_bounded CHECK (under_bps BETWEEN 0 AND 1000),
     CONSTRAINT products_over_policy_known CHECK (over_policy IN ('CREDIT', 'REFUND_LINK')),
-    CONSTRAINT products_late_policy_known CHECK (late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD')),
+    CONSTRAINT products_late_policy_known CHECK (late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD', 'REFUND_LINK')),
     CONSTRAINT products_urls_bounded CHECK (
         octet_length(image_url) BETWEEN 1 AND 2048 AND octet_length(success_url) BETWEEN 1 AND 2048
         AND octet_length(cancel_url) BETWEEN 1 AND 2048),
@@ -310,7 +310,7 @@ CREATE TABLE checkouts (
         AND cost_max_bps BETWEEN 1 AND 10000),
     CONSTRAINT checkouts_policies_known CHECK (
         over_policy IN ('CREDIT', 'REFUND_LINK')
-        AND late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD')),
+        AND late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD', 'REFUND_LINK')),
     CONSTRAINT checkouts_urls_bounded CHECK (
         octet_length(success_url) BETWEEN 1 AND 2048 AND octet_length(cancel_url) BETWEEN 1 AND 2048),
     CONSTRAINT checkouts_urls_web CHECK (success_url ~ '^https?://[!-~]+$' AND cancel_url ~ '^https?://[!-~]+$'),

@@ -119,7 +119,7 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 	}
 	pages := payerpages.New(payerpages.Config{
 		Checkouts: source, Links: source, Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https",
-		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped,
+		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped, Changes: a.followChanges(),
 	})
 	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet

@@ -9,6 +9,7 @@
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
 //   - A payment belongs to one checkout and never goes to another. A person assigns what names none.
 //   - A refund takes no more than what was credited and is not refunded, and is paid once, to one address.
+//   - A policy makes a refund once for each checkout, mint and cause, and never within a settlement.
 //   - The walk of a chain writes only payments. A defect here delays no block.
 //
 // A crash leaves payments that their checkout does not know; any process tells it later, and sends each event once.
@@ -105,6 +106,8 @@ const (
 
 	AcceptLate = "ACCEPT_IF_WITHIN_TOLERANCE"
 	HoldLate   = "HOLD" // a person decides
+	// RefundLinkLate gives back what was paid in part or too late.
+	RefundLinkLate = "REFUND_LINK"
 
 	USD = pricing.USD // the currency of a product that is not the symbol of a mint
 )
@@ -113,7 +116,7 @@ const (
 var (
 	PriceTypes          = []string{FixedPrice, OpenPrice}
 	OverpaymentPolicies = []string{CreditSurplus, RefundLinkSurplus}
-	LatePaymentPolicies = []string{AcceptLate, HoldLate}
+	LatePaymentPolicies = []string{AcceptLate, HoldLate, RefundLinkLate}
 )
 
 // Terms are what an organization decides about a product. Every combination that package checkout returns is valid.

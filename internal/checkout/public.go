@@ -104,29 +104,34 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 	return p, nil
 }
 
-// PublicVersion returns a number that changes with what the page of a checkout shows, except for quotes that ended. It
-// is cheap: every page that is open asks for it all the time. Error: fault NOT_FOUND.
-func (s *Service) PublicVersion(ctx context.Context, checkoutID string) (version int64, err error) {
-	if !id.IsValid(checkoutPrefix, checkoutID) {
-		return 0, newCheckoutGone()
-	}
+// PublicVersions returns, for each of some checkouts that exist, a number that changes with what its page shows, except
+// for quotes that ended. It is cheap: the pages ask for all checkouts that are open on them all the time.
+func (s *Service) PublicVersions(ctx context.Context, checkoutIDs []string) (versions map[string]int64, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		versions = make(map[string]int64, len(checkoutIDs))
 		// A payment that was seen shows how many blocks it still needs.
-		return tx.QueryRow(ctx, `
-			SELECT c.version * 1000000 + coalesce((
+		rows, err := tx.Query(ctx, `
+			SELECT c.checkout_id, c.version * 1000000 + coalesce((
 				SELECT sum(least(1000, greatest(0,
 					(SELECT max(h.height) FROM scan_heads h WHERE h.chain = p.chain) - d.height)))
 				FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id
 				WHERE p.checkout_id = c.checkout_id AND p.status = 'SEEN'), 0)::bigint
-			FROM checkouts c WHERE c.checkout_id = $1`, checkoutID).Scan(&version)
+			FROM checkouts c WHERE c.checkout_id = ANY ($1)`, checkoutIDs)
+		if err != nil {
+			return err
+		}
+		var checkoutID string
+		var version int64
+		_, err = pgx.ForEachRow(rows, []any{&checkoutID, &version}, func() error {
+			versions[checkoutID] = version
+			return nil
+		})
+		return err
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, newCheckoutGone()
-	}
 	if err != nil {
-		return 0, fmt.Errorf("read the version of checkout %s: %w", checkoutID, err)
+		return nil, fmt.Errorf("read the versions of %d checkouts: %w", len(checkoutIDs), err)
 	}
-	return version, nil
+	return versions, nil
 }
 
 // OpenPublic opens an option of a checkout for its payer. See OpenOption.

@@ -107,6 +107,7 @@ func (d *dashboard) checkoutTabs(r *pages.Request, current string) ([]ui.Tab, er
 			Title: decisionsTab, Path: r.Path("checkouts", "decisions"),
 			Count: countText(waiting, hasMore),
 		},
+		{Title: refundsTab, Path: r.Path("refunds")},
 		{Title: unmatchedTab, Path: r.Path("checkouts", "unmatched")},
 		{Title: checkoutSettingsTab, Path: r.Path("checkouts", "settings")},
 	}

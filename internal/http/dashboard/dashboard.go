@@ -114,6 +114,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
 			d.checkoutsPage(), d.checkoutsToDecidePage(), d.unmatchedPage(), d.checkoutSettingsPage(), d.checkoutPage(),
+			d.refundsPage(), d.refundPage(),
 			d.productsPage(), d.productFormPage(), d.productPage(),
 			d.linksPage(), d.linkFormPage(), d.linkPage(),
 			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),

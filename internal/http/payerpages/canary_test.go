@@ -258,9 +258,9 @@ func (d downCheckouts) View(context.Context, string) (View, error) {
 	return View{}, errors.New("the row of customer-" + canary + " is broken")
 }
 
-// Version implements Checkouts.
-func (d downCheckouts) Version(context.Context, string) (int64, error) {
-	return 0, errors.New("the row of customer-" + canary + " is broken")
+// Versions implements Checkouts.
+func (d downCheckouts) Versions(context.Context, []string) (map[string]int64, error) {
+	return nil, errors.New("the row of customer-" + canary + " is broken")
 }
 
 // What a shop says of its customer, and its own words for a sale, are on no page, in no header and in no signed

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +34,6 @@ type fakeCheckouts struct {
 	finding  Finding
 	receipt  []byte
 	searches []string
-	versions int // how often the version was asked for
 }
 
 func (f *fakeCheckouts) check(id string) error {
@@ -75,12 +75,14 @@ func (f *fakeCheckouts) Open(_ context.Context, id string, mintID int) error {
 	return nil
 }
 
-// Version implements Checkouts.
-func (f *fakeCheckouts) Version(_ context.Context, id string) (int64, error) {
+// Versions implements Checkouts.
+func (f *fakeCheckouts) Versions(_ context.Context, ids []string) (map[string]int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.versions++
-	return f.view.Version, f.check(id)
+	if slices.Contains(ids, f.view.CheckoutID) {
+		return map[string]int64{f.view.CheckoutID: f.view.Version}, f.err
+	}
+	return nil, f.err
 }
 
 // Find implements Checkouts.

@@ -40,8 +40,8 @@ func newLimiters(l Limits, clock func() time.Time) limiters {
 	}
 }
 
-// streamsMax bounds the live streams of all clients together.
-const streamsMax = 2000
+// streamsMax bounds the live streams of all clients together, in each process.
+const streamsMax = 10_000
 
 // streams counts the open live streams.
 type streams struct {

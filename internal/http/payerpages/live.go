@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
 )
 
@@ -20,8 +19,6 @@ const (
 	streamWriteMax = 10 * time.Second
 	// streamMax is how long a stream lives. The browser connects anew.
 	streamMax = 30 * time.Minute
-	// versionTimeout is how long the question for a version may take.
-	versionTimeout = 10 * time.Second
 )
 
 // afterName is the query parameter with the version of the page; a browser that connects anew sends a header.
@@ -48,12 +45,10 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 		s.answerError(req, errNoPage)
 		return
 	}
-	ask := func() (int64, error) {
-		ctx, cancel := context.WithTimeout(r.Context(), versionTimeout)
-		defer cancel()
-		return s.conf.Checkouts.Version(ctx, checkoutID)
-	}
-	version, err := ask()
+	watch := s.versions.watch(checkoutID)
+	defer watch.close()
+	_, _, _, changed := watch.read() // before the question, so that nothing is missed between the two
+	version, err := s.askVersion(r.Context(), checkoutID)
 	if err != nil {
 		s.answerError(req, err)
 		return
@@ -71,8 +66,7 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 	if !send("retry: 3000\n\n") {
 		return
 	}
-	poll, beat, end := time.NewTicker(s.conf.LivePoll), time.NewTicker(heartbeat), time.NewTimer(streamMax)
-	defer poll.Stop()
+	beat, end := time.NewTicker(heartbeat), time.NewTimer(streamMax)
 	defer beat.Stop()
 	defer end.Stop()
 	for {
@@ -93,16 +87,32 @@ func (s *server) serveLive(w http.ResponseWriter, r *http.Request) {
 			if !send(": \n\n") {
 				return
 			}
-		case <-poll.C:
-			asked, err := ask()
-			if fault.HasCode(err, fault.CodeNotFound) {
+		case <-changed:
+			var isKnown, isGone bool
+			var found int64
+			if found, isKnown, isGone, changed = watch.read(); isGone {
 				return
 			}
-			if err == nil { // Otherwise the page is as new as it can be; the next question follows.
-				version = asked
+			if isKnown {
+				version = found
 			}
 		}
 	}
+}
+
+// askVersion returns the version of one checkout. Error: errNoPage.
+func (s *server) askVersion(ctx context.Context, checkoutID string) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	found, err := s.conf.Checkouts.Versions(ctx, []string{checkoutID})
+	if err != nil {
+		return 0, err
+	}
+	version, isThere := found[checkoutID]
+	if !isThere {
+		return 0, errNoPage
+	}
+	return version, nil
 }
 
 // readVersion returns the first of some texts that is a version. Without one, the page hears of the present version.

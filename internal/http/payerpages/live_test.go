@@ -3,10 +3,16 @@ package payerpages
 import (
 	"bufio"
 	"context"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/control/audit"
 )
 
 // stream is an open live stream.
@@ -20,20 +26,25 @@ type stream struct {
 // listen opens a live stream of the checkout.
 func (h *testEnv) listen(query, lastEventID string) *stream {
 	h.t.Helper()
-	ctx, leave := context.WithTimeout(h.t.Context(), time.Minute)
-	h.t.Cleanup(leave)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.base+prefix+checkoutID+"/live"+query, nil)
+	return openStream(h.t, h.base+prefix+checkoutID+"/live"+query, lastEventID)
+}
+
+func openStream(t *testing.T, address, lastEventID string) *stream {
+	t.Helper()
+	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(leave)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if lastEventID != "" {
 		r.Header.Set("Last-Event-ID", lastEventID)
 	}
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s := &stream{t: h.t, answer: got, lines: make(chan string), leave: leave}
+	s := &stream{t: t, answer: got, lines: make(chan string), leave: leave}
 	go func() {
 		defer close(s.lines)
 		defer got.Body.Close()
@@ -121,5 +132,87 @@ func TestTheEndOfTheServerEndsStreams(t *testing.T) {
 		if strings.HasPrefix(line, "id:") {
 			t.Errorf("got %q after the end", line)
 		}
+	}
+}
+
+// A change that the audit log names is on an open page without a poll. Rule CO-45.
+func TestAnOpenPageHearsOfAChangeInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	s := newCanaryShop(t)
+	conf := s.pages
+	conf.LivePoll, conf.Changes = time.Hour, audit.NewFollower(s.db, conf.Log)
+	ctx, stop := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = conf.Changes.Run(ctx) })
+	loops.Go(func() { _ = (&audit.Sealer{DB: s.db}).Run(ctx) })
+	t.Cleanup(func() { stop(); loops.Wait() })
+	server := httptest.NewServer(New(conf))
+	t.Cleanup(server.Close)
+	paid, other := s.sell(1, canaryUSDC), s.sell(2, canaryUSDC)
+	s.turn(1)
+	page := openStream(t, server.URL+prefix+paid+"/live", "")
+	page.wantNews()
+	quiet := openStream(t, server.URL+prefix+other+"/live", "")
+	quiet.wantNews()
+	s.pay(paid, 25*dollar)
+	s.turn(3) // final
+	if got := s.load(paid).Status; got != outcome.Completed {
+		t.Fatalf("the checkout is %s", got)
+	}
+	page.wantNews()
+	select {
+	case line := <-quiet.lines:
+		if strings.HasPrefix(line, "id: ") {
+			t.Errorf("the page of another checkout heard %q", line)
+		}
+	default:
+	}
+}
+
+// wantNews reads the stream until it names a version.
+func (s *stream) wantNews() {
+	s.t.Helper()
+	for line := range s.lines {
+		if strings.HasPrefix(line, "id: ") {
+			return
+		}
+	}
+	s.t.Fatal("the stream ended before a version")
+}
+
+// One question serves all pages that are open, and no one asks when none is. Rule CO-45.
+func TestOpenPagesShareTheQuestionForVersions(t *testing.T) {
+	t.Parallel()
+	asked := make(chan []string)
+	feed := versionFeed{
+		ask: func(ctx context.Context, ids []string) (map[string]int64, error) {
+			select {
+			case asked <- ids:
+			case <-ctx.Done():
+			}
+			return map[string]int64{checkoutID: 2}, nil
+		},
+		interval: time.Millisecond, log: slog.New(slog.DiscardHandler), pages: map[string]*openCheckout{},
+	}
+	first, second, third := feed.watch(checkoutID), feed.watch(checkoutID), feed.watch(otherID)
+	_, _, _, changed := second.read()
+	_, _, _, gone := third.read()
+	for len(<-asked) != 2 { // The first question may be older than the third page.
+	}
+	<-changed
+	<-gone
+	if version, isKnown, isGone, _ := first.read(); version != 2 || !isKnown || isGone {
+		t.Errorf("got version %d, known %t, gone %t", version, isKnown, isGone)
+	}
+	if _, isKnown, isGone, _ := third.read(); isKnown || !isGone {
+		t.Errorf("an absent checkout is known %t, gone %t", isKnown, isGone)
+	}
+	third.close()
+	for len(<-asked) != 1 { // A question that began before may name both.
+	}
+	first.close()
+	second.close()
+	if feed.stop != nil || len(feed.pages) != 0 {
+		t.Error("the feed still asks, and no page is open")
 	}
 }

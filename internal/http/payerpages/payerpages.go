@@ -28,6 +28,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -53,7 +54,9 @@ type Config struct {
 	Links     Links
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
 	Limits    Limits         // the zero value sets none
-	// LivePoll is how often a live page asks for the version of its checkout; 0 means two seconds.
+	// Changes tells open pages at once what changed; nil: they hear with the next poll.
+	Changes *audit.Follower
+	// LivePoll is how often the versions of all checkouts that are open on pages are asked for; 0 means two seconds.
 	LivePoll time.Duration
 	// Stopped is closed when the server ends, so that it waits for no live stream. It may be nil.
 	Stopped <-chan struct{}
@@ -68,10 +71,11 @@ type Config struct {
 const livePollDefault = 2 * time.Second
 
 type server struct {
-	conf    Config
-	assets  assets
-	rates   limiters
-	streams streams
+	conf     Config
+	assets   assets
+	rates    limiters
+	streams  streams
+	versions versionFeed
 }
 
 // New builds the handler of the paths below /c/ and /p/.
@@ -88,6 +92,10 @@ func New(conf Config) http.Handler {
 	s := &server{
 		conf: conf, assets: newAssets(), rates: newLimiters(conf.Limits, conf.Clock),
 		streams: streams{ofClientMax: conf.Limits.Streams, byClient: map[string]int{}},
+		versions: versionFeed{
+			ask: conf.Checkouts.Versions, changes: conf.Changes, interval: conf.LivePoll, log: conf.Log,
+			pages: map[string]*openCheckout{},
+		},
 	}
 	mux := chi.NewRouter()
 	for _, line := range []struct {

@@ -46,7 +46,7 @@ var (
 // View implements Checkouts.
 func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 	// The version comes first: a page that is newer than its version is loaded once too often, and no page stays old.
-	version, err := s.Service.PublicVersion(ctx, checkoutID)
+	versions, err := s.Service.PublicVersions(ctx, []string{checkoutID})
 	if err != nil {
 		return View{}, err
 	}
@@ -55,8 +55,9 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		return View{}, err
 	}
 	v := View{
-		CheckoutID: p.ID, Version: version, Status: Status(p.Status), ShopName: p.ShopName, Accent: p.Settings.Accent,
-		Currency: p.Currency, AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
+		CheckoutID: p.ID, Version: versions[p.ID], Status: Status(p.Status), ShopName: p.ShopName,
+		Accent: p.Settings.Accent, Currency: p.Currency,
+		AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
 		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
 		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
@@ -233,9 +234,9 @@ func (s Source) Open(ctx context.Context, checkoutID string, mintID int) error {
 	return s.Service.OpenPublic(ctx, checkoutID, mintID)
 }
 
-// Version implements Checkouts.
-func (s Source) Version(ctx context.Context, checkoutID string) (int64, error) {
-	return s.Service.PublicVersion(ctx, checkoutID)
+// Versions implements Checkouts.
+func (s Source) Versions(ctx context.Context, checkoutIDs []string) (map[string]int64, error) {
+	return s.Service.PublicVersions(ctx, checkoutIDs)
 }
 
 // Find implements Checkouts.

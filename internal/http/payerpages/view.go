@@ -13,9 +13,10 @@ type Checkouts interface {
 	// Open opens the option of a mint, and changes nothing for one that is open. Errors: the faults
 	// OPTION_UNAVAILABLE, INVALID_STATE, MINT_NOT_FOUND and NOT_FOUND.
 	Open(ctx context.Context, checkoutID string, mintID int) error
-	// Version returns the version of a checkout, cheaply: every live page asks for it all the time. It changes with
-	// everything that View returns, except quotes that ended. Error: the fault NOT_FOUND.
-	Version(ctx context.Context, checkoutID string) (int64, error)
+	// Versions returns the versions of some checkouts, cheaply: the service asks for all that are open on pages all the
+	// time. A version changes with everything that View returns, except quotes that ended. A checkout that does not
+	// exist has none.
+	Versions(ctx context.Context, checkoutIDs []string) (map[string]int64, error)
 	// Find says where the payment of a transaction is, and only as far as it concerns this checkout. Errors: the
 	// faults NOT_FOUND, and INVALID_REQUEST for a text that is no hash of any accepted chain.
 	Find(ctx context.Context, checkoutID, txHash string) (Finding, error)

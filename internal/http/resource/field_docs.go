@@ -257,13 +257,14 @@ var FieldDocs = map[string]kernel.FieldDoc{
 		Bounds: map[string]any{"minimum": 0, "maximum": 1000}, Example: 50,
 	},
 	"overpaymentPolicy": {
-		Text: "What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link to " +
-			"claim it.",
+		Text: "What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund is made by " +
+			"itself, once for each coin, and the payer claims it on the page of the checkout.",
 		Enum: checkout.OverpaymentPolicies, Example: checkout.CreditSurplus,
 	},
 	"latePaymentPolicy": {
 		Text: "What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is " +
-			"enough at the price of its moment. HOLD: a person decides.",
+			"enough at the price of its moment. HOLD: a person decides. REFUND_LINK: it does not count, and a " +
+			"refund is made of it by itself, as of a part that was paid when the time was over.",
 		Enum: checkout.LatePaymentPolicies, Example: checkout.AcceptLate,
 	},
 	"onePerReference": {

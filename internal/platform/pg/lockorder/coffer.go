@@ -67,6 +67,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "refund_parts", Fresh: "its refund is new"},
 			{Name: "checkout_payments"},
 			{Name: "checkout_unmatched", Fresh: "its deposit is new or locked"},
+			{Name: "refund_turns"},
+			{Name: "automatic_refunds", Fresh: "its refund is new"},
 		}},
 		{"nonce counter", []Lock{{Name: "dispatch_accounts"}}},
 		{"UTXOs", []Lock{{Name: "utxos", Strong: true}}},
