@@ -160,8 +160,10 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 	if len(ids) == 0 {
 		return nil
 	}
-	return s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, `
+	since := s.DB.Clock()().Add(-suggestedAge)
+	err := s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		pg.QueueKeyPlans(b)
+		b.Queue(`
 			SELECT a.deposit_id, f.checkout_id
 			FROM unnest($2::text[], $3::integer[], $4::numeric[], $5::timestamptz[])
 				AS a (deposit_id, mint_id, amount, seen_at)
@@ -174,24 +176,22 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 				GROUP BY q.checkout_id
 				ORDER BY was_valid DESC, valid_from DESC, q.checkout_id LIMIT $7) f
 			ORDER BY a.deposit_id, f.was_valid DESC, f.valid_from DESC, f.checkout_id`,
-			orgID, ids, mintIDs, amounts, seenAt, tx.Now.Add(-suggestedAge), suggestedMax)
-		if err != nil {
-			return fmt.Errorf("look for checkouts of %d amounts: %w", len(ids), err)
-		}
-		for _, u := range byID {
-			u.SuggestedIDs = nil
-		}
-		var depositID, checkoutID string
-		_, err = pgx.ForEachRow(rows, []any{&depositID, &checkoutID}, func() error {
-			u := byID[depositID]
-			u.SuggestedIDs = append(u.SuggestedIDs, checkoutID)
-			return nil
+			orgID, ids, mintIDs, amounts, seenAt, since, suggestedMax).Query(func(rows pgx.Rows) error {
+			for _, u := range byID {
+				u.SuggestedIDs = nil
+			}
+			var depositID, checkoutID string
+			_, err := pgx.ForEachRow(rows, []any{&depositID, &checkoutID}, func() error {
+				byID[depositID].SuggestedIDs = append(byID[depositID].SuggestedIDs, checkoutID)
+				return nil
+			})
+			return err
 		})
-		if err != nil {
-			return fmt.Errorf("look for checkouts of %d amounts: %w", len(ids), err)
-		}
-		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("look for checkouts of %d amounts: %w", len(ids), err)
+	}
+	return nil
 }
 
 // ForEachUnmatched calls fn for everything that arrived for the checkouts of an organization and belongs to none of

@@ -342,6 +342,9 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"refundId":   population.ID("ref", n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
+	if strings.HasPrefix(r.Path, "/unmatched-payments/") {
+		places["depositId"] = population.ID("dep", 1500) // every twentieth
+	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {
 		value, ok := places[strings.Trim(place, "{}")]
 		if !ok {

@@ -157,7 +157,7 @@ func TestAnUnmatchedPaymentIsRefundedOverHTTP(t *testing.T) {
 		t.Errorf("the same key: got %s, want the refund without its key", again.raw)
 	}
 	h.wantRefusal("the key with another address", h.call(h.one, "POST", path,
-		map[string]any{"idempotencyKey": "back", "toAddress": stranger}), 409, string(fault.IdempotencyConflict), "")
+		map[string]any{"idempotencyKey": "back", "toAddress": stranger}), 409, string(fault.IdempotencyConflict), "idempotencyKey")
 	h.wantRefusal("the rest", h.call(h.one, "POST", path, map[string]any{}), 422,
 		string(fault.RefundExceedsPayment), "amount")
 }
