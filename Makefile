@@ -115,7 +115,7 @@ soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 .PHONY: bench
 bench: setup ## measure beside the machine's own limits, print the table (ONLY=transfers,alone FOR=15s BENCH_CUSTOMERS=10000000)
 	@go build -o bin/bench.trial ./internal/testing/trial/bench
-	@ONLY='$(ONLY)' FOR='$(FOR)' BENCH_CUSTOMERS='$(BENCH_CUSTOMERS)' bin/bench.trial
+	@ONLY='$(ONLY)' FOR='$(FOR)' BENCH_CUSTOMERS='$(BENCH_CUSTOMERS)' BENCH_CHECKOUTS='$(BENCH_CHECKOUTS)' bin/bench.trial
 
 .PHONY: mutants
 mutants: setup-test ## plant deliberate defects, show the test that finds each (MUTANTS=a,b SAMPLE=40 SEED=7 IN=./internal/testing/trial/soak JOBS=2 AGAIN=1)

@@ -82,6 +82,9 @@ type Service struct {
 	Log         *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
+
+	creating sync.Mutex
+	creators map[string]*creationWriter // by organization
 }
 
 // Status says whether a product is for sale.

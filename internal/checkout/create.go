@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/customer"
@@ -131,92 +130,44 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
 // true when the key was known; c is then the checkout as it is now. After a fault none was written. After any other
 // error it may exist or not, and the same request resolves that if it has a key. Errors: faults INVALID_REQUEST,
-// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID. Rules CO-2, CO-3, CO-4 and CO-25.
+// INVALID_AMOUNT, MINT_NOT_FOUND, NOT_FOUND, PRODUCT_ARCHIVED, REFERENCE_PAID, UNAVAILABLE. Rules CO-2, CO-3, CO-4 and
+// CO-25.
 func (s *Service) CreateCheckout(
 	ctx context.Context, orgID string, r CheckoutRequest,
 ) (c Checkout, isReplayed bool, err error) {
-	if r.IdempotencyKey != nil {
-		if !request.IsKey(*r.IdempotencyKey) {
-			return c, false, refuse("idempotencyKey",
-				"idempotencyKey has to be 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
-				WithAdvice("Send one key for each checkout that you intend.")
-		}
-		if c, isReplayed, err = s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey); err != nil || isReplayed {
-			return c, isReplayed, err
-		}
+	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
+		return c, false, refuse("idempotencyKey",
+			"idempotencyKey has to be 1 to %d printable ASCII characters without a space.", request.KeyBytesMax).
+			WithAdvice("Send one key for each checkout that you intend.")
 	}
 	expiresIn, err := s.checkForm(r)
 	if err != nil {
+		if r.IdempotencyKey != nil { // What a key has made comes before what is wrong with a request.
+			made, isKnown, lookErr := s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey)
+			if lookErr != nil || isKnown {
+				return made, isKnown, lookErr
+			}
+		}
 		return c, false, err
 	}
-	checkoutID := id.New(checkoutPrefix, s.DB.Clock()())
-	var created Checkout
-	var queued struct {
-		products []Product
-		mints    *mint.Catalogue
-		settings Settings
-		knownID  string
-		link     linkUse
-	}
-	err = s.DB.InOrgPipelined(ctx, orgID,
-		func(b *pgx.Batch) {
-			queued.products, queued.knownID, queued.link = nil, "", linkUse{}
-			queued.mints = mint.QueueAll(b)
-			queueSettings(b, orgID, &queued.settings)
-			queueProducts(b, orgID, r.productIDs(), &queued.products)
-			queueLinkUse(b, orgID, r.link, &queued.link)
-			queueKeyLookup(b, orgID, r.IdempotencyKey, &queued.knownID)
-		},
-		func(_ context.Context, tx pg.Tx, b *pgx.Batch) error {
-			if created = (Checkout{}); queued.knownID != "" {
-				return nil
-			}
-			if r.link != nil {
-				if err := queued.link.check(tx.Now); err != nil {
-					return err
-				}
-			}
-			sale, onePerReference, err := s.newSale(r, queued.products, *queued.mints, queued.settings)
-			if err != nil {
-				return err
-			}
-			created = Checkout{
-				Sale: sale, ID: checkoutID, OrgID: orgID, Version: 1, Status: outcome.Open, CustomerID: r.CustomerID,
-				CustomerEmail: r.CustomerEmail, Reference: r.Reference, OnePerReference: onePerReference,
-				Metadata: nonNil(r.Metadata), CreatedAt: tx.Now, UpdatedAt: tx.Now, ExpiresAt: tx.Now.Add(expiresIn),
-				digest: r.digest(),
-			}
-			if r.IdempotencyKey != nil {
-				created.IdempotencyKey = *r.IdempotencyKey
-			}
-			if r.link != nil {
-				created.LinkID = &r.link.ID
-			}
-			if err := queueInsert(b, created); err != nil {
-				return err
-			}
-			failpoint.HitBeforeCommit("C01")
-			detail := map[string]any{"due": sale.AmountDue.Text(), "currency": sale.Currency, "reference": r.Reference}
-			if r.link != nil {
-				detail["linkId"] = r.link.ID
-			}
-			return audit.QueueEntries(b, tx.Now, newCheckoutEntry(created, r.Actor, "created", detail))
-		})
+	made, err := s.submit(ctx, orgID, &creation{
+		request: r, expiresIn: expiresIn, checkoutID: id.New(checkoutPrefix, s.DB.Clock()()),
+	})
 	switch {
-	case err == nil && queued.knownID == "":
+	case err == nil && made.knownID == "":
 		failpoint.Hit("C01")
-		return s.complete(created), false, nil
+		return s.complete(made.checkout), false, nil
 	case err == nil || pg.ViolatesConstraint(err, "checkouts_key_unique"):
-		// Another request with the key was first.
+		// The key has made one, or another request with it was first.
 		c, isReplayed, err = s.FindCheckoutByKey(ctx, orgID, *r.IdempotencyKey)
 		if err == nil && !isReplayed {
-			err = fmt.Errorf("checkout %s was not inserted, and no checkout has its key", checkoutID)
+			err = fmt.Errorf("checkout %s was not inserted, and no checkout has its key", made.checkoutID)
 		}
 		return c, isReplayed, err
 	case pg.ViolatesConstraint(err, "checkouts_reference_once"):
 		return c, false, s.refuseReference(ctx, orgID, *r.Reference)
 	}
-	return c, false, fmt.Errorf("create checkout %s: %w", checkoutID, err)
+	return c, false, err
 }
 
 func (r CheckoutRequest) productIDs() []string {
@@ -490,21 +441,6 @@ func queueProducts(b *pgx.Batch, orgID string, ids []string, products *[]Product
 	b.Queue(selectProducts+` WHERE p.org_id = $1 AND p.product_id = ANY ($2)`, orgID, ids).
 		Query(func(rows pgx.Rows) (err error) {
 			*products, err = pgx.CollectRows(rows, scanProduct)
-			return err
-		})
-}
-
-// queueKeyLookup looks whether a key is known in the transaction that would use it.
-func queueKeyLookup(b *pgx.Batch, orgID string, key, knownID *string) {
-	if key == nil {
-		return
-	}
-	b.Queue(`SELECT checkout_id FROM checkouts WHERE org_id = $1 AND key_hash = $2`, orgID, keyHash(*key)).
-		Query(func(rows pgx.Rows) error {
-			ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if len(ids) == 1 {
-				*knownID = ids[0]
-			}
 			return err
 		})
 }

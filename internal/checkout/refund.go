@@ -631,8 +631,8 @@ func setRefund(ctx context.Context, tx pg.Tx, r Refund, status RefundStatus, set
 	return nil
 }
 
-// changeRefund runs fn with a locked refund of an organization, whose checkout is locked before it. It returns the refund
-// as it is afterwards. Error: fault NOT_FOUND.
+// changeRefund runs fn with a locked refund of an organization, whose checkout is locked before it. It returns the
+// refund as it is afterwards. Error: fault NOT_FOUND.
 func (s *Service) changeRefund(
 	ctx context.Context, orgID, refundID string, fn func(ctx context.Context, tx pg.Tx, r Refund) error,
 ) (after Refund, err error) {

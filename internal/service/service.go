@@ -52,13 +52,14 @@ type Config struct {
 	// IsPegged reports whether a mint is meant to be worth a dollar; nil: none is.
 	IsPegged func(mintID int) bool
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
-	CheckoutURL     func(checkoutID string) string
-	ClaimURL        func(refundID, claimKey string) string // where a payer claims a refund; nil without pages
-	LinkURL         func(slug string) string               // the address of a payment link; nil without pages
-	NonceSecret     []byte                                 // of the forms of payment links; nil without pages
-	BlockSanctioned bool                                   // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration                          // of a new address of the whitelist
-	VoidWaitMax     time.Duration                          // for another process to void an order; 0 where this one has a signer
+	CheckoutURL func(checkoutID string) string
+	// ClaimURL returns where a payer claims a refund; nil without pages.
+	ClaimURL        func(refundID, claimKey string) string
+	LinkURL         func(slug string) string // the address of a payment link; nil without pages
+	NonceSecret     []byte                   // of the forms of payment links; nil without pages
+	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected
+	CoolingOff      time.Duration            // of a new address of the whitelist
+	VoidWaitMax     time.Duration            // for another process to void an order; 0 where this one has a signer
 	Rescreen        deposit.RescreenConfig
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.

@@ -71,6 +71,7 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		fill(t, reflect.ValueOf(v).Elem())
 	}
 	sale.DecidedBy = "USER usr_1"
+	refund := *sale.Refund
 	w.Owner, own.Owner = ledger.CustomerOwner("ann"), ledger.ProductOwner("CUSTODIAL")
 	for name, c := range map[string]struct {
 		object any
@@ -83,7 +84,9 @@ func TestEveryFieldReachesItsObject(t *testing.T) {
 		"swap":       {wire.CustomerSwap(sw), nil},
 		"failed":     {wire.SwapFailed(failed), nil},
 		"delayed":    {wire.SwapDelayed(sw), nil},
-		"checkout":   {wire.Checkout(sale), []string{"Refund", "AcceptedBy.Name"}},
+		"checkout":   {wire.Checkout(sale), []string{"Refund.ClaimURL", "AcceptedBy.Name"}},
+		"refund":     {wire.Refund(refund), []string{"ClaimURL"}},
+		"claimable":  {wire.ClaimableRefund(refund, "https://pay.example.com/r/ref_1#k=key"), nil},
 	} {
 		var empty []string
 		listEmpty(reflect.ValueOf(c.object), "", &empty)

@@ -127,8 +127,8 @@ func (a *api) checkoutRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/checkouts/{checkoutId}", Name: "getCheckout",
 			Action: identity.ReadOrganization, Group: "Checkouts",
 			Summary: "Read a checkout",
-			Text: "One checkout with its opened options, its payments and its newest refund. While it is OPEN, an opened option whose " +
-				"rate is over, or is for another amount, gets a new one.",
+			Text: "One checkout with its opened options, its payments and its newest refund. While it is OPEN, an " +
+				"opened option whose rate is over, or is for another amount, gets a new one.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The checkout."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
 			Handler: kernel.Handle(a.getCheckout, resource.ExampleCheckout),

@@ -312,7 +312,8 @@ func TestARefundThatIsWrongIsRefused(t *testing.T) {
 	// What was spent meanwhile is not there to be given back.
 	h.wantStatus(h.call(h.one, "POST", "/transfers", charge("spent", "amount", "79999000",
 		"from", map[string]any{"product": "CHECKOUT"}, "to", map[string]any{"product": "CUSTODIAL"})), 201)
-	h.wantRefusal("an empty balance", h.call(h.one, "POST", path, refundBody("k")), 422, "INSUFFICIENT_BALANCE", "amount")
+	h.wantRefusal("an empty balance", h.call(h.one, "POST", path, refundBody("k")), 422, "INSUFFICIENT_BALANCE",
+		"amount")
 	h.conf.Checkouts.ClaimURL = nil
 	h.wantRefusal("no pages", h.call(h.one, "POST", path, refundBody("k")), 400, "INVALID_REQUEST", "toAddress")
 }
@@ -448,8 +449,8 @@ func (p refundWithdrawals) PayoutState(context.Context, string, string) (checkou
 	return checkout.PayoutOpen, "", nil
 }
 
-// A refund with a payment is neither cancelled nor given a key, and both answers say what became of the money. One whose
-// address is refused waits for another one and says why. Rules CO-83, CO-85 and CO-91.
+// A refund with a payment is neither cancelled nor given a key, and both answers say what became of the money. One
+// whose address is refused waits for another one and says why. Rules CO-83, CO-85 and CO-91.
 func TestARefundWithAPaymentStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -9,6 +9,7 @@
 //   - FOR=15s: how long each figure is taken
 //   - WATCHED: how many addresses are watched, if not ten million
 //   - BENCH_CUSTOMERS: with how many customers the reads and the pages are taken, if not a million
+//   - BENCH_CHECKOUTS: with how many checkouts the page of a payer is taken, if not a million
 package main
 
 import (
@@ -45,6 +46,7 @@ var figures = []figure{
 	{"decode", "blocks of Bitcoin and Solana on one core", benchDecoding},
 	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", benchSweeps},
 	{"swaps", "a swap: quote, creation, delivery, signed quote", benchSwaps},
+	{"checkouts", "checkouts: creation, options, pages with a million of them, live pages", benchCheckouts},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"start", "cold start of coffer serve", benchStart},
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -75,8 +76,7 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// httpCaller is a connection that posts transfers with as little work as possible: the bench
-// measures the service.
+// httpCaller is a connection that posts with as little work as possible: the bench measures the service.
 type httpCaller struct {
 	conn         net.Conn
 	reader       *bufio.Reader
@@ -88,14 +88,21 @@ type httpCaller struct {
 }
 
 func (w *benchEnv) newCaller(ctx context.Context, name string) (*httpCaller, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", w.address)
+	return dialCaller(ctx, w.address, w.key, name, &w.made)
+}
+
+// dialCaller opens a connection to an interface for the organization of a key.
+func dialCaller(
+	ctx context.Context, address string, key seal.Secret, name string, made *atomic.Int64,
+) (*httpCaller, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	reader := bufio.NewReader(conn)
 	return &httpCaller{
-		conn: conn, reader: reader, headerReader: textproto.NewReader(reader), key: w.key.Reveal(), name: name,
-		made: &w.made,
+		conn: conn, reader: reader, headerReader: textproto.NewReader(reader), key: key.Reveal(), name: name,
+		made: made,
 	}, nil
 }
 
@@ -104,20 +111,29 @@ type party struct {
 	Product    string `json:"product,omitempty"`
 }
 
+// nextKey returns an idempotency key that no caller used.
+func (c *httpCaller) nextKey() string {
+	c.n++
+	return c.name + "-" + strconv.Itoa(c.n)
+}
+
 // postTransfer requests one transfer under its own key and reads the answer.
 func (c *httpCaller) postTransfer(sender, recipient party) error {
-	c.n++
-	body, err := json.Marshal(map[string]any{
-		"idempotencyKey": c.name + "-" + strconv.Itoa(c.n), "mintId": usdc, "amount": "1", "from": sender,
-		"to": recipient,
+	return c.post("/v1/transfers", map[string]any{
+		"idempotencyKey": c.nextKey(), "mintId": usdc, "amount": "1", "from": sender, "to": recipient,
 	})
+}
+
+// post makes one thing and reads the answer.
+func (c *httpCaller) post(path string, content any) error {
+	body, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(
 		c.conn,
-		"POST /v1/transfers HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		c.key, len(body), body,
+		"POST %s HTTP/1.1\r\nHost: bench\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, c.key, len(body), body,
 	); err != nil {
 		return err
 	}

@@ -319,6 +319,59 @@ func TestOneReferenceMakesOneCheckout(t *testing.T) {
 	}
 }
 
+// Requests of one moment share a transaction and no refusal: each has the answer that it would have alone. Rule CO-2.
+func TestRequestsOfOneMomentShareNoRefusal(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	free, once := e.product(), e.product(oncePerReference)
+	const kinds = 5 // of requests, by turns
+	errs := e.atOnce(20*kinds, func(s *service.Service, i int) error {
+		key := otherOf(fmt.Sprint("key-", i))
+		var r checkout.CheckoutRequest
+		switch i % kinds {
+		case 0: // valid
+			r = request(free, key)
+		case 1: // one of them is made
+			r = request(once, key)
+		case 2: // no such product
+			r = request("prod_absent", key)
+		case 3: // the database takes no such text
+			r = request(free, key, func(r *checkout.CheckoutRequest) { r.Metadata = map[string]string{"note": "\x00"} })
+		case 4: // the form
+			r = request(free, key, func(r *checkout.CheckoutRequest) { r.ExpiresIn = new(1) })
+		}
+		_, _, err := s.Checkouts.CreateCheckout(e.ctx, e.org, r)
+		return err
+	})
+	made := map[int]int{}
+	for i, err := range errs {
+		kind := i % kinds
+		switch {
+		case err == nil:
+			made[kind]++
+		case kind == 0:
+			t.Errorf("request %d: %v", i, err)
+		case kind == 1:
+			e.wantFault(err, fault.ReferencePaid)
+		case kind == 2:
+			e.wantFault(err, fault.CodeNotFound)
+		case kind == 4:
+			e.wantFault(err, fault.InvalidRequest)
+		}
+	}
+	if made[0] != 20 || made[1] != 1 || made[2]+made[3]+made[4] != 0 {
+		t.Errorf("made by kind: %v, want 20 of the first and one of the second", made)
+	}
+	for _, want := range []struct{ what, sql string }{
+		{"checkouts", `SELECT checkout_id FROM checkouts`},
+		{"audit rows", `SELECT resource_id FROM audit_log WHERE action = 'checkout.created'`},
+	} {
+		if n := len(e.texts(want.sql)); n != 21 {
+			t.Errorf("got %d %s, want 21", n, want.what)
+		}
+	}
+}
+
 // errUndone takes a transaction back after its test.
 var errUndone = errors.New("undone")
 

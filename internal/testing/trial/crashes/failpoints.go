@@ -297,6 +297,10 @@ var points = []point{
 		play: playCancelledSale,
 	},
 	{name: "C10", title: "fork found, before the payment of a checkout is orphaned", play: playForkedSale},
+	{name: "C11", title: "refund and hold: answer lost", commit: true, play: playRefund},
+	{name: "C12", title: "claim of a refund: answer lost", commit: true, play: playRefund},
+	{name: "C13", title: "refund about to end, a claim committed before it", play: playClaimedRefund},
+	{name: "C14", title: "withdrawal of a refund ended, before the refund is", play: playRefund},
 
 	{name: "O06", title: "audit row written, before commit", play: playPayment},
 	{name: "O09", title: "rows of the audit log sealed: answer lost", commit: true, play: playDeposit},
@@ -346,10 +350,6 @@ var unplayed = []struct{ name, why string }{
 	{"X01-X10", "other names of Q01, Q05, Q03, Q04, QW05 and later, Q13, Q15, Q19, and Q17 around Q20"},
 	{"QW18", "Q07 stands at this place"},
 	{"QW27", "Q10 is the same commit"},
-	{"C11", "refunds have no call yet; internal/testing/trial/refunds repeats the request with its key"},
-	{"C12", "refunds have no call yet; internal/testing/trial/refunds repeats the claim, and pays it in two processes"},
-	{"C13", "refunds have no call yet; internal/testing/trial/refunds plays the claim and the end at the same moment"},
-	{"C14", "refunds have no call yet; internal/testing/trial/refunds restores a backup from before the end"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},
 	{"O02", "each request reads its key's row anew; the tests of org have it"},
 	{

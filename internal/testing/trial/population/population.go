@@ -177,8 +177,8 @@ var historyRows = []string{
 		was_live, status, told_status)
 	SELECT 'dep_' || lpad(n::text, 26, '0'), $ORG, 'co_' || lpad(n::text, 26, '0'), 1, 'ETHEREUM', 1000, '2026-01-01Z',
 		'2026-01-01Z', true, 'CREDITED', 'CREDITED' FROM $N`,
-	// Of ten refunds of checkouts one waits for an address, one is cancelled, one is expired, and the others are paid or
-	// on their way.
+	// Of ten refunds of checkouts one waits for an address, one is cancelled, one is expired, and the others are paid
+	// or on their way.
 	`INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, request_digest,
 		requester_kind, requester_id, created_at, expires_at, status, to_address, attempt, withdrawal_id, look_at,
 		completed_at, updated_at)

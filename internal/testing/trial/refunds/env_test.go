@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/journal"
@@ -407,6 +409,23 @@ func (e *testEnv) exceptions(checkoutID string, want ...outcome.Exception) {
 	if fmt.Sprint(c.Exceptions) != fmt.Sprint(want) {
 		e.Errorf("the checkout has %v, want %v", c.Exceptions, want)
 	}
+}
+
+// liftFreezes lifts every freeze of the organization, as the operator does.
+func (e *testEnv) liftFreezes() {
+	e.Helper()
+	e.must(e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT freeze_id FROM freezes WHERE scope = 'ORGANIZATION' AND org_id = $1 AND lifted_at IS NULL`, e.org)
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, id := range ids {
+			err = errors.Join(err, freeze.Lift(ctx, tx, id, audit.Operator("op")))
+		}
+		return err
+	}))
 }
 
 // wantFault expects a fault.
