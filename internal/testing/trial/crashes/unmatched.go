@@ -97,10 +97,8 @@ func playRejectedPart(ctx context.Context, s *cellRun) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.requestRefund(ctx, r), s.ensureClaimLink(ctx, r)); err != nil {
-		return err
-	}
-	if err := errors.Join(s.claimRefund(ctx, r), s.waitRefundEnd(ctx, r)); err != nil {
+	r.body["toAddress"] = r.recipient
+	if err := errors.Join(s.requestRefund(ctx, r), s.waitAddressedRefund(ctx, r)); err != nil {
 		return err
 	}
 	d, sender, err := s.newStrangerDeposit(ctx, smallUnits)
@@ -132,6 +130,26 @@ func playRejectedPart(ctx context.Context, s *cellRun) error {
 	})
 	return errors.Join(s.checkResolvedOnce(ctx, depositID), s.waitReturnedPart(ctx, r, depositID, d.units),
 		s.checkShopBalance(ctx))
+}
+
+// waitAddressedRefund waits until a refund is paid to the address that its request gave.
+func (s *cellRun) waitAddressedRefund(ctx context.Context, r *saleRefund) error {
+	err := waitUntil(ctx, "the refund is paid", drainMax, func(ctx context.Context) (bool, error) {
+		_, err := s.callAPI(ctx, http.MethodGet, "/refunds/"+r.created.RefundID, nil, &r.current)
+		if err == nil && (r.current.Status != paid || r.current.TxHash == nil) {
+			err = fmt.Errorf("it is %s", r.current.Status)
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	r.sale.refunded = r.sale.units
+	s.sentAway = append(s.sentAway, oracle.Claim{
+		ID: r.current.RefundID, Asset: s.assetID(), To: r.recipient, Amount: r.sale.units, Tx: *r.current.TxHash,
+		Paid: true,
+	})
+	return nil
 }
 
 // flagPart pays a checkout while every sender is above the threshold, and waits until the payment is flagged.
