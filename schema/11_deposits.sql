@@ -142,6 +142,8 @@ CREATE INDEX deposits_of_mint ON deposits (org_id, mint_id, created_at, deposit_
 CREATE INDEX deposits_of_chain ON deposits (org_id, chain, created_at, deposit_id);
 CREATE INDEX deposits_of_address ON deposits (org_id, address, created_at, deposit_id);
 CREATE INDEX deposits_flagged ON deposits (org_id, created_at, deposit_id) WHERE is_flagged;
+-- Who else paid from an address to which a payer wants a refund.
+CREATE INDEX deposits_of_sender ON deposits (from_address, created_at) WHERE from_address <> '';
 CREATE INDEX deposits_to_resolve ON deposits (status, created_at) WHERE status IN ('FLAGGED', 'RESOLUTION_STUCK');
 CREATE INDEX deposits_of_deposit_swap ON deposits (deposit_swap_id) WHERE deposit_swap_id IS NOT NULL;
 CREATE INDEX deposits_of_checkout ON deposits (checkout_id) WHERE checkout_id IS NOT NULL;

@@ -30,8 +30,8 @@ type Checkout struct {
 	// one for each of AcceptedMintIDs, in their order
 	PaymentOptions List[PaymentOption]   `json:"paymentOptions" doc:"How it can be paid: one for each accepted mint, in their order. An option has an address once it is opened."`
 	Payments       List[CheckoutPayment] `json:"payments" doc:"What arrived for it, the oldest first."`
-	// the newest one, without its claim key
-	Refund *Refund `json:"refund" doc:"Its newest refund; null without one. GET /refunds has all of them."`
+	// the newest one, and in CHECKOUT_REFUNDED the one that was paid; without its claim key
+	Refund *Refund `json:"refund" doc:"Its newest refund, and in CHECKOUT_REFUNDED the one that was paid; null without one. GET /refunds has all of them."`
 
 	// The caller's own words, which no payer sees.
 	CustomerID      *string  `json:"customerId" doc:"Your own name for the payer; null for none. It makes no customer, and no payer sees it." example:"user_42"`

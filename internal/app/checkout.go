@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/capability"
+	"github.com/cofferpay/coffer/internal/checkout/payerproof"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/payerpages"
@@ -52,8 +53,9 @@ func (c Config) checkCheckout(errs *configErrors) {
 }
 
 // addCheckoutPages adds what makes the addresses of pages for payers: that of a refund with its claim key, that of a
-// checkout with the key that allows actions, that of a payment link, and the secret of its forms. There is none without
-// pages. A process without the key of cursors shows the address of a refund alone, whose key is its own.
+// checkout with the key that allows actions, that of a payment link, and the secrets of its forms and of the texts that
+// payers sign. There is none without pages. A process without the key of cursors shows the address of a refund alone,
+// whose key is its own.
 func (c Config) addCheckoutPages(conf *service.Config) error {
 	if c.Checkout.Origin == "" {
 		return nil
@@ -75,6 +77,15 @@ func (c Config) addCheckoutPages(conf *service.Config) error {
 	if conf.NonceSecret, err = capability.DeriveNonceSecret(cursor); err != nil {
 		return fmt.Errorf("keys.cursor: %w", err)
 	}
+	if conf.ProofSecret, err = payerproof.DeriveSecret(cursor); err != nil {
+		return fmt.Errorf("keys.cursor: %w", err)
+	}
+	origin, err := url.Parse(c.Checkout.Origin)
+	if err != nil {
+		return fmt.Errorf("checkout.origin: %w", err)
+	}
+	conf.PayerHost = origin.Host
+	conf.IsPageKey = func(checkoutID, key string) bool { return capability.Check(secret, checkoutID, key) }
 	conf.CheckoutURL = func(checkoutID string) string {
 		return c.Checkout.Origin + payerpages.Prefix + checkoutID + "#k=" + capability.Key(secret, checkoutID)
 	}
@@ -110,6 +121,10 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 			}
 			return network.Name
 		},
+		ExplorerURL: func(name chain.Name, tx chain.TxHash) string {
+			network, _ := a.conf.knownNetwork(name)
+			return network.ExplorerURL(tx)
+		},
 		ReturnURL: func(c checkout.Checkout, now time.Time) (string, error) {
 			return signer.ReturnURL(*c.SuccessURL, receipt.Return{
 				CheckoutID: c.ID, OrgID: c.OrgID, Environment: environment, Status: string(c.Status),
@@ -118,15 +133,17 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 		},
 	}
 	pages := payerpages.New(payerpages.Config{
-		Checkouts: source, Links: source, Proxies: trusted, Limits: limits, IsSecure: origin.Scheme == "https",
-		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped, Changes: a.followChanges(),
+		Checkouts: source, Links: source, Refunds: source, Proxies: trusted, Limits: limits,
+		IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped,
+		Changes: a.followChanges(),
 	})
 	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
 	a.apiHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isOwnHost := strings.EqualFold(r.Host, origin.Host)
 		isPage := strings.HasPrefix(r.URL.Path, payerpages.Prefix) ||
-			strings.HasPrefix(r.URL.Path, payerpages.LinkPrefix)
+			strings.HasPrefix(r.URL.Path, payerpages.LinkPrefix) ||
+			strings.HasPrefix(r.URL.Path, payerpages.RefundPrefix)
 		if isPage && (isOwnHost || !hasOwnHost) || isOwnHost && hasOwnHost {
 			pages.ServeHTTP(w, r)
 			return

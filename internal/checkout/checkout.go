@@ -44,6 +44,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -79,7 +80,15 @@ type Service struct {
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte
-	Log         *slog.Logger
+	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
+	IsPageKey func(checkoutID, key string) bool
+	// ProofSecret is the secret of the texts that payers sign with their addresses, and PayerHost the host that they
+	// name; without a secret no address is proven.
+	ProofSecret []byte
+	PayerHost   string
+	// Risk says whose an address is that a payer gives. What it may be paid is decided with the payment.
+	Risk risk.Policy
+	Log  *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 

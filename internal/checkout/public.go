@@ -28,6 +28,8 @@ type Public struct {
 	Offers []Offer
 	// BlocksMissing is how many blocks a payment that was seen still needs, by the id of its deposit.
 	BlocksMissing map[string]int
+	// HasRefund says that a refund waits for the address of its payer.
+	HasRefund bool
 	// AfterText is what the shop tells who has paid through its payment link; "" for nothing, and before the end.
 	AfterText string
 }
@@ -67,6 +69,10 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 		b.Queue(`SELECT name FROM organizations WHERE org_id = $1`, orgID).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&p.ShopName)
 		})
+		b.Queue(`
+			SELECT EXISTS (SELECT FROM refunds
+				WHERE checkout_id = $1 AND status = 'AWAITING_ADDRESS' AND expires_at > $2)`,
+			checkoutID, s.DB.Clock()()).QueryRow(func(row pgx.Row) error { return row.Scan(&p.HasRefund) })
 		if p.LinkID != nil && p.Status == outcome.Completed {
 			b.Queue(`SELECT coalesce(after_text, '') FROM payment_links WHERE org_id = $1 AND link_id = $2`,
 				orgID, *p.LinkID).QueryRow(func(row pgx.Row) error { return row.Scan(&p.AfterText) })
@@ -109,9 +115,10 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 func (s *Service) PublicVersions(ctx context.Context, checkoutIDs []string) (versions map[string]int64, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		versions = make(map[string]int64, len(checkoutIDs))
-		// A payment that was seen shows how many blocks it still needs.
+		// A payment that was seen shows how many blocks it still needs, and a refund may wait for its address.
 		rows, err := tx.Query(ctx, `
-			SELECT c.checkout_id, c.version * 1000000 + coalesce((
+			SELECT c.checkout_id, c.version * 1000000 + coalesce((SELECT sum(r.version) FROM refunds r
+				WHERE r.checkout_id = c.checkout_id), 0)::bigint + coalesce((
 				SELECT sum(least(1000, greatest(0,
 					(SELECT max(h.height) FROM scan_heads h WHERE h.chain = p.chain) - d.height)))
 				FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id

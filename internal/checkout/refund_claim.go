@@ -97,11 +97,16 @@ func (s *Service) ClaimableRefund(ctx context.Context, refundID, key string) (Re
 
 // ClaimRefund says where a refund goes, with its key. It accepts one address; the same one again changes nothing. Until
 // an address is paid, an attempt that ended without paying lets the key give another one. Errors: faults NOT_FOUND,
-// INVALID_ADDRESS, INVALID_STATE. Rules CO-87 and CO-88.
+// INVALID_ADDRESS, INVALID_STATE, and DESTINATION_NOT_ALLOWED with an AddressRefusal. Rules CO-87, CO-88 and CO-97.
 func (s *Service) ClaimRefund(ctx context.Context, claim RefundClaim) (refund Refund, err error) {
 	orgID, err := s.ownerOfClaim(ctx, claim.RefundID, claim.Key)
 	if err != nil {
 		return refund, err
+	}
+	if !claim.IsAddressProven {
+		if err := s.refuseUnproven(ctx, orgID, claim); err != nil {
+			return refund, err
+		}
 	}
 	hash := claimHash(claim.Key)
 	err = s.giveAddress(ctx, orgID, claim, payer, func(ctx context.Context, tx pg.Tx) error {
@@ -121,6 +126,20 @@ func (s *Service) ClaimRefund(ctx context.Context, claim RefundClaim) (refund Re
 	}
 	failpoint.Hit("C12")
 	return s.RefundByID(ctx, orgID, claim.RefundID)
+}
+
+// refuseUnproven refuses an address that a payer typed and that an exchange is known to have, before the transaction of
+// the claim: it may ask providers.
+func (s *Service) refuseUnproven(ctx context.Context, orgID string, claim RefundClaim) error {
+	r, err := s.RefundByID(ctx, orgID, claim.RefundID)
+	if err != nil || r.Status != RefundAwaitingAddress {
+		return asWritten(err) // The transaction says which address it has.
+	}
+	address, err := s.parseRefundAddress(r.Mint, claim.Address)
+	if err != nil {
+		return err
+	}
+	return s.refuseExchange(ctx, r, address)
 }
 
 // GiveRefundAddress says where a refund goes, by the organization. Errors: faults NOT_FOUND, INVALID_ADDRESS,

@@ -151,6 +151,8 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 		return s.setSent(ctx, r.ID, r.Attempt, withdrawalID)
 	case f == nil:
 		return fmt.Errorf("request its payment: %w", err)
+	case f.Code == fault.WithdrawalRiskBlocked:
+		return s.returnRefund(ctx, r.ID, r.Attempt, RiskRefuses)
 	case isRefusedForGood(f):
 		return s.returnRefund(ctx, r.ID, r.Attempt, f.Reason)
 	}
@@ -164,7 +166,7 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 func isRefusedForGood(f *fault.Fault) bool {
 	switch f.Code {
 	case fault.DestinationNotAllowed, fault.AmountBelowMinimum, fault.InvalidAddress, fault.InvalidRequest,
-		fault.InvalidAmount, fault.MintNotFound, fault.WithdrawalRiskBlocked:
+		fault.InvalidAmount, fault.MintNotFound:
 		return true
 	}
 	return false
@@ -269,6 +271,10 @@ func (s *Service) completeRefund(ctx context.Context, paid Refund) error {
 		if c, err = loadCheckout(ctx, tx, `c.checkout_id = $1`, r.CheckoutID); err != nil {
 			return err
 		}
+		if r, err = loadRefund(ctx, tx, `r.refund_id = $1`, r.ID); err != nil {
+			return err
+		}
+		c.Refund = &r // the newest one may be another
 		_, err = s.Events.Record(ctx, tx, event.Event{
 			OrgID: r.OrgID, Type: event.CheckoutRefunded, ResourceKind: "checkout", ResourceID: c.ID,
 			Data: s.withoutUnproven(s.complete(c)),

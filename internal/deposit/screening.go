@@ -178,7 +178,7 @@ func newFlag(r storedDeposit, rec risk.DepositRecord, isKeyAccount bool, now tim
 	case r.kind == chain.Internal || !isKeyAccount:
 		// Only a contract sends an internal transfer.
 		f.returnRisk = returnRiskContract
-	case v != nil && isExchange(*v):
+	case v != nil && v.IsExchange():
 		f.returnRisk = returnRiskExchange
 	}
 	f.reason = mustEncode(reason)
@@ -193,14 +193,6 @@ const (
 	returnRiskExchange = "KNOWN_EXCHANGE"
 	returnRiskSolver   = "SWAP_SOLVER" // the sender is a swap provider, and not who paid
 )
-
-// isExchange reports whether any provider says that the address belongs to an exchange, at any
-// severity. An address that only dealt with an exchange does not count. Rule DEP-36.
-func isExchange(v risk.Verdict) bool {
-	return slices.ContainsFunc(v.Parts, isExchange) || slices.ContainsFunc(v.OwnerCategories, func(c string) bool {
-		return strings.Contains(strings.ToLower(c), "exchange")
-	})
-}
 
 // isSanctioned reports whether any provider says that the address itself is on a sanctions list. Of
 // several senders, one is enough.

@@ -105,6 +105,21 @@ type Verdict struct {
 	Raw json.RawMessage `json:"-"`
 }
 
+// vaspCategory is the category of an owner whom a provider calls a virtual asset service provider.
+const vaspCategory = "VASP"
+
+// NameVASP notes that the owner of the address holds coins of its customers.
+func (v *Verdict) NameVASP() { v.OwnerCategories = append(v.OwnerCategories, vaspCategory) }
+
+// IsExchange reports whether any provider says that the address belongs to an exchange, or to another business that
+// holds coins of its customers, at any severity. An address that only dealt with one does not count. Rule DEP-36.
+func (v Verdict) IsExchange() bool {
+	return slices.ContainsFunc(v.Parts, Verdict.IsExchange) ||
+		slices.ContainsFunc(v.OwnerCategories, func(c string) bool {
+			return c == vaspCategory || strings.Contains(strings.ToLower(c), "exchange")
+		})
+}
+
 // MissingAnswer is a provider that gave no answer.
 type MissingAnswer struct {
 	Provider string `json:"provider"`

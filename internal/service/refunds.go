@@ -34,11 +34,11 @@ func (p refundPayouts) PayoutState(
 	case withdrawal.Completed:
 		return checkout.PayoutPaid, "", nil
 	case withdrawal.Failed:
-		return checkout.PayoutEnded, "The payment failed on the chain.", nil
+		return checkout.PayoutEnded, checkout.PaymentFailed, nil
 	case withdrawal.Blocked:
-		return checkout.PayoutEnded, "Risk screening refuses this address.", nil
+		return checkout.PayoutEnded, checkout.RiskRefuses, nil
 	case withdrawal.Rejected, withdrawal.Cancelled:
-		return checkout.PayoutEnded, "A person ended the payment.", nil
+		return checkout.PayoutEnded, checkout.PaymentEnded, nil
 	}
 	return checkout.PayoutOpen, "", nil
 }

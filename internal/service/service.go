@@ -54,12 +54,16 @@ type Config struct {
 	// CheckoutURL returns where payers pay a checkout; nil without pages.
 	CheckoutURL func(checkoutID string) string
 	// ClaimURL returns where a payer claims a refund; nil without pages.
-	ClaimURL        func(refundID, claimKey string) string
-	LinkURL         func(slug string) string // the address of a payment link; nil without pages
-	NonceSecret     []byte                   // of the forms of payment links; nil without pages
-	BlockSanctioned bool                     // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration            // of a new address of the whitelist
-	VoidWaitMax     time.Duration            // for another process to void an order; 0 where this one has a signer
+	ClaimURL    func(refundID, claimKey string) string
+	LinkURL     func(slug string) string // the address of a payment link; nil without pages
+	NonceSecret []byte                   // of the forms of payment links; nil without pages
+	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
+	IsPageKey       func(checkoutID, key string) bool
+	ProofSecret     []byte        // of the texts that payers sign with their addresses; nil without pages
+	PayerHost       string        // of the pages, as those texts name it
+	BlockSanctioned bool          // no deposit of a sanctioned sender is rejected
+	CoolingOff      time.Duration // of a new address of the whitelist
+	VoidWaitMax     time.Duration // for another process to void an order; 0 where this one has a signer
 	Rescreen        deposit.RescreenConfig
 	NoRescreening   bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
@@ -185,7 +189,8 @@ func New(conf Config, parts Parts) *Service {
 		Wallets: s.Wallets, Chains: s.Chains, Prices: parts.Prices, PriceAge: conf.PriceAge, IsPegged: conf.IsPegged,
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
-		NonceSecret: conf.NonceSecret, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
+		NonceSecret: conf.NonceSecret, IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret,
+		PayerHost: conf.PayerHost, Risk: parts.Risk, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

@@ -203,7 +203,10 @@ export interface Checkout {
   payments: CheckoutPayment[];
   /** Your own reference, such as the number of an order; null for none. */
   reference: string | null;
-  /** Its newest refund; null without one. GET /refunds has all of them. */
+  /**
+   * Its newest refund, and in CHECKOUT_REFUNDED the one that was paid; null without one. GET
+   * /refunds has all of them.
+   */
   refund: Refund | null;
   /**
    * OPEN: it waits for payments. PROCESSING: enough is in blocks that are not final. COMPLETED:

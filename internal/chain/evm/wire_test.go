@@ -1,6 +1,7 @@
 package evm_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,18 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm"
 	"github.com/cofferpay/coffer/internal/money"
 )
+
+// compress compresses a text into a member of a gzip file. Members that follow each other are one file, so a
+// bomb is made of one member without compressing all that it holds.
+func compress(text string) []byte {
+	var file bytes.Buffer
+	z := gzip.NewWriter(&file)
+	_, err := io.WriteString(z, text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic(err) // A buffer takes what it is given.
+	}
+	return file.Bytes()
+}
 
 // wireLies are answers of what stands between a node and us: proxies, caches, bombs.
 func wireLies(sent *atomic.Int64) map[string]func(http.ResponseWriter) {
@@ -50,15 +63,11 @@ func wireLies(sent *atomic.Int64) map[string]func(http.ResponseWriter) {
 		"a bomb": func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			defer z.Close()
-			if _, err := io.WriteString(z, `{"jsonrpc":"2.0","id":1,"result":"`); err != nil {
-				return
-			}
-			filler := []byte(strings.Repeat("0", 1<<20))
+			_, err := w.Write(compress(`{"jsonrpc":"2.0","id":1,"result":"`))
+			filler := compress(strings.Repeat("0", 1<<20))
 			for range 100 {
-				if _, err := z.Write(filler); err != nil {
-					return
+				if err == nil {
+					_, err = w.Write(filler)
 				}
 			}
 		},

@@ -1,6 +1,7 @@
 package payerpages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -30,14 +31,19 @@ type asset struct {
 type assets struct {
 	byName              map[string]asset
 	style, script, icon string
+	claim               string // the script of refunds
 }
 
 func newAssets() assets {
 	a := assets{byName: map[string]asset{}}
-	add := func(file, kind string) string {
+	// A file may import others, which are added before it under the names that it uses.
+	add := func(file, kind string, imports ...[2]string) string {
 		raw, err := assetFiles.ReadFile("assets/" + file)
 		if err != nil {
 			panic("payerpages: an asset is missing: " + err.Error())
+		}
+		for _, imported := range imports {
+			raw = bytes.ReplaceAll(raw, []byte(imported[0]), []byte(imported[1]))
 		}
 		sum := sha256.Sum256(raw)
 		extension := path.Ext(file)
@@ -47,6 +53,8 @@ func newAssets() assets {
 	}
 	a.style = add("pay.css", "text/css; charset=utf-8")
 	a.script = add("pay.js", "text/javascript; charset=utf-8")
+	walletStandard := add("walletstandard.js", "text/javascript; charset=utf-8")
+	a.claim = add("claim.js", "text/javascript; charset=utf-8", [2]string{"./walletstandard.js", walletStandard})
 	a.icon = add("icon.svg", "image/svg+xml")
 	return a
 }

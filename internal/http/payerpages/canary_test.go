@@ -15,12 +15,17 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/ethereum/go-ethereum/accounts"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/capability"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -347,6 +352,117 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 	}
 	if !slices.Contains(s.load(partly).Exceptions, outcome.Underpaid) {
 		t.Errorf("got %v, want a checkout that is underpaid", s.load(partly).Exceptions)
+	}
+}
+
+// The page of a refund shows its payer nothing that the shop says for itself or of its customer, in every language and
+// at every step. A claim with a typed address and one with a signature reach the refund. Rules CO-93, CO-94 and CO-95.
+func TestThePageOfARefundHasNothingOfTheCustomer(t *testing.T) {
+	t.Parallel()
+	s := newCanaryShop(t)
+	pageSecret, proofSecret := bytes.Repeat([]byte{3}, 32), bytes.Repeat([]byte{4}, 32)
+	s.Checkouts.ProofSecret, s.Checkouts.PayerHost = proofSecret, "pay.example"
+	s.Checkouts.IsPageKey = func(checkoutID, key string) bool { return capability.Check(pageSecret, checkoutID, key) }
+	s.pages.Refunds = s.pages.Checkouts.(Source)
+	s.turn(1)
+	checkoutID := s.sell(1, canaryUSDC)
+	s.pay(checkoutID, 25*dollar)
+	s.turn(3)
+	refund := func(number int) (checkout.Refund, string) {
+		r, key, _, err := s.Checkouts.RequestRefund(t.Context(), s.org, checkout.RefundRequest{
+			CheckoutID: checkoutID, Amount: new("1000000"), Reason: new("the reason " + canary),
+			IdempotencyKey: new(fmt.Sprintf("refund-%s-%d", canary, number)), Actor: audit.APIKey(s.org),
+		})
+		s.must(err)
+		return r, key
+	}
+	r, key := refund(1)
+	path := RefundPrefix + r.ID
+	sender := string(sim.Address("payer of " + checkoutID))
+	holder := string(sim.Address("where the payer wants it"))
+	form := func(values ...string) url.Values {
+		f := url.Values{keyName: {key}}
+		for i := 0; i+1 < len(values); i += 2 {
+			f.Set(values[i], values[i+1])
+		}
+		return f
+	}
+	for _, l := range languages {
+		named := func(path string) string { return path + "?" + url.Values{languageParameter: {l.tag}}.Encode() }
+		s.look(s.pages, http.StatusOK, http.MethodGet, named(path), nil)
+		s.look(s.pages, http.StatusOK, http.MethodGet, named(Prefix+checkoutID), nil)
+		s.look(s.pages, http.StatusNotFound, http.MethodPost, named(path), url.Values{keyName: {"wrong"}})
+		s.look(s.pages, http.StatusNotFound, http.MethodPost, named(Prefix+checkoutID+"/refund-key"),
+			url.Values{keyName: {"wrong"}})
+		s.look(s.pages, http.StatusOK, http.MethodPost, named(path), form())
+		s.look(s.pages, http.StatusBadRequest, http.MethodPost, named(path+"/check"), form(addressName, "0x1"))
+		s.look(s.pages, http.StatusOK, http.MethodPost, named(path+"/check"), form(addressName, holder))
+		s.look(s.pages, http.StatusUnprocessableEntity, http.MethodPost, named(path+"/claim"),
+			form(addressName, sender))
+		s.look(s.pages, http.StatusOK, http.MethodPost, named(path+"/challenge"), form(addressName, holder))
+		s.look(s.pages, http.StatusUnprocessableEntity, http.MethodPost, named(path+"/proof"), form(addressName, holder,
+			expiresName, fmt.Sprint(time.Now().Add(time.Minute).Unix()), signatureName, "0x00"))
+	}
+	s.look(s.pages, http.StatusOK, http.MethodPost, path+"/claim", form(addressName, holder))
+	s.look(s.pages, http.StatusOK, http.MethodPost, path+"/claim", form(addressName, holder))
+	s.look(s.pages, http.StatusConflict, http.MethodPost, path+"/claim", form(addressName, sender))
+	claimed, err := s.Checkouts.RefundByID(t.Context(), s.org, r.ID)
+	s.must(err)
+	if string(claimed.ToAddress) != holder || claimed.IsAddressProven || claimed.Attempt != 1 {
+		t.Errorf("got %+v, want a refund to the typed address", claimed)
+	}
+
+	// The key of the checkout opens the next refund, and the payer signs with the address that paid.
+	next, _ := refund(2)
+	answer := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Prefix+checkoutID+"/refund-key", nil)
+	request.Header.Set(checkoutKeyHeader, capability.Key(pageSecret, checkoutID))
+	New(s.pages).ServeHTTP(answer, request)
+	s.inspect(http.StatusOK, "POST refund-key", answer)
+	link := regexp.MustCompile(`href="(/r/ref_\w+)#k=([\w-]+)"`).FindStringSubmatch(answer.Body.String())
+	if link == nil || link[1] != RefundPrefix+next.ID {
+		t.Fatalf("got %s, want the link to refund %s", answer.Body, next.ID)
+	}
+	private, err := crypto.ToECDSA(bytes.Repeat([]byte{5}, 32))
+	s.must(err)
+	address := crypto.PubkeyToAddress(private.PublicKey).Hex()
+	source := s.pages.Refunds.(Source)
+	challenge, refusal, err := source.Challenge(t.Context(), next.ID, link[2], address)
+	s.must(err)
+	signature, err := crypto.Sign(accounts.TextHash([]byte(challenge.Text)), private)
+	s.must(err)
+	key = link[2]
+	s.look(s.pages, http.StatusOK, http.MethodPost, link[1]+"/proof", form(addressName, address, expiresName,
+		fmt.Sprint(challenge.ExpiresAt.Unix()), signatureName, fmt.Sprintf("0x%x", signature)))
+	proven, err := s.Checkouts.RefundByID(t.Context(), s.org, next.ID)
+	s.must(err)
+	if string(proven.ToAddress) != address || !proven.IsAddressProven || refusal != "" {
+		t.Errorf("got %+v, %q, want a refund to the proven address", proven, refusal)
+	}
+	if least := 10 * len(languages); s.asked < least {
+		t.Errorf("looked at %d answers, want at least %d", s.asked, least)
+	}
+
+	// Of several claims at the same moment one is accepted. Rule CO-88.
+	last, lastKey := refund(3)
+	var mu sync.Mutex
+	counts := map[int]int{}
+	var claims sync.WaitGroup
+	handler := New(s.pages)
+	for i := range 8 {
+		claims.Go(func() {
+			r := claimRequest(RefundPrefix+last.ID+"/claim", lastKey, addressName,
+				string(sim.Address(fmt.Sprintf("address %d", i))))
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			counts[w.Code]++
+		})
+	}
+	claims.Wait()
+	if counts[http.StatusOK] != 1 || counts[http.StatusConflict] != 7 {
+		t.Errorf("got the answers %v, want one claim", counts)
 	}
 }
 

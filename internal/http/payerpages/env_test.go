@@ -366,16 +366,20 @@ type testEnv struct {
 	t         *testing.T
 	checkouts *fakeCheckouts
 	links     *fakeLinks
+	refunds   *fakeRefunds
 	base      string
 	handler   http.Handler
 }
 
 func newTestEnv(t *testing.T, adjust ...func(*Config)) *testEnv {
 	t.Helper()
-	h := &testEnv{t: t, checkouts: &fakeCheckouts{view: newView()}, links: &fakeLinks{view: newLinkView()}}
+	h := &testEnv{
+		t: t, checkouts: &fakeCheckouts{view: newView()}, links: &fakeLinks{view: newLinkView()},
+		refunds: &fakeRefunds{view: newRefundView()},
+	}
 	stopped := make(chan struct{})
 	conf := Config{
-		Checkouts: h.checkouts, Links: h.links, LivePoll: 20 * time.Millisecond, Stopped: stopped,
+		Checkouts: h.checkouts, Links: h.links, Refunds: h.refunds, LivePoll: 20 * time.Millisecond, Stopped: stopped,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, act := range adjust {

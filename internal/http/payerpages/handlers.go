@@ -185,7 +185,8 @@ func (s *server) refuse(r *request, status int, key string, values ...string) {
 	f := frame{Language: r.language, Title: r.language.text(key)}
 	// The address of a form has no page to read, and a path of another kind is no path of ours to link.
 	path := r.URL.EscapedPath()
-	if (strings.HasPrefix(path, prefix) || strings.HasPrefix(path, LinkPrefix)) && isRead(r.Method) {
+	if (strings.HasPrefix(path, prefix) || strings.HasPrefix(path, LinkPrefix) ||
+		strings.HasPrefix(path, RefundPrefix)) && isRead(r.Method) {
 		f.LanguageLinks = languageLinks(r, path, nil)
 	}
 	s.write(r, status, f, refusedMain(f.Title, r.language.text(key+".text", values...)))
@@ -194,7 +195,7 @@ func (s *server) refuse(r *request, status int, key string, values ...string) {
 func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // write writes a page. It is compressed: nothing on it is a secret from a holder of its path, so its length gives
-// nothing away.
+// nothing away. A page with a key in it is not.
 func (s *server) write(r *request, status int, f frame, main templ.Component) {
 	f.Assets, f.Main = s.assets, main
 	var body bytes.Buffer
@@ -206,7 +207,7 @@ func (s *server) write(r *request, status int, f frame, main templ.Component) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", r.language.tag)
 	h.Set("Vary", "Accept-Encoding, Accept-Language")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && !f.HoldsKey {
 		h.Set("Content-Encoding", "gzip")
 		content = pages.PackDocument(content)
 	}

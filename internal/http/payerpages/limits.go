@@ -14,29 +14,32 @@ type Limits struct {
 	Opens   kernel.Rate // choices of an option
 	Finds   kernel.Rate // searches for a transaction
 	Buys    kernel.Rate // forms of payment links
+	Claims  kernel.Rate // claims of a refund, and new keys of refunds
 	Images  kernel.Rate
 	Streams int // live streams at the same time
 }
 
-// UsualLimits are the default limits. Rules CO-46 and CO-68.
+// UsualLimits are the default limits. Rules CO-46, CO-68 and CO-94.
 var UsualLimits = Limits{
 	Views:   kernel.Rate{Count: 60, Period: time.Minute, Burst: 60},
 	Opens:   kernel.Rate{Count: 20, Period: time.Minute, Burst: 20},
 	Finds:   kernel.Rate{Count: 6, Period: time.Minute, Burst: 6},
 	Buys:    kernel.Rate{Count: 10, Period: time.Minute, Burst: 10},
+	Claims:  kernel.Rate{Count: 10, Period: time.Minute, Burst: 10},
 	Images:  kernel.Rate{Count: 600, Period: time.Minute, Burst: 600},
 	Streams: 10,
 }
 
 // limiters has one limiter for each kind of request. Beginnings of streams are counted apart from pages: a page that
 // is open in some tabs would otherwise take the views of the next one.
-type limiters struct{ views, lives, opens, finds, buys, images *kernel.Limiter }
+type limiters struct{ views, lives, opens, finds, buys, claims, keys, images *kernel.Limiter }
 
 func newLimiters(l Limits, clock func() time.Time) limiters {
 	return limiters{
 		views: kernel.NewLimiter(l.Views, clock), lives: kernel.NewLimiter(l.Views, clock),
 		opens: kernel.NewLimiter(l.Opens, clock), finds: kernel.NewLimiter(l.Finds, clock),
-		buys: kernel.NewLimiter(l.Buys, clock), images: kernel.NewLimiter(l.Images, clock),
+		buys: kernel.NewLimiter(l.Buys, clock), claims: kernel.NewLimiter(l.Claims, clock),
+		keys: kernel.NewLimiter(l.Claims, clock), images: kernel.NewLimiter(l.Images, clock),
 	}
 }
 

@@ -8,12 +8,13 @@ import (
 )
 
 // The page of a payment link in each of its states is accessible in both themes and from right to left, fits a narrow
-// phone and asks no other host for anything, and its form works without scripts. Rules CO-42, CO-49 and CO-63.
+// phone and asks no other host for anything, and its form works without scripts. make pages looks at each state in
+// every look. Rules CO-42, CO-49 and CO-63.
 func TestThePagesOfLinksInABrowserAreAccessibleAndQuiet(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	tab := browser.Open(t)
-	for _, c := range []struct {
+	for turn, c := range []struct {
 		name    string
 		state   LinkState
 		problem *LinkProblem
@@ -23,18 +24,18 @@ func TestThePagesOfLinksInABrowserAreAccessibleAndQuiet(t *testing.T) {
 		{"link-paused", LinkPaused, nil},
 		{"link-sold-out", LinkSoldOut, nil},
 	} {
-		for _, look := range []struct {
-			name, language string
-			appearance     browser.Appearance
-		}{{"light", "en", phone}, {"dark", "de", night}, {"arabic", "ar", phone}, {"desk", "ja", desk}} {
+		for _, l := range looksInTurn(
+			turn, look{"light", "en", phone}, look{"dark", "de", night}, look{"arabic", "ar", phone},
+			look{"desk", "ja", desk},
+		) {
 			h.links.change(func(f *fakeLinks) {
 				f.view, f.problem = newLinkView(), c.problem
 				if f.view.State = c.state; c.state != LinkOpen {
 					f.view.Nonce = ""
 				}
 			})
-			name := c.name + "-" + look.name
-			tab.OpenURL(h.base+LinkPrefix+slug+"?lang="+look.language, look.appearance)
+			name := c.name + "-" + l.name
+			tab.OpenURL(h.base+LinkPrefix+slug+"?lang="+l.language, l.appearance)
 			if c.problem != nil {
 				tab.Type("#price-1", "5")
 				tab.Click("main button")
@@ -43,11 +44,7 @@ func TestThePagesOfLinksInABrowserAreAccessibleAndQuiet(t *testing.T) {
 			if *screensFlag != "" {
 				tab.SaveWholePage(filepath.Join(*screensFlag, name+".png"))
 			}
-			if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
-				t.Errorf("%s: the page is wider than the screen", name)
-			}
-			problems := append(tab.ListAccessibilityProblems(), browser.Evaluate[[]string](tab, smallTargets)...)
-			for _, problem := range problems {
+			for _, problem := range listProblems(tab, l) {
 				t.Errorf("%s: %s", name, problem)
 			}
 		}

@@ -13,9 +13,6 @@ import (
 // LinkPrefix begins the paths of payment links.
 const LinkPrefix = "/p/"
 
-// RefundPrefix begins the paths of refunds.
-const RefundPrefix = "/r/"
-
 // Links is what the pages of payment links need of the feature. The methods return faults for what a payer may see, and
 // other errors for what went wrong here.
 type Links interface {

@@ -26,6 +26,9 @@ type frame struct {
 	Accent        string
 	IsLocal       bool
 	LanguageLinks []languageLink
+	HasClaim      bool   // the page of a refund, with the script of its own
+	ClaimPath     string // of that page
+	HoldsKey      bool   // the document has a key in it
 }
 
 type languageLink struct {

@@ -1,6 +1,7 @@
 // Package payerpages is the hosted page on which a payer pays a checkout: choice of a network, QR code, amount,
-// address, and what happened to the money. It is a surface below /c and /p, for people without an account. A page below
-// /p sells the products of a payment link; its form makes a checkout.
+// address, and what happened to the money. It is a surface below /c, /p and /r, for people without an account. A
+// page below /p sells the products of a payment link; its form makes a checkout. A page below /r takes the address of a
+// refund.
 //
 // The path of a page grants reading, and the page shows nothing about a customer. The key in the fragment of its URL,
 // which browsers do not send, authorizes actions. The one change without it opens an option, which moves no money.
@@ -13,6 +14,7 @@
 //   - a page that needs scripts to say where to pay or what happened to the money
 //   - a client that takes the service from others by asking without end
 //   - an error of ours whose text a payer sees
+//   - a word about a refund, or about whether there is one, without its key
 //
 // A crash leaves nothing behind; every effect belongs to a transaction of the feature.
 package payerpages
@@ -52,6 +54,7 @@ const requestTimeout = 30 * time.Second
 type Config struct {
 	Checkouts Checkouts
 	Links     Links
+	Refunds   Refunds
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
 	Limits    Limits         // the zero value sets none
 	// Changes tells open pages at once what changed; nil: they hear with the next poll.
@@ -78,7 +81,7 @@ type server struct {
 	versions versionFeed
 }
 
-// New builds the handler of the paths below /c/ and /p/.
+// New builds the handler of the paths below /c/, /p/ and /r/.
 func New(conf Config) http.Handler {
 	if conf.Clock == nil {
 		conf.Clock = time.Now
@@ -116,6 +119,14 @@ func New(conf Config) http.Handler {
 		{http.MethodPost, LinkPrefix + "{slug}", s.rates.buys, s.buy},
 		{http.MethodGet, LinkPrefix + "{slug}/images/{imageId}", s.rates.images, s.showLinkImage},
 		{http.MethodGet, LinkPrefix + "{slug}/poster.svg", s.rates.views, s.showPoster},
+		{http.MethodPost, prefix + "{checkoutId}/refund-key", s.rates.keys, s.giveRefundKey},
+		{http.MethodGet, RefundPrefix + "{refundId}", s.rates.views, s.askForKey},
+		{http.MethodHead, RefundPrefix + "{refundId}", s.rates.views, s.askForKey},
+		{http.MethodPost, RefundPrefix + "{refundId}", s.rates.views, s.withRefund(s.showRefund)},
+		{http.MethodPost, RefundPrefix + "{refundId}/check", s.rates.views, s.withRefund(s.readAddress)},
+		{http.MethodPost, RefundPrefix + "{refundId}/claim", s.rates.claims, s.withRefund(s.claimRefund)},
+		{http.MethodPost, RefundPrefix + "{refundId}/challenge", s.rates.views, s.withRefund(s.challengeAddress)},
+		{http.MethodPost, RefundPrefix + "{refundId}/proof", s.rates.claims, s.withRefund(s.proveAddress)},
 	} {
 		mux.Method(line.method, line.path, s.handle(line.path, line.limiter, line.serve))
 	}
@@ -164,6 +175,7 @@ type request struct {
 	w          http.ResponseWriter
 	checkoutID string // "" on the page of a payment link
 	slug       string // "" on the page of a checkout
+	refundID   string // "" on every other page than that of a refund
 	base       string // the path of the page
 	language   *translation
 	isNamed    bool // the address chose the language
@@ -189,9 +201,13 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 		}
 		r.Body = http.MaxBytesReader(recorder, r.Body, bodyBytesMax)
 		req := &request{Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId")}
-		if req.slug = chi.URLParam(r, "slug"); req.slug != "" {
+		req.slug, req.refundID = chi.URLParam(r, "slug"), chi.URLParam(r, "refundId")
+		switch {
+		case req.slug != "":
 			req.base = LinkPrefix + req.slug
-		} else {
+		case req.refundID != "":
+			req.base = RefundPrefix + req.refundID
+		default:
 			req.base = prefix + req.checkoutID
 		}
 		req.language, req.isNamed = chooseLanguage(r)
@@ -210,7 +226,8 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 			return
 		}
 		err := errNoPage
-		if id.IsValid(idPrefix, req.checkoutID) || checkout.IsSlug(req.slug) {
+		if id.IsValid(idPrefix, req.checkoutID) || checkout.IsSlug(req.slug) ||
+			id.IsValid(refundIDPrefix, req.refundID) {
 			err = serve(req)
 		}
 		if err != nil {

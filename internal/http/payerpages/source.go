@@ -20,7 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/wire"
 )
 
-// Source shows the checkouts and payment links of the feature. It implements Checkouts and Links.
+// Source shows the checkouts, payment links and refunds of the feature. It implements Checkouts, Links and Refunds.
 type Source struct {
 	Service *checkout.Service
 	Chains  chain.Chains
@@ -32,6 +32,8 @@ type Source struct {
 	// Receipts signs receipts; without keys there are none. Environment is webhook.Live or webhook.Test.
 	Receipts    receipt.Signer
 	Environment string
+	// ExplorerURL returns the address of a transaction at another site; "" if none is known. It may be nil.
+	ExplorerURL func(name chain.Name, tx chain.TxHash) string
 	// ChainTitle returns the common name of a chain; nil: its name in the API.
 	ChainTitle func(name chain.Name) string
 	Clock      func() time.Time
@@ -41,6 +43,7 @@ type Source struct {
 var (
 	_ Checkouts = Source{}
 	_ Links     = Source{}
+	_ Refunds   = Source{}
 )
 
 // View implements Checkouts.
@@ -59,6 +62,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		Accent: p.Settings.Accent, Currency: p.Currency,
 		AmountDue: p.AmountDue.Show(p.Currency), AmountPaid: p.SeenSum.Show(p.Currency),
 		AmountRemaining: p.Remaining().Show(p.Currency), ExpiresAt: p.ExpiresAt, IsLocal: s.IsLocal,
+		HasRefund:  p.HasRefund,
 		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
 		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
 	}

@@ -79,6 +79,8 @@ type View struct {
 	// without one, and is "" if the shop gave none. Both are checked URLs with https, or http in the local world.
 	ReturnURL string
 	CancelURL string
+	// HasRefund says that a refund waits for an address, which the holder of the key can give.
+	HasRefund bool
 	// HasReceipt says that Receipt returns one.
 	HasReceipt bool
 

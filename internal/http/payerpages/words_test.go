@@ -150,6 +150,22 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 	for _, k := range []ProblemKind{NonceProblem, NonceUsedProblem, QuantityProblem, PriceProblem} {
 		named = append(named, "link.problem."+string(k))
 	}
+	for _, state := range []RefundState{
+		RefundWaits, RefundRequested, RefundChecked, RefundSent, RefundCompleted, RefundCancelled, RefundExpired,
+	} {
+		named = append(named, "refund."+string(state), "refund."+string(state)+".text")
+	}
+	for _, p := range []RefundProblem{
+		RiskRefundProblem, FailedRefundProblem, EndedRefundProblem, AddressRefundProblem,
+	} {
+		named = append(named, "refund.problem."+string(p))
+	}
+	for _, refusal := range []RefundRefusal{
+		AddressInvalid, AddressOfExchange, AddressShared, AddressOfSender, ProofWrong, ProofExpired, ProofImpossible,
+		NetworkUnavailable,
+	} {
+		named = append(named, "refund.refused."+string(refusal))
+	}
 	for key := range languages[0].texts {
 		heading := strings.TrimSuffix(key, ".text")
 		isUsed := strings.Contains(sources.String(), `"`+key+`"`) || slices.Contains(named, key) ||

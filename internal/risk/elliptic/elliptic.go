@@ -216,6 +216,9 @@ func (s Screener) decodeExposure(got httpjson.Reply, subject risk.Subject) (risk
 				v.OwnerCategories = append(v.OwnerCategories, *c.Category)
 			}
 		}
+		if primary && c.VASP != nil && *c.VASP {
+			v.NameVASP()
+		}
 		if c.Name != nil && (v.Entity == "" || primary) {
 			v.Entity = *c.Name
 		}

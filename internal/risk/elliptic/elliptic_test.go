@@ -108,6 +108,27 @@ func TestAScoreIsCutIntoSeverities(t *testing.T) {
 	}
 }
 
+// An owner whom the provider calls a virtual asset service provider holds coins of customers. Rule CO-97.
+func TestAVASPThatOwnsTheAddressIsAnExchange(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		category, isOwner, isVASP string
+		want                      bool
+	}{
+		{"Custodian", "true", "true", true},
+		{"Exchange", "true", "null", true},
+		{"Exchange", "false", "true", false},
+		{"Wallet", "true", "false", false},
+	} {
+		cluster := `{"name":"A","category":"` + c.category + `","is_primary_entity":` + c.isOwner +
+			`,"is_vasp":` + c.isVASP + `,"is_after_sanction_date":null}`
+		v, err := service(t, 200, of("0", cluster)).Screen(t.Context(), subject)
+		if err != nil || v.IsExchange() != c.want {
+			t.Errorf("%s: got %v %v, want %v", cluster, v.IsExchange(), err, c.want)
+		}
+	}
+}
+
 func TestNoScoreIsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]Screener{

@@ -94,6 +94,7 @@ var packages = []pkg{
 	{"internal/checkout/payuri", words, 0},
 	{"internal/checkout/receipt", words, 0},
 	{"internal/checkout/capability", words, 0},
+	{"internal/checkout/payerproof", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
 

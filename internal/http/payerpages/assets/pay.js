@@ -135,6 +135,27 @@
     showWallets();
   });
 
+  // Another script of the page brings an answer to show.
+  addEventListener('coffer:page', (event) => replace(event.detail));
+
+  // The holder of the key gets to a refund that waits. The key goes in a header, and the answer has the link.
+  document.addEventListener('submit', async (event) => {
+    const form = event.target;
+    if (!key || !form.matches('form[data-refund-key]')) return;
+    event.preventDefault();
+    try {
+      const answer = await fetch(form.action.split('#')[0], {
+        method: 'POST', cache: 'no-store', headers: { 'Coffer-Checkout-Key': key.slice(3) },
+      });
+      const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+      const link = find('#claim-link', page);
+      if (link) location.assign(link.getAttribute('href'));
+      else replace(page);
+    } catch {
+      // The network is away. The payer can press the button again.
+    }
+  });
+
   // prepare gives what is new on the page what only scripts can do.
   const prepare = () => {
     showTimes();
@@ -142,6 +163,7 @@
     showWallets();
     for (const button of findAll('button[data-copy]')) button.hidden = false;
     if (!key) return;
+    for (const field of findAll('[data-key-field]')) field.hidden = true;
     for (const link of findAll('a[data-own]')) link.hash = key;
     for (const form of findAll('form[data-own]')) {
       const target = new URL(form.action);

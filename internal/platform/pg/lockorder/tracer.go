@@ -105,6 +105,7 @@ func (t *Tracer) read(sql string) *statement {
 
 // transaction is what a connection holds.
 type transaction struct {
+	record   *Record // of the connection's database
 	open     bool
 	ofTest   bool // a test began it
 	held     []heldLock
@@ -155,17 +156,17 @@ func (t *Tracer) TraceCopyFromStart(
 func (t *Tracer) TraceCopyFromEnd(context.Context, *pgx.Conn, pgx.TraceCopyFromEndData) {}
 
 func (t *Tracer) observe(conn *pgx.Conn, sql string, args []any) {
-	r, ok := t.records.Load(conn.Config().Database)
-	if !ok {
-		return
-	}
 	data := conn.PgConn().CustomData()
 	tx, _ := data[dataKey].(*transaction)
 	if tx == nil {
-		tx = &transaction{}
+		r, ok := t.records.Load(conn.Config().Database) // Config copies much, so once for a connection.
+		if !ok {
+			return
+		}
+		tx = &transaction{record: r.(*Record)}
 		data[dataKey] = tx
 	}
-	t.run(r.(*Record), tx, sql, args)
+	t.run(tx.record, tx, sql, args)
 }
 
 // run takes the locks of one statement.
@@ -173,10 +174,10 @@ func (t *Tracer) run(r *Record, tx *transaction, sql string, args []any) {
 	s := t.read(sql)
 	switch {
 	case s.begins:
-		*tx = transaction{open: true}
+		*tx = transaction{record: tx.record, open: true}
 	case s.ends:
 		t.take(r, tx, tx.deferred, "COMMIT")
-		*tx = transaction{}
+		*tx = transaction{record: tx.record}
 		return
 	}
 	if s.begins {
@@ -198,7 +199,7 @@ func (t *Tracer) run(r *Record, tx *transaction, sql string, args []any) {
 	tx.deferred = append(tx.deferred, deferred...)
 	if !tx.open {
 		t.take(r, tx, tx.deferred, sql)
-		*tx = transaction{}
+		*tx = transaction{record: tx.record}
 	}
 }
 
@@ -303,7 +304,10 @@ func (tx *transaction) String() string {
 	return b.String()
 }
 
-const callersMax = 40
+const (
+	callersMax  = 40
+	callersNear = 14
+)
 
 const module = "github.com/cofferpay/coffer/"
 
@@ -324,14 +328,21 @@ var origins sync.Map // uintptr -> origin
 // a test writes by itself has no order.
 func fromTest() bool {
 	var pcs [callersMax]uintptr
-	for _, pc := range pcs[:runtime.Callers(3, pcs[:])] {
-		cached, ok := origins.Load(pc)
-		if !ok {
-			cached = findOrigin(pc)
-			origins.Store(pc, cached)
+	// The sender stands among the first callers of most statements, and to read a stack costs by its length.
+	for first, end := 0, callersNear; ; first, end = end, callersMax {
+		n := runtime.Callers(3+first, pcs[first:end])
+		for _, pc := range pcs[first : first+n] {
+			cached, ok := origins.Load(pc)
+			if !ok {
+				cached = findOrigin(pc)
+				origins.Store(pc, cached)
+			}
+			if cached != originOther {
+				return cached == originTest
+			}
 		}
-		if cached != originOther {
-			return cached == originTest
+		if first+n < end || end == callersMax {
+			break
 		}
 	}
 	return true // such as a test of package pg

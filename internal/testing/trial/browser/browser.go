@@ -312,20 +312,27 @@ const hasLeft = "window.cofferStays === undefined && document.readyState === 'co
 //go:embed axe-4.14.1.min.js.gz
 var axe []byte
 
+// readAxe unpacks the source of axe once: that costs more than a page, under the race detector.
+var readAxe = sync.OnceValues(func() (string, error) {
+	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		return "", err
+	}
+	source, err := io.ReadAll(reader)
+	return string(source), err
+})
+
 // ListAccessibilityProblems runs axe-core in the page and lists what it finds.
 func (p *Page) ListAccessibilityProblems() []string {
 	p.t.Helper()
-	reader, err := gzip.NewReader(bytes.NewReader(axe))
+	source, err := readAxe()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	source, err := io.ReadAll(reader)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	Evaluate[bool](p, string(source)+"; true")
-	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run().then((r) => r.violations.flatMap(
-		(v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+	Evaluate[bool](p, source+"; true")
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]string](`axe.run({resultTypes: ["violations"]}).then(
+		(r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.target + " " + n.failureSummary)),
+	)`, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatalf("check the accessibility of the page: %v", err)
 	}

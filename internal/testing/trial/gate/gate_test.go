@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -302,6 +303,9 @@ func TestEveryTestRunsOnce(t *testing.T) {
 		{dir: "raced", hasTestFiles: true, sharesMemory: true, tests: map[string]testFacts{"TestC": {}, "TestD": {}}},
 		{dir: "mixed", hasTestFiles: true, tests: shared},
 		{dir: "alike", hasTestFiles: true, tests: map[string]testFacts{"TestShared": {}, "TestF": {}}},
+		{dir: "both", hasTestFiles: true, tests: map[string]testFacts{
+			"TestShared": {}, "TestI": {startsGoroutines: true}, "TestJ": {},
+		}},
 		{dir: "crowd", hasTestFiles: true, tests: map[string]testFacts{"TestG": {startsGoroutines: true}}},
 		{dir: "examples", hasTestFiles: true, tests: map[string]testFacts{}},
 		{dir: "none"},
@@ -341,8 +345,9 @@ func TestEveryTestRunsOnce(t *testing.T) {
 	}
 	want := map[testID]bool{
 		{"plain", "TestA"}: false, {"plain", "TestB"}: false, {"raced", "TestC"}: true, {"raced", "TestD"}: true,
-		{"mixed", "TestShared"}: true, {"mixed", "TestElse"}: false, {"alike", "TestShared"}: true,
-		{"alike", "TestF"}: false, {"crowd", "TestG"}: true,
+		{"mixed", "TestShared"}: true, {"mixed", "TestElse"}: false, {"alike", "TestShared"}: false,
+		{"alike", "TestF"}: false, {"both", "TestShared"}: true, {"both", "TestI"}: true, {"both", "TestJ"}: false,
+		{"crowd", "TestG"}: true,
 	}
 	for id, race := range want {
 		if !slices.Equal(modes[id], []bool{race}) {
@@ -419,6 +424,13 @@ func TestListsNameWhatThereIs(t *testing.T) {
 			if facts, ok := f.tests[name]; !ok || facts.startsGoroutines {
 				t.Errorf("%s: %s is no test there, or starts goroutines and is raced in any case", s.dir, name)
 			}
+		}
+	}
+	for _, dir := range racedWhole {
+		f, ok := read(dir)
+		startsGoroutines := func(test string) bool { return f.tests[test].startsGoroutines }
+		if !ok || f.sharesMemory || !slices.ContainsFunc(slices.Collect(maps.Keys(f.tests)), startsGoroutines) {
+			t.Errorf("%s: is no package that shares no memory and of which some tests are raced in any case", dir)
 		}
 	}
 	for _, dir := range longFirst {

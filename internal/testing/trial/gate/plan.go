@@ -15,7 +15,9 @@ var (
 	plainEnv = []string{"CGO_ENABLED=0"}
 	// The race detector needs cgo. The tag chooses the curve of go-ethereum that is shipped, in Go,
 	// over the one in C.
-	raceEnv   = []string{"CGO_ENABLED=1"}
+	// A raced program waits at its end for late races, a second unless told otherwise, and the gate runs a
+	// hundred of them.
+	raceEnv   = []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=100"}
 	raceFlags = []string{
 		"-race", "-tags=gofuzz",
 		// The race detector does not watch the inside of scrypt and of the curve, which read and write
@@ -95,18 +97,27 @@ var selections = []selection{
 const processReason = "The service runs in processes of their own, as it is shipped. This code starts, stops " +
 	"and asks them."
 
-// longFirst are the folders of the packages whose tests take longest. They begin first.
+// racedWhole are small packages of which some tests start goroutines. All of their tests are raced: to link
+// and start a second program for the others takes longer than the race detector does.
+var racedWhole = []string{
+	"internal/control/freeze", "internal/control/whitelist", "internal/fee", "internal/identity/memberchange",
+	"internal/identity/operator", "internal/journal", "internal/platform/freeport", "internal/testing/trial/trials",
+	"internal/webhooks/event",
+}
+
+// longFirst are the folders of the packages whose tests take longest. They begin first in each run, so that no
+// long one is left when the others have ended.
 var longFirst = []string{
-	"internal/cli", "internal/http/surfacetest", "internal/verify", "internal/localworld",
-	"internal/testing/trial/crashes",
-	"internal/deposit", "internal/service", "internal/app", "internal/testing/trial/flagged",
-	"internal/testing/trial/integrate", "internal/testing/trial/stories",
-	"internal/testing/trial/nonceaccounts",
-	"internal/withdrawal",
-	"internal/testing/trial/tokens", "internal/testing/trial/utxo", "internal/dispatch", "internal/testing/trial/drill",
-	"internal/ledger",
-	"internal/testing/trial/upgrade", "internal/chain/bitcoin", "internal/chain/solana", "internal/chain/evm",
-	"internal/testing/trial/forks", "internal/platform/pg",
+	"internal/cli", "internal/http/surfacetest", "internal/localworld", "internal/testing/trial/swaps",
+	"internal/testing/trial/crashes", "internal/testing/trial/drill", "internal/verify", "internal/http/dashboard",
+	"internal/testing/trial/soak", "internal/service", "internal/http/payerpages", "internal/dispatch",
+	"internal/deposit", "internal/testing/trial/integrate", "internal/http/console", "internal/withdrawal",
+	"internal/testing/trial/checkouts", "internal/testing/trial/utxo", "internal/testing/trial/stories",
+	"internal/testing/trial/nonceaccounts", "internal/testing/trial/flagged", "internal/testing/trial/refunds",
+	"internal/testing/trial/tokens", "internal/webhooks/delivery", "internal/testing/trial/upgrade",
+	"internal/platform/pg", "internal/signer/remote", "internal/chain/evm", "internal/chain/solana",
+	"internal/chain/bitcoin", "internal/ledger", "internal/http/signinpages", "internal/app",
+	"internal/testing/trial/race", "internal/testing/trial/forks",
 }
 
 // longTests are left out of a short run beside those that need a chain and those of trials: each takes
@@ -173,8 +184,9 @@ type options struct {
 	onlyDirs, leftOutDirs []string
 }
 
-// newPlan decides which tests are run with the race detector. A test is, if it starts goroutines, or
-// if its package shares memory between goroutines and selections does not say otherwise.
+// newPlan decides which tests are run with the race detector. A test is, if it starts goroutines, if its
+// package is in racedWhole, or if its package shares memory between goroutines and selections does not say
+// otherwise.
 func newPlan(packages []packageFacts, opts options) (plan, error) {
 	p := plan{tests: map[string][]string{}}
 	packages = slices.Clone(packages)
@@ -191,7 +203,7 @@ func newPlan(packages []packageFacts, opts options) (plan, error) {
 	if opts.short {
 		return shortPlan(packages)
 	}
-	var racedWhole, racedPartly, plainWhole, plainPartly []string
+	var wholeNames, racedPartly, plainWhole, plainPartly []string
 	racedTests := map[string]bool{}
 	for _, f := range packages {
 		raced := racedOf(f)
@@ -204,29 +216,27 @@ func newPlan(packages []packageFacts, opts options) (plan, error) {
 		raced := racedOf(f)
 		p.tests[name] = slices.Sorted(maps.Keys(f.tests))
 		if len(raced) > 0 && len(raced) == len(f.tests) {
-			racedWhole = append(racedWhole, name)
+			wholeNames = append(wholeNames, name)
 			continue
 		}
-		// A name that is raced elsewhere is raced here too: one list serves all packages.
-		if slices.ContainsFunc(p.tests[name], func(test string) bool { return racedTests[test] }) {
-			racedPartly, plainPartly = append(racedPartly, name), append(plainPartly, name)
-		} else {
+		if len(raced) == 0 {
 			plainWhole = append(plainWhole, name)
+			continue
 		}
+		// A name that is raced elsewhere is raced here too: one list serves all these packages.
+		racedPartly, plainPartly = append(racedPartly, name), append(plainPartly, name)
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(racedTests)), "|")
 	if len(names) > raceArgsBytesMax {
 		return p, fmt.Errorf("the names of the raced tests have %d bytes; an argument may not", len(names))
 	}
-	plainLane := []testRun{
-		newRun(false, plainPartly, "-skip=^("+names+")$"),
-		newRun(false, plainWhole),
+	// A world waits for its chains most of the time, so more packages run at once than there are processors.
+	// The raced runs follow each other, because at the same time both would compile the same packages.
+	p.lanes = [][]testRun{
+		{newRun(false, plainPartly, "-p=2", "-skip=^("+names+")$")},
+		{newRun(false, plainWhole, "-p=1")},
+		{newRun(true, wholeNames, "-p=2"), newRun(true, racedPartly, "-p=2", "-run=^("+names+")$")},
 	}
-	raceLane := []testRun{
-		newRun(true, racedWhole),
-		newRun(true, racedPartly, "-run=^("+names+")$"),
-	}
-	p.lanes = [][]testRun{plainLane, raceLane}
 	return p, nil
 }
 
@@ -238,7 +248,7 @@ func newRun(race bool, packages []string, flags ...string) testRun {
 	return run
 }
 
-// racedOf returns the tests of a package that are raced.
+// racedOf returns the tests of a package that are raced. All of them are in the packages of racedWhole.
 func racedOf(f packageFacts) map[string]bool {
 	index := slices.IndexFunc(selections, func(s selection) bool { return s.dir == f.dir })
 	chosen := func(test string) bool {
@@ -248,9 +258,9 @@ func racedOf(f packageFacts) map[string]bool {
 		s := selections[index]
 		return slices.Contains(s.raced, test) || len(s.plain) > 0 && !slices.Contains(s.plain, test)
 	}
-	raced := map[string]bool{}
+	raced, isWhole := map[string]bool{}, slices.Contains(racedWhole, f.dir)
 	for name, facts := range f.tests {
-		if facts.startsGoroutines || chosen(name) {
+		if isWhole || facts.startsGoroutines || chosen(name) {
 			raced[name] = true
 		}
 	}

@@ -73,6 +73,30 @@ func TestTheEventOfARefundHasNoChangedAddress(t *testing.T) {
 	}
 }
 
+// The event of a refund has the refund that was paid, also when a newer one waits for its payer. Rules CO-89 and CO-92.
+func TestTheEventOfARefundHasTheRefundThatWasPaid(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(130 * million)
+	paid, _ := e.refund(request(id, amount(20*million), to(home)))
+	e.advance(time.Second)
+	newer, _ := e.refund(request(id, amount(10*million)))
+	e.until(paid.ID, checkout.RefundCompleted)
+	e.is(newer.ID, checkout.RefundAwaitingAddress)
+	got := e.texts(`
+		SELECT concat_ws(' ', f ->> 'refundId', f ->> 'status', f ->> 'amount', f ->> 'claimUrl')
+		FROM events v, LATERAL (SELECT convert_from(v.data, 'UTF8')::jsonb -> 'refund' AS f) d
+		WHERE v.resource_id = $1 AND v.type = 'CHECKOUT_REFUNDED'`, id)
+	if want := []string{paid.ID + " COMPLETED 20000000"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+	e.must(err)
+	if c.Refund == nil || c.Refund.ID != newer.ID || len(c.Refund.Parts) != 1 {
+		t.Errorf("got %+v, want the newer refund with its part", c.Refund)
+	}
+}
+
 // Without an address the payer claims the refund with a key that is given out once and stored nowhere. Rules CO-81,
 // CO-87 and CO-88.
 func TestAPayerClaimsARefundWithItsKey(t *testing.T) {
@@ -316,21 +340,23 @@ func TestAFailedPaymentIsOwedAgain(t *testing.T) {
 }
 
 // What screening blocks, and what is no payer's, is not paid; the refund waits for another address and says why.
-// Rules CO-84 and CO-85.
+// Rules CO-84, CO-85 and CO-99.
 func TestARefusedAddressIsNotPaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		address func(e *testEnv) chain.Address
 		problem string
+		kind    checkout.ProblemKind
 	}{
-		"sanctioned": {func(*testEnv) chain.Address { return thief }, "Withdrawal blocked by risk screening."},
+		"sanctioned": {func(*testEnv) chain.Address { return thief }, checkout.RiskRefuses, checkout.RiskProblem},
 		"a treasury": {func(e *testEnv) chain.Address {
 			w, err := e.Wallets.Treasury(e.ctx, e.org, chain.EVM)
 			e.must(err)
 			return w.Address
-		}, "Refunds to this address are not allowed"},
+		}, "Refunds to this address are not allowed", checkout.AddressProblem},
 		"a token's contract": {
 			func(*testEnv) chain.Address { return signertest.Token }, "Refunds to this address are not allowed",
+			checkout.AddressProblem,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +368,7 @@ func TestARefusedAddressIsNotPaid(t *testing.T) {
 			r, key := e.refund(request(e.paid(100*million), amount(50*million)))
 			e.must(e.claim(r.ID, key, address))
 			back := e.until(r.ID, checkout.RefundAwaitingAddress)
-			if !strings.HasPrefix(back.Problem, c.problem) || back.Attempt != 1 {
+			if !strings.HasPrefix(back.Problem, c.problem) || back.Attempt != 1 || back.ProblemKind() != c.kind {
 				t.Errorf("got %+v, want a refund that waits and says %q", back, c.problem)
 			}
 			e.books(dollars, 50*million, 50*million)
