@@ -141,8 +141,8 @@ func (s *Service) loadUnmatched(ctx context.Context, orgID, sql string, args ...
 	return found, s.suggest(ctx, orgID, found)
 }
 
-// suggest adds the open checkouts that asked for just what arrived. It reads in a system transaction: row level security
-// lets no index compare amounts. Rule CO-101.
+// suggest adds the open checkouts that asked for just what arrived. It reads in a system transaction: row level
+// security lets no index compare amounts. Rule CO-101.
 func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatched) error {
 	byID := map[string]*Unmatched{}
 	var ids, amounts []string
@@ -160,7 +160,7 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 	if len(ids) == 0 {
 		return nil
 	}
-	since := s.DB.Clock()().Add(-suggestedAge)
+	oldest := s.DB.Clock()().Add(-suggestedAge)
 	err := s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		pg.QueueKeyPlans(b)
 		b.Queue(`
@@ -176,7 +176,7 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 				GROUP BY q.checkout_id
 				ORDER BY was_valid DESC, valid_from DESC, q.checkout_id LIMIT $7) f
 			ORDER BY a.deposit_id, f.was_valid DESC, f.valid_from DESC, f.checkout_id`,
-			orgID, ids, mintIDs, amounts, seenAt, since, suggestedMax).Query(func(rows pgx.Rows) error {
+			orgID, ids, mintIDs, amounts, seenAt, oldest, suggestedMax).Query(func(rows pgx.Rows) error {
 			for _, u := range byID {
 				u.SuggestedIDs = nil
 			}

@@ -17,8 +17,8 @@ import (
 // assignedVerb names in the audit log that a payment was given to a checkout.
 const assignedVerb = "payment_assigned"
 
-// AssignUnmatched makes an unmatched payment the payment of a checkout: a person says that it is. The checkout may be in
-// any state, and the worker values the payment by its own moment, as it values every other one. The payment keeps the
+// AssignUnmatched makes an unmatched payment the payment of a checkout: a person says that it is. The checkout may be
+// in any state, and the worker values the payment by its own moment, as it values every other one. The payment keeps the
 // status of its deposit. It never goes to another checkout. A payment that the checkout has already stays as it is.
 // Errors: faults NOT_FOUND, INVALID_STATE. Rules CO-102 and CO-103.
 func (s *Service) AssignUnmatched(
@@ -136,9 +136,9 @@ func (s *Service) paymentStatusOf(ctx context.Context, depositID, depositStatus 
 func insertAssigned(
 	ctx context.Context, tx pg.Tx, depositID, checkoutID string, status outcome.PaymentStatus, blockTime time.Time,
 ) error {
-	var given *time.Time
+	var knownTime *time.Time
 	if !blockTime.IsZero() {
-		given = &blockTime
+		knownTime = &blockTime
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
@@ -146,7 +146,7 @@ func insertAssigned(
 		SELECT d.deposit_id, d.org_id, $2, d.mint_id, d.chain, d.amount, coalesce(u.block_time, $4, u.seen_at),
 			u.seen_at, u.was_live, $3, $5
 		FROM deposits d JOIN checkout_unmatched u ON u.deposit_id = d.deposit_id WHERE d.deposit_id = $1`,
-		depositID, checkoutID, status, given, tx.Now)
+		depositID, checkoutID, status, knownTime, tx.Now)
 	return err
 }
 

@@ -38,8 +38,8 @@ type UnmatchedRefund struct {
 // requestFor returns the request of the same refund for the checkout that the payment gets.
 func (r UnmatchedRefund) requestFor(orgID string, u Unmatched) RefundRequest {
 	return RefundRequest{
-		CheckoutID: ownCheckoutID(orgID, u), Kind: FullRefund, ToAddress: r.ToAddress, FeeMode: r.FeeMode, Reason: r.Reason,
-		IdempotencyKey: r.IdempotencyKey, Actor: r.Actor,
+		CheckoutID: ownCheckoutID(orgID, u), Kind: FullRefund, ToAddress: r.ToAddress, FeeMode: r.FeeMode,
+		Reason: r.Reason, IdempotencyKey: r.IdempotencyKey, Actor: r.Actor,
 	}
 }
 
@@ -177,15 +177,15 @@ func (s *Service) makeOwnCheckout(
 }
 
 func newOwnCheckout(orgID, checkoutID string, u Unmatched) (Checkout, error) {
-	due, err := pricing.Counted(u.Amount, u.Mint.Decimals, pricing.SameCurrency(u.SeenAt))
-	if err != nil || due.IsZero() || due.Cmp(countedMax) > 0 {
+	amountDue, err := pricing.Counted(u.Amount, u.Mint.Decimals, pricing.SameCurrency(u.SeenAt))
+	if err != nil || amountDue.IsZero() || amountDue.Cmp(countedMax) > 0 {
 		return Checkout{}, fault.New(fault.Unprocessable, fault.InvalidAmount, fault.NothingWritten,
 			"A checkout cannot have the amount of this payment.").WithAdvice("Ask the operator to pay it back.")
 	}
 	return Checkout{
 		Sale: Sale{
-			Items:    []LineItem{{Name: ownItemName, UnitPrice: due.Text(), Quantity: 1}},
-			Currency: u.Mint.Symbol, AmountDue: due, Need: due, AcceptedMintIDs: []int{u.Mint.ID},
+			Items:    []LineItem{{Name: ownItemName, UnitPrice: amountDue.Text(), Quantity: 1}},
+			Currency: u.Mint.Symbol, AmountDue: amountDue, Need: amountDue, AcceptedMintIDs: []int{u.Mint.ID},
 			OverPolicy: CreditSurplus, LatePolicy: HoldLate, CostMaxBps: costMaxBpsDefault,
 		},
 		ID: checkoutID, OrgID: orgID, Version: 1, Status: outcome.Open,

@@ -95,8 +95,8 @@ var checkoutChecks = []Check{
 
 	{
 		ID: "I-80-assigned",
-		Promise: "a payment that named no checkout belongs to the one to which it was assigned, and the audit log says " +
-			"by whom", breachSQL: `
+		Promise: "a payment that named no checkout belongs to the one to which it was assigned, and the audit log " +
+			"says by whom", breachSQL: `
 		SELECT u.org_id, 'deposit ' || u.deposit_id, format('was given to checkout %s by %s, and the audit log says %s',
 			u.assigned_to, u.assigned_by, coalesce(a.actor_kind || ' ' || a.actor_id, 'nothing'))
 		FROM checkout_unmatched u

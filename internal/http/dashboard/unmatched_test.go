@@ -86,9 +86,10 @@ func TestAPersonGivesAnUnmatchedPaymentToACheckout(t *testing.T) {
 		AND actor_kind = 'USER'`, wanted.ID); n != 1 {
 		t.Errorf("got %d rows of the assignment, want one", n)
 	}
-	h.get(owner, page).want(t, http.StatusOK, "It is the payment of a checkout", checkoutAddress(wanted), "Assigned by").
-		wantNo(t, "Give it to this checkout", "Refund all of it")
-	h.get(owner, checkoutAddress(wanted)).want(t, http.StatusOK, "Completed", "A payment that named no checkout was given to it")
+	h.get(owner, page).want(t, http.StatusOK, "It is the payment of a checkout", checkoutAddress(wanted),
+		"Assigned by").wantNo(t, "Give it to this checkout", "Refund all of it")
+	h.get(owner, checkoutAddress(wanted)).want(t, http.StatusOK, "Completed",
+		"A payment that named no checkout was given to it")
 	h.get(owner, Prefix+"/checkouts/unmatched").want(t, http.StatusOK, "No payment is unmatched")
 }
 

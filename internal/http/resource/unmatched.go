@@ -32,8 +32,8 @@ type UnmatchedPayment struct {
 // ShowUnmatched returns an unmatched payment as the interface shows it.
 func ShowUnmatched(u checkout.Unmatched) UnmatchedPayment {
 	shown := UnmatchedPayment{
-		DepositID: u.DepositID, DepositStatus: u.DepositStatus, Reason: u.Reason, CheckoutID: OptionalText(u.CheckoutID),
-		Chain: string(u.Chain), Amount: u.Amount.String(), TxHash: string(u.Tx),
+		DepositID: u.DepositID, DepositStatus: u.DepositStatus, Reason: u.Reason,
+		CheckoutID: OptionalText(u.CheckoutID), Chain: string(u.Chain), Amount: u.Amount.String(), TxHash: string(u.Tx),
 		SuggestedCheckoutIDs: u.SuggestedIDs, AssignedCheckoutID: OptionalText(u.AssignedTo),
 		AssignedAt: webhook.AtOrNil(u.AssignedAt), CreatedAt: webhook.At(u.SeenAt),
 	}

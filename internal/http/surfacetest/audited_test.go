@@ -193,7 +193,8 @@ var acts = map[string]act{
 		},
 	},
 	"organization refundUnmatchedPayment": {
-		id: func(d *desks) string { return d.strayPayment(d.one, "audited-back", 20_000_000) }, body: said(map[string]any{}),
+		id:   func(d *desks) string { return d.strayPayment(d.one, "audited-back", 20_000_000) },
+		body: said(map[string]any{}),
 		rows: []string{
 			"caller checkout.created CHECKOUT checkoutId", "caller checkout.cancelled CHECKOUT checkoutId",
 			"SYSTEM/wallet wallet.issued WALLET *", "caller checkout.payment_assigned CHECKOUT checkoutId",

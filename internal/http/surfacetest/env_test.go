@@ -196,9 +196,11 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
 	h.conf.Checkouts = &checkout.Service{
 		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
-		PageURL:         func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
-		LinkURL:         func(slug string) string { return "https://pay.example.com/p/" + slug },
-		ClaimURL:        func(refundID, key string) string { return "https://pay.example.com/r/" + refundID + "#k=" + key },
+		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
+		LinkURL: func(slug string) string { return "https://pay.example.com/p/" + slug },
+		ClaimURL: func(refundID, key string) string {
+			return "https://pay.example.com/r/" + refundID + "#k=" + key
+		},
 		NonceSecret:     make([]byte, 32),
 		PaymentStatuses: map[string]outcome.PaymentStatus{"CREDITED": outcome.PaymentCredited},
 		Log:             newLogger(h.logs),

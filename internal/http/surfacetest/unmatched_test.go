@@ -90,10 +90,12 @@ func TestAKeyAssignsAnUnmatchedPayment(t *testing.T) {
 		code   fault.Code
 		param  string
 	}{
-		"another's payment":     {h.two, path, map[string]any{"checkoutId": wanted}, 404, fault.CodeNotFound, ""},
-		"to no checkout":        {h.one, path, map[string]any{"checkoutId": "co_absent"}, 404, fault.CodeNotFound, ""},
-		"a payment that is not": {h.one, "/unmatched-payments/dep_x", map[string]any{"checkoutId": wanted}, 404, fault.CodeNotFound, ""},
-		"without a checkout":    {h.one, path, map[string]any{}, 400, fault.InvalidRequest, "checkoutId"},
+		"another's payment": {h.two, path, map[string]any{"checkoutId": wanted}, 404, fault.CodeNotFound, ""},
+		"to no checkout":    {h.one, path, map[string]any{"checkoutId": "co_absent"}, 404, fault.CodeNotFound, ""},
+		"a payment that is not": {
+			h.one, "/unmatched-payments/dep_x", map[string]any{"checkoutId": wanted}, 404, fault.CodeNotFound, "",
+		},
+		"without a checkout": {h.one, path, map[string]any{}, 400, fault.InvalidRequest, "checkoutId"},
 	} {
 		h.wantRefusal(name, h.call(c.who, "POST", c.path+"/assign", c.body), c.status, string(c.code), c.param)
 	}
@@ -157,7 +159,8 @@ func TestAnUnmatchedPaymentIsRefundedOverHTTP(t *testing.T) {
 		t.Errorf("the same key: got %s, want the refund without its key", again.raw)
 	}
 	h.wantRefusal("the key with another address", h.call(h.one, "POST", path,
-		map[string]any{"idempotencyKey": "back", "toAddress": stranger}), 409, string(fault.IdempotencyConflict), "idempotencyKey")
+		map[string]any{"idempotencyKey": "back", "toAddress": stranger}), 409,
+		string(fault.IdempotencyConflict), "idempotencyKey")
 	h.wantRefusal("the rest", h.call(h.one, "POST", path, map[string]any{}), 422,
 		string(fault.RefundExceedsPayment), "amount")
 }

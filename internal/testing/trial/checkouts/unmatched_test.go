@@ -108,7 +108,7 @@ func TestAnAssignedPaymentCompletesItsCheckout(t *testing.T) {
 }
 
 // Rules CO-100 and CO-102.
-func TestNobodyElseAssignsAPayment(t *testing.T) {
+func TestOnlyTheOrganizationAssignsAPayment(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
 	id := e.checkout(request(e.product()), solanaDollars)
@@ -333,7 +333,8 @@ func TestOneAssignmentOfSeveralWins(t *testing.T) {
 	}
 }
 
-// A final block that names a checkout gives it what a recent block gave to none, unless a person was first. Rule CO-104.
+// A final block that names a checkout gives it what a recent block gave to none, unless a person was first.
+// Rule CO-104.
 func TestAReferenceThatIsFoundLaterIsMatched(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -412,7 +413,8 @@ func TestAPaymentDoesNotGoToAnotherCheckout(t *testing.T) {
 	if f := e.wantFault(err, fault.InvalidState); f.Details["checkoutId"] != first {
 		t.Errorf("got the details %v, want the checkout %s", f.Details, first)
 	}
-	_, _, _, err = e.Checkouts.RefundUnmatched(e.ctx, e.org, checkout.UnmatchedRefund{DepositID: depositID, Actor: person})
+	_, _, _, err = e.Checkouts.RefundUnmatched(e.ctx, e.org,
+		checkout.UnmatchedRefund{DepositID: depositID, Actor: person})
 	e.wantFault(err, fault.InvalidState)
 	e.assign(depositID, first)
 	e.is(first, outcome.Completed)
@@ -456,7 +458,7 @@ func TestARestoredDatabaseKnowsTheReferencesOfItsCheckouts(t *testing.T) {
 	e.wantStable(known)
 }
 
-// An unmatched payment that is given back has a checkout of its own, which nobody sold. Rule CO-105.
+// An unmatched payment that is given back has a checkout of its own, which no one sold. Rule CO-105.
 func TestAnUnmatchedPaymentIsRefundedAsAWhole(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -507,7 +509,8 @@ func TestAnUnmatchedPaymentIsRefundedAsAWhole(t *testing.T) {
 	other := e.checkout(request(e.product(), otherOf("key-2")), dollars)
 	assigned := e.stray(70 * million)
 	e.assign(assigned, other)
-	_, _, _, err = e.Checkouts.RefundUnmatched(e.ctx, e.org, checkout.UnmatchedRefund{DepositID: assigned, Actor: person})
+	_, _, _, err = e.Checkouts.RefundUnmatched(e.ctx, e.org,
+		checkout.UnmatchedRefund{DepositID: assigned, Actor: person})
 	e.wantFault(err, fault.InvalidState)
 }
 

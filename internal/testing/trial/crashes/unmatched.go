@@ -65,17 +65,17 @@ func playAssignedPayment(ctx context.Context, s *cellRun) error {
 	if err := errors.Join(err, s.waitAsync(ctx), s.assignPayment(ctx, w, depositID)); err != nil {
 		return err
 	}
-	other := s.newSale()
-	other.body["idempotencyKey"], other.body["reference"] = s.name+"-other", "other order "+s.name
-	if err := s.requestSale(ctx, other); err != nil {
+	second := s.newSale()
+	second.body["idempotencyKey"], second.body["reference"] = s.name+"-other", "other order "+s.name
+	if err := s.requestSale(ctx, second); err != nil {
 		return err
 	}
 	status, err := s.callAPI(ctx, http.MethodPost, "/unmatched-payments/"+depositID+"/assign",
-		map[string]any{"checkoutId": other.created.CheckoutID}, nil)
+		map[string]any{"checkoutId": second.created.CheckoutID}, nil)
 	if err == nil && status != http.StatusConflict {
 		err = fmt.Errorf("assign %s to another checkout: got %d, want 409", depositID, status)
 	}
-	if err := errors.Join(err, s.waitSale(ctx, other, "OPEN"), s.waitSaleEnd(ctx, w, paid)); err != nil {
+	if err := errors.Join(err, s.waitSale(ctx, second, "OPEN"), s.waitSaleEnd(ctx, w, paid)); err != nil {
 		return err
 	}
 	var rows, entries int
