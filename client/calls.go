@@ -1287,6 +1287,7 @@ type Preview struct {
 const (
 	ProductLatePaymentPolicyAcceptIfWithinTolerance = "ACCEPT_IF_WITHIN_TOLERANCE"
 	ProductLatePaymentPolicyHold                    = "HOLD"
+	ProductLatePaymentPolicyRefundLink              = "REFUND_LINK"
 )
 
 // The values of Product.OverpaymentPolicy.
@@ -1388,6 +1389,8 @@ type ProductChange struct {
 	ImageURL *string `json:"imageUrl,omitzero"`
 	// What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it
 	// counts if it is enough at the price of its moment. HOLD: a person decides.
+	// REFUND_LINK: it does not count, and a refund is made of it by itself, as of a part
+	// that was paid when the time was over.
 	LatePaymentPolicy *string `json:"latePaymentPolicy,omitzero"`
 	// The new highest price; null for a product that becomes FIXED.
 	MaxPrice *string `json:"maxPrice,omitzero"`
@@ -1402,8 +1405,9 @@ type ProductChange struct {
 	Name *string `json:"name,omitzero"`
 	// Whether one reference of yours, such as the number of an order, is paid once.
 	OnePerReference *bool `json:"onePerReference,omitzero"`
-	// What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer
-	// gets a link to claim it.
+	// What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund
+	// is made by itself, once for each coin, and the payer claims it on the page of the
+	// checkout.
 	OverpaymentPolicy *string `json:"overpaymentPolicy,omitzero"`
 	// The new price; null for a product that becomes OPEN.
 	Price *string `json:"price,omitzero"`

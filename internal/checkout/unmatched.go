@@ -170,9 +170,10 @@ func (s *Service) suggest(ctx context.Context, orgID string, payments []Unmatche
 			CROSS JOIN LATERAL (
 				SELECT q.checkout_id, bool_or(a.seen_at BETWEEN q.valid_from AND q.expires_at) AS was_valid,
 					max(q.valid_from) AS valid_from
-				FROM checkout_quotes q JOIN checkouts c ON c.checkout_id = q.checkout_id
+				FROM checkout_quotes q
 				WHERE q.org_id = $1 AND q.mint_id = a.mint_id AND q.amount = a.amount AND q.valid_from >= $6
-					AND c.status = 'OPEN'
+					-- A join would begin with all open checkouts.
+					AND (SELECT c.status FROM checkouts c WHERE c.checkout_id = q.checkout_id) = 'OPEN'
 				GROUP BY q.checkout_id
 				ORDER BY was_valid DESC, valid_from DESC, q.checkout_id LIMIT $7) f
 			ORDER BY a.deposit_id, f.was_valid DESC, f.valid_from DESC, f.checkout_id`,

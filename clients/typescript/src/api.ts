@@ -1935,9 +1935,10 @@ export interface Product {
   imageUrl: string | null;
   /**
    * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
-   * enough at the price of its moment. HOLD: a person decides.
+   * enough at the price of its moment. HOLD: a person decides. REFUND_LINK: it does not count, and a
+   * refund is made of it by itself, as of a part that was paid when the time was over.
    */
-  latePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  latePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK";
   /** The highest price that the payer can choose; null for a fixed price. */
   maxPrice: string | null;
   /** How many pieces one checkout may have. */
@@ -1951,8 +1952,8 @@ export interface Product {
   /** Whether one reference of yours, such as the number of an order, is paid once. */
   onePerReference: boolean;
   /**
-   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
-   * to claim it.
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund is made by
+   * itself, once for each coin, and the payer claims it on the page of the checkout.
    */
   overpaymentPolicy: "CREDIT" | "REFUND_LINK";
   /** The price of one piece; null if the payer chooses it. */
@@ -2047,9 +2048,10 @@ export interface ProductChange {
   imageUrl?: string | null;
   /**
    * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
-   * enough at the price of its moment. HOLD: a person decides.
+   * enough at the price of its moment. HOLD: a person decides. REFUND_LINK: it does not count, and a
+   * refund is made of it by itself, as of a part that was paid when the time was over.
    */
-  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK";
   /** The new highest price; null for a product that becomes FIXED. */
   maxPrice?: string | null;
   /** How many pieces one checkout may have. */
@@ -2066,8 +2068,8 @@ export interface ProductChange {
   /** Whether one reference of yours, such as the number of an order, is paid once. */
   onePerReference?: boolean;
   /**
-   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
-   * to claim it.
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund is made by
+   * itself, once for each coin, and the payer claims it on the page of the checkout.
    */
   overpaymentPolicy?: "CREDIT" | "REFUND_LINK";
   /** The new price; null for a product that becomes OPEN. */
@@ -2124,7 +2126,7 @@ export interface ProductRequest {
    */
   imageUrl?: string | null;
   /** What happens to a payment after the time for it; ACCEPT_IF_WITHIN_TOLERANCE if it is left out. */
-  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | null;
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK" | null;
   /**
    * The highest price that the payer can choose, which an OPEN product needs. It has the form of
    * price.
