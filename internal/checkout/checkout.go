@@ -7,6 +7,7 @@
 //     agree.
 //   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
+//   - A payment belongs to one checkout and never goes to another. A person assigns what names none.
 //   - A refund takes no more than what was credited and is not refunded, and is paid once, to one address.
 //   - A policy makes a refund once for each checkout, mint and cause, and never within a settlement.
 //   - The walk of a chain writes only payments. A defect here delays no block.
@@ -38,6 +39,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -68,7 +70,9 @@ type Service struct {
 	IsPegged func(mintID int) bool
 	Costs    Costs         // nil: no cost is known
 	Payouts  RefundPayouts // nil: no refund is paid
-	Events   event.Recorder
+	// PaymentStatuses are the statuses of payments by those of their deposits.
+	PaymentStatuses map[string]outcome.PaymentStatus
+	Events          event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
 	PageURL func(checkoutID string) string
 	// ClaimURL returns where a payer claims a refund, with its key; nil without pages.

@@ -523,6 +523,8 @@ func (v *checkoutView) addLogStep(
 				Name: "Credited until then", Value: ui.Amount(counted.Show(c.Currency), c.Currency),
 			})
 		}
+	case "checkout.payment_assigned":
+		step.Title, step.Text = "A payment that named no checkout was given to it", author
 	case "checkout.cancelled":
 		step.Title, step.Text = "Cancelled", author
 	case "checkout.refund_kept":

@@ -66,6 +66,9 @@ func (h *testEnv) newCheckouts(chains chain.Chains, log *slog.Logger) *checkout.
 		},
 		LinkURL:     func(slug string) string { return "https://pay.example/p/" + slug },
 		NonceSecret: make([]byte, 32),
+		PaymentStatuses: map[string]outcome.PaymentStatus{
+			string(deposit.Credited): outcome.PaymentCredited, string(deposit.Confirming): outcome.PaymentSeen,
+		},
 	}
 }
 

@@ -74,6 +74,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	unmatched := h.listUnmatched(h.one)[0].DepositID
 	flagged := h.flagDeposits(h.one, n, true)[0]
 	h.enableOwnSwaps(h.one)
 	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
@@ -142,7 +143,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
 		},
 		OwnValues: map[string]map[string]string{
-			"/organization-swaps/{swapId}": {"swapId": ownSwap},
+			"/organization-swaps/{swapId}":    {"swapId": ownSwap},
+			"/unmatched-payments/{depositId}": {"depositId": unmatched},
 			"/developers/webhooks/{endpointId}/deliveries/{eventId}": {
 				"eventId": sample[strings.LastIndexByte(sample, '/')+1:],
 			},
@@ -157,7 +159,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID,
+			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID, unmatched,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,

@@ -66,7 +66,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "refunds", Fresh: "its id is new"},
 			{Name: "refund_parts", Fresh: "its refund is new"},
 			{Name: "checkout_payments"},
-			{Name: "checkout_unmatched", Fresh: "its deposit is new"},
+			{Name: "checkout_unmatched", Fresh: "its deposit is new or locked"},
 			{Name: "refund_turns"},
 			{Name: "automatic_refunds", Fresh: "its refund is new"},
 		}},

@@ -422,6 +422,8 @@ func (s *Set) values(path string) map[string]string {
 	switch path {
 	case "/approvals/deposits/{depositId}", "/flagged/{depositId}":
 		values["depositId"] = s.flaggedID()
+	case "/unmatched-payments/{depositId}":
+		values["depositId"] = population.ID("dep", n/20*20) // every twentieth is unmatched
 	case "/swap-arrivals/{depositId}":
 		values["depositId"] = s.strayID
 	case "/organization-swaps/{swapId}":
