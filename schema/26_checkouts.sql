@@ -146,14 +146,18 @@ CREATE TABLE checkout_settings (
     cost_max_bps integer NOT NULL,      -- how much of the amount due collecting a payment may cost
     updated_at   timestamptz NOT NULL,
     updated_by   text NOT NULL,
+    embed_origins text[] NOT NULL DEFAULT '{}', -- whose pages may show the page of a checkout in a frame
     CONSTRAINT checkout_settings_versioned CHECK (version > 0),
     CONSTRAINT checkout_settings_words CHECK (
         char_length(shop_name) BETWEEN 1 AND 200 AND accent ~ '^#[0-9a-f]{6}$'
         AND octet_length(support_url) BETWEEN 1 AND 2048 AND support_url ~ '^(https?://|mailto:)[!-~]+$'),
-    CONSTRAINT checkout_settings_bounded CHECK (under_usd BETWEEN 0 AND 1000 AND cost_max_bps BETWEEN 1 AND 10000)
+    CONSTRAINT checkout_settings_bounded CHECK (under_usd BETWEEN 0 AND 1000 AND cost_max_bps BETWEEN 1 AND 10000),
+    CONSTRAINT checkout_settings_embedding CHECK (
+        cardinality(embed_origins) <= 10
+        AND embed_origins::text ~ '^\{(https?://[a-z0-9.-]+(:[0-9]{1,5})?(,https?://[a-z0-9.-]+(:[0-9]{1,5})?)*)?\}$')
 );
 SELECT coffer_tenant('checkout_settings',
-    'SELECT, INSERT, UPDATE (version, shop_name, accent, support_url, under_usd, cost_max_bps, updated_at, updated_by)',
+    'SELECT, INSERT, UPDATE (version, shop_name, accent, support_url, under_usd, cost_max_bps, updated_at, updated_by, embed_origins)',
     'SELECT');
 CREATE TRIGGER checkout_settings_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id ON checkout_settings
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

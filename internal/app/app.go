@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/api"
 	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
+	"github.com/cofferpay/coffer/internal/http/payerpages"
 	"github.com/cofferpay/coffer/internal/identity/changerequest"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/password"
@@ -92,6 +93,7 @@ type App struct {
 	operatorHandler          http.Handler
 	webhookKeys              []string // public halves, newest first
 	loops                    []service.Loop
+	cases                    atomic.Pointer[payerpages.Cases] // how the local world plays payers
 	ready                    atomic.Bool
 	opened                   chan struct{}
 	stopped                  chan struct{} // closed when the servers end, so that no live page holds them up

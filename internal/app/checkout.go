@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -21,12 +23,99 @@ import (
 
 // Checkout configures the pages on which payers pay, on the organizations' listener. Without an origin there are none.
 type Checkout struct {
-	Origin string `toml:"origin,omitempty" comment:"scheme and host at which payers reach the pages, such as https://checkout.example.com; a host of their own on MAINNET; empty: no pages"`
+	Origin string         `toml:"origin,omitempty" comment:"scheme and host at which payers reach the pages, such as https://checkout.example.com; a host of their own on MAINNET; empty: no pages"`
+	Limits CheckoutLimits `toml:"limits,omitempty" comment:"limits of payers; one that is left out has its default, and none on network LOCAL"`
+}
+
+// CheckoutLimits are the limits of the pages of payers. A count of 0 means no limit.
+type CheckoutLimits struct {
+	// Of one client, which is an IPv4 address or the /64 network of an IPv6 address.
+	Views   *Rate `toml:"views,omitempty" comment:"pages of one client"`
+	Opens   *Rate `toml:"opens,omitempty" comment:"options that it opens, and transactions for its wallets"`
+	Finds   *Rate `toml:"finds,omitempty" comment:"its searches for a transaction"`
+	Claims  *Rate `toml:"claims,omitempty" comment:"its claims of refunds"`
+	Forms   *Rate `toml:"forms,omitempty" comment:"its forms of payment links"`
+	Images  *Rate `toml:"images,omitempty" comment:"images of products that it loads"`
+	Streams *int  `toml:"streams,omitempty" comment:"its live pages at the same time"`
+
+	Actions       *Rate `toml:"actions,omitempty" comment:"what all clients together do on the page of one checkout, besides reading it"`
+	Openings      *Rate `toml:"openings,omitempty" comment:"options of one organization that payers open"`
+	LinkCheckouts *int  `toml:"link_checkouts,omitempty" comment:"open checkouts without a payment from the payment links of one organization"`
+}
+
+// linkCheckoutsDefault is the default of LinkCheckouts. Rule CO-68.
+const linkCheckoutsDefault = 20_000
+
+// usualOpenings is the default of Openings. Rule CO-123.
+var usualOpenings = kernel.Rate{Count: 600, Period: time.Minute, Burst: 600}
+
+// pageLimits returns the limits of the pages on a network: the configured ones, or the defaults. Rule CO-122.
+func (l CheckoutLimits) pageLimits(network chain.Network) payerpages.Limits {
+	limits := payerpages.UsualLimits
+	if network == chain.Local {
+		limits = payerpages.Limits{} // a development network has no limits by default
+	}
+	for _, line := range []struct {
+		configured *Rate
+		rate       *kernel.Rate
+	}{
+		{l.Views, &limits.Views},
+		{l.Opens, &limits.Opens},
+		{l.Finds, &limits.Finds},
+		{l.Claims, &limits.Claims},
+		{l.Forms, &limits.Buys},
+		{l.Images, &limits.Images},
+		{l.Actions, &limits.Actions},
+	} {
+		overwriteRate(line.rate, line.configured)
+	}
+	if l.Streams != nil {
+		limits.Streams = *l.Streams
+	}
+	return limits
+}
+
+// orgLimits returns the limits of an organization.
+func (l CheckoutLimits) orgLimits(network chain.Network) (openings kernel.Rate, linkCheckouts int) {
+	if network != chain.Local {
+		openings, linkCheckouts = usualOpenings, linkCheckoutsDefault
+	}
+	overwriteRate(&openings, l.Openings)
+	if l.LinkCheckouts != nil {
+		linkCheckouts = *l.LinkCheckouts
+	}
+	return openings, linkCheckouts
+}
+
+// overwriteRate replaces a rate by the configured one, if there is one.
+func overwriteRate(rate *kernel.Rate, configured *Rate) {
+	if configured != nil {
+		*rate = kernel.Rate{
+			Count: configured.Count, Period: time.Duration(configured.Period), Burst: configured.Burst,
+		}
+	}
+}
+
+func (l CheckoutLimits) checkLimits(errs *configErrors) {
+	for setting, r := range map[string]*Rate{
+		"views": l.Views, "opens": l.Opens, "finds": l.Finds, "claims": l.Claims, "forms": l.Forms, "images": l.Images,
+		"actions": l.Actions, "openings": l.Openings,
+	} {
+		if r != nil {
+			r.Check("checkout.limits."+setting, errs.addProblem)
+		}
+	}
+	for setting, n := range map[string]*int{"streams": l.Streams, "link_checkouts": l.LinkCheckouts} {
+		if n != nil && *n < 0 {
+			errs.addProblem("checkout.limits."+setting, "is %d: it has to be 0 for no limit, or more", *n)
+		}
+	}
 }
 
 // checkCheckout reports what is wrong with the section. A page that strangers open shares no host with the pages of
 // people who sign in: a mistake in it could otherwise use their cookies.
 func (c Config) checkCheckout(errs *configErrors) {
+	c.Checkout.Limits.checkLimits(errs)
 	if c.Checkout.Origin == "" {
 		return
 	}
@@ -57,6 +146,10 @@ func (c Config) checkCheckout(errs *configErrors) {
 // payers sign. There is none without pages. A process without the key of cursors shows the address of a refund alone,
 // whose key is its own.
 func (c Config) addCheckoutPages(conf *service.Config) error {
+	openings, linkCheckouts := c.Checkout.Limits.orgLimits(c.Network)
+	conf.LinkCheckoutsMax = linkCheckouts
+	limiter := kernel.NewLimiter(openings, time.Now)
+	conf.CountOpening = func(orgID string) bool { return limiter.CountRequest(orgID) == 0 }
 	if c.Checkout.Origin == "" {
 		return nil
 	}
@@ -102,10 +195,6 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("checkout.origin: %w", err)
 	}
-	limits := payerpages.UsualLimits
-	if a.conf.Network == chain.Local {
-		limits = payerpages.Limits{} // a development network has no limits by default
-	}
 	environment := webhook.Test
 	if a.conf.Network == chain.Mainnet {
 		environment = webhook.Live
@@ -133,9 +222,10 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 		},
 	}
 	pages := payerpages.New(payerpages.Config{
-		Checkouts: source, Links: source, Refunds: source, Proxies: trusted, Limits: limits,
-		IsSecure: origin.Scheme == "https", Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped,
-		Changes: a.followChanges(),
+		Checkouts: source, Links: source, Refunds: source, Proxies: trusted,
+		Limits:   a.conf.Checkout.Limits.pageLimits(a.conf.Network),
+		IsSecure: origin.Scheme == "https", Origin: a.conf.Checkout.Origin, Cases: a.payerCases(),
+		Observe: a.metrics.ObserveRequest, Log: a.log, Stopped: a.stopped, Changes: a.followChanges(),
 	})
 	apiHandler := a.apiHandler
 	hasOwnHost := a.conf.Network == chain.Mainnet
@@ -151,4 +241,33 @@ func (a *App) wireCheckout(trusted kernel.Proxies) error {
 		apiHandler.ServeHTTP(w, r)
 	})
 	return nil
+}
+
+// PlayPayers lets the pages of payers play payers, from now on. It does nothing on every network but LOCAL.
+func (a *App) PlayPayers(cases payerpages.Cases) { a.cases.Store(&cases) }
+
+// payerCases returns what plays payers; nil on every network but LOCAL. Rule CO-124.
+func (a *App) payerCases() payerpages.Cases {
+	if a.conf.Network != chain.Local {
+		return nil
+	}
+	return laterCases{&a.cases}
+}
+
+// laterCases are cases that the local world adds after the pages were made.
+type laterCases struct {
+	cases *atomic.Pointer[payerpages.Cases]
+}
+
+// List implements payerpages.Cases.
+func (l laterCases) List() []string {
+	if cases := l.cases.Load(); cases != nil {
+		return (*cases).List()
+	}
+	return nil
+}
+
+// Play implements payerpages.Cases.
+func (l laterCases) Play(ctx context.Context, checkoutID string, mintID int, name string) error {
+	return (*l.cases.Load()).Play(ctx, checkoutID, mintID, name)
 }

@@ -345,6 +345,24 @@ type TxLocator interface {
 	LocateTx(ctx context.Context, tx TxHash) (height uint64, isFound bool, err error)
 }
 
+// PaymentRequests is implemented by a Reader of a chain whose wallets sign what a page asks them for. The service
+// itself signs none of it.
+type PaymentRequests interface {
+	// BuildRequest returns a transaction without signatures that makes a payment, as wallets of the chain take it.
+	// It asks one provider what the accounts hold and which block is recent. *RevertedError says why the payment
+	// would fail now; with CauseFunds the payer lacks the amount or the fee. Every other error says nothing about
+	// the payment. It changes nothing and may be called again.
+	BuildRequest(ctx context.Context, r PaymentRequest) (tx []byte, err error)
+}
+
+// PaymentRequest is a payment that a stranger is asked for. The stranger pays the fee.
+type PaymentRequest struct {
+	Payer, Payee Address
+	Contract     Address // "" for the native coin
+	Amount       money.Amount
+	Reference    [32]byte // an account key by which the payment is found at Payee
+}
+
 // TokenAccounts is implemented where holding a token needs an account of its own that contains
 // native coin. Closing the account returns that coin.
 type TokenAccounts interface {

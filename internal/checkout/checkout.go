@@ -80,6 +80,12 @@ type Service struct {
 	// LinkURL returns the address of a payment link; nil without pages. NonceSecret is the secret of its forms.
 	LinkURL     func(slug string) string
 	NonceSecret []byte
+	// CountOpening counts an opening of an option by a payer for an organization, and reports whether it may be; nil:
+	// every one may.
+	CountOpening func(orgID string) bool
+	// LinkCheckoutsMax is how many open checkouts without a payment the payment links of an organization may have
+	// together. Each costs a row, and everyone who has the address of a link makes them. 0: no limit. Rule CO-68.
+	LinkCheckoutsMax int
 	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
 	IsPageKey func(checkoutID, key string) bool
 	// ProofSecret is the secret of the texts that payers sign with their addresses, and PayerHost the host that they

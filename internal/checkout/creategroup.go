@@ -123,7 +123,7 @@ func (s *Service) writeGroup(ctx context.Context, orgID string, group []*creatio
 					hashes = append(hashes, keyHash(*r.request.IdempotencyKey))
 				}
 				r.link = linkUse{}
-				queueLinkUse(b, orgID, r.request.link, &r.link)
+				queueLinkUse(b, orgID, r.request.link, s.LinkCheckoutsMax, &r.link)
 			}
 			queueProducts(b, orgID, productIDs, &products)
 			queueKnownKeys(b, orgID, hashes, idsByKey)

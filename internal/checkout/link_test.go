@@ -20,6 +20,7 @@ import (
 func newLinkEnv(t *testing.T) *testEnv {
 	t.Helper()
 	e := newTestEnv(t)
+	e.service.LinkCheckoutsMax = 20_000
 	e.service.NonceSecret = bytes.Repeat([]byte{7}, 32)
 	e.service.LinkURL = func(slug string) string { return "https://pay.example.com/p/" + slug }
 	e.service.PageURL = func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" }
@@ -638,6 +639,12 @@ func TestOpenCheckoutsOfLinksAreLimited(t *testing.T) {
 	}
 	_, err = e.buy(l.Slug, e.nonce(l.Slug))
 	wantRefusal(t, "too many again", err, checkout.LimitRefused)
+	// It is a setting, and 0 is no limit.
+	e.service.LinkCheckoutsMax = 0
+	if _, err := e.buy(l.Slug, e.nonce(l.Slug)); err != nil {
+		t.Errorf("got %v without a limit", err)
+	}
+	e.service.LinkCheckoutsMax = 20_000
 	// What a program makes is not limited by it.
 	_, _, err = e.service.CreateCheckout(t.Context(), e.one, checkout.CheckoutRequest{
 		Items: []checkout.ItemRequest{{ProductID: l.Items[0].ProductID, Quantity: 1}}, Actor: audit.APIKey(e.one),

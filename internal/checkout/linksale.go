@@ -15,10 +15,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-// unpaidOfLinksMax is how many open checkouts without a payment the links of an organization may have together. Each
-// costs a row, and everyone who has the address of a link makes them. Rule CO-68.
-const unpaidOfLinksMax = 20_000
-
 // PublicLink is a payment link with what its page shows. Everyone who has its address may see it.
 type PublicLink struct {
 	Link
@@ -241,10 +237,12 @@ type linkUse struct {
 	link        Link
 	isFound     bool
 	unpaidCount int
+	unpaidMax   int // 0: no limit
 }
 
 // queueLinkUse reads a link so that no pause and no end overtakes the checkout, and counts what is limited.
-func queueLinkUse(b *pgx.Batch, orgID string, l *Link, use *linkUse) {
+func queueLinkUse(b *pgx.Batch, orgID string, l *Link, unpaidMax int, use *linkUse) {
+	use.unpaidMax = unpaidMax
 	if l == nil {
 		return
 	}
@@ -256,10 +254,13 @@ func queueLinkUse(b *pgx.Batch, orgID string, l *Link, use *linkUse) {
 		}
 		return err
 	})
+	if use.unpaidMax == 0 {
+		return
+	}
 	b.Queue(`
 		SELECT count(*) FROM (
 			SELECT FROM checkouts WHERE org_id = $1 AND link_id IS NOT NULL AND status = 'OPEN' AND seen = 0 LIMIT $2
-		) unpaid`, orgID, unpaidOfLinksMax).QueryRow(func(row pgx.Row) error { return row.Scan(&use.unpaidCount) })
+		) unpaid`, orgID, use.unpaidMax).QueryRow(func(row pgx.Row) error { return row.Scan(&use.unpaidCount) })
 }
 
 // check refuses a checkout that the link does not sell any more. Rule CO-62.
@@ -270,7 +271,7 @@ func (use linkUse) check(now time.Time) error {
 	if state := use.link.StateAt(now); state != LinkSells {
 		return refuseState(state)
 	}
-	if use.unpaidCount >= unpaidOfLinksMax {
+	if use.unpaidMax > 0 && use.unpaidCount >= use.unpaidMax {
 		return refuseChoice(fault.Limited, fault.RateLimited, LimitRefused,
 			"The payment links of this organization have %d open checkouts.", use.unpaidCount)
 	}

@@ -141,11 +141,15 @@ func (s *Service) PublicVersions(ctx context.Context, checkoutIDs []string) (ver
 	return versions, nil
 }
 
-// OpenPublic opens an option of a checkout for its payer. See OpenOption.
+// OpenPublic opens an option of a checkout for its payer. See OpenOption. Error also: fault RATE_LIMITED. Rule CO-123.
 func (s *Service) OpenPublic(ctx context.Context, checkoutID string, mintID int) error {
 	orgID, err := s.ownerOf(ctx, checkoutID)
 	if err != nil {
 		return asWritten(err)
+	}
+	if s.CountOpening != nil && !s.CountOpening(orgID) {
+		return fault.New(fault.Limited, fault.RateLimited, fault.NothingWritten,
+			"Too many options of this organization are opened now.")
 	}
 	_, err = s.OpenOption(ctx, orgID, checkoutID, mintID)
 	return err

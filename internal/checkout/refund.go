@@ -370,8 +370,8 @@ type Leftover struct {
 
 // Refundable returns what can still be refunded, in the order of the newest payments.
 func (c Checkout) Refundable() (left []Leftover) {
-	for _, due := range c.groupByMint("", takeAll(c.newestAvailable(), func(Payment) bool { return true })) {
-		left = append(left, Leftover{due.mint, due.amount})
+	for _, group := range c.groupByMint("", takeAll(c.newestAvailable(), func(Payment) bool { return true })) {
+		left = append(left, Leftover{group.mint, group.amount})
 	}
 	return left
 }

@@ -14,12 +14,15 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/policy"
 	"github.com/cofferpay/coffer/internal/request"
 )
 
@@ -70,14 +73,14 @@ func beginRefundTurn(ctx context.Context, tx pg.Tx, c Checkout) error {
 	return nil
 }
 
-// RefundAutomatically makes the refunds that the policies of settled checkouts ask for, once for each checkout, mint and
-// cause. Such a refund waits for an address and has no key: its payer gets one from the page of the checkout, or the
-// organization issues one. A refund for which the balance lacks the money is tried again. Any number of processes may
-// call it. Rules CO-110 and CO-112.
+// RefundAutomatically makes the refunds that the policies of settled checkouts ask for, once for each checkout, mint
+// and cause. Such a refund waits for an address and has no key: its payer gets one from the page of the checkout, or
+// the organization issues one. A refund for which the balance lacks the money is tried again. Any number of processes
+// may call it. Rules CO-110 and CO-112.
 func (s *Service) RefundAutomatically(ctx context.Context) error {
-	var due []refundTurn
+	var turns []refundTurn
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		due = nil
+		turns = nil
 		rows, err := tx.Query(ctx, `
 			UPDATE refund_turns SET tries = tries + 1,
 				look_at = $1::timestamptz + least($2::interval * power(2, least(tries, 16)), $3::interval)
@@ -90,7 +93,7 @@ func (s *Service) RefundAutomatically(ctx context.Context) error {
 		}
 		var t refundTurn
 		_, err = pgx.ForEachRow(rows, []any{&t.checkoutID, &t.orgID, &t.problem}, func() error {
-			due = append(due, t)
+			turns = append(turns, t)
 			return nil
 		})
 		return err
@@ -99,7 +102,7 @@ func (s *Service) RefundAutomatically(ctx context.Context) error {
 		return fmt.Errorf("claim the checkouts whose policies make refunds: %w", err)
 	}
 	var errs []error
-	for _, t := range due {
+	for _, t := range turns {
 		if err := s.takeRefundTurn(ctx, t); err != nil {
 			errs = append(errs, fmt.Errorf("refunds of checkout %s by its policies: %w", t.checkoutID, err))
 		}
@@ -174,20 +177,27 @@ func (s *Service) makeDueRefund(ctx context.Context, t refundTurn, costs map[int
 		if err != nil {
 			return err
 		}
-		due, problem := c.nextDueBack(made, costs)
-		if due == nil {
+		owed, problem := c.nextDueBack(made, costs)
+		if owed == nil {
 			return endRefundTurn(ctx, tx, c, t, problem)
 		}
+		planned = c.newAutomaticRefund(*owed)
+		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: t.orgID})
+		if err != nil {
+			return err
+		}
+		if refusal := policy.CheckFrozen(active, "", fault.NothingWritten); refusal != nil {
+			return refusal
+		}
 		isMade = true
-		planned = c.newAutomaticRefund(*due)
 		planned.CreatedAt, planned.ExpiresAt = tx.Now, tx.Now.Add(refundTime)
 		return writeRefund(ctx, tx, planned, claimKeyPair{})
 	})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
-		return false, s.delayRefund(ctx, t, fmt.Sprintf(
-			"A refund of %s %s on %s waits: the balance of CHECKOUT is smaller. It is tried again.",
-			planned.Amount.Decimal(planned.Mint.Decimals), planned.Mint.Symbol, planned.Mint.Chain))
+		return false, s.delayRefund(ctx, t, planned, "the balance of CHECKOUT is smaller")
+	case fault.HasCode(err, fault.OrganizationFrozen):
+		return false, s.delayRefund(ctx, t, planned, "the organization is frozen")
 	case pg.ViolatesConstraint(err, "refunds_pkey"), pg.ViolatesConstraint(err, "automatic_refunds_pkey"):
 		return true, nil // another process was first
 	case err != nil:
@@ -201,18 +211,19 @@ func (s *Service) makeDueRefund(ctx context.Context, t refundTurn, costs map[int
 
 // newAutomaticRefund returns the refund that a policy makes. Its id follows from checkout, mint and cause: a database
 // that was restored from before it makes the same one, whose payment the signer admits once. Rule CO-115.
-func (c Checkout) newAutomaticRefund(due dueBack) Refund {
-	mintID := strconv.Itoa(due.mint.ID)
+func (c Checkout) newAutomaticRefund(owed dueBack) Refund {
+	mintID := strconv.Itoa(owed.mint.ID)
 	r := Refund{
-		ID:    id.Derive(refundPrefix, c.OrgID, c.ID, mintID, string(due.cause)),
-		OrgID: c.OrgID, CheckoutID: c.ID, Version: 1, Mint: due.mint, Amount: due.amount, Parts: due.parts,
-		Kind: AmountRefund, FeeMode: FeeOrganization, Status: RefundAwaitingAddress, Cause: due.cause, Requester: actor,
-		digest: request.Digest("coffer-automatic-refund-1", c.ID, mintID, string(due.cause)),
+		ID:    id.Derive(refundPrefix, c.OrgID, c.ID, mintID, string(owed.cause)),
+		OrgID: c.OrgID, CheckoutID: c.ID, Version: 1, Mint: owed.mint, Amount: owed.amount, Parts: owed.parts,
+		Kind: AmountRefund, FeeMode: FeeOrganization, Status: RefundAwaitingAddress, Cause: owed.cause,
+		Requester: actor,
+		digest:    request.Digest("coffer-automatic-refund-1", c.ID, mintID, string(owed.cause)),
 	}
 	switch {
-	case due.cause == outcome.Overpaid:
+	case owed.cause == outcome.Overpaid:
 		r.Kind = OverpaidRefund
-	case due.amount == sumAvailable(c.refundable(due.mint.ID)):
+	case owed.amount == sumAvailable(c.refundable(owed.mint.ID)):
 		r.Kind = FullRefund
 	}
 	return r
@@ -239,17 +250,17 @@ func listMade(ctx context.Context, tx pg.Tx, checkoutID string) (map[refundKey]s
 
 // nextDueBack returns the first refund that a policy asks for and that can be made, or nil and why something stays with
 // the organization. Rules CO-111 and CO-112.
-func (c Checkout) nextDueBack(made map[refundKey]string, costs map[int]payoutCost) (next *dueBack, problem string) {
+func (c Checkout) nextDueBack(made map[refundKey]string, costs map[int]payoutCost) (first *dueBack, problem string) {
 	if c.awaitsPayment() {
 		return nil, ""
 	}
 	var problems []string
-	for _, due := range c.dueBack() {
-		if problem := due.problem(made, costs); problem != "" {
+	for _, owed := range c.dueBack() {
+		if problem := owed.problem(made, costs); problem != "" {
 			problems = append(problems, problem)
 			continue
 		}
-		return &due, ""
+		return &owed, ""
 	}
 	return nil, strings.Join(problems, " ")
 }
@@ -263,51 +274,53 @@ func (c Checkout) awaitsPayment() bool {
 }
 
 // problem says why what is due back stays with the organization; "" if it does not.
-func (due dueBack) problem(made map[refundKey]string, costs map[int]payoutCost) string {
-	text := due.amount.Decimal(due.mint.Decimals) + " " + due.mint.Symbol + " on " + string(due.mint.Chain)
-	if _, isMade := made[refundKey{due.mint.ID, due.cause}]; isMade {
+func (owed dueBack) problem(made map[refundKey]string, costs map[int]payoutCost) string {
+	text := owed.amount.Decimal(owed.mint.Decimals) + " " + owed.mint.Symbol + " on " + string(owed.mint.Chain)
+	if _, isMade := made[refundKey{owed.mint.ID, owed.cause}]; isMade {
 		return text + " stays with you: a refund was made by itself before, and the next one is for a person."
 	}
-	if due.amount.Less(due.mint.MinWithdraw) {
+	if owed.amount.Less(owed.mint.MinWithdraw) {
 		return text + " stays with you: the smallest payment is " +
-			due.mint.MinWithdraw.Decimal(due.mint.Decimals) + " " + due.mint.Symbol + "."
+			owed.mint.MinWithdraw.Decimal(owed.mint.Decimals) + " " + owed.mint.Symbol + "."
 	}
-	cost, isKnown := costs[due.mint.ID]
+	cost, isKnown := costs[owed.mint.ID]
 	if !isKnown {
 		return ""
 	}
-	if worth, err := money.ValueOf(due.amount, due.mint.Decimals, cost.price); err == nil && worth.Cmp(cost.fee) <= 0 {
+	worth, err := money.ValueOf(owed.amount, owed.mint.Decimals, cost.price)
+	if err == nil && worth.Cmp(cost.fee) <= 0 {
 		return text + " stays with you: the network takes as much for its payment."
 	}
 	return ""
 }
 
-// dueBack returns what the policies of a checkout give back, by cause and mint: a surplus once it is completed, and what
-// was paid in part or too late once its time is over. A surplus is taken of the newest payments. Late payments of more
-// than seven days are for a person. Rules CO-110, CO-111 and CO-113.
-func (c Checkout) dueBack() (due []dueBack) {
+// dueBack returns what the policies of a checkout give back, by cause and mint: a surplus once it is completed, and
+// what was paid in part or too late once its time is over. A surplus is taken of the newest payments. Late payments of
+// more than seven days are for a person. Rules CO-110, CO-111 and CO-113.
+func (c Checkout) dueBack() (list []dueBack) {
 	hasException := func(e outcome.Exception) bool { return slices.Contains(c.Exceptions, e) }
 	isFlagged := func(p Payment) bool { return p.Status == outcome.PaymentFlagged }
 	isEnded := c.Status == outcome.Expired || c.Status == outcome.Cancelled
 	payments := c.newestAvailable()
 	if c.Status == outcome.Completed && c.OverPolicy == RefundLinkSurplus && hasException(outcome.Overpaid) {
 		parts, _ := c.takeSurplus(payments)
-		due = append(due, c.groupByMint(outcome.Overpaid, parts)...)
+		list = append(list, c.groupByMint(outcome.Overpaid, parts)...)
 	}
 	if c.LatePolicy != RefundLinkLate {
-		return due
+		return list
 	}
 	// A flagged payment may be approved, count by its own moment, and complete the checkout.
 	if isEnded && hasException(outcome.Underpaid) && !slices.ContainsFunc(c.Payments, isFlagged) {
-		due = append(due, c.groupByMint(outcome.Underpaid, takeAll(payments, func(p Payment) bool { return p.Counts }))...)
+		parts := takeAll(payments, func(p Payment) bool { return p.Counts })
+		list = append(list, c.groupByMint(outcome.Underpaid, parts)...)
 	}
 	if isEnded || c.Status == outcome.Completed {
-		due = append(due, c.groupByMint(outcome.PaidLate, takeAll(payments, func(p Payment) bool {
+		list = append(list, c.groupByMint(outcome.PaidLate, takeAll(payments, func(p Payment) bool {
 			return !p.Counts && p.Counted != nil && p.IsAccepted && !p.IsInTime &&
 				!p.Moment.After(c.ExpiresAt.Add(watchTime))
 		}))...)
 	}
-	return due
+	return list
 }
 
 // newestAvailable returns the payments of which something can be refunded in any mint, the newest first.
@@ -332,23 +345,23 @@ func takeAll(payments []Payment, matches func(Payment) bool) (parts []RefundPart
 }
 
 // groupByMint makes one refund of the parts in each mint, in the order of the parts.
-func (c Checkout) groupByMint(cause outcome.Exception, parts []RefundPart) (due []dueBack) {
+func (c Checkout) groupByMint(cause outcome.Exception, parts []RefundPart) (list []dueBack) {
 	for _, part := range parts {
 		p, isKnown := c.paymentByID(part.DepositID)
 		if !isKnown || p.Mint == nil {
 			continue
 		}
-		i := slices.IndexFunc(due, func(d dueBack) bool { return d.mint.ID == p.Mint.ID })
+		i := slices.IndexFunc(list, func(d dueBack) bool { return d.mint.ID == p.Mint.ID })
 		if i < 0 {
-			i, due = len(due), append(due, dueBack{cause: cause, mint: *p.Mint})
+			i, list = len(list), append(list, dueBack{cause: cause, mint: *p.Mint})
 		}
-		sum, err := due[i].amount.Add(part.Amount)
+		sum, err := list[i].amount.Add(part.Amount)
 		if err != nil {
 			continue // more than any amount: a person gives back the rest
 		}
-		due[i].amount, due[i].parts = sum, append(due[i].parts, part)
+		list[i].amount, list[i].parts = sum, append(list[i].parts, part)
 	}
-	return due
+	return list
 }
 
 func (c Checkout) paymentByID(depositID string) (p Payment, isKnown bool) {
@@ -376,8 +389,9 @@ func endRefundTurn(ctx context.Context, tx pg.Tx, c Checkout, t refundTurn, prob
 }
 
 // delayRefund writes down why a refund waits. The claim has set when it is tried again.
-func (s *Service) delayRefund(ctx context.Context, t refundTurn, problem string) error {
-	problem = cutProblem(problem)
+func (s *Service) delayRefund(ctx context.Context, t refundTurn, planned Refund, reason string) error {
+	problem := cutProblem(fmt.Sprintf("A refund of %s %s on %s waits: %s. It is tried again.",
+		planned.Amount.Decimal(planned.Mint.Decimals), planned.Mint.Symbol, planned.Mint.Chain, reason))
 	if problem == t.problem {
 		return nil
 	}
@@ -435,8 +449,8 @@ func (s *Service) takeBackRefunds(ctx context.Context, t refundTurn) error {
 	return nil
 }
 
-// justifies reports whether a refund that a policy made still has its reason: its payments are credited, a surplus is as
-// large, and what was paid in part or too late has not completed the checkout after all.
+// justifies reports whether a refund that a policy made still has its reason: its payments are credited, a surplus is
+// as large, and what was paid in part or too late has not completed the checkout after all.
 func (c Checkout) justifies(r Refund) bool {
 	var worth Price
 	isCounted := false

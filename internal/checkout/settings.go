@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -27,9 +28,22 @@ type Settings struct {
 	SupportURL string
 	UnderUSD   money.USD
 	CostMaxBps int
+	// EmbedOrigins are the origins whose pages may show the page of a checkout in a frame; none: no page does.
+	EmbedOrigins []string
+}
+
+// equals reports whether settings are the same, of whichever version.
+func (s Settings) equals(compared Settings) bool {
+	return s.Version == compared.Version && s.ShopName == compared.ShopName && s.Accent == compared.Accent &&
+		s.SupportURL == compared.SupportURL && s.UnderUSD == compared.UnderUSD && s.CostMaxBps == compared.CostMaxBps &&
+		slices.Equal(s.EmbedOrigins, compared.EmbedOrigins)
 }
 
 const (
+	// embedOriginsMax bounds how many origins embed the page: each is sent with every answer.
+	embedOriginsMax     = 10
+	embedOriginBytesMax = 200
+
 	// costMaxBpsDefault is how much of the amount due collecting a payment may cost, unless the organization says
 	// otherwise.
 	costMaxBpsDefault = 300
@@ -46,15 +60,50 @@ var underUSDMost = pricing.MustRead("1000")
 
 var accentPattern = regexp.MustCompile(`^#[0-9a-f]{6}$`)
 
+// embedOriginPattern is a scheme with a host in ASCII, and a port if it is not the usual one. It has no wildcard: one
+// would let the pages of strangers at the same domain embed the page.
+var embedOriginPattern = regexp.MustCompile(
+	`^https?://([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+
+// IsEmbedOrigin reports whether a text is an origin that may embed the page of a checkout: with https, or with http on
+// a local network. Rule CO-119.
+func IsEmbedOrigin(text string, isLocal bool) bool {
+	return len(text) <= embedOriginBytesMax && embedOriginPattern.MatchString(text) &&
+		(strings.HasPrefix(text, "https://") || isLocal)
+}
+
+// readEmbedOrigins checks the origins of a draft, with spaces between them. Capital letters mean the same.
+func readEmbedOrigins(text string, isLocal bool) (origins []string, err error) {
+	const param = "embedOrigins"
+	for _, origin := range strings.Fields(strings.ToLower(text)) {
+		origin = strings.TrimSuffix(origin, "/")
+		origin = strings.TrimSuffix(origin, ":443")
+		if !IsEmbedOrigin(origin, isLocal) {
+			return nil, refuse(param, "embedOrigins has to have origins such as https://shop.example.com, "+
+				"without a path and with spaces between them.")
+		}
+		if !slices.Contains(origins, origin) {
+			origins = append(origins, origin)
+		}
+	}
+	if len(origins) > embedOriginsMax {
+		return nil, refuse(param, "embedOrigins has to have at most %d origins.", embedOriginsMax)
+	}
+	return origins, nil
+}
+
 func queueSettings(b *pgx.Batch, orgID string, settings *Settings) {
 	*settings = Settings{CostMaxBps: costMaxBpsDefault}
 	b.Queue(`
 		SELECT version, coalesce(shop_name, ''), coalesce(accent, ''), coalesce(support_url, ''), under_usd,
-			cost_max_bps
+			cost_max_bps, embed_origins
 		FROM checkout_settings WHERE org_id = $1`, orgID).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (found Settings, err error) {
 			err = row.Scan(&found.Version, &found.ShopName, &found.Accent, &found.SupportURL, &found.UnderUSD,
-				&found.CostMaxBps)
+				&found.CostMaxBps, &found.EmbedOrigins)
+			if len(found.EmbedOrigins) == 0 {
+				found.EmbedOrigins = nil
+			}
 			return found, err
 		})
 		if len(found) == 1 {
@@ -78,6 +127,7 @@ type SettingsDraft struct {
 	ShopName, Accent, SupportURL string
 	UnderUSD                     string // dollars
 	CostMaxBps                   int
+	EmbedOrigins                 string // with spaces between them
 	// SeenVersion is the version of the settings that the person saw. A later one is not overwritten.
 	SeenVersion int64
 }
@@ -107,6 +157,9 @@ func (d SettingsDraft) read(isLocal bool) (Settings, error) {
 	}
 	if settings.UnderUSD, err = money.ParseUSD(tolerance.Text()); err != nil {
 		return Settings{}, fmt.Errorf("read the tolerance %q: %w", d.UnderUSD, err)
+	}
+	if settings.EmbedOrigins, err = readEmbedOrigins(d.EmbedOrigins, isLocal); err != nil {
+		return Settings{}, err
 	}
 	if d.CostMaxBps < 1 || d.CostMaxBps > costMaxBpsMost {
 		return Settings{}, refuse("costMaxBps", "costMaxBps has to be 1 to %d basis points.", costMaxBpsMost)
@@ -138,7 +191,7 @@ func checkSupportURL(text string, isLocal bool) error {
 func (s Settings) auditDetail() map[string]any {
 	return map[string]any{
 		"shopName": s.ShopName, "accentColor": s.Accent, "supportUrl": s.SupportURL, "underUsd": s.UnderUSD.String(),
-		"costMaxBps": s.CostMaxBps,
+		"costMaxBps": s.CostMaxBps, "embedOrigins": strings.Join(s.EmbedOrigins, " "),
 	}
 }
 
@@ -160,7 +213,7 @@ func (s *Service) SaveSettings(
 		if before.Version != d.SeenVersion {
 			return newSettingsChanged()
 		}
-		if after = wanted; after == before {
+		if after = wanted; after.equals(before) {
 			return nil
 		}
 		if err := writeSettings(ctx, tx, orgID, &after, requester); err != nil {
@@ -211,18 +264,21 @@ var errNotAtVersion = errors.New("the checkout settings are at another version")
 func writeSettings(ctx context.Context, tx pg.Tx, orgID string, settings *Settings, requester audit.Actor) error {
 	args := []any{
 		orgID, settings.Version, settings.ShopName, settings.Accent, settings.SupportURL, settings.UnderUSD,
-		settings.CostMaxBps, tx.Now, requester.Kind + " " + requester.ID,
+		settings.CostMaxBps, tx.Now, requester.Kind + " " + requester.ID, settings.EmbedOrigins,
+	}
+	if settings.EmbedOrigins == nil {
+		args[len(args)-1] = []string{}
 	}
 	statement := `
 		UPDATE checkout_settings SET version = version + 1, shop_name = nullif($3, ''), accent = nullif($4, ''),
 			support_url = nullif($5, ''), under_usd = $6, cost_max_bps = $7, updated_at = greatest($8, updated_at),
-			updated_by = $9
+			updated_by = $9, embed_origins = $10
 		WHERE org_id = $1 AND version = $2`
 	if settings.Version == 0 {
 		statement = `
 			INSERT INTO checkout_settings (org_id, version, shop_name, accent, support_url, under_usd, cost_max_bps,
-				updated_at, updated_by)
-			VALUES ($1, $2::bigint + 1, nullif($3, ''), nullif($4, ''), nullif($5, ''), $6, $7, $8, $9)`
+				updated_at, updated_by, embed_origins)
+			VALUES ($1, $2::bigint + 1, nullif($3, ''), nullif($4, ''), nullif($5, ''), $6, $7, $8, $9, $10)`
 	}
 	tag, err := tx.Exec(ctx, statement, args...)
 	if err == nil && tag.RowsAffected() != 1 {

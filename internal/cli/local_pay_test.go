@@ -3,7 +3,10 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +17,27 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
-// Each scenario of a payer leads to what it says, on a real chain. "late" waits for the end of a checkout, so it is not
-// played here.
+// readPage returns a page of a payer.
+func readPage(t *testing.T, address string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if err != nil || got.StatusCode != http.StatusOK {
+		t.Fatalf("%s: got %d, %v", address, got.StatusCode, err)
+	}
+	return string(body)
+}
+
+// Each scenario of a payer leads to what it says, on a real chain, and so does its button on the page. "late" waits for
+// the end of a checkout, so it is not played here. Rule CO-124.
 func TestAPayerPaysAsTheScenarioSays(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -80,6 +102,28 @@ func TestAPayerPaysAsTheScenarioSays(t *testing.T) {
 			t.Errorf("%s: got %d %s%s, want %q and that nothing was sent", scenario, code, out, errs, want)
 		}
 	}
+	pressed := sell()
+	page := w.Info.CheckoutURL + "/c/" + pressed
+	if got := readPage(t, page); len(localworld.PayScenarios) < 10 {
+		t.Errorf("got %d scenarios, want all", len(localworld.PayScenarios))
+	} else {
+		for _, s := range localworld.PayScenarios {
+			if !strings.Contains(got, `name="case" value="`+s.Name+`"`) {
+				t.Errorf("got a page without a button for %s", s.Name)
+			}
+		}
+	}
+	answer, err := http.PostForm(page+"/cases", url.Values{"mint": {"1"}, "case": {"over"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("got %d and %v for a button, want the page of the checkout", answer.StatusCode, err)
+	}
+	until(t, "a button plays a payer who pays too much", func() bool {
+		c, err := api.GetCheckout(ctx, pressed)
+		return err == nil && c.Status == "COMPLETED" && c.Exception == "OVERPAID"
+	})
 	if c, err := api.GetCheckout(ctx, checkoutID); err != nil || len(c.Payments) != 0 {
 		t.Errorf("got %d payments and %v after refusals, want none", len(c.Payments), err)
 	}

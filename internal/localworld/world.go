@@ -213,6 +213,7 @@ func (w *World) startService(ctx context.Context) error {
 			w.opts.Log.WarnContext(ctx, "the local world could not store a rolled key", "error", err)
 		}
 	})
+	service.PlayPayers(payerCases{dir: w.opts.Dir, log: w.opts.Log})
 	if w.opts.Calm {
 		service.SetIdlePause(calmPause)
 	}

@@ -58,14 +58,18 @@ type Config struct {
 	LinkURL     func(slug string) string // the address of a payment link; nil without pages
 	NonceSecret []byte                   // of the forms of payment links; nil without pages
 	// IsPageKey reports whether a text is the key of a checkout's page; nil without pages.
-	IsPageKey       func(checkoutID, key string) bool
-	ProofSecret     []byte        // of the texts that payers sign with their addresses; nil without pages
-	PayerHost       string        // of the pages, as those texts name it
-	BlockSanctioned bool          // no deposit of a sanctioned sender is rejected
-	CoolingOff      time.Duration // of a new address of the whitelist
-	VoidWaitMax     time.Duration // for another process to void an order; 0 where this one has a signer
-	Rescreen        deposit.RescreenConfig
-	NoRescreening   bool // senders are screened again on request only
+	IsPageKey   func(checkoutID, key string) bool
+	ProofSecret []byte // of the texts that payers sign with their addresses; nil without pages
+	PayerHost   string // of the pages, as those texts name it
+	// CountOpening counts an opening of an option by a payer for an organization; nil: no limit.
+	CountOpening func(orgID string) bool
+	// LinkCheckoutsMax is how many unpaid open checkouts the payment links of an organization may have; 0: no limit.
+	LinkCheckoutsMax int
+	BlockSanctioned  bool          // no deposit of a sanctioned sender is rejected
+	CoolingOff       time.Duration // of a new address of the whitelist
+	VoidWaitMax      time.Duration // for another process to void an order; 0 where this one has a signer
+	Rescreen         deposit.RescreenConfig
+	NoRescreening    bool // senders are screened again on request only
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
 	// IsLocal says that the installation is a local network, where URLs of products may be http.
@@ -190,7 +194,8 @@ func New(conf Config, parts Parts) *Service {
 		Costs:  newTransferFees(s.Chains, parts.clock()),
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
 		NonceSecret: conf.NonceSecret, IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret,
-		PayerHost: conf.PayerHost, Risk: parts.Risk, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
+		PayerHost: conf.PayerHost, Risk: parts.Risk, CountOpening: conf.CountOpening,
+		LinkCheckoutsMax: conf.LinkCheckoutsMax, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

@@ -283,7 +283,8 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 		if hasOtherCoin {
 			v.AcceptText += "What was paid in another coin counts for nothing, and you accept it all the same. "
 		}
-		if slices.ContainsFunc(c.Payments, func(p checkout.Payment) bool { return !p.Refunding.IsZero() || !p.Refunded.IsZero() }) {
+		isRefunded := func(p checkout.Payment) bool { return !p.Refunding.IsZero() || !p.Refunded.IsZero() }
+		if slices.ContainsFunc(c.Payments, isRefunded) {
 			v.AcceptText += "It counts also what a refund gives back, or will give back. "
 		}
 		v.AcceptText += "Late payments count then, too. Your backend hears that the sale is paid, and may deliver. " +
@@ -485,7 +486,7 @@ func (v *checkoutView) addLogStep(
 		Exceptions []outcome.Exception `json:"exceptions"`
 		Counted    string              `json:"counted"`
 		Reason     string              `json:"reason"`
-		Why        string              `json:"why"`
+		Problem    string              `json:"why"`
 		MintID     int                 `json:"mintId"`
 		Address    string              `json:"address"`
 	}
@@ -527,9 +528,9 @@ func (v *checkoutView) addLogStep(
 	case "checkout.cancelled":
 		step.Title, step.Text = "Cancelled", author
 	case "checkout.refund_kept":
-		step.Title, step.Note = "Something was not given back by itself", detail.Why
+		step.Title, step.Note = "Something was not given back by itself", detail.Problem
 	case "checkout.refund_delayed":
-		step.Title, step.Note = "A refund waits", detail.Why
+		step.Title, step.Note = "A refund waits", detail.Problem
 	default:
 		return
 	}

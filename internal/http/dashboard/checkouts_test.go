@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -451,7 +452,7 @@ func TestTheSettingsOfCheckoutsAreNotOverwritten(t *testing.T) {
 		fields := []string{
 			seenName, seen, "shopName", "Tea <b>House</b>", "accentColor", "#0A7D4F",
 			"supportUrl", "mailto:help@example.com",
-			"underUsd", "0.50", "costMaxBps", "250",
+			"underUsd", "0.50", "costMaxBps", "250", embedOriginsName, "https://shop.example  https://b.example",
 		}
 		for i := 0; i < len(changes); i += 2 {
 			for j := 0; j < len(fields); j += 2 {
@@ -479,6 +480,7 @@ func TestTheSettingsOfCheckoutsAreNotOverwritten(t *testing.T) {
 		"Give a whole number":             {"costMaxBps", "many"},
 		"has to be 1 to 10000":            {"costMaxBps", "0"},
 		"This form is not one of this":    {seenName, "x"},
+		"has to have origins such as":     {embedOriginsName, "https://shop.example/cart"},
 		"Give an amount in dollars, or 0": {"underUsd", ""},
 	} {
 		got := h.post(admin, save, fieldsWith(seen, change...)...)
@@ -492,18 +494,19 @@ func TestTheSettingsOfCheckoutsAreNotOverwritten(t *testing.T) {
 	}
 	h.post(admin, save, fieldsWith(seen)...).want(t, http.StatusSeeOther)
 	h.get(admin, page).want(t, http.StatusOK, `value="Tea &lt;b&gt;House&lt;/b&gt;"`, `value="#0a7d4f"`, `value="0.50"`,
-		`value="250"`, `value="mailto:help@example.com"`).wantNo(t, "<b>House")
+		`value="250"`, `value="mailto:help@example.com"`, `value="https://shop.example https://b.example"`).
+		wantNo(t, "<b>House")
 	h.post(admin, save, fieldsWith(seen, "shopName", "Old")...).
 		want(t, http.StatusConflict, "changed since you opened them", `value="Old"`)
 	second := h.get(admin, page).hidden(t, seenName)
 	h.post(admin, save, fieldsWith(second)...).want(t, http.StatusSeeOther) // The same again writes nothing.
-	bare := fieldsWith(second, "shopName", "", "accentColor", "", "supportUrl", "")
+	bare := fieldsWith(second, "shopName", "", "accentColor", "", "supportUrl", "", embedOriginsName, "")
 	h.post(h.signIn(h.one, identity.Owner), save, bare...).want(t, http.StatusSeeOther)
 	h.get(h.signIn(h.one, identity.Viewer), page).want(t, http.StatusOK, "up to $0.50", "250 basis points",
 		"that of the page")
 	settings, err := h.checkouts.LoadSettings(t.Context(), h.one.id)
 	if want := (checkout.Settings{Version: 2, UnderUSD: money.MustParseUSD("0.5"), CostMaxBps: 250}); err != nil ||
-		settings != want {
+		!reflect.DeepEqual(settings, want) {
 		t.Errorf("got %+v, %v, want the second version", settings, err)
 	}
 	if n := h.count(`SELECT count(*) FROM audit_log WHERE resource_kind = 'CHECKOUT_SETTINGS' AND actor_kind = 'USER'

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -29,11 +30,15 @@ func (d *dashboard) checkoutSettingsPage() pages.Page {
 				{Name: "supportUrl", BytesMax: 2 * urlBytesMax, Optional: true},
 				{Name: "underUsd", BytesMax: priceBytesMax, Missing: "Give an amount in dollars, or 0 for none."},
 				{Name: "costMaxBps", BytesMax: wordBytesMax, Missing: "Give a whole number of basis points."},
+				{Name: embedOriginsName, BytesMax: 2 * urlBytesMax, Optional: true},
 			},
 			Run: d.saveCheckoutSettings,
 		}},
 	}
 }
+
+// embedOriginsName is the field with the origins that embed the page of a checkout.
+const embedOriginsName = "embedOrigins"
 
 // checkoutSettingsView is what the page shows.
 type checkoutSettingsView struct {
@@ -60,6 +65,7 @@ func (d *dashboard) loadCheckoutSettings(r *pages.Request) (templ.Component, err
 	view.Form = filled(r.Form, saveCheckoutsAct, map[string]string{
 		"shopName": settings.ShopName, "accentColor": settings.Accent, "supportUrl": settings.SupportURL,
 		"underUsd": settings.UnderUSD.Cents(), "costMaxBps": strconv.Itoa(settings.CostMaxBps),
+		embedOriginsName: strings.Join(settings.EmbedOrigins, " "),
 	})
 	if typed := r.Form.Value(saveCheckoutsAct, seenName); typed != "" {
 		view.Version = typed // What changed meanwhile is not overwritten by a second try, either.
@@ -87,6 +93,7 @@ func checkoutSettingsFacts(r *pages.Request, settings checkout.Settings) []ui.Fa
 			Name:  "Collecting a payment costs at most",
 			Value: ui.Text(strconv.Itoa(settings.CostMaxBps) + " basis points of the amount due"),
 		},
+		{Name: "Sites that embed the page", Value: textOr(strings.Join(settings.EmbedOrigins, " "), "none")},
 	}
 }
 
@@ -107,7 +114,8 @@ func (d *dashboard) saveCheckoutSettings(r *pages.Request) (string, error) {
 	}
 	_, err = d.conf.Checkouts.SaveSettings(r.Context(), r.Session.OrgID, checkout.SettingsDraft{
 		ShopName: r.Values["shopName"], Accent: r.Values["accentColor"], SupportURL: r.Values["supportUrl"],
-		UnderUSD: r.Values["underUsd"], CostMaxBps: costMaxBps, SeenVersion: seenVersion,
+		UnderUSD: r.Values["underUsd"], CostMaxBps: costMaxBps, EmbedOrigins: r.Values[embedOriginsName],
+		SeenVersion: seenVersion,
 	}, actor(r))
 	if err != nil {
 		return "", err

@@ -5,10 +5,8 @@ package dashboard
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import (
-	"github.com/a-h/templ"
-	templruntime "github.com/a-h/templ/runtime"
-)
+import "github.com/a-h/templ"
+import templruntime "github.com/a-h/templ/runtime"
 
 import "github.com/cofferpay/coffer/internal/http/pages/ui"
 
@@ -166,6 +164,14 @@ func checkoutSettingsForm(view checkoutSettingsView) templ.Component {
 					Act: saveCheckoutsAct, Name: "costMaxBps", Label: "Collecting a payment costs at most, in basis points", Type: "text",
 					Autocomplete: "off", InputMode: "numeric", MaxLength: 5,
 					Hint: "1 to 10000, of the amount due. A coin that costs you more is not offered. 300 are three percent.",
+				}).Render(ctx, templ_7745c5c3_Buffer)
+				if templ_7745c5c3_Err != nil {
+					return templ_7745c5c3_Err
+				}
+				templ_7745c5c3_Err = ui.Field(view.Form, ui.Input{
+					Act: saveCheckoutsAct, Name: embedOriginsName, Label: "Sites that embed the page", Type: "text",
+					Autocomplete: "off", InputMode: "url", Optional: true, MaxLength: urlBytesMax,
+					Hint: "At most ten, such as https://shop.example.com, with a space between them. No other site can show the page in a frame.",
 				}).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

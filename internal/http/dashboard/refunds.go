@@ -119,9 +119,9 @@ func readRefundRequest(r *pages.Request, c checkout.Checkout) (req checkout.Refu
 		ToAddress: resource.OptionalText(strings.TrimSpace(r.Values[refundAddressName])),
 		Reason:    resource.OptionalText(strings.ReplaceAll(r.Values["reason"], "\r\n", "\n")),
 	}
-	switch what := checkout.RefundKind(r.Values[wholeName]); what {
+	switch kind := checkout.RefundKind(r.Values[wholeName]); kind {
 	case checkout.FullRefund, checkout.OverpaidRefund:
-		req.Kind = what
+		req.Kind = kind
 	case checkout.AmountRefund:
 		amount, err := request.ParseAmount(strings.TrimSpace(r.Values["amount"]), true, *c.Payments[i].Mint,
 			fault.NothingWritten)
@@ -313,11 +313,13 @@ func describeRefund(refund checkout.Refund, end string) swapNow {
 		if refund.Problem != "" {
 			owed = "The last address was not paid, so its amount is owed to the payer as before."
 		}
-		next := "The payer says with the link of the refund where it goes."
+		outlook := "The payer says with the link of the refund where it goes."
 		if !refund.IsClaimable {
-			next = "No link was issued yet: the payer claims it on the page of the checkout, or you issue a link."
+			outlook = "No link was issued yet: the payer claims it on the page of the checkout, or you issue a link."
 		}
-		return swapNow{ui.Wait, owed, next + " If no one claims it until " + end + ", its amount returns to your balance."}
+		return swapNow{
+			ui.Wait, owed, outlook + " If no one claims it until " + end + ", its amount returns to your balance.",
+		}
 	case checkout.RefundRequested:
 		return swapNow{
 			ui.Info, "It has an address. Its amount is owed to the payer, and nothing is paid yet.",
@@ -326,7 +328,8 @@ func describeRefund(refund checkout.Refund, end string) swapNow {
 	case checkout.RefundSent:
 		return swapNow{
 			ui.Info, "A withdrawal pays it. Its amount is held for this payment.",
-			"It may wait for approval. If it ends without paying, its amount is owed again and another address is needed.",
+			"It may wait for approval. If it ends without paying, its amount is owed again, and another address is " +
+				"needed.",
 		}
 	case checkout.RefundCompleted:
 		return swapNow{ui.Good, "The payer has it: the payment is final.", "Nothing undoes it."}
@@ -485,7 +488,8 @@ func (d *dashboard) loadRefund(r *pages.Request) (templ.Component, error) {
 			Figure: refund.Amount.Decimal(refund.Mint.Decimals), Symbol: refund.Mint.Symbol, HasNoValue: true,
 			Chip: refundChip(refund.Status), Facts: checkoutRefundFacts(r, refund, names),
 			Calls: []string{
-				d.callText("GET", "/refunds/"+refund.ID, ""), d.callText("POST", "/refunds/"+refund.ID+"/claim-key", ""),
+				d.callText("GET", "/refunds/"+refund.ID, ""),
+				d.callText("POST", "/refunds/"+refund.ID+"/claim-key", ""),
 				d.callText("POST", "/refunds/"+refund.ID+"/cancel", ""),
 			},
 		},
@@ -520,8 +524,8 @@ func (v *refundView) explainActs(r *pages.Request, hasPages bool, refund checkou
 	v.CanGive = isWaiting && r.IsAllowed(identity.RefundCheckout)
 	v.CanIssue = v.CanGive && hasPages
 	v.IsForOthers = isCancellable && !v.CanCancel
-	v.CancelText = "Nothing was paid. Its amount returns to the balance of your checkout, and its link opens nothing any " +
-		"more. A payer who waits for it has to ask you."
+	v.CancelText = "Nothing was paid. Its amount returns to the balance of your checkout, and its link opens nothing " +
+		"any more. A payer who waits for it has to ask you."
 }
 
 // checkoutRefundFacts are the terms, the times and the author of a refund.
@@ -533,13 +537,13 @@ func checkoutRefundFacts(r *pages.Request, refund checkout.Refund, names people)
 		{Name: "Meant to be", Value: ui.Text(refundKindText(refund.Kind))},
 	}
 	if refund.ToAddress != "" {
-		how := "given by your organization, or typed by the payer"
+		source := "given by your organization, or typed by the payer"
 		if refund.IsAddressProven {
-			how = "proven by the payer with a signature"
+			source = "proven by the payer with a signature"
 		}
 		facts = append(facts,
 			ui.Fact{Name: "Goes to", Value: ui.Address(string(refund.ToAddress))},
-			ui.Fact{Name: "The address was", Value: ui.Text(how)},
+			ui.Fact{Name: "The address was", Value: ui.Text(source)},
 		)
 	}
 	fee := "your organization, so the payer receives the amount to the last unit"
@@ -573,7 +577,7 @@ func (v *refundView) addRefundStep(
 	var detail struct {
 		ToAddress  string `json:"toAddress"`
 		Withdrawal string `json:"withdrawal"`
-		Why        string `json:"why"`
+		Problem    string `json:"why"`
 		IsProven   bool   `json:"proven"`
 	}
 	_ = json.Unmarshal(item.Detail, &detail) // What is missing is not shown.
@@ -592,7 +596,7 @@ func (v *refundView) addRefundStep(
 	case "refund.sent":
 		step.Title = "A withdrawal pays it"
 	case "refund.returned":
-		step.Title, step.Note = "The address was not paid: the amount is owed again", detail.Why
+		step.Title, step.Note = "The address was not paid: the amount is owed again", detail.Problem
 	case "refund.key_replaced":
 		step.Title = "It got a new link, and the one before became worthless"
 	case "refund.completed":
@@ -621,7 +625,7 @@ type refundForm struct {
 	Act, Path, Key string
 	Form           ui.Form
 	Mints          optionInput
-	What           optionInput
+	Extent         optionInput
 	Fee            optionInput
 	HasPages       bool
 }
@@ -632,7 +636,7 @@ func (d *dashboard) newRefundForm(r *pages.Request, c checkout.Checkout) (form r
 		Act: refundAct, Path: checkoutPath(r, c.ID), Key: r.FormKey(refundAct), Form: r.Form,
 		HasPages: d.conf.Checkouts.ClaimURL != nil,
 		Mints:    optionInput{Act: refundAct, Name: "mintId", Label: "Coin"},
-		What: optionInput{Act: refundAct, Name: wholeName, Label: "How much", Options: []option{
+		Extent: optionInput{Act: refundAct, Name: wholeName, Label: "How much", Options: []option{
 			{string(checkout.FullRefund), "all that is left in this coin"},
 		}},
 		Fee: optionInput{
@@ -645,14 +649,15 @@ func (d *dashboard) newRefundForm(r *pages.Request, c checkout.Checkout) (form r
 		},
 	}
 	if !c.Surplus().IsZero() {
-		form.What.Options = append(form.What.Options,
+		form.Extent.Options = append(form.Extent.Options,
 			option{string(checkout.OverpaidRefund), "what was paid above the amount due"})
 	}
-	form.What.Options = append(form.What.Options, option{string(checkout.AmountRefund), "the amount below"})
+	form.Extent.Options = append(form.Extent.Options, option{string(checkout.AmountRefund), "the amount below"})
 	for _, left := range c.Refundable() {
+		figure := left.Amount.Decimal(left.Mint.Decimals)
 		form.Mints.Options = append(form.Mints.Options, option{
-			strconv.Itoa(left.Mint.ID), left.Amount.Decimal(left.Mint.Decimals) + " " + ui.EscapeForeign(left.Mint.Symbol) +
-				" on " + networkName(left.Mint.Chain),
+			strconv.Itoa(left.Mint.ID),
+			figure + " " + ui.EscapeForeign(left.Mint.Symbol) + " on " + networkName(left.Mint.Chain),
 		})
 	}
 	return form, len(form.Mints.Options) > 0

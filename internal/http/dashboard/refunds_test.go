@@ -11,6 +11,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
 func refundAddress(refundID string) string { return Prefix + "/refunds/" + refundID }
@@ -111,6 +112,14 @@ func TestThePageOfARefundSaysWhereTheMoneyIs(t *testing.T) {
 		`href="`+checkoutAddress(c)+`"`).wantNo(t, "<b>sorry", "Issue a new link", "Cancel this refund", "#k=")
 	h.get(viewer, checkoutAddress(c)).want(t, http.StatusOK, `href="`+page+`"`, "Waits for an address").
 		wantNo(t, "Refund it")
+	_, err := pgtest.OwnerPool(t, h.db).Exec(t.Context(), `
+		INSERT INTO refund_turns (checkout_id, org_id, problem, updated_at)
+		VALUES ($1, $2, 'Too <b>small</b>.', now())`,
+		c.ID, h.one.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.get(viewer, checkoutAddress(c)).want(t, http.StatusOK, "Too &lt;b&gt;small&lt;/b&gt;.")
 	h.get(h.signIn(h.two, identity.Owner), page).want(t, http.StatusNotFound)
 	h.get(viewer, Prefix+"/refunds/ref_unknown").want(t, http.StatusNotFound)
 	if _, err := h.checkouts.GiveRefundAddress(t.Context(), h.one.id, r.ID, recipient, audit.APIKey("k")); err != nil {
@@ -156,11 +165,12 @@ func TestARefundIsMadeOnceAndItsLinkIsShownOnce(t *testing.T) {
 	page := checkoutAddress(c)
 	form := page + "/" + refundAct
 	finance := h.signIn(h.one, identity.Finance)
-	key := h.get(finance, page).want(t, http.StatusOK, "Give something back", "12 USDC on Ethereum").hidden(t, ui.KeyName)
+	key := h.get(finance, page).want(t, http.StatusOK, "Give something back", "12 USDC on Ethereum").
+		hidden(t, ui.KeyName)
 	fields := func(key, code string, changes ...string) []string {
 		values := []string{
-			ui.KeyName, key, "mintId", "1", "what", "OVERPAID", "amount", "", "toAddress", "", "feeMode", "ORGANIZATION",
-			"reason", "paid twice", "code", code,
+			ui.KeyName, key, "mintId", "1", "what", "OVERPAID", "amount", "", "toAddress", "",
+			"feeMode", "ORGANIZATION", "reason", "paid twice", "code", code,
 		}
 		for i := 0; i < len(changes); i += 2 {
 			for j := 0; j < len(values); j += 2 {

@@ -20,6 +20,8 @@ var assetFiles embed.FS
 // hashLength is the number of hexadecimal digits of the hash in an asset's name.
 const hashLength = 16
 
+const scriptKind = "text/javascript; charset=utf-8"
+
 // asset is a file that every page loads, compressed at the start.
 type asset struct {
 	kind          string
@@ -52,9 +54,9 @@ func newAssets() assets {
 		return assetsPath + name
 	}
 	a.style = add("pay.css", "text/css; charset=utf-8")
-	a.script = add("pay.js", "text/javascript; charset=utf-8")
-	walletStandard := add("walletstandard.js", "text/javascript; charset=utf-8")
-	a.claim = add("claim.js", "text/javascript; charset=utf-8", [2]string{"./walletstandard.js", walletStandard})
+	module := [2]string{"./walletstandard.js", add("walletstandard.js", scriptKind)}
+	a.script = add("pay.js", scriptKind, module)
+	a.claim = add("claim.js", scriptKind, module)
 	a.icon = add("icon.svg", "image/svg+xml")
 	return a
 }

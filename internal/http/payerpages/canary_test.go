@@ -60,6 +60,14 @@ func (steadyPrices) USD(context.Context, int) (price.Quote, error) {
 	return price.Quote{Price: money.MustParseUSD("1"), Source: "table", QuotedAt: time.Now()}, nil
 }
 
+// requestNode is a chain whose wallets are asked for payments.
+type requestNode struct{ *sim.Chain }
+
+// BuildRequest implements chain.PaymentRequests.
+func (requestNode) BuildRequest(_ context.Context, r chain.PaymentRequest) ([]byte, error) {
+	return fmt.Appendf(nil, "%s pays %v to %s", r.Payer, r.Amount, r.Payee), nil
+}
+
 // canaryShop is a shop whose own words all have a canary.
 type canaryShop struct {
 	*testing.T
@@ -82,6 +90,9 @@ func newCanaryShop(t *testing.T) *canaryShop {
 		})
 		chains[name], confs[name] = s.nets[name].ToChain(), service.ChainConfig{Start: new(uint64)}
 	}
+	solana := chains[chain.Solana]
+	solana.Reader = requestNode{s.nets[chain.Solana]}
+	chains[chain.Solana] = solana
 	seed, err := keys.NewSeed()
 	s.must(err)
 	seed = seed.ForNetwork(chain.Local)
@@ -233,6 +244,15 @@ func (s *canaryShop) look(conf Config, status int, method, path string, form url
 	s.inspect(status, method+" "+path, w)
 }
 
+// ask makes a request as a wallet does, and looks for a canary in the answer.
+func (s *canaryShop) ask(status int, path, body string) {
+	s.Helper()
+	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, path, strings.NewReader(body))
+	w := httptest.NewRecorder()
+	New(s.pages).ServeHTTP(w, r)
+	s.inspect(status, "POST "+path, w)
+}
+
 func (s *canaryShop) inspect(status int, what string, w *httptest.ResponseRecorder) {
 	s.Helper()
 	s.asked++
@@ -321,6 +341,15 @@ func TestNoAnswerHasWhatAShopSaysOfItsCustomer(t *testing.T) {
 				refused = http.StatusBadRequest
 			}
 			s.look(s.pages, refused, http.MethodPost, named(path+"/options"), closed)
+			s.look(s.pages, http.StatusOK, http.MethodGet, named(path+solanaPath), nil)
+			for account, status := range map[string]int{
+				string(sim.SolanaAddress("a payer")): http.StatusOK, canary: http.StatusBadRequest,
+			} {
+				if refused == http.StatusConflict {
+					status = http.StatusConflict
+				}
+				s.ask(status, named(path+solanaPath), `{"account":"`+account+`"}`)
+			}
 		}
 		open := Prefix + ids[outcome.Open]
 		for _, mintID := range []int{canaryUSDC, canaryETH, canaryBTC, canarySOL} {

@@ -34,6 +34,11 @@ type fakeCheckouts struct {
 	finding  Finding
 	receipt  []byte
 	searches []string
+	versions int // how often the version was asked for
+
+	requests []WalletRequest
+	unsigned []byte         // the transaction for wallets
+	problem  *WalletProblem // or why there is none
 }
 
 func (f *fakeCheckouts) check(id string) error {
@@ -79,6 +84,7 @@ func (f *fakeCheckouts) Open(_ context.Context, id string, mintID int) error {
 func (f *fakeCheckouts) Versions(_ context.Context, ids []string) (map[string]int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.versions++
 	if slices.Contains(ids, f.view.CheckoutID) {
 		return map[string]int64{f.view.CheckoutID: f.view.Version}, f.err
 	}
@@ -94,6 +100,21 @@ func (f *fakeCheckouts) Find(_ context.Context, id, hash string) (Finding, error
 		return Finding{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "That is no hash.")
 	}
 	return f.finding, f.check(id)
+}
+
+// RequestPayment implements Checkouts.
+func (f *fakeCheckouts) RequestPayment(
+	_ context.Context, id string, w WalletRequest,
+) (WalletTransaction, *WalletProblem, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, w)
+	if f.problem != nil {
+		return WalletTransaction{}, f.problem, f.check(id)
+	}
+	return WalletTransaction{
+		Transaction: f.unsigned, Amount: "0.3121", Symbol: "SOL", ShopName: f.view.ShopName,
+	}, nil, f.check(id)
 }
 
 // Receipt implements Checkouts.
@@ -175,7 +196,7 @@ func openOption(mintID int) Option {
 			IsNative: true, IsOpen: true, Address: "DRpbCBMxVnDK7maPM5tGv6MvB3v1sRMC86PZ8okm21hy",
 			SharedAddress: "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
 			Amount:        "0.3121", AtomicAmount: "312100000", RateText: "1 SOL = 160.20 USD", RateExpiresAt: soon,
-			QRText: link, WalletLink: link,
+			QRText: link, WalletLink: link, Solana: &SolanaPayment{Network: "solana:mainnet"},
 		}
 	case btcMain:
 		link := "bitcoin:bc1qxy2kgdygjrsqtzq2n0yrf2493p83kkfjhx0wlh?amount=0.00054"
@@ -421,4 +442,19 @@ func (h *testEnv) post(path string, values ...string) answer {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return h.do(r)
+}
+
+// waitFor waits until a condition holds.
+func (h *testEnv) waitFor(what string, holds func() bool) {
+	h.t.Helper()
+	deadline := time.After(time.Minute)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			h.t.Fatalf("waited in vain: %s", what)
+		case <-again.C:
+		}
+	}
 }

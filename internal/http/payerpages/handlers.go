@@ -50,7 +50,7 @@ func (s *server) showCheckout(r *request) error {
 // writeCheckout writes the page of a checkout. With a refusal it says why the option of a mint cannot be chosen.
 func (s *server) writeCheckout(r *request, status int, view View, mintID int, refusal string) {
 	p := newCheckoutPage(r, view, mintID)
-	p.Refusal = refusal
+	p.Refusal, p.Cases = refusal, s.listCases()
 	s.write(r, status, p.frame(), checkoutMain(p))
 }
 
@@ -182,6 +182,10 @@ func (r *request) link(suffix string, values ...string) string {
 
 // refuse answers with a page that says what happened, in the language of the payer.
 func (s *server) refuse(r *request, status int, key string, values ...string) {
+	if r.isJSON {
+		s.writeMessage(r, status, r.language.text(key)+". "+r.language.text(key+".text", values...))
+		return
+	}
 	f := frame{Language: r.language, Title: r.language.text(key)}
 	// The address of a form has no page to read, and a path of another kind is no path of ours to link.
 	path := r.URL.EscapedPath()
@@ -206,6 +210,9 @@ func (s *server) write(r *request, status int, f frame, main templ.Component) {
 	h := r.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", r.language.tag)
+	if len(f.EmbedOrigins) > 0 {
+		h.Set("Content-Security-Policy", framedPolicy(f.EmbedOrigins, f.IsLocal))
+	}
 	h.Set("Vary", "Accept-Encoding, Accept-Language")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") && !f.HoldsKey {
 		h.Set("Content-Encoding", "gzip")

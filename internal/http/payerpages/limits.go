@@ -11,15 +11,18 @@ import (
 // alone. They protect the service and move no money. A zero sets no limit.
 type Limits struct {
 	Views   kernel.Rate // pages, and beginnings of live streams
-	Opens   kernel.Rate // choices of an option
+	Opens   kernel.Rate // choices of an option, and transactions for wallets
 	Finds   kernel.Rate // searches for a transaction
 	Buys    kernel.Rate // forms of payment links
 	Claims  kernel.Rate // claims of a refund, and new keys of refunds
 	Images  kernel.Rate
 	Streams int // live streams at the same time
+
+	// Actions is the rate of one checkout, by all clients together: everything but reading its page.
+	Actions kernel.Rate
 }
 
-// UsualLimits are the default limits. Rules CO-46, CO-68 and CO-94.
+// UsualLimits are the default limits. Rules CO-46, CO-68, CO-94 and CO-122.
 var UsualLimits = Limits{
 	Views:   kernel.Rate{Count: 60, Period: time.Minute, Burst: 60},
 	Opens:   kernel.Rate{Count: 20, Period: time.Minute, Burst: 20},
@@ -28,11 +31,12 @@ var UsualLimits = Limits{
 	Claims:  kernel.Rate{Count: 10, Period: time.Minute, Burst: 10},
 	Images:  kernel.Rate{Count: 600, Period: time.Minute, Burst: 600},
 	Streams: 10,
+	Actions: kernel.Rate{Count: 30, Period: time.Hour, Burst: 30},
 }
 
 // limiters has one limiter for each kind of request. Beginnings of streams are counted apart from pages: a page that
 // is open in some tabs would otherwise take the views of the next one.
-type limiters struct{ views, lives, opens, finds, buys, claims, keys, images *kernel.Limiter }
+type limiters struct{ views, lives, opens, finds, buys, claims, keys, images, actions *kernel.Limiter }
 
 func newLimiters(l Limits, clock func() time.Time) limiters {
 	return limiters{
@@ -40,6 +44,7 @@ func newLimiters(l Limits, clock func() time.Time) limiters {
 		opens: kernel.NewLimiter(l.Opens, clock), finds: kernel.NewLimiter(l.Finds, clock),
 		buys: kernel.NewLimiter(l.Buys, clock), claims: kernel.NewLimiter(l.Claims, clock),
 		keys: kernel.NewLimiter(l.Claims, clock), images: kernel.NewLimiter(l.Images, clock),
+		actions: kernel.NewLimiter(l.Actions, clock),
 	}
 }
 

@@ -51,6 +51,8 @@ type LinkView struct {
 	Currency string
 	Nonce    string
 	IsLocal  bool
+	// EmbedOrigins are the origins whose pages may show this one in a frame.
+	EmbedOrigins []string
 }
 
 // LinkItem is one product of a payment link. Prices are figures in the currency of the link.
@@ -212,7 +214,7 @@ func (p *linkPage) title() string {
 func (p *linkPage) frame() frame {
 	return frame{
 		Language: p.language, Accent: cleanAccent(p.Accent), IsLocal: p.IsLocal, Title: p.title() + " · " + p.Shop,
-		LanguageLinks: languageLinks(p.request, "", []string{}),
+		LanguageLinks: languageLinks(p.request, "", []string{}), EmbedOrigins: p.EmbedOrigins,
 	}
 }
 

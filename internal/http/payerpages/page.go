@@ -26,9 +26,10 @@ type frame struct {
 	Accent        string
 	IsLocal       bool
 	LanguageLinks []languageLink
-	HasClaim      bool   // the page of a refund, with the script of its own
-	ClaimPath     string // of that page
-	HoldsKey      bool   // the document has a key in it
+	EmbedOrigins  []string // which may show the page in a frame
+	HasClaim      bool     // the page of a refund, with the script of its own
+	ClaimPath     string   // of that page
+	HoldsKey      bool     // the document has a key in it
 }
 
 type languageLink struct {
@@ -96,6 +97,7 @@ type checkoutPage struct {
 	IsStill         bool // without scripts, the page does not load itself again
 	Exit            shopLink
 	AfterLines      []string // what the shop tells who has paid
+	Cases           []string // which payers can be played; none on every network but LOCAL
 }
 
 // shopLink leads back to the shop.
@@ -287,7 +289,7 @@ func (p *checkoutPage) query(isStill bool) (values []string) {
 // frame returns the document of the page.
 func (p *checkoutPage) frame() frame {
 	f := frame{
-		Language: p.language, Accent: p.accentColor(), IsLocal: p.IsLocal,
+		Language: p.language, Accent: p.accentColor(), IsLocal: p.IsLocal, EmbedOrigins: p.EmbedOrigins,
 		Title:         p.text("page.title", "amount", p.money(p.AmountDue)),
 		LivePath:      p.request.link("/live", afterName, strconv.FormatInt(p.Version, 10)),
 		SelfPath:      p.request.link("", p.query(p.IsStill)...),
@@ -456,6 +458,7 @@ func newFindPage(r *request, view View) findPage {
 func (p findPage) frame() frame {
 	return frame{
 		Language: p.language, Accent: p.accentColor(), IsLocal: p.IsLocal, Title: p.text("find.heading"),
+		EmbedOrigins:  p.EmbedOrigins,
 		LanguageLinks: languageLinks(p.request, "/find", p.query(false)),
 	}
 }

@@ -10,6 +10,7 @@
 //
 // The package rules out:
 //   - a request of a page to another origin, and a script, a style or a frame of one
+//   - a frame of another page around it, except of an origin that the organization lists
 //   - markup, script or style from a value
 //   - a page that needs scripts to say where to pay or what happened to the money
 //   - a client that takes the service from others by asking without end
@@ -25,6 +26,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -57,6 +59,10 @@ type Config struct {
 	Refunds   Refunds
 	Proxies   kernel.Proxies // may be empty: then the peer of the connection is the client
 	Limits    Limits         // the zero value sets none
+	// Cases plays payers at the press of a button. It is nil on every network but LOCAL, and then no path leads to it.
+	Cases Cases
+	// Origin is the scheme and host of the pages, for the wallets that fetch the icon of a request; "" without one.
+	Origin string
 	// Changes tells open pages at once what changed; nil: they hear with the next poll.
 	Changes *audit.Follower
 	// LivePoll is how often the versions of all checkouts that are open on pages are asked for; 0 means two seconds.
@@ -79,6 +85,7 @@ type server struct {
 	rates    limiters
 	streams  streams
 	versions versionFeed
+	players  players
 }
 
 // New builds the handler of the paths below /c/, /p/ and /r/.
@@ -105,34 +112,44 @@ func New(conf Config) http.Handler {
 		method, path string
 		limiter      *kernel.Limiter
 		serve        func(*request) error
+		isAction     bool // it counts for the rate of the checkout
 	}{
-		{http.MethodGet, prefix + "{checkoutId}", s.rates.views, s.showCheckout},
-		{http.MethodHead, prefix + "{checkoutId}", s.rates.views, s.showCheckout},
-		{http.MethodPost, prefix + "{checkoutId}/options", s.rates.opens, s.openOption},
-		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind},
-		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find},
-		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage},
-		{http.MethodGet, prefix + "{checkoutId}/receipt", s.rates.views, s.showReceipt},
-		{http.MethodGet, prefix + "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt},
-		{http.MethodGet, LinkPrefix + "{slug}", s.rates.views, s.showLink},
-		{http.MethodHead, LinkPrefix + "{slug}", s.rates.views, s.showLink},
-		{http.MethodPost, LinkPrefix + "{slug}", s.rates.buys, s.buy},
-		{http.MethodGet, LinkPrefix + "{slug}/images/{imageId}", s.rates.images, s.showLinkImage},
-		{http.MethodGet, LinkPrefix + "{slug}/poster.svg", s.rates.views, s.showPoster},
-		{http.MethodPost, prefix + "{checkoutId}/refund-key", s.rates.keys, s.giveRefundKey},
-		{http.MethodGet, RefundPrefix + "{refundId}", s.rates.views, s.askForKey},
-		{http.MethodHead, RefundPrefix + "{refundId}", s.rates.views, s.askForKey},
-		{http.MethodPost, RefundPrefix + "{refundId}", s.rates.views, s.withRefund(s.showRefund)},
-		{http.MethodPost, RefundPrefix + "{refundId}/check", s.rates.views, s.withRefund(s.readAddress)},
-		{http.MethodPost, RefundPrefix + "{refundId}/claim", s.rates.claims, s.withRefund(s.claimRefund)},
-		{http.MethodPost, RefundPrefix + "{refundId}/challenge", s.rates.views, s.withRefund(s.challengeAddress)},
-		{http.MethodPost, RefundPrefix + "{refundId}/proof", s.rates.claims, s.withRefund(s.proveAddress)},
+		{http.MethodGet, prefix + "{checkoutId}", s.rates.views, s.showCheckout, false},
+		{http.MethodHead, prefix + "{checkoutId}", s.rates.views, s.showCheckout, false},
+		{http.MethodPost, prefix + "{checkoutId}/options", s.rates.opens, s.openOption, true},
+		{http.MethodGet, prefix + "{checkoutId}" + solanaPath, s.rates.views, s.describeRequest, false},
+		{http.MethodPost, prefix + "{checkoutId}" + solanaPath, s.rates.opens, s.requestPayment, true},
+		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind, false},
+		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find, true},
+		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage, false},
+		{http.MethodGet, prefix + "{checkoutId}/receipt", s.rates.views, s.showReceipt, false},
+		{http.MethodGet, prefix + "{checkoutId}/receipt.json", s.rates.views, s.downloadReceipt, false},
+		{http.MethodGet, LinkPrefix + "{slug}", s.rates.views, s.showLink, false},
+		{http.MethodHead, LinkPrefix + "{slug}", s.rates.views, s.showLink, false},
+		{http.MethodPost, LinkPrefix + "{slug}", s.rates.buys, s.buy, false},
+		{http.MethodGet, LinkPrefix + "{slug}/images/{imageId}", s.rates.images, s.showLinkImage, false},
+		{http.MethodGet, LinkPrefix + "{slug}/poster.svg", s.rates.views, s.showPoster, false},
+		{http.MethodPost, prefix + "{checkoutId}/refund-key", s.rates.keys, s.giveRefundKey, true},
+		{http.MethodGet, RefundPrefix + "{refundId}", s.rates.views, s.askForKey, false},
+		{http.MethodHead, RefundPrefix + "{refundId}", s.rates.views, s.askForKey, false},
+		{http.MethodPost, RefundPrefix + "{refundId}", s.rates.views, s.withRefund(s.showRefund), false},
+		{http.MethodPost, RefundPrefix + "{refundId}/check", s.rates.views, s.withRefund(s.readAddress), false},
+		{http.MethodPost, RefundPrefix + "{refundId}/claim", s.rates.claims, s.withRefund(s.claimRefund), false},
+		{
+			http.MethodPost, RefundPrefix + "{refundId}/challenge", s.rates.views, s.withRefund(s.challengeAddress),
+			false,
+		},
+		{http.MethodPost, RefundPrefix + "{refundId}/proof", s.rates.claims, s.withRefund(s.proveAddress), false},
 	} {
-		mux.Method(line.method, line.path, s.handle(line.path, line.limiter, line.serve))
+		mux.Method(line.method, line.path, s.handle(line.path, line.limiter, line.isAction, line.serve))
+	}
+	if conf.Cases != nil {
+		path := prefix + "{checkoutId}" + casesPath
+		mux.Method(http.MethodPost, path, s.handle(path, s.rates.opens, true, s.playCase))
 	}
 	mux.Get(prefix+"{checkoutId}/live", s.serveLive)
 	mux.Get(assetsPath+"{name}", s.assets.serve)
-	unrouted := s.handle("", s.rates.views, func(*request) error { return errNoPage })
+	unrouted := s.handle("", s.rates.views, false, func(*request) error { return errNoPage })
 	mux.NotFound(unrouted.ServeHTTP)
 	mux.MethodNotAllowed(unrouted.ServeHTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,8 +160,26 @@ func New(conf Config) http.Handler {
 
 // policy lets a page load and run only what this origin serves, and nothing that stands in the page. Only the icon of a
 // wallet of the browser is an image that has no address. Rule CO-42.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const (
+	policyWithoutFrames = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; "
+	policy = policyWithoutFrames + "frame-ancestors 'none'"
+)
+
+// framedPolicy returns the policy of a page that some origins embed. A text that is no origin allows nothing: it would
+// be a directive of its own. Rule CO-120.
+func framedPolicy(origins []string, isLocal bool) string {
+	allowed := ""
+	for _, origin := range origins {
+		if checkout.IsEmbedOrigin(origin, isLocal) {
+			allowed += " " + origin
+		}
+	}
+	if allowed == "" {
+		return policy
+	}
+	return policyWithoutFrames + "frame-ancestors" + allowed
+}
 
 // imagePolicy holds for an image that is opened by itself.
 const imagePolicy = "default-src 'none'; frame-ancestors 'none'; sandbox"
@@ -179,6 +214,7 @@ type request struct {
 	base       string // the path of the page
 	language   *translation
 	isNamed    bool // the address chose the language
+	isJSON     bool // a program asks, which shows a person the message of the answer
 }
 
 // errNoPage is the answer to a path without a page, and to an id that no checkout has: both read alike.
@@ -187,8 +223,10 @@ var errNoPage = errors.New("no page")
 // bodyBytesMax bounds a form.
 const bodyBytesMax = 4 << 10
 
-// handle wraps a handler with what all have: the deadline, the limit, the form of ids, and pages for errors.
-func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*request) error) http.Handler {
+// handle wraps a handler with what all have: the deadline, the limits, the form of ids, and pages for errors.
+func (s *server) handle(
+	route string, limiter *kernel.Limiter, isAction bool, serve func(*request) error,
+) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// What a payer chose is completed even if the payer has left.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
@@ -211,6 +249,7 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 			req.base = prefix + req.checkoutID
 		}
 		req.language, req.isNamed = chooseLanguage(r)
+		req.isJSON = strings.HasSuffix(route, solanaPath)
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler {
 				panic(p) // the server cuts the connection
@@ -224,6 +263,12 @@ func (s *server) handle(route string, limiter *kernel.Limiter, serve func(*reque
 		if wait := limiter.CountRequest(s.conf.Proxies.RateKey(r)); wait > 0 {
 			s.refuseRate(req, wait)
 			return
+		}
+		if isAction {
+			if wait := s.rates.actions.CountRequest(req.checkoutID); wait > 0 {
+				s.refuseRate(req, wait)
+				return
+			}
 		}
 		err := errNoPage
 		if id.IsValid(idPrefix, req.checkoutID) || checkout.IsSlug(req.slug) ||
@@ -256,12 +301,18 @@ func (s *server) answerError(r *request, err error) {
 		s.refuse(r, http.StatusNotFound, "error.notFound")
 	case errors.Is(err, errBadForm):
 		s.refuse(r, http.StatusBadRequest, "error.invalid")
+	case fault.HasCode(err, fault.RateLimited):
+		s.refuseRate(r, limitedWait)
 	default:
 		s.conf.Log.LogAttrs(r.Context(), slog.LevelError, "serve the page of a payer",
 			slog.String("page", r.base), slog.String("method", r.Method), slog.Any("error", err))
 		s.refuse(r, http.StatusInternalServerError, "error.internal")
 	}
 }
+
+// limitedWait is how long a payer waits if the rate of the whole organization is used up. It allows hundreds a minute,
+// so there is room again at once; payers who come back at the same moment would use it up again.
+const limitedWait = 15 * time.Second
 
 // refuseRate answers a client that asked too often. Rule CO-46.
 func (s *server) refuseRate(r *request, wait time.Duration) {

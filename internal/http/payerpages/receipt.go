@@ -23,6 +23,7 @@ type receiptPage struct {
 func (p receiptPage) frame() frame {
 	return frame{
 		Language: p.language, Accent: p.accentColor(), IsLocal: p.IsLocal, Title: p.text("receipt.heading"),
+		EmbedOrigins:  p.EmbedOrigins,
 		LanguageLinks: languageLinks(p.request, "/receipt", nil),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/wire"
 )
@@ -65,6 +66,7 @@ func (s Source) View(ctx context.Context, checkoutID string) (View, error) {
 		HasRefund:  p.HasRefund,
 		HasReceipt: p.Status == outcome.Completed && s.Receipts.CanSign(),
 		CancelURL:  textOf(p.CancelURL), ReturnURL: s.returnURL(ctx, p.Checkout), AfterText: p.AfterText,
+		EmbedOrigins: p.Settings.EmbedOrigins,
 	}
 	if surplus := p.Surplus(); !surplus.IsZero() {
 		v.AmountSurplus = surplus.Show(p.Currency)
@@ -178,6 +180,7 @@ func (s Source) addOpened(option *Option, p checkout.Public, opened checkout.Opt
 		reference := [32]byte(opened.Ref)
 		target.Address, target.Reference = opened.Shared.Address, &reference
 		option.SharedAddress = string(opened.Shared.Address)
+		option.Solana = s.solanaPayment(opened.Mint)
 	}
 	if uri, err := payuri.New(target); err == nil {
 		option.WalletLink, option.QRText = uri.Link, uri.QR
@@ -187,6 +190,29 @@ func (s Source) addOpened(option *Option, p checkout.Public, opened checkout.Opt
 			option.EVM = &EVMPayment{ChainID: chainID, Contract: string(opened.Mint.Contract)}
 		}
 	}
+}
+
+// solanaNetworks are the names that wallets have for the networks of Solana, by the names of CAIP-2.
+var solanaNetworks = map[string]string{
+	"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp": "solana:mainnet",
+	"solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1": "solana:devnet",
+	"solana:4uhcVJyU9pJkvQyS88uRDiswHScCKQ3z": "solana:testnet",
+}
+
+// solanaPayment says how wallets of a browser pay a mint; nil if the chain makes no transactions for them.
+func (s Source) solanaPayment(m mint.Mint) *SolanaPayment {
+	ch := s.Chains[m.Chain]
+	if _, canRequest := ch.Reader.(chain.PaymentRequests); !canRequest {
+		return nil
+	}
+	network, isKnown := solanaNetworks[ch.CAIP2]
+	if !isKnown {
+		if !s.IsLocal {
+			return nil
+		}
+		network = "solana:localnet"
+	}
+	return &SolanaPayment{Network: network, IsToken: m.Contract != ""}
 }
 
 const rateDigits = 6
@@ -236,6 +262,35 @@ func (s Source) newPayment(p checkout.Public, payment checkout.Payment) Payment 
 // Open implements Checkouts.
 func (s Source) Open(ctx context.Context, checkoutID string, mintID int) error {
 	return s.Service.OpenPublic(ctx, checkoutID, mintID)
+}
+
+// walletProblems are the words of the page for what a wallet gets no transaction for.
+var walletProblems = map[checkout.WalletRefusal]WalletProblem{
+	checkout.AccountRefused: AccountProblem, checkout.ClosedRefused: ClosedProblem,
+	checkout.OptionRefused: OptionProblem, checkout.AmountRefused: AmountProblem, checkout.FundsRefused: FundsProblem,
+	checkout.UnreadyRefused: UnreadyProblem, checkout.NodeRefused: NodeProblem,
+}
+
+// RequestPayment implements Checkouts.
+func (s Source) RequestPayment(
+	ctx context.Context, checkoutID string, w WalletRequest,
+) (WalletTransaction, *WalletProblem, error) {
+	paid, err := s.Service.PublicWalletPayment(ctx, checkoutID, checkout.WalletRequest{
+		MintID: w.MintID, Account: w.Account, Amount: w.Amount,
+	})
+	if f := fault.Find(err); f != nil {
+		refusal, _ := f.Details[checkout.RefusalDetail].(string)
+		if problem, isKnown := walletProblems[checkout.WalletRefusal(refusal)]; isKnown {
+			return WalletTransaction{}, &problem, nil
+		}
+	}
+	if err != nil {
+		return WalletTransaction{}, nil, err
+	}
+	return WalletTransaction{
+		Transaction: paid.Transaction, Amount: paid.Amount.Decimal(paid.Mint.Decimals), Symbol: paid.Mint.Symbol,
+		ShopName: paid.ShopName,
+	}, nil, nil
 }
 
 // Versions implements Checkouts.
@@ -302,7 +357,7 @@ func (s Source) Link(ctx context.Context, slug string) (LinkView, error) {
 	}
 	v := LinkView{
 		Slug: p.Slug, URL: p.URL, State: LinkState(p.State), ShopName: p.ShopName, Accent: p.Settings.Accent,
-		Currency: p.Currency, Nonce: p.Nonce, IsLocal: s.IsLocal,
+		Currency: p.Currency, Nonce: p.Nonce, IsLocal: s.IsLocal, EmbedOrigins: p.Settings.EmbedOrigins,
 	}
 	show := func(price *checkout.Price) string {
 		if price == nil {

@@ -20,6 +20,9 @@ type Checkouts interface {
 	// Find says where the payment of a transaction is, and only as far as it concerns this checkout. Errors: the
 	// faults NOT_FOUND, and INVALID_REQUEST for a text that is no hash of any accepted chain.
 	Find(ctx context.Context, checkoutID, txHash string) (Finding, error)
+	// RequestPayment makes the transaction with which the wallet of a payer pays an option of Solana. A problem says
+	// why it made none. Error: the fault NOT_FOUND.
+	RequestPayment(ctx context.Context, checkoutID string, w WalletRequest) (WalletTransaction, *WalletProblem, error)
 	// Image returns an image of an item of this checkout. Error: the fault NOT_FOUND.
 	Image(ctx context.Context, checkoutID, imageID string) (mediaType string, content []byte, err error)
 	// Receipt returns the receipt of a completed checkout, as a signed file. Errors: the faults NOT_FOUND and
@@ -89,6 +92,9 @@ type View struct {
 
 	Options  []Option // in the order in which the payer sees them
 	Payments []Payment
+
+	// EmbedOrigins are the origins whose pages may show this one in a frame.
+	EmbedOrigins []string
 }
 
 // Item is a line of the checkout.
@@ -135,6 +141,7 @@ type Option struct {
 	QRText        string
 	WalletLink    string // bitcoin:, solana: or ethereum:
 	EVM           *EVMPayment
+	Solana        *SolanaPayment
 }
 
 // EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain. The script asks a wallet
@@ -143,6 +150,42 @@ type EVMPayment struct {
 	ChainID  int64
 	Contract string // of the token; "" for the coin of the chain
 }
+
+// SolanaPayment is what a wallet of a browser needs in addition to pay an option of Solana. The transaction itself
+// comes from RequestPayment, and the script compares its amount with that of the option. Rule CO-118.
+type SolanaPayment struct {
+	Network string // as wallets name it, such as solana:mainnet
+	IsToken bool
+}
+
+// WalletRequest is what a wallet asks for.
+type WalletRequest struct {
+	MintID  int    // 0: the first opened option of Solana
+	Account string // which pays
+	Amount  string // atomic, as the page showed it; "" if the wallet shows the amount itself
+}
+
+// WalletTransaction is a transaction without signatures, with what it pays.
+type WalletTransaction struct {
+	Transaction []byte
+	Amount      string // in whole coins
+	Symbol      string
+	ShopName    string
+}
+
+// WalletProblem says why there is no transaction for a wallet. Each has a text.
+type WalletProblem string
+
+// Problems of wallets.
+const (
+	AccountProblem WalletProblem = "ACCOUNT" // no account that can pay
+	ClosedProblem  WalletProblem = "CLOSED"  // the checkout is not open
+	OptionProblem  WalletProblem = "OPTION"  // this way to pay is not available now
+	AmountProblem  WalletProblem = "AMOUNT"  // the page shows another amount than the present one
+	FundsProblem   WalletProblem = "FUNDS"   // the account lacks the amount or the fee
+	UnreadyProblem WalletProblem = "UNREADY" // the chain would refuse the payment
+	NodeProblem    WalletProblem = "NODE"    // no provider answers
+)
 
 // PaymentStatus is the state of a payment.
 type PaymentStatus string

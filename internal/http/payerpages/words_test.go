@@ -135,6 +135,12 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 	for _, r := range []Unavailability{Paused, Unpriced, BelowMinimum, TooCostly} {
 		named = append(named, "reason."+string(r))
 	}
+	for _, p := range listWalletProblems() {
+		named = append(named, "solana."+string(p))
+	}
+	for _, name := range caseNames {
+		named = append(named, "cases."+name)
+	}
 	for _, s := range listPaymentStatuses() {
 		named = append(named, "payment."+string(s))
 	}
@@ -185,6 +191,12 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 		if languages[0].texts[key] == "" {
 			t.Errorf("%s: the pages name this text, and no language has it", key)
 		}
+	}
+}
+
+func listWalletProblems() []WalletProblem {
+	return []WalletProblem{
+		AccountProblem, ClosedProblem, OptionProblem, AmountProblem, FundsProblem, UnreadyProblem, NodeProblem,
 	}
 }
 

@@ -34,6 +34,8 @@ var Capabilities = []Capability{
 	{"TokenInspector", offersReader[chain.TokenInspector], []string{"scan"}},
 	{"Tracer", offersReader[chain.Tracer], []string{"scan"}},
 	{"TxLocator", offersReader[chain.TxLocator], []string{"deposit swaps"}},
+	// A page asks for one when a payer pays with a wallet.
+	{"PaymentRequests", offersReader[chain.PaymentRequests], nil},
 	// The sources of prices and the oracle of sanctions call contracts.
 	{"ContractCaller", offersReader[chain.ContractCaller], nil},
 }

@@ -2,9 +2,11 @@
 // token accounts, and Coffer's transactions, unsigned and signed. The adapter builds transactions
 // with it, and the signer decodes with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows two forms of transaction:
+// It is pure: no network, no key, no clock. It knows two forms of transaction that the signer signs:
 //   - Tx has a durable nonce and pays or closes token accounts.
 //   - NonceCreation creates a nonce account.
+//
+// Request is a third one, which the wallet of a stranger signs and never the signer.
 //
 // Everything else is an error: another instruction, another order of accounts, an unnecessary flag,
 // a version, bytes left over. The same input gives the same bytes, so a crash leaves nothing to

@@ -1,6 +1,6 @@
 // The page is complete without this file. With it, the page changes by itself, copies, counts down to a new rate, and
 // pays with the wallets of the browser.
-'use strict';
+import { discover } from './walletstandard.js';
 
 (() => {
   // The key in the fragment authorizes actions. It stays in the address while the payer moves between the pages of the
@@ -54,7 +54,8 @@
     announce(text);
   };
 
-  // The wallets of the browser, by EIP-6963. A wallet gets exactly one transaction, and chooses nothing in it.
+  // The wallets of the browser: those of EVM chains by EIP-6963, those of Solana by the Wallet Standard. A wallet gets
+  // exactly one transaction, and chooses nothing in it.
   const wallets = new Map();
   let walletState = '';
   let isSending = false;
@@ -93,30 +94,89 @@
     }
   };
 
+  // The transaction of an option of Solana comes from the server. Before a wallet gets it, its amount is compared with
+  // the one that stands on the page: the last instruction ends with it, and of a token with the decimals behind it.
+  const hasAmount = (transaction, box) => {
+    const end = transaction.length - ('isToken' in box ? 1 : 0);
+    let amount = 0n;
+    for (const byte of transaction.slice(end - 8, end).reverse()) amount = amount * 256n + BigInt(byte);
+    return amount === BigInt(box.amount);
+  };
+
+  const sendFeature = 'solana:signAndSendTransaction';
+  const canPay = (wallet, box) => wallet.features['standard:connect'] && wallet.features[sendFeature] &&
+    wallet.chains.includes(box.network);
+
+  const payOnSolana = async (wallet, box) => {
+    let hasAsked = false;
+    try {
+      const { accounts } = await wallet.features['standard:connect'].connect();
+      const account = accounts.find(({ chains, features }) =>
+        chains.includes(box.network) && features.includes(sendFeature));
+      if (!account) return box.refused;
+      let answer;
+      let text;
+      try {
+        answer = await fetch(box.request, {
+          method: 'POST', headers: { 'Content-Type': 'application/json' }, cache: 'no-store',
+          body: JSON.stringify({ account: account.address, amount: box.amount }),
+        });
+        text = await answer.json();
+      } catch {
+        return box.failed;
+      }
+      if (!answer.ok) {
+        if (answer.status === 409) load();
+        return String(text.message);
+      }
+      const transaction = Uint8Array.from(atob(text.transaction), (letter) => letter.charCodeAt(0));
+      if (!hasAmount(transaction, box)) return box.failed;
+      hasAsked = true;
+      const [sent] = await wallet.features[sendFeature].signAndSendTransaction({
+        account, transaction, chain: box.network,
+      });
+      if (sent?.signature?.length !== 64) return box.unclear;
+      hasSent = true;
+      return box.sent;
+    } catch (problem) {
+      return hasAsked && problem?.code !== 4001 ? box.unclear : box.refused;
+    }
+  };
+
+  // listWallets returns the wallets that can pay the option of the page.
+  const standardWallets = [];
+  const listWallets = (box) => box.network ?
+    standardWallets.filter((wallet) => canPay(wallet, box)).map((wallet, i) =>
+      ({ id: i, name: wallet.name, icon: wallet.icon, pay: (details) => payOnSolana(wallet, details) })) :
+    [...wallets.values()].map((wallet) => ({
+      id: wallet.info.uuid, name: wallet.info.name, icon: wallet.info.icon, pay: (details) => payWith(wallet, details),
+    }));
+
   const showWallets = () => {
     const box = find('#wallets');
-    if (!box || !wallets.size) return;
+    const offered = box ? listWallets(box.dataset) : [];
+    if (!offered.length) return;
     const list = find('ul', box);
     const state = find('.wallet-state', box);
-    list.replaceChildren(...[...wallets.values()].map((wallet) => {
+    list.replaceChildren(...offered.map((wallet) => {
       const button = document.createElement('button');
       button.type = 'button';
       button.className = 'button';
-      button.id = 'wallet-' + wallet.info.uuid;
+      button.id = 'wallet-' + wallet.id;
       button.disabled = isSending || hasSent;
-      const icon = String(wallet.info.icon ?? '');
+      const icon = String(wallet.icon ?? '');
       if (/^data:image\/(png|jpeg|webp|gif|svg\+xml)[;,]/.test(icon)) {
         const image = document.createElement('img');
         image.src = icon;
         image.alt = '';
         button.append(image);
       }
-      button.append(String(wallet.info.name).slice(0, 60));
+      button.append(String(wallet.name).slice(0, 60));
       button.addEventListener('click', async () => {
         isSending = true;
         walletState = box.dataset.waiting;
         showWallets();
-        walletState = await payWith(wallet, { ...box.dataset });
+        walletState = await wallet.pay({ ...box.dataset });
         isSending = false;
         showWallets();
       });
@@ -247,6 +307,10 @@
   if (order && innerWidth >= 900) order.open = true;
 
   prepare();
+  discover((wallet) => {
+    standardWallets.push(wallet);
+    showWallets();
+  });
   dispatchEvent(new Event('eip6963:requestProvider'));
   setInterval(countDown, 1000);
   if (document.body.dataset.live) listen(document.body.dataset.live);

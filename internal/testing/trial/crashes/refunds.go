@@ -42,7 +42,8 @@ func (s *cellRun) newRefund(w *sale) *saleRefund {
 // requestRefund requests a refund until it is answered. The first answer alone has its link.
 func (s *cellRun) requestRefund(ctx context.Context, r *saleRefund) error {
 	earlier := r.created.RefundID
-	status, err := s.callAPI(ctx, http.MethodPost, "/checkouts/"+r.sale.created.CheckoutID+"/refunds", r.body, &r.created)
+	path := "/checkouts/" + r.sale.created.CheckoutID + "/refunds"
+	status, err := s.callAPI(ctx, http.MethodPost, path, r.body, &r.created)
 	switch {
 	case err != nil:
 		return err
@@ -219,8 +220,9 @@ func (s *cellRun) waitRefundEnd(ctx context.Context, r *saleRefund) error {
 			(SELECT count(*) FROM checkout_payments WHERE checkout_id = $1 AND refunding = 0 AND refunded = amount)`,
 		[]any{r.sale.created.CheckoutID, r.created.RefundID}, &refunds, &withdrawals, &parts)
 	if err == nil && (refunds != 1 || withdrawals != 1 || parts != 1) {
-		err = fmt.Errorf("the checkout has %d refunds, %d withdrawals that paid and %d payments given back, want one each",
-			refunds, withdrawals, parts)
+		err = fmt.Errorf(
+			"the checkout has %d refunds, %d withdrawals that paid and %d payments given back, want one each", refunds,
+			withdrawals, parts)
 	}
 	return errors.Join(err, s.checkShopBalance(ctx))
 }

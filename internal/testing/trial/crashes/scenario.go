@@ -534,7 +534,8 @@ const openWork = `
 			WHERE status NOT IN ('AWAITING_DEPOSIT', 'COMPLETED') GROUP BY status
 		UNION ALL SELECT 'checkout ' || status, count(*) FROM checkouts WHERE status = 'PROCESSING' GROUP BY status
 		UNION ALL SELECT 'payment of a checkout', count(*) FROM checkout_payments WHERE try_at IS NOT NULL
-		UNION ALL SELECT 'refund ' || status, count(*) FROM refunds WHERE status IN ('REQUESTED', 'SENT') GROUP BY status
+		UNION ALL SELECT 'refund ' || status, count(*) FROM refunds WHERE status IN ('REQUESTED', 'SENT')
+			GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL

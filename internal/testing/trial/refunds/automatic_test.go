@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/customer"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
@@ -136,7 +138,15 @@ func TestASurplusIsRefundedByItselfOnce(t *testing.T) {
 	if _, err := e.Checkouts.ClaimableRefund(e.ctx, r.ID, ""); !fault.HasCode(err, fault.CodeNotFound) {
 		t.Errorf("got %v, want no refund without a key", err)
 	}
-	e.claimMade(r, home)
+	// The holder of the key of the checkout's page gets the first key of the refund.
+	e.Checkouts.IsPageKey = func(checkoutID, key string) bool { return checkoutID == id && key == "of the page" }
+	refundID, key, err := e.Checkouts.RefundKeyOfCheckout(e.ctx, id, "of the page")
+	e.must(err)
+	if refundID != r.ID {
+		t.Fatalf("got the key of %s, want that of %s", refundID, r.ID)
+	}
+	e.must(e.claim(r.ID, key, home))
+	e.until(r.ID, checkout.RefundCompleted)
 	e.has(home, dollars, 50*million)
 	got := e.texts(`SELECT actor_kind || ' ' || actor_id FROM audit_log WHERE resource_id = $1
 		AND action = 'refund.requested'`, r.ID)
@@ -162,15 +172,16 @@ func TestASurplusInTwoCoinsIsTwoRefunds(t *testing.T) {
 	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 150*million)
 	e.net.Mine(1)
 	e.advance(blockTime)
+	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 60*million)
 	e.net.Pay(payer, c.Options[0].Wallet.Address, "", 50*milliCoin)
-	e.pass(8)
+	e.pass(8) // The first payment is credited while the others are not.
 	made := e.made(id)
 	slices.SortFunc(made, func(a, b checkout.Refund) int { return a.Mint.ID - b.Mint.ID })
-	if len(made) != 2 || made[0].Mint.ID != dollars || made[0].Amount != money.Units(50*million) ||
+	if len(made) != 2 || made[0].Mint.ID != dollars || made[0].Amount != money.Units(110*million) ||
 		made[1].Mint.ID != ether || made[1].Amount != money.Units(50*milliCoin) {
-		t.Fatalf("got %+v, want the newest payment and a part of the one before", made)
+		t.Fatalf("got %+v, want the newest payments and a part of the one before", made)
 	}
-	e.books(dollars, 100*million, 50*million)
+	e.books(dollars, 100*million, 110*million)
 	e.claimMade(made[1], home)
 	e.has(home, ether, 50*milliCoin)
 	e.is(made[0].ID, checkout.RefundAwaitingAddress)
@@ -217,7 +228,7 @@ func TestAPartAndALatePaymentAreRefunded(t *testing.T) {
 }
 
 // The settlement does not wait for a refund that the balance lacks: it says so, and is made once the money is there.
-// Rule CO-112.
+// So does one of a frozen organization. Rule CO-112.
 func TestARefundWithoutABalanceIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -247,10 +258,20 @@ func TestARefundWithoutABalanceIsTriedAgain(t *testing.T) {
 	}
 	e.problem(id, "A refund of 50 USDC on ETHEREUM waits: the balance of CHECKOUT is smaller.")
 	delays := `SELECT action FROM audit_log WHERE resource_id = $1 AND action = 'checkout.refund_delayed'`
-	if got := e.texts(delays, id); len(got) != 1 {
+	if got := e.texts(delays, id); len(got) != 1 { // not one for each try
 		t.Errorf("got %d rows about it, want one", len(got))
 	}
 	move("back", carl, product)
+	e.must(e.db.InSystem(e.ctx, func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeOrganization, OrgID: e.org, Source: freeze.SourceOperator, Reason: "asked",
+			Actor: audit.Operator("op"),
+		})
+	}))
+	e.must(e.Checkouts.RefundAutomatically(e.ctx))
+	e.problem(id, "A refund of 50 USDC on ETHEREUM waits: the organization is frozen.")
+	e.liftFreezes()
+	e.advance(10 * time.Minute)
 	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	e.onlyMade(id, outcome.Overpaid, 50*million)
 	e.problem(id, "")
@@ -349,7 +370,13 @@ func TestARefundWithoutAReasonIsTakenBack(t *testing.T) {
 	id := e.sell(e.refunding())
 	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
 	e.must(err)
-	hash := e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 150*million)
+	hash := e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
+	e.net.Mine(1)
+	e.advance(blockTime)
+	other := sim.Address("another payer")
+	e.net.Mint(other, signertest.Token, money.Units(50*million))
+	e.net.Mint(other, "", money.Units(milliCoin))
+	e.net.Pay(other, c.Options[0].Wallet.Address, signertest.Token, 50*million)
 	for range 3 { // credited, and not swept
 		e.net.Mine(1)
 		e.advance(blockTime)
@@ -357,8 +384,9 @@ func TestARefundWithoutAReasonIsTakenBack(t *testing.T) {
 	}
 	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	surplus := e.onlyMade(id, outcome.Overpaid, 50*million)
-	e.net.Fork(6, hash)
-	e.net.MineEmpty(12)
+	e.net.Fork(6, hash) // The payment from which the refund takes is mined again.
+	e.net.Mine(1)
+	e.net.MineEmpty(11)
 	for range 50 {
 		if _, err := e.Walker.StepFinal(e.ctx); errors.Is(err, scan.ErrFinalityBroken) {
 			break
@@ -398,11 +426,13 @@ func TestTheTablesRefuseARefundThatNoPolicyMakes(t *testing.T) {
 	const begun = `INSERT INTO automatic_refunds (checkout_id, mint_id, cause, org_id, refund_id) `
 	for name, c := range map[string]struct{ constraint, sql string }{
 		"a refund by a program": {
-			"automatic_refunds_asked_for", begun + `SELECT checkout_id, mint_id, 'OVERPAID', org_id, refund_id FROM refunds
+			"automatic_refunds_asked_for", begun + `
+				SELECT checkout_id, mint_id, 'OVERPAID', org_id, refund_id FROM refunds
 				WHERE refund_id = '` + r.ID + `'`,
 		},
 		"another cause of the same refund": {
-			"automatic_refunds_one_cause", begun + `SELECT checkout_id, mint_id, 'PAID_LATE', org_id, refund_id FROM refunds
+			"automatic_refunds_one_cause", begun + `
+				SELECT checkout_id, mint_id, 'PAID_LATE', org_id, refund_id FROM refunds
 				WHERE checkout_id = '` + automatic + `'`,
 		},
 		"a second one": {
