@@ -22,8 +22,8 @@ const (
 	pageMax   = 20 * time.Second
 )
 
-// tourCheckouts sells a product: paid on the page of its checkout, through a payment link with too much, which the payer
-// claims, in parts on two chains, with too much, which is refunded, and in Bitcoin.
+// tourCheckouts sells a product: paid on the page of its checkout, through a payment link with too much, which the
+// payer claims, in parts on two chains, with too much, which is refunded, and in Bitcoin.
 func (s *tourRun) tourCheckouts(ctx context.Context) error {
 	s.printTitle("The marketplace sells")
 	mints := []localworld.Mint{s.usdc, s.ether}

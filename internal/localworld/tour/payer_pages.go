@@ -29,7 +29,7 @@ func readPage(ctx context.Context, browser *http.Client, address string, wants .
 // returns the address of that page, too.
 func sendForm(
 	ctx context.Context, browser *http.Client, address string, form url.Values, wants ...string,
-) (text, next string, err error) {
+) (text, visited string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", "", err
@@ -38,7 +38,7 @@ func sendForm(
 	return visitPage(browser, req, wants...)
 }
 
-func visitPage(browser *http.Client, req *http.Request, wants ...string) (text, next string, err error) {
+func visitPage(browser *http.Client, req *http.Request, wants ...string) (text, visited string, err error) {
 	resp, err := browser.Do(req)
 	if err != nil {
 		return "", "", fmt.Errorf("open the page: %w", err)

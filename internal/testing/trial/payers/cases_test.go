@@ -75,9 +75,9 @@ var payerCases = []payerCase{
 	},
 }
 
-// Every way in which payers pay is played on real chains, while a real browser stands on the page: the page says at each
-// stage what became of the money, by itself, and the API says the same. The short form plays each case once; make pages
-// plays it in every coin, theme, width and direction of writing. Rules CO-130, CO-131 and CO-132.
+// Every way in which payers pay is played on real chains, while a real browser stands on the page: the page says at
+// each stage what became of the money, by itself, and the API says the same. The short form plays each case once; make
+// pages plays it in every coin, theme, width and direction of writing. Rules CO-130, CO-131 and CO-132.
 func TestPayersOnRealChains(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t)
@@ -241,7 +241,7 @@ func playLateAccepted(p *payer, m, _ localworld.Mint) {
 	}
 }
 
-// playNoticedLate pays in time while nobody answers for the chain. The time ends before the payment is noticed.
+// playNoticedLate pays in time while no provider of the chain answers. The time ends before the payment is noticed.
 func playNoticedLate(p *payer, m, _ localworld.Mint) {
 	address, units := p.choose(m)
 	name := chain.Name(m.Chain)
@@ -319,8 +319,8 @@ func playFlagged(p *payer, m, _ localworld.Mint) {
 	p.becomes("COMPLETED", "NONE")
 }
 
-// playOrphaned replaces the block of a payment. Nobody else pays on Ethereum meanwhile: the block would take that away,
-// too.
+// playOrphaned replaces the block of a payment. No other payer pays on Ethereum meanwhile: the block would
+// take that away, too.
 func playOrphaned(p *payer, m, _ localworld.Mint) {
 	address, units := p.choose(m)
 	node := p.EthereumNode()
@@ -391,8 +391,8 @@ func (p *payer) waitBlock(m localworld.Mint) {
 	}
 }
 
-// waitChainTime waits until the next block of a chain has a time after a moment: blocks have whole seconds, and those of
-// a busy chain lag. A time that lies ahead is not believed, so Bitcoin needs no wait.
+// waitChainTime waits until the next block of a chain has a time after a moment: blocks have whole seconds, and those
+// of a busy chain lag. A time that lies ahead is not believed, so Bitcoin needs no wait.
 func (p *payer) waitChainTime(m localworld.Mint, moment time.Time) {
 	p.Helper()
 	p.waitUntil("the time of "+m.Chain+" is past "+moment.String(), func() bool {
@@ -416,7 +416,8 @@ func (p *payer) waitChainTime(m localworld.Mint, moment time.Time) {
 func (n *scenario) screen(t *testing.T) {
 	t.Helper()
 	n.callOperator(t, http.MethodPatch, "/organizations/"+n.Info.OrganizationID+"/settings", map[string]any{
-		"screeningSeverityThreshold": "MEDIUM", "screeningUsdThreshold": screeningText, "flaggedDepositApiEnabled": true,
+		"screeningSeverityThreshold": "MEDIUM", "screeningUsdThreshold": screeningText,
+		"flaggedDepositApiEnabled": true,
 	})
 }
 

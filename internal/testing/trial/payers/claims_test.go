@@ -31,7 +31,9 @@ func (p *payer) overpay(w *wallet, m localworld.Mint) (refund client.Refund, sur
 }
 
 // waitRefund waits until a refund is paid, and looks for it on the chain.
-func (p *payer) waitRefund(refund client.Refund, m localworld.Mint, to common.Address, surplus *big.Int, isProven bool) {
+func (p *payer) waitRefund(
+	refund client.Refund, m localworld.Mint, to common.Address, surplus *big.Int, isProven bool,
+) {
 	p.Helper()
 	var paid client.Refund
 	p.waitUntil("the refund is paid", func() bool {
@@ -48,6 +50,21 @@ func (p *payer) waitRefund(refund client.Refund, m localworld.Mint, to common.Ad
 	}
 }
 
+// lookAtClaim checks the page of a refund that stands in the tab, and in the whole form in every way.
+func (p *payer) lookAtClaim(name, claimURL string) {
+	p.Helper()
+	p.check(p.tab, name)
+	if p.visitor == nil {
+		return
+	}
+	page, key, _ := strings.Cut(claimURL, "#")
+	for _, way := range ways {
+		p.visitor.OpenURL(page+"?lang="+way.language+"#"+key, way.look)
+		p.visitor.WaitUntil("document.querySelector('[data-refund]') !== null")
+		p.check(p.visitor, way.name(name))
+	}
+}
+
 // playProvenClaim claims a surplus with the address that paid. A wallet of the browser shows that the address is the
 // payer's: without that it is refused, because it may be the shared one of an exchange. Rule CO-132.
 func playProvenClaim(t *testing.T, n *scenario) {
@@ -58,7 +75,7 @@ func playProvenClaim(t *testing.T, n *scenario) {
 	p.tab.OpenURL(*refund.ClaimURL, phone)
 	p.tab.WaitUntil("document.querySelector('[data-refund=AWAITING_ADDRESS]') !== null")
 	p.record()
-	p.check(p.tab, "claim page")
+	p.lookAtClaim("claim page", *refund.ClaimURL)
 	browser.Evaluate[bool](p.tab, ethereumWallet)
 	p.press("#signer-real")
 	p.serve("document.querySelector('[data-refund]').dataset.refund !== 'AWAITING_ADDRESS'", p.answerEthereum(w))
@@ -66,7 +83,7 @@ func playProvenClaim(t *testing.T, n *scenario) {
 	p.waitUntil("the claim page says that the refund is final", func() bool {
 		return browser.Evaluate[bool](p.tab, "document.querySelector('[data-refund=COMPLETED]') !== null")
 	})
-	p.check(p.tab, "refunded")
+	p.lookAtClaim("refunded", *refund.ClaimURL)
 	p.waitRefund(refund, m, w.address, surplus, true)
 	p.finish()
 }

@@ -285,6 +285,25 @@ const smallTargets = `[...document.querySelectorAll('a, button, summary, input')
 	e.checkVisibility() && !e.closest('p:not(.change, .wallet-link)') && !e.classList.contains('skip') &&
 	e.getBoundingClientRect().height < 43.9).map((e) => 'low: ' + e.outerHTML.slice(0, 120))`
 
+// way is a language and an appearance in which the whole form looks at each state.
+type way struct {
+	language string
+	look     browser.Appearance
+}
+
+// name names a state that is looked at in this way.
+func (w way) name(state string) string {
+	return fmt.Sprintf("%s in %s, %d wide, dark %v", state, w.language, w.look.Width, w.look.Dark)
+}
+
+var ways = []way{
+	{"en", phone},
+	{"ar", browser.Appearance{Width: 360, Height: 740, Dark: true}},
+	{"ar", browser.Appearance{Width: 1280, Height: 900}},
+	{"de", browser.Appearance{Width: 820, Height: 1180, Dark: true}},
+	{"ja", browser.Appearance{Width: 1280, Height: 900, Dark: true}},
+}
+
 // look checks that the page is accessible and fits the phone: each state once, by its name. In the whole form another
 // browser looks at each state of each case in every theme and width, in a language from left to right and in one from
 // right to left.
@@ -293,7 +312,6 @@ func (p *payer) look(name string, texts []said) {
 	p.mu.Lock()
 	isKnown := p.looked[name]
 	p.looked[name] = true
-	p.looks++
 	p.mu.Unlock()
 	if !isKnown {
 		p.check(p.tab, name)
@@ -302,16 +320,7 @@ func (p *payer) look(name string, texts []said) {
 		return
 	}
 	shown := strings.Replace(browser.Evaluate[string](p.tab, "location.search"), "?", "&", 1)
-	for _, way := range []struct {
-		language string
-		look     browser.Appearance
-	}{
-		{"en", phone},
-		{"ar", browser.Appearance{Width: 360, Height: 740, Dark: true}},
-		{"ar", browser.Appearance{Width: 1280, Height: 900}},
-		{"de", browser.Appearance{Width: 820, Height: 1180, Dark: true}},
-		{"ja", browser.Appearance{Width: 1280, Height: 900, Dark: true}},
-	} {
+	for _, way := range ways {
 		p.visitor.OpenURL(p.page()+"?lang="+way.language+shown, way.look)
 		p.visitor.WaitUntil("document.readyState === 'complete'")
 		for _, s := range texts {
@@ -320,15 +329,16 @@ func (p *payer) look(name string, texts []said) {
 				p.Errorf("%s in %s: got a page without %q:\n%s", name, way.language, want, now)
 			}
 		}
-		p.check(p.visitor, fmt.Sprintf("%s in %s, %d wide, dark %v", name, way.language, way.look.Width, way.look.Dark))
-		p.mu.Lock()
-		p.looks++
-		p.mu.Unlock()
+		p.check(p.visitor, way.name(name))
 	}
 }
 
+// check checks the page that stands in a tab.
 func (p *payer) check(tab *browser.Page, name string) {
 	p.Helper()
+	p.mu.Lock()
+	p.looks++
+	p.mu.Unlock()
 	if browser.Evaluate[bool](tab, "document.documentElement.scrollWidth > innerWidth") {
 		p.Errorf("%s: the page is wider than the screen", name)
 	}
@@ -455,8 +465,8 @@ func (p *payer) waitUntil(condition string, holds func() bool) {
 	}
 }
 
-// passTime lets the time of the checkout end at a moment. Five minutes is the least time that a shop can ask for, so the
-// superuser of the database writes an earlier end, which nobody else can.
+// passTime lets the time of the checkout end at a moment. Five minutes is the least time that a shop can ask for, so
+// the superuser of the database writes an earlier end, which no one else can.
 func (p *payer) passTime(end time.Time) {
 	p.Helper()
 	super, err := pgx.Connect(p.ctx, p.DatabaseCluster().SuperURL(local.Database))

@@ -93,7 +93,7 @@ func (p *payer) pay(w *wallet, m localworld.Mint, address string, units *big.Int
 const askWallet = `
 	window.cofferStays = true;
 	window.asks = [];
-	const ask = (method, params) => new Promise((resolve, reject) => window.asks.push({ method, params, resolve, reject }));
+	const ask = (method, params) => new Promise((resolve) => window.asks.push({ method, params, resolve }));
 	window.takeAsk = () => {
 		const id = window.asks.findIndex((a) => !a.isTaken);
 		if (id < 0) return '';
@@ -272,7 +272,8 @@ func playSolanaWallet(t *testing.T, n *scenario) {
 			request, err := solanatx.DecodeRequest(raw)
 			p.must(err)
 			if request.Payer != account || request.Amount.String() != units.String() {
-				p.Errorf("the transaction pays %s from %s, want %s from %s", request.Amount, request.Payer, units, account)
+				p.Errorf("the transaction pays %s from %s, want %s from %s", request.Amount, request.Payer, units,
+					account)
 			}
 			const head = 1 + ed25519.SignatureSize
 			signature := ed25519.Sign(key, raw[head:])
