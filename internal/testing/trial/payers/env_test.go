@@ -111,6 +111,7 @@ type payer struct {
 	ctx      context.Context
 	tab      *browser.Page
 	visitor  *browser.Page // another browser, which looks at each stage in every way; nil in the short form
+	request  client.CheckoutRequest
 	checkout webhook.Checkout
 }
 
@@ -123,29 +124,35 @@ func (n *scenario) play(t *testing.T, price string, isHeld bool, mints ...localw
 	if pagematrix.IsWhole() {
 		p.visitor = browser.Open(t)
 	}
-	request := client.CheckoutRequest{CustomerEmail: "payer@canary.example", Reference: "order-" + rand.Text()}
+	p.request.CustomerEmail = "payer@canary.example"
 	for _, m := range mints {
-		request.AcceptedMintIDs = append(request.AcceptedMintIDs, m.ID)
+		p.request.AcceptedMintIDs = append(p.request.AcceptedMintIDs, m.ID)
 	}
 	if isHeld {
 		product, err := n.api.CreateProduct(ctx, client.ProductRequest{
-			Name: "Gold plan", PriceType: "FIXED", Price: price, AcceptedMintIDs: request.AcceptedMintIDs,
+			Name: "Gold plan", PriceType: "FIXED", Price: price, AcceptedMintIDs: p.request.AcceptedMintIDs,
 			LatePaymentPolicy: "HOLD",
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.ProductID = product.ProductID
+		p.request.ProductID = product.ProductID
 	} else {
-		request.Name, request.Price = "Gold plan", price
+		p.request.Name, p.request.Price = "Gold plan", price
 	}
+	p.open()
+	return p
+}
+
+// open makes a checkout, and opens its page on the phone.
+func (p *payer) open() {
+	p.Helper()
+	p.request.Reference = "order-" + rand.Text()
 	var err error
-	if p.checkout, err = n.api.CreateCheckout(ctx, request); err != nil {
-		t.Fatal(err)
-	}
+	p.checkout, err = p.api.CreateCheckout(p.ctx, p.request)
+	p.must(err)
 	p.tab.OpenURL(*p.checkout.URL, phone)
 	p.record()
-	return p
 }
 
 // page returns the address of the page without its key.
@@ -255,11 +262,15 @@ func describe(p *payer, texts []said) string {
 // hear waits until the open page has said texts at the same time, without being loaded again.
 func (p *payer) hear(texts ...said) {
 	p.Helper()
-	p.waitUntil("the page says "+describe(p, texts), func() bool {
-		return slices.ContainsFunc(browser.Evaluate[[]string](p.tab, "window.heard ?? []"), func(heard string) bool {
-			heard = plainText.Replace(heard)
-			return !slices.ContainsFunc(texts, func(s said) bool { return !s.isOn(p, "en", heard) })
-		})
+	p.waitUntil("the page says "+describe(p, texts), func() bool { return p.hasHeard(texts...) })
+}
+
+// hasHeard reports whether the open page has said texts at the same time.
+func (p *payer) hasHeard(texts ...said) bool {
+	p.Helper()
+	return slices.ContainsFunc(browser.Evaluate[[]string](p.tab, "window.heard ?? []"), func(heard string) bool {
+		heard = plainText.Replace(heard)
+		return !slices.ContainsFunc(texts, func(s said) bool { return !s.isOn(p, "en", heard) })
 	})
 }
 
