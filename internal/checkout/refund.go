@@ -610,8 +610,15 @@ func endRefund(
 	if err := noteParts(ctx, tx, r, "refunding = refunding - $2::numeric", ""); err != nil {
 		return err
 	}
+	// What it took covers the need again, so the checkout is settled.
+	_, err := tx.Exec(ctx, `
+		UPDATE checkout_payments SET try_at = $2, tries = 0
+		WHERE deposit_id IN (SELECT deposit_id FROM refund_parts WHERE refund_id = $1)`, r.ID, tx.Now)
+	if err != nil {
+		return fmt.Errorf("settle checkout %s again: %w", r.CheckoutID, err)
+	}
 	owner, product := ledger.RefundOwner(), ledger.ProductOwner(ledger.CheckoutProduct)
-	err := ledger.Post(ctx, tx, ledger.Posting{
+	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundRelease, ID: r.ID},
 		Legs: []ledger.Leg{{
 			Debit: owner.SpendingAccount(r.OrgID, r.Mint.ID), Credit: product.SpendingAccount(r.OrgID, r.Mint.ID),

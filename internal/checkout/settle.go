@@ -305,9 +305,14 @@ func (s *Service) assess(
 		IsDecided:   d.author != "" || c.DecidedBy != "",
 		IsRefunded:  c.isRefunded(),
 	}
+	unclaimed, err := sumUnclaimed(ctx, tx, c)
+	if err != nil {
+		return outcome.Result{}, err
+	}
 	payments := make([]outcome.Payment, len(c.Payments))
 	for i, p := range c.Payments {
 		payments[i] = c.outcomeOf(p, mints)
+		payments[i].GivenBack = p.givenBack(unclaimed[p.DepositID])
 	}
 	isLagging, err := s.isLagging(ctx, tx, c)
 	if err != nil {

@@ -487,3 +487,41 @@ func TestAReversedPaymentCannotBeRefunded(t *testing.T) {
 	e.must(err)
 	e.books(dollars, 10*million, 0)
 }
+
+// What was given back pays for nothing: a checkout is completed by what the shop keeps. A refund that is taken back
+// counts again. Rule CO-135.
+func TestWhatWasGivenBackPaysForNothing(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(50 * million)
+	r, key := e.refund(request(id))
+	e.pay(id, dollars, 50*million)
+	e.kept(id, outcome.Open, "50")
+	_, err := e.Checkouts.CancelRefund(e.ctx, e.org, r.ID, audit.User("ann"))
+	e.must(err)
+	e.turn()
+	e.kept(id, outcome.Completed, "0")
+
+	id = e.paid(50 * million)
+	r, key = e.refund(request(id))
+	e.must(e.claim(r.ID, key, home))
+	e.until(r.ID, checkout.RefundCompleted)
+	e.pay(id, dollars, 50*million)
+	c := e.kept(id, outcome.Open, "50")
+	if !slices.Contains(c.Exceptions, outcome.Underpaid) {
+		t.Errorf("got the exceptions %v, want UNDERPAID", c.Exceptions)
+	}
+	e.pay(id, dollars, 50*million)
+	e.kept(id, outcome.Completed, "0")
+}
+
+// kept expects the status of a checkout and how many dollars of it are still due.
+func (e *testEnv) kept(checkoutID string, status outcome.Status, missing string) checkout.Checkout {
+	e.Helper()
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, checkoutID)
+	e.must(err)
+	if c.Status != status || c.Missing().Text() != missing {
+		e.Fatalf("got %s with %s missing, want %s with %s", c.Status, c.Missing().Text(), status, missing)
+	}
+	return c
+}
