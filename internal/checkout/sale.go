@@ -79,7 +79,8 @@ type Checkout struct {
 // Remaining returns how much is still due, with what went back to its payers.
 func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.subtractRefunds()) }
 
-// subtractRefunds returns what counts and does not go back to its payers. A completed checkout was covered before. Rule CO-135.
+// subtractRefunds returns what counts and does not go back to its payers. A completed checkout was covered before.
+// Rule CO-135.
 func (c Checkout) subtractRefunds() Price {
 	sum := c.SeenSum
 	if c.Status == outcome.Completed {

@@ -525,3 +525,50 @@ func (e *testEnv) kept(checkoutID string, status outcome.Status, missing string)
 	}
 	return c
 }
+
+// slowPayouts are payments whose requests wait for a provider that does not answer.
+type slowPayouts struct {
+	checkout.RefundPayouts
+	asked chan<- string
+}
+
+// RequestPayout implements checkout.RefundPayouts.
+func (p slowPayouts) RequestPayout(ctx context.Context, r checkout.RefundPayout) (string, error) {
+	p.asked <- r.RefundID
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// A refund that waits for a slow provider keeps no sale open. Rule CO-14.
+func TestASlowRefundKeepsNoSaleOpen(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r, _ := e.refund(request(e.paid(100*million), to(home)))
+	asked := make(chan string)
+	ctx, stop := context.WithCancel(e.ctx)
+	e.Checkouts.Payouts = slowPayouts{e.Checkouts.Payouts, asked}
+	done := make(chan error)
+	go func() { done <- e.Checkouts.Run(ctx) }()
+	if got := <-asked; got != r.ID {
+		t.Fatalf("got a payment of %s, want one of %s", got, r.ID)
+	}
+	id := e.newCheckout()
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+	e.must(err)
+	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
+	e.net.Mine(3)
+	for range 50 {
+		moved, err := e.Walker.StepFinal(e.ctx)
+		if e.must(err); !moved {
+			break
+		}
+	}
+	_, err = e.Deposits.CreditWaiting(e.ctx)
+	e.must(err)
+	pgtest.Eventually(t, func() bool {
+		c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+		return err == nil && c.Status == outcome.Completed
+	}, "the checkout is completed")
+	stop()
+	e.must(<-done)
+}
