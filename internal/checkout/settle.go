@@ -35,8 +35,8 @@ const (
 // errLostRace says that a row changed since it was read; the step is taken again.
 var errLostRace = errors.New("the checkout changed meanwhile")
 
-// Run keeps the states of checkouts and refunds until ctx ends: it values payments, completes checkouts, ends those whose
-// time is over, and pays refunds. Any number of processes may run it. It returns nil.
+// Run keeps the states of checkouts and refunds until ctx ends: it values payments, completes checkouts, ends those
+// whose time is over, and pays refunds. Any number of processes may run it. It returns nil.
 func (s *Service) Run(ctx context.Context) error {
 	var refunds sync.WaitGroup
 	defer refunds.Wait()
