@@ -124,6 +124,13 @@ type RefundRequest struct {
 	Reason         *string
 	IdempotencyKey *string // nil: every call makes another refund
 	Actor          audit.Actor
+
+	depositID string // the only payment of which it takes; "": of all
+}
+
+// takesOf reports whether the refund may take of a payment.
+func (r RefundRequest) takesOf(p Payment) bool {
+	return r.depositID == "" || r.depositID == p.DepositID
 }
 
 // digest hashes every parameter that makes a request another refund.
@@ -137,6 +144,9 @@ func (r RefundRequest) digest() []byte {
 	}
 	if r.ToAddress != nil {
 		parts = append(parts, "toAddress", *r.ToAddress)
+	}
+	if r.depositID != "" {
+		parts = append(parts, "depositId", r.depositID)
 	}
 	return request.Digest(parts...)
 }
@@ -273,7 +283,7 @@ func (s *Service) planRefund(c Checkout, r RefundRequest) (Refund, error) {
 			"The network takes its fee in the native coin, so it cannot be deducted from %s.", m.Symbol).
 			WithAdvice("Use ORGANIZATION, which bills the fee to your organization.")
 	}
-	payments := c.refundable(m.ID)
+	payments := slices.DeleteFunc(c.refundable(m.ID), func(p Payment) bool { return !r.takesOf(p) })
 	available := sumAvailable(payments)
 	wanted := available
 	switch {
@@ -337,7 +347,7 @@ func (c Checkout) refundable(mintID int) (payments []Payment) {
 func (c Checkout) refundMint(r RefundRequest) (m mint.Mint, err error) {
 	found := map[int]mint.Mint{}
 	for _, p := range c.Payments {
-		if p.Mint != nil && !p.available().IsZero() {
+		if p.Mint != nil && !p.available().IsZero() && r.takesOf(p) {
 			found[p.Mint.ID] = *p.Mint
 		}
 	}
@@ -600,8 +610,15 @@ func endRefund(
 	if err := noteParts(ctx, tx, r, "refunding = refunding - $2::numeric", ""); err != nil {
 		return err
 	}
+	// What it took covers the need again, so the checkout is settled.
+	_, err := tx.Exec(ctx, `
+		UPDATE checkout_payments SET try_at = $2, tries = 0
+		WHERE deposit_id IN (SELECT deposit_id FROM refund_parts WHERE refund_id = $1)`, r.ID, tx.Now)
+	if err != nil {
+		return fmt.Errorf("settle checkout %s again: %w", r.CheckoutID, err)
+	}
 	owner, product := ledger.RefundOwner(), ledger.ProductOwner(ledger.CheckoutProduct)
-	err := ledger.Post(ctx, tx, ledger.Posting{
+	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundRelease, ID: r.ID},
 		Legs: []ledger.Leg{{
 			Debit: owner.SpendingAccount(r.OrgID, r.Mint.ID), Credit: product.SpendingAccount(r.OrgID, r.Mint.ID),

@@ -449,6 +449,32 @@ func (s *Service) takeBackRefunds(ctx context.Context, t refundTurn) error {
 	return nil
 }
 
+// sumUnclaimed returns what the refunds that policies made and that no one claimed take of the payments of a checkout.
+// They are taken back if the checkout is completed after all, so they keep it from nothing. Rule CO-114.
+func sumUnclaimed(ctx context.Context, tx pg.Tx, c Checkout) (map[string]money.Amount, error) {
+	isTaken := func(p Payment) bool { return !p.Refunding.IsZero() }
+	if !c.hasRefundPolicy() || !slices.ContainsFunc(c.Payments, isTaken) {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT t.deposit_id, sum(t.amount)
+		FROM automatic_refunds a JOIN refunds r USING (refund_id) JOIN refund_parts t USING (refund_id)
+		WHERE a.checkout_id = $1 AND r.status = 'AWAITING_ADDRESS' GROUP BY t.deposit_id`, c.ID)
+	unclaimed := map[string]money.Amount{}
+	if err == nil {
+		var depositID string
+		var amount money.Amount
+		_, err = pgx.ForEachRow(rows, []any{&depositID, &amount}, func() error {
+			unclaimed[depositID] = amount
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the refunds of checkout %s that no one claimed: %w", c.ID, err)
+	}
+	return unclaimed, nil
+}
+
 // justifies reports whether a refund that a policy made still has its reason: its payments are credited, a surplus is
 // as large, and what was paid in part or too late has not completed the checkout after all.
 func (c Checkout) justifies(r Refund) bool {
@@ -468,6 +494,21 @@ func (c Checkout) justifies(r Refund) bool {
 		return worth.Cmp(c.Surplus()) <= 0
 	}
 	return !isCounted || c.Status != outcome.Completed && c.Status != outcome.Processing
+}
+
+// checkJustified refuses an address for a refund of a locked checkout that a policy made and whose reason is gone: the
+// worker is about to take it back. Error: fault INVALID_STATE. Rule CO-114.
+func checkJustified(ctx context.Context, tx pg.Tx, r Refund) error {
+	if r.Cause == "" {
+		return nil
+	}
+	c, err := loadCheckout(ctx, tx, `c.checkout_id = $1`, r.CheckoutID)
+	if err != nil || c.justifies(r) {
+		return err
+	}
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+		"This refund is about to be taken back: what it was made for is no more.").
+		WithAdvice("Ask the shop about the payment.").WithExtra("currentStatus", string(r.Status))
 }
 
 // AutomaticRefundProblem says why something of a checkout that a policy would give back is not given back, or not yet;

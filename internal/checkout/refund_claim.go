@@ -164,7 +164,7 @@ func (s *Service) giveAddress(
 		return asWritten(newRefundGone())
 	}
 	return asWritten(s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		r, err := lockRefundAlone(ctx, tx, claim.RefundID)
+		r, err := lockRefund(ctx, tx, claim.RefundID)
 		if err != nil {
 			return err
 		}
@@ -184,6 +184,9 @@ func (s *Service) giveAddress(
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"The time of this refund is over.").WithAdvice("Ask the shop for another one.").
 				WithDetail("status", string(RefundExpired))
+		}
+		if err := checkJustified(ctx, tx, r); err != nil {
+			return err
 		}
 		err = setRefund(ctx, tx, r, RefundRequested,
 			`to_address = $5, address_proven = $6, attempt = attempt + 1, look_at = $4`, address, claim.IsAddressProven)

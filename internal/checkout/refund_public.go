@@ -104,16 +104,18 @@ func (s *Service) refuseExchange(ctx context.Context, r Refund, address chain.Ad
 		}
 	}
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		// The second part is bounded: an exchange may have paid a million times.
+		// The second part is bounded: an exchange may have paid a million times. A token that anyone made may name any
+		// sender, so only those of the catalogue say who paid.
 		return tx.QueryRow(ctx, `
 			SELECT EXISTS (
 				SELECT FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id
-				WHERE p.checkout_id = $1 AND d.chain = ANY ($3)
+				WHERE p.checkout_id = $1 AND d.chain = ANY ($3) AND d.mint_id IS NOT NULL
 					AND (d.from_address = $2 OR $2 = ANY (coalesce(d.senders, '{}')))),
 				(SELECT count(*) FROM (
 					SELECT DISTINCT o.org_id, coalesce(o.customer_id, c.customer_id, o.checkout_id) FROM (
 						SELECT d.org_id, d.customer_id, d.checkout_id FROM deposits d
 						WHERE d.from_address = $2 AND d.from_address <> '' AND d.chain = ANY ($3)
+							AND d.mint_id IS NOT NULL
 							AND num_nonnulls(d.customer_id, d.checkout_id) > 0
 						ORDER BY d.created_at DESC LIMIT $4) o
 					LEFT JOIN checkouts c ON c.checkout_id = o.checkout_id) payers)`,

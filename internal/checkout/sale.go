@@ -76,8 +76,33 @@ type Checkout struct {
 	isExtended bool
 }
 
-// Remaining returns how much is still due.
-func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.SeenSum) }
+// Remaining returns how much is still due, with what went back to its payers.
+func (c Checkout) Remaining() Price { return pricing.SubOrZero(c.AmountDue, c.subtractRefunds()) }
+
+// subtractRefunds returns what counts and does not go back to its payers. A completed checkout was covered before.
+// Rule CO-135.
+func (c Checkout) subtractRefunds() Price {
+	sum := c.SeenSum
+	if c.Status == outcome.Completed {
+		return sum
+	}
+	for _, p := range c.Payments {
+		if p.Counts {
+			sum = pricing.SubOrZero(sum, p.givenBack(money.Zero))
+		}
+	}
+	return sum
+}
+
+// givenBack returns the part of what a payment counts that its refunds take, without an amount that may still be
+// taken back from them.
+func (p Payment) givenBack(unclaimed money.Amount) Price {
+	taken, err := p.Refunding.Add(p.Refunded)
+	if err != nil || p.Counted == nil || p.Status != outcome.PaymentCredited {
+		return Price{} // together they are at most the amount
+	}
+	return pricing.Worth(money.SubOrZero(taken, unclaimed), p.Amount, *p.Counted)
+}
 
 // Surplus returns how much more was credited than was due.
 func (c Checkout) Surplus() Price { return pricing.SubOrZero(c.Counted, c.AmountDue) }
@@ -157,7 +182,7 @@ func (c Checkout) IsLate(p Payment) bool {
 
 // Missing returns how much is still to be paid: nothing once what was seen is enough.
 func (c Checkout) Missing() Price {
-	if c.Status == outcome.Completed || c.SeenSum.Cmp(c.Need) >= 0 {
+	if c.Status == outcome.Completed || c.subtractRefunds().Cmp(c.Need) >= 0 {
 		return Price{}
 	}
 	return c.Remaining()

@@ -35,21 +35,37 @@ const (
 // errLostRace says that a row changed since it was read; the step is taken again.
 var errLostRace = errors.New("the checkout changed meanwhile")
 
-// Run keeps the states of checkouts until ctx ends: it values payments, completes checkouts, and ends those whose time
-// is over. Any number of processes may run it. It returns nil.
+// Run keeps the states of checkouts and refunds until ctx ends: it values payments, completes checkouts, ends those
+// whose time is over, and pays refunds. Any number of processes may run it. It returns nil.
 func (s *Service) Run(ctx context.Context) error {
+	var refunds sync.WaitGroup
+	defer refunds.Wait()
+	// A refund is screened before it is paid. A provider that answers slowly would otherwise keep sales open.
+	refunds.Go(func() {
+		s.repeat(ctx, func() (hasMore bool, err error) {
+			return false, errors.Join(s.RefundAutomatically(ctx), s.FollowRefunds(ctx))
+		})
+	})
 	var expireAt time.Time
-	for ctx.Err() == nil {
+	s.repeat(ctx, func() (hasMore bool, err error) {
 		settled, err := s.SettleDue(ctx)
 		if now := time.Now(); now.After(expireAt) {
 			expireAt = now.Add(expirePause)
 			err = errors.Join(err, s.ExpireDue(ctx))
 		}
-		err = errors.Join(err, s.RefundAutomatically(ctx), s.FollowRefunds(ctx))
+		return settled == settleBatchMax, err
+	})
+	return nil
+}
+
+// repeat takes a step again and again until ctx ends, at once while there is more to do.
+func (s *Service) repeat(ctx context.Context, step func() (hasMore bool, err error)) {
+	for ctx.Err() == nil {
+		hasMore, err := step()
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "checkout: a step failed and is taken again", "error", err)
 		}
-		if settled == settleBatchMax {
+		if hasMore {
 			continue
 		}
 		select {
@@ -57,7 +73,6 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
 // SettleDue settles the checkouts with payments that they do not know. It returns how many payments it claimed.
@@ -305,9 +320,14 @@ func (s *Service) assess(
 		IsDecided:   d.author != "" || c.DecidedBy != "",
 		IsRefunded:  c.isRefunded(),
 	}
+	unclaimed, err := sumUnclaimed(ctx, tx, c)
+	if err != nil {
+		return outcome.Result{}, err
+	}
 	payments := make([]outcome.Payment, len(c.Payments))
 	for i, p := range c.Payments {
 		payments[i] = c.outcomeOf(p, mints)
+		payments[i].GivenBack = p.givenBack(unclaimed[p.DepositID])
 	}
 	isLagging, err := s.isLagging(ctx, tx, c)
 	if err != nil {

@@ -35,11 +35,12 @@ type UnmatchedRefund struct {
 	Actor          audit.Actor
 }
 
-// requestFor returns the request of the same refund for the checkout that the payment gets.
+// requestFor returns the request of the same refund for the checkout that the payment gets. It takes of this payment
+// alone: several payments at the address of a checkout that the database lacks have one checkout, and several payers.
 func (r UnmatchedRefund) requestFor(orgID string, u Unmatched) RefundRequest {
 	return RefundRequest{
 		CheckoutID: ownCheckoutID(orgID, u), Kind: FullRefund, ToAddress: r.ToAddress, FeeMode: r.FeeMode,
-		Reason: r.Reason, IdempotencyKey: r.IdempotencyKey, Actor: r.Actor,
+		Reason: r.Reason, IdempotencyKey: r.IdempotencyKey, Actor: r.Actor, depositID: r.DepositID,
 	}
 }
 

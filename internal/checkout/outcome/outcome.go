@@ -3,6 +3,7 @@
 // Invariants:
 //
 //   - A checkout is completed only when credited payments cover its need, or when a person accepted what is credited.
+//     What goes back to its payer covers nothing.
 //   - Once completed it stays so: the goods may be delivered. A reversal is an exception of it.
 //   - The order of the payments and their split do not matter, and the second assessment of the same facts changes
 //     nothing.
@@ -45,6 +46,7 @@ type Terms struct {
 type Payment struct {
 	Status     PaymentStatus
 	Counted    *pricing.Value // its value in the currency of the amount due; nil: not yet valued
+	GivenBack  pricing.Value  // the part of that value that refunds take
 	Moment     time.Time      // by which it is judged
 	IsAccepted bool           // the checkout accepts its coin
 	IsInTime   bool           // Moment is not after the expiry, and not after a cancellation
@@ -87,14 +89,14 @@ func Assess(present Status, t Terms, ps []Payment, now time.Time, isLagging bool
 	}
 	r.SeenSum, r.FinalSum, r.Counts = s.seenSum, s.finalSum, s.counts
 	r.Surplus = pricing.SubOrZero(s.finalSum, t.AmountDue)
-	if r.Status != Completed && !t.isCovered(s.seenSum) {
-		r.Remaining = pricing.SubOrZero(t.AmountDue, s.seenSum)
+	if r.Status != Completed && !t.isCovered(s.subtractRefunds(s.seenSum)) {
+		r.Remaining = pricing.SubOrZero(t.AmountDue, s.subtractRefunds(s.seenSum))
 	}
 	r.IsDuplicate = r.Status == Completed && slices.ContainsFunc(s.counting, func(p Payment) bool {
 		return p.Status == PaymentCredited && t.isCovered(*p.Counted) &&
 			t.isCovered(pricing.SubOrZero(s.finalSum, *p.Counted))
 	})
-	r.Exceptions = listExceptions(r, t, ps)
+	r.Exceptions = listExceptions(r, t, s, ps)
 	r.Exception = NoException
 	if len(r.Exceptions) > 0 {
 		r.Exception = r.Exceptions[0]
@@ -109,7 +111,13 @@ type sums struct {
 	counting          []Payment
 	counts            []bool // by payment
 	seenSum, finalSum pricing.Value
-	firstPart         time.Time // the earliest moment of those in time; zero without one
+	givenBack         pricing.Value // of both
+	firstPart         time.Time     // the earliest moment of those in time; zero without one
+}
+
+// subtractRefunds returns what of a sum does not go back to its payers.
+func (s sums) subtractRefunds(sum pricing.Value) pricing.Value {
+	return pricing.SubOrZero(sum, s.givenBack)
 }
 
 // sum adds the payments that count: those in time and in an accepted coin, late ones that a policy accepts, and all of
@@ -123,7 +131,7 @@ func sum(t Terms, ps []Payment, isLateCounted bool) sums {
 			continue
 		}
 		s.counting = append(s.counting, p)
-		s.seenSum = plus(s.seenSum, *p.Counted)
+		s.seenSum, s.givenBack = plus(s.seenSum, *p.Counted), plus(s.givenBack, p.GivenBack)
 		if p.Status == PaymentCredited {
 			s.finalSum = plus(s.finalSum, *p.Counted)
 		}
@@ -150,10 +158,10 @@ func settle(present Status, t Terms, s sums, ps []Payment, now time.Time, isLagg
 	switch {
 	case present == Completed:
 		return r
-	case t.isCovered(s.finalSum), t.IsDecided && slices.ContainsFunc(ps, isCredited):
+	case t.isCovered(s.subtractRefunds(s.finalSum)), t.IsDecided && slices.ContainsFunc(ps, isCredited):
 		r.Status = Completed
 		return r
-	case t.isCovered(s.seenSum):
+	case t.isCovered(s.subtractRefunds(s.seenSum)):
 		r.Status = Processing
 		return r
 	case present == Expired, present == Cancelled:
@@ -182,15 +190,17 @@ func (r *Result) extendTo(t time.Time) {
 }
 
 // listExceptions returns the exceptions, the most severe first.
-func listExceptions(r Result, t Terms, ps []Payment) []Exception {
+func listExceptions(r Result, t Terms, s sums, ps []Payment) []Exception {
+	net := s.subtractRefunds(s.seenSum)
+	isShort := !t.isCovered(s.seenSum) || !t.isCovered(net) && !net.IsZero()
 	hasPayment := func(matches func(p Payment) bool) bool { return slices.ContainsFunc(ps, matches) }
 	isPresent := map[Exception]bool{
 		Flagged:    hasPayment(func(p Payment) bool { return p.Status == PaymentFlagged }),
 		Reversed:   hasPayment(func(p Payment) bool { return p.Status == PaymentReversed }),
 		WrongToken: hasPayment(func(p Payment) bool { return p.isAlive() && !p.IsAccepted }),
-		Overpaid:   r.Surplus.Cmp(t.Surplus) > 0, // of what is credited, so it is completed
+		Overpaid:   r.Status == Completed && r.Surplus.Cmp(t.Surplus) > 0,
 		PaidLate:   hasPayment(func(p Payment) bool { return p.isValued() && p.IsAccepted && !p.IsInTime }),
-		Underpaid:  r.Status != Completed && !r.SeenSum.IsZero() && !t.isCovered(r.SeenSum),
+		Underpaid:  r.Status != Completed && !r.SeenSum.IsZero() && isShort,
 		Refunded:   t.IsRefunded,
 	}
 	var listed []Exception

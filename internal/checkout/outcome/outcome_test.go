@@ -48,8 +48,11 @@ func pay(status PaymentStatus, text string, changes ...func(*Payment)) Payment {
 	return p
 }
 
-func inOtherCoin(p *Payment)   { p.IsAccepted = false }
-func late(p *Payment)          { p.IsInTime, p.IsWatched = false, true }
+func inOtherCoin(p *Payment) { p.IsAccepted = false }
+func late(p *Payment)        { p.IsInTime, p.IsWatched = false, true }
+func givenBack(text string) func(*Payment) {
+	return func(p *Payment) { p.GivenBack = value(text) }
+}
 func tenMinutesAgo(p *Payment) { p.Moment = now.Add(-10 * time.Minute) }
 func tooLate(p *Payment)       { p.IsInTime, p.IsWatched = false, false }
 func atStart(p *Payment)       { p.Moment = now.Add(-time.Hour) }
@@ -92,6 +95,24 @@ func TestEachCaseOfACheckoutHasItsState(t *testing.T) {
 		{
 			"exact, credited before it was noticed", Open, terms(),
 			[]Payment{pay(credited, "100")},
+			false,
+			assessment{Completed, nil, "0", time.Time{}},
+		},
+		{
+			"a part was given back", Open, terms(isExtended),
+			[]Payment{pay(credited, "100", givenBack("50")), pay(credited, "49")},
+			false,
+			assessment{Open, []Exception{Underpaid}, "1", time.Time{}},
+		},
+		{
+			"a part was given back and paid again", Processing, terms(),
+			[]Payment{pay(credited, "100", givenBack("50")), pay(credited, "50")},
+			false,
+			assessment{Completed, []Exception{Overpaid}, "0", time.Time{}},
+		},
+		{
+			"a part is given back after the end", Completed, terms(),
+			[]Payment{pay(credited, "100", givenBack("50"))},
 			false,
 			assessment{Completed, nil, "0", time.Time{}},
 		},

@@ -298,7 +298,7 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 func checkoutAmounts(c checkout.Checkout) []ui.Fact {
 	amount := func(p checkout.Price) templ.Component { return ui.Amount(p.Show(c.Currency), c.Currency) }
 	stillDue := c.Remaining()
-	if c.Status == outcome.Completed || c.SeenSum.Cmp(c.Need) >= 0 {
+	if c.Missing().IsZero() {
 		stillDue = checkout.Price{}
 	}
 	facts := []ui.Fact{

@@ -514,6 +514,49 @@ func TestAnUnmatchedPaymentIsRefundedAsAWhole(t *testing.T) {
 	e.wantFault(err, fault.InvalidState)
 }
 
+// Payments at the address of a checkout that the database lacks have one checkout, and each payer gets the own payment
+// alone. Rule CO-105.
+func TestARefundOfAnUnmatchedPaymentTakesNoOther(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	backup := pgtest.CopyDatabase(t, e.database)
+	lost := e.usual()
+	e.mine(5)
+	e.pay(lost, dollars, 100*million)
+	e.pay(lost, dollars, 30*million)
+	e.mine(1 + finality)
+	e.restore(backup)
+	e.turn()
+	found := e.unmatched()
+	if len(found) != 2 || found[0].Reason != checkout.NoCheckout || found[1].Reason != checkout.NoCheckout {
+		t.Fatalf("got %+v, want two payments without a checkout", found)
+	}
+	refund := func(u checkout.Unmatched) checkout.Refund {
+		e.Helper()
+		r, _, _, err := e.Checkouts.RefundUnmatched(e.ctx, e.org, checkout.UnmatchedRefund{
+			DepositID: u.DepositID, Actor: person,
+		})
+		e.must(err)
+		if len(r.Parts) != 1 || r.Parts[0].DepositID != u.DepositID || r.Amount != u.Amount {
+			t.Fatalf("got a refund of %s with %+v, want %s of %s", r.Amount, r.Parts, u.Amount, u.DepositID)
+		}
+		e.turn()
+		return r
+	}
+	first := refund(found[0])
+	_, err := e.Checkouts.CancelRefund(e.ctx, e.org, first.ID, person)
+	e.must(err)
+	second := refund(found[1])
+	refund(found[0])
+	differs, err := e.Checkouts.DiffersUnmatched(e.ctx, e.org, second, checkout.UnmatchedRefund{
+		DepositID: found[0].DepositID, Actor: person,
+	})
+	if e.must(err); !differs {
+		t.Error("the refund of another payment counts as the same request")
+	}
+	e.wantStable(lost)
+}
+
 // Concurrent refunds of one unmatched payment take it once. Rule CO-105.
 func TestAnUnmatchedPaymentIsRefundedOnce(t *testing.T) {
 	t.Parallel()

@@ -360,8 +360,11 @@ func TestARefundWithoutAReasonIsTakenBack(t *testing.T) {
 	e.wait(2 * time.Hour)
 	e.pass(3)
 	promised := e.onlyMade(part, outcome.Underpaid, 40*million)
-	_, err := e.Checkouts.AcceptCheckout(e.ctx, e.org, part, "a regular guest", audit.User("ann"))
+	_, key, err := e.Checkouts.ReissueRefundKey(e.ctx, e.org, promised.ID, audit.User("ann"))
 	e.must(err)
+	_, err = e.Checkouts.AcceptCheckout(e.ctx, e.org, part, "a regular guest", audit.User("ann"))
+	e.must(err)
+	e.wantFault(e.claim(promised.ID, key, home), fault.InvalidState) // also before the worker looks
 	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	e.is(promised.ID, checkout.RefundCancelled)
 	e.books(dollars, 40*million, 0)

@@ -232,6 +232,27 @@ func TestAnAddressOfAnExchangeIsRefusedToAPayer(t *testing.T) {
 	e.must(e.claim(down.ID, downKey, listed))
 }
 
+// Anyone can make a token that names another address as its sender. Such transfers say nothing about who has the
+// address, so they lock no payer out. Rule CO-97.
+func TestTransfersOfUnknownTokensRefuseNoAddress(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	victim, fake := sim.Address("another payer"), sim.Address("a token that anyone made")
+	id := e.paid(100 * million)
+	r, key := e.refund(request(id, amount(10*million)))
+	for _, checkoutID := range []string{id, e.newCheckout(), e.newCheckout(), e.newCheckout()} {
+		c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, checkoutID)
+		e.must(err)
+		e.net.Mint(victim, fake, money.Units(million))
+		e.net.Pay(victim, c.Options[0].Wallet.Address, fake, million)
+	}
+	e.pass(8)
+	if n := len(e.texts(`SELECT deposit_id FROM deposits WHERE from_address = $1`, victim)); n != 4 {
+		t.Fatalf("got %d deposits of the unknown token, want 4", n)
+	}
+	e.must(e.claim(r.ID, key, victim))
+}
+
 // The key of a checkout opens its refunds that wait for an address, the oldest one first, and makes the key before
 // worthless. Another key opens nothing. Rule CO-98.
 func TestTheKeyOfACheckoutOpensItsRefunds(t *testing.T) {

@@ -487,3 +487,88 @@ func TestAReversedPaymentCannotBeRefunded(t *testing.T) {
 	e.must(err)
 	e.books(dollars, 10*million, 0)
 }
+
+// What was given back pays for nothing: a checkout is completed by what the shop keeps. A refund that is taken back
+// counts again. Rule CO-135.
+func TestWhatWasGivenBackPaysForNothing(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(50 * million)
+	r, key := e.refund(request(id))
+	e.pay(id, dollars, 50*million)
+	e.kept(id, outcome.Open, "50")
+	_, err := e.Checkouts.CancelRefund(e.ctx, e.org, r.ID, audit.User("ann"))
+	e.must(err)
+	e.turn()
+	e.kept(id, outcome.Completed, "0")
+
+	id = e.paid(50 * million)
+	r, key = e.refund(request(id))
+	e.must(e.claim(r.ID, key, home))
+	e.until(r.ID, checkout.RefundCompleted)
+	e.pay(id, dollars, 50*million)
+	c := e.kept(id, outcome.Open, "50")
+	if !slices.Contains(c.Exceptions, outcome.Underpaid) {
+		t.Errorf("got the exceptions %v, want UNDERPAID", c.Exceptions)
+	}
+	e.pay(id, dollars, 50*million)
+	e.kept(id, outcome.Completed, "0")
+}
+
+// kept expects the status of a checkout and how many dollars of it are still due.
+func (e *testEnv) kept(checkoutID string, status outcome.Status, missing string) checkout.Checkout {
+	e.Helper()
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, checkoutID)
+	e.must(err)
+	if c.Status != status || c.Missing().Text() != missing {
+		e.Fatalf("got %s with %s missing, want %s with %s", c.Status, c.Missing().Text(), status, missing)
+	}
+	return c
+}
+
+// slowPayouts are payments whose requests wait for a provider that does not answer.
+type slowPayouts struct {
+	checkout.RefundPayouts
+	asked chan<- string
+}
+
+// RequestPayout implements checkout.RefundPayouts.
+func (p slowPayouts) RequestPayout(ctx context.Context, r checkout.RefundPayout) (string, error) {
+	p.asked <- r.RefundID
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+// A refund that waits for a slow provider keeps no sale open. Rule CO-14.
+func TestASlowRefundKeepsNoSaleOpen(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r, _ := e.refund(request(e.paid(100*million), to(home)))
+	asked := make(chan string)
+	ctx, stop := context.WithCancel(e.ctx)
+	e.Checkouts.Payouts = slowPayouts{e.Checkouts.Payouts, asked}
+	done := make(chan error)
+	go func() { done <- e.Checkouts.Run(ctx) }()
+	if got := <-asked; got != r.ID {
+		t.Fatalf("got a payment of %s, want one of %s", got, r.ID)
+	}
+	id := e.newCheckout()
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+	e.must(err)
+	e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
+	e.net.Mine(3)
+	for range 50 {
+		moved, err := e.Walker.StepFinal(e.ctx)
+		if e.must(err); !moved {
+			break
+		}
+	}
+	_, err = e.Deposits.CreditWaiting(e.ctx)
+	e.must(err)
+	pgtest.Eventually(t, func() bool {
+		c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+		return err == nil && c.Status == outcome.Completed
+	}, "the checkout is completed")
+	stop()
+	e.must(<-done)
+}
