@@ -118,6 +118,12 @@ const (
 	AddressProofPurposeCheckoutShared = "CHECKOUT_SHARED"
 )
 
+// AssignRequest: Names the checkout whose payment it is.
+type AssignRequest struct {
+	// The checkout.
+	CheckoutID string `json:"checkoutId"`
+}
+
 // Balance: A customer's balance of one mint.
 type Balance struct {
 	// The amount that can be spent.
@@ -1281,6 +1287,7 @@ type Preview struct {
 const (
 	ProductLatePaymentPolicyAcceptIfWithinTolerance = "ACCEPT_IF_WITHIN_TOLERANCE"
 	ProductLatePaymentPolicyHold                    = "HOLD"
+	ProductLatePaymentPolicyRefundLink              = "REFUND_LINK"
 )
 
 // The values of Product.OverpaymentPolicy.
@@ -1382,6 +1389,8 @@ type ProductChange struct {
 	ImageURL *string `json:"imageUrl,omitzero"`
 	// What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it
 	// counts if it is enough at the price of its moment. HOLD: a person decides.
+	// REFUND_LINK: it does not count, and a refund is made of it by itself, as of a part
+	// that was paid when the time was over.
 	LatePaymentPolicy *string `json:"latePaymentPolicy,omitzero"`
 	// The new highest price; null for a product that becomes FIXED.
 	MaxPrice *string `json:"maxPrice,omitzero"`
@@ -1396,8 +1405,9 @@ type ProductChange struct {
 	Name *string `json:"name,omitzero"`
 	// Whether one reference of yours, such as the number of an order, is paid once.
 	OnePerReference *bool `json:"onePerReference,omitzero"`
-	// What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer
-	// gets a link to claim it.
+	// What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund
+	// is made by itself, once for each coin, and the payer claims it on the page of the
+	// checkout.
 	OverpaymentPolicy *string `json:"overpaymentPolicy,omitzero"`
 	// The new price; null for a product that becomes OPEN.
 	Price *string `json:"price,omitzero"`
@@ -1837,6 +1847,101 @@ type TransferRequest struct {
 
 // UnfreezeRequest: Has no fields.
 type UnfreezeRequest struct{}
+
+// UnmatchedPayment: A payment that arrived for your checkouts and named none of them,
+// or several.
+type UnmatchedPayment struct {
+	// The amount in atomic units.
+	Amount string `json:"amount"`
+	// When it was assigned; null while it is unmatched.
+	AssignedAt *webhook.Time `json:"assignedAt"`
+	// Who assigned it: a person, a key, or SYSTEM once its final block named the checkout.
+	// null while it is unmatched.
+	AssignedBy *Actor `json:"assignedBy"`
+	// The checkout whose payment it is; null while it is unmatched.
+	AssignedCheckoutID *string `json:"assignedCheckoutId"`
+	// The chain. Chains may be added without notice.
+	Chain string `json:"chain"`
+	// The checkout of the address, for NO_CHECKOUT. The database lacks it. null for every
+	// other reason.
+	CheckoutID *string `json:"checkoutId"`
+	// When it was first seen.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// The id of the deposit. The same transfer on the chain always has the same id.
+	DepositID string `json:"depositId"`
+	// The status of its deposit. Its amount is in the balance of CHECKOUT once it is
+	// CREDITED.
+	DepositStatus string `json:"depositStatus"`
+	// The mint; null if the token is not in the catalogue.
+	MintID *int `json:"mintId"`
+	// NO_REFERENCE: it was paid to the address that your checkouts share on Solana, and
+	// named none. SEVERAL_REFERENCES: it named several. NO_CHECKOUT: it was paid to the
+	// address of a checkout that the database lacks, see checkoutId. OTHER_REFERENCE: its
+	// final block named another checkout than the first block that showed it.
+	Reason string `json:"reason"`
+	// Up to five open checkouts that asked for just this amount in this mint, the
+	// likeliest first. An equal amount proves nothing, so a person decides. Empty once it
+	// is assigned.
+	SuggestedCheckoutIDs []string `json:"suggestedCheckoutIds"`
+	// Its symbol; null if the token is not in the catalogue.
+	Symbol *string `json:"symbol"`
+	// The hash of the transaction; null until there is one.
+	TxHash string `json:"txHash"`
+}
+
+// The values of UnmatchedPayment.DepositStatus.
+const (
+	UnmatchedPaymentDepositStatusDetected        = "DETECTED"
+	UnmatchedPaymentDepositStatusConfirming      = "CONFIRMING"
+	UnmatchedPaymentDepositStatusScreening       = "SCREENING"
+	UnmatchedPaymentDepositStatusCredited        = "CREDITED"
+	UnmatchedPaymentDepositStatusFlagged         = "FLAGGED"
+	UnmatchedPaymentDepositStatusApproving       = "APPROVING"
+	UnmatchedPaymentDepositStatusRejecting       = "REJECTING"
+	UnmatchedPaymentDepositStatusRedirecting     = "REDIRECTING"
+	UnmatchedPaymentDepositStatusResolutionStuck = "RESOLUTION_STUCK"
+	UnmatchedPaymentDepositStatusRejected        = "REJECTED"
+	UnmatchedPaymentDepositStatusRedirected      = "REDIRECTED"
+	UnmatchedPaymentDepositStatusOrphaned        = "ORPHANED"
+	UnmatchedPaymentDepositStatusUnsupported     = "UNSUPPORTED"
+	UnmatchedPaymentDepositStatusBelowMinimum    = "BELOW_MINIMUM"
+	UnmatchedPaymentDepositStatusReversed        = "REVERSED"
+)
+
+// The values of UnmatchedPayment.Reason.
+const (
+	UnmatchedPaymentReasonNoReference       = "NO_REFERENCE"
+	UnmatchedPaymentReasonSeveralReferences = "SEVERAL_REFERENCES"
+	UnmatchedPaymentReasonNoCheckout        = "NO_CHECKOUT"
+	UnmatchedPaymentReasonOtherReference    = "OTHER_REFERENCE"
+)
+
+// UnmatchedPaymentPage: A page of unmatched payments.
+type UnmatchedPaymentPage struct {
+	// The items, in order.
+	Data []UnmatchedPayment `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// UnmatchedRefundRequest: Asks for a refund of a payment that named no checkout.
+type UnmatchedRefundRequest struct {
+	// Who pays the network; ORGANIZATION if it is left out. DEDUCTED, for the native coin
+	// of a chain only: the payer receives the amount less the fee.
+	FeeMode string `json:"feeMode,omitzero"`
+	// Your name for this refund: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Without it every call refunds what is left.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// Why, in your own words, which no payer sees. It is kept with the refund and in the
+	// audit log.
+	Reason string `json:"reason,omitzero"`
+	// Where it goes, on the chain of the payment. If it is left out, the answer has
+	// claimUrl, on which the payer says it. An exchange pays from addresses that are not
+	// its customer's, so ask the payer.
+	ToAddress string `json:"toAddress,omitzero"`
+}
 
 // WebhookJob: A job that sends events again, and its progress.
 type WebhookJob struct {
@@ -3577,6 +3682,23 @@ func (c *Client) AcceptCheckout(ctx context.Context, checkoutID string, body Acc
 	return out, err
 }
 
+// AssignUnmatchedPayment: Assign an unmatched payment. Makes it a payment of a
+// checkout, by your decision. It counts there by its own moment and its own rate, as
+// every payment does, and may complete the checkout, be late, or be too much. The
+// checkout may be in any status. It moves no money. A payment never goes from one
+// checkout to another; the same checkout again changes nothing.
+//
+// POST /unmatched-payments/{depositId}/assign. The client repeats the call if no answer comes.
+func (c *Client) AssignUnmatchedPayment(ctx context.Context, depositID string, body AssignRequest, opts ...CallOption) (out UnmatchedPayment, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/unmatched-payments/" + depositIDPart + "/assign", repeat: always, body: body}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
 // CancelCheckout: Cancel a checkout. Ends an OPEN checkout for which no payment was
 // seen. A cancelled one stays as it is. What arrives later is credited to your product
 // CHECKOUT and counts as late, and only a person accepts it.
@@ -3637,6 +3759,20 @@ func (c *Client) GetCheckoutReceipt(ctx context.Context, checkoutID string, opts
 		return out, err
 	}
 	k := call{method: "GET", path: "/checkouts/" + checkoutIDPart + "/receipt", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetUnmatchedPayment: Read an unmatched payment. One payment that named no checkout,
+// also once it is assigned.
+//
+// GET /unmatched-payments/{depositId}. The client repeats the call if no answer comes.
+func (c *Client) GetUnmatchedPayment(ctx context.Context, depositID string, opts ...CallOption) (out UnmatchedPayment, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/unmatched-payments/" + depositIDPart, repeat: always}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }
@@ -3712,6 +3848,67 @@ func (c *Client) ListCheckoutsCSV(ctx context.Context, p ListCheckoutsParams, op
 	q.text("customerId", p.CustomerID)
 	q.text("reference", p.Reference)
 	q.text("linkId", p.LinkID)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// ListUnmatchedPaymentsParams are the parameters of ListUnmatchedPayments. Zero values are not sent.
+type ListUnmatchedPaymentsParams struct {
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListUnmatchedPayments: List unmatched payments. What arrived for your checkouts and
+// belongs to none of them. It is credited to your product CHECKOUT all the same. An
+// assigned one is a payment of its checkout and in this list no more. The table has no
+// suggestions. With Accept: text/csv the call returns everything that the filters
+// select as one table, as of one moment, without limit and cursor. If the table breaks
+// off, the connection ends without the end of the answer. A cell that a spreadsheet
+// would read as a formula has an apostrophe in front of it.
+//
+// GET /unmatched-payments. The client repeats the call if no answer comes.
+func (c *Client) ListUnmatchedPayments(ctx context.Context, p ListUnmatchedPaymentsParams, opts ...CallOption) (out UnmatchedPaymentPage, err error) {
+	k := call{method: "GET", path: "/unmatched-payments", repeat: always}
+	q := params{}
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// UnmatchedPayments: every item of ListUnmatchedPayments, over all pages.
+func (c *Client) UnmatchedPayments(ctx context.Context, p ListUnmatchedPaymentsParams, opts ...CallOption) iter.Seq2[UnmatchedPayment, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]UnmatchedPayment, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListUnmatchedPayments(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListUnmatchedPaymentsCSV: everything that ListUnmatchedPayments has as one table,
+// without limit and cursor. The table is read as it arrives; the caller closes it. A
+// read error means that the table is not complete.
+func (c *Client) ListUnmatchedPaymentsCSV(ctx context.Context, p ListUnmatchedPaymentsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/unmatched-payments", repeat: always}
+	q := params{}
 	q.time("createdAfter", p.CreatedAfter)
 	q.time("createdBefore", p.CreatedBefore)
 	q.text("order", p.Order)
@@ -3858,6 +4055,30 @@ func (c *Client) ListRefundsCSV(ctx context.Context, p ListRefundsParams, opts .
 	q.text("cursor", p.Cursor)
 	k.query = url.Values(q)
 	return c.stream(ctx, k, opts)
+}
+
+// RefundUnmatchedPayment: Refund an unmatched payment. Gives back a credited payment
+// that named no checkout, as a whole, in the coin and on the network of the payment.
+// It gets a checkout of its own, which is CANCELLED and has
+// metadata.unmatchedDepositId, and the refund is one of this checkout in everything.
+// With toAddress it is paid there, with the checks and approvals of your own
+// withdrawals but without the whitelist. Without it the answer has claimUrl once. With
+// an idempotencyKey the same request returns the same refund as it is now, without
+// claimUrl, and the same key with other parameters is refused with 409
+// IDEMPOTENCY_CONFLICT; reason is no parameter. A key never expires. A 4xx means that
+// this request held and sent nothing; after 422 INSUFFICIENT_BALANCE the payment has
+// its checkout, and the same request goes on. After a 5xx or no answer, repeat with
+// the same key, and get a new claimUrl from POST /refunds/{refundId}/claim-key.
+//
+// POST /unmatched-payments/{depositId}/refund. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) RefundUnmatchedPayment(ctx context.Context, depositID string, body UnmatchedRefundRequest, opts ...CallOption) (out Refund, err error) {
+	depositIDPart, err := segment("depositId", depositID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/unmatched-payments/" + depositIDPart + "/refund", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
 }
 
 // ReplaceClaimKey: Give a refund a new claim key. Makes a new claimUrl for a refund

@@ -74,7 +74,7 @@ CREATE TABLE products (
     CONSTRAINT products_quantity_bounded CHECK (max_quantity BETWEEN 1 AND 1000),
     CONSTRAINT products_tolerance_bounded CHECK (under_bps BETWEEN 0 AND 1000),
     CONSTRAINT products_over_policy_known CHECK (over_policy IN ('CREDIT', 'REFUND_LINK')),
-    CONSTRAINT products_late_policy_known CHECK (late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD')),
+    CONSTRAINT products_late_policy_known CHECK (late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD', 'REFUND_LINK')),
     CONSTRAINT products_urls_bounded CHECK (
         octet_length(image_url) BETWEEN 1 AND 2048 AND octet_length(success_url) BETWEEN 1 AND 2048
         AND octet_length(cancel_url) BETWEEN 1 AND 2048),
@@ -314,7 +314,7 @@ CREATE TABLE checkouts (
         AND cost_max_bps BETWEEN 1 AND 10000),
     CONSTRAINT checkouts_policies_known CHECK (
         over_policy IN ('CREDIT', 'REFUND_LINK')
-        AND late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD')),
+        AND late_policy IN ('ACCEPT_IF_WITHIN_TOLERANCE', 'HOLD', 'REFUND_LINK')),
     CONSTRAINT checkouts_urls_bounded CHECK (
         octet_length(success_url) BETWEEN 1 AND 2048 AND octet_length(cancel_url) BETWEEN 1 AND 2048),
     CONSTRAINT checkouts_urls_web CHECK (success_url ~ '^https?://[!-~]+$' AND cancel_url ~ '^https?://[!-~]+$'),
@@ -504,6 +504,8 @@ CREATE TABLE checkout_quotes (
         amount > 0 AND price > 0 AND currency_price > 0 AND covers > 0 AND seq > 0 AND source <> '' AND valid_from < expires_at)
 );
 SELECT coffer_tenant('checkout_quotes', 'SELECT, INSERT', 'SELECT');
+-- For the checkouts that asked for just what arrived somewhere.
+CREATE INDEX checkout_quotes_of_amount ON checkout_quotes (org_id, mint_id, amount, valid_from);
 CREATE TRIGGER checkout_quotes_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_quotes
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
@@ -580,7 +582,7 @@ END $$;
 CREATE TRIGGER checkout_payments_keep BEFORE UPDATE ON checkout_payments FOR EACH ROW EXECUTE FUNCTION checkout_payments_keep();
 
 -- What arrived at a shared address without exactly one known reference, or for a checkout that the database lacks. It is
--- the organization's; a person says whose payment it is.
+-- the organization's; a person says whose payment it is. The row stays then, and says who said it.
 CREATE TABLE checkout_unmatched (
     deposit_id  text PRIMARY KEY,
     org_id      text NOT NULL REFERENCES organizations,
@@ -589,15 +591,43 @@ CREATE TABLE checkout_unmatched (
     amount      numeric(78,0) NOT NULL,
     reason      text NOT NULL,
     seen_at     timestamptz NOT NULL,
+    block_time  timestamptz,       -- of the first block in which it was seen; NULL: it was noted before this was kept
+    was_live    boolean NOT NULL DEFAULT false, -- it was seen before its block was final
+    assigned_to text,              -- the checkout whose payment it is; NULL: it is unmatched
+    assigned_by text,              -- kind and id of the one who said so
+    assigned_at timestamptz,
     CONSTRAINT checkout_unmatched_deposit FOREIGN KEY (deposit_id) REFERENCES deposits DEFERRABLE INITIALLY DEFERRED,
     CONSTRAINT checkout_unmatched_reason_known CHECK (
         reason IN ('NO_REFERENCE', 'SEVERAL_REFERENCES', 'NO_CHECKOUT', 'OTHER_REFERENCE')
-        AND (reason = 'NO_CHECKOUT') = (checkout_id IS NOT NULL))
+        AND (reason = 'NO_CHECKOUT') = (checkout_id IS NOT NULL)),
+    CONSTRAINT checkout_unmatched_checkout FOREIGN KEY (org_id, assigned_to) REFERENCES checkouts (org_id, checkout_id),
+    CONSTRAINT checkout_unmatched_assigned CHECK (num_nonnulls(assigned_to, assigned_by, assigned_at) IN (0, 3)
+        AND assigned_by ~ '^(API_KEY|USER|SYSTEM) .')
 );
 CREATE INDEX checkout_unmatched_listed ON checkout_unmatched (org_id, seen_at, deposit_id);
-SELECT coffer_tenant('checkout_unmatched', 'SELECT', 'SELECT, INSERT');
-CREATE TRIGGER checkout_unmatched_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_unmatched
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE INDEX checkout_unmatched_open ON checkout_unmatched (org_id, seen_at, deposit_id) WHERE assigned_to IS NULL;
+SELECT coffer_tenant('checkout_unmatched', 'SELECT', 'SELECT, INSERT, UPDATE (assigned_to, assigned_by, assigned_at)');
+CREATE TRIGGER checkout_unmatched_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF deposit_id, org_id, checkout_id, mint_id, amount,
+    reason, seen_at, block_time, was_live ON checkout_unmatched FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- A payment never goes from one checkout to another.
+CREATE TRIGGER checkout_unmatched_assigned_once BEFORE UPDATE ON checkout_unmatched
+    FOR EACH ROW WHEN (OLD.assigned_to IS NOT NULL) EXECUTE FUNCTION refuse_row_change();
+
+-- What is listed as unmatched becomes a payment only of the checkout to which it is assigned, in the same transaction.
+CREATE FUNCTION checkout_unmatched_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT coalesce((p.org_id, p.checkout_id) = (u.org_id, u.assigned_to), false) FROM checkout_unmatched u
+            LEFT JOIN checkout_payments p ON p.deposit_id = u.deposit_id WHERE u.deposit_id = NEW.deposit_id) IS FALSE THEN
+        RAISE EXCEPTION 'deposit % is the payment of a checkout to which it is not assigned', NEW.deposit_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'checkout_unmatched_paid';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER checkout_unmatched_paid AFTER UPDATE ON checkout_unmatched DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION checkout_unmatched_follow();
+CREATE CONSTRAINT TRIGGER checkout_payments_assigned AFTER INSERT ON checkout_payments DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION checkout_unmatched_follow();
 
 -- Every deposit at a wallet of a checkout is a payment or unmatched, in the same transaction. Invariant I-80.
 CREATE FUNCTION deposits_of_checkouts_follow() RETURNS trigger LANGUAGE plpgsql

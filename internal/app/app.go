@@ -134,6 +134,7 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 	}
 	// Before a payment goes out or an address is issued, the database must have all entries of the
 	// signer's journal. Otherwise it is older than the signer.
+	importedAt := a.parts.DB.Clock()()
 	if err := journal.Import(ctx, a.parts.DB, a.parts.Signer, a.Wallets); err != nil {
 		return a, fmt.Errorf("compare the database with the signer's journal: %w", err)
 	}
@@ -142,6 +143,10 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 		return a, err
 	}
 	if err := mint.Sync(ctx, a.parts.DB, mints); err != nil {
+		return a, err
+	}
+	// A payment names its checkout by a reference that the database has to know before the chain is walked.
+	if err := a.Checkouts.RestoreOptions(ctx, importedAt); err != nil {
 		return a, err
 	}
 	a.loops = a.roleLoops()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/journal"
@@ -41,5 +42,9 @@ func ImportJournal(
 	if err != nil {
 		return report, fmt.Errorf("import the signer's journal: %w", err)
 	}
-	return report, nil
+	if !rehearse {
+		// All that are lost, also of an import whose process ended here.
+		err = service.Checkouts.RestoreOptions(ctx, time.Time{})
+	}
+	return report, err
 }

@@ -61,7 +61,7 @@ func (s *Service) OnArrivals(ctx context.Context, tx pg.Tx, arrivals []Arrival) 
 		if !a.IsNew {
 			changed.add(a, "", "", tx.Now)
 			if a.IsShared && !a.IsRecent && !a.BlockTime.IsZero() {
-				if err := checkReference(ctx, tx, a); err != nil {
+				if err := s.checkReference(ctx, tx, a); err != nil {
 					return err
 				}
 			}
@@ -122,11 +122,17 @@ func findCheckout(ctx context.Context, tx pg.Tx, a Arrival) (checkoutID, reason 
 
 // checkReference compares the checkout of a payment to the shared address with what the final block says: one provider
 // alone says what a recent block has, and a quorum agrees on a final one. A payment that names another checkout, or
-// none any more, counts for neither; a person decides. Rule CO-11.
-func checkReference(ctx context.Context, tx pg.Tx, a Arrival) error {
+// none any more, counts for neither; a person decides. One that named none and names a checkout now is its payment.
+// What a person assigned stays. Rules CO-11 and CO-104.
+func (s *Service) checkReference(ctx context.Context, tx pg.Tx, a Arrival) error {
 	checkoutID, _, err := findCheckout(ctx, tx, a)
 	if err != nil {
 		return err
+	}
+	if checkoutID != "" {
+		if err := s.matchLate(ctx, tx, a, checkoutID); err != nil {
+			return err
+		}
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
@@ -166,21 +172,22 @@ func (r *arrivalRows) add(a Arrival, checkoutID, reason string, now time.Time) {
 func (r *arrivalRows) insert(ctx context.Context, tx pg.Tx) error {
 	_, err := tx.Exec(ctx, `
 		WITH arrived AS (
-			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[],
+			SELECT a.*, is_recent AND coalesce(
+				(SELECT t.caught_up_at >= $12 FROM scan_head_times t WHERE t.chain = a.chain), false) AS was_live
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[],
 				$7::numeric[], $8::timestamptz[], $9::text[], $10::boolean[])
 				AS a (deposit_id, org_id, checkout_id, reason, mint_id, chain, amount, block_time, status, is_recent)
 		), paid AS (
 			INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,
 				was_live, status, try_at)
-			SELECT deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, $11,
-				is_recent AND coalesce(
-					(SELECT t.caught_up_at >= $12 FROM scan_head_times t WHERE t.chain = a.chain), false),
-				status, $11
-			FROM arrived a WHERE reason = ''
+			SELECT deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, $11, was_live, status, $11
+			FROM arrived WHERE reason = ''
 			ON CONFLICT (deposit_id) DO NOTHING
 		)
-		INSERT INTO checkout_unmatched (deposit_id, org_id, checkout_id, mint_id, amount, reason, seen_at)
-		SELECT deposit_id, org_id, nullif(checkout_id, ''), mint_id, amount, reason, $11 FROM arrived WHERE reason <> ''
+		INSERT INTO checkout_unmatched (deposit_id, org_id, checkout_id, mint_id, amount, reason, seen_at, block_time,
+			was_live)
+		SELECT deposit_id, org_id, nullif(checkout_id, ''), mint_id, amount, reason, $11, block_time, was_live
+		FROM arrived WHERE reason <> ''
 		ON CONFLICT (deposit_id) DO NOTHING`,
 		r.depositIDs, r.orgIDs, r.checkoutIDs, r.reasons, r.mintIDs, r.chains, r.amounts, r.blockTimes, r.statuses,
 		r.areRecent, tx.Now, tx.Now.Add(-liveMax))
@@ -214,7 +221,7 @@ func (r *arrivalRows) update(ctx context.Context, tx pg.Tx) error {
 				CASE WHEN o.status IN ('SEEN', 'ORPHANED') THEN a.amount ELSE o.amount END AS amount
 			FROM unnest($1::text[], $2::text[], $3::numeric[]) AS a (deposit_id, status, amount)
 			JOIN checkout_payments o ON o.deposit_id = a.deposit_id
-			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id) a
+			LEFT JOIN checkout_unmatched u ON u.deposit_id = a.deposit_id AND u.assigned_to IS NULL) a
 		WHERE p.deposit_id = a.deposit_id AND (p.status, p.amount) IS DISTINCT FROM (a.status, a.amount)`,
 		r.depositIDs, r.statuses, r.amounts, tx.Now)
 	if err != nil {

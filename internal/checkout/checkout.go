@@ -7,7 +7,9 @@
 //     agree.
 //   - An address belongs to one checkout permanently. What arrives at it is credited in every state.
 //   - A payment is priced once, by the quote of its own moment or by a fresh price of the market. No price is guessed.
+//   - A payment belongs to one checkout and never goes to another. A person assigns what names none.
 //   - A refund takes no more than what was credited and is not refunded, and is paid once, to one address.
+//   - A policy makes a refund once for each checkout, mint and cause, and never within a settlement.
 //   - The walk of a chain writes only payments. A defect here delays no block.
 //
 // A crash leaves payments that their checkout does not know; any process tells it later, and sends each event once.
@@ -37,6 +39,7 @@ import (
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/pricing"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -67,7 +70,9 @@ type Service struct {
 	IsPegged func(mintID int) bool
 	Costs    Costs         // nil: no cost is known
 	Payouts  RefundPayouts // nil: no refund is paid
-	Events   event.Recorder
+	// PaymentStatuses are the statuses of payments by those of their deposits.
+	PaymentStatuses map[string]outcome.PaymentStatus
+	Events          event.Recorder
 	// PageURL returns where payers pay a checkout, with the key that allows actions; nil without pages.
 	PageURL func(checkoutID string) string
 	// ClaimURL returns where a payer claims a refund, with its key; nil without pages.
@@ -119,6 +124,8 @@ const (
 
 	AcceptLate = "ACCEPT_IF_WITHIN_TOLERANCE"
 	HoldLate   = "HOLD" // a person decides
+	// RefundLinkLate gives back what was paid in part or too late.
+	RefundLinkLate = "REFUND_LINK"
 
 	USD = pricing.USD // the currency of a product that is not the symbol of a mint
 )
@@ -127,7 +134,7 @@ const (
 var (
 	PriceTypes          = []string{FixedPrice, OpenPrice}
 	OverpaymentPolicies = []string{CreditSurplus, RefundLinkSurplus}
-	LatePaymentPolicies = []string{AcceptLate, HoldLate}
+	LatePaymentPolicies = []string{AcceptLate, HoldLate, RefundLinkLate}
 )
 
 // Terms are what an organization decides about a product. Every combination that package checkout returns is valid.

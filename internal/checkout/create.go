@@ -357,8 +357,9 @@ func (sale *Sale) addProducts(
 		if p.OverpaymentPolicy == RefundLinkSurplus {
 			sale.OverPolicy = RefundLinkSurplus
 		}
-		if p.LatePaymentPolicy == HoldLate {
-			sale.LatePolicy = HoldLate
+		// A person who has to decide about one product decides about all of them.
+		if p.LatePaymentPolicy == HoldLate || p.LatePaymentPolicy == RefundLinkLate && sale.LatePolicy != HoldLate {
+			sale.LatePolicy = p.LatePaymentPolicy
 		}
 		if sale.SuccessURL == nil {
 			sale.SuccessURL = p.SuccessURL

@@ -317,7 +317,10 @@ func (s *Service) OpenOption(ctx context.Context, orgID, checkoutID string, mint
 		return Checkout{}, fmt.Errorf("open mint %d for checkout %s: %w", mintID, checkoutID, err)
 	}
 	failpoint.Hit("C03")
-	return s.CheckoutByID(ctx, orgID, checkoutID)
+	if c, err = s.CheckoutByID(ctx, orgID, checkoutID); err != nil {
+		return Checkout{}, err
+	}
+	return s.Refresh(ctx, c) // a restored option has no quote
 }
 
 // OpenNamed opens the options that the request for a checkout named, and returns the checkout as it is then. What

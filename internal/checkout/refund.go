@@ -98,6 +98,7 @@ type Refund struct {
 	IdempotencyKey  string        // "" if the caller gave none
 	Requester       audit.Actor
 	Parts           []RefundPart
+	Cause           outcome.Exception // for which a policy made it by itself; "": a person or a program asked for it
 
 	CreatedAt, UpdatedAt, ExpiresAt time.Time
 	CompletedAt                     *time.Time
@@ -361,6 +362,20 @@ func (c Checkout) refundMint(r RefundRequest) (m mint.Mint, err error) {
 		WithDetail("available", "0")
 }
 
+// Leftover is what can still be refunded of a checkout in one mint.
+type Leftover struct {
+	Mint   mint.Mint
+	Amount money.Amount
+}
+
+// Refundable returns what can still be refunded, in the order of the newest payments.
+func (c Checkout) Refundable() (left []Leftover) {
+	for _, group := range c.groupByMint("", takeAll(c.newestAvailable(), func(Payment) bool { return true })) {
+		left = append(left, Leftover{group.mint, group.amount})
+	}
+	return left
+}
+
 func sumAvailable(payments []Payment) (sum money.Amount) {
 	for _, p := range payments {
 		added, err := sum.Add(p.available())
@@ -487,6 +502,14 @@ func writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim claimKeyPair) er
 			return fmt.Errorf("insert the part of payment %s in refund %s: %w", part.DepositID, r.ID, err)
 		}
 	}
+	if r.Cause != "" {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO automatic_refunds (checkout_id, mint_id, cause, org_id, refund_id) VALUES ($1, $2, $3, $4, $5)`,
+			r.CheckoutID, r.Mint.ID, r.Cause, r.OrgID, r.ID)
+		if err != nil {
+			return fmt.Errorf("insert the cause of refund %s: %w", r.ID, err)
+		}
+	}
 	owner, product := ledger.RefundOwner(), ledger.ProductOwner(ledger.CheckoutProduct)
 	err = ledger.Post(ctx, tx, ledger.Posting{
 		Cause: ledger.Cause{Kind: ledger.RefundHold, ID: r.ID},
@@ -501,7 +524,7 @@ func writeRefund(ctx context.Context, tx pg.Tx, r Refund, claim claimKeyPair) er
 	failpoint.HitBeforeCommit("C11")
 	return audit.Record(ctx, tx, newRefundEntry(r, r.Requester, "requested", map[string]any{
 		"checkout": r.CheckoutID, "mint": r.Mint.ID, "amount": r.Amount, "kind": r.Kind, "toAddress": r.ToAddress,
-		"reason": r.Reason,
+		"reason": r.Reason, "cause": r.Cause,
 	}))
 }
 

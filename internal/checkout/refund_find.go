@@ -21,7 +21,8 @@ const refundColumns = `
 	coalesce(r.to_address, ''), r.address_proven, r.key_hash IS NOT NULL, r.attempt, coalesce(r.withdrawal_id, ''),
 	coalesce((SELECT w.tx_hash FROM withdrawals w WHERE w.withdrawal_id = r.withdrawal_id), ''),
 	coalesce(r.problem, ''), coalesce(r.idempotency_key, ''), r.requester_kind, r.requester_id, r.created_at,
-	r.updated_at, r.expires_at, r.completed_at, r.request_digest`
+	r.updated_at, r.expires_at, r.completed_at, r.request_digest,
+	coalesce((SELECT a.cause FROM automatic_refunds a WHERE a.refund_id = r.refund_id), '')`
 
 const selectRefunds = `SELECT` + refundColumns + ` FROM refunds r`
 
@@ -36,7 +37,7 @@ func scanRefund(row pgx.CollectableRow) (r Refund, err error) {
 	err = row.Scan(&r.ID, &r.OrgID, &r.Version, &r.CheckoutID, &r.Mint.ID, &r.Amount, &r.Kind, &r.FeeMode, &r.Reason,
 		&r.Status, &r.ToAddress, &r.IsAddressProven, &r.IsClaimable, &r.Attempt, &r.WithdrawalID, &r.Tx, &r.Problem,
 		&r.IdempotencyKey, &r.Requester.Kind, &r.Requester.ID, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt, &r.CompletedAt,
-		&r.digest)
+		&r.digest, &r.Cause)
 	return r, err
 }
 

@@ -45,9 +45,7 @@ func (s *Service) Run(ctx context.Context) error {
 			expireAt = now.Add(expirePause)
 			err = errors.Join(err, s.ExpireDue(ctx))
 		}
-		if refundErr := s.FollowRefunds(ctx); err == nil {
-			err = refundErr
-		}
+		err = errors.Join(err, s.RefundAutomatically(ctx), s.FollowRefunds(ctx))
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "checkout: a step failed and is taken again", "error", err)
 		}
@@ -283,6 +281,9 @@ func (s *Service) settleLocked(
 		return fmt.Errorf("checkout %s from %s to %s: %w", c.ID, c.Status, after.Status, err)
 	}
 	after.UpdatedAt = tx.Now
+	if err := beginRefundTurn(ctx, tx, after); err != nil {
+		return err
+	}
 	return s.announce(ctx, tx, c, after, requester)
 }
 

@@ -74,8 +74,8 @@ const (
 	UnfreezeCustomer     Action = "customer.unfreeze" // lift the organization's own freeze
 	ManageProducts       Action = "product.manage"    // products and payment links: create, change, archive or end
 	ManageCheckouts      Action = "checkout.manage"   // create, open an option, cancel
-	DecideCheckout       Action = "checkout.decide"   // accept what was paid
-	RefundCheckout       Action = "checkout.refund"   // also give a refund another claim key
+	DecideCheckout       Action = "checkout.decide"   // accept what was paid, assign an unmatched payment
+	RefundCheckout       Action = "checkout.refund"   // also an unmatched payment, and give a refund another claim key
 	CancelRefund         Action = "refund.cancel"
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"

@@ -42,3 +42,12 @@ var paymentStatuses = map[deposit.Status]outcome.PaymentStatus{
 	deposit.Orphaned: outcome.PaymentOrphaned, deposit.Reversed: outcome.PaymentReversed,
 	deposit.Unsupported: outcome.PaymentUnusable, deposit.BelowMinimum: outcome.PaymentUnusable,
 }
+
+// paymentStatusTexts are paymentStatuses by the words in the rows of deposits, which package checkout reads.
+func paymentStatusTexts() map[string]outcome.PaymentStatus {
+	texts := map[string]outcome.PaymentStatus{}
+	for status, payment := range paymentStatuses {
+		texts[string(status)] = payment
+	}
+	return texts
+}

@@ -195,7 +195,7 @@ func New(conf Config, parts Parts) *Service {
 		Events: wire.NewRecorder(), PageURL: conf.CheckoutURL, ClaimURL: conf.ClaimURL, LinkURL: conf.LinkURL,
 		NonceSecret: conf.NonceSecret, IsPageKey: conf.IsPageKey, ProofSecret: conf.ProofSecret,
 		PayerHost: conf.PayerHost, Risk: parts.Risk, CountOpening: conf.CountOpening,
-		LinkCheckoutsMax: conf.LinkCheckoutsMax, Log: parts.Log,
+		LinkCheckoutsMax: conf.LinkCheckoutsMax, PaymentStatuses: paymentStatusTexts(), Log: parts.Log,
 	}
 	s.Deposits = &deposit.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets,

@@ -62,13 +62,15 @@ var checkoutChecks = []Check{
 			p.deposit_id IS NULL AND u.deposit_id IS NULL
 			OR p.deposit_id IS NOT NULL AND (
 				(p.org_id, p.chain, p.amount, c.org_id) IS DISTINCT FROM (d.org_id, d.chain, d.amount, d.org_id)
-				OR p.checkout_id <> coalesce(d.checkout_id, p.checkout_id)
+				OR p.checkout_id <> coalesce(u.assigned_to, d.checkout_id, p.checkout_id)
 				-- The catalogue may have learned of the token since.
 				OR p.mint_id IS DISTINCT FROM d.mint_id AND p.mint_id IS NOT NULL
 				-- A payment whose final block names another checkout counts for none.
-				OR p.status <> CASE WHEN u.deposit_id IS NULL THEN ` + paymentStatusSQL + ` ELSE 'ORPHANED' END)
+				OR p.status <> CASE WHEN u.deposit_id IS NULL OR u.assigned_to IS NOT NULL THEN ` +
+			paymentStatusSQL + ` ELSE 'ORPHANED' END)
 			OR u.deposit_id IS NOT NULL AND (
-				u.org_id <> d.org_id OR (p.deposit_id IS NOT NULL) <> (u.reason = 'OTHER_REFERENCE')
+				u.org_id <> d.org_id
+				OR (p.deposit_id IS NOT NULL) <> (u.reason = 'OTHER_REFERENCE' OR u.assigned_to IS NOT NULL)
 				OR (u.reason = 'NO_CHECKOUT') <> (d.purpose = 'CHECKOUT')
 				OR u.checkout_id IS DISTINCT FROM d.checkout_id))
 		UNION ALL
@@ -89,6 +91,18 @@ var checkoutChecks = []Check{
 				AND (a.kind, a.subject) = ('PRODUCT', 'CHECKOUT')) n
 		WHERE d.purpose IN ('CHECKOUT', 'CHECKOUT_SHARED') AND d.status IN ('CREDITED', 'REVERSED')
 			AND n.posted <> d.amount`,
+	},
+
+	{
+		ID: "I-80-assigned",
+		Promise: "a payment that named no checkout belongs to the one to which it was assigned, and the audit log " +
+			"says by whom", breachSQL: `
+		SELECT u.org_id, 'deposit ' || u.deposit_id, format('was given to checkout %s by %s, and the audit log says %s',
+			u.assigned_to, u.assigned_by, coalesce(a.actor_kind || ' ' || a.actor_id, 'nothing'))
+		FROM checkout_unmatched u
+		LEFT JOIN audit_log a ON a.org_id = u.org_id AND a.resource_id = u.assigned_to
+			AND a.action = 'checkout.payment_assigned' AND a.detail ->> 'deposit' = u.deposit_id
+		WHERE u.assigned_to IS NOT NULL AND a.actor_kind || ' ' || a.actor_id IS DISTINCT FROM u.assigned_by`,
 	},
 
 	{

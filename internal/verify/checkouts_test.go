@@ -116,6 +116,13 @@ func (h *testEnv) checkouts() {
 		INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
 		VALUES ('dep_stranger', $1, 1, 5, 'NO_REFERENCE', now()), ('dep_other', $1, 1, 3, 'OTHER_REFERENCE',
 			now())`, h.org)
+	// The tardy payment named no checkout, and a person assigned it.
+	h.exec(`
+		INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at, assigned_to, assigned_by,
+			assigned_at)
+		SELECT deposit_id, org_id, mint_id, amount, 'NO_REFERENCE', now(), 'co_less', 'USER usr_ann', now()
+		FROM deposits WHERE deposit_id = 'dep_tardy'`)
+	record("co_less", "payment_assigned", ann, map[string]any{"deposit": "dep_tardy", "reason": "NO_REFERENCE"})
 }
 
 var checkoutTamperings = []tampering{
@@ -152,6 +159,28 @@ var checkoutTamperings = []tampering{
 	{"I-80", "a missing checkout of a shared address", []string{
 		`UPDATE checkout_unmatched SET reason = 'NO_CHECKOUT', checkout_id = 'co_lie'
 			WHERE deposit_id = 'dep_stranger'`,
+	}},
+	{"I-80", "an assigned payment that is gone", []string{`DELETE FROM checkout_payments
+		WHERE deposit_id = 'dep_tardy'`}},
+	{"I-80", "an assigned payment of another checkout", []string{
+		`UPDATE checkout_payments SET checkout_id = 'co_paid' WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-80", "an assignment that no payment follows", []string{
+		`UPDATE checkout_unmatched SET assigned_to = 'co_less', assigned_by = 'USER usr_ann', assigned_at = now()
+			WHERE deposit_id = 'dep_stranger'`,
+	}},
+	{"I-80", "an assignment that counts as none", []string{
+		`UPDATE checkout_payments SET status = 'ORPHANED' WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-80-assigned", "an assignment of no one", []string{
+		`DELETE FROM audit_log WHERE action = 'checkout.payment_assigned'`,
+	}},
+	{"I-80-assigned", "an assignment of another person", []string{
+		`UPDATE checkout_unmatched SET assigned_by = 'USER usr_eve' WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-80-assigned", "an assignment that the log gives to another payment", []string{
+		`UPDATE audit_log SET detail = jsonb_set(detail, '{deposit}', '"dep_co"')
+			WHERE action = 'checkout.payment_assigned'`,
 	}},
 	{"I-80", "a customer's deposit that pays a checkout", []string{
 		`INSERT INTO checkout_payments (deposit_id, org_id, checkout_id, mint_id, chain, amount, block_time, seen_at,

@@ -99,6 +99,12 @@ export interface Approvals {
   required: number;
 }
 
+/** Names the checkout whose payment it is. */
+export interface AssignRequest {
+  /** The checkout. */
+  checkoutId: string;
+}
+
 /** A customer's balance of one mint. */
 export interface Balance {
   /** The amount that can be spent. */
@@ -1929,9 +1935,10 @@ export interface Product {
   imageUrl: string | null;
   /**
    * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
-   * enough at the price of its moment. HOLD: a person decides.
+   * enough at the price of its moment. HOLD: a person decides. REFUND_LINK: it does not count, and a
+   * refund is made of it by itself, as of a part that was paid when the time was over.
    */
-  latePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  latePaymentPolicy: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK";
   /** The highest price that the payer can choose; null for a fixed price. */
   maxPrice: string | null;
   /** How many pieces one checkout may have. */
@@ -1945,8 +1952,8 @@ export interface Product {
   /** Whether one reference of yours, such as the number of an order, is paid once. */
   onePerReference: boolean;
   /**
-   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
-   * to claim it.
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund is made by
+   * itself, once for each coin, and the payer claims it on the page of the checkout.
    */
   overpaymentPolicy: "CREDIT" | "REFUND_LINK";
   /** The price of one piece; null if the payer chooses it. */
@@ -2041,9 +2048,10 @@ export interface ProductChange {
   imageUrl?: string | null;
   /**
    * What happens to a payment after the time for it. ACCEPT_IF_WITHIN_TOLERANCE: it counts if it is
-   * enough at the price of its moment. HOLD: a person decides.
+   * enough at the price of its moment. HOLD: a person decides. REFUND_LINK: it does not count, and a
+   * refund is made of it by itself, as of a part that was paid when the time was over.
    */
-  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD";
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK";
   /** The new highest price; null for a product that becomes FIXED. */
   maxPrice?: string | null;
   /** How many pieces one checkout may have. */
@@ -2060,8 +2068,8 @@ export interface ProductChange {
   /** Whether one reference of yours, such as the number of an order, is paid once. */
   onePerReference?: boolean;
   /**
-   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: the payer gets a link
-   * to claim it.
+   * What happens to a surplus. CREDIT: it stays in your balance. REFUND_LINK: a refund is made by
+   * itself, once for each coin, and the payer claims it on the page of the checkout.
    */
   overpaymentPolicy?: "CREDIT" | "REFUND_LINK";
   /** The new price; null for a product that becomes OPEN. */
@@ -2118,7 +2126,7 @@ export interface ProductRequest {
    */
   imageUrl?: string | null;
   /** What happens to a payment after the time for it; ACCEPT_IF_WITHIN_TOLERANCE if it is left out. */
-  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | null;
+  latePaymentPolicy?: "ACCEPT_IF_WITHIN_TOLERANCE" | "HOLD" | "REFUND_LINK" | null;
   /**
    * The highest price that the payer can choose, which an OPEN product needs. It has the form of
    * price.
@@ -2752,6 +2760,84 @@ export interface TransferRequest {
 export interface UnfreezeRequest {
 }
 
+/** A payment that arrived for your checkouts and named none of them, or several. */
+export interface UnmatchedPayment {
+  /** The amount in atomic units. */
+  amount: string;
+  /** When it was assigned; null while it is unmatched. */
+  assignedAt: string | null;
+  /**
+   * Who assigned it: a person, a key, or SYSTEM once its final block named the checkout. null while
+   * it is unmatched.
+   */
+  assignedBy: Actor | null;
+  /** The checkout whose payment it is; null while it is unmatched. */
+  assignedCheckoutId: string | null;
+  /** The chain. Chains may be added without notice. */
+  chain: string;
+  /**
+   * The checkout of the address, for NO_CHECKOUT. The database lacks it. null for every other
+   * reason.
+   */
+  checkoutId: string | null;
+  /** When it was first seen. */
+  createdAt: string;
+  /** The id of the deposit. The same transfer on the chain always has the same id. */
+  depositId: string;
+  /** The status of its deposit. Its amount is in the balance of CHECKOUT once it is CREDITED. */
+  depositStatus: "DETECTED" | "CONFIRMING" | "SCREENING" | "CREDITED" | "FLAGGED" | "APPROVING" | "REJECTING" | "REDIRECTING" | "RESOLUTION_STUCK" | "REJECTED" | "REDIRECTED" | "ORPHANED" | "UNSUPPORTED" | "BELOW_MINIMUM" | "REVERSED";
+  /** The mint; null if the token is not in the catalogue. */
+  mintId: number | null;
+  /**
+   * NO_REFERENCE: it was paid to the address that your checkouts share on Solana, and named none.
+   * SEVERAL_REFERENCES: it named several. NO_CHECKOUT: it was paid to the address of a checkout that
+   * the database lacks, see checkoutId. OTHER_REFERENCE: its final block named another checkout than
+   * the first block that showed it.
+   */
+  reason: "NO_REFERENCE" | "SEVERAL_REFERENCES" | "NO_CHECKOUT" | "OTHER_REFERENCE";
+  /**
+   * Up to five open checkouts that asked for just this amount in this mint, the likeliest first. An
+   * equal amount proves nothing, so a person decides. Empty once it is assigned.
+   */
+  suggestedCheckoutIds: string[];
+  /** Its symbol; null if the token is not in the catalogue. */
+  symbol: string | null;
+  /** The hash of the transaction; null until there is one. */
+  txHash: string;
+}
+
+/** A page of unmatched payments. */
+export interface UnmatchedPaymentPage {
+  /** The items, in order. */
+  data: UnmatchedPayment[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** Asks for a refund of a payment that named no checkout. */
+export interface UnmatchedRefundRequest {
+  /**
+   * Who pays the network; ORGANIZATION if it is left out. DEDUCTED, for the native coin of a chain
+   * only: the payer receives the amount less the fee.
+   */
+  feeMode?: string | null;
+  /**
+   * Your name for this refund: 1 to 255 printable ASCII characters without a space. It never
+   * expires. Without it every call refunds what is left.
+   */
+  idempotencyKey?: string | null;
+  /** Why, in your own words, which no payer sees. It is kept with the refund and in the audit log. */
+  reason?: string | null;
+  /**
+   * Where it goes, on the chain of the payment. If it is left out, the answer has claimUrl, on which
+   * the payer says it. An exchange pays from addresses that are not its customer's, so ask the
+   * payer.
+   */
+  toAddress?: string | null;
+}
+
 /** A job that sends events again, and its progress. */
 export interface WebhookJob {
   /** When the job had queued everything. */
@@ -3342,6 +3428,20 @@ export interface ListCheckoutsParams {
   reference?: string | undefined;
   /** Only of this payment link. */
   linkId?: string | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listUnmatchedPayments. */
+export interface ListUnmatchedPaymentsParams {
   /** Only items created after this time; the time itself is excluded. */
   createdAfter?: string | Date | undefined;
   /** Only items created before this time; the time itself is excluded. */
@@ -4262,6 +4362,18 @@ export class Coffer {
   }
 
   /**
+   * Assign an unmatched payment. Makes it a payment of a checkout, by your decision. It counts there
+   * by its own moment and its own rate, as every payment does, and may complete the checkout, be
+   * late, or be too much. The checkout may be in any status. It moves no money. A payment never goes
+   * from one checkout to another; the same checkout again changes nothing.
+   *
+   * POST /unmatched-payments/{depositId}/assign. The client repeats the call if no answer comes.
+   */
+  assignUnmatchedPayment(depositId: string, body: AssignRequest, options: CallOptions = {}): Promise<UnmatchedPayment> {
+    return this.#connection.call<UnmatchedPayment>({ method: "POST", path: `/unmatched-payments/${segment("depositId", depositId)}/assign`, repeat: "ALWAYS", body }, options);
+  }
+
+  /**
    * Cancel a checkout. Ends an OPEN checkout for which no payment was seen. A cancelled one stays as
    * it is. What arrives later is credited to your product CHECKOUT and counts as late, and only a
    * person accepts it.
@@ -4311,6 +4423,15 @@ export class Coffer {
   }
 
   /**
+   * Read an unmatched payment. One payment that named no checkout, also once it is assigned.
+   *
+   * GET /unmatched-payments/{depositId}. The client repeats the call if no answer comes.
+   */
+  getUnmatchedPayment(depositId: string, options: CallOptions = {}): Promise<UnmatchedPayment> {
+    return this.#connection.call<UnmatchedPayment>({ method: "GET", path: `/unmatched-payments/${segment("depositId", depositId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
    * List checkouts. The organization's checkouts. exception=UNDERPAID and the other exceptions list
    * those that a person may have to look at. The table has no options, no payments and no refund.
    * With Accept: text/csv the call returns everything that the filters select as one table, as of
@@ -4335,6 +4456,33 @@ export class Coffer {
    */
   listCheckoutsCSV(params: ListCheckoutsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/checkouts`, repeat: "ALWAYS", query: { status: params.status, exception: params.exception, customerId: params.customerId, reference: params.reference, linkId: params.linkId, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * List unmatched payments. What arrived for your checkouts and belongs to none of them. It is
+   * credited to your product CHECKOUT all the same. An assigned one is a payment of its checkout and
+   * in this list no more. The table has no suggestions. With Accept: text/csv the call returns
+   * everything that the filters select as one table, as of one moment, without limit and cursor. If
+   * the table breaks off, the connection ends without the end of the answer. A cell that a
+   * spreadsheet would read as a formula has an apostrophe in front of it.
+   *
+   * GET /unmatched-payments. The client repeats the call if no answer comes.
+   */
+  listUnmatchedPayments(params: ListUnmatchedPaymentsParams = {}, options: CallOptions = {}): Promise<UnmatchedPaymentPage> {
+    return this.#connection.call<UnmatchedPaymentPage>({ method: "GET", path: `/unmatched-payments`, repeat: "ALWAYS", query: { createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listUnmatchedPayments, over all pages. */
+  unmatchedPayments(params: ListUnmatchedPaymentsParams = {}, options: CallOptions = {}): AsyncGenerator<UnmatchedPayment, void, undefined> {
+    return each(params.cursor, (cursor) => this.listUnmatchedPayments({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listUnmatchedPayments has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listUnmatchedPaymentsCSV(params: ListUnmatchedPaymentsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/unmatched-payments`, repeat: "ALWAYS", query: { createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
   }
 
   /**
@@ -4414,6 +4562,25 @@ export class Coffer {
    */
   listRefundsCSV(params: ListRefundsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#connection.stream({ method: "GET", path: `/refunds`, repeat: "ALWAYS", query: { checkoutId: params.checkoutId, status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Refund an unmatched payment. Gives back a credited payment that named no checkout, as a whole,
+   * in the coin and on the network of the payment. It gets a checkout of its own, which is CANCELLED
+   * and has metadata.unmatchedDepositId, and the refund is one of this checkout in everything. With
+   * toAddress it is paid there, with the checks and approvals of your own withdrawals but without
+   * the whitelist. Without it the answer has claimUrl once. With an idempotencyKey the same request
+   * returns the same refund as it is now, without claimUrl, and the same key with other parameters
+   * is refused with 409 IDEMPOTENCY_CONFLICT; reason is no parameter. A key never expires. A 4xx
+   * means that this request held and sent nothing; after 422 INSUFFICIENT_BALANCE the payment has
+   * its checkout, and the same request goes on. After a 5xx or no answer, repeat with the same key,
+   * and get a new claimUrl from POST /refunds/{refundId}/claim-key.
+   *
+   * POST /unmatched-payments/{depositId}/refund. The client repeats the call if no answer comes and
+   * it has an idempotencyKey; without one it sends the call once.
+   */
+  refundUnmatchedPayment(depositId: string, body: UnmatchedRefundRequest, options: CallOptions = {}): Promise<Refund> {
+    return this.#connection.call<Refund>({ method: "POST", path: `/unmatched-payments/${segment("depositId", depositId)}/refund`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
   }
 
   /**

@@ -104,7 +104,8 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Integrate,
 		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
-			a.productRoutes(), a.linkRoutes(), a.checkoutRoutes(), a.refundRoutes(), a.flaggedRoutes(), a.keyRoutes()),
+			a.productRoutes(), a.linkRoutes(), a.checkoutRoutes(), a.refundRoutes(), a.unmatchedRoutes(),
+			a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
 		Credential: "apiKey", Header: "X-Api-Key",
 		CredentialText: "An API key of the organization. The main key, and each key with the scope FULL, moves " +

@@ -182,10 +182,8 @@ func (a *api) createRefund(c *call, body RefundRequest) (webhook.Refund, error) 
 	if err != nil {
 		return webhook.Refund{}, err
 	}
-	if r.ToAddress == nil && a.conf.Checkouts.ClaimURL == nil {
-		return webhook.Refund{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
-			"This installation has no pages on which a payer could say where the refund goes.").
-			WithAdvice("Ask the payer for an address, and send it as toAddress.").WithParam("toAddress")
+	if err := a.checkClaimable(r.ToAddress); err != nil {
+		return webhook.Refund{}, err
 	}
 	made, claimKey, isReplayed, err := a.conf.Checkouts.RequestRefund(c.Context(), c.Caller.OrgID, r)
 	if err != nil {
@@ -195,6 +193,16 @@ func (a *api) createRefund(c *call, body RefundRequest) (webhook.Refund, error) 
 		return replayRefund(c, made, made.Differs(r))
 	}
 	return wire.ClaimableRefund(made, a.conf.Checkouts.ClaimPage(made.ID, claimKey)), nil
+}
+
+// checkClaimable refuses a refund without an address where no page asks the payer for it.
+func (a *api) checkClaimable(toAddress *string) error {
+	if toAddress != nil || a.conf.Checkouts.ClaimURL != nil {
+		return nil
+	}
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+		"This installation has no pages on which a payer could say where the refund goes.").
+		WithAdvice("Ask the payer for an address, and send it as toAddress.").WithParam("toAddress")
 }
 
 func showRefund(r checkout.Refund, err error) (webhook.Refund, error) {

@@ -42,6 +42,8 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[OptionRequest]():                "Names the mint in which a checkout is to be paid.",
 	reflect.TypeFor[AcceptRequest]():                "Says why what was paid is enough.",
 	reflect.TypeFor[RefundRequest]():                "Asks for a refund of a checkout.",
+	reflect.TypeFor[AssignRequest]():                "Names the checkout whose payment it is.",
+	reflect.TypeFor[UnmatchedRefundRequest]():       "Asks for a refund of a payment that named no checkout.",
 	reflect.TypeFor[OrganizationSwapQuoteRequest](): "Asks what a swap of your own money would bring.",
 	reflect.TypeFor[OrganizationSwapRequest]():      "Asks for a swap of your own money.",
 	reflect.TypeFor[WhitelistedAddress](): "An address that your organization's own money may be " +

@@ -34,7 +34,7 @@ func (d *dashboard) auditPage() pages.Page {
 		Live: []string{
 			"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS",
 			"WEBHOOK_ENDPOINT", "API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
-			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS", linkKind,
+			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS", linkKind, refundKind,
 		},
 		Group: "", Icon: "history", Shortcut: "l",
 		Query: []kernel.Parameter{
@@ -167,6 +167,8 @@ func pathOfResource(r *pages.Request, item audit.Row) string {
 		return linkPath(r, item.ResourceID)
 	case checkoutKind:
 		return checkoutPath(r, item.ResourceID)
+	case refundKind:
+		return refundPath(r, item.ResourceID)
 	case "CHECKOUT_SETTINGS":
 		return r.Path("checkouts", "settings")
 	}

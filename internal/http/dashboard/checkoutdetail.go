@@ -55,6 +55,7 @@ func (d *dashboard) checkoutPage() pages.Page {
 				Fields:   []pages.Field{{Name: "reason", BytesMax: noteBytesMax, Missing: "Enter why it is enough."}},
 				FindDone: d.findCheckoutIn(outcome.Completed), Run: d.acceptCheckout,
 			},
+			d.refundActOf(),
 		},
 	}
 }
@@ -148,6 +149,13 @@ type checkoutView struct {
 	AcceptText           string // what accepting does
 	WhyNot               string // why it cannot be accepted yet; "" if nothing prevents it
 	FlaggedPath          string // of the flagged deposit that comes first
+	Refunds              []refundRow
+	HasMoreRefunds       bool
+	RefundsPath          string
+	RefundProblem        string // why the terms give something back that is not given back; "" for nothing
+	CanRefund            bool
+	RefundForm           refundForm
+	NoRefundText         string // who else can refund it; "" for nothing
 }
 
 // checkoutRecords are what other features know about a checkout.
@@ -220,8 +228,32 @@ func (d *dashboard) loadCheckout(r *pages.Request) (templ.Component, error) {
 		view.addLogStep(r, c, item, names, records.catalogue)
 	}
 	view.explainActs(r, c)
+	if err := d.addRefunds(r, c, names, &view); err != nil {
+		return nil, err
+	}
 	view.finish(r, records.transactionRecords)
 	return checkoutOverview(view), nil
+}
+
+// addRefunds adds the refunds of a checkout, and the form of another one. Rules PAGE-91 and PAGE-92.
+func (d *dashboard) addRefunds(r *pages.Request, c checkout.Checkout, names people, view *checkoutView) (err error) {
+	if view.Refunds, view.HasMoreRefunds, err = d.loadRefundsOf(r, c, names); err != nil {
+		return err
+	}
+	view.RefundsPath = r.Path("refunds")
+	view.RefundProblem, err = d.conf.Checkouts.AutomaticRefundProblem(r.Context(), r.Session.OrgID, c.ID)
+	if err != nil {
+		return err
+	}
+	form, hasMoney := d.newRefundForm(r, c)
+	switch {
+	case !hasMoney:
+	case r.IsAllowed(identity.RefundCheckout):
+		view.CanRefund, view.RefundForm = true, form
+	default:
+		view.NoRefundText = "An owner, an admin or finance can give back what was paid."
+	}
+	return nil
 }
 
 // explainActs says what the person can do about a checkout, and what that does. Rule PAGE-85.
@@ -250,6 +282,10 @@ func (v *checkoutView) explainActs(r *pages.Request, c checkout.Checkout) {
 			" counts until now, and " + c.AmountDue.Show(c.Currency) + " " + ui.EscapeForeign(c.Currency) + " is due. "
 		if hasOtherCoin {
 			v.AcceptText += "What was paid in another coin counts for nothing, and you accept it all the same. "
+		}
+		isRefunded := func(p checkout.Payment) bool { return !p.Refunding.IsZero() || !p.Refunded.IsZero() }
+		if slices.ContainsFunc(c.Payments, isRefunded) {
+			v.AcceptText += "It counts also what a refund gives back, or will give back. "
 		}
 		v.AcceptText += "Late payments count then, too. Your backend hears that the sale is paid, and may deliver. " +
 			"No money moves: it is in your balance already. Nothing undoes it."
@@ -450,6 +486,7 @@ func (v *checkoutView) addLogStep(
 		Exceptions []outcome.Exception `json:"exceptions"`
 		Counted    string              `json:"counted"`
 		Reason     string              `json:"reason"`
+		Problem    string              `json:"why"`
 		MintID     int                 `json:"mintId"`
 		Address    string              `json:"address"`
 	}
@@ -486,8 +523,14 @@ func (v *checkoutView) addLogStep(
 				Name: "Credited until then", Value: ui.Amount(counted.Show(c.Currency), c.Currency),
 			})
 		}
+	case "checkout.payment_assigned":
+		step.Title, step.Text = "A payment that named no checkout was given to it", author
 	case "checkout.cancelled":
 		step.Title, step.Text = "Cancelled", author
+	case "checkout.refund_kept":
+		step.Title, step.Note = "Something was not given back by itself", detail.Problem
+	case "checkout.refund_delayed":
+		step.Title, step.Note = "A refund waits", detail.Problem
 	default:
 		return
 	}

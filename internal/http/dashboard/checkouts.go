@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
-	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -62,14 +60,6 @@ func (d *dashboard) checkoutsToDecidePage() pages.Page {
 	}
 }
 
-// unmatchedPage lists what arrived for checkouts and belongs to none. Rule PAGE-86.
-func (d *dashboard) unmatchedPage() pages.Page {
-	return pages.Page{
-		Path: "/checkouts/unmatched", Title: "Unmatched payments", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT"}, Query: []kernel.Parameter{pages.CursorParameter}, Load: d.loadUnmatched,
-	}
-}
-
 // checkoutsToDecide selects the checkouts that wait for a person.
 var checkoutsToDecide = checkout.CheckoutFilter{NeedsDecision: true}
 
@@ -107,6 +97,7 @@ func (d *dashboard) checkoutTabs(r *pages.Request, current string) ([]ui.Tab, er
 			Title: decisionsTab, Path: r.Path("checkouts", "decisions"),
 			Count: countText(waiting, hasMore),
 		},
+		{Title: refundsTab, Path: r.Path("refunds")},
 		{Title: unmatchedTab, Path: r.Path("checkouts", "unmatched")},
 		{Title: checkoutSettingsTab, Path: r.Path("checkouts", "settings")},
 	}
@@ -260,55 +251,4 @@ func (d *dashboard) writeCheckouts(r *pages.Request, w *kernel.StreamWriter, f c
 			return d.conf.Checkouts.ForEachCheckout(ctx, r.Session.OrgID, f, desc,
 				func(c checkout.Checkout) error { return row(wire.Checkout(c)) })
 		})
-}
-
-// unmatchedRow is a payment that belongs to no checkout.
-type unmatchedRow struct {
-	Path                    string // of its deposit
-	Figure, Symbol, Network string
-	Reason                  string
-	Chip                    ui.Chip // of its deposit
-	Arrived                 ui.Moment
-	OpenPath                string // of the checkouts of its day that are still open
-}
-
-// unmatchedView is what the list of unmatched payments shows.
-type unmatchedView struct {
-	Tabs                []ui.Tab
-	BalancePath         string
-	Rows                []unmatchedRow
-	FirstPath, NextPath string
-}
-
-func (d *dashboard) loadUnmatched(r *pages.Request) (templ.Component, error) {
-	p, err := r.ReadPage()
-	if err != nil {
-		return nil, err
-	}
-	found, err := d.conf.Checkouts.ListUnmatched(r.Context(), r.Session.OrgID, p)
-	if err != nil {
-		return nil, err
-	}
-	view := unmatchedView{BalancePath: r.Path("balances")}
-	if view.Tabs, err = d.checkoutTabs(r, unmatchedTab); err != nil {
-		return nil, err
-	}
-	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
-	for _, u := range found.Items {
-		row := unmatchedRow{
-			Path: transactionPath(r, depositKind, u.DepositID), Figure: u.Amount.String(), Symbol: "units",
-			Network: networkName(u.Chain), Reason: unmatchedText(u.Reason),
-			Chip: depositChip(deposit.Status(u.DepositStatus)), Arrived: r.Moment(u.SeenAt),
-		}
-		if u.Mint != nil {
-			row.Figure, row.Symbol = u.Amount.Decimal(u.Mint.Decimals), u.Mint.Symbol
-		}
-		day := u.SeenAt.UTC().Format(time.DateOnly)
-		row.OpenPath = r.Path("checkouts") + "?" + url.Values{
-			checkoutStatusParameter.Name: {string(outcome.Open)},
-			fromDayParameter.Name:        {day}, toDayParameter.Name: {day},
-		}.Encode()
-		view.Rows = append(view.Rows, row)
-	}
-	return unmatchedList(view), nil
 }

@@ -60,9 +60,15 @@ func (h *testEnv) newCheckouts(chains chain.Chains, log *slog.Logger) *checkout.
 		Prices: price.Fixed{Clock: h.now, Prices: map[int]money.USD{
 			usdc: money.MustParseUSD("1"), eth: money.MustParseUSD("2000"),
 		}},
-		PageURL:     func(checkoutID string) string { return "https://pay.example/c/" + checkoutID + "#k=the-key" },
+		PageURL: func(checkoutID string) string { return "https://pay.example/c/" + checkoutID + "#k=the-key" },
+		ClaimURL: func(refundID, claimKey string) string {
+			return "https://pay.example/r/" + refundID + "#k=" + claimKey
+		},
 		LinkURL:     func(slug string) string { return "https://pay.example/p/" + slug },
 		NonceSecret: make([]byte, 32),
+		PaymentStatuses: map[string]outcome.PaymentStatus{
+			string(deposit.Credited): outcome.PaymentCredited, string(deposit.Confirming): outcome.PaymentSeen,
+		},
 	}
 }
 

@@ -129,7 +129,11 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 			"Your backend was told that it is paid. Ask the payer to pay again before you deliver, if you still can.",
 		}
 	case c.Status == outcome.Completed && hasException(outcome.Overpaid):
-		return swapNow{ui.Good, "It is paid, and more than was due is credited.", checkoutBalanceNote}
+		outlook := checkoutBalanceNote
+		if c.OverPolicy == checkout.RefundLinkSurplus {
+			outlook = "By its terms a refund of the surplus is made by itself, and the payer claims it."
+		}
+		return swapNow{ui.Good, "It is paid, and more than was due is credited.", outlook}
 	case c.Status == outcome.Completed && c.DecidedBy != "":
 		return swapNow{ui.Good, "A person accepted what was paid.", checkoutBalanceNote}
 	case hasException(outcome.Flagged):
@@ -155,9 +159,11 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 			"The money is in the balance of your checkout once it is credited. A person decides whether it is enough.",
 		}
 	case c.Status == outcome.Open && !c.SeenSum.IsZero():
-		return swapNow{
-			ui.Wait, "A part is paid.", "The payer can pay the rest until " + end + ". After that a person decides.",
+		outlook := ". After that a person decides."
+		if c.LatePolicy == checkout.RefundLinkLate {
+			outlook = ". After that a refund of the part is made by itself."
 		}
+		return swapNow{ui.Wait, "A part is paid.", "The payer can pay the rest until " + end + outlook}
 	case c.Status == outcome.Open:
 		return swapNow{
 			ui.Info, "No payment was seen yet.", "A payment is in time until " + end + ".",
@@ -168,7 +174,13 @@ func describeCheckout(r *pages.Request, c checkout.Checkout) swapNow {
 
 // describeEnded says what a checkout waits for whose time is over.
 func describeEnded(c checkout.Checkout, hasException func(outcome.Exception) bool) swapNow {
+	const isRefunded = "By its terms a refund of it is made by itself, and the payer claims it. A person may accept " +
+		"it all the same."
 	switch {
+	case c.LatePolicy == checkout.RefundLinkLate && hasException(outcome.PaidLate):
+		return swapNow{ui.Wait, "It was paid after its time.", isRefunded}
+	case c.LatePolicy == checkout.RefundLinkLate && hasException(outcome.Underpaid):
+		return swapNow{ui.Wait, "A part was paid until its time was over.", isRefunded}
 	case hasException(outcome.PaidLate):
 		return swapNow{
 			ui.Wait, "It was paid after its time.",

@@ -68,6 +68,13 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	}
 	h.walk()
 	h.settle()
+	refund, _, _, err := h.checkouts.RequestRefund(h.t.Context(), h.one.id, checkout.RefundRequest{
+		CheckoutID: completed.ID, Kind: checkout.OverpaidRefund, Reason: new(hostile[:20]), Actor: audit.APIKey("<i>"),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	unmatched := h.listUnmatched(h.one)[0].DepositID
 	flagged := h.flagDeposits(h.one, n, true)[0]
 	h.enableOwnSwaps(h.one)
 	h.fundProduct(h.one, "CUSTODIAL", eth, 9_000_000_000_000_000_000)
@@ -98,7 +105,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	h.numberEvents()
 	h.attempt(h.one, second, hostile)
 	var event string
-	err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(),
+	err = pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(),
 		`SELECT max(event_id) FROM events WHERE org_id = $1 AND resource_id = $2`, h.one.id, second).Scan(&event)
 	if err != nil {
 		h.t.Fatal(err)
@@ -129,14 +136,15 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Values: map[string]string{
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
-			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID,
+			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID, "refundId": refund.ID,
 			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
 		},
 		OwnValues: map[string]map[string]string{
-			"/organization-swaps/{swapId}": {"swapId": ownSwap},
+			"/organization-swaps/{swapId}":    {"swapId": ownSwap},
+			"/unmatched-payments/{depositId}": {"depositId": unmatched},
 			"/developers/webhooks/{endpointId}/deliveries/{eventId}": {
 				"eventId": sample[strings.LastIndexByte(sample, '/')+1:],
 			},
@@ -151,7 +159,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		},
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
-			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID,
+			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID, unmatched,
 			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
@@ -196,6 +204,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "links-ended", Path: "/payment-links?status=ENDED", Token: owner},
 		{Name: "link-form-empty", Path: "/payment-links/new", Token: stranger.Token},
 		{Name: "checkouts-empty", Path: "/checkouts", Token: stranger.Token},
+		{Name: "refunds-empty", Path: "/refunds", Token: stranger.Token},
+		{Name: "refunds-none", Path: "/refunds?status=SENT", Token: finance},
 		{Name: "checkouts-none", Path: "/checkouts?reference=none", Token: finance},
 		{Name: "checkouts-decisions-empty", Path: "/checkouts/decisions", Token: stranger.Token},
 		{Name: "checkouts-unmatched-empty", Path: "/checkouts/unmatched", Token: stranger.Token},

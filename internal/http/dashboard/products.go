@@ -296,12 +296,13 @@ func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []
 		Overpayment: optionInput{
 			Act: act, Name: "overpaymentPolicy", Label: "If a payer pays too much", Options: []option{
 				{checkout.CreditSurplus, "the surplus stays with you"},
-				{checkout.RefundLinkSurplus, "the payer gets a link to claim it"},
+				{checkout.RefundLinkSurplus, "a refund is made by itself, and the payer claims it"},
 			},
 		},
 		Late: optionInput{Act: act, Name: "latePaymentPolicy", Label: "If a payment comes too late", Options: []option{
 			{checkout.AcceptLate, "it counts if it is enough at the price of its moment"},
 			{checkout.HoldLate, "a person decides"},
+			{checkout.RefundLinkLate, "a refund is made by itself, also of a part, and the payer claims it"},
 		}},
 		Description: areaInput{Act: act, Name: "description", Label: "Description"},
 		Metadata: areaInput{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -73,6 +74,8 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		{"checkout/outcome", "PaymentStatus", func(s string) string {
 			return paymentChip(outcome.PaymentStatus(s)).Word
 		}},
+		{"checkout", "RefundStatus", func(s string) string { return refundChip(checkout.RefundStatus(s)).Word }},
+		{"checkout", "RefundKind", func(s string) string { return refundKindText(checkout.RefundKind(s)) }},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
 		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},

@@ -185,6 +185,22 @@ var acts = map[string]act{
 		},
 		body: said(map[string]any{"reason": "case 5"}), rows: []string{"caller checkout.changed CHECKOUT id"},
 	},
+	"organization assignUnmatchedPayment": {
+		id:   func(d *desks) string { return d.strayPayment(d.one, "audited", 10_000_000) },
+		body: func(d *desks) any { return map[string]any{"checkoutId": d.makeCheckout(d.one, "given")} },
+		rows: []string{
+			"SYSTEM/wallet wallet.issued WALLET *", "caller checkout.payment_assigned CHECKOUT assignedCheckoutId",
+		},
+	},
+	"organization refundUnmatchedPayment": {
+		id:   func(d *desks) string { return d.strayPayment(d.one, "audited-back", 20_000_000) },
+		body: said(map[string]any{}),
+		rows: []string{
+			"caller checkout.created CHECKOUT checkoutId", "caller checkout.cancelled CHECKOUT checkoutId",
+			"SYSTEM/wallet wallet.issued WALLET *", "caller checkout.payment_assigned CHECKOUT checkoutId",
+			"caller refund.requested REFUND refundId",
+		},
+	},
 	"organization createRefund": {
 		id:   func(d *desks) string { return d.paidCheckout(d.one, "refunded", 60_000_000) },
 		body: said(map[string]any{"amount": "FULL"}), rows: []string{"caller refund.requested REFUND refundId"},

@@ -29,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/checkout/receipt"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -195,11 +196,14 @@ func newHouseOn(t testing.TB, db *pg.DB, limits ...kernel.Limits) *testEnv {
 	h.conf.DepositSwaps = h.newDepositSwaps(db, h.book, chains, h.conf.Swaps)
 	h.conf.Checkouts = &checkout.Service{
 		DB: db, Images: imageOfOnePoint{}, Wallets: h.book, Chains: chains, Prices: prices, Events: wire.NewRecorder(),
-		PageURL:     func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
-		LinkURL:     func(slug string) string { return "https://pay.example.com/p/" + slug },
-		ClaimURL:    func(refundID, key string) string { return "https://pay.example.com/r/" + refundID + "#k=" + key },
-		NonceSecret: make([]byte, 32),
-		Log:         newLogger(h.logs),
+		PageURL: func(checkoutID string) string { return "https://pay.example.com/c/" + checkoutID + "#k=key" },
+		LinkURL: func(slug string) string { return "https://pay.example.com/p/" + slug },
+		ClaimURL: func(refundID, key string) string {
+			return "https://pay.example.com/r/" + refundID + "#k=" + key
+		},
+		NonceSecret:     make([]byte, 32),
+		PaymentStatuses: map[string]outcome.PaymentStatus{"CREDITED": outcome.PaymentCredited},
+		Log:             newLogger(h.logs),
 	}
 	h.conf.Receipts, h.conf.Environment = receipt.Signer{Keys: []webhook.Key{key}}, webhook.Test
 	h.receipts = key.Public()

@@ -160,7 +160,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
 			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
-			"payment-links", "refunds",
+			"payment-links", "refunds", "unmatched-payments",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -297,7 +297,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
 		"organization-swaps", "deposit-swaps", "products", "payment-links", "checkouts", "refunds",
-		"deposit swaps of all",
+		"unmatched-payments", "deposit swaps of all",
 		"whitelisted-addresses",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
@@ -341,6 +341,9 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"checkoutId": population.ID("co", n), "linkId": population.ID("plink", n),
 		"refundId":   population.ID("ref", n),
 		"endpointId": population.Endpoint, "organizationId": org,
+	}
+	if strings.HasPrefix(r.Path, "/unmatched-payments/") {
+		places["depositId"] = population.ID("dep", 1500) // every twentieth
 	}
 	path := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(r.Path, func(place string) string {
 		value, ok := places[strings.Trim(place, "{}")]

@@ -49,7 +49,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		"createWithdrawal",
 		"createTransfer", "createCustomerSwap", "createOrganizationSwap",
 		"approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
-		"rotateWebhookSecret", "createRefund", "replaceClaimKey",
+		"rotateWebhookSecret", "createRefund", "replaceClaimKey", "refundUnmatchedPayment",
 	}
 	for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {
 		want := []identity.Scope{identity.ScopeNoMoneyOut}

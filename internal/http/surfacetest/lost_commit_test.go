@@ -55,6 +55,7 @@ type subject struct {
 	arrival    string // at a wallet of the swap
 	checkout   string
 	refund     string // of the checkout
+	stray      string // an unmatched payment
 }
 
 // moving are the calls that move money or let it move, by interface and name: those of the two
@@ -137,6 +138,13 @@ var moving = map[string]struct {
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/checkouts/"+s.checkout+"/refunds",
 				refundBody(s.name, "toAddress", stranger))
+		},
+	},
+	"organizations refundUnmatchedPayment": {
+		prepare: func(p *process, s *subject) { s.stray = p.strayPayment(p.one, s.name, 60_000_000) },
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/unmatched-payments/"+s.stray+"/refund",
+				map[string]any{"idempotencyKey": s.name})
 		},
 	},
 	"organizations cancelRefund": {
@@ -269,6 +277,7 @@ var unmoving = []string{
 	"organizations resumePaymentLink", "organizations endPaymentLink",
 	"organizations unarchiveProduct", "organizations createCheckout", "organizations openCheckoutOption",
 	"organizations cancelCheckout", "organizations acceptCheckout", "organizations replaceClaimKey",
+	"organizations assignUnmatchedPayment",
 	"organizations createApiKey", "organizations rollApiKey", "organizations deleteApiKey",
 	"operators revokeOrganizationApiKey",
 	"operators createOrganization", "operators rollApiKey", "operators changeSettings",
@@ -438,7 +447,8 @@ func (q *queue) process(db *pg.DB) *process {
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
 	conf.Checkouts = &checkout.Service{
-		DB: db, Images: imageOfOnePoint{}, Chains: conf.Chains, ClaimURL: q.conf.Checkouts.ClaimURL,
+		DB: db, Images: imageOfOnePoint{}, Wallets: book, Chains: conf.Chains, ClaimURL: q.conf.Checkouts.ClaimURL,
+		PaymentStatuses: q.conf.Checkouts.PaymentStatuses, Events: q.conf.Checkouts.Events, Log: q.conf.Checkouts.Log,
 	}
 	listener := func(face *kernel.Surface, handler http.Handler) *testEnv {
 		h := *q.testEnv

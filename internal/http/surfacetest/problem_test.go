@@ -145,6 +145,7 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"resumePaymentLink": "/payment-links/{linkId}", "endPaymentLink": "/payment-links/{linkId}",
 			"createCheckout": key, "openCheckoutOption": "/checkouts/{checkoutId}",
 			"cancelCheckout": "/checkouts/{checkoutId}", "acceptCheckout": "/checkouts/{checkoutId}",
+			"assignUnmatchedPayment": "/unmatched-payments/{depositId}", "refundUnmatchedPayment": key,
 			"createRefund": key, "cancelRefund": "/refunds/{refundId}", "replaceClaimKey": "/refunds/{refundId}",
 			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},

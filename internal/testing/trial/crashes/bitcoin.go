@@ -116,7 +116,8 @@ func (b *bitcoin) waitReady(ctx context.Context, t *scenario) error {
 		CREATE FUNCTION trial_waits() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN NEW.attempt_after := NEW.attempt_after + interval '1 day'; RETURN NEW; END $$;
 		CREATE TRIGGER trial_waits BEFORE INSERT ON dispatch_orders FOR EACH ROW
-			WHEN (NEW.chain = 'BITCOIN' AND NEW.purpose = 'PAYMENT') EXECUTE FUNCTION trial_waits()`, nil)
+			WHEN (NEW.chain = 'BITCOIN' AND NEW.purpose = 'PAYMENT' AND NEW.refund IS NULL)
+			EXECUTE FUNCTION trial_waits()`, nil)
 }
 
 func (*bitcoin) paymentsPerTx() int { return 3 }

@@ -18,6 +18,7 @@ type sale struct {
 	created, current webhook.Checkout
 	option           webhook.PaymentOption
 	units            *big.Int // that were paid; nil before
+	refunded         *big.Int // what its payer got back; nil for nothing
 	mayRepeat        bool     // a fork takes its payment away, so that it is PROCESSING twice
 }
 
@@ -285,13 +286,11 @@ func (s *cellRun) waitSaleEnd(ctx context.Context, w *sale, statuses ...string) 
 	return errors.Join(err, s.checkShopBalance(ctx))
 }
 
-// checkShopBalance compares what the product CHECKOUT has with the payments of all sales.
+// checkShopBalance compares what the product CHECKOUT has with the payments of all sales, less what was refunded.
 func (s *cellRun) checkShopBalance(ctx context.Context) error {
 	want := new(big.Int)
 	for _, w := range s.sales {
-		if w.units != nil {
-			want.Add(want, w.units)
-		}
+		want.Add(want, w.left())
 	}
 	return waitUntil(ctx, "the product has what was paid", drainMax, func(ctx context.Context) (bool, error) {
 		var balance string

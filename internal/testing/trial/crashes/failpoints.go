@@ -297,6 +297,18 @@ var points = []point{
 		play: playCancelledSale,
 	},
 	{name: "C10", title: "fork found, before the payment of a checkout is orphaned", play: playForkedSale},
+	{name: "C11", title: "refund and hold: answer lost", commit: true, play: playRefund},
+	{name: "C12", title: "claim of a refund: answer lost", commit: true, play: playRefund},
+	{name: "C13", title: "refund about to end, a claim committed before it", play: playClaimedRefund},
+	{name: "C14", title: "withdrawal of a refund ended, before the refund is", play: playRefund},
+	{
+		name: "C15", title: "rejection of a flagged payment, another one being refunded: answer lost", commit: true,
+		play: playRejectedPart,
+	},
+	{
+		name: "C16", title: "assignment of an unmatched payment, its status changing: answer lost", commit: true,
+		play: playAssignedPayment,
+	},
 
 	{name: "O06", title: "audit row written, before commit", play: playPayment},
 	{name: "O09", title: "rows of the audit log sealed: answer lost", commit: true, play: playDeposit},
@@ -311,7 +323,7 @@ var sourcePoints = map[string]string{
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"Q05b": "Q05.commit",
 	"Q21":  "Q16.commit", "Q21b": "Q14.commit", "Q24b": "W03",
-	"C07": "D08", "C08": "C06.commit", "C10": "D12",
+	"C07": "D08", "C08": "C06.commit", "C10": "D12", "C15": "F02",
 	"QW05": "W05", "QW06": "W06", "QW07": "W07", "QW08": "W08", "QW09": "W09", "QW10": "W10", "QW11": "W11",
 	"QW12": "W12", "QW13": "W13", "QW14": "W14", "QW19": "W19", "QW20": "W20", "QW21": "W21", "QW22": "W22",
 	"QW23": "W23", "QW25": "W22", "QW26": "W26",
@@ -346,10 +358,6 @@ var unplayed = []struct{ name, why string }{
 	{"X01-X10", "other names of Q01, Q05, Q03, Q04, QW05 and later, Q13, Q15, Q19, and Q17 around Q20"},
 	{"QW18", "Q07 stands at this place"},
 	{"QW27", "Q10 is the same commit"},
-	{"C11", "refunds have no call yet; internal/testing/trial/refunds repeats the request with its key"},
-	{"C12", "refunds have no call yet; internal/testing/trial/refunds repeats the claim, and pays it in two processes"},
-	{"C13", "refunds have no call yet; internal/testing/trial/refunds plays the claim and the end at the same moment"},
-	{"C14", "refunds have no call yet; internal/testing/trial/refunds restores a backup from before the end"},
 	{"O01", "a key is rolled by one statement of a command; whoever loses its answer rolls it again"},
 	{"O02", "each request reads its key's row anew; the tests of org have it"},
 	{

@@ -468,7 +468,7 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 		}
 	}
-	errs = append(errs, s.checkSaleEvents(ctx, eventIDs))
+	errs = append(errs, s.checkSaleEvents(ctx, eventIDs), s.checkRefundEvents(eventIDs))
 	for _, d := range s.depositSwaps {
 		if d.current.DepositID == nil || eventIDs[string(webhook.CustomerDeposit)+" of "+*d.current.DepositID] == "" {
 			errs = append(errs, fmt.Errorf("there is no event of what %s brought", d.current.DepositSwapID))

@@ -82,6 +82,7 @@ type scenario struct {
 	ownSwaps       []*ownSwap // of the organization
 	depositSwaps   []*depositSwap
 	sales          []*sale // checkouts of the organization
+	refunds        []*saleRefund
 	claims         []*payment
 	sentAway       []oracle.Claim // flagged deposits that were sent to an address
 	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
@@ -148,6 +149,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
 		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
+		webhook.CheckoutRefunded,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -532,6 +534,8 @@ const openWork = `
 			WHERE status NOT IN ('AWAITING_DEPOSIT', 'COMPLETED') GROUP BY status
 		UNION ALL SELECT 'checkout ' || status, count(*) FROM checkouts WHERE status = 'PROCESSING' GROUP BY status
 		UNION ALL SELECT 'payment of a checkout', count(*) FROM checkout_payments WHERE try_at IS NOT NULL
+		UNION ALL SELECT 'refund ' || status, count(*) FROM refunds WHERE status IN ('REQUESTED', 'SENT')
+			GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -566,14 +570,16 @@ func (t *scenario) waitDrained(ctx context.Context, patience time.Duration) erro
 	})
 }
 
-// expireLeases ends the leases of deliveries, of payments, and of looks at swaps, as a minute does: their holders are
-// dead.
+// expireLeases ends the leases of deliveries, of payments, and of looks at swaps and refunds, as a minute does: their
+// holders are dead.
 func (t *scenario) expireLeases(ctx context.Context) error {
 	return t.queryRow(ctx, `
 		UPDATE deliveries SET leased_until = now(), attempt_after = now()
 		WHERE status = 'PENDING' AND lease IS NOT NULL;
 		UPDATE swaps SET look_at = now() WHERE look_at > now();
 		UPDATE checkout_payments SET try_at = now() WHERE try_at > now();
+		UPDATE refunds SET look_at = now() WHERE look_at > now() AND status IN ('REQUESTED', 'SENT');
+		UPDATE refund_turns SET look_at = now() WHERE look_at > now();
 		UPDATE deposit_swaps SET look_at = now() WHERE look_at > now()`, nil)
 }
 

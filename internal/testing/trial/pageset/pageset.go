@@ -412,7 +412,7 @@ func (s *Set) values(path string) map[string]string {
 		"depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n), "customerId": population.Customer(n), "product": "CUSTODIAL",
 		"productId": population.ID("prod", n), "checkoutId": population.ID("co", n),
-		"linkId": population.ID("plink", n), "mintId": "1",
+		"linkId": population.ID("plink", n), "refundId": population.ID("ref", n), "mintId": "1",
 		"endpointId": population.Endpoint, "eventId": population.ID("evt", n), "keyId": apikey.MainID,
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
@@ -422,6 +422,8 @@ func (s *Set) values(path string) map[string]string {
 	switch path {
 	case "/approvals/deposits/{depositId}", "/flagged/{depositId}":
 		values["depositId"] = s.flaggedID()
+	case "/unmatched-payments/{depositId}":
+		values["depositId"] = population.ID("dep", n/20*20) // every twentieth is unmatched
 	case "/swap-arrivals/{depositId}":
 		values["depositId"] = s.strayID
 	case "/organization-swaps/{swapId}":

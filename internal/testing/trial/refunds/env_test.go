@@ -166,6 +166,7 @@ func (e *testEnv) turn() {
 	_, err := e.Checkouts.SettleDue(e.ctx)
 	e.must(err)
 	e.must(e.Checkouts.ExpireDue(e.ctx))
+	e.must(e.Checkouts.RefundAutomatically(e.ctx))
 	e.must(e.Checkouts.FollowRefunds(e.ctx))
 	_, err = e.Withdrawals.CollectOwed(e.ctx)
 	e.must(err)

@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/checkout/outcome"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/journal"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
@@ -108,6 +110,63 @@ func TestARestoredBackupPaysNoRefundTwice(t *testing.T) {
 			restored.pass(4)
 			restored.has(home, dollars, 100*million)
 			restored.has(second, dollars, 0)
+		})
+	}
+}
+
+// A backup lacks the checkout of a payment. The payment is given back as a whole, or at the checkout to which a person
+// assigns it, which had no address before: the signer pays both. Rules CO-86, CO-102 and CO-105.
+func TestAnUnmatchedPaymentIsPaidBack(t *testing.T) {
+	t.Parallel()
+	for name, refund := range map[string]func(e *testEnv, depositID string) checkout.Refund{
+		"as a whole": func(e *testEnv, depositID string) checkout.Refund {
+			r, key, _, err := e.Checkouts.RefundUnmatched(e.ctx, e.org, checkout.UnmatchedRefund{
+				DepositID: depositID, ToAddress: new(string(home)), Actor: audit.APIKey("key"),
+			})
+			if e.must(err); key != "" || r.CheckoutID == "" {
+				e.Errorf("got %+v with the key %q, want a refund of a checkout without a key", r, key)
+			}
+			return r
+		},
+		"at another checkout": func(e *testEnv, depositID string) checkout.Refund {
+			c, _, err := e.Checkouts.CreateCheckout(e.ctx, e.org, checkout.CheckoutRequest{
+				AdHoc:           &checkout.AdHocItem{Name: "Gold plan", Price: "200", Currency: "USD"},
+				AcceptedMintIDs: []int{dollars}, Actor: audit.APIKey(e.org),
+			})
+			e.must(err)
+			_, err = e.Checkouts.AssignUnmatched(e.ctx, e.org, depositID, c.ID, audit.APIKey("key"))
+			e.must(err)
+			e.turn()
+			r, _ := e.refund(request(c.ID, to(home)))
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newTestEnv(t)
+			backup := pgtest.CopyDatabase(t, e.database)
+			id := e.newCheckout()
+			c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+			e.must(err)
+			e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 100*million)
+			r := e.on(backup)
+			r.pass(8)
+			found, err := r.Checkouts.ListUnmatched(r.ctx, r.org, checkout.UnmatchedFilter{}, pagination.Page{Limit: 2})
+			if r.must(err); len(found.Items) != 1 || found.Items[0].Reason != checkout.NoCheckout {
+				t.Fatalf("got %+v, want one payment without a checkout", found.Items)
+			}
+			given := refund(r, found.Items[0].DepositID)
+			if isOwn := given.CheckoutID == id; isOwn != (name == "as a whole") {
+				t.Errorf("got a refund of %s, and the address is that of %s", given.CheckoutID, id)
+			}
+			r.until(given.ID, checkout.RefundCompleted)
+			r.has(home, dollars, 100*million)
+			r.books(dollars, 0, 0)
+			missed := outcome.Underpaid
+			if name == "as a whole" {
+				missed = outcome.PaidLate
+			}
+			r.exceptions(given.CheckoutID, missed, outcome.Refunded)
 		})
 	}
 }
