@@ -25,7 +25,7 @@ type lostOption struct {
 // payment that names a checkout of the backup is matched. The journal does not say which mints were opened, so all
 // accepted ones of the chain are. Quotes are lost: a payment of such an option counts at the price of the market. It
 // looks at the addresses that the database has got since a moment, and may be repeated. Rule CO-106.
-func (s *Service) RestoreOptions(ctx context.Context, since time.Time) error {
+func (s *Service) RestoreOptions(ctx context.Context, oldest time.Time) error {
 	var lost []lostOption
 	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, `
@@ -37,7 +37,7 @@ func (s *Service) RestoreOptions(ctx context.Context, since time.Time) error {
 				AND x.subject = $1
 			WHERE w.purpose = 'CHECKOUT' AND w.family = 'SOLANA' AND w.created_at >= $2 AND NOT EXISTS (
 				SELECT FROM checkout_options o WHERE o.checkout_id = c.checkout_id AND o.mint_id = m.mint_id)
-			ORDER BY c.checkout_id, m.mint_id`, sharedSubject, since)
+			ORDER BY c.checkout_id, m.mint_id`, sharedSubject, oldest)
 		if err != nil {
 			return err
 		}

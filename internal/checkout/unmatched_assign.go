@@ -18,8 +18,8 @@ import (
 const assignedVerb = "payment_assigned"
 
 // AssignUnmatched makes an unmatched payment the payment of a checkout: a person says that it is. The checkout may be
-// in any state, and the worker values the payment by its own moment, as it values every other one. The payment keeps the
-// status of its deposit. It never goes to another checkout. A payment that the checkout has already stays as it is.
+// in any state, and the worker values the payment by its own moment, as it values every other one. The payment keeps
+// the status of its deposit. It never goes to another checkout. A payment that the checkout has already stays as it is.
 // Errors: faults NOT_FOUND, INVALID_STATE. Rules CO-102 and CO-103.
 func (s *Service) AssignUnmatched(
 	ctx context.Context, orgID, depositID, checkoutID string, requester audit.Actor,

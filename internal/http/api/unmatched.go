@@ -57,8 +57,8 @@ func (a *api) unmatchedRoutes() []kernel.Route {
 			Summary: "Assign an unmatched payment",
 			Text: "Makes it a payment of a checkout, by your decision. It counts there by its own moment and its own " +
 				"rate, as every payment does, and may complete the checkout, be late, or be too much. The checkout " +
-				"may be in any status. It moves no money. A payment never goes from one checkout to another; the same " +
-				"checkout again changes nothing.",
+				"may be in any status. It moves no money. A payment never goes from one checkout to another; the " +
+				"same checkout again changes nothing.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The assigned payment."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -70,8 +70,9 @@ func (a *api) unmatchedRoutes() []kernel.Route {
 			Action: identity.RefundCheckout, Group: "Refunds",
 			Summary: "Refund an unmatched payment",
 			Text: "Gives back a credited payment that named no checkout, as a whole, in the coin and on the network " +
-				"of the payment. It gets a checkout of its own, which is CANCELLED and has metadata.unmatchedDepositId, " +
-				"and the refund is one of this checkout in everything. With toAddress it is paid there, with the " +
+				"of the payment. It gets a checkout of its own, which is CANCELLED and has " +
+				"metadata.unmatchedDepositId, and the refund is one of this checkout in everything. With toAddress " +
+				"it is paid there, with the " +
 				"checks and approvals of your own withdrawals but without the whitelist. Without it the answer has " +
 				"claimUrl once. With an idempotencyKey the same request returns the same refund as it is now, " +
 				"without claimUrl, and the same key with other parameters is refused with 409 IDEMPOTENCY_CONFLICT; " +
