@@ -533,8 +533,9 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"resource": {population.Customer(n)}, "action": {"customer.created", "none"},
 		"organizationId": {f.set.conf.OrgID}, "eventId": {population.ID("evt", n)}, "email": {"a@example.test"},
 		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
-		"name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"}, "walletId": {"adr_crowd_treasury"},
-		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
+		"checkoutId": {population.ID("co", n)}, "name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"},
+		"walletId": {"adr_crowd_treasury"},
+		"scope":    {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
 	}
 	for _, v := range plain {
 		if v.Page.Path == "/transactions" { // Each kind is a list of its own.
