@@ -99,8 +99,8 @@ func TestALivePageHearsOfEachVersion(t *testing.T) {
 	h.listen("", "").wantLine("id: 9")
 }
 
-// askedOnce is a feature whose checkout changes while a stream asks for its version. The answer is the one of before, and
-// comes once the feed of the pages knows the new one.
+// askedOnce is a feature whose checkout changes while a stream asks for its version. The answer is the one of before,
+// and comes once the feed of the pages knows the new one.
 type askedOnce struct {
 	*fakeCheckouts
 	once sync.Once
