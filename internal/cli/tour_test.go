@@ -24,7 +24,6 @@ import (
 )
 
 // The whole tour, from the first address to the last check, on the three real chains of make run.
-// It is the only world in the tests with all of them.
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{

@@ -172,6 +172,7 @@ func (p *checkoutPage) choose(mintID int) *Option {
 }
 
 // tell says what happened to the money: first what counts most, then everything else that is known.
+// Rule CO-130.
 func (p *checkoutPage) tell() (main story, notes []story) {
 	say := func(t tone, key string) story {
 		return story{Tone: t, Heading: p.text(key), Text: p.text(key + ".text")}

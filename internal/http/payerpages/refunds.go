@@ -187,7 +187,7 @@ func (p *refundPage) split(key, name string) (before, after string) {
 	return before, after
 }
 
-// tell says how far the refund has come. Rule CO-99.
+// tell says how far the refund has come. Rules CO-99 and CO-132.
 func (p *refundPage) tell() story {
 	key := "refund." + string(p.State)
 	t := wait

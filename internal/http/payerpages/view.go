@@ -145,14 +145,14 @@ type Option struct {
 }
 
 // EVMPayment is what a wallet of a browser needs in addition to pay an option of an EVM chain. The script asks a wallet
-// for nothing that is not here or in the option. Rule CO-50.
+// for nothing that is not here or in the option. Rules CO-50 and CO-131.
 type EVMPayment struct {
 	ChainID  int64
 	Contract string // of the token; "" for the coin of the chain
 }
 
 // SolanaPayment is what a wallet of a browser needs in addition to pay an option of Solana. The transaction itself
-// comes from RequestPayment, and the script compares its amount with that of the option. Rule CO-118.
+// comes from RequestPayment, and the script compares its amount with that of the option. Rules CO-118 and CO-131.
 type SolanaPayment struct {
 	Network string // as wallets name it, such as solana:mainnet
 	IsToken bool

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/webhook"
@@ -22,8 +22,8 @@ const (
 	pageMax   = 20 * time.Second
 )
 
-// tourCheckouts sells a product: paid on the page of its checkout, in parts on two chains, with too much, which is
-// refunded, and in Bitcoin.
+// tourCheckouts sells a product: paid on the page of its checkout, through a payment link with too much, which the
+// payer claims, in parts on two chains, with too much, which is refunded, and in Bitcoin.
 func (s *tourRun) tourCheckouts(ctx context.Context) error {
 	s.printTitle("The marketplace sells")
 	mints := []localworld.Mint{s.usdc, s.ether}
@@ -52,7 +52,7 @@ func (s *tourRun) tourCheckouts(ctx context.Context) error {
 	}
 	sold := map[int]*big.Int{}
 	for _, part := range []func(context.Context, string, map[int]*big.Int) error{
-		s.sellOnPage, s.sellInParts, s.sellWithSurplus, s.sellForBitcoin,
+		s.sellOnPage, s.sellThroughLink, s.sellInParts, s.sellWithSurplus, s.sellForBitcoin,
 	} {
 		if err := part(ctx, product.ProductID, sold); err != nil {
 			return err
@@ -157,31 +157,9 @@ func (s *tourRun) sellOnPage(ctx context.Context, productID string, sold map[int
 		return err
 	}
 	s.printStep("checkout %s has the page %s", c.CheckoutID, page)
-	form := url.Values{"mint": {strconv.Itoa(s.usdc.ID)}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, page+"/options", strings.NewReader(form.Encode()))
+	address, units, err := s.chooseOnPage(ctx, browser, c.CheckoutID, page)
 	if err != nil {
 		return err
-	}
-	req.Header.Set("content-type", "application/x-www-form-urlencoded")
-	// The answer leads to the page with the option, which the client follows.
-	resp, err := browser.Do(req)
-	if err != nil {
-		return fmt.Errorf("choose USDC on the page: %w", err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("read the page with the option: %w", err)
-	}
-	if c, err = s.loadCheckout(ctx, c.CheckoutID); err != nil {
-		return err
-	}
-	address, units, err := findOption(c, s.usdc)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK || !strings.Contains(string(text), address) {
-		return fmt.Errorf("the page of %s answers %d and does not show the address %s", c.CheckoutID, resp.StatusCode,
-			address)
 	}
 	s.printStep("the payer chooses USDC on Ethereum there, without scripts: %s USDC to %s",
 		formatWhole(units.String(), s.usdc), address)
@@ -200,28 +178,6 @@ func (s *tourRun) sellOnPage(ctx context.Context, productID string, sold map[int
 	}
 	s.printStep("the page says Paid, and shows nothing of the order's number")
 	return nil
-}
-
-// readPage reads a page and expects texts on it.
-func readPage(ctx context.Context, browser *http.Client, address string, wants ...string) (text string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := browser.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("open the page: %w", err)
-	}
-	content, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return "", fmt.Errorf("read the page: %w", err)
-	}
-	for _, want := range wants {
-		if resp.StatusCode != http.StatusOK || !strings.Contains(string(content), want) {
-			return "", fmt.Errorf("the page answers %d without %q", resp.StatusCode, want)
-		}
-	}
-	return string(content), nil
 }
 
 // sellInParts pays half in USDC on Ethereum, and the rest on another chain, or in ETH without one.
@@ -285,8 +241,7 @@ func (s *tourRun) sellWithSurplus(ctx context.Context, productID string, sold ma
 	return s.refundSurplus(ctx, c.CheckoutID, sold)
 }
 
-// refundSurplus gives back what was paid above the amount due, to an address that the payer named, and notes it as not
-// sold.
+// refundSurplus gives back what was paid above the amount due, to an address that the payer named.
 func (s *tourRun) refundSurplus(ctx context.Context, checkoutID string, sold map[int]*big.Int) error {
 	payer := newAddress()
 	path := "/checkouts/" + url.PathEscape(checkoutID) + "/refunds"
@@ -301,12 +256,22 @@ func (s *tourRun) refundSurplus(ctx context.Context, checkoutID string, sold map
 	if err := s.api.postJSON(ctx, path, body, &replay); err != nil {
 		return err
 	}
-	units, isNumber := new(big.Int).SetString(refund.Amount, 10)
-	if replay.RefundID != refund.RefundID || !isNumber || refund.MintID != s.usdc.ID || refund.ClaimURL != nil {
+	if replay.RefundID != refund.RefundID || refund.MintID != s.usdc.ID || refund.ClaimURL != nil {
 		return fmt.Errorf("the refund is %+v, and the same key made %s", refund, replay.RefundID)
 	}
 	s.printStep("refund %s of the surplus, %s USDC, to %s; the same key makes no second one", refund.RefundID,
 		formatWhole(refund.Amount, s.usdc), payer.Hex())
+	return s.waitRefunded(ctx, checkoutID, refund, payer, sold)
+}
+
+// waitRefunded waits for the event of a paid refund, looks for it on the chain, and notes it as not sold.
+func (s *tourRun) waitRefunded(
+	ctx context.Context, checkoutID string, refund webhook.Refund, payer common.Address, sold map[int]*big.Int,
+) error {
+	units, isNumber := new(big.Int).SetString(refund.Amount, 10)
+	if !isNumber {
+		return fmt.Errorf("the refund has the amount %q", refund.Amount)
+	}
 	var c webhook.Checkout
 	e, err := s.waitEvent(ctx, webhook.CheckoutRefunded, &c, func() bool { return c.CheckoutID == checkoutID })
 	if err != nil {

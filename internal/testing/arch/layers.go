@@ -250,6 +250,7 @@ var packages = []pkg{
 	{"internal/testing/trial/soak", world, testOnly | mayKeys},
 	{"internal/testing/trial/bench", watch, testOnly | mayHTTP | mayFloat | mayRand},
 	{"internal/testing/trial/integrate", watch, testOnly | mayHTTP},
+	{"internal/testing/trial/payers", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/stories", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/commit", foundations, testOnly},
 	{"internal/testing/trial/mutants", watch, testOnly},

@@ -113,6 +113,7 @@ var longFirst = []string{
 	"internal/testing/trial/soak", "internal/service", "internal/http/payerpages", "internal/dispatch",
 	"internal/deposit", "internal/testing/trial/integrate", "internal/http/console", "internal/withdrawal",
 	"internal/testing/trial/checkouts", "internal/testing/trial/utxo", "internal/testing/trial/stories",
+	"internal/testing/trial/payers",
 	"internal/testing/trial/nonceaccounts", "internal/testing/trial/flagged", "internal/testing/trial/refunds",
 	"internal/testing/trial/tokens", "internal/webhooks/delivery", "internal/testing/trial/upgrade",
 	"internal/platform/pg", "internal/signer/remote", "internal/chain/evm", "internal/chain/solana",
