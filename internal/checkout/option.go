@@ -464,14 +464,16 @@ func lockWithPayments(ctx context.Context, tx pg.Tx, checkoutID string) (Checkou
 	return lockCheckout(ctx, tx, checkoutID)
 }
 
-// needsQuote reports whether an option of an open checkout has no quote for what is still due. While a payment waits
-// for its value, no one knows how much that is.
-func (c Checkout) needsQuote(o Option, now time.Time) bool {
-	isWaiting := func(p Payment) bool {
+// awaitsValue reports whether a payment waits for its value, so no one knows how much is still due.
+func (c Checkout) awaitsValue() bool {
+	return slices.ContainsFunc(c.Payments, func(p Payment) bool {
 		return p.needsValue() && (p.Status == outcome.PaymentSeen || p.Status == outcome.PaymentCredited)
-	}
-	if c.Status != outcome.Open || !now.Before(c.ExpiresAt) || c.Remaining().IsZero() ||
-		slices.ContainsFunc(c.Payments, isWaiting) {
+	})
+}
+
+// needsQuote reports whether an option of an open checkout has no quote for what is still due.
+func (c Checkout) needsQuote(o Option, now time.Time) bool {
+	if c.Status != outcome.Open || !now.Before(c.ExpiresAt) || c.Remaining().IsZero() || c.awaitsValue() {
 		return false
 	}
 	newest, hasQuote := o.Quote()

@@ -82,8 +82,9 @@ func (s *Service) PublicWalletPayment(
 			"This checkout cannot be paid any more.").WithExtra("currentStatus", string(c.Status))
 	}
 	option, requests := s.requestedOption(c, r.MintID)
+	// Without a price an option keeps its old quote, which may be over, or for more than what is still due.
 	quote, hasQuote := option.Quote()
-	if requests == nil || !hasQuote || !now.Before(quote.ExpiresAt) {
+	if requests == nil || !hasQuote || c.awaitsValue() || c.needsQuote(option, now) {
 		return paid, refuseWallet(fault.Unprocessable, fault.OptionUnavailable, OptionRefused,
 			"This checkout cannot be paid with such a wallet now.")
 	}

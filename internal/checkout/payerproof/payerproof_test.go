@@ -334,6 +334,15 @@ func TestWhatNoOneSignsIsNotProven(t *testing.T) {
 	if !errors.Is(err, ErrSignature) {
 		t.Errorf("got %v for the key without an owner", err)
 	}
+	orderTwo := [32]byte(append(append([]byte{0xec}, bytes.Repeat([]byte{0xff}, 30)...), 0x7f))
+	text := "text"
+	for !ed25519.Verify(orderTwo[:], []byte(text), forged) { // It holds for every second text.
+		text += "."
+	}
+	err = Verify(chain.Local, chain.Solana, solanatx.Canonical(orderTwo), text, base58.Encode(forged))
+	if !errors.Is(err, ErrSignature) {
+		t.Errorf("got %v for a key of order two", err)
+	}
 	for _, address := range []chain.Address{
 		"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa", "3J98t1WpEZ73CNmQviecrnyiWrnqRhWNLy",
 		"bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3",
@@ -346,18 +355,27 @@ func TestWhatNoOneSignsIsNotProven(t *testing.T) {
 		t.Errorf("got %v for a family without a check", err)
 	}
 	// A signature that leaves outputs open signs less than the text.
-	a := accounts(t, 7)[2]
-	raw, err := base64.StdEncoding.DecodeString(a.sign("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	witness, _ := readWitness(raw)
-	script, err := bitcointx.Script(chain.Local, a.address)
-	if err != nil || !hasPlainForm(script, witness) {
-		t.Fatalf("got no plain form: %v", err)
-	}
-	witness[0][len(witness[0])-1] = byte(txscript.SigHashNone)
-	if hasPlainForm(script, witness) {
-		t.Error("got a signature of nothing as one of the text")
+	for _, a := range accounts(t, 7)[2:] {
+		raw, err := base64.StdEncoding.DecodeString(a.sign("text"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		witness, _ := readWitness(raw)
+		script, err := bitcointx.Script(chain.Local, a.address)
+		if err != nil || !hasPlainForm(script, witness) {
+			t.Fatalf("%s: got no plain form: %v", a.address, err)
+		}
+		if isTaproot(script) { // which leaves the usual type out
+			witness[0] = append(witness[0], byte(txscript.SigHashAll))
+		}
+		for kind, want := range map[txscript.SigHashType]bool{
+			txscript.SigHashAll: true, txscript.SigHashNone: false, txscript.SigHashSingle: false,
+			txscript.SigHashAll | txscript.SigHashAnyOneCanPay: false,
+		} {
+			witness[0][len(witness[0])-1] = byte(kind)
+			if got := hasPlainForm(script, witness); got != want {
+				t.Errorf("%s: a signature of type %d has the plain form %v, want %v", a.address, kind, got, want)
+			}
+		}
 	}
 }

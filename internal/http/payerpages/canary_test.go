@@ -275,6 +275,38 @@ func (s *canaryShop) inspect(status int, what string, w *httptest.ResponseRecord
 	}
 }
 
+// An option that gets no new rate after a part has no amount: the one of before is more than what is still due. Rules
+// CO-7 and CO-41.
+func TestAnOptionWithoutARateForTheRestHasNoAmount(t *testing.T) {
+	t.Parallel()
+	s := newCanaryShop(t)
+	id := s.sell(1, canaryUSDC, canaryETH)
+	s.turn(1)
+	_, err := pgtest.OwnerPool(t, s.db).Exec(t.Context(), `
+		UPDATE mints SET deposit_enabled = false WHERE mint_id = $1`, canaryETH)
+	s.must(err)
+	amounts := func() map[int]string {
+		t.Helper()
+		view, err := s.pages.Checkouts.View(t.Context(), id)
+		s.must(err)
+		found := map[int]string{}
+		for _, option := range view.Options {
+			if option.IsOpen {
+				found[option.MintID] = option.Amount
+			}
+		}
+		return found
+	}
+	if got := amounts(); got[canaryUSDC] != "25" || got[canaryETH] == "" {
+		t.Errorf("got %v, want the amounts of both: a quote that holds is kept", got)
+	}
+	s.pay(id, 10*dollar)
+	s.turn(1)
+	if got := amounts(); len(got) != 1 || got[canaryUSDC] != "15" {
+		t.Errorf("got %v after a part, want the rest in the coin that has a rate", got)
+	}
+}
+
 // downCheckouts is a feature that fails with an error of ours.
 type downCheckouts struct{ Source }
 

@@ -99,6 +99,43 @@ func TestALivePageHearsOfEachVersion(t *testing.T) {
 	h.listen("", "").wantLine("id: 9")
 }
 
+// askedOnce is a feature whose checkout changes while a stream asks for its version. The answer is the one of before,
+// and comes once the feed of the pages knows the new one.
+type askedOnce struct {
+	*fakeCheckouts
+	once sync.Once
+	fed  chan struct{} // The feed begins a question.
+}
+
+// Versions implements Checkouts.
+func (a *askedOnce) Versions(ctx context.Context, ids []string) (map[string]int64, error) {
+	if ctx.Value(http.ServerContextKey) == nil { // no request asks
+		select {
+		case a.fed <- struct{}{}:
+		default:
+		}
+		return a.fakeCheckouts.Versions(ctx, ids)
+	}
+	found, err := a.fakeCheckouts.Versions(ctx, ids)
+	a.once.Do(func() {
+		a.change(func(v *View) { v.Status = Processing })
+		for range 2 { // The second question begins after the answer to the first is noted.
+			<-a.fed
+		}
+	})
+	return found, err
+}
+
+// A page hears of a change that happens while its stream asks for the first version. Rule CO-45.
+func TestAPageMissesNoChangeWhileItsStreamBegins(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t, func(c *Config) {
+		c.Checkouts = &askedOnce{fakeCheckouts: c.Checkouts.(*fakeCheckouts), fed: make(chan struct{})}
+	})
+	s := h.listen("?after=7", "")
+	s.wantLine("id: 8")
+}
+
 // A client has a number of streams at the same time; the next one is refused with a page, and has room again after
 // one has ended. Rule CO-46.
 func TestStreamsAreBounded(t *testing.T) {

@@ -471,7 +471,8 @@ func TestTheKeyOfACheckoutLeadsToItsRefund(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodPost, path, nil)
 	r.Header.Set(checkoutKeyHeader, pageKey)
-	if got := h.do(r); got.status != http.StatusOK ||
+	r.Header.Set("Accept-Encoding", "gzip")
+	if got := h.do(r); got.status != http.StatusOK || got.header.Get("Content-Encoding") != "" ||
 		!strings.Contains(got.body, `id="claim-link" class="button primary" href="/r/`+refundID+`#k=`+refundKey+`"`) {
 		t.Errorf("got %d: %s", got.status, got.body)
 	}

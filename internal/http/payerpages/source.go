@@ -160,8 +160,9 @@ var reasons = map[checkout.OfferProblem]Unavailability{
 // addOpened adds where and how much to pay.
 func (s Source) addOpened(option *Option, p checkout.Public, opened checkout.Option) {
 	quote, hasQuote := opened.Quote()
-	if !hasQuote || !s.Clock().Before(quote.ExpiresAt) && option.Reason != Available {
-		return // There is no rate that holds.
+	holds := hasQuote && s.Clock().Before(quote.ExpiresAt) && quote.Covers.Cmp(p.Remaining()) == 0
+	if !hasQuote || !holds && option.Reason != Available {
+		return // There is no rate that holds, for what is still due.
 	}
 	// A quote that holds is kept, also if nothing could be offered now.
 	option.IsOpen, option.Reason = true, Available

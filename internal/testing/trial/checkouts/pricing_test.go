@@ -193,6 +193,26 @@ func TestAPaymentInTheGraceHasTheMarketPriceIfThatMoved(t *testing.T) {
 	}
 }
 
+// The price of long after says nothing about a payment in the grace of its quote: it has the price of the quote.
+// Rule CO-12.
+func TestAPaymentInTheGraceThatIsNoticedLateHasItsQuote(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.usual()
+	e.pass(15*time.Minute + 30*time.Second)
+	e.stopped[chain.Ethereum] = true
+	e.pay(id, ether, 50*milliCoin)
+	e.mine(1)
+	e.pass(20 * time.Minute)
+	e.prices.set(ether, "1900")
+	e.stopped[chain.Ethereum] = false
+	e.turn()
+	e.finalize()
+	if got := describe(e.is(id, outcome.Completed).Payments[0]); got != "CREDITED 100 by quote 1" {
+		t.Errorf("got %s, want the price of the quote, in time", got)
+	}
+}
+
 // The clock of a block of Bitcoin may be hours off. A payment is never after its first sight, and never before its
 // address.
 func TestABlockWhoseClockIsOffIsJudgedByItsFirstSight(t *testing.T) {

@@ -325,6 +325,8 @@ func TestRequestsOfOneMomentShareNoRefusal(t *testing.T) {
 	e := newTestEnv(t)
 	free, once := e.product(), e.product(oncePerReference)
 	const kinds = 5 // of requests, by turns
+	var mu sync.Mutex
+	var authors []string // of what is made
 	errs := e.atOnce(20*kinds, func(s *service.Service, i int) error {
 		key := otherOf(fmt.Sprint("key-", i))
 		var r checkout.CheckoutRequest
@@ -340,9 +342,20 @@ func TestRequestsOfOneMomentShareNoRefusal(t *testing.T) {
 		case 4: // the form
 			r = request(free, key, func(r *checkout.CheckoutRequest) { r.ExpiresIn = new(1) })
 		}
-		_, _, err := s.Checkouts.CreateCheckout(e.ctx, e.org, r)
+		r.Actor = audit.APIKey(fmt.Sprint("author-", i))
+		c, _, err := s.Checkouts.CreateCheckout(e.ctx, e.org, r)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			authors = append(authors, c.ID+" "+r.Actor.ID)
+		}
 		return err
 	})
+	slices.Sort(authors)
+	got := e.texts(`SELECT resource_id || ' ' || actor_id FROM audit_log WHERE action = 'checkout.created' ORDER BY 1`)
+	if !slices.Equal(got, authors) {
+		t.Errorf("got the authors %q, want %q", got, authors)
+	}
 	made := map[int]int{}
 	for i, err := range errs {
 		kind := i % kinds

@@ -118,6 +118,11 @@ func TestOnlyTheOrganizationAssignsAPayment(t *testing.T) {
 		AdHoc: &checkout.AdHocItem{Name: "Theirs", Price: "100", Currency: "USD"}, Actor: person,
 	})
 	e.must(err)
+	_, err = e.Checkouts.OpenOption(e.ctx, e.other, theirs.ID, solanaDollars)
+	e.must(err)
+	if found := e.unmatched(); len(found) != 1 || len(found[0].SuggestedIDs) != 0 {
+		t.Errorf("got %+v, want no suggestion: the open checkout of this amount is another organization's", found)
+	}
 	before := e.snapshot()
 	for name, c := range map[string]struct{ org, depositID, checkoutID string }{
 		"another organization's payment":  {e.other, depositID, theirs.ID},

@@ -146,6 +146,23 @@ func TestAWalletIsAskedForExactlyWhatIsDue(t *testing.T) {
 	_, err = ask(checkout.WalletRequest{Account: wallet, Amount: fmt.Sprint(100 * million)})
 	e.wantRefused("the amount of before", err, checkout.AmountRefused)
 
+	// Without a rate for what is left, no wallet is asked for the amount of before.
+	e.prices.set(solanaDollars, "")
+	e.seen(id, dollars, 10*million)
+	_, err = ask(checkout.WalletRequest{Account: wallet})
+	e.wantRefused("no rate for the rest", err, checkout.OptionRefused)
+	e.prices.set(solanaDollars, "1")
+	e.prices.set(ether, "")
+	e.seen(id, ether, milliCoin)
+	_, err = ask(checkout.WalletRequest{Account: wallet})
+	e.wantRefused("a payment that has no value yet", err, checkout.OptionRefused)
+	e.prices.set(ether, "2000")
+	e.pass(time.Minute)
+	got, err = ask(checkout.WalletRequest{Account: wallet})
+	if e.must(err); got.Amount != money.Units(48*million) {
+		t.Errorf("got %v with a rate again, want the rest", got.Amount)
+	}
+
 	unopened := e.checkout(request(e.product(), otherOf("key-2")), dollars)
 	_, err = e.Checkouts.PublicWalletPayment(e.ctx, unopened, checkout.WalletRequest{Account: wallet})
 	e.wantRefused("an option that is not opened", err, checkout.OptionRefused)

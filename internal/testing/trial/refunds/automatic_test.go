@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/customer"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
@@ -225,6 +226,42 @@ func TestAPartAndALatePaymentAreRefunded(t *testing.T) {
 	e.has(home, dollars, 40*million)
 	e.has(second, dollars, 60*million)
 	e.exceptions(id, outcome.PaidLate, outcome.Underpaid, outcome.Refunded)
+}
+
+// While a payment is flagged, the part beside it is not given back: an approval completes the checkout. Rule CO-113.
+func TestAPartIsNotRefundedBesideAFlaggedPayment(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.setting("screeningUsdThreshold", `"0"`)
+	e.setting("screeningSeverityThreshold", `"MEDIUM"`)
+	id := e.sell(e.refunding())
+	e.payFrom(thief, id)
+	e.pay(id, dollars, 40*million)
+	e.wait(2 * time.Hour)
+	e.pass(3)
+	e.exceptions(id, outcome.Flagged, outcome.Underpaid)
+	if made := e.made(id); len(made) != 0 {
+		t.Errorf("got %+v, want no refund of the part yet", made)
+	}
+	_, err := e.Deposits.Approve(e.ctx, e.texts(`SELECT deposit_id FROM deposits WHERE status = 'FLAGGED'`)[0],
+		deposit.Actor{Actor: audit.Operator("ann"), Name: "Ann"}, "known")
+	e.must(err)
+	e.pass(3)
+	e.exceptions(id, outcome.Overpaid)
+	e.onlyMade(id, outcome.Overpaid, 40*million)
+}
+
+// A payment that is later than seven days is for a person. Rule CO-113.
+func TestAPaymentOfLongAfterIsNotRefundedByItself(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.sell(e.refunding())
+	e.wait(8 * 24 * time.Hour)
+	e.pay(id, dollars, 100*million)
+	e.exceptions(id, outcome.PaidLate)
+	if made := e.made(id); len(made) != 0 {
+		t.Errorf("got %+v, want a late payment that waits for a person", made)
+	}
 }
 
 // The settlement does not wait for a refund that the balance lacks: it says so, and is made once the money is there.

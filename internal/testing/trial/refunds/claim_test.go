@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
@@ -172,6 +173,55 @@ func TestASignatureCountsOnce(t *testing.T) {
 	}
 }
 
+// A payment may come from several addresses, and each of them is refused without a signature. Rule CO-97.
+func TestEachSenderOfAPaymentNeedsASignature(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.proving()
+	w := newWallet(t, 7)
+	id := e.paid(100 * million)
+	_, err := pgtest.OwnerPool(t, e.db).Exec(e.ctx, `
+		BEGIN; SET LOCAL session_replication_role = replica;
+		UPDATE deposits SET from_address = '', senders = ARRAY['`+string(second)+`', '`+string(w.address)+`']
+		WHERE checkout_id = '`+id+`';
+		COMMIT`)
+	e.must(err)
+	r, key := e.refund(request(id, amount(40*million)))
+	for _, sender := range []chain.Address{second, w.address} {
+		e.wantRefusal(e.claim(r.ID, key, sender), checkout.SenderAddress)
+	}
+	e.must(e.prove(r, key, w))
+}
+
+// hooked is a risk provider during whose work something else happens.
+type hooked struct {
+	exchanges
+	act func()
+}
+
+// Screen implements risk.Screener.
+func (x hooked) Screen(ctx context.Context, subject risk.Subject) (risk.Verdict, error) {
+	x.act()
+	return x.exchanges.Screen(ctx, subject)
+}
+
+// A key that is replaced while its claim is checked claims nothing. Rules CO-87 and CO-91.
+func TestAKeyThatIsReplacedDuringAClaimClaimsNothing(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	r, key := e.refund(request(e.paid(100*million), amount(40*million)))
+	var present string
+	e.Checkouts.Risk = risk.Policy{Providers: hooked{act: func() {
+		_, replaced, err := e.Checkouts.ReissueRefundKey(e.ctx, e.org, r.ID, audit.User("ann"))
+		e.must(err)
+		present = replaced
+	}}}
+	e.wantFault(e.claim(r.ID, key, thief), fault.CodeNotFound)
+	e.is(r.ID, checkout.RefundAwaitingAddress)
+	e.Checkouts.Risk = risk.Policy{}
+	e.must(e.claim(r.ID, present, home))
+}
+
 // exchanges is a risk provider that knows the addresses of exchanges.
 type exchanges struct{ addresses []chain.Address }
 
@@ -215,6 +265,12 @@ func TestAnAddressOfAnExchangeIsRefusedToAPayer(t *testing.T) {
 	e.must(e.claim(twice.ID, twiceKey, hot)) // two payments may be those of one person
 	e.payFrom(hot, e.newCheckout())
 	e.wantRefusal(e.claim(r.ID, key, hot), checkout.SharedAddress)
+	family := sim.Address("the wallet of one customer")
+	for range 3 {
+		e.payFrom(family, e.newCheckout(func(r *checkout.CheckoutRequest) { r.CustomerID = new("carl") }))
+	}
+	loyal, loyalKey := e.refund(request(id, amount(10*million)))
+	e.must(e.claim(loyal.ID, loyalKey, family)) // three payments of one customer
 	e.is(r.ID, checkout.RefundAwaitingAddress)
 
 	e.must(e.prove(r, key, proven))

@@ -231,12 +231,16 @@ func (e *testEnv) look() {
 }
 
 // newCheckout makes a checkout for a hundred dollars, with options in both mints.
-func (e *testEnv) newCheckout() string {
+func (e *testEnv) newCheckout(changes ...func(*checkout.CheckoutRequest)) string {
 	e.Helper()
-	c, _, err := e.Checkouts.CreateCheckout(e.ctx, e.org, checkout.CheckoutRequest{
+	r := checkout.CheckoutRequest{
 		AdHoc:           &checkout.AdHocItem{Name: "Gold plan", Price: "100", Currency: "USD"},
 		AcceptedMintIDs: []int{dollars, ether}, ExpiresIn: new(3600), Actor: audit.APIKey(e.org),
-	})
+	}
+	for _, change := range changes {
+		change(&r)
+	}
+	c, _, err := e.Checkouts.CreateCheckout(e.ctx, e.org, r)
 	e.must(err)
 	for _, mintID := range []int{dollars, ether} {
 		_, err := e.Checkouts.OpenOption(e.ctx, e.org, c.ID, mintID)

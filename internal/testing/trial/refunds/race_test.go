@@ -1,6 +1,7 @@
 package refunds
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -167,4 +168,53 @@ func TestAClaimMeetsTheEndOfTheRefund(t *testing.T) {
 func cancel(e *testEnv, refundID string) error {
 	_, err := e.Checkouts.CancelRefund(e.ctx, e.org, refundID, audit.User("ann"))
 	return err
+}
+
+// slowPayouts is a view of payments during which something else happens, once.
+type slowPayouts struct {
+	checkout.RefundPayouts
+	act func()
+}
+
+// PayoutState implements checkout.RefundPayouts.
+func (p *slowPayouts) PayoutState(
+	ctx context.Context, orgID, withdrawalID string,
+) (checkout.PayoutState, string, error) {
+	state, problem, err := p.RefundPayouts.PayoutState(ctx, orgID, withdrawalID)
+	if act := p.act; act != nil && state == checkout.PayoutEnded {
+		p.act = nil
+		act()
+	}
+	return state, problem, err
+}
+
+// A process that noticed the end of a payment late returns nothing: the refund has another address meanwhile, and a
+// payment to it. Rules CO-83 and CO-85.
+func TestALateLookAtAnEndedPaymentLeavesTheNextOne(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.setting("twoFactorUsdThreshold", `"50"`)
+	r, key := e.refund(request(e.paid(100 * million)))
+	e.must(e.claim(r.ID, key, home))
+	first := e.until(r.ID, checkout.RefundSent)
+	_, err := e.Withdrawals.Remove(e.ctx, e.org, first.WithdrawalID, audit.User("bob"), "not this one")
+	e.must(err)
+	late := e.open(e.db)
+	late.Checkouts.Payouts = &slowPayouts{late.Checkouts.Payouts, func() {
+		e.advance(time.Minute)
+		e.must(e.Checkouts.FollowRefunds(e.ctx))
+		e.must(e.claim(r.ID, key, second))
+		e.must(e.Checkouts.FollowRefunds(e.ctx))
+	}}
+	e.advance(time.Minute)
+	e.must(late.Checkouts.FollowRefunds(e.ctx))
+	got := e.is(r.ID, checkout.RefundSent)
+	if got.Attempt != 2 || got.ToAddress != second || got.WithdrawalID == first.WithdrawalID {
+		t.Errorf("got %+v, want the payment of the second attempt", got)
+	}
+	_, err = e.Withdrawals.Approve(e.ctx, e.org, got.WithdrawalID, audit.User("bob"))
+	e.must(err)
+	e.until(r.ID, checkout.RefundCompleted)
+	e.has(second, dollars, 100*million)
+	e.books(dollars, 0, 0)
 }

@@ -80,9 +80,10 @@ func TestTheEventOfARefundHasTheRefundThatWasPaid(t *testing.T) {
 	id := e.paid(130 * million)
 	paid, _ := e.refund(request(id, amount(20*million), to(home)))
 	e.advance(time.Second)
-	newer, _ := e.refund(request(id, amount(10*million)))
+	newer, _ := e.refund(request(id)) // all that is left
 	e.until(paid.ID, checkout.RefundCompleted)
 	e.is(newer.ID, checkout.RefundAwaitingAddress)
+	e.exceptions(id, outcome.Overpaid) // Not all of it was given back yet.
 	got := e.texts(`
 		SELECT concat_ws(' ', f ->> 'refundId', f ->> 'status', f ->> 'amount', f ->> 'claimUrl')
 		FROM events v, LATERAL (SELECT convert_from(v.data, 'UTF8')::jsonb -> 'refund' AS f) d
