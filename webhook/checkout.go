@@ -76,10 +76,10 @@ type PaymentOption struct {
 	Address *string `json:"address" doc:"The address of this checkout; null until the option is opened. Any wallet and any exchange can pay it." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
 	Memo    *string `json:"memo" doc:"null: no address of a checkout needs a memo."`
 	// Amount, Rate and RateExpiresAt are those of the newest quote.
-	Amount        *string `json:"amount" doc:"What pays the rest, in atomic units; null until the option is opened." form:"amount" example:"49990000"`
-	Rate          *string `json:"rate" doc:"What one whole token counts in the currency of the checkout; null until the option is opened." form:"decimal" example:"1.00"`
+	Amount        *string `json:"amount" doc:"What pays the rest, in atomic units; null until the option is opened, and while no rate is known for the rest." form:"amount" example:"49990000"`
+	Rate          *string `json:"rate" doc:"What one whole token counts in the currency of the checkout; null with amount." form:"decimal" example:"1.00"`
 	RateExpiresAt *Time   `json:"rateExpiresAt" doc:"Until when this rate holds. A payment in time counts at the newest rate that held at its moment, or otherwise at the price of the market."`
-	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null unless the checkout is OPEN. On SOLANA it pays the shared address with the reference." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
+	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null with amount, and unless the checkout is OPEN. On SOLANA it pays the shared address with the reference." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
 	// SharedAddress and Reference are of Solana, where wallets pay an address that has its accounts, and name the
 	// checkout by a key in the transaction.
 	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it the service does not know which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`

@@ -59,6 +59,8 @@ var payer = audit.System("payer")
 type RefundClaim struct {
 	RefundID, Key, Address string
 	IsAddressProven        bool // the page checked a signature of the address
+
+	version int64 // of the refund whose address was checked; 0: any
 }
 
 // newClaimRefused returns the one answer to a key that is wrong or old, and to a refund that does not exist.
@@ -104,7 +106,7 @@ func (s *Service) ClaimRefund(ctx context.Context, claim RefundClaim) (refund Re
 		return refund, err
 	}
 	if !claim.IsAddressProven {
-		if err := s.refuseUnproven(ctx, orgID, claim); err != nil {
+		if claim.version, err = s.refuseUnproven(ctx, orgID, claim); err != nil {
 			return refund, err
 		}
 	}
@@ -129,17 +131,17 @@ func (s *Service) ClaimRefund(ctx context.Context, claim RefundClaim) (refund Re
 }
 
 // refuseUnproven refuses an address that a payer typed and that an exchange is known to have, before the transaction of
-// the claim: it may ask providers.
-func (s *Service) refuseUnproven(ctx context.Context, orgID string, claim RefundClaim) error {
+// the claim: it may ask providers. It returns the version of the refund for which the address was checked.
+func (s *Service) refuseUnproven(ctx context.Context, orgID string, claim RefundClaim) (version int64, err error) {
 	r, err := s.RefundByID(ctx, orgID, claim.RefundID)
 	if err != nil || r.Status != RefundAwaitingAddress {
-		return asWritten(err) // The transaction says which address it has.
+		return r.Version, asWritten(err) // The transaction says which address it has.
 	}
 	address, err := s.parseRefundAddress(r.Mint, claim.Address)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return s.refuseExchange(ctx, r, address)
+	return r.Version, s.refuseExchange(ctx, r, address)
 }
 
 // GiveRefundAddress says where a refund goes, by the organization. Errors: faults NOT_FOUND, INVALID_ADDRESS,
@@ -184,6 +186,11 @@ func (s *Service) giveAddress(
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"The time of this refund is over.").WithAdvice("Ask the shop for another one.").
 				WithDetail("status", string(RefundExpired))
+		case claim.version != 0 && r.Version != claim.version:
+			// An attempt ended meanwhile, so the address was not checked, or its signature is of before.
+			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+				"This refund has just changed.").WithAdvice("Load the page again, and give the address anew.").
+				WithExtra("currentStatus", string(r.Status))
 		}
 		if err := checkJustified(ctx, tx, r); err != nil {
 			return err

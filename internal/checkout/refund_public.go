@@ -228,7 +228,7 @@ func (s *Service) ProveRefund(ctx context.Context, proof RefundProof) (Refund, e
 			WithAdvice("Sign with the address itself.")
 	}
 	return s.ClaimRefund(ctx, RefundClaim{
-		RefundID: proof.RefundID, Key: proof.Key, Address: string(address), IsAddressProven: true,
+		RefundID: proof.RefundID, Key: proof.Key, Address: string(address), IsAddressProven: true, version: p.Version,
 	})
 }
 

@@ -103,7 +103,8 @@ func PaymentOption(c checkout.Checkout, mintID int) webhook.PaymentOption {
 		o.Reference = new(payuri.ReferenceText([32]byte(opened.Ref)))
 	}
 	quote, hasQuote := opened.Quote()
-	if !hasQuote {
+	// An option whose price is unknown, or whose mint was closed, keeps the quote of before a part was paid.
+	if !hasQuote || c.Status == outcome.Open && quote.Covers.Cmp(c.Remaining()) != 0 {
 		return o
 	}
 	o.Amount, o.RateExpiresAt = amount(&quote.Amount), webhook.AtOrNil(&quote.ExpiresAt)

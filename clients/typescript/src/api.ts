@@ -1847,18 +1847,21 @@ export interface PaymentOption {
   address: string | null;
   /** The signer's statement that address belongs to this checkout; null until the option is opened. */
   addressProof: AddressProof | null;
-  /** What pays the rest, in atomic units; null until the option is opened. */
+  /**
+   * What pays the rest, in atomic units; null until the option is opened, and while no rate is known
+   * for the rest.
+   */
   amount: string | null;
   /** null: no address of a checkout needs a memo. */
   memo: string | null;
   /** The mint: a token on a chain. */
   mintId: number;
   /**
-   * A link that wallets can open; null unless the checkout is OPEN. On SOLANA it pays the shared
-   * address with the reference.
+   * A link that wallets can open; null with amount, and unless the checkout is OPEN. On SOLANA it
+   * pays the shared address with the reference.
    */
   paymentUri: string | null;
-  /** What one whole token counts in the currency of the checkout; null until the option is opened. */
+  /** What one whole token counts in the currency of the checkout; null with amount. */
   rate: string | null;
   /**
    * Until when this rate holds. A payment in time counts at the newest rate that held at its moment,

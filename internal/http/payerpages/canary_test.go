@@ -40,6 +40,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -304,6 +305,14 @@ func TestAnOptionWithoutARateForTheRestHasNoAmount(t *testing.T) {
 	s.turn(1)
 	if got := amounts(); len(got) != 1 || got[canaryUSDC] != "15" {
 		t.Errorf("got %v after a part, want the rest in the coin that has a rate", got)
+	}
+	c, err := s.Checkouts.Refresh(t.Context(), s.load(id))
+	s.must(err)
+	if o := wire.PaymentOption(c, canaryETH); o.Address == nil || o.Amount != nil || o.PaymentURI != nil {
+		t.Errorf("the interface shows %+v, want the address without an amount", o)
+	}
+	if o := wire.PaymentOption(c, canaryUSDC); o.Amount == nil || *o.Amount != "15000000" || o.PaymentURI == nil {
+		t.Errorf("the interface shows %+v, want the amount of the rest", o)
 	}
 }
 

@@ -222,6 +222,29 @@ func TestAKeyThatIsReplacedDuringAClaimClaimsNothing(t *testing.T) {
 	e.must(e.claim(r.ID, present, home))
 }
 
+// A claim whose address was checked while another attempt was there, or before it, gives the refund no address: what was
+// checked is a refund of before. Rule CO-97.
+func TestAClaimIsOfTheRefundThatWasChecked(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.setting("twoFactorUsdThreshold", `"50"`)
+	r, key := e.refund(request(e.paid(100 * million)))
+	e.Checkouts.Risk = risk.Policy{Providers: hooked{act: func() { // another attempt begins and ends without paying
+		_, err := e.Checkouts.GiveRefundAddress(e.ctx, e.org, r.ID, string(home), audit.User("ann"))
+		e.must(err)
+		sent := e.until(r.ID, checkout.RefundSent)
+		_, err = e.Withdrawals.Remove(e.ctx, e.org, sent.WithdrawalID, audit.User("bob"), "not this one")
+		e.must(err)
+		e.until(r.ID, checkout.RefundAwaitingAddress)
+	}}}
+	e.wantFault(e.claim(r.ID, key, second), fault.InvalidState)
+	if got := e.is(r.ID, checkout.RefundAwaitingAddress); got.ToAddress != "" || got.Attempt != 1 {
+		t.Errorf("got %+v, want the refund without an address", got)
+	}
+	e.Checkouts.Risk = risk.Policy{}
+	e.must(e.claim(r.ID, key, second))
+}
+
 // exchanges is a risk provider that knows the addresses of exchanges.
 type exchanges struct{ addresses []chain.Address }
 

@@ -527,14 +527,14 @@ func (e *testEnv) kept(checkoutID string, status outcome.Status, missing string)
 	return c
 }
 
-// slowPayouts are payments whose requests wait for a provider that does not answer.
-type slowPayouts struct {
+// heldPayouts are payments whose requests wait for a provider that does not answer.
+type heldPayouts struct {
 	checkout.RefundPayouts
 	asked chan<- string
 }
 
 // RequestPayout implements checkout.RefundPayouts.
-func (p slowPayouts) RequestPayout(ctx context.Context, r checkout.RefundPayout) (string, error) {
+func (p heldPayouts) RequestPayout(ctx context.Context, r checkout.RefundPayout) (string, error) {
 	p.asked <- r.RefundID
 	<-ctx.Done()
 	return "", ctx.Err()
@@ -547,7 +547,7 @@ func TestASlowRefundKeepsNoSaleOpen(t *testing.T) {
 	r, _ := e.refund(request(e.paid(100*million), to(home)))
 	asked := make(chan string)
 	ctx, stop := context.WithCancel(e.ctx)
-	e.Checkouts.Payouts = slowPayouts{e.Checkouts.Payouts, asked}
+	e.Checkouts.Payouts = heldPayouts{e.Checkouts.Payouts, asked}
 	done := make(chan error)
 	go func() { done <- e.Checkouts.Run(ctx) }()
 	if got := <-asked; got != r.ID {
