@@ -222,8 +222,8 @@ func TestAKeyThatIsReplacedDuringAClaimClaimsNothing(t *testing.T) {
 	e.must(e.claim(r.ID, present, home))
 }
 
-// A claim whose address was checked while another attempt was there, or before it, gives the refund no address: what was
-// checked is a refund of before. Rule CO-97.
+// A claim whose address was checked before another attempt ended gives the refund no address: what was checked is a
+// refund of before. Rule CO-97.
 func TestAClaimIsOfTheRefundThatWasChecked(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
