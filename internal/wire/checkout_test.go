@@ -51,7 +51,7 @@ func attested(family chain.Family, purpose, subject string, address chain.Addres
 func quoteOf(amount uint64, price string) []pricing.Quote {
 	return []pricing.Quote{{
 		Seq: 1, ValidFrom: saleAt, ExpiresAt: saleAt.Add(15 * time.Minute), Amount: money.Units(amount),
-		Rate: pricing.Rate{
+		Covers: pricing.MustRead("49.99"), Rate: pricing.Rate{
 			Price: money.MustParseUSD(price), CurrencyPrice: pricing.Par, Source: "fixed", PricedAt: saleAt,
 		},
 	}}
