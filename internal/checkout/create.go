@@ -111,20 +111,18 @@ func (s *Service) FindCheckoutByKey(ctx context.Context, orgID, key string) (c C
 	if !request.IsKey(key) {
 		return c, false, nil
 	}
-	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		c, err = loadCheckout(ctx, tx, `c.org_id = $1 AND c.key_hash = $2`, orgID, keyHash(key))
-		return err
+	// Most keys are new, so the look-up takes one round trip.
+	idsByKey := map[string]string{}
+	err = s.DB.ReadOrgBatch(ctx, orgID, func(b *pgx.Batch) {
+		clear(idsByKey)
+		queueKnownKeys(b, orgID, []string{keyHash(key)}, idsByKey)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Checkout{}, false, nil
+	checkoutID := idsByKey[keyHash(key)]
+	if err != nil || checkoutID == "" {
+		return c, false, err
 	}
-	if err == nil {
-		err = s.checkAddresses(c)
-	}
-	if err != nil {
-		return Checkout{}, false, err
-	}
-	return s.complete(c), true, nil
+	c, err = s.CheckoutByID(ctx, orgID, checkoutID)
+	return c, err == nil, err
 }
 
 // CreateCheckout makes a checkout: one row. It issues no address, asks for no price and calls no signer. isReplayed is
