@@ -749,7 +749,7 @@ func TestAFlaggedDepositSwapIsApprovedOrRedirected(t *testing.T) {
 		e.turn()
 		e.look("the approval")
 		e.wantBalance("ann", 99*million)
-		got := e.texts(`SELECT type FROM events WHERE resource_id = $1 ORDER BY sequence`, held.ID)
+		got := e.texts(`SELECT type FROM events WHERE resource_id = $1 ORDER BY ctid`, held.ID)
 		if !slices.Equal(got, []string{"CUSTOMER_DEPOSIT", "CUSTOMER_DEPOSIT_APPROVED"}) {
 			t.Errorf("got the events %v", got)
 		}
