@@ -75,7 +75,8 @@ type Options struct {
 	WithoutSwaps  bool // the world has no swap provider, and its configuration names none
 	// Calm makes the service look for work less often: a test that waits for blocks and for people
 	// pays for each look of a service that has nothing to do. The pauses between two polls for events
-	// are long only where the service runs in this process.
+	// are long only where the service runs in this process. Blocks of Solana and Bitcoin come quickly
+	// while a transaction waits for its finality.
 	Calm bool
 	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it. A
 	// caller that starts many worlds can copy a cluster that was made and migrated once. nil: the
@@ -93,7 +94,11 @@ const (
 	// treasuryCoins is the gas that this world's operator deposits, in whole coins.
 	treasuryCoins = 100
 	// calmPause is the pause between two polls for events with Options.Calm.
-	calmPause    = 300 * time.Millisecond
+	calmPause = 300 * time.Millisecond
+	// calmVerifyInterval is the pause between two checks of the books with Options.Calm: each costs as much as
+	// hundreds of requests. The first is at the start.
+	calmVerifyInterval = app.Duration(5 * time.Minute)
+
 	orgName      = "Example Marketplace"
 	operatorName = "local operator"
 )
@@ -343,6 +348,7 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	}
 	if w.opts.Calm {
 		conf.Intervals.Scan, conf.Intervals.Dispatch, conf.Intervals.Sweep = second/2, second/2, second
+		conf.Intervals.Verify = calmVerifyInterval
 	}
 	if err := conf.Check(); err != nil {
 		return conf, fmt.Errorf("the local world's own configuration: %w", err)
