@@ -119,6 +119,7 @@ func TestPayersOnRealChains(t *testing.T) {
 	})
 	// A block that vanishes takes what the service sent with it, and no refund is paid while a chain cannot be read.
 	t.Run("chains", func(t *testing.T) { playCases(t, true) })
+	n.checkBooks(t)
 	if pagematrix.IsWhole() {
 		n.summarize(t)
 	}
