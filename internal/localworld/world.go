@@ -74,9 +74,11 @@ type Options struct {
 	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
 	WithoutSwaps  bool // the world has no swap provider, and its configuration names none
 	// Calm makes the service look for work less often: a test that waits for blocks and for people
-	// pays for each look of a service that has nothing to do. Blocks of Solana and Bitcoin come quickly
-	// while a transaction waits for its finality.
+	// pays for each look of a service that has nothing to do.
 	Calm bool
+	// QuickBlocks makes Solana and Bitcoin make blocks quickly while a transaction waits for its finality, and
+	// seldom otherwise. It is for tests that wait for many final payments and need no person to see them before.
+	QuickBlocks bool
 	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it. A
 	// caller that starts many worlds can copy a cluster that was made and migrated once. nil: the
 	// world makes and migrates the database.
