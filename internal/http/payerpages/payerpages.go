@@ -100,7 +100,7 @@ func New(conf Config) http.Handler {
 		conf.LivePoll = livePollDefault
 	}
 	s := &server{
-		conf: conf, assets: newAssets(), rates: newLimiters(conf.Limits, conf.Clock),
+		conf: conf, assets: readAssets(), rates: newLimiters(conf.Limits, conf.Clock),
 		streams: streams{ofClientMax: conf.Limits.Streams, byClient: map[string]int{}},
 		versions: versionFeed{
 			ask: conf.Checkouts.Versions, changes: conf.Changes, interval: conf.LivePoll, log: conf.Log,
