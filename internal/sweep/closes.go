@@ -32,7 +32,8 @@ type idleAccount struct {
 
 // selectIdle selects the addresses and tokens for which all of this holds:
 //
-//   - the address is no treasury, and not one that checkouts share: wallets pay there only while its accounts exist;
+//   - the address is no treasury, and not one that checkouts share: wallets pay there only while its accounts exist
+//     (rule CO-138);
 //   - everything that arrived was swept, at least CloseAfter ago;
 //   - no deposit arrived and no sweep began within CloseAfter;
 //   - nothing is open, held, reserved or undecided;

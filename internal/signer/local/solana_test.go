@@ -566,7 +566,7 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 
 // The treasury pays the rent of exactly one kind of account: that of the address that checkouts share, for a token of
 // the policy. The signer derives the wallet, and its bytes create the account and do nothing else. Such an account is
-// never closed, so its rent is paid once. Rule CO-137.
+// never closed, so its rent is paid once. Rules CO-137 and CO-138.
 func TestATokenAccountIsOfTheSharedAddressAlone(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
