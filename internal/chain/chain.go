@@ -375,7 +375,7 @@ type TokenAccounts interface {
 	Rent(contract Address) (money.Amount, error)
 	// Existing reports for each token holding whether its account exists, by the final state. It is
 	// true only if each of a quorum of providers says so.
-	Existing(ctx context.Context, of []Holding) ([]bool, error)
+	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
 // ContractCaller calls contracts, on chains that have them. It may be called again after an error

@@ -98,8 +98,8 @@ type Sweeper struct {
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// When the chain is asked again, by treasury about its nonce accounts, and by shared address and mint about the token
-	// account; may be lost.
+	// When the chain is asked again, by treasury about its nonce accounts, and by shared address and mint about the
+	// token account; may be lost.
 	retryAt map[string]time.Time
 	// Position and next start of the search for idle token accounts; both may be lost.
 	closeCursor idleAccount

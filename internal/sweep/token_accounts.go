@@ -36,7 +36,8 @@ func (l lackingAccount) key() string { return fmt.Sprint(l.WalletID, " ", l.Mint
 // further creation in a row doubles the pause after it, up to retryFactorMax, because a signer's policy or a token may
 // refuse it permanently.
 const selectLacking = `
-	SELECT w.wallet_id, w.org_id, m.mint_id, w.address, m.contract, coalesce(c.open_id, ''), coalesce(c.is_created, false),
+	SELECT w.wallet_id, w.org_id, m.mint_id, w.address, m.contract, coalesce(c.open_id, ''),
+		coalesce(c.is_created, false),
 		coalesce(c.ended_at + $4::bigint * least(2 ^ (c.ended - 1), $5::bigint) * interval '1 microsecond' > $3, false)
 	FROM wallets w
 	JOIN mints m ON m.chain = $1 AND m.contract <> '' AND m.deposit_enabled AND m.quarantined_at IS NULL
@@ -50,7 +51,7 @@ const selectLacking = `
 	ORDER BY w.wallet_id, m.mint_id`
 
 // planTokenAccounts finds the token accounts that shared addresses lack. The chain is asked first: an account that
-// exists is recorded, also if another person created it, and costs nothing. One that is missing is created, paid by the treasury.
+// exists is recorded, also if another person created it, and costs nothing. The treasury pays for one that is missing.
 // Only the chain says that an account exists, so a crash or a restored backup leaves nothing to repair.
 // Rules CO-136 and CO-138.
 func (s *Sweeper) planTokenAccounts(ctx context.Context) (made int, err error) {
@@ -71,15 +72,15 @@ func (s *Sweeper) planTokenAccounts(ctx context.Context) (made int, err error) {
 		return 0, fmt.Errorf("find the token accounts that shared addresses lack: %w", err)
 	}
 	now := s.db.Clock()()
-	var due []lackingAccount
+	var asked []lackingAccount
 	var holdings []chain.Holding
 	for _, l := range found {
-		if len(due) < s.conf.PlanMax && (l.IsCreated || s.isDue(l.key(), now)) {
-			due = append(due, l)
+		if len(asked) < s.conf.PlanMax && (l.IsCreated || s.isDue(l.key(), now)) {
+			asked = append(asked, l)
 			holdings = append(holdings, chain.Holding{Address: l.Address, Contract: l.Contract})
 		}
 	}
-	if len(due) == 0 {
+	if len(asked) == 0 {
 		return 0, nil
 	}
 	exists, err := s.chain.TokenAccounts.Existing(ctx, holdings)
@@ -87,7 +88,7 @@ func (s *Sweeper) planTokenAccounts(ctx context.Context) (made int, err error) {
 		return 0, err
 	}
 	var errs []error
-	for i, l := range due {
+	for i, l := range asked {
 		isMade := false
 		switch {
 		case exists[i]:

@@ -706,11 +706,12 @@ var bookChecks = []Check{
 				AND (s.org_id, s.purpose, s.address) = (o.org_id, 'CHECKOUT_SHARED', o.to_address))`) + `
 		UNION ALL
 		SELECT a.org_id, format('token account of wallet %s for mint %s', a.wallet_id, a.mint_id),
-			format('is of a wallet for %s of %s, and of a mint of %s', coalesce(w.purpose, 'nothing'), coalesce(w.org_id, 'no one'),
-				coalesce(m.chain, 'no chain'))
-		FROM token_accounts a LEFT JOIN wallets w ON w.wallet_id = a.wallet_id LEFT JOIN mints m ON m.mint_id = a.mint_id
-		WHERE (w.org_id, w.family, w.purpose, m.chain) IS DISTINCT FROM (a.org_id, 'SOLANA', 'CHECKOUT_SHARED', 'SOLANA')
-			OR m.contract = ''`,
+			format('is of a wallet for %s of %s, and of a mint of %s', coalesce(w.purpose, 'nothing'),
+				coalesce(w.org_id, 'no one'), coalesce(m.chain, 'no chain'))
+		FROM token_accounts a LEFT JOIN wallets w ON w.wallet_id = a.wallet_id
+		LEFT JOIN mints m ON m.mint_id = a.mint_id
+		WHERE (w.org_id, w.family, w.purpose) IS DISTINCT FROM (a.org_id, 'SOLANA', 'CHECKOUT_SHARED')
+			OR m.chain IS DISTINCT FROM 'SOLANA' OR m.contract = ''`,
 	},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `

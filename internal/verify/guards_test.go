@@ -361,7 +361,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 				planned(`'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', '', 'to_address', '0xother'`)),
 			"dispatch_orders_caused",
 		},
-		"a token account that nobody planned": {
+		"a token account that was not planned": {
 			copied("ta_open", `"trigger": "RESTORED"`), "dispatch_orders_caused",
 		},
 		"a token account twice at a time": {copied("ta_open", `"trigger": "PERSON"`), "token_accounts_one_open"},
@@ -370,7 +370,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"dispatch_orders_token_account",
 		},
 		"a token account of a stranger": {
-			copied("ta_open", `"to_address": "0xsomebody", "trigger": "RESTORED"`), "dispatch_orders_to_own",
+			copied("ta_open", `"to_address": "0xstranger", "trigger": "RESTORED"`), "dispatch_orders_to_own",
 		},
 		"a token account that an address pays": {
 			copied("ta_open", `"wallet_id": "we_dep", "trigger": "RESTORED"`), "dispatch_orders_token_account",
@@ -386,7 +386,8 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"token_accounts_shared",
 		},
 		"a token account of no token of its chain": {
-			`INSERT INTO token_accounts SELECT wallet_id, 1, org_id, now() FROM token_accounts`, "token_accounts_shared",
+			`INSERT INTO token_accounts SELECT wallet_id, 1, org_id, now() FROM token_accounts`,
+			"token_accounts_shared",
 		},
 		"a merge that nobody planned": {
 			copied("mg_open", `"to_wallet_id": "we_brest", "to_address": "0xwe_brest", "trigger": "RESTORED"`),

@@ -750,7 +750,7 @@ var tamperings = []tampering{
 		"a place that was planned as a close",
 		[]string{`UPDATE internal_orders SET purpose = 'CLOSE' WHERE order_id = 'pl_open'`},
 	},
-	{"I-16-token-account", "an account that nobody planned", []string{`DELETE FROM internal_orders
+	{"I-16-token-account", "an account that was not planned", []string{`DELETE FROM internal_orders
 		WHERE order_id = 'ta_open'`}},
 	{"I-16-token-account", "an account of another address", []string{`UPDATE dispatch_orders
 		SET to_wallet_id = 'we_own', to_address = '0xwe_own' WHERE order_id = 'ta_open'`}},

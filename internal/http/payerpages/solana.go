@@ -14,9 +14,9 @@ const solanaPath = "/solana"
 // accountBytesMax is longer than every address of Solana, and than every amount.
 const accountBytesMax = 100
 
-// openToOrigins lets every origin read the answer, as Solana Pay requires: a wallet that is a page or an extension has an
-// origin of its own. No credential belongs to the path, and none is allowed, so an origin learns what everyone with the
-// address of the checkout may ask. Rule CO-139.
+// openToOrigins lets every origin read the answer, as Solana Pay requires: a wallet that is a page or an extension has
+// an origin of its own. No credential belongs to the path, and none is allowed, so an origin learns what everyone with
+// the address of the checkout may ask. Rule CO-139.
 func openToOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")

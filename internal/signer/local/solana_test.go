@@ -595,17 +595,22 @@ func TestATokenAccountIsOfTheSharedAddressAlone(t *testing.T) {
 		change func(*signer.Intent)
 		want   string
 	}{
-		"a stranger":              {func(i *signer.Intent) { i.To, i.ToWallet = solPayee, nil }, signer.RefusedDestination},
-		"a stranger as ours":      {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
-		"a customer":              {toWallet(v.deposit), signer.RefusedDestination},
-		"the treasury":            {toWallet(v.treasury), signer.RefusedDestination},
-		"another subject":         {toWallet(second), signer.RefusedDestination},
-		"another organization":    {toWallet(foreign), signer.RefusedDestination},
-		"no token":                {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
-		"an amount":               {func(i *signer.Intent) { i.Amount = money.Units(1) }, signer.RefusedMalformed},
-		"a customer's":            {func(i *signer.Intent) { i.CustomerID = "ann" }, signer.RefusedMalformed},
-		"a key":                   {func(i *signer.Intent) { i.IdempotencyKeyHash = "00" }, signer.RefusedMalformed},
-		"an address pays":         {func(i *signer.Intent) { i.From, i.Payer = v.deposit.WalletRef, &v.treasury.WalletRef }, signer.RefusedDestination},
+		"a stranger": {
+			func(i *signer.Intent) { i.To, i.ToWallet = solPayee, nil }, signer.RefusedDestination,
+		},
+		"a stranger as ours":   {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
+		"a customer":           {toWallet(v.deposit), signer.RefusedDestination},
+		"the treasury":         {toWallet(v.treasury), signer.RefusedDestination},
+		"another subject":      {toWallet(second), signer.RefusedDestination},
+		"another organization": {toWallet(foreign), signer.RefusedDestination},
+		"no token":             {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
+		"an amount":            {func(i *signer.Intent) { i.Amount = money.Units(1) }, signer.RefusedMalformed},
+		"a customer's":         {func(i *signer.Intent) { i.CustomerID = "ann" }, signer.RefusedMalformed},
+		"a key":                {func(i *signer.Intent) { i.IdempotencyKeyHash = "00" }, signer.RefusedMalformed},
+		"an address pays": {
+			func(i *signer.Intent) { i.From, i.Payer = v.deposit.WalletRef, &v.treasury.WalletRef },
+			signer.RefusedDestination,
+		},
 		"its fee paid by another": {func(i *signer.Intent) { i.Payer = &v.treasury.WalletRef }, signer.RefusedWallet},
 	} {
 		i := intent("ta_" + name)
@@ -617,7 +622,8 @@ func TestATokenAccountIsOfTheSharedAddressAlone(t *testing.T) {
 	i, pays, shut := intent("ta_1"), v.payment("wd_1", solUSDC), v.sweep("cl_1")
 	v.admit(i)
 	v.admit(pays)
-	shut.Purpose, shut.Amount, shut.WalletBalance = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent), nil
+	shut.Purpose, shut.Amount = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent)
+	shut.WalletBalance = nil
 	shut.From = shared.WalletRef
 	if _, err := v.s.AdmitIntent(t.Context(), shut); refusal(err) != signer.RefusedWallet {
 		t.Errorf("a close of the shared address: got %v, want it refused", err)

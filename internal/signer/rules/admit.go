@@ -171,8 +171,8 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 			policy.GasMax, intent.Amount)
 	case kind.ClosesTokenAccount && (intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily):
 		return refuse(signer.RefusedDestination, "names no token account, which %s has", chain.Solana)
-	case kind.ClosesTokenAccount && intent.From.Purpose == signer.SharedPurpose:
-		return refuse(signer.RefusedWallet, "is of the address that checkouts share, whose accounts stay") // Rule CO-138.
+	case kind.ClosesTokenAccount && intent.From.Purpose == signer.SharedPurpose: // Rule CO-138.
+		return refuse(signer.RefusedWallet, "is of the address that checkouts share, whose accounts stay")
 	case kind.ClosesTokenAccount && (intent.Payer == nil || *intent.Payer != *toWallet):
 		return signer.Refuse(signer.RefusedWallet,
 			"the fee payer of %s %s is not the treasury that receives its content", kind.Noun, intent.ID)

@@ -162,8 +162,9 @@ func (eng *Engine) matchPayload(
 		payments[n] = chain.Payment{
 			From: eng.index.wallets[member.From].address, To: member.To,
 			Contract: member.Contract, Amount: member.Amount,
-			CreatesNonceAccount: member.Kind().CreatesNonceAccount, CreatesTokenAccount: member.Kind().CreatesTokenAccount,
-			ClosesTokenAccount: member.Kind().ClosesTokenAccount,
+			CreatesNonceAccount: member.Kind().CreatesNonceAccount,
+			CreatesTokenAccount: member.Kind().CreatesTokenAccount,
+			ClosesTokenAccount:  member.Kind().ClosesTokenAccount,
 		}
 	}
 	if err := effect.CheckPayments(payments...); err != nil {

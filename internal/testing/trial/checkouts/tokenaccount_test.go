@@ -37,7 +37,8 @@ func (a *accountsOf) Existing(_ context.Context, holdings []chain.Holding) ([]bo
 
 // As long as the shared address has no account for a token, its option has the checkout's own address alone: no wallet
 // is asked, on the page and by the API. The account is planned once, and again after a pause that grows if it is
-// refused. As soon as the chain has it, also from another person, wallets are offered, and the order that waits is recalled.
+// refused. As soon as the chain has it, also from another person, wallets are offered and the order that waits is
+// recalled.
 // Rules CO-136, CO-138 and CO-139.
 func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	t.Parallel()

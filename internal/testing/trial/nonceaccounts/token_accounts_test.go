@@ -20,8 +20,9 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-const creations = `SELECT coalesce(string_agg(status, ' ' ORDER BY created_at, creation_id), '') FROM token_account_creations
-	WHERE mint_id = $1`
+const creations = `
+	SELECT coalesce(string_agg(status, ' ' ORDER BY created_at, creation_id), '')
+	FROM token_account_creations WHERE mint_id = $1`
 
 // addTokens places further tokens on the chain, with mints from 10 on. Every second one is of Token-2022.
 func (w *testEnv) addTokens(count int) map[int]surfpool.Mint {
@@ -161,7 +162,9 @@ func playTokenAccounts(t *testing.T, w *testEnv) {
 	w.advanceClock(month + time.Hour)
 	w.settleAll()
 	w.settleAll()
-	w.wantText("closes of the shared address", "0", `SELECT count(*) FROM closes WHERE wallet_id = $1`, option.Shared.ID)
+	w.wantText(
+		"closes of the shared address", "0", `SELECT count(*) FROM closes WHERE wallet_id = $1`, option.Shared.ID,
+	)
 	w.closeAfter = 0
 
 	// The service dies, and each account is paid for once.
