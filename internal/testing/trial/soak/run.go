@@ -1,6 +1,6 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// swaps of customers and of the organization, deposit swaps, decisions, freezes and everything that can go
-// wrong around them: forks, false providers, lost answers, dropped transactions, a database that fails in
+// swaps of customers and of the organization, deposit swaps, checkouts with their refunds, decisions, freezes and
+// everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a database that fails in
 // the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the
 // chain is simulated and time is virtual.
 //
@@ -108,6 +108,13 @@ func (w *soakRun) drainAll() {
 		}
 	}
 	w.askOpen()
+	for _, s := range w.shop.sales {
+		made, _, err := w.processes[0].Checkouts.CreateCheckout(w.ctx, orgID, s.call)
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("checkout #%d has no answer: %v", s.n, err)
+		}
+		w.recordCheckout(s, made, err)
+	}
 	for _, r := range w.swapRequests {
 		made, _, err := w.processes[0].Swaps.Request(w.ctx, orgID, r.call)
 		w.findSwapWallets()
@@ -159,6 +166,7 @@ func (w *soakRun) drainAll() {
 			w.decideOwnSwaps(round > drainMax/8)
 			w.repeatDepositSwaps()
 			w.decideAll(round > drainMax/4)
+			w.settleShop(round > drainMax/8)
 			w.resolveAll(round > drainMax/4)
 		}
 		w.advanceClock(w.drainPause(round))
@@ -226,7 +234,7 @@ func (w *soakRun) decideAll(removeAll bool) {
 // describeOpen lists what has not ended.
 func (w *soakRun) describeOpen() string {
 	var parts []string
-	for _, q := range []struct{ what, sql string }{
+	for _, q := range append([]struct{ what, sql string }{
 		{
 			"orders",
 			`SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`,
@@ -249,7 +257,7 @@ func (w *soakRun) describeOpen() string {
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},
 		{"deliveries", `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`},
-	} {
+	}, openShop...) {
 		if n := w.queryCount(q.sql); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, q.what))
 		}
