@@ -175,13 +175,13 @@ func (o Owners) report(ctx context.Context, tx pg.Tx, changes []change) error {
 
 // compareByLocks orders purposes as their owners take locks, which is the order of wallet.Purposes. Other ones follow.
 func compareByLocks(a, b string) int {
-	place := func(purpose string) int {
+	rank := func(purpose string) int {
 		if i := slices.Index(wallet.Purposes, purpose); i >= 0 {
 			return i
 		}
 		return len(wallet.Purposes)
 	}
-	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }
 
 // CustomerOwner owns arrivals at the addresses of customers. They credit the customer.

@@ -157,7 +157,8 @@ func (h *drillEnv) waitRefund(ctx context.Context, r *saleRefund) error {
 		return err
 	}
 	r.payout = &payment{
-		key: "refund of " + r.sale.key, customer: orgProduct, units: r.sale.units, recipient: r.recipient, completed: true,
+		key: "refund of " + r.sale.key, customer: orgProduct, units: r.sale.units, recipient: r.recipient,
+		completed: true,
 	}
 	if r.current.TxHash != nil {
 		r.payout.tx = *r.current.TxHash
@@ -263,7 +264,8 @@ func playCheckouts(ctx context.Context, h *drillEnv) error {
 				h.claimAs(ctx, claimed, h.net.unusedAddress([]byte(h.dir+"another")), http.StatusConflict),
 			)
 		},
-		"books and chain agree: the refund that the backup lacks was paid once", func() error { return h.checkSales(ctx) },
+		"books and chain agree: the refund that the backup lacks was paid once",
+		func() error { return h.checkSales(ctx) },
 		"the payment of the checkout that the backup lacks is unmatched, and is given back", func() (err error) {
 			if unmatched, err = h.refundUnmatched(ctx, lost); err != nil {
 				return err

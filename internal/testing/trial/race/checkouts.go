@@ -24,8 +24,8 @@ import (
 type checkoutTask struct {
 	Ahead     time.Duration // of the clock, after the ends of the checkouts
 	GrantSeed []byte
-	// Sales are checkouts that are paid, in part or not at all, and not settled; Claims are refunds with their keys, and Unmatched are
-	// payments that no checkout has.
+	// Sales are checkouts that are paid, in part or not at all, and not settled; Claims are refunds with their keys,
+	// and Unmatched are payments that no checkout has.
 	Sales     []string
 	Claims    []refundClaim
 	Unmatched []string

@@ -32,7 +32,7 @@ import (
 // How many checkouts are fought for.
 const (
 	salesShort = 9
-	salesLong  = 240
+	salesLong  = 60
 )
 
 // saleDue is what each checkout asks for, in units of the token.
@@ -125,8 +125,8 @@ func TestSixtyFourWorkersOfTwoProcessesSellAndRefundOnce(t *testing.T) {
 		MinDeposit: money.Units(1), MinWithdraw: money.Units(1), ConfirmationsRequired: 1, Finality: "FINALIZED",
 	}
 	native := dollar
-	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = ether, mint.Native, "", "ETH",
-		"Ether", 18
+	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals =
+		ether, mint.Native, "", "ETH", "Ether", 18
 	r.must(mint.Sync(r.ctx, db, []mint.Mint{dollar, native}))
 	made, _, err := org.Create(r.ctx, db, "Acme")
 	r.must(err)
@@ -239,7 +239,8 @@ func (r *checkoutRace) drain() {
 		}
 	}
 	r.Fatalf("refunds have no end: %v", r.texts(`SELECT r.status || ' ' || coalesce(w.status, '') || ' ' ||
-		coalesce(o.status, '') || ' ' || coalesce(o.last_error, '') FROM refunds r LEFT JOIN withdrawals w USING (withdrawal_id)
+		coalesce(o.status, '') || ' ' || coalesce(o.last_error, '') FROM refunds r
+		LEFT JOIN withdrawals w USING (withdrawal_id)
 		LEFT JOIN dispatch_orders o ON o.order_id = w.withdrawal_id WHERE r.status IN ('REQUESTED', 'SENT') LIMIT 5`))
 }
 
@@ -284,15 +285,16 @@ func (r *checkoutRace) checkSales(sum result) {
 		goals[address] = true
 	}
 	for depositID, checkoutID := range sum.Resolved {
-		if got := r.texts(`SELECT assigned_to FROM checkout_unmatched WHERE deposit_id = $1`, depositID); len(got) != 1 ||
-			got[0] != checkoutID {
+		got := r.texts(`SELECT assigned_to FROM checkout_unmatched WHERE deposit_id = $1`, depositID)
+		if len(got) != 1 || got[0] != checkoutID {
 			r.Errorf("deposit %s was given to %s, and belongs to %v", depositID, checkoutID, got)
 		}
 	}
 	if sum.Requests == 0 || len(goals) == 0 || len(sum.Resolved) == 0 || len(sum.Accepted) == 0 {
 		r.Errorf("some workers did nothing: %s", encodeJSON(sum))
 	}
-	paid, err := money.Parse(r.texts(`SELECT coalesce(sum(amount), 0)::text FROM refunds WHERE status = 'COMPLETED'`)[0])
+	sums := r.texts(`SELECT coalesce(sum(amount), 0)::text FROM refunds WHERE status = 'COMPLETED'`)
+	paid, err := money.Parse(sums[0])
 	r.must(err)
 	received := money.Zero
 	for address := range goals {

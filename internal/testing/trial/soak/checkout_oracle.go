@@ -17,7 +17,8 @@ func (w *soakRun) lookAtCheckouts() {
 	var checkoutID, status, decided, cancelled string
 	var isCovered bool
 	var completions int
-	w.scanRows("read the checkouts", []any{&checkoutID, &status, &decided, &cancelled, &isCovered, &completions}, func() {
+	columns := []any{&checkoutID, &status, &decided, &cancelled, &isCovered, &completions}
+	w.scanRows("read the checkouts", columns, func() {
 		s := w.shop.saleByID[checkoutID]
 		if s == nil {
 			return // no answer told it yet
@@ -90,7 +91,7 @@ type soldPayment struct {
 // soldCheckout is a checkout in the tables.
 type soldCheckout struct {
 	status, decidedBy, latePolicy string
-	due, need, counted            string // in 10^-18 of the currency
+	amountDue, need, counted      string // in 10^-18 of the currency
 	exceptions                    []string
 	createdAt, expiresAt          time.Time
 	cancelledAt                   *time.Time
@@ -170,11 +171,12 @@ func (w *soakRun) loadSoldCheckouts() map[string]soldCheckout {
 	var checkoutID string
 	var c soldCheckout
 	w.scanRows("read the checkouts", []any{
-		&checkoutID, &c.status, &c.decidedBy, &c.latePolicy, &c.due, &c.need, &c.counted, &c.exceptions, &c.createdAt,
-		&c.expiresAt, &c.cancelledAt, &c.isExclusive,
+		&checkoutID, &c.status, &c.decidedBy, &c.latePolicy, &c.amountDue, &c.need, &c.counted, &c.exceptions,
+		&c.createdAt, &c.expiresAt, &c.cancelledAt, &c.isExclusive,
 	}, func() { found[checkoutID] = c }, `
 		SELECT checkout_id, status, coalesce(decided_by, ''), late_policy, (due * 1e18)::numeric(78,0)::text,
-			(need * 1e18)::numeric(78,0)::text, (counted * 1e18)::numeric(78,0)::text, exceptions, created_at, expires_at,
+			(need * 1e18)::numeric(78,0)::text, (counted * 1e18)::numeric(78,0)::text, exceptions, created_at,
+			expires_at,
 			cancelled_at, one_per_reference
 		FROM checkouts`)
 	return found

@@ -94,7 +94,9 @@ func (w *soakRun) openShop() {
 		d.OverpaymentPolicy = drawFrom(w, []string{checkout.CreditSurplus, checkout.RefundLinkSurplus})
 		d.LatePaymentPolicy = drawFrom(w, []string{checkout.AcceptLate, checkout.HoldLate, checkout.RefundLinkLate})
 		d.OnePerReference = w.drawChance(30)
-		made, _, err := w.processes[0].Checkouts.Create(w.ctx, orgID, checkout.Request{Draft: d, Actor: audit.APIKey(orgID)})
+		made, _, err := w.processes[0].Checkouts.Create(w.ctx, orgID, checkout.Request{
+			Draft: d, Actor: audit.APIKey(orgID),
+		})
 		w.mustSucceed(err, "create a product")
 		p.id, p.isExclusive = made.ID, d.OnePerReference
 		w.shop.products = append(w.shop.products, p)
@@ -185,7 +187,9 @@ func (w *soakRun) openOption(s *sale) {
 
 // findCheckoutAddress learns the address of a checkout: the answer may be lost.
 func (w *soakRun) findCheckoutAddress(s *sale) {
-	for _, found := range w.queryColumn(`SELECT address FROM wallets WHERE purpose = 'CHECKOUT' AND subject = $1`, s.id) {
+	for _, found := range w.queryColumn(
+		`SELECT address FROM wallets WHERE purpose = 'CHECKOUT' AND subject = $1`, s.id,
+	) {
 		if a := chain.Address(found); s.address != "" && s.address != a {
 			w.failRun("checkout #%d has the addresses %s and %s", s.n, s.address, a)
 		} else {
@@ -294,7 +298,8 @@ func (w *soakRun) requestPayback() {
 	}
 	b := &payback{n: len(w.shop.paybacks) + 1}
 	b.call = checkout.RefundRequest{
-		CheckoutID: drawFrom(w, ids), Kind: drawFrom(w, []checkout.RefundKind{checkout.FullRefund, checkout.OverpaidRefund}),
+		CheckoutID:     drawFrom(w, ids),
+		Kind:           drawFrom(w, []checkout.RefundKind{checkout.FullRefund, checkout.OverpaidRefund}),
 		IdempotencyKey: new(fmt.Sprintf("refund-%d", b.n)), Actor: audit.APIKey(orgID),
 	}
 	mintID := drawFrom(w, []int{tokenID, nativeID, limitedID})
@@ -340,7 +345,8 @@ func (w *soakRun) sendPayback(b *payback) {
 		made, key, _, err = drawFrom(w, w.processes).Checkouts.RequestRefund(ctx, orgID, b.call)
 		return err
 	})
-	w.addTrace("refund #%d of %s in mint %d: %s", b.n, w.saleName(b.call.CheckoutID), *b.call.MintID, outcomeCode(r.err))
+	w.addTrace("refund #%d of %s in mint %d: %s", b.n, w.saleName(b.call.CheckoutID), *b.call.MintID,
+		outcomeCode(r.err))
 	switch {
 	case r.err == nil && b.id != "" && b.id != made.ID:
 		w.failRun("refund #%d was made as %s and as %s", b.n, b.id, made.ID)
@@ -382,9 +388,9 @@ func (w *soakRun) decidePayback() {
 func (w *soakRun) decideRefund(refundID string, kind int) {
 	person, name := audit.User("usr_1"), ""
 	var b *payback
-	for _, known := range w.shop.paybacks {
-		if known.id == refundID {
-			b, name = known, fmt.Sprintf("#%d", known.n)
+	for _, asked := range w.shop.paybacks {
+		if asked.id == refundID {
+			b, name = asked, fmt.Sprintf("#%d", asked.n)
 		}
 	}
 	if b == nil {
@@ -488,23 +494,24 @@ func (w *soakRun) passTime() {
 // several at once, in an order that the seed does not decide.
 func (w *soakRun) followCheckouts(ctx context.Context, process *serviceProcess) error {
 	shop, horizon := process.Checkouts, w.readClock().Add(time.Second)
-	due := w.queryColumn(`SELECT DISTINCT checkout_id FROM checkout_payments WHERE try_at <= $1 ORDER BY checkout_id`,
-		horizon)
-	over := w.queryColumn(`SELECT checkout_id FROM checkouts WHERE status = 'OPEN' AND expires_at <= $1
+	waiting := w.queryColumn(
+		`SELECT DISTINCT checkout_id FROM checkout_payments WHERE try_at <= $1 ORDER BY checkout_id`, horizon,
+	)
+	ended := w.queryColumn(`SELECT checkout_id FROM checkouts WHERE status = 'OPEN' AND expires_at <= $1
 		ORDER BY expires_at, checkout_id`, horizon)
-	if len(due) == 1 {
-		due = nil
+	if len(waiting) == 1 {
+		waiting = nil
 		if _, err := shop.SettleDue(ctx); err != nil {
 			return err
 		}
 	}
-	if len(over) == 1 {
-		over = nil
+	if len(ended) == 1 {
+		ended = nil
 		if err := shop.ExpireDue(ctx); err != nil {
 			return err
 		}
 	}
-	for _, checkoutID := range append(due, over...) {
+	for _, checkoutID := range append(waiting, ended...) {
 		if err := shop.Settle(ctx, checkoutID); err != nil {
 			return err
 		}
@@ -517,7 +524,8 @@ func (w *soakRun) followCheckouts(ctx context.Context, process *serviceProcess) 
 
 // settleShop ends what waits for a person about checkouts.
 func (w *soakRun) settleShop(isLast bool) {
-	for _, depositID := range w.queryColumn(`SELECT u.deposit_id FROM checkout_unmatched u JOIN deposits d USING (deposit_id)
+	for _, depositID := range w.queryColumn(`
+		SELECT u.deposit_id FROM checkout_unmatched u JOIN deposits d USING (deposit_id)
 		WHERE u.assigned_to IS NULL AND d.status = 'CREDITED' AND $1 ORDER BY d.height, d.tx_hash, d.position`, true) {
 		w.settleUnmatched(depositID, isLast || w.drawChance(50))
 	}
@@ -532,7 +540,7 @@ func (w *soakRun) settleShop(isLast bool) {
 }
 
 // openShop lists what has not ended of checkouts.
-var openShop = []struct{ what, sql string }{
+var openShop = []openKind{
 	{"checkouts", `SELECT count(*) FROM checkouts WHERE status IN ('OPEN', 'PROCESSING')`},
 	{"payments of checkouts", `SELECT count(*) FROM checkout_payments
 		WHERE told_status IS DISTINCT FROM status OR try_at IS NOT NULL`},
