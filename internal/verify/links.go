@@ -67,7 +67,8 @@ var linkChecks = []Check{
 			format('was made at %s, and payment link %s had sold %s, which is all, at %s', c.created_at, c.link_id,
 				l.most_ever, s.completed_at)
 		FROM limits l
-		CROSS JOIN LATERAL (SELECT completed_at FROM checkouts WHERE link_id = l.link_id AND completed_at IS NOT NULL
+		CROSS JOIN LATERAL (SELECT completed_at FROM checkouts
+			WHERE link_id = l.link_id AND completed_at IS NOT NULL AND l.most_ever IS NOT NULL
 			ORDER BY completed_at OFFSET l.most_ever - 1 LIMIT 1) s
 		JOIN checkouts c ON c.link_id = l.link_id AND c.created_at > s.completed_at + ` + linkSkewSQL,
 	},
