@@ -42,8 +42,8 @@ func TestAContractSaysWhetherItSigned(t *testing.T) {
 		"the word cut off":       {l.deploy(t, "631626ba7e60e01b60005260046000f3"), digest, signature, false},
 		"what it was given":      {l.deploy(t, "366000600037366000f3"), digest, signature, false},
 		// It returns what it is given, which would be the word of EIP-1271 for this digest. It has no code.
-		"a reserved address":     {"0x0000000000000000000000000000000000000004", [32]byte{}, signature, false},
-		"an account":             {l.Account(t), digest, signature, false},
+		"a reserved address": {"0x0000000000000000000000000000000000000004", [32]byte{}, signature, false},
+		"an account":         {l.Account(t), digest, signature, false},
 	} {
 		got, err := checker.IsContractSignature(t.Context(), c.address, c.digest, c.signature)
 		if err != nil || got != c.want {

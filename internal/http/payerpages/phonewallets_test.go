@@ -35,7 +35,9 @@ func (h *testEnv) readPhoneLinks(body string) (links []string) {
 func TestAPhoneOpensThePageInAWalletApp(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t, func(c *Config) { c.Origin = "https://pay.example" })
-	page := func(mintID int) string { return fmt.Sprintf("https://pay.example%s%s?mint=%d", prefix, checkoutID, mintID) }
+	page := func(mintID int) string {
+		return fmt.Sprintf("https://pay.example%s%s?mint=%d", prefix, checkoutID, mintID)
+	}
 	for mintID, want := range map[int][]string{
 		ethMain: {
 			"https://link.metamask.io/dapp/pay.example/c/" + checkoutID + fmt.Sprintf("?mint=%d", ethMain),
