@@ -230,8 +230,8 @@ func (s *Service) ProveRefund(ctx context.Context, proof RefundProof) (Refund, e
 	})
 }
 
-// verifyProof verifies the signature of an address over a text. Error: the fault DESTINATION_NOT_ALLOWED, or UNAVAILABLE
-// while it is not known whether a contract signed, each with an AddressRefusal.
+// verifyProof verifies the signature of an address over a text. Error: the fault DESTINATION_NOT_ALLOWED, or
+// UNAVAILABLE while it is not known whether a contract signed, each with an AddressRefusal.
 func (s *Service) verifyProof(
 	ctx context.Context, p PublicRefund, address chain.Address, text, signature string,
 ) error {

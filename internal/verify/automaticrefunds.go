@@ -15,9 +15,9 @@ import (
 var automaticRefundChecks = []Check{
 	{
 		ID: "I-83-automatic",
-		Promise: "a policy makes one refund for each checkout, coin and cause, of the checkout whose terms ask for it; " +
-			"no person asks for it, and no other refund is the service's; every completed checkout with such terms is " +
-			"looked at",
+		Promise: "a policy makes one refund for each checkout, coin and cause, of the checkout whose terms ask for " +
+			"it; no person asks for it, and no other refund is the service's; every completed checkout with such " +
+			"terms is looked at",
 		breachSQL: `
 		SELECT m.org_id, 'automatic refund ' || m.refund_id,
 			format('of checkout %s in mint %s because of %s is of checkout %s in mint %s, asked for by %s',
@@ -26,8 +26,9 @@ var automaticRefundChecks = []Check{
 		WHERE (r.org_id, r.checkout_id, r.mint_id, r.requester_kind) IS DISTINCT FROM
 			(m.org_id, m.checkout_id, m.mint_id, 'SYSTEM') OR r.idempotency_key IS NOT NULL
 		UNION ALL
-		SELECT m.org_id, 'automatic refund ' || m.refund_id, format('is because of %s, and checkout %s of %s asks for %s and %s',
-			m.cause, m.checkout_id, c.org_id, c.over_policy, c.late_policy)
+		SELECT m.org_id, 'automatic refund ' || m.refund_id,
+			format('is because of %s, and checkout %s of %s asks for %s and %s', m.cause, m.checkout_id,
+			 c.org_id, c.over_policy, c.late_policy)
 		FROM automatic_refunds m LEFT JOIN checkouts c ON c.checkout_id = m.checkout_id
 		WHERE c.org_id IS DISTINCT FROM m.org_id
 			OR CASE m.cause WHEN 'OVERPAID' THEN c.over_policy ELSE c.late_policy END <> 'REFUND_LINK'
@@ -39,7 +40,8 @@ var automaticRefundChecks = []Check{
 		SELECT r.org_id, 'refund ' || r.refund_id, format('is asked for by %s, and no policy made it',
 			r.requester_kind || ' ' || r.requester_id)
 		FROM refunds r
-		WHERE r.requester_kind = 'SYSTEM' AND NOT EXISTS (SELECT FROM automatic_refunds m WHERE m.refund_id = r.refund_id)
+		WHERE r.requester_kind = 'SYSTEM'
+			AND NOT EXISTS (SELECT FROM automatic_refunds m WHERE m.refund_id = r.refund_id)
 		UNION ALL
 		SELECT t.org_id, 'checkout ' || t.checkout_id, format('of %s is looked at, and its terms are %s and %s',
 			c.org_id, c.over_policy, c.late_policy)
@@ -54,8 +56,8 @@ var automaticRefundChecks = []Check{
 
 	{
 		ID: "I-83-automatic-parts",
-		Promise: "a refund by a policy takes payments of its cause alone: a surplus no more than the payments counted " +
-			"above the amount due, a late one what was late, and a part what was in time",
+		Promise: "a refund by a policy takes payments of its cause alone: a surplus no more than the payments " +
+			"counted above the amount due, a late one what was late, and a part what was in time",
 		breachSQL: `
 		SELECT m.org_id, 'automatic refund ' || m.refund_id,
 			format('because of %s takes %s of payment %s, which is %s', m.cause, t.amount, t.deposit_id,
@@ -68,7 +70,8 @@ var automaticRefundChecks = []Check{
 			WHEN 'PAID_LATE' THEN (p.is_accepted AND NOT p.in_time) IS NOT TRUE ELSE false END
 		UNION ALL
 		SELECT m.org_id, 'automatic refund ' || m.refund_id,
-			format('gives back %s %s as a surplus, and its payments counted %s of %s', g.given, c.currency, n.counted, c.due)
+			format('gives back %s %s as a surplus, and its payments counted %s of %s', g.given, c.currency, n.counted,
+				c.due)
 		FROM automatic_refunds m JOIN checkouts c ON c.checkout_id = m.checkout_id
 		CROSS JOIN LATERAL (SELECT coalesce(sum(p.counted * t.amount / p.amount), 0) AS given FROM refund_parts t
 			JOIN checkout_payments p ON p.deposit_id = t.deposit_id WHERE t.refund_id = m.refund_id) g
@@ -79,8 +82,9 @@ var automaticRefundChecks = []Check{
 	},
 
 	{
-		ID:      "I-83-automatic-id",
-		Promise: "the id of a refund by a policy follows from checkout, coin and cause, so a restored database makes no second one",
+		ID: "I-83-automatic-id",
+		Promise: "the id of a refund by a policy follows from checkout, coin and cause, so a restored database makes " +
+			"no second one",
 		inspect: checkAutomaticRefundIDs,
 	},
 }

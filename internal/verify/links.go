@@ -18,8 +18,9 @@ var linkChecks = []Check{
 			AND a.action = 'payment_link.created'
 		WHERE (a.detail ->> 'slug', a.detail -> 'lineItems') IS DISTINCT FROM (l.slug COLLATE "default", l.line_items)
 		UNION ALL
-		SELECT c.org_id, 'checkout ' || c.checkout_id, format('was sold through payment link %s, and the audit log says %s',
-			coalesce(c.link_id, 'none'), coalesce(a.detail ->> 'linkId', 'none'))
+		SELECT c.org_id, 'checkout ' || c.checkout_id,
+			format('was sold through payment link %s, and the audit log says %s', coalesce(c.link_id, 'none'),
+				coalesce(a.detail ->> 'linkId', 'none'))
 		FROM checkouts c JOIN audit_log a ON a.org_id = c.org_id AND a.resource_id = c.checkout_id
 			AND a.action = 'checkout.created'
 		WHERE a.detail ->> 'linkId' IS DISTINCT FROM c.link_id

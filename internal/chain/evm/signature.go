@@ -54,7 +54,7 @@ func (a *adapter) IsContractSignature(
 	}
 	question := callArgs{To: address, Data: signatureCall(digest, signature)}
 	isSigned, err := quorum.AgreeOnAnswer(ctx, a.providers, a.Quorum, a.Quorum,
-		func(one, other bool) bool { return one == other },
+		func(a, b bool) bool { return a == b },
 		func(ctx context.Context, p *provider) (bool, error) {
 			head, err := p.readHead(ctx, "latest")
 			if err != nil {

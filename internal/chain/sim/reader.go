@@ -358,7 +358,8 @@ func (c *Chain) IsContractSignature(
 		}
 	}
 	if answers < c.conf.Quorum {
-		return false, fmt.Errorf("signature of contract %s: %d providers answer, %d must", contract, answers, c.conf.Quorum)
+		return false, fmt.Errorf("signature of contract %s: %d providers answer, %d must", contract, answers,
+			c.conf.Quorum)
 	}
 	accepts := c.signers[contract]
 	return accepts != nil && c.tipBlock().state.programs[contract] && accepts(digest, signature), nil

@@ -170,7 +170,8 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, signers: map[chain.Address]ContractSigner{}, owners: map[chain.Address]chain.Address{},
+		silent: map[chain.Address]bool{}, signers: map[chain.Address]ContractSigner{},
+		owners:       map[chain.Address]chain.Address{},
 		transferMaxs: map[chain.Address]money.Amount{}, transferMins: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee

@@ -2,15 +2,15 @@ package payerproof
 
 import (
 	"bytes"
+	"crypto/ecdsa"
 	"encoding/base64"
 	"math/big"
 
 	"github.com/btcsuite/btcd/address/v2"
-	"github.com/btcsuite/btcd/btcec/v2"
-	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
 	"github.com/btcsuite/btcd/chainhash/v2"
 	"github.com/btcsuite/btcd/txscript/v2"
 	"github.com/btcsuite/btcd/wire/v2"
+	"github.com/ethereum/go-ethereum/crypto"
 )
 
 // The first byte of a compact signature says how the key is found and of which kind the address is (BIP-137).
@@ -70,24 +70,18 @@ func isSignedByOldBitcoin(script []byte, text, signature string) bool {
 		return false
 	}
 	kind := header - (header-plainKeyHeader)%headersOfKind
-	compact := bytes.Clone(raw)
-	if kind > compressedKeyHeader {
-		compact[0] = compressedKeyHeader + (header - kind) // the only headers that the library knows
-	}
-	key, isCompressed, err := ecdsa.RecoverCompact(compact, hashOldMessage(text))
-	if err != nil {
-		return false
-	}
-	return isPaidTo(script, kind, key, isCompressed)
+	// Both chains have one curve.
+	key, err := crypto.SigToPub(hashOldMessage(text), append(bytes.Clone(raw[1:]), header-kind))
+	return err == nil && isPaidTo(script, kind, key)
 }
 
 // isPaidTo reports whether a script pays a key in the way of a header.
-func isPaidTo(script []byte, kind byte, key *btcec.PublicKey, isCompressed bool) bool {
-	if !isCompressed {
-		return isOldKeyHash(script) && kind == plainKeyHeader &&
-			bytes.Equal(script[oldKeyHashAt:oldKeyEnds], address.Hash160(key.SerializeUncompressed()))
+func isPaidTo(script []byte, kind byte, key *ecdsa.PublicKey) bool {
+	if kind == plainKeyHeader {
+		return isOldKeyHash(script) &&
+			bytes.Equal(script[oldKeyHashAt:oldKeyEnds], address.Hash160(crypto.FromECDSAPub(key)))
 	}
-	hash := address.Hash160(key.SerializeCompressed())
+	hash := address.Hash160(crypto.CompressPubkey(key))
 	segwit := append([]byte{txscript.OP_0, txscript.OP_DATA_20}, hash...)
 	switch {
 	case isOldKeyHash(script):

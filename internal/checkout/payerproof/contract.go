@@ -25,8 +25,8 @@ type ContractQuestion struct {
 	IsUndeployed bool
 }
 
-// AskContract returns what a contract is asked about a signature in hexadecimal. isWellFormed is false for a text that no
-// contract has to be asked about. Rule CO-140.
+// AskContract returns what a contract is asked about a signature in hexadecimal. isWellFormed is false for a text that
+// no contract has to be asked about. Rule CO-140.
 func AskContract(text, signature string) (question ContractQuestion, isWellFormed bool) {
 	digits := strings.TrimPrefix(strings.TrimSpace(signature), "0x")
 	if len(digits) > 2*contractBytesMax {

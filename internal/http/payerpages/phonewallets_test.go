@@ -53,7 +53,8 @@ func TestAPhoneOpensThePageInAWalletApp(t *testing.T) {
 	} {
 		got := h.get(fmt.Sprintf("%s%s?mint=%d", prefix, checkoutID, mintID))
 		if links := h.readPhoneLinks(got.body); !slices.Equal(links, want) {
-			t.Errorf("mint %d: got the links\n%s\nwant\n%s", mintID, strings.Join(links, "\n"), strings.Join(want, "\n"))
+			t.Errorf("mint %d: got the links\n%s\nwant\n%s", mintID, strings.Join(links, "\n"),
+				strings.Join(want, "\n"))
 		}
 		if part := phonePart.FindString(got.body); strings.Contains(part, "k=") || strings.Contains(part, "#") ||
 			strings.Contains(part, "%23") || part != "" && !strings.HasPrefix(part, closedPart) {
@@ -96,7 +97,8 @@ func TestAPhoneIsLedIntoNoAppThatCannotPay(t *testing.T) {
 		if name == "Solana's" {
 			mintID = solSol
 		}
-		if links := h.readPhoneLinks(h.get(fmt.Sprintf("%s%s?mint=%d", prefix, checkoutID, mintID)).body); len(links) > 0 {
+		got := h.get(fmt.Sprintf("%s%s?mint=%d", prefix, checkoutID, mintID))
+		if links := h.readPhoneLinks(got.body); len(links) > 0 {
 			t.Errorf("%s: got the links %q, want none", name, links)
 		}
 	}

@@ -22,9 +22,8 @@ func TestDustAtManyCheckoutsChangesNone(t *testing.T) {
 	productID := e.product()
 	var ids []string
 	for i := range 24 {
-		ids = append(ids, e.checkout(request(productID, otherOf(fmt.Sprint("key-", i+1)), func(r *checkout.CheckoutRequest) {
-			r.Reference = nil
-		}), dollars))
+		ids = append(ids, e.checkout(request(productID, otherOf(fmt.Sprint("key-", i+1)),
+			func(r *checkout.CheckoutRequest) { r.Reference = nil }), dollars))
 	}
 	end := e.load(ids[0]).ExpiresAt
 	for range 2 {
@@ -98,7 +97,8 @@ func TestACoinWithAFeeOnTransfersCompletesNothing(t *testing.T) {
 	id := e.checkout(request(productID), dollars, ether)
 	less := money.Units(99 * million)
 	e.nets[chain.Ethereum].SubmitTx(payer, sim.Move{
-		Contract: signertest.Token, To: e.address(id, chain.EVM), Amount: money.Units(100 * million), ActualAmount: &less,
+		Contract: signertest.Token, To: e.address(id, chain.EVM), Amount: money.Units(100 * million),
+		ActualAmount: &less,
 	})
 	e.block()
 	e.finalize()

@@ -432,7 +432,8 @@ func TestAContractWalletIsPaidWithItsOwnSignature(t *testing.T) {
 	challenge, err := e.Checkouts.RefundChallenge(e.ctx, r.ID, key, string(contract))
 	e.must(err)
 	e.must(e.prove(r, key, signs("the owner agrees")))
-	want := crypto.Keccak256(fmt.Appendf(nil, "\x19Ethereum Signed Message:\n%d%s", len(challenge.Text), challenge.Text))
+	want := crypto.Keccak256(fmt.Appendf(nil, "\x19Ethereum Signed Message:\n%d%s", len(challenge.Text),
+		challenge.Text))
 	if got := asked[len(asked)-1]; !bytes.Equal(got[:], want) {
 		t.Errorf("the contract was asked about %x, want the digest of the text %x", got, want)
 	}
