@@ -2,7 +2,6 @@ package payerproof
 
 import (
 	"bytes"
-	"crypto/ecdsa"
 	"encoding/base64"
 	"math/big"
 
@@ -71,17 +70,18 @@ func isSignedByOldBitcoin(script []byte, text, signature string) bool {
 	}
 	kind := header - (header-plainKeyHeader)%headersOfKind
 	// Both chains have one curve.
-	key, err := crypto.SigToPub(hashOldMessage(text), append(bytes.Clone(raw[1:]), header-kind))
+	key, err := crypto.Ecrecover(hashOldMessage(text), append(bytes.Clone(raw[1:]), header-kind))
 	return err == nil && isPaidTo(script, kind, key)
 }
 
-// isPaidTo reports whether a script pays a key in the way of a header.
-func isPaidTo(script []byte, kind byte, key *ecdsa.PublicKey) bool {
+// isPaidTo reports whether a script pays a key of 65 bytes in the way of a header.
+func isPaidTo(script []byte, kind byte, key []byte) bool {
 	if kind == plainKeyHeader {
 		return isOldKeyHash(script) &&
-			bytes.Equal(script[oldKeyHashAt:oldKeyEnds], address.Hash160(crypto.FromECDSAPub(key)))
+			bytes.Equal(script[oldKeyHashAt:oldKeyEnds], address.Hash160(key))
 	}
-	hash := address.Hash160(crypto.CompressPubkey(key))
+	// The short form has the first coordinate, and of the second one whether it is odd.
+	hash := address.Hash160(append([]byte{2 + key[len(key)-1]&1}, key[1:1+scalarAt]...))
 	segwit := append([]byte{txscript.OP_0, txscript.OP_DATA_20}, hash...)
 	switch {
 	case isOldKeyHash(script):
