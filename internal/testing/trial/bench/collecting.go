@@ -17,7 +17,8 @@ const (
 
 	// sharedPayments is how many payments one sweep of a shared address moves in these rows.
 	sharedPayments = 24
-	// costShareMax is the share of its price up to which a checkout offers a way to pay, unless a shop sets another.
+	// costShareMax is the share of its price up to which a checkout offers a way to pay, unless a shop sets another. The
+	// service judges by the present fee of a transfer.
 	costShareMax = 0.03
 	// inputVBytes is what an output of the kind that Coffer receives adds to the payment that spends it.
 	inputVBytes = 68
@@ -69,11 +70,11 @@ func benchCollecting(ctx context.Context, w *benchEnv) (err error) {
 	} {
 		shares := ""
 		for _, price := range checkoutPrices {
-			shares += fmt.Sprintf(", %.3g %% of %g", c.dollars/price*100, price)
+			shares += fmt.Sprintf(", %.4f %% of %g", c.dollars/price*100, price)
 		}
 		w.table.addRow(row{
-			figure: "to collect the payment of a checkout, " + c.way, result: fmt.Sprintf("%.3g dollars", c.dollars),
-			compared: c.measured + shares, target: fmt.Sprintf("offered from %.3g dollars on", c.dollars/costShareMax),
+			figure: "to collect the payment of a checkout, " + c.way, result: fmt.Sprintf("%.5f dollars", c.dollars),
+			compared: c.measured + shares, target: fmt.Sprintf("3 %% of %.3f", c.dollars/costShareMax),
 		})
 	}
 	return nil
