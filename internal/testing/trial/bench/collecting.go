@@ -17,8 +17,8 @@ const (
 
 	// sharedPayments is how many payments one sweep of a shared address moves in these rows.
 	sharedPayments = 24
-	// costShareMax is the share of its price up to which a checkout offers a way to pay, unless a shop sets another. The
-	// service judges by the present fee of a transfer.
+	// costShareMax is the share of its price up to which a checkout offers a way to pay, unless a shop sets another.
+	// The service judges by the present fee of a transfer.
 	costShareMax = 0.03
 	// inputVBytes is what an output of the kind that Coffer receives adds to the payment that spends it.
 	inputVBytes = 68
