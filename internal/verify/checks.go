@@ -47,7 +47,9 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks, refundChecks)
+var checks = slices.Concat(
+	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
+)
 
 // bookChecks are those of everything but swaps and checkouts.
 var bookChecks = []Check{
