@@ -58,6 +58,8 @@ type scenario struct {
 	api     *client.Client
 	words   map[string]map[string]string // the texts of pages, by language and key
 	faucets map[string]*sync.Mutex       // a faucet has one account, whose payments have an order
+	// disturbed lets one case at a time disturb a chain.
+	disturbed map[string]*sync.Mutex
 
 	mu     sync.Mutex
 	looked map[string]bool // states of pages whose accessibility is known
@@ -69,7 +71,8 @@ func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	n := &scenario{
 		words: map[string]map[string]string{}, looked: map[string]bool{},
-		faucets: map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
+		faucets:   map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
+		disturbed: map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
 	}
 	files, err := filepath.Glob(filepath.Join(catalogueFolder, "*.json"))
 	if err != nil || len(files) == 0 {
