@@ -56,7 +56,7 @@ var refundStatusParameter = kernel.Parameter{
 // refundsPage lists the refunds of checkouts. Rule PAGE-90.
 func (d *dashboard) refundsPage() pages.Page {
 	return pages.Page{
-		Path: "/refunds", Title: "Refunds", Action: identity.ReadOrganization, Under: "/checkouts",
+		Path: "/refunds", Title: "Refunds", Action: identity.ReadOrganization, MenuPath: "/checkouts",
 		Live:  []string{refundKind},
 		Query: []kernel.Parameter{pages.CursorParameter, refundStatusParameter, fromDayParameter, toDayParameter},
 		Load:  d.loadRefunds, WriteCSV: d.writeRefunds,
@@ -66,7 +66,7 @@ func (d *dashboard) refundsPage() pages.Page {
 // refundPage shows a refund with what happened to its money, and what can be done about it. Rules PAGE-91 and PAGE-92.
 func (d *dashboard) refundPage() pages.Page {
 	return pages.Page{
-		Path: "/refunds/{refundId}", Title: "Refund", Action: identity.ReadOrganization, Under: "/checkouts",
+		Path: "/refunds/{refundId}", Title: "Refund", Action: identity.ReadOrganization, MenuPath: "/checkouts",
 		Live: []string{refundKind}, Load: d.loadRefund,
 		Acts: []pages.Act{
 			{

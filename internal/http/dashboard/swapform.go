@@ -42,7 +42,7 @@ var (
 func (d *dashboard) swapFormPage() pages.Page {
 	return pages.Page{
 		Path: "/organization-swaps/new", Title: "Swap your own money", Action: identity.WithdrawOwnMoney,
-		Under: "/swaps", Load: d.loadSwapForm,
+		MenuPath: "/swaps", Load: d.loadSwapForm,
 		Query: []kernel.Parameter{balanceParameter, toMintParameter, toParameter, amountParameter},
 		Acts: []pages.Act{{
 			Name: continueAct,
@@ -62,7 +62,7 @@ func (d *dashboard) swapConfirmPage() pages.Page {
 	const missing = "Open the page again."
 	return pages.Page{
 		Path: "/organization-swaps/confirm", Title: "Confirm a swap", Action: identity.WithdrawOwnMoney,
-		Under: "/swaps", Load: d.loadSwapConfirm,
+		MenuPath: "/swaps", Load: d.loadSwapConfirm,
 		Query: []kernel.Parameter{balanceParameter, toMintParameter, toParameter, amountParameter},
 		Acts: []pages.Act{{
 			Name: requestAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp, Keyed: true,

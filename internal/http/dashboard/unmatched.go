@@ -47,7 +47,7 @@ func (d *dashboard) unmatchedPage() pages.Page {
 func (d *dashboard) unmatchedPaymentPage() pages.Page {
 	return pages.Page{
 		Path: "/unmatched-payments/{depositId}", Title: "Unmatched payment", Action: identity.ReadOrganization,
-		Under: "/checkouts", Live: []string{"DEPOSIT"}, Query: []kernel.Parameter{chosenCheckoutParameter},
+		MenuPath: "/checkouts", Live: []string{"DEPOSIT"}, Query: []kernel.Parameter{chosenCheckoutParameter},
 		Load: d.loadUnmatchedPayment,
 		Acts: []pages.Act{
 			{

@@ -111,8 +111,8 @@ var payerCases = []payerCase{
 		play: playCancelled,
 	},
 	{
-		name: "a refund is claimed with a proven address", mints: []string{"ETHEREUM USDC", "SOLANA USDC", "BITCOIN BTC"},
-		play: playProvenClaim,
+		name:  "a refund is claimed with a proven address",
+		mints: []string{"ETHEREUM USDC", "SOLANA USDC", "BITCOIN BTC"}, play: playProvenClaim,
 	},
 	{
 		name:  "a refund is claimed without scripts by an address",

@@ -55,8 +55,8 @@ func (p *payer) chainTime(m localworld.Mint) time.Time {
 	return block.Header.Timestamp
 }
 
-// waitBlock waits until what was sent before is in a block of the chain. It returns the later one of now and the time of
-// the newest block: the times of Bitcoin's blocks may lie ahead, because the node made the first ones faster than a
+// waitBlock waits until what was sent before is in a block of the chain. It returns the later one of now and the time
+// of the newest block: the times of Bitcoin's blocks may lie ahead, because the node made the first ones faster than a
 // clock goes.
 func (p *payer) waitBlock(m localworld.Mint) time.Time {
 	p.Helper()
