@@ -1,6 +1,7 @@
 package localworld
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,7 +90,7 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	lasting := context.WithoutCancel(ctx)
 	if w.hasChain(chain.Solana) {
 		g.Go(func() (err error) {
-			conf := surfpool.Config{SlotTime: slotTime}
+			conf := surfpool.Config{SlotTime: cmp.Or(w.opts.SlotTime, slotTime)}
 			if w.opts.ManualBlocks {
 				conf.SlotTime = 0
 			}
