@@ -107,7 +107,7 @@ var payerCases = []payerCase{
 		play: playReversed,
 	},
 	{
-		name: "cancelled, then paid", mints: []string{"SOLANA USDC", "ETHEREUM ETH", "BITCOIN BTC"},
+		name: "cancelled, then paid", mints: []string{"ETHEREUM ETH", "SOLANA USDC", "BITCOIN BTC"},
 		play: playCancelled,
 	},
 	{
@@ -158,6 +158,7 @@ func TestPayersOnRealChains(t *testing.T) {
 	}
 	playStage("payers", together)
 	playStage("chains", alone)
+	n.checkBooks(t)
 	if pagematrix.IsWhole() {
 		playStage("finality", atTheEnd)
 		n.summarize(t)
