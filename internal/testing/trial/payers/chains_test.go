@@ -44,12 +44,7 @@ func (p *payer) chainTime(m localworld.Mint) time.Time {
 	case "ETHEREUM":
 		return time.Unix(int64(p.head().Time), 0)
 	case "SOLANA":
-		// getBlockTime of the local Solana counts slots and goes another way than the time in its blocks.
-		var block struct{ BlockTime int64 }
-		p.must(p.SolanaNode().RPC.CallContext(p.ctx, &block, "getBlock", p.height(m), map[string]any{
-			"transactionDetails": "none", "rewards": false, "commitment": "confirmed",
-		}))
-		return time.Unix(block.BlockTime, 0)
+		return p.SolanaNode().ChainTime()
 	}
 	hash, err := p.BitcoinNode().BlockHash(p.ctx, p.height(m))
 	p.must(err)
