@@ -66,8 +66,8 @@ func (p *payer) waitBlock(m localworld.Mint) time.Time {
 	return time.Now()
 }
 
-// surfpoolLagMax is by how much the time of a block may later be said to be earlier. Surfpool computes it from the number
-// of the block and its clock, and on a busy machine blocks come at uneven intervals.
+// surfpoolLagMax is by how much the time of a block may later be said to be earlier. Surfpool computes it from the
+// number of the block and its clock, and on a busy machine blocks come at uneven intervals.
 const surfpoolLagMax = 5 * time.Second
 
 // waitChainTime waits until the next block of a chain has a time after a moment: blocks have whole seconds, and those
