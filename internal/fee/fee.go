@@ -1,6 +1,7 @@
-// Package fee keeps the fees that organizations owe for what the service did: one line for each source,
-// written in the transaction that ends it. A line never changes. It gets its value in dollars at most
-// once, from a price that is kept with its source and time.
+// Package fee keeps the fees that organizations owe for what the service did: one line for each source.
+// That of a swap is written in the transaction that ends it, and that of a network fee by package
+// billing. A line never changes. It gets its value in dollars at most once, from a price that is kept
+// with its source and time, and its invoice at most once.
 //
 // Nothing here moves money: the feature that writes a line posts it. A crash leaves a line without a
 // value, which the pricing loop finds.
@@ -30,8 +31,9 @@ type SourceKind string
 
 // The kinds.
 const (
-	SwapFee Kind       = "SWAP_FEE"
-	OfSwap  SourceKind = "SWAP"
+	SwapFee    Kind       = "SWAP_FEE"
+	NetworkFee Kind       = "NETWORK_FEE" // its source is a cause of the ledger
+	OfSwap     SourceKind = "SWAP"
 )
 
 // Line is a fee that an organization owes.
@@ -47,6 +49,9 @@ type Line struct {
 	USDValue   *money.USD // nil until it is priced
 	Price      *Mark      // by which it is valued
 	IncurredAt time.Time
+	IsCredit   bool   // it lowers what is owed
+	TxHash     string // of a network fee
+	InvoiceID  string // "" until an invoice has it
 }
 
 // Mark is the price of a whole token at a moment.
@@ -73,7 +78,7 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 const selectLines = `
 	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
 		p.price, p.source,
-		p.quoted_at, l.incurred_at
+		p.quoted_at, l.incurred_at, l.is_credit, coalesce(l.tx_hash, ''), coalesce(l.invoice_id, '')
 	FROM fee_lines l LEFT JOIN price_marks p ON p.price_mark_id = l.price_mark_id`
 
 func scanLine(row pgx.CollectableRow) (l Line, err error) {
@@ -81,7 +86,7 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 	var source *string
 	var quotedAt *time.Time
 	err = row.Scan(&l.ID, &l.OrgID, &l.Kind, &l.SourceKind, &l.SourceID, &l.MintID, &l.Amount, &l.FeeBps, &l.USDValue,
-		&value, &source, &quotedAt, &l.IncurredAt)
+		&value, &source, &quotedAt, &l.IncurredAt, &l.IsCredit, &l.TxHash, &l.InvoiceID)
 	if err == nil && value != nil {
 		l.Price = &Mark{*value, *source, *quotedAt}
 	}
@@ -91,6 +96,7 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 // Filter narrows a list of lines. A zero field does not narrow it.
 type Filter struct {
 	OrgID      string
+	InvoiceID  string
 	Start, End time.Time // the first inclusive, the second exclusive
 }
 
@@ -111,6 +117,9 @@ func (f Filter) query() *pagination.Query {
 	q := pagination.NewQuery(selectLines + ` WHERE true`)
 	if f.OrgID != "" {
 		q.AddCondition("l.org_id = ?", f.OrgID)
+	}
+	if f.InvoiceID != "" {
+		q.AddCondition("l.invoice_id = ?", f.InvoiceID)
 	}
 	if !f.Start.IsZero() {
 		q.AddCondition("l.incurred_at >= ?", f.Start)
@@ -147,6 +156,20 @@ func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Line) e
 	return nil
 }
 
+// ListUnpriced returns the oldest lines without a value, of all organizations.
+func ListUnpriced(ctx context.Context, tx pg.Tx, limit int) ([]Line, error) {
+	rows, err := tx.Query(ctx,
+		selectLines+` WHERE l.usd_value IS NULL ORDER BY l.incurred_at, l.fee_line_id LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list fees without a value: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanLine)
+	if err != nil {
+		return nil, fmt.Errorf("list fees without a value: %w", err)
+	}
+	return found, nil
+}
+
 const (
 	pricePause    = 2 * time.Second
 	priceBatchMax = 100
@@ -155,7 +178,7 @@ const (
 	priceLateMax = 15 * time.Minute
 )
 
-// Pricer gives lines their value.
+// Pricer gives the lines of swaps their value. Those of network fees get theirs from package billing.
 type Pricer struct {
 	DB     *pg.DB
 	Prices price.Source
@@ -240,7 +263,7 @@ func (p *Pricer) listUnpriced(ctx context.Context, last unpricedLine, isFirst bo
 		rows, err := tx.Query(ctx, `
 			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
 				JOIN mints m ON m.mint_id = l.mint_id
-			WHERE l.usd_value IS NULL AND l.incurred_at > $1
+			WHERE l.usd_value IS NULL AND l.kind = 'SWAP_FEE' AND l.incurred_at > $1
 				AND ($2 OR (l.incurred_at, l.fee_line_id) > ($3::timestamptz, $4::text))
 			ORDER BY l.incurred_at, l.fee_line_id LIMIT $5`,
 			tx.Now.Add(-priceLateMax), isFirst, last.IncurredAt, last.ID, priceBatchMax)

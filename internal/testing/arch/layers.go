@@ -97,6 +97,7 @@ var packages = []pkg{
 	{"internal/checkout/payerproof", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
+	{"internal/billing/document", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
@@ -190,6 +191,7 @@ var packages = []pkg{
 	{"internal/swap", features, 0},
 	{"internal/depositswap", features, 0},
 	{"internal/checkout", features, 0},
+	{"internal/billing", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},
