@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/platform/csvcell"
 )
-
-// decimal matches a figure. A minus sign before it begins no formula, and as text no spreadsheet would add it up.
-var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // columns are the cells of a line, each with the name of its JSON field.
 var columns = []struct {
@@ -80,10 +77,26 @@ func WriteCSV(w io.Writer, i Invoice, lines iter.Seq2[Line, error]) error {
 
 // escapeCell returns a cell of printable characters that is no formula.
 func escapeCell(s string) string {
-	if decimal.MatchString(s) {
+	if isDecimal(s) {
 		return s
 	}
 	return csvcell.EscapeFormula(visible(s))
+}
+
+// isDecimal reports whether a cell is a figure. A minus sign before it begins no formula, and as text no spreadsheet
+// would add it up.
+func isDecimal(s string) bool {
+	whole, fraction, hasPoint := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	return hasDigits(whole) && (!hasPoint || hasDigits(fraction))
+}
+
+func hasDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // moment prints a time in UTC to the millisecond, and nothing for none.

@@ -136,9 +136,10 @@ func newSheet(i Invoice) *sheet {
 	return &sheet{file: file, words: findWords(i.Language), y: top, added: map[string]bool{}}
 }
 
-// metadata describes the file in XMP, from which archives read it.
+// metadata describes the file in XMP, from which archives read it. It is not compressed, so that a text in it must
+// not look like the end of an object to a program that repairs broken files.
 func (i Invoice) metadata() []byte {
-	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "/", "&#47;", "end", "en&#100;").Replace
 	issued := i.Issued.UTC().Format("2006-01-02T15:04:05Z")
 	return []byte(`<?xpacket begin="` + "\ufeff" + `" id="W5M0MpCehiHzreSzNTczkc9d"?>` +
 		`<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">` +

@@ -20,6 +20,9 @@ const (
 // spaces. Controls, what reorders text, and bytes that are no UTF-8 become replacement characters, and so do the
 // combining marks of a letter after the first ones.
 func visible(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	var b strings.Builder
 	b.Grow(len(s))
 	marks, isSpace := 0, true
@@ -50,6 +53,16 @@ func visible(s string) string {
 		isSpace = false
 	}
 	return norm.NFC.String(strings.TrimSuffix(b.String(), " "))
+}
+
+// isPlain reports whether a text has printable ASCII without spaces, as ids and figures do, and stays as it is.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // isUnprintable reports whether a character has no form of its own and may change that of others. The joiners and

@@ -18,7 +18,7 @@ const english = "en"
 // catalogue has the languages of the product.
 var catalogue = map[string]words{
 	english: {
-		Invoice: "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue", Month: "Month",
+		Invoice: "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue", Month: "Month of service",
 		Corrects: "Corrects invoice", Seller: "From", Buyer: "To", TaxID: "Tax ID", Email: "Email", Service: "Service",
 		Lines: "Lines", Amount: "Amount", Exact: "Exact USD", Rounded: "USD", NetworkFees: "Network fees",
 		SwapFees: "Swap fees", Subtotal: "Subtotal", Tax: "Tax ({rate}%)", Total: "Total", Credited: "Total credited",
@@ -39,7 +39,7 @@ var catalogue = map[string]words{
 		Page:     "Seite {page} von {pages}",
 	},
 	"fr": {
-		Invoice: "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission", Month: "Mois",
+		Invoice: "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission", Month: "Mois de prestation",
 		Corrects: "Corrige la facture", Seller: "De", Buyer: "À", TaxID: "Numéro fiscal", Email: "E-mail",
 		Service: "Prestation", Lines: "Lignes", Amount: "Quantité", Exact: "USD exact", Rounded: "USD",
 		NetworkFees: "Frais de réseau", SwapFees: "Frais d’échange", Subtotal: "Sous-total", Tax: "Taxe ({rate} %)",
@@ -51,7 +51,7 @@ var catalogue = map[string]words{
 		Page:    "Page {page} sur {pages}",
 	},
 	"es": {
-		Invoice: "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión", Month: "Mes",
+		Invoice: "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión", Month: "Mes del servicio",
 		Corrects: "Corrige la factura", Seller: "De", Buyer: "Para", TaxID: "Identificación fiscal",
 		Email: "Correo electrónico", Service: "Servicio", Lines: "Líneas", Amount: "Cantidad", Exact: "USD exacto",
 		Rounded: "USD", NetworkFees: "Comisiones de red", SwapFees: "Comisiones de intercambio", Subtotal: "Subtotal",
@@ -63,7 +63,7 @@ var catalogue = map[string]words{
 		Page:    "Página {page} de {pages}",
 	},
 	"pt-BR": {
-		Invoice: "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão", Month: "Mês",
+		Invoice: "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão", Month: "Mês do serviço",
 		Corrects: "Corrige a fatura", Seller: "De", Buyer: "Para", TaxID: "Identificação fiscal", Email: "E-mail",
 		Service: "Serviço", Lines: "Linhas", Amount: "Quantidade", Exact: "USD exato", Rounded: "USD",
 		NetworkFees: "Taxas de rede", SwapFees: "Taxas de troca", Subtotal: "Subtotal", Tax: "Imposto ({rate}%)",
@@ -85,7 +85,7 @@ var catalogue = map[string]words{
 		Page:     "{page} / {pages} ページ",
 	},
 	"zh-Hans": {
-		Invoice: "账单", CreditNote: "贷记单", Number: "编号", Issued: "开具日期", Month: "月份", Corrects: "更正的账单",
+		Invoice: "账单", CreditNote: "贷记单", Number: "编号", Issued: "开具日期", Month: "服务月份", Corrects: "更正的账单",
 		Seller: "开具方", Buyer: "接收方", TaxID: "税号", Email: "电子邮件", Service: "项目", Lines: "明细数",
 		Amount: "数量", Exact: "USD（舍入前）", Rounded: "USD", NetworkFees: "网络费", SwapFees: "兑换费",
 		Subtotal: "小计", Tax: "税（{rate}%）", Total: "合计", Credited: "贷记合计",
@@ -95,7 +95,7 @@ var catalogue = map[string]words{
 		Page:     "第 {page} 页，共 {pages} 页",
 	},
 	"ar": {
-		Invoice: "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم", Issued: "تاريخ الإصدار", Month: "الشهر",
+		Invoice: "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم", Issued: "تاريخ الإصدار", Month: "شهر الخدمة",
 		Corrects: "يصحح الفاتورة", Seller: "من", Buyer: "إلى", TaxID: "الرقم الضريبي", Email: "البريد الإلكتروني",
 		Service: "الخدمة", Lines: "البنود", Amount: "الكمية", Exact: "الدولار قبل التقريب", Rounded: "دولار أمريكي",
 		NetworkFees: "رسوم الشبكة", SwapFees: "رسوم المبادلة", Subtotal: "المجموع الفرعي", Tax: "الضريبة ({rate}%)",
