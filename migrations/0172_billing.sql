@@ -92,7 +92,7 @@ CREATE TABLE billing_terms (
         invoice_series ~ '^[A-Z0-9]{1,12}$' AND credit_note_series ~ '^[A-Z0-9]{1,12}$'
         AND (invoice_series <> credit_note_series OR invoice_series IS NULL OR credit_note_series IS NULL)),
     CONSTRAINT billing_terms_day CHECK (billing_day BETWEEN 1 AND 28),
-    CONSTRAINT billing_terms_language CHECK (language ~ '^[a-z]{2}$'),
+    CONSTRAINT billing_terms_language CHECK (language ~ '^[a-z]{2}(-[A-Za-z]{2,4})?$'),
     CONSTRAINT billing_terms_seller_whole CHECK (
         org_id IS NOT NULL
         OR num_nonnulls(tax_rate_bps, tax_note, invoice_series, credit_note_series, billing_day, language) = 6)

@@ -136,11 +136,11 @@ func (s *Service) issueCreditNote(
 	if err != nil {
 		return note, err
 	}
-	sequence, issuedAt, number, err := takeNumber(ctx, tx, terms.creditNoteSeries, creditNoteKind)
+	sequence, issuedAt, number, err := takeNumber(ctx, tx, terms.creditNoteSeries, document.KindCreditNote)
 	if err != nil {
 		return note, err
 	}
-	if note.Document, err = newDocument(creditNoteKind, parts, parts.subtotal, tax); err != nil {
+	if note.Document, err = newDocument(document.KindCreditNote, parts, parts.subtotal, tax); err != nil {
 		return note, err
 	}
 	// The parties, the rate and the language are those of the invoice, which it corrects.

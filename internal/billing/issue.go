@@ -21,17 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
-// The kinds of documents and of their sections, as they are printed.
-const (
-	invoiceKind    = "INVOICE"
-	creditNoteKind = "CREDIT_NOTE"
-
-	networkFees       = "NETWORK_FEES"
-	networkFeeCredits = "NETWORK_FEE_CREDITS"
-	swapFees          = "SWAP_FEES"
-)
-
-// Why an organization has no invoice of a month.
+// SkipReason says why an organization has no invoice of a month.
 type SkipReason string
 
 // The reasons.
@@ -244,12 +234,12 @@ func (s *Service) issueIn(
 	if err != nil {
 		return o, err
 	}
-	sequence, issuedAt, number, err := takeNumber(ctx, tx, terms.invoiceSeries, invoiceKind)
+	sequence, issuedAt, number, err := takeNumber(ctx, tx, terms.invoiceSeries, document.KindInvoice)
 	if err != nil {
 		return o, err
 	}
 	inv.Number, inv.IssuedAt = number, issuedAt
-	inv.Document, err = newDocument(invoiceKind, bound, bound.subtotal, taxOn(bound.subtotal, terms.taxRateBps))
+	inv.Document, err = newDocument(document.KindInvoice, bound, bound.subtotal, taxOn(bound.subtotal, terms.taxRateBps))
 	if err != nil {
 		return o, err
 	}
@@ -340,7 +330,7 @@ type section struct {
 }
 
 // isCredit reports whether the section lowers what is owed.
-func (x section) isCredit() bool { return x.kind == networkFeeCredits }
+func (x section) isCredit() bool { return x.kind == document.NetworkFeeCredits }
 
 // sections are the sums of a document. Rule BI-6.
 type sections struct {

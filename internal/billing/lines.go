@@ -2,7 +2,9 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -143,6 +145,22 @@ func (s *Service) UnpricedLines(ctx context.Context, limit int) (lines []fee.Lin
 		return err
 	})
 	return lines, err
+}
+
+// Lines returns the lines of an invoice, by time, as a sequence. An error ends it.
+func Lines(ctx context.Context, tx pg.Tx, invoiceID string) iter.Seq2[document.Line, error] {
+	return func(yield func(document.Line, error) bool) {
+		errStopped := errors.New("the reader stopped")
+		err := ForEachLine(ctx, tx, invoiceID, func(l document.Line) error {
+			if !yield(l, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(document.Line{}, err)
+		}
+	}
 }
 
 // ForEachLine calls fn for every line of an invoice, by time.

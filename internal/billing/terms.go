@@ -56,10 +56,7 @@ const (
 	termsLock       = "billing terms"
 )
 
-var (
-	seriesPattern   = regexp.MustCompile(`^[A-Z0-9]{1,12}$`)
-	languagePattern = regexp.MustCompile(`^[a-z]{2}$`)
-)
+var seriesPattern = regexp.MustCompile(`^[A-Z0-9]{1,12}$`)
 
 // isPlain reports whether a text is one line of graphic characters without space around it.
 func isPlain(text string) bool {
@@ -110,8 +107,8 @@ func (t Terms) normalize() (Terms, error) {
 	if t.BillingDay != nil && (*t.BillingDay < 1 || *t.BillingDay > 28) {
 		errs = append(errs, refuse("billingDay", "billingDay has to be between 1 and 28."))
 	}
-	if t.Language != nil && !languagePattern.MatchString(*t.Language) {
-		errs = append(errs, refuse("language", "language has to be two letters such as en."))
+	if known := document.Languages(); t.Language != nil && !slices.Contains(known, *t.Language) {
+		errs = append(errs, refuse("language", "language has to be one of %s.", strings.Join(known, ", ")))
 	}
 	for _, err := range errs {
 		if err != nil {

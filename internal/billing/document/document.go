@@ -24,8 +24,9 @@ const (
 
 // The kinds of a section.
 const (
-	NetworkFees = "NETWORK_FEES"
-	SwapFees    = "SWAP_FEES"
+	NetworkFees       = "NETWORK_FEES"
+	NetworkFeeCredits = "NETWORK_FEE_CREDITS" // what was prepaid, or became lower: its dollars are below zero
+	SwapFees          = "SWAP_FEES"
 )
 
 // decimalsMax is above what any token has. It limits the zeros that an amount is printed with.
@@ -59,7 +60,7 @@ type Party struct {
 
 // Section is the sum of the lines of one kind in one coin.
 type Section struct {
-	Kind     string       `json:"kind"` // NetworkFees or SwapFees
+	Kind     string       `json:"kind"` // NetworkFees, NetworkFeeCredits or SwapFees
 	Chain    string       `json:"chain"`
 	Symbol   string       `json:"symbol"`
 	Lines    int          `json:"lines"`
@@ -175,6 +176,8 @@ func (s Section) kindText(w words) string {
 	switch s.Kind {
 	case NetworkFees:
 		return w.NetworkFees
+	case NetworkFeeCredits:
+		return w.NetworkFeeCredits
 	case SwapFees:
 		return w.SwapFees
 	}

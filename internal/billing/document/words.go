@@ -1,5 +1,10 @@
 package document
 
+import (
+	"maps"
+	"slices"
+)
+
 // words are the fixed texts of a document in one language.
 type words struct {
 	Invoice, CreditNote             string
@@ -8,6 +13,7 @@ type words struct {
 	Service, Lines, Amount          string
 	Exact, Rounded                  string // dollars of a section, before and after rounding
 	NetworkFees, SwapFees           string
+	NetworkFeeCredits               string
 	Subtotal, Tax, Total, Credited  string // Tax has {rate}
 	Rounding, Table, Missing, Page  string // Page has {page} and {pages}
 	IsRTL                           bool
@@ -18,7 +24,8 @@ const english = "en"
 // catalogue has the languages of the product.
 var catalogue = map[string]words{
 	english: {
-		Invoice: "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue", Month: "Month of service",
+		NetworkFeeCredits: "Prepaid or reduced network fees",
+		Invoice:           "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue", Month: "Month of service",
 		Corrects: "Corrects invoice", Seller: "From", Buyer: "To", TaxID: "Tax ID", Email: "Email", Service: "Service",
 		Lines: "Lines", Amount: "Amount", Exact: "Exact USD", Rounded: "USD", NetworkFees: "Network fees",
 		SwapFees: "Swap fees", Subtotal: "Subtotal", Tax: "Tax ({rate}%)", Total: "Total", Credited: "Total credited",
@@ -28,7 +35,8 @@ var catalogue = map[string]words{
 		Page:     "Page {page} of {pages}",
 	},
 	"de": {
-		Invoice: "Rechnung", CreditNote: "Rechnungskorrektur", Number: "Nummer", Issued: "Rechnungsdatum",
+		NetworkFeeCredits: "Vorausbezahlte oder gesunkene Netzwerkgebühren",
+		Invoice:           "Rechnung", CreditNote: "Rechnungskorrektur", Number: "Nummer", Issued: "Rechnungsdatum",
 		Month: "Leistungsmonat", Corrects: "Korrigiert Rechnung", Seller: "Von", Buyer: "An", TaxID: "Steuernummer",
 		Email: "E-Mail", Service: "Leistung", Lines: "Posten", Amount: "Menge", Exact: "USD genau", Rounded: "USD",
 		NetworkFees: "Netzwerkgebühren", SwapFees: "Tauschgebühren", Subtotal: "Zwischensumme",
@@ -39,7 +47,8 @@ var catalogue = map[string]words{
 		Page:     "Seite {page} von {pages}",
 	},
 	"fr": {
-		Invoice: "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission", Month: "Mois de prestation",
+		NetworkFeeCredits: "Frais de réseau prépayés ou réduits",
+		Invoice:           "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission", Month: "Mois de prestation",
 		Corrects: "Corrige la facture", Seller: "De", Buyer: "À", TaxID: "Numéro fiscal", Email: "E-mail",
 		Service: "Prestation", Lines: "Lignes", Amount: "Quantité", Exact: "USD exact", Rounded: "USD",
 		NetworkFees: "Frais de réseau", SwapFees: "Frais d’échange", Subtotal: "Sous-total", Tax: "Taxe ({rate} %)",
@@ -51,7 +60,8 @@ var catalogue = map[string]words{
 		Page:    "Page {page} sur {pages}",
 	},
 	"es": {
-		Invoice: "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión", Month: "Mes del servicio",
+		NetworkFeeCredits: "Comisiones de red prepagadas o reducidas",
+		Invoice:           "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión", Month: "Mes del servicio",
 		Corrects: "Corrige la factura", Seller: "De", Buyer: "Para", TaxID: "Identificación fiscal",
 		Email: "Correo electrónico", Service: "Servicio", Lines: "Líneas", Amount: "Cantidad", Exact: "USD exacto",
 		Rounded: "USD", NetworkFees: "Comisiones de red", SwapFees: "Comisiones de intercambio", Subtotal: "Subtotal",
@@ -63,7 +73,8 @@ var catalogue = map[string]words{
 		Page:    "Página {page} de {pages}",
 	},
 	"pt-BR": {
-		Invoice: "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão", Month: "Mês do serviço",
+		NetworkFeeCredits: "Taxas de rede pré-pagas ou reduzidas",
+		Invoice:           "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão", Month: "Mês do serviço",
 		Corrects: "Corrige a fatura", Seller: "De", Buyer: "Para", TaxID: "Identificação fiscal", Email: "E-mail",
 		Service: "Serviço", Lines: "Linhas", Amount: "Quantidade", Exact: "USD exato", Rounded: "USD",
 		NetworkFees: "Taxas de rede", SwapFees: "Taxas de troca", Subtotal: "Subtotal", Tax: "Imposto ({rate}%)",
@@ -75,7 +86,8 @@ var catalogue = map[string]words{
 		Page:    "Página {page} de {pages}",
 	},
 	"ja": {
-		Invoice: "請求書", CreditNote: "返還請求書", Number: "番号", Issued: "発行日", Month: "対象月", Corrects: "訂正する請求書",
+		NetworkFeeCredits: "前払いまたは減額されたネットワーク手数料",
+		Invoice:           "請求書", CreditNote: "返還請求書", Number: "番号", Issued: "発行日", Month: "対象月", Corrects: "訂正する請求書",
 		Seller: "発行者", Buyer: "宛先", TaxID: "税務番号", Email: "メール", Service: "項目", Lines: "明細数",
 		Amount: "数量", Exact: "USD（丸め前）", Rounded: "USD", NetworkFees: "ネットワーク手数料", SwapFees: "スワップ手数料",
 		Subtotal: "小計", Tax: "税（{rate}%）", Total: "合計", Credited: "返還合計",
@@ -85,7 +97,8 @@ var catalogue = map[string]words{
 		Page:     "{page} / {pages} ページ",
 	},
 	"zh-Hans": {
-		Invoice: "账单", CreditNote: "贷记单", Number: "编号", Issued: "开具日期", Month: "服务月份", Corrects: "更正的账单",
+		NetworkFeeCredits: "预付或减少的网络费",
+		Invoice:           "账单", CreditNote: "贷记单", Number: "编号", Issued: "开具日期", Month: "服务月份", Corrects: "更正的账单",
 		Seller: "开具方", Buyer: "接收方", TaxID: "税号", Email: "电子邮件", Service: "项目", Lines: "明细数",
 		Amount: "数量", Exact: "USD（舍入前）", Rounded: "USD", NetworkFees: "网络费", SwapFees: "兑换费",
 		Subtotal: "小计", Tax: "税（{rate}%）", Total: "合计", Credited: "贷记合计",
@@ -95,7 +108,8 @@ var catalogue = map[string]words{
 		Page:     "第 {page} 页，共 {pages} 页",
 	},
 	"ar": {
-		Invoice: "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم", Issued: "تاريخ الإصدار", Month: "شهر الخدمة",
+		NetworkFeeCredits: "رسوم شبكة مدفوعة مسبقا أو مخفضة",
+		Invoice:           "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم", Issued: "تاريخ الإصدار", Month: "شهر الخدمة",
 		Corrects: "يصحح الفاتورة", Seller: "من", Buyer: "إلى", TaxID: "الرقم الضريبي", Email: "البريد الإلكتروني",
 		Service: "الخدمة", Lines: "البنود", Amount: "الكمية", Exact: "الدولار قبل التقريب", Rounded: "دولار أمريكي",
 		NetworkFees: "رسوم الشبكة", SwapFees: "رسوم المبادلة", Subtotal: "المجموع الفرعي", Tax: "الضريبة ({rate}%)",
@@ -107,6 +121,9 @@ var catalogue = map[string]words{
 		IsRTL:    true,
 	},
 }
+
+// Languages are the languages in which documents have words.
+func Languages() []string { return slices.Sorted(maps.Keys(catalogue)) }
 
 // language returns the language in which the words of a document are.
 func (i Invoice) language() string {
