@@ -3,7 +3,7 @@ package webhook
 // Invoice is what an organization owes the operator for a month. INVOICE_ISSUED tells that it was issued. Nothing of it
 // changes any more but its status, and what credit notes give back.
 type Invoice struct {
-	InvoiceID string `json:"invoiceId" doc:"The id of the invoice." example:"inv_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	InvoiceID string `json:"invoiceId"`
 	Number    string `json:"number" doc:"Its number, without a gap in its series." example:"INV-000042"`
 	Month     string `json:"month" doc:"The month in UTC. Fees of earlier months that had no price in time are on it, too." example:"2026-01"`
 	// ISSUED or PAID

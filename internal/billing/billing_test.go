@@ -18,7 +18,7 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// Rules BI-1, BI-6 and BI-9: a month's network fees are an invoice with the next number.
+// Rules BI-1, BI-6, BI-9 and BI-16: a month's network fees are an invoice with the next number.
 func TestAMonthOfNetworkFeesIsAnInvoice(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -105,7 +105,7 @@ func TestLessThanACentWaits(t *testing.T) {
 	}
 }
 
-// Rules BI-3 and BI-4: a line takes the newest mark of at most a quarter of an hour before it; without one it is named
+// Rules BI-3, BI-4 and BI-5: a line takes the newest mark of at most a quarter of an hour before it; without one it is named
 // and waits, and an operator may state the price of that time.
 func TestALineWithoutAPriceWaits(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ var person = audit.Operator("opk_ann")
 
 // testEnv is a database with two organizations that have billing terms, two coins, and a clock that stands in January.
 type testEnv struct {
-	*testing.T
+	testing.TB
 	db         *pg.DB
 	one, other string
 	owner      *pgx.Conn // without triggers and foreign keys: for what other features write
@@ -75,9 +75,9 @@ func (e *testEnv) must(err error) {
 	}
 }
 
-func newTestEnv(t *testing.T) *testEnv {
+func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
-	e := &testEnv{T: t, now: day(1, 10), quotes: map[int]price.Quote{}}
+	e := &testEnv{TB: t, now: day(1, 10), quotes: map[int]price.Quote{}}
 	e.db = pgtest.NewWithClock(t, e.clock)
 	coin := func(id int, name chain.Name, symbol string, decimals int) mint.Mint {
 		return mint.Mint{

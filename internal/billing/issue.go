@@ -46,7 +46,7 @@ type RunResult struct {
 
 // IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run
 // may be repeated, and two may run at once. Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over,
-// NOT_FOUND. Rules BI-6 to BI-9.
+// NOT_FOUND. Rules BI-6, BI-7, BI-8 and BI-9.
 func (s *Service) IssueInvoices(
 	ctx context.Context, month, org string, requester audit.Actor,
 ) (result RunResult, err error) {

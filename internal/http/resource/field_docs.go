@@ -243,6 +243,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"Refund.kind":                    {Enum: checkoutRefundKinds},
 	"Refund.feeMode":                 {Enum: checkout.FeeModes},
 	"refundId":                       {Text: "The refund.", Example: ExampleRefund.RefundID},
+	"invoiceId":                      {Text: "The invoice.", Example: "inv_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"checkoutId":                     {Text: "The checkout.", Example: ExampleCheckout.CheckoutID},
 	"priceType": {
 		Text: "FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.",

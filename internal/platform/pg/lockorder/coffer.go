@@ -17,12 +17,6 @@ var Coffer = mustIndex(&Order{
 			{Name: "api_key_uses"},
 		}},
 		{"whitelist lock of an organization", []Lock{{Name: "gate whitelist of "}, {Name: "whitelisted_addresses"}}},
-		{"billing lock of an organization", []Lock{
-			{Name: "gate billing of "},
-			{Name: "gate billing terms"},
-			{Name: "billing_terms"},
-			{Name: "gate price marks"},
-		}},
 		{"costs lock of a customer", []Lock{{Name: "gate costs of "}}},
 		{"freeze lock", []Lock{{Name: "gate freezes"}}},
 		{"cursor of a chain", []Lock{
@@ -42,6 +36,10 @@ var Coffer = mustIndex(&Order{
 			{Name: "internal_orders", Fresh: "its order is new"},
 		}},
 		{"rows of features", []Lock{
+			{Name: "gate billing of "},
+			{Name: "gate billing terms"},
+			{Name: "billing_terms"},
+			{Name: "gate price marks"},
 			{Name: "withdrawals", Strong: true},
 			{Name: "withdrawal_decisions", Fresh: "its withdrawal is locked"},
 			{Name: "withdrawal_approvals"},
