@@ -1,7 +1,7 @@
 package webhook
 
-// Invoice is what an organization owes the operator for a month. INVOICE_ISSUED tells that it was issued. Nothing of it
-// changes any more but its status, and what credit notes give back.
+// Invoice is what an organization owes the operator for a month. INVOICE_ISSUED tells that it was issued.
+// Nothing of it changes any more but its status, and what credit notes give back.
 type Invoice struct {
 	InvoiceID string `json:"invoiceId"`
 	Number    string `json:"number" doc:"Its number, without a gap in its series." example:"INV-000042"`
@@ -71,7 +71,8 @@ func sampleInvoice() Invoice {
 		InvoiceID: "inv_01J9ZW3M8Q4S5T6V7W8X9YZABC", Number: "INV-000042", Month: "2026-01", Status: "ISSUED",
 		Seller: sampleSeller(), Buyer: sampleBuyer(),
 		Sections: List[InvoiceSection]{{
-			Kind: "NETWORK_FEES", Chain: "ETHEREUM", Symbol: "ETH", Decimals: 18, Lines: 4000, Amount: "125000000000000000",
+			Kind: "NETWORK_FEES", Chain: "ETHEREUM", Symbol: "ETH", Decimals: 18, Lines: 4000,
+			Amount:   "125000000000000000",
 			USDExact: "374.496250000000000001", USD: "374.50",
 		}},
 		Subtotal: "374.50", TaxRateBps: 1900, Tax: "71.16", TaxNote: "VAT 19 %", Total: "445.66", Credited: "0.00",
@@ -81,7 +82,8 @@ func sampleInvoice() Invoice {
 
 func sampleCreditNote() CreditNote {
 	return CreditNote{
-		CreditNoteID: "crn_01J9ZW3M8Q4S5T6V7W8X9YZABC", Number: "CN-000003", InvoiceID: "inv_01J9ZW3M8Q4S5T6V7W8X9YZABC",
+		CreditNoteID: "crn_01J9ZW3M8Q4S5T6V7W8X9YZABC", Number: "CN-000003",
+		InvoiceID:     "inv_01J9ZW3M8Q4S5T6V7W8X9YZABC",
 		InvoiceNumber: "INV-000042", Reason: "A network fee was billed for a test.", Seller: sampleSeller(),
 		Buyer: sampleBuyer(),
 		Sections: List[InvoiceSection]{{
@@ -100,5 +102,6 @@ func sampleSeller() InvoiceParty {
 }
 
 func sampleBuyer() InvoiceParty {
-	return InvoiceParty{LegalName: "Acme GmbH", Address: List[string]{"Musterweg 2", "10115 Berlin"}, TaxID: "DE123456789"}
+	return InvoiceParty{LegalName: "Acme GmbH", Address: List[string]{"Musterweg 2", "10115 Berlin"},
+		TaxID: "DE123456789"}
 }

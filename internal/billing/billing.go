@@ -1,5 +1,5 @@
-// Package billing tells organizations what they owe the operator, month by month: it writes a line for each network fee in
-// the ledger, values lines by prices that it keeps, and issues invoices and credit notes.
+// Package billing tells organizations what they owe the operator, month by month: it writes a line for each
+// network fee in the ledger, values lines by prices that it keeps, and issues invoices and credit notes.
 //
 // The package rules out:
 //   - a fee that is on two invoices, or is lost (a line per fee, and the database binds it once)
@@ -59,11 +59,11 @@ func (s *Service) Run(ctx context.Context) error {
 	var collectedAll bool
 	var lookedAt time.Time
 	for {
-		since := s.DB.Clock()().Add(-collectBack)
+		start := s.DB.Clock()().Add(-collectBack)
 		if !collectedAll {
-			since = time.Time{} // a process may have slept for long
+			start = time.Time{} // a process may have slept for long
 		}
-		err := s.Step(ctx, since)
+		err := s.Step(ctx, start)
 		if err == nil {
 			collectedAll = true
 		}
@@ -83,10 +83,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // Step takes the marks that are due, writes the lines of fees since a moment, and values lines.
-func (s *Service) Step(ctx context.Context, since time.Time) error {
+func (s *Service) Step(ctx context.Context, start time.Time) error {
 	_, errMarks := s.TakeMarks(ctx)
-	_, errLines := s.CollectLines(ctx, since)
-	_, errValues := s.PriceLines(ctx, since)
+	_, errLines := s.CollectLines(ctx, start)
+	_, errValues := s.PriceLines(ctx, start)
 	return errors.Join(errMarks, errLines, errValues)
 }
 

@@ -26,7 +26,8 @@ func TestAMonthOfNetworkFeesIsAnInvoice(t *testing.T) {
 	e.insertMark(ether, "3000", day(1, 10))
 	e.insertFee(e.one, ether, "1000000000000000", day(1, 10).Add(time.Minute)) // 3 dollars
 	order := e.insertFee(e.one, ether, "2000000000000000", day(1, 10).Add(2*time.Minute))
-	e.post(e.one, ether, "FEES_BILLED", "FEES_DUE", "500000000000000", "FEE_PREPAID", "wd_1", 0, day(1, 10).Add(time.Minute))
+	e.post(e.one, ether, "FEES_BILLED", "FEES_DUE", "500000000000000", "FEE_PREPAID", "wd_1", 0, day(1,
+		10).Add(time.Minute))
 	inv := e.bill(e.one)
 	if inv.Number != "INV-000001" || inv.Subtotal.Cents() != "7.50" || inv.Tax.Cents() != "1.43" ||
 		inv.Total.Cents() != "8.93" || inv.Document.Seller.Name != "Seller" || inv.Document.Buyer.Name != "One" {
@@ -37,7 +38,8 @@ func TestAMonthOfNetworkFeesIsAnInvoice(t *testing.T) {
 	}
 	e.verify(inv, "")
 	e.wantDue(e.one, ether, "2500000000000000")
-	if got := e.text(`SELECT count(*) FROM events WHERE type = 'INVOICE_ISSUED' AND resource_id = $1`, inv.ID); got != "1" {
+	if got := e.text(`SELECT count(*) FROM events WHERE type = 'INVOICE_ISSUED' AND resource_id = $1`,
+		inv.ID); got != "1" {
 		t.Errorf("the organization was told %s times", got)
 	}
 	e.exec(`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_id = $1`, order)
@@ -71,13 +73,16 @@ func TestOnlyTheSumOfASectionIsRounded(t *testing.T) {
 	at := day(1, 10).Add(time.Minute)
 	e.exec(`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, floored, created_at)
 		SELECT $1, 2, k, '', false, $2 FROM unnest(ARRAY['FEES_DUE', 'FEES_BILLED']) k`, e.one, at)
-	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg,
+	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,
+		cause_id, leg,
 			created_at)
 		SELECT $1, 2, d.account_id, c.account_id, 5000, 'NETWORK_FEE', 'ord_' || n, 1, $2
-		FROM ledger_accounts d, ledger_accounts c, generate_series(1, 4000) n WHERE d.kind = 'FEES_DUE' AND c.kind = 'FEES_BILLED'`,
+		FROM ledger_accounts d, ledger_accounts c, generate_series(1, 4000) n WHERE d.kind = 'FEES_DUE' AND c.kind =
+			'FEES_BILLED'`,
 		e.one, at)
 	inv := e.bill(e.one)
-	if s := inv.Document.Sections[0]; s.Lines != 4000 || s.USDExact != "3" || s.USD != "3.00" || inv.Total.Cents() != "3.00" {
+	if s := inv.Document.Sections[0]; s.Lines != 4000 || s.USDExact != "3" || s.USD != "3.00" ||
+		inv.Total.Cents() != "3.00" {
 		t.Errorf("got %+v and a total of %s, want 3 dollars", s, inv.Total.Cents())
 	}
 }
@@ -105,8 +110,8 @@ func TestLessThanACentWaits(t *testing.T) {
 	}
 }
 
-// Rules BI-3, BI-4 and BI-5: a line takes the newest mark of at most a quarter of an hour before it; without one it is named
-// and waits, and an operator may state the price of that time.
+// Rules BI-3, BI-4 and BI-5: a line takes the newest mark of at most a quarter of an hour before it; without
+// one it is named and waits, and an operator may state the price of that time.
 func TestALineWithoutAPriceWaits(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -127,7 +132,7 @@ func TestALineWithoutAPriceWaits(t *testing.T) {
 		t.Fatalf("got %+v, want the line of %s", waiting, order)
 	}
 	n, err := e.service().AddMark(t.Context(), billing.AddedMark{
-		MintID: ether, Price: money.MustParseUSD("4"), Source: "exchange", At: at.Add(-time.Minute),
+		MintID: ether, Price: money.MustParseUSD("4"), Source: "exchange", Moment: at.Add(-time.Minute),
 	}, person)
 	if err != nil || n != 1 {
 		t.Errorf("valued %d lines, %v", n, err)
@@ -186,7 +191,7 @@ func TestMarksAreTakenEveryFiveMinutes(t *testing.T) {
 	take(2)
 }
 
-// Rule BI-7: a month that is not over has no invoice, by whoever asks.
+// Rule BI-7: a month that is not over has no invoice.
 func TestAMonthThatIsNotOverIsNotBilled(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -228,8 +233,8 @@ func TestAMonthIsBilledByItself(t *testing.T) {
 	want(third.AddDate(0, 0, 20), "2")
 }
 
-// Crash point L03 and the promise of the database: a run twice at once, with lines that come meanwhile, bills each line
-// once and leaves no number out.
+// Crash point L03 and the promise of the database: a run twice at once, with lines that come meanwhile, bills
+// each line once and leaves no number out.
 func TestTwoRunsBillEachLineOnce(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -267,9 +272,10 @@ func TestTwoRunsBillEachLineOnce(t *testing.T) {
 		t.Errorf("the runs issued %d invoices, want 2", total)
 	}
 	for sql, want := range map[string]string{
-		`SELECT count(*) FROM fee_lines WHERE invoice_id IS NOT NULL`:                              "80",
-		`SELECT count(*) FROM fee_lines`:                                                           "80",
-		`SELECT string_agg(number, ' ' ORDER BY number) FROM invoices`:                             "INV-000001 INV-000002",
+		`SELECT count(*) FROM fee_lines WHERE invoice_id IS NOT NULL`: "80",
+		`SELECT count(*) FROM fee_lines`:                              "80",
+		`SELECT string_agg(number, ' ' ORDER BY number) FROM invoices`: "INV-000001 " +
+			"INV-000002",
 		`SELECT count(DISTINCT document_hash) FROM invoices`:                                       "2",
 		`SELECT string_agg(total::text, ' ') FROM invoices`:                                        "6000.00 6000.00",
 		`SELECT count(*) FROM audit_log WHERE action = 'invoice.issued'`:                           "2",
@@ -282,8 +288,8 @@ func TestTwoRunsBillEachLineOnce(t *testing.T) {
 	}
 }
 
-// Hostile case L2: a clock that is set back across the end of the month bills nothing twice, and a document is never dated
-// before the one with the number before. A late line is on the next invoice.
+// Hostile case L2: a clock that is set back across the end of the month bills nothing twice, and a document is
+// never dated before the one with the number before. A late line is on the next invoice.
 func TestAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -305,7 +311,8 @@ func TestAClockThatIsSetBack(t *testing.T) {
 	}
 	for _, inv := range r.Invoices {
 		if inv.OrgID == e.other && inv.IssuedAt.Before(first.IssuedAt) {
-			t.Errorf("number %s is dated %s, before number %s of %s", inv.Number, inv.IssuedAt, first.Number, first.IssuedAt)
+			t.Errorf("number %s is dated %s, before number %s of %s", inv.Number, inv.IssuedAt, first.Number,
+				first.IssuedAt)
 		}
 	}
 	e.set(day(3, 3))
@@ -401,7 +408,7 @@ func TestACreditNoteNeverExceedsItsInvoice(t *testing.T) {
 	e.verify(inv, "")
 }
 
-// The database refuses to change what was issued, whoever asks.
+// The database refuses to change what was issued to every role.
 func TestNoRoleChangesAnIssuedDocument(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -420,13 +427,16 @@ func TestNoRoleChangesAnIssuedDocument(t *testing.T) {
 	e.collect()
 	e.exec(`SET session_replication_role = origin`)
 	attacks := []string{
-		`UPDATE invoices SET total = 1`, `UPDATE invoices SET document = '{}'`, `UPDATE invoices SET document_hash = '\x00'`,
+		`UPDATE invoices SET total = 1`, `UPDATE invoices SET document = '{}'`, `UPDATE invoices SET document_hash =
+			'\x00'`,
 		`UPDATE invoices SET issued_at = now()`, `UPDATE invoices SET org_id = 'x'`, `DELETE FROM invoices`,
 		`UPDATE invoices SET paid_reference = 'x'`, `UPDATE invoices SET status = 'ISSUED'`,
 		`UPDATE invoice_sections SET usd = 1`, `DELETE FROM invoice_sections`,
-		`INSERT INTO invoice_sections SELECT invoice_id, 'SWAP_FEES', mint_id, org_id, 1, 1, 1, 1 FROM invoice_sections`,
+		`INSERT INTO invoice_sections SELECT invoice_id, 'SWAP_FEES', mint_id, org_id, 1, 1, 1, 1 FROM
+			invoice_sections`,
 		`UPDATE credit_notes SET total = 1`, `DELETE FROM credit_notes`, `UPDATE credit_note_lines SET amount = 1`,
-		`INSERT INTO credit_note_lines SELECT credit_note_id, l.fee_line_id, c.org_id, 1, 0 FROM credit_note_lines c, fee_lines l
+		`INSERT INTO credit_note_lines SELECT credit_note_id, l.fee_line_id, c.org_id, 1, 0 FROM credit_note_lines c,
+			fee_lines l
 			WHERE l.invoice_id IS NULL`,
 		`UPDATE fee_lines SET invoice_id = NULL WHERE invoice_id IS NOT NULL`,
 		`UPDATE fee_lines SET usd_value = 1 WHERE invoice_id IS NOT NULL`,

@@ -24,9 +24,9 @@ type Verification struct {
 	Difference string
 }
 
-// Verify computes an invoice again: each line from the ledger, the order that a final block ended, and the mark, then the
-// sections from the lines, the totals from the sections, and the document from all of them. It names the first line that
-// differs, by time. Error: fault NOT_FOUND. Rule BI-16.
+// Verify computes an invoice again: each line from the ledger, the order that a final block ended, and the
+// mark, then the sections from the lines, the totals from the sections, and the document from all of them. It
+// names the first line that differs, by time. Error: fault NOT_FOUND. Rule BI-16.
 func (s *Service) Verify(ctx context.Context, invoiceID string) (v Verification, err error) {
 	err = s.DB.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 		v = Verification{}
@@ -71,11 +71,13 @@ func findLineDifference(ctx context.Context, tx pg.Tx, invoiceID string) (string
 					THEN format('its price is of %s', k.created_at)
 				WHEN l.kind = 'NETWORK_FEE' AND trunc(l.usd_value * 1e18) <> v.exact
 					OR abs(trunc(l.usd_value * 1e18) - v.exact) > 1
-					THEN format('by its price it is worth %s, and it says %s', v.exact * 0.000000000000000001, l.usd_value)
+					THEN format('by its price it is worth %s, and it says %s', v.exact * 0.000000000000000001,
+						l.usd_value)
 				END AS problem
 			FROM fee_lines l JOIN invoices i ON i.invoice_id = l.invoice_id JOIN mints m ON m.mint_id = l.mint_id
 			LEFT JOIN ledger_transfers t ON l.kind = 'NETWORK_FEE' AND t.cause_kind = l.source_kind
-				AND t.cause_id = l.source_id COLLATE "C" AND t.leg = CASE l.source_kind WHEN 'FEE_PREPAID' THEN 0 ELSE 1 END
+				AND t.cause_id = l.source_id COLLATE "C" AND t.leg = CASE l.source_kind WHEN 'FEE_PREPAID' THEN 0
+					ELSE 1 END
 			LEFT JOIN ledger_accounts d ON d.account_id = t.debit_account
 			LEFT JOIN dispatch_orders o ON l.kind = 'NETWORK_FEE' AND o.order_id = split_part(l.source_id, '/', 1)
 			LEFT JOIN finality_proofs p ON p.proof_id = o.proof_id

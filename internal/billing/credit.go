@@ -73,9 +73,9 @@ func (r CreditRequest) check() error {
 	return nil
 }
 
-// IssueCreditNote gives back parts of lines of one invoice: of a mistake, before or after it was paid. A known key returns
-// its note. Errors: faults INVALID_REQUEST, INVALID_AMOUNT for more than is left of a line, NOT_FOUND, INVALID_STATE,
-// IDEMPOTENCY_CONFLICT for a known key with another request. Rules BI-13 and BI-14.
+// IssueCreditNote gives back parts of lines of one invoice: of a mistake, before or after it was paid. A known
+// key returns its note. Errors: faults INVALID_REQUEST, INVALID_AMOUNT for more than is left of a line,
+// NOT_FOUND, INVALID_STATE, IDEMPOTENCY_CONFLICT for a known key with another request. Rules BI-13 and BI-14.
 func (s *Service) IssueCreditNote(
 	ctx context.Context, r CreditRequest, requester audit.Actor,
 ) (note CreditNote, err error) {
@@ -157,12 +157,14 @@ func (s *Service) issueCreditNote(
 		INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, request_digest, series, sequence,
 			reason, lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
-		note.ID, note.OrgID, note.InvoiceID, r.IdempotencyKey, r.digest(), terms.creditNoteSeries, sequence, note.Reason,
+		note.ID, note.OrgID, note.InvoiceID, r.IdempotencyKey, r.digest(), terms.creditNoteSeries, sequence,
+		note.Reason,
 		inv.Status == Issued, note.Subtotal, note.Tax, note.Total, encoded, hash, issuedAt,
 		requester.Kind+" "+requester.ID)
 	if pg.ViolatesConstraint(err, "credit_notes_key_once") {
 		return note, fault.New(fault.Conflict, fault.IdempotencyConflict, fault.NothingWritten,
-			"This key was just used for a credit note of another invoice.").WithAdvice("Use a new key for each credit note.")
+			"This key was just used for a credit note of another invoice.").WithAdvice("Use a new key for each " +
+			"credit note.")
 	}
 	if err != nil {
 		return note, fmt.Errorf("write credit note %s: %w", number, err)
@@ -231,8 +233,8 @@ func checkLeft(ctx context.Context, tx pg.Tx, r CreditRequest) error {
 	return nil
 }
 
-// writeParts writes what a note gives back of which lines, and returns the sums. What is left of a line is worth what is
-// left of its value; a part is worth its share, rounded down at 18 digits.
+// writeParts writes what a note gives back of which lines, and returns the sums. What is left of a line is
+// worth what is left of its value; a part is worth its share, rounded down at 18 digits.
 func writeParts(ctx context.Context, tx pg.Tx, note CreditNote, r CreditRequest) (sections, error) {
 	ids, amounts := make([]string, len(r.Lines)), make([]*money.Amount, len(r.Lines))
 	for i, l := range r.Lines {
@@ -245,7 +247,8 @@ func writeParts(ctx context.Context, tx pg.Tx, note CreditNote, r CreditRequest)
 			UNION ALL
 			SELECT l.fee_line_id, NULL FROM fee_lines l WHERE $6 AND l.invoice_id = $5 AND NOT l.is_credit),
 		rest AS (
-			SELECT a.fee_line_id, a.amount AS wanted, l.amount, l.usd_value, l.amount - coalesce(c.amount, 0) AS left_amount,
+			SELECT a.fee_line_id, a.amount AS wanted, l.amount, l.usd_value, l.amount - coalesce(c.amount, 0) AS
+				left_amount,
 				l.usd_value - coalesce(c.usd_value, 0) AS left_usd
 			FROM asked a JOIN fee_lines l USING (fee_line_id)
 			LEFT JOIN (SELECT c.fee_line_id, sum(c.amount) AS amount, sum(c.usd_value) AS usd_value
@@ -258,13 +261,14 @@ func writeParts(ctx context.Context, tx pg.Tx, note CreditNote, r CreditRequest)
 					ELSE div(trunc(usd_value * 1e18) * wanted, amount) * 0.000000000000000001 END
 			FROM rest WHERE left_amount > 0
 			RETURNING fee_line_id, amount, usd_value),
-		bound AS (SELECT l.kind, l.is_credit, l.mint_id, g.amount, g.usd_value FROM given g JOIN fee_lines l USING (fee_line_id))`+
+		bound AS (SELECT l.kind, l.is_credit, l.mint_id, g.amount, g.usd_value FROM given g JOIN fee_lines l USING
+			(fee_line_id))`+
 		selectSections, note.ID, note.OrgID, ids, amounts, r.InvoiceID, len(r.Lines) == 0)
 }
 
-// boundByInvoice lowers the sections and the tax of a note to what its invoice has left of them, because each is rounded
-// for itself, and returns the tax. Error: fault INVALID_STATE if nothing is left, or more would be given back than the
-// invoice has in all.
+// boundByInvoice lowers the sections and the tax of a note to what its invoice has left of them, because each
+// is rounded for itself, and returns the tax. Error: fault INVALID_STATE if nothing is left, or more would be
+// given back than the invoice has in all.
 func boundByInvoice(ctx context.Context, tx pg.Tx, inv Invoice, parts *sections) (tax *big.Int, err error) {
 	rows, err := tx.Query(ctx, `SELECT document FROM credit_notes WHERE invoice_id = $1`, inv.ID)
 	if err != nil {

@@ -81,7 +81,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	e.db = pgtest.NewWithClock(t, e.clock)
 	coin := func(id int, name chain.Name, symbol string, decimals int) mint.Mint {
 		return mint.Mint{
-			ID: id, Chain: name, Network: chain.Local, Kind: mint.Native, Symbol: symbol, Name: symbol, Decimals: decimals,
+			ID: id, Chain: name, Network: chain.Local, Kind: mint.Native, Symbol: symbol, Name: symbol,
+			Decimals:       decimals,
 			DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
 			Finality: "FINALIZED",
 		}
@@ -147,7 +148,8 @@ func (e *testEnv) insertFee(orgID string, mintID int, amount string, at time.Tim
 	e.orders++
 	order = fmt.Sprintf("ord_%04d", e.orders)
 	name := map[int]chain.Name{ether: chain.Ethereum, sol: chain.Solana}[mintID]
-	e.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
+	e.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract,
+		amount,
 			status, attempt_after, created_at, ended_at, tx_hash, fee, proof_id, trigger)
 		VALUES ($1, $2, 'PLACE', $3, 'wal', '0xto' || $1, $4, '', 1, 'PAID', $5, $5, $5, '0x' || $1, $6, $7, 'VALUE')`,
 		order, orgID, string(name), mintID, at, amount, e.orders)
@@ -162,7 +164,8 @@ func (e *testEnv) post(orgID string, mintID int, debit, credit, amount, kind, ca
 		e.exec(`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, floored, created_at)
 			VALUES ($1, $2, $3, '', false, $4) ON CONFLICT DO NOTHING`, orgID, mintID, account, at)
 	}
-	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg,
+	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,
+		cause_id, leg,
 			created_at)
 		SELECT $1, $2, d.account_id, c.account_id, $5::numeric, $6, $7, $8, $9 FROM ledger_accounts d, ledger_accounts c
 		WHERE (d.org_id, d.mint_id, d.kind, c.org_id, c.mint_id, c.kind) = ($1, $2, $3, $1, $2, $4)`,
@@ -172,7 +175,8 @@ func (e *testEnv) post(orgID string, mintID int, debit, credit, amount, kind, ca
 // insertMark stores a price as of a moment.
 func (e *testEnv) insertMark(mintID int, dollars string, at time.Time) {
 	e.Helper()
-	e.exec(`INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at) VALUES ($1, $2::numeric, 'test', $3, $3)`,
+	e.exec(`INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at) VALUES ($1, $2::numeric, 'test',
+		$3, $3)`,
 		mintID, dollars, at)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/billing/document"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -44,9 +45,9 @@ type RunResult struct {
 	Skipped  []Skipped
 }
 
-// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run
-// may be repeated, and two may run at once. Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over,
-// NOT_FOUND. Rules BI-6, BI-7, BI-8 and BI-9.
+// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays,
+// so a run may be repeated, and two may run at once. Errors: faults INVALID_REQUEST, INVALID_STATE if the month
+// is not over, NOT_FOUND. Rules BI-6, BI-7, BI-8 and BI-9.
 func (s *Service) IssueInvoices(
 	ctx context.Context, month, org string, requester audit.Actor,
 ) (result RunResult, err error) {
@@ -98,8 +99,8 @@ func newMonthNotOver(m Month) error {
 		WithAdvice("Bill it when it is over.")
 }
 
-// IssueDue issues the invoices that are due by themselves: from 06:00 UTC on the day of the terms, for the month before.
-// Rule BI-8.
+// IssueDue issues the invoices that are due by themselves: from 06:00 UTC on the day of the terms, for the
+// month before. Rule BI-8.
 func (s *Service) IssueDue(ctx context.Context) error {
 	var orgs []string
 	days := map[string]int{}
@@ -221,11 +222,11 @@ func (s *Service) issueIn(
 		return o, err
 	}
 	// The sums come first: an organization that owes less than a cent keeps its lines.
-	due, err := loadSections(ctx, tx, sumUnbilled, org, m.End)
+	unbilled, err := loadSections(ctx, tx, sumUnbilled, org, m.End)
 	if err != nil {
 		return o, err
 	}
-	if due.subtotal.Sign() <= 0 {
+	if unbilled.subtotal.Sign() <= 0 {
 		o.reason = NothingYet
 		return o, nil
 	}
@@ -239,7 +240,8 @@ func (s *Service) issueIn(
 		return o, err
 	}
 	inv.Number, inv.IssuedAt = number, issuedAt
-	inv.Document, err = newDocument(document.KindInvoice, bound, bound.subtotal, taxOn(bound.subtotal, terms.taxRateBps))
+	inv.Document, err = newDocument(document.KindInvoice, bound, bound.subtotal, taxOn(bound.subtotal,
+		terms.taxRateBps))
 	if err != nil {
 		return o, err
 	}
@@ -276,8 +278,8 @@ func (s *Service) issueIn(
 	})
 }
 
-// takeNumber takes the next number of a series, which stays locked until the transaction ends. The time of the document is
-// not before that of the number before. Rule BI-9.
+// takeNumber takes the next number of a series, which stays locked until the transaction ends. The time of the
+// document is not before that of the number before. Rule BI-9.
 func takeNumber(
 	ctx context.Context, tx pg.Tx, series, kind string,
 ) (sequence int64, issuedAt time.Time, number string, err error) {
@@ -305,7 +307,8 @@ func takeNumber(
 // The statements that sum lines up by section. The second one binds them to an invoice, whatever their number.
 const (
 	selectSections = `
-		SELECT fee_section(b.kind, b.is_credit), b.mint_id, m.chain, m.symbol, m.decimals, b.lines, b.amount, b.usd_exact,
+		SELECT fee_section(b.kind, b.is_credit), b.mint_id, m.chain, m.symbol, m.decimals, b.lines, b.amount,
+			b.usd_exact,
 			round(b.usd_exact, 2)
 		FROM (SELECT kind, is_credit, mint_id, count(*) AS lines, sum(amount) AS amount, sum(usd_value) AS usd_exact
 			FROM bound GROUP BY 1, 2, 3) b JOIN mints m USING (mint_id)
@@ -313,10 +316,7 @@ const (
 	sumUnbilled = `
 		WITH bound AS (SELECT kind, is_credit, mint_id, amount, usd_value FROM fee_lines
 			WHERE org_id = $1 AND invoice_id IS NULL AND incurred_at < $2 AND usd_value IS NOT NULL)` + selectSections
-	bindLines = `
-		WITH bound AS (UPDATE fee_lines SET invoice_id = $3
-			WHERE org_id = $1 AND invoice_id IS NULL AND incurred_at < $2 AND usd_value IS NOT NULL
-			RETURNING kind, is_credit, mint_id, amount, usd_value)` + selectSections
+	bindLines = `WITH bound AS (` + fee.BindSQL + `)` + selectSections
 )
 
 // section is the sum of lines of a kind in one mint.
@@ -339,8 +339,8 @@ type sections struct {
 }
 
 func (x sections) lines() (n int64) {
-	for _, one := range x.list {
-		n += one.lines
+	for _, entry := range x.list {
+		n += entry.lines
 	}
 	return n
 }
@@ -379,8 +379,9 @@ func (x sections) write(ctx context.Context, tx pg.Tx, invoiceID, org string) er
 	n := len(x.list)
 	kinds, mints, lines := make([]string, n), make([]int, n), make([]int64, n)
 	amounts, values := make([]money.Amount, n), make([]money.USD, n)
-	for i, one := range x.list {
-		kinds[i], mints[i], lines[i], amounts[i], values[i] = one.kind, one.mintID, one.lines, one.amount, one.usdExact
+	for i, entry := range x.list {
+		kinds[i], mints[i], lines[i], amounts[i], values[i] = entry.kind, entry.mintID, entry.lines, entry.amount,
+			entry.usdExact
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO invoice_sections (invoice_id, org_id, kind, mint_id, lines, amount, usd_exact, usd)
@@ -396,14 +397,15 @@ func (x sections) write(ctx context.Context, tx pg.Tx, invoiceID, org string) er
 // printed returns the sections as a document has them.
 func (x sections) printed() []document.Section {
 	shown := []document.Section{}
-	for _, one := range x.list {
-		cents := one.cents
-		if one.isCredit() {
+	for _, entry := range x.list {
+		cents := entry.cents
+		if entry.isCredit() {
 			cents = new(big.Int).Neg(cents)
 		}
 		shown = append(shown, document.Section{
-			Kind: one.kind, Chain: one.chain, Symbol: one.symbol, Lines: int(one.lines), Amount: one.amount,
-			Decimals: one.decimals, USDExact: signed(one.isCredit(), one.usdExact.String()), USD: formatCents(cents),
+			Kind: entry.kind, Chain: entry.chain, Symbol: entry.symbol, Lines: int(entry.lines), Amount: entry.amount,
+			Decimals: entry.decimals, USDExact: signed(entry.isCredit(), entry.usdExact.String()),
+			USD: formatCents(cents),
 		})
 	}
 	return shown

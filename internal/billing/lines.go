@@ -13,17 +13,16 @@ import (
 	"github.com/cofferpay/coffer/internal/fee"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
-	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-// CollectLines writes a line for each network fee that is in the ledger since a moment and has none. It returns how many
-// it found. Rule BI-1.
-func (s *Service) CollectLines(ctx context.Context, since time.Time) (found int, err error) {
+// CollectLines writes a line for each network fee that is in the ledger since a moment and has none. It returns
+// how many it found. Rule BI-1.
+func (s *Service) CollectLines(ctx context.Context, start time.Time) (found int, err error) {
 	for {
 		var n int
 		err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			n, err = collectLines(ctx, tx, "", since)
+			n, err = collectLines(ctx, tx, "", start)
 			return err
 		})
 		if err != nil {
@@ -49,7 +48,7 @@ type networkFee struct {
 }
 
 // collectLines writes lines of at most one batch of fees: of one organization, or of all for "".
-func collectLines(ctx context.Context, tx pg.Tx, org string, since time.Time) (int, error) {
+func collectLines(ctx context.Context, tx pg.Tx, org string, start time.Time) (int, error) {
 	// The accounts of fees are few, and each has an index by time.
 	rows, err := tx.Query(ctx, `
 		SELECT t.org_id, t.cause_kind, t.cause_id, t.mint_id, t.amount, a.kind = 'FEES_BILLED', coalesce(o.tx_hash, ''),
@@ -62,7 +61,7 @@ func collectLines(ctx context.Context, tx pg.Tx, org string, since time.Time) (i
 			AND t.cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID')
 			AND NOT EXISTS (SELECT FROM fee_lines l
 				WHERE l.source_kind = t.cause_kind AND l.source_id = t.cause_id COLLATE "default")
-		ORDER BY t.cause_kind, t.cause_id LIMIT $3`, org, since, batchMax)
+		ORDER BY t.cause_kind, t.cause_id LIMIT $3`, org, start, batchMax)
 	if err != nil {
 		return 0, fmt.Errorf("look for network fees without a line: %w", err)
 	}
@@ -73,36 +72,23 @@ func collectLines(ctx context.Context, tx pg.Tx, org string, since time.Time) (i
 	if len(found) == 0 {
 		return 0, nil
 	}
-	n := len(found)
-	ids, orgs, kinds, sources := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-	mints, amounts, credits := make([]int, n), make([]money.Amount, n), make([]bool, n)
-	hashes, times := make([]string, n), make([]time.Time, n)
+	lines := make([]fee.Line, len(found))
 	for i, f := range found {
-		ids[i], orgs[i] = id.Derive("fee", f.OrgID, f.CauseKind, f.CauseID), f.OrgID
-		kinds[i], sources[i], mints[i], amounts[i] = f.CauseKind, f.CauseID, f.MintID, f.Amount
-		credits[i], hashes[i], times[i] = f.IsCredit, f.TxHash, f.PostedAt
+		lines[i] = fee.Line{
+			OrgID: f.OrgID, SourceKind: fee.SourceKind(f.CauseKind), SourceID: f.CauseID, MintID: f.MintID,
+			Amount: f.Amount, IsCredit: f.IsCredit, TxHash: f.TxHash, IncurredAt: f.PostedAt,
+		}
 	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at,
-			is_credit, tx_hash)
-		SELECT f.id, f.org_id, 'NETWORK_FEE', f.kind, f.source, f.mint_id, f.amount, 0, f.posted_at, f.is_credit, f.tx_hash
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::numeric[], $7::bool[], $8::text[],
-			$9::timestamptz[]) AS f (id, org_id, kind, source, mint_id, amount, is_credit, tx_hash, posted_at)
-		ON CONFLICT ON CONSTRAINT fee_lines_source_once DO NOTHING`,
-		ids, orgs, kinds, sources, mints, amounts, credits, hashes, times)
-	if err != nil {
-		return 0, fmt.Errorf("write the lines of %d network fees: %w", n, err)
-	}
-	return n, nil
+	return len(found), fee.AddNetworkLines(ctx, tx, lines)
 }
 
-// PriceLines gives lines since a moment that have no value the newest mark of at most a quarter of an hour before them.
-// It returns how many it valued. Rules BI-3 and BI-4.
-func (s *Service) PriceLines(ctx context.Context, since time.Time) (priced int64, err error) {
+// PriceLines gives lines since a moment that have no value the newest mark of at most a quarter of an hour
+// before them. It returns how many it valued. Rules BI-3 and BI-4.
+func (s *Service) PriceLines(ctx context.Context, start time.Time) (priced int64, err error) {
 	for {
 		var n int64
 		err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-			n, err = priceLines(ctx, tx, "", since)
+			n, err = priceLines(ctx, tx, "", start)
 			return err
 		})
 		priced += n
@@ -112,33 +98,13 @@ func (s *Service) PriceLines(ctx context.Context, since time.Time) (priced int64
 	}
 }
 
-// priceLines values one batch of lines: of one organization, or of all for "". A fee of a swap has a quarter of an hour to
-// get the price of its own moment, see package fee. The value is exact, rounded down at 18 digits.
-func priceLines(ctx context.Context, tx pg.Tx, org string, since time.Time) (int64, error) {
-	tag, err := tx.Exec(ctx, `
-		WITH due AS (
-			SELECT l.fee_line_id, p.price_mark_id,
-				div(l.amount * trunc(p.price * 1e18), ('1e' || m.decimals)::numeric) * 0.000000000000000001 AS usd_value
-			FROM fee_lines l JOIN mints m ON m.mint_id = l.mint_id
-			CROSS JOIN LATERAL (
-				SELECT p.price_mark_id, p.price FROM price_marks p
-				WHERE p.mint_id = l.mint_id AND p.created_at BETWEEN l.incurred_at - interval '15 minutes' AND l.incurred_at
-				ORDER BY p.created_at DESC, p.price_mark_id DESC LIMIT 1) p
-			WHERE l.usd_value IS NULL AND l.incurred_at >= $1 AND ($2 = '' OR l.org_id = $2)
-				AND (l.kind = 'NETWORK_FEE' OR l.incurred_at < $3)
-				AND l.amount * p.price < ('1e' || m.decimals)::numeric * 1e18
-			ORDER BY l.fee_line_id LIMIT $4 FOR NO KEY UPDATE OF l)
-		UPDATE fee_lines l SET usd_value = d.usd_value, price_mark_id = d.price_mark_id
-		FROM due d WHERE l.fee_line_id = d.fee_line_id AND l.usd_value IS NULL`,
-		since, org, tx.Now.Add(-markAgeMax), batchMax)
-	if err != nil {
-		return 0, fmt.Errorf("value lines: %w", err)
-	}
-	return tag.RowsAffected(), nil
+// priceLines values one batch of lines: of one organization, or of all for "".
+func priceLines(ctx context.Context, tx pg.Tx, org string, start time.Time) (int64, error) {
+	return fee.PriceByMarks(ctx, tx, org, start, batchMax)
 }
 
-// UnpricedLines returns the oldest lines of all organizations that have no value, at most limit. They wait for the next
-// invoice.
+// UnpricedLines returns the oldest lines of all organizations that have no value, at most limit. They wait for
+// the next invoice.
 func (s *Service) UnpricedLines(ctx context.Context, limit int) (lines []fee.Line, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		lines, err = fee.ListUnpriced(ctx, tx, limit)
@@ -178,7 +144,8 @@ func ForEachLine(ctx context.Context, tx pg.Tx, invoiceID string, fn func(docume
 		return l, err
 	}
 	err := pg.ForEachRow(ctx, tx, `
-		SELECT l.fee_line_id, l.kind, l.source_kind, l.source_id, l.incurred_at, coalesce(l.tx_hash, s.origin_tx_hash, ''),
+		SELECT l.fee_line_id, l.kind, l.source_kind, l.source_id, l.incurred_at, coalesce(l.tx_hash,
+			s.origin_tx_hash, ''),
 			m.chain, m.symbol, l.amount, m.decimals, l.usd_value, l.is_credit, p.price, p.source, p.quoted_at
 		FROM fee_lines l JOIN mints m USING (mint_id) JOIN price_marks p ON p.price_mark_id = l.price_mark_id
 			LEFT JOIN swaps s ON l.source_kind = 'SWAP' AND s.swap_id = l.source_id

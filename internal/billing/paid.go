@@ -15,14 +15,15 @@ import (
 
 const referenceRunesMax = 200
 
-// MarkPaid marks an invoice as paid with a reference, and takes what was left of it off the fees that are due. A paid one
-// keeps its reference: repeated with the same one, the call does nothing. Errors: faults INVALID_REQUEST, NOT_FOUND,
-// INVALID_STATE. Rules BI-11 and BI-12.
+// MarkPaid marks an invoice as paid with a reference, and takes what was left of it off the fees that are due.
+// A paid one keeps its reference: repeated with the same one, the call does nothing. Errors: faults
+// INVALID_REQUEST, NOT_FOUND, INVALID_STATE. Rules BI-11 and BI-12.
 func (s *Service) MarkPaid(
 	ctx context.Context, invoiceID, reference string, requester audit.Actor,
 ) (inv Invoice, err error) {
 	if n := len([]rune(reference)); n < 1 || n > referenceRunesMax || !isPlain(reference) {
-		return inv, refuse("reference", "A reference of 1 to %d characters says which payment it was.", referenceRunesMax)
+		return inv, refuse("reference", "A reference of 1 to %d characters says which payment it was.",
+			referenceRunesMax)
 	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		if inv, err = lockInvoice(ctx, tx, invoiceID); err != nil {
@@ -76,8 +77,8 @@ func lockInvoice(ctx context.Context, tx pg.Tx, invoiceID string) (Invoice, erro
 	return LoadInvoice(ctx, tx, invoiceID)
 }
 
-// What is left of an invoice, and what a credit note gives back, by kind of fee and mint. Credits of network fees make a
-// sum of a mint go the other way.
+// What is left of an invoice, and what a credit note gives back, by kind of fee and mint. Credits of network
+// fees make a sum of a mint go the other way.
 const (
 	netOfInvoice = `
 		SELECT k.is_swap, k.mint_id, sum(k.amount) < 0, abs(sum(k.amount))
@@ -106,15 +107,15 @@ func loadLegs(ctx context.Context, tx pg.Tx, org, sql, documentID string) ([]led
 		var mintID int
 		var amount money.Amount
 		err := row.Scan(&isSwap, &mintID, &isReverse, &amount)
-		due := ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.FeesDue}
+		unpaid := ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.FeesDue}
 		billed := ledger.Account{OrgID: org, MintID: mintID, Kind: ledger.FeesBilled}
 		if isSwap {
-			due.Kind, billed.Kind = ledger.SwapFeesDue, ledger.SwapFeesBilled
+			unpaid.Kind, billed.Kind = ledger.SwapFeesDue, ledger.SwapFeesBilled
 		}
 		if isReverse {
-			return ledger.Leg{Debit: due, Credit: billed, Amount: amount}, err
+			return ledger.Leg{Debit: unpaid, Credit: billed, Amount: amount}, err
 		}
-		return ledger.Leg{Debit: billed, Credit: due, Amount: amount}, err
+		return ledger.Leg{Debit: billed, Credit: unpaid, Amount: amount}, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sum up %s by mint: %w", documentID, err)

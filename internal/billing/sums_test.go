@@ -14,16 +14,18 @@ func (e *testEnv) insertFees(orgID string, mintID int, at time.Time, amounts []i
 	e.exec(`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, floored, created_at)
 		SELECT $1, $2, k, '', false, $3 FROM unnest(ARRAY['FEES_DUE', 'FEES_BILLED']) k ON CONFLICT DO NOTHING`,
 		orgID, mintID, at)
-	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg,
+	e.exec(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,
+		cause_id, leg,
 			created_at)
-		SELECT $1, $2, d.account_id, c.account_id, x.amount, 'NETWORK_FEE', 'many_' || $2 || '_' || x.n, 1, $3
+		SELECT $1, $2, d.account_id, c.account_id, x.amount, 'NETWORK_FEE', 'many_' || ($2::int)::text || '_' || x.n,
+			1, $3
 		FROM ledger_accounts d, ledger_accounts c, unnest($4::bigint[]) WITH ORDINALITY AS x (amount, n)
 		WHERE (d.org_id, d.mint_id, d.kind, c.org_id, c.mint_id, c.kind) = ($1, $2, 'FEES_DUE', $1, $2, 'FEES_BILLED')`,
 		orgID, mintID, at, amounts)
 }
 
-// Rule BI-6: for any fees, each line is its amount at its price rounded down at 18 digits, a section is exactly the sum of
-// its lines, and the total is within half a cent for each section of what all lines are worth.
+// Rule BI-6: for any fees, each line is its amount at its price rounded down at 18 digits, a section is exactly
+// the sum of its lines, and the total is within half a cent for each section of what all lines are worth.
 func TestASectionIsTheSumOfItsLines(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -100,7 +102,8 @@ func newBenchEnv(b *testing.B) *testEnv {
 	return e
 }
 
-// The promise of the database for any interleaving: fees that are posted while invoices are issued are on one invoice each.
+// The promise of the database for any interleaving: fees that are posted while invoices are issued are on one
+// invoice each.
 func TestFeesThatComeWhileAMonthIsBilledAreBilledOnce(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)

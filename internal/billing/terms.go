@@ -24,8 +24,8 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-// Terms are what is printed about a party, and how its invoices are made. Those of the installation are the seller's. An
-// organization has its own, and leaves out what is as for all.
+// Terms are what is printed about a party, and how its invoices are made. Those of the installation are the
+// seller's. An organization has its own, and leaves out what is as for all.
 type Terms struct {
 	OrgID            string // "" of the installation
 	Version          int
@@ -70,7 +70,8 @@ func (t Terms) normalize() (Terms, error) {
 		t.TaxRateBps, t.TaxNote = cmp.Or(t.TaxRateBps, new(0)), cmp.Or(t.TaxNote, new(""))
 		t.InvoiceSeries = cmp.Or(t.InvoiceSeries, new(invoiceSeriesDefault))
 		t.CreditNoteSeries = cmp.Or(t.CreditNoteSeries, new(creditNoteSeriesDefault))
-		t.BillingDay, t.Language = cmp.Or(t.BillingDay, new(billingDayDefault)), cmp.Or(t.Language, new(languageDefault))
+		t.BillingDay, t.Language = cmp.Or(t.BillingDay, new(billingDayDefault)), cmp.Or(t.Language,
+			new(languageDefault))
 	}
 	checkLine := func(name, text string, runesMin, runesMax int) error {
 		if n := len([]rune(text)); n < runesMin || n > runesMax || !isPlain(text) {
@@ -107,8 +108,8 @@ func (t Terms) normalize() (Terms, error) {
 	if t.BillingDay != nil && (*t.BillingDay < 1 || *t.BillingDay > 28) {
 		errs = append(errs, refuse("billingDay", "billingDay has to be between 1 and 28."))
 	}
-	if known := document.Languages(); t.Language != nil && !slices.Contains(known, *t.Language) {
-		errs = append(errs, refuse("language", "language has to be one of %s.", strings.Join(known, ", ")))
+	if languages := document.Languages(); t.Language != nil && !slices.Contains(languages, *t.Language) {
+		errs = append(errs, refuse("language", "language has to be one of %s.", strings.Join(languages, ", ")))
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -138,7 +139,8 @@ func LoadTerms(ctx context.Context, tx pg.Tx, org string) (Terms, error) {
 	}
 	t, err := pgx.CollectExactlyOneRow(rows, scanTerms)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return t, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There are no such billing terms yet.")
+		return t, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "There are no such billing "+
+			"terms yet.")
 	}
 	if err != nil {
 		return t, fmt.Errorf("read the billing terms of %q: %w", org, err)
@@ -162,8 +164,8 @@ type TermsOutcome struct {
 	PendingChange *changerequest.Request
 }
 
-// SaveTerms saves the next version of the terms of a party, or makes a change request where dual control is on. A party
-// that has these terms keeps its version. Errors: faults INVALID_REQUEST, NOT_FOUND, and those of
+// SaveTerms saves the next version of the terms of a party, or makes a change request where dual control is on.
+// A party that has these terms keeps its version. Errors: faults INVALID_REQUEST, NOT_FOUND, and those of
 // changerequest.CreateRequest. Rules BI-15 and OP-7.
 func (s *Service) SaveTerms(
 	ctx context.Context, tx pg.Tx, key operator.Key, rule changerequest.Rule, t Terms,
@@ -298,13 +300,13 @@ func jsonOf(v any) json.RawMessage {
 // readTerms returns the terms that a change request wants, and their version.
 func readTerms(r changerequest.Request) (t Terms, version int, err error) {
 	t.OrgID = r.OrgID
-	for name, into := range map[string]any{
+	for name, target := range map[string]any{
 		"legalName": &t.Party.Name, "address": &t.Party.Address, "taxId": &t.Party.TaxID, "email": &t.Party.Email,
 		"taxRateBps": &t.TaxRateBps, "taxNote": &t.TaxNote, "invoiceSeries": &t.InvoiceSeries,
 		"creditNoteSeries": &t.CreditNoteSeries, "billingDay": &t.BillingDay, "language": &t.Language,
 		termsVersion: &version,
 	} {
-		if err := json.Unmarshal(r.Wanted[name], into); err != nil {
+		if err := json.Unmarshal(r.Wanted[name], target); err != nil {
 			return t, 0, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
@@ -320,8 +322,8 @@ type printed struct {
 	day                             int
 }
 
-// loadPrinted returns the terms of an organization with those of the installation where it leaves something out. Error:
-// fault NOT_FOUND while one of both has none.
+// loadPrinted returns the terms of an organization with those of the installation where it leaves something
+// out. Error: fault NOT_FOUND while one of both has none.
 func loadPrinted(ctx context.Context, tx pg.Tx, org string) (p printed, err error) {
 	seller, err := LoadTerms(ctx, tx, "")
 	if err != nil {

@@ -49,7 +49,8 @@ type Invoice struct {
 
 const selectInvoices = `
 	SELECT i.invoice_id, i.org_id, i.month, i.number, i.status, i.subtotal, i.tax, i.total, n.credited,
-		CASE i.status WHEN 'PAID' THEN 0 ELSE i.total - n.credited END, i.issued_at, i.paid_at, i.paid_reference, i.document
+		CASE i.status WHEN 'PAID' THEN 0 ELSE i.total - n.credited END, i.issued_at, i.paid_at, i.paid_reference,
+			i.document
 	FROM invoices i CROSS JOIN LATERAL (
 		SELECT coalesce(sum(c.total), 0) AS credited FROM credit_notes c WHERE c.invoice_id = i.invoice_id) n`
 
@@ -149,7 +150,8 @@ type CreditNote struct {
 }
 
 const selectCreditNotes = `
-	SELECT n.credit_note_id, n.org_id, n.invoice_id, i.number, n.number, n.reason, n.subtotal, n.tax, n.total, n.issued_at,
+	SELECT n.credit_note_id, n.org_id, n.invoice_id, i.number, n.number, n.reason, n.subtotal, n.tax, n.total,
+		n.issued_at,
 		n.document
 	FROM credit_notes n JOIN invoices i USING (invoice_id)`
 
@@ -225,7 +227,8 @@ func LoadProvisional(ctx context.Context, tx pg.Tx, org string) (p Provisional, 
 		return p, err
 	}
 	p.Sections, p.Subtotal = x.printed(), formatCents(x.subtotal)
-	err = tx.QueryRow(ctx, `SELECT count(*) FROM fee_lines WHERE org_id = $1 AND invoice_id IS NULL AND usd_value IS NULL
+	err = tx.QueryRow(ctx, `SELECT count(*) FROM fee_lines WHERE org_id = $1 AND invoice_id IS NULL AND usd_value IS
+		NULL
 		AND incurred_at < $2`, org, p.Month.End).Scan(&p.Unpriced)
 	if err != nil {
 		return p, fmt.Errorf("count the lines of %s without a value: %w", org, err)

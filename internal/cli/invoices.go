@@ -106,7 +106,8 @@ func (c billingPaid) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(std.out, "%s of $%s is paid since %s, by %s.\n", inv.Number, inv.Total.Cents(), formatTime(*inv.PaidAt),
+		fmt.Fprintf(std.out, "%s of $%s is paid since %s, by %s.\n", inv.Number, inv.Total.Cents(),
+			formatTime(*inv.PaidAt),
 			*inv.PaidReference)
 		return nil
 	})
@@ -235,7 +236,7 @@ type billingMarks struct {
 	Mint   int       `help:"State a price of this mint."`
 	Price  string    `help:"The price of a whole token in dollars."`
 	Source string    `help:"Where you have it from."`
-	At     time.Time `help:"The moment of the price, such as 2026-01-10T12:00:00Z."`
+	Moment time.Time `name:"at" help:"The moment of the price, such as 2026-01-10T12:00:00Z."`
 }
 
 const unpricedShown = 100
@@ -251,7 +252,7 @@ func (c billingMarks) Run(ctx context.Context, std streams) error {
 	}
 	return c.act(ctx, c.configFlags, func(tools *app.App, actor audit.Actor) error {
 		n, err := tools.Billing.AddMark(ctx, billing.AddedMark{
-			MintID: c.Mint, Price: price, Source: c.Source, At: c.At,
+			MintID: c.Mint, Price: price, Source: c.Source, Moment: c.Moment,
 		}, actor)
 		if err != nil {
 			return err
@@ -290,7 +291,8 @@ func (c billingMarks) list(ctx context.Context, std streams) error {
 		if m, ok := mints.ByID(l.MintID); ok {
 			amount = formatUnits(l.Amount, m)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s %s\t%d\t%s\n", formatTime(l.IncurredAt), l.OrgID, l.SourceKind, l.SourceID, l.MintID, amount)
+		fmt.Fprintf(w, "%s\t%s\t%s %s\t%d\t%s\n", formatTime(l.IncurredAt), l.OrgID, l.SourceKind, l.SourceID,
+			l.MintID, amount)
 	}
 	return w.Flush()
 }

@@ -75,6 +75,98 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 	return nil
 }
 
+// AddNetworkLines writes the lines of network fees, whose sources are causes of the ledger. A source that has a line
+// keeps it.
+func AddNetworkLines(ctx context.Context, tx pg.Tx, lines []Line) error {
+	n := len(lines)
+	ids, orgs, kinds, sources := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	mints, amounts, credits := make([]int, n), make([]money.Amount, n), make([]bool, n)
+	hashes, times := make([]string, n), make([]time.Time, n)
+	for i, l := range lines {
+		ids[i], orgs[i] = id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID
+		kinds[i], sources[i], mints[i], amounts[i] = string(l.SourceKind), l.SourceID, l.MintID, l.Amount
+		credits[i], hashes[i], times[i] = l.IsCredit, l.TxHash, l.IncurredAt
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+			incurred_at, is_credit, tx_hash)
+		SELECT f.id, f.org_id, 'NETWORK_FEE', f.kind, f.source, f.mint_id, f.amount, 0, f.posted_at, f.is_credit,
+			f.tx_hash
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::numeric[], $7::bool[],
+			$8::text[], $9::timestamptz[])
+			AS f (id, org_id, kind, source, mint_id, amount, is_credit, tx_hash, posted_at)
+		ON CONFLICT ON CONSTRAINT fee_lines_source_once DO NOTHING`,
+		ids, orgs, kinds, sources, mints, amounts, credits, hashes, times)
+	if err != nil {
+		return fmt.Errorf("write the lines of %d network fees: %w", n, err)
+	}
+	return nil
+}
+
+// PriceByMarks values at most limit lines since a moment, of one organization or of all for "", by the newest
+// mark of at most a quarter of an hour before each. A fee of a swap has as long to get the price of its own
+// moment from a Pricer. The value is exact, rounded down at 18 digits.
+func PriceByMarks(ctx context.Context, tx pg.Tx, orgID string, start time.Time, limit int) (int64, error) {
+	tag, err := tx.Exec(ctx, `
+		WITH due AS (
+			SELECT l.fee_line_id, p.price_mark_id,
+				div(l.amount * trunc(p.price * 1e18), ('1e' || m.decimals)::numeric) * 0.000000000000000001 AS usd_value
+			FROM fee_lines l JOIN mints m ON m.mint_id = l.mint_id
+			CROSS JOIN LATERAL (
+				SELECT p.price_mark_id, p.price FROM price_marks p
+				WHERE p.mint_id = l.mint_id
+					AND p.created_at BETWEEN l.incurred_at - interval '15 minutes' AND l.incurred_at
+				ORDER BY p.created_at DESC, p.price_mark_id DESC LIMIT 1) p
+			WHERE l.usd_value IS NULL AND l.incurred_at >= $1 AND ($2 = '' OR l.org_id = $2)
+				AND (l.kind = 'NETWORK_FEE' OR l.incurred_at < $3)
+				AND l.amount * p.price < ('1e' || m.decimals)::numeric * 1e18
+			ORDER BY l.fee_line_id LIMIT $4 FOR NO KEY UPDATE OF l)
+		UPDATE fee_lines l SET usd_value = d.usd_value, price_mark_id = d.price_mark_id
+		FROM due d WHERE l.fee_line_id = d.fee_line_id AND l.usd_value IS NULL`,
+		start, orgID, tx.Now.Add(-priceLateMax), limit)
+	if err != nil {
+		return 0, fmt.Errorf("value lines: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// MintMark is a mark with its mint.
+type MintMark struct {
+	MintID int
+	Mark
+}
+
+// StoreMarks stores marks as of a moment, but of no mint that has one between the other moment and this one. It
+// returns how many it stored.
+func StoreMarks(ctx context.Context, tx pg.Tx, marks []MintMark, takenAt, after time.Time) (int64, error) {
+	var mints []int
+	var prices []money.USD
+	var sources []string
+	var times []time.Time
+	for _, m := range marks {
+		mints, prices = append(mints, m.MintID), append(prices, m.Price)
+		sources, times = append(sources, m.Source), append(times, m.QuotedAt)
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
+		SELECT q.mint_id, q.price, q.source, q.quoted_at, $5
+		FROM unnest($1::int[], $2::numeric[], $3::text[], $4::timestamptz[]) AS q (mint_id, price, source, quoted_at)
+			JOIN mints USING (mint_id)
+		WHERE NOT EXISTS (SELECT FROM price_marks p
+			WHERE p.mint_id = q.mint_id AND p.created_at > $6 AND p.created_at <= $5)`,
+		mints, prices, sources, times, takenAt, after)
+	if err != nil {
+		return 0, fmt.Errorf("store %d marks: %w", len(marks), err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// BindSQL binds the valued lines of an organization, $1, that became due before $2 and are on no invoice, to
+// invoice $3.
+const BindSQL = `UPDATE fee_lines SET invoice_id = $3
+	WHERE org_id = $1 AND invoice_id IS NULL AND incurred_at < $2 AND usd_value IS NOT NULL
+	RETURNING kind, is_credit, mint_id, amount, usd_value`
+
 const selectLines = `
 	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
 		p.price, p.source,

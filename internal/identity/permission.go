@@ -326,8 +326,8 @@ var permissions = map[Action]Permission{
 	MarkInvoicePaid: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-11", "ROLE-2"}},
 	CreditInvoice:   {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-13", "ROLE-2"}},
 	AddPriceMark:    {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-5", "ROLE-2"}},
-	AdvanceOrder: {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
-	ManageJobs:   {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
+	AdvanceOrder:    {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
+	ManageJobs:      {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

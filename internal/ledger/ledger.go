@@ -161,8 +161,8 @@ const (
 	RefundHold    CauseKind = "REFUND_HOLD"
 	RefundRelease CauseKind = "REFUND_RELEASE"
 
-	// The invoice that was paid, and the credit note of one that was not: what they take off the fees that are due. A leg
-	// for each mint and kind of fee.
+	// The invoice that was paid, and the credit note of one that was not: what they take off the fees that are
+	// due. A leg for each mint and kind of fee.
 	InvoicePaid CauseKind = "INVOICE_PAID"
 	CreditNote  CauseKind = "CREDIT_NOTE"
 )

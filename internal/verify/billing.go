@@ -11,7 +11,8 @@ const networkFeesSQL = `
 var billingChecks = []Check{
 	{
 		ID: "I-90",
-		Promise: "every line of a network fee is one of the books, and no fee that is older than a day before another " +
+		Promise: "every line of a network fee is one of the books, and no fee that is older than a day before " +
+			"another " +
 			"one with a line has none",
 		breachSQL: `
 		WITH fees AS (` + networkFeesSQL + `),
@@ -34,7 +35,8 @@ var billingChecks = []Check{
 
 	{
 		ID: "I-90-value",
-		Promise: "a line is worth its amount at its price, which is of its mint and, for a network fee, of the quarter " +
+		Promise: "a line is worth its amount at its price, which is of its mint and, for a network fee, of the " +
+			"quarter " +
 			"of an hour before it",
 		breachSQL: `
 		SELECT l.org_id, 'line ' || l.fee_line_id, format('is worth %s by a price of %s of mint %s at %s', l.usd_value,
@@ -64,13 +66,16 @@ var billingChecks = []Check{
 		WHERE (l.lines, l.amount, l.usd_exact, round(l.usd_exact, 2))
 			IS DISTINCT FROM (s.lines, s.amount, s.usd_exact, s.usd)
 		UNION ALL
-		SELECT i.org_id, 'invoice ' || i.invoice_id, format('has a subtotal of %s, a tax of %s and a total of %s, and its '
+		SELECT i.org_id, 'invoice ' || i.invoice_id,
+			format('has a subtotal of %s, a tax of %s and a total of %s, and its '
 			|| 'sections make %s', i.subtotal, i.tax, i.total, s.usd)
-		FROM invoices i LEFT JOIN (SELECT invoice_id, sum(CASE kind WHEN 'NETWORK_FEE_CREDITS' THEN -usd ELSE usd END) AS usd
+		FROM invoices i LEFT JOIN (SELECT invoice_id, sum(CASE kind WHEN 'NETWORK_FEE_CREDITS' THEN -usd ELSE usd
+			END) AS usd
 			FROM invoice_sections GROUP BY 1) s USING (invoice_id)
 		WHERE (i.subtotal, i.tax, i.total) IS DISTINCT FROM (s.usd, round(s.usd * i.tax_rate_bps / 10000, 2),
 				s.usd + round(s.usd * i.tax_rate_bps / 10000, 2))
-			OR ((i.document ->> 'subtotal')::numeric, (i.document ->> 'tax')::numeric, (i.document ->> 'total')::numeric,
+			OR ((i.document ->> 'subtotal')::numeric, (i.document ->> 'tax')::numeric, (i.document ->>
+				'total')::numeric,
 				i.document ->> 'number', i.document ->> 'month')
 				IS DISTINCT FROM (i.subtotal, i.tax, i.total, i.number, i.month)`,
 	},
@@ -81,12 +86,15 @@ var billingChecks = []Check{
 		WITH used AS (SELECT 'INVOICE' AS kind, series, sequence, issued_at FROM invoices
 			UNION ALL SELECT 'CREDIT_NOTE', series, sequence, issued_at FROM credit_notes)
 		SELECT NULL::text, 'series ' || coalesce(s.series, u.series),
-			format('goes on with %s, and has %s documents up to %s', s.next_number, coalesce(u.n, 0), coalesce(u.last, 0))
-		FROM invoice_series s FULL JOIN (SELECT series, kind, count(*) AS n, max(sequence) AS last FROM used GROUP BY 1, 2) u
+			format('goes on with %s, and has %s documents up to %s', s.next_number, coalesce(u.n, 0),
+				coalesce(u.last, 0))
+		FROM invoice_series s FULL JOIN (SELECT series, kind, count(*) AS n, max(sequence) AS last FROM used GROUP BY
+			1, 2) u
 			ON u.series = s.series AND u.kind = s.kind
 		WHERE (s.next_number - 1, s.next_number - 1) IS DISTINCT FROM (coalesce(u.n, 0), coalesce(u.last, 0))
 		UNION ALL
-		SELECT NULL, format('number %s of series %s', sequence, series), format('is dated %s, before %s of the number before',
+		SELECT NULL, format('number %s of series %s', sequence, series),
+			format('is dated %s, before %s of the number before',
 			issued_at, before)
 		FROM (SELECT *, lag(issued_at) OVER (PARTITION BY kind, series ORDER BY sequence) AS before FROM used) u
 		WHERE issued_at < before`,
@@ -97,7 +105,8 @@ var billingChecks = []Check{
 		breachSQL: `
 		SELECT n.org_id, 'credit note ' || n.credit_note_id, format('gives back %s of line %s of invoice %s', c.amount,
 			c.fee_line_id, coalesce(l.invoice_id, 'none'))
-		FROM credit_notes n LEFT JOIN credit_note_lines c USING (credit_note_id) LEFT JOIN fee_lines l USING (fee_line_id)
+		FROM credit_notes n LEFT JOIN credit_note_lines c USING (credit_note_id) LEFT JOIN fee_lines l USING
+			(fee_line_id)
 		WHERE (l.invoice_id, l.is_credit) IS DISTINCT FROM (n.invoice_id, false)
 		UNION ALL
 		SELECT l.org_id, 'line ' || l.fee_line_id, format('of %s has %s given back, worth %s of %s', l.amount,
@@ -105,7 +114,8 @@ var billingChecks = []Check{
 		FROM fee_lines l JOIN credit_note_lines c USING (fee_line_id) GROUP BY l.fee_line_id
 		HAVING sum(c.amount) > l.amount OR sum(c.usd_value) > l.usd_value
 		UNION ALL
-		SELECT i.org_id, 'invoice ' || i.invoice_id, format('of %s and %s tax has %s and %s credited', i.subtotal, i.tax,
+		SELECT i.org_id, 'invoice ' || i.invoice_id, format('of %s and %s tax has %s and %s credited', i.subtotal,
+			i.tax,
 			sum(n.subtotal), sum(n.tax))
 		FROM invoices i JOIN credit_notes n USING (invoice_id) GROUP BY i.invoice_id
 		HAVING sum(n.subtotal) > i.subtotal OR sum(n.tax) > i.tax`,
@@ -113,15 +123,18 @@ var billingChecks = []Check{
 
 	{
 		ID: "I-90-due",
-		Promise: "what was taken off the fees that are due is what paid invoices had left and what credit notes gave back " +
+		Promise: "what was taken off the fees that are due is what paid invoices had left and what credit notes " +
+			"gave back " +
 			"of unpaid ones, by mint",
 		breachSQL: `
-		WITH credited AS (SELECT n.credit_note_id, n.invoice_id, n.org_id, l.kind = 'SWAP_FEE' AS is_swap, l.mint_id, c.amount
+		WITH credited AS (SELECT n.credit_note_id, n.invoice_id, n.org_id, l.kind = 'SWAP_FEE' AS is_swap, l.mint_id,
+			c.amount
 			FROM credit_notes n JOIN credit_note_lines c USING (credit_note_id) JOIN fee_lines l USING (fee_line_id)
 			WHERE n.lowers_debt),
 		due AS (
 			SELECT cause_kind, cause_id, org_id, is_swap, mint_id, sum(amount) AS amount FROM (
-				SELECT 'INVOICE_PAID' AS cause_kind, i.invoice_id AS cause_id, i.org_id, s.kind = 'SWAP_FEES' AS is_swap, s.mint_id,
+				SELECT 'INVOICE_PAID' AS cause_kind, i.invoice_id AS cause_id, i.org_id, s.kind = 'SWAP_FEES' AS
+					is_swap, s.mint_id,
 					CASE s.kind WHEN 'NETWORK_FEE_CREDITS' THEN -s.amount ELSE s.amount END AS amount
 				FROM invoices i JOIN invoice_sections s USING (invoice_id) WHERE i.status = 'PAID'
 				UNION ALL
@@ -139,7 +152,8 @@ var billingChecks = []Check{
 			FROM ledger_transfers t JOIN ledger_accounts d ON d.account_id = t.debit_account
 				JOIN ledger_accounts c ON c.account_id = t.credit_account
 			WHERE t.cause_kind IN ('INVOICE_PAID', 'CREDIT_NOTE') GROUP BY 1, 2, 3, 4, 5)
-		SELECT coalesce(d.org_id, p.org_id), coalesce(d.cause_kind, p.cause_kind) || ' ' || coalesce(d.cause_id, p.cause_id),
+		SELECT coalesce(d.org_id, p.org_id), coalesce(d.cause_kind, p.cause_kind) || ' ' || coalesce(d.cause_id,
+			p.cause_id),
 			format('takes %s of mint %s off what is due, and the books say %s', coalesce(d.amount, 0),
 				coalesce(d.mint_id, p.mint_id), coalesce(p.amount, 0))
 		FROM due d FULL JOIN posted p ON p.cause_kind = d.cause_kind AND p.cause_id = d.cause_id COLLATE "C"

@@ -1522,7 +1522,7 @@ export interface Invoice {
   buyer: InvoiceParty;
   /** What credit notes give back of it in dollars, with tax. */
   credited: string;
-  /** The id of the invoice. */
+  /** The invoice. */
   invoiceId: string;
   /** When it was issued. */
   issuedAt: string;

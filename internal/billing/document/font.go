@@ -33,7 +33,7 @@ const (
 type face struct {
 	family string
 	isBold bool
-	file   []byte // a whole TrueType file, which nobody changes
+	file   []byte // a whole TrueType file, which no one changes
 	widths map[rune]int
 }
 

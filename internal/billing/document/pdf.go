@@ -191,7 +191,7 @@ func (s *sheet) party(label string, p Party, width int) []block {
 	return blocks
 }
 
-// tableColumns are the places of the columns of the table of sections.
+// tableColumns are the lineAt of the columns of the table of sections.
 var tableColumns = []column{
 	{x: 0, width: 11000},
 	{x: 11400, width: 4600, isEnd: true},
@@ -321,28 +321,28 @@ func (s *sheet) drawRow(row ...column) {
 		s.ensure(height)
 	}
 	start := s.y
-	places := make([]int, len(row)) // the next line of each column
+	lineAt := make([]int, len(row)) // the next line of each column
 	for {
 		// The column that has come least far draws its next line, so that all go to a new page together.
 		next, y := -1, 0
 		for n, c := range row {
-			if line := c.line(places[n]); line != nil && (next < 0 || start+c.offset(places[n]) < y) {
-				next, y = n, start+c.offset(places[n])
+			if line := c.line(lineAt[n]); line != nil && (next < 0 || start+c.offset(lineAt[n]) < y) {
+				next, y = n, start+c.offset(lineAt[n])
 			}
 		}
 		if next < 0 {
 			break
 		}
 		c := row[next]
-		b := c.line(places[next])
+		b := c.line(lineAt[next])
 		if y+b.style.leading() > pageHeight-bottom {
 			s.addPage()
-			start = s.y - c.offset(places[next])
+			start = s.y - c.offset(lineAt[next])
 			y = s.y
 		}
 		s.y = y
 		s.drawLine(c, *b, b.lines[0])
-		places[next]++
+		lineAt[next]++
 	}
 	s.y = start + height
 }

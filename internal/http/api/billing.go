@@ -30,11 +30,13 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/current", Name: "getCurrentBill",
 			Action: identity.ReadOrganization, Group: "Billing",
 			Summary: "Read what the next invoice would have",
-			Text: "The fees of the current month, and of months before that no invoice has, with their provisional sum. " +
+			Text: "The fees of the current month, and of months before that no invoice has, with their " +
+				"provisional sum. " +
 				"GET /billing/fees?month= lists them.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The provisional sums."}},
 			Handler: kernel.Handle(a.getCurrentBill, CurrentBill{
-				Month: "2026-01", Sections: resource.ExampleInvoice.Sections, Subtotal: "374.50", EndsAt: resource.ExampleAt,
+				Month: "2026-01", Sections: resource.ExampleInvoice.Sections, Subtotal: "374.50",
+				EndsAt: resource.ExampleAt,
 			}),
 		},
 		{

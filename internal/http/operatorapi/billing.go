@@ -107,7 +107,7 @@ type PriceMark struct {
 	MintID int          `json:"mintId"`
 	Price  string       `json:"price" doc:"The price of a whole token in dollars." form:"decimal" example:"149.80"`
 	Source string       `json:"source" doc:"Where you have it from: 1 to 200 bytes." bounds:"minLength=1,maxLength=200" example:"the closing price of an exchange"`
-	At     webhook.Time `json:"at" doc:"The moment of the price. Fees up to a quarter of an hour later take it."`
+	Moment webhook.Time `json:"at" doc:"The moment of the price. Fees up to a quarter of an hour later take it."`
 }
 
 // PriceMarkResult says what a stated price did.
@@ -159,17 +159,20 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/invoices/{invoiceId}/verification", Name: "verifyInvoice",
 			Action: identity.ReadInstallation, Group: "Billing",
 			Summary: "Compute an invoice again",
-			Text: "Computes each line from the ledger, the transaction that a final block proved and the price of that time, " +
+			Text: "Computes each line from the ledger, the transaction that a final block proved and the price of " +
+				"that time, " +
 				"and then the sums and the document, and names the first line that differs.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The result."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
-			Handler: kernel.Handle(a.verifyInvoice, InvoiceVerification{Number: "INV-000042", Lines: 4000, Verified: true}),
+			Handler: kernel.Handle(a.verifyInvoice, InvoiceVerification{Number: "INV-000042", Lines: 4000,
+				Verified: true}),
 		},
 		{
 			Method: http.MethodPost, Path: "/billing/invoices/{invoiceId}/paid", Name: "markInvoicePaid",
 			Action: identity.MarkInvoicePaid, Group: "Billing",
 			Summary: "Mark an invoice as paid",
-			Text: "Marks an invoice as paid with your reference, and takes what was left of it off the fees that are due in " +
+			Text: "Marks an invoice as paid with your reference, and takes what was left of it off the fees that " +
+				"are due in " +
 				"the ledger. A repeated call with the same reference does nothing.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The invoice, now PAID."}},
@@ -180,7 +183,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/billing/invoices/{invoiceId}/credit", Name: "creditInvoice",
 			Action: identity.CreditInvoice, Group: "Billing",
 			Summary: "Issue a credit note",
-			Text: "Gives back parts of fees of one invoice, never more than is left of them. CREDIT_NOTE_ISSUED tells the " +
+			Text: "Gives back parts of fees of one invoice, never more than is left of them. CREDIT_NOTE_ISSUED " +
+				"tells the " +
 				"organization. The same key with the same request returns its credit note.",
 			ResultAt: "/billing/credit-notes",
 			Answers:  []kernel.Success{{Status: http.StatusOK, Text: "The credit note."}},
@@ -208,7 +212,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/billing/run", Name: "runBilling", Action: identity.IssueInvoices,
 			Group:   "Billing",
 			Summary: "Issue the invoices of a month",
-			Text: "Issues the invoices of a month that is over, which the service does by itself on the day of the terms. What " +
+			Text: "Issues the invoices of a month that is over, which the service does by itself on the day of " +
+				"the terms. What " +
 				"was issued before stays, so the call may be repeated.",
 			Retryable: true, ResultAt: "/billing/invoices",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The invoices of the month."}},
@@ -222,7 +227,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/terms", Name: "getBillingTerms", Action: identity.ReadInstallation,
 			Group:   "Billing",
 			Summary: "Read the seller's billing terms",
-			Text:    "What all invoices print about the seller, and how they are made unless an organization has terms of its own.",
+			Text: "What all invoices print about the seller, and how they are made unless an organization has " +
+				"terms of its own.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The terms."}},
 			Handler: kernel.Handle(a.getBillingTerms, exampleInForce),
 		},
@@ -257,7 +263,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/unpriced", Name: "listUnpricedFees",
 			Action: identity.ReadInstallation, Group: "Billing",
 			Summary: "List fees without a price",
-			Text: "The oldest fees, at most 1000, for which no price of the quarter of an hour before them is known. They are " +
+			Text: "The oldest fees, at most 1000, for which no price of the quarter of an hour before them is " +
+				"known. They are " +
 				"on no invoice until they have one: state it with POST /billing/marks.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The fees."}},
 			Handler: kernel.Handle(a.listUnpriced,
@@ -267,8 +274,10 @@ func (a *api) billingRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/billing/marks", Name: "addPriceMark", Action: identity.AddPriceMark,
 			Group:   "Billing",
 			Summary: "State a price for a moment without one",
-			Text: "Stores a price for a moment at which no source had one, with where you have it from. Fees without a price " +
-				"take it if it is the newest one of the quarter of an hour before them. A price that a fee has never changes.",
+			Text: "Stores a price for a moment at which no source had one, with where you have it from. Fees " +
+				"without a price " +
+				"take it if it is the newest one of the quarter of an hour before them. A price that a fee has " +
+				"never changes.",
 			ResultAt: "/billing/unpriced",
 			Answers:  []kernel.Success{{Status: http.StatusOK, Text: "How many fees have a value by it."}},
 			Faults:   []fault.Code{fault.MintNotFound},
@@ -444,8 +453,9 @@ func (a *api) saveTerms(c *call, org string, body BillingTerms) (BillingTermsInF
 	var outcome billing.TermsOutcome
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		outcome, err = a.conf.Billing.SaveTerms(ctx, tx, c.Caller.Key, a.conf.FourEyes, billing.Terms{
-			OrgID:      org,
-			Party:      document.Party{Name: body.LegalName, Address: body.Address, TaxID: body.TaxID, Email: body.Email},
+			OrgID: org,
+			Party: document.Party{Name: body.LegalName, Address: body.Address, TaxID: body.TaxID,
+				Email: body.Email},
 			TaxRateBps: body.TaxRateBps, TaxNote: body.TaxNote, InvoiceSeries: body.InvoiceSeries,
 			CreditNoteSeries: body.CreditNoteSeries, BillingDay: body.BillingDay, Language: body.Language,
 		})
@@ -477,7 +487,7 @@ func (a *api) addPriceMark(c *call, body PriceMark) (PriceMarkResult, error) {
 			"price has to be a number of dollars such as 149.80.").WithAdvice("Correct it.").WithParam("price")
 	}
 	n, err := a.conf.Billing.AddMark(c.Context(), billing.AddedMark{
-		MintID: body.MintID, Price: price, Source: body.Source, At: body.At.Time,
+		MintID: body.MintID, Price: price, Source: body.Source, Moment: body.Moment.Time,
 	}, c.Caller.Actor())
 	return PriceMarkResult{n}, err
 }

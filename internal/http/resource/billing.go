@@ -22,11 +22,13 @@ var InvoiceFilter = kernel.Parameter{
 }
 
 // InvoiceFilesText says which files an invoice is.
-const InvoiceFilesText = " With .pdf, .html or .csv behind the invoiceId, the call returns the document as that file: the " +
-	"first two print it, and the table has every fee with its transaction, price and time. A file always has the same bytes."
+const InvoiceFilesText = " With .pdf, .html or .csv behind the invoiceId, the call returns the document as that " +
+	"file: the " +
+	"first two print it, and the table has every fee with its transaction, price and time. A file always has the " +
+	"same bytes."
 
-// InvoiceFiles are the files of an invoice, with the same bytes at each call. find returns the invoice, and snapshot runs a
-// function that sees it. Rule BI-21.
+// InvoiceFiles are the files of an invoice, with the same bytes at each call. find returns the invoice, and
+// snapshot runs a function that sees it. Rule BI-21.
 func InvoiceFiles[C kernel.Caller](
 	find func(*kernel.Call[C]) (billing.Invoice, error),
 	snapshot func(*kernel.Call[C], func(context.Context, pg.Tx) error) error,

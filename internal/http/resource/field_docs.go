@@ -79,8 +79,8 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[UnmatchedPayment](): "A payment that arrived for your checkouts and named none of them, or " +
 		"several.",
 	reflect.TypeFor[kernel.Page[UnmatchedPayment]](): "A page of unmatched payments.",
-	reflect.TypeFor[webhook.Invoice](): "What an organization owes the operator for a month. INVOICE_ISSUED tells that it " +
-		"was issued.",
+	reflect.TypeFor[webhook.Invoice](): "What an organization owes the operator for a month. INVOICE_ISSUED tells " +
+		"that it was issued.",
 	reflect.TypeFor[kernel.Page[webhook.Invoice]](): "A page of invoices.",
 	reflect.TypeFor[webhook.InvoiceParty]():         "A party of an invoice or credit note.",
 	reflect.TypeFor[webhook.InvoiceSection]():       "The sum of the fees of a kind in one mint.",

@@ -387,11 +387,11 @@ var acts = map[string]act{
 		rows: []string{"caller invoice.issued INVOICE *"},
 	},
 	"operator markInvoicePaid": {
-		id: func(d *desks) string { return d.bill(d.one) }, body: said(map[string]any{"reference": "case 11"}),
+		id: func(d *desks) string { return d.issueInvoice(d.one) }, body: said(map[string]any{"reference": "case 11"}),
 		rows: []string{"caller invoice.paid INVOICE id"},
 	},
 	"operator creditInvoice": {
-		id:   func(d *desks) string { return d.bill(d.one) },
+		id:   func(d *desks) string { return d.issueInvoice(d.one) },
 		body: said(map[string]any{"idempotencyKey": "audited", "reason": "case 12"}),
 		rows: []string{"caller credit_note.issued CREDIT_NOTE creditNoteId"},
 	},

@@ -26,8 +26,8 @@ func newBilling(db *pg.DB) *billing.Service {
 	return &billing.Service{DB: db, Events: wire.NewRecorder()}
 }
 
-// insertBillableFee writes a valued network fee of three dollars into a past month without an invoice, makes sure of billing
-// terms, and returns the month.
+// insertBillableFee writes a valued network fee of three dollars into a past month without an invoice, makes
+// sure of billing terms, and returns the month.
 func (h *testEnv) insertBillableFee(of tenant) (month string) {
 	h.t.Helper()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
@@ -58,9 +58,11 @@ func (h *testEnv) insertBillableFee(of tenant) (month string) {
 			_, err = tx.Exec(h.t.Context(), `
 				WITH mark AS (INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
 					VALUES ($1, 3000, 'test', $2, $2) RETURNING price_mark_id)
-				INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, usd_value,
+				INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+					usd_value,
 					price_mark_id, incurred_at, tx_hash)
-				SELECT 'fee_' || $3, $4, 'NETWORK_FEE', 'NETWORK_FEE', 'ord_' || $3, $1, 1000000000000000, 0, 3, price_mark_id,
+				SELECT 'fee_' || $3, $4, 'NETWORK_FEE', 'NETWORK_FEE', 'ord_' || $3, $1, 1000000000000000, 0, 3,
+					price_mark_id,
 					$2, '0xab' FROM mark`, eth, first.Add(36*time.Hour), fmt.Sprint(month, of.id), of.id)
 		}
 		return err
@@ -71,8 +73,8 @@ func (h *testEnv) insertBillableFee(of tenant) (month string) {
 	return month
 }
 
-// bill issues an invoice of three dollars and returns its id.
-func (h *testEnv) bill(of tenant) string {
+// issueInvoice issues an invoice of three dollars and returns its id.
+func (h *testEnv) issueInvoice(of tenant) string {
 	h.t.Helper()
 	r, err := newBilling(h.db).IssueInvoices(h.t.Context(), h.insertBillableFee(of), of.id, audit.Operator("test"))
 	if err != nil || len(r.Invoices) != 1 {
@@ -86,7 +88,7 @@ func TestAnOrganizationReadsItsInvoices(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	h := o.testEnv
-	id := h.bill(h.one)
+	id := h.issueInvoice(h.one)
 	inv := h.wantStatus(h.call(h.one, "GET", "/billing/invoices/"+id, nil), 200).body
 	if inv["total"] != "3.00" || inv["status"] != "ISSUED" {
 		t.Errorf("got %v", inv)
@@ -116,7 +118,8 @@ func TestAnOrganizationReadsItsInvoices(t *testing.T) {
 		t.Errorf("got %v", bill)
 	}
 	o.desk.wantStatus(o.desk.call(o.ann, "GET", "/billing/invoices/"+id+"/verification", nil), 200)
-	o.desk.wantStatus(o.desk.call(o.ann, "POST", "/billing/invoices/"+id+"/paid", map[string]any{"reference": "bank"}), 200)
+	o.desk.wantStatus(o.desk.call(o.ann, "POST", "/billing/invoices/"+id+"/paid",
+		map[string]any{"reference": "bank"}), 200)
 	o.desk.wantRefusal("another reference", o.desk.call(o.ann, "POST", "/billing/invoices/"+id+"/paid",
 		map[string]any{"reference": "other"}), 409, "INVALID_STATE", "")
 	month := time.Now().UTC().AddDate(0, 2, 0).Format("2006-01")

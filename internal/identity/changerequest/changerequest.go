@@ -115,7 +115,8 @@ func CreateRequest(
 	}
 	var pending int
 	err := tx.QueryRow(
-		ctx, `SELECT count(*) FROM change_requests WHERE org_id IS NOT DISTINCT FROM nullif($1, '') AND status = 'PENDING' AND expires_at > $2`, org,
+		ctx, `SELECT count(*) FROM change_requests
+			WHERE org_id IS NOT DISTINCT FROM nullif($1, '') AND status = 'PENDING' AND expires_at > $2`, org,
 		tx.Now,
 	).Scan(&pending)
 	if err != nil {

@@ -99,7 +99,6 @@ var packages = []pkg{
 	{"internal/checkout/payerproof", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
-	{"internal/billing/document", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
