@@ -462,6 +462,8 @@ CREATE TABLE checkout_options (
     CONSTRAINT checkout_options_reference_whole CHECK (
         num_nonnulls(reference, shared_wallet_id) IN (0, 2) AND octet_length(reference) = 32)
 );
+-- Which tokens are paid at a shared address.
+CREATE INDEX checkout_options_shared ON checkout_options (shared_wallet_id, mint_id) WHERE shared_wallet_id IS NOT NULL;
 SELECT coffer_tenant('checkout_options', 'SELECT, INSERT', 'SELECT');
 CREATE TRIGGER checkout_options_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_options
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -60,12 +60,12 @@ func (r CreditRequest) check() error {
 		return refuse("lines", "lines has to have at most %d entries. Without any, all of the invoice is credited.",
 			creditLinesMax)
 	}
-	seen := map[string]bool{}
+	named := map[string]bool{}
 	for _, l := range r.Lines {
-		if seen[l.FeeLineID] {
+		if named[l.FeeLineID] {
 			return refuse("lines", "The line %q comes twice.", l.FeeLineID)
 		}
-		seen[l.FeeLineID] = true
+		named[l.FeeLineID] = true
 		if l.Amount != nil && l.Amount.IsZero() {
 			return refuse("lines", "An amount to give back is above zero.")
 		}
@@ -292,12 +292,12 @@ func boundByInvoice(ctx context.Context, tx pg.Tx, inv Invoice, parts *sections)
 		leftSubtotal.Sub(leftSubtotal, usdToCents(note.Subtotal))
 		leftTax.Sub(leftTax, usdToCents(note.Tax))
 		for _, x := range note.Sections {
-			given, err := parseCents(x.USD)
+			credited, err := parseCents(x.USD)
 			if err != nil {
 				return nil, err
 			}
 			rest := left[x.Kind+x.Chain+x.Symbol]
-			rest.Sub(rest, given)
+			rest.Sub(rest, credited)
 		}
 	}
 	for i, x := range parts.list {

@@ -373,6 +373,9 @@ type TokenAccounts interface {
 	ReclaimableRent(ctx context.Context, of []Holding) ([]money.Amount, error)
 	// Rent returns the rent of a newly created account for a token. It is pure.
 	Rent(contract Address) (money.Amount, error)
+	// Existing reports for each token holding whether its account exists, by the final state. It is
+	// true only if each of a quorum of providers says so.
+	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
 // ContractCaller calls contracts, on chains that have them. It may be called again after an error
@@ -448,6 +451,9 @@ type Payment struct {
 	// ClosesTokenAccount says that the payment closes From's empty account for Contract, and that
 	// the native coin in it, about Amount, goes to To: see TokenAccounts.
 	ClosesTokenAccount bool
+	// CreatesTokenAccount says that the payment creates To's account for Contract, unless it exists.
+	// From pays its rent, and Amount is zero: see TokenAccounts.
+	CreatesTokenAccount bool
 }
 
 // Slot is what a transaction takes on a chain. Of two transactions in one slot at most one is ever

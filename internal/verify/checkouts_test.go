@@ -82,6 +82,8 @@ func (h *testEnv) checkouts() {
 		VALUES ('co_paid', 1, $1, 'we_co', NULL, NULL, now() - interval '1 hour'),
 			('co_shared', 4, $1, 'we_cosol', $2, 'we_solshared', now() - interval '1 hour')`, h.org, reference[:])
 	h.exec(`
+		INSERT INTO token_accounts (wallet_id, mint_id, org_id, found_at) VALUES ('we_solshared', 4, $1, now())`, h.org)
+	h.exec(`
 		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
 			priced_at, covers,
 			valid_from, expires_at)

@@ -697,6 +697,23 @@ var bookChecks = []Check{
 			`receives AND NOT EXISTS (SELECT FROM wallets f WHERE f.wallet_id = o.from_wallet_id AND f.purpose = 'TREASURY')`),
 	},
 
+	{
+		ID: "I-16-token-account",
+		Promise: "every creation of a token account was planned and pays nothing, and each is of the address that " +
+			"the checkouts of its organization share",
+		breachSQL: unplannedOrders(`'TOKEN_ACCOUNT'`,
+			`pays AND o.amount = 0 AND EXISTS (SELECT FROM wallets s WHERE s.wallet_id = o.to_wallet_id
+				AND (s.org_id, s.purpose, s.address) = (o.org_id, 'CHECKOUT_SHARED', o.to_address))`) + `
+		UNION ALL
+		SELECT a.org_id, format('token account of wallet %s for mint %s', a.wallet_id, a.mint_id),
+			format('is of a wallet for %s of %s, and of a mint of %s', coalesce(w.purpose, 'nothing'),
+				coalesce(w.org_id, 'no one'), coalesce(m.chain, 'no chain'))
+		FROM token_accounts a LEFT JOIN wallets w ON w.wallet_id = a.wallet_id
+		LEFT JOIN mints m ON m.mint_id = a.mint_id
+		WHERE (w.org_id, w.family, w.purpose) IS DISTINCT FROM (a.org_id, 'SOLANA', 'CHECKOUT_SHARED')
+			OR m.chain IS DISTINCT FROM 'SOLANA' OR m.contract = ''`,
+	},
+
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `
 		WITH posted AS (
 			-- With /1, /2, … what it has cost more or less after its block was gone.

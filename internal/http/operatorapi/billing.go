@@ -3,6 +3,7 @@ package operatorapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/billing/document"
@@ -104,10 +105,10 @@ type UnpricedFees struct {
 
 // PriceMark is the body of POST /billing/marks.
 type PriceMark struct {
-	MintID int          `json:"mintId"`
-	Price  string       `json:"price" doc:"The price of a whole token in dollars." form:"decimal" example:"149.80"`
-	Source string       `json:"source" doc:"Where you have it from: 1 to 200 bytes." bounds:"minLength=1,maxLength=200" example:"the closing price of an exchange"`
-	Moment webhook.Time `json:"at" doc:"The moment of the price. Fees up to a quarter of an hour later take it."`
+	MintID int    `json:"mintId"`
+	Price  string `json:"price" doc:"The price of a whole token in dollars." form:"decimal" example:"149.80"`
+	Source string `json:"source" doc:"Where you have it from: 1 to 200 bytes." bounds:"minLength=1,maxLength=200" example:"the closing price of an exchange"`
+	Moment string `json:"at" doc:"The moment of the price. Fees up to a quarter of an hour later take it." bounds:"minLength=1" example:"2026-01-10T12:00:00.000Z"`
 }
 
 // PriceMarkResult says what a stated price did.
@@ -282,7 +283,7 @@ func (a *api) billingRoutes() []kernel.Route {
 			Answers:  []kernel.Success{{Status: http.StatusOK, Text: "How many fees have a value by it."}},
 			Faults:   []fault.Code{fault.MintNotFound},
 			Handler: kernel.HandleBody(a.addPriceMark,
-				PriceMark{1, "149.80", "the closing price of an exchange", resource.ExampleAt}, PriceMarkResult{3}),
+				PriceMark{1, "149.80", "the closing price of an exchange", "2026-01-10T12:00:00.000Z"}, PriceMarkResult{3}),
 		},
 	}
 }
@@ -486,8 +487,13 @@ func (a *api) addPriceMark(c *call, body PriceMark) (PriceMarkResult, error) {
 		return PriceMarkResult{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"price has to be a number of dollars such as 149.80.").WithAdvice("Correct it.").WithParam("price")
 	}
+	moment, err := time.Parse(time.RFC3339, body.Moment)
+	if err != nil {
+		return PriceMarkResult{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"at has to be a time such as 2026-01-10T12:00:00Z.").WithAdvice("Correct it.").WithParam("at")
+	}
 	n, err := a.conf.Billing.AddMark(c.Context(), billing.AddedMark{
-		MintID: body.MintID, Price: price, Source: body.Source, Moment: body.Moment.Time,
+		MintID: body.MintID, Price: price, Source: body.Source, Moment: moment,
 	}, c.Caller.Actor())
 	return PriceMarkResult{n}, err
 }

@@ -5,8 +5,10 @@ package payerpages
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 import "strconv"
 
@@ -686,7 +688,7 @@ func checkoutMain(p *checkoutPage) templ.Component {
 			templ_7745c5c3_Var36 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		var templ_7745c5c3_Var37 = []any{"columns", templ.KV("paying", p.Chosen != nil)}
+		templ_7745c5c3_Var37 := []any{"columns", templ.KV("paying", p.Chosen != nil)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var37...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1108,7 +1110,7 @@ func storyBlock(p *checkoutPage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			var templ_7745c5c3_Var57 = []any{"story", string(p.Story.Tone)}
+			templ_7745c5c3_Var57 := []any{"story", string(p.Story.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var57...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1482,7 +1484,7 @@ func stepList(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, s := range p.Steps {
-			var templ_7745c5c3_Var77 = []any{templ.KV("done", s.IsDone)}
+			templ_7745c5c3_Var77 := []any{templ.KV("done", s.IsDone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var77...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1557,7 +1559,7 @@ func noteBlock(note story) templ.Component {
 			templ_7745c5c3_Var80 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		var templ_7745c5c3_Var81 = []any{"note", string(note.Tone)}
+		templ_7745c5c3_Var81 := []any{"note", string(note.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var81...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -1693,7 +1695,7 @@ func paymentBlock(p *checkoutPage, payment Payment) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		summary := p.describe(payment)
-		var templ_7745c5c3_Var87 = []any{"payment", string(summary.Tone)}
+		templ_7745c5c3_Var87 := []any{"payment", string(summary.Tone)}
 		templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var87...)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -3329,7 +3331,7 @@ func exits(p *checkoutPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.Exit.URL != "" {
-			var templ_7745c5c3_Var178 = []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
+			templ_7745c5c3_Var178 := []any{"button", templ.KV("primary", p.Exit.IsPrimary)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var178...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -3533,7 +3535,7 @@ func findMain(p findPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			var templ_7745c5c3_Var191 = []any{"story", string(summary.Tone)}
+			templ_7745c5c3_Var191 := []any{"story", string(summary.Tone)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var191...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -100,7 +100,7 @@ func New(conf Config) http.Handler {
 		conf.LivePoll = livePollDefault
 	}
 	s := &server{
-		conf: conf, assets: newAssets(), rates: newLimiters(conf.Limits, conf.Clock),
+		conf: conf, assets: readAssets(), rates: newLimiters(conf.Limits, conf.Clock),
 		streams: streams{ofClientMax: conf.Limits.Streams, byClient: map[string]int{}},
 		versions: versionFeed{
 			ask: conf.Checkouts.Versions, changes: conf.Changes, interval: conf.LivePoll, log: conf.Log,
@@ -119,6 +119,7 @@ func New(conf Config) http.Handler {
 		{http.MethodPost, prefix + "{checkoutId}/options", s.rates.opens, s.openOption, true},
 		{http.MethodGet, prefix + "{checkoutId}" + solanaPath, s.rates.views, s.describeRequest, false},
 		{http.MethodPost, prefix + "{checkoutId}" + solanaPath, s.rates.opens, s.requestPayment, true},
+		{http.MethodOptions, prefix + "{checkoutId}" + solanaPath, s.rates.views, s.allowWallets, false},
 		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind, false},
 		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find, true},
 		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage, false},
@@ -249,7 +250,9 @@ func (s *server) handle(
 			req.base = prefix + req.checkoutID
 		}
 		req.language, req.isNamed = chooseLanguage(r)
-		req.isJSON = strings.HasSuffix(route, solanaPath)
+		if req.isJSON = strings.HasSuffix(route, solanaPath); req.isJSON {
+			openToOrigins(w.Header())
+		}
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler {
 				panic(p) // the server cuts the connection
