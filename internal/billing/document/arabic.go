@@ -25,7 +25,7 @@ var joining = makeJoining()
 func makeJoining() map[rune]forms {
 	letters := map[rune]forms{}
 	// In the block of forms, each letter has two or four of them, in a row.
-	next := rune(0xfe80)
+	first := rune(0xfe80)
 	for _, entry := range []struct {
 		letter rune
 		count  rune
@@ -67,10 +67,9 @@ func makeJoining() map[rune]forms {
 		{0x649, 2},
 		{0x64a, 4},
 	} {
-		letters[entry.letter] = sequence(next, entry.count)
-		next += entry.count
+		letters[entry.letter] = sequence(first, entry.count)
+		first += entry.count
 	}
-	// Alef maksura joins the next letter in Uyghur alone. Its first two forms are enough.
 	for letter, first := range map[rune]rune{
 		0x67e: 0xfb56, 0x67a: 0xfb5e, 0x679: 0xfb66, 0x6a4: 0xfb6a, 0x686: 0xfb7a, 0x6a9: 0xfb8e, 0x6af: 0xfb92,
 		0x6be: 0xfbaa, 0x6c1: 0xfba6, 0x6cc: 0xfbfc,
@@ -126,10 +125,10 @@ func shape(s string) []glyph {
 			}
 			continue
 		}
-		next, at := nextLetter(letters, i)
-		_, joinsAfter := joining[next]
-		joinsAfter = (joinsAfter && next != 0x621 || next == '\u200d') && f[initial] != 0
-		if pair, ok := lamAlef[next]; ok && r == lam && at == i+1 {
+		following, index := nextLetter(letters, i)
+		_, joinsAfter := joining[following]
+		joinsAfter = (joinsAfter && following != 0x621 || following == '\u200d') && f[initial] != 0
+		if pair, ok := lamAlef[following]; ok && r == lam && index == i+1 {
 			shown := pair[0]
 			if joinsBefore {
 				shown = pair[1]

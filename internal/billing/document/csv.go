@@ -66,7 +66,7 @@ func WriteCSV(w io.Writer, i Invoice, lines iter.Seq2[Line, error]) error {
 		written++
 	}
 	if written != expected {
-		return fmt.Errorf("write the lines of document %s: it has %d lines, and %d were read", i.Number, expected, written)
+		return fmt.Errorf("write the lines of document %s: it has %d, and %d were read", i.Number, expected, written)
 	}
 	writer.Flush()
 	if err := writer.Error(); err != nil {

@@ -37,7 +37,10 @@ func sample() Invoice {
 			TaxID:   "TRN 100-234", Email: "accounts@noor.example",
 		},
 		Sections: []Section{
-			{NetworkFees, "ETHEREUM", "ETH", 2, money.MustParse("1234567890123456789"), 18, "3703.703670370370367", "3703.70"},
+			{
+				NetworkFees, "ETHEREUM", "ETH", 2, money.MustParse("1234567890123456789"), 18, "3703.703670370370367",
+				"3703.70",
+			},
 			{NetworkFees, "SOLANA", "SOL", 1, money.MustParse("5000"), 9, "0.00075", "0.00"},
 			{SwapFees, "POLYGON", "USDC", 1, money.MustParse("99125000"), 6, "99.115087500000000000", "99.12"},
 		},
@@ -60,7 +63,8 @@ func sampleLines() []Line {
 	moment := time.Date(2026, 1, 31, 23, 59, 59, 999_000_000, time.UTC)
 	return []Line{
 		{
-			"fee_1", NetworkFees, "LEDGER", "ltr_1", moment, "0xab", "ETHEREUM", "ETH", "1.5", "4500.000000000000000001",
+			"fee_1", NetworkFees, "LEDGER", "ltr_1", moment, "0xab", "ETHEREUM", "ETH", "1.5",
+			"4500.000000000000000001",
 			"3000.000000000000000001", "median", moment.Add(-4 * time.Minute),
 		},
 		{
@@ -68,10 +72,13 @@ func sampleLines() []Line {
 			"-796.296329629629633", "3000", "median", moment.Add(-time.Minute),
 		},
 		{
-			"fee_3", NetworkFees, "LEDGER", "ltr_3", moment, "5Hh\"x,", "SOLANA", "=SOL", "0.000005", "0.00075", "150", "a\nb",
-			moment,
+			"fee_3", NetworkFees, "LEDGER", "ltr_3", moment, "5Hh\"x,", "SOLANA", "=SOL", "0.000005", "0.00075", "150",
+			"a\nb", moment,
 		},
-		{"fee_4", SwapFees, "SWAP", "swp_1", moment, "", "POLYGON", "USDC", "99.125", "99.1150875", "0.9999", "@x", time.Time{}},
+		{
+			"fee_4", SwapFees, "SWAP", "swp_1", moment, "", "POLYGON", "USDC", "99.125", "99.1150875", "0.9999", "@x",
+			time.Time{},
+		},
 	}
 }
 
@@ -212,7 +219,9 @@ func TestACreditNoteNamesWhatItCorrects(t *testing.T) {
 	for form, text := range map[string]string{
 		"html": string(render(t, i, "html")), "pdf": textOf(t, render(t, i, "pdf")),
 	} {
-		for _, want := range []string{"Credit note", "CRN-2026-0007", "Corrects invoice", "INV-2026-0042", "Total credited"} {
+		for _, want := range []string{
+			"Credit note", "CRN-2026-0007", "Corrects invoice", "INV-2026-0042", "Total credited",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: got no %q", form, want)
 			}
@@ -256,11 +265,12 @@ func TestEveryLanguageHasEveryWordAndItsCharacters(t *testing.T) {
 				}
 			}
 		}
-		if !strings.Contains(w.Tax, "{rate}") || !strings.Contains(w.Page, "{page}") || !strings.Contains(w.Page, "{pages}") {
+		if !strings.Contains(w.Tax, "{rate}") || !strings.Contains(w.Page, "{page}") ||
+			!strings.Contains(w.Page, "{pages}") {
 			t.Errorf("%s: got %q and %q, want the places of figures", language, w.Tax, w.Page)
 		}
 		i := sample()
-		i.Language = language
+		i.Language, i.Buyer = language, i.Seller
 		page := string(render(t, i, "html"))
 		if !strings.Contains(page, `<html lang="`+language+`" dir="`+w.direction()+`">`) ||
 			!strings.Contains(page, w.Subtotal) {
@@ -425,8 +435,10 @@ func TestAPDFFileIsFitForAnArchive(t *testing.T) {
 	t.Parallel()
 	file := string(render(t, sample(), "pdf"))
 	for _, want := range []string{
-		"/Lang (en)", "/Metadata ", "/OutputIntents [", "/FontFile2 ", "/ToUnicode ", "/CreationDate ", "D:20260203060000",
-		"<xmp:CreateDate>2026-02-03T06:00:00Z</xmp:CreateDate>", `<rdf:li xml:lang="x-default">Invoice INV-2026-0042</rdf:li>`,
+		"/Lang (en)", "/Metadata ", "/OutputIntents [", "/FontFile2 ", "/ToUnicode ", "/CreationDate ",
+		"D:20260203060000",
+		"<xmp:CreateDate>2026-02-03T06:00:00Z</xmp:CreateDate>",
+		`<rdf:li xml:lang="x-default">Invoice INV-2026-0042</rdf:li>`,
 	} {
 		if !strings.Contains(file, want) {
 			t.Errorf("got no %q", want)
@@ -483,16 +495,17 @@ func TestTheTableIsStrictAndHasNoFormula(t *testing.T) {
 			"5Hh\"x,", "SOLANA", "'=SOL", "0.000005", "0.00075", "150", "a b", "2026-01-31T23:59:59.999Z",
 		},
 		{
-			"INV-2026-0042", "2026-01", "fee_4", "SWAP_FEES", "SWAP", "swp_1", "2026-01-31T23:59:59.999Z", "", "POLYGON",
-			"USDC", "99.125", "99.1150875", "0.9999", "'@x", "",
+			"INV-2026-0042", "2026-01", "fee_4", "SWAP_FEES", "SWAP", "swp_1", "2026-01-31T23:59:59.999Z", "",
+			"POLYGON", "USDC", "99.125", "99.1150875", "0.9999", "'@x", "",
 		},
 	}
 	if !reflect.DeepEqual(records, want) {
 		t.Errorf("got %q, want %q", records, want)
 	}
 	for cell, want := range map[string]string{
-		"-1": "-1", "-1.5": "-1.5", "-1+1": "'-1+1", "-": "'-", "+1": "'+1", "-1\n": "'-1", "=1": "'=1", "\x00=1": "\ufffd=1",
-		"-.5": "'-.5", "-1e5": "'-1e5", "\t=1": "'=1",
+		"-1": "-1", "-1.5": "-1.5", "-1+1": "'-1+1", "-": "'-", "+1": "'+1", "-1\n": "'-1", "=1": "'=1",
+		"\x00=1": "\ufffd=1",
+		"-.5":    "'-.5", "-1e5": "'-1e5", "\t=1": "'=1",
 	} {
 		if got := escapeCell(cell); got != want {
 			t.Errorf("%q: got %q, want %q", cell, got, want)

@@ -33,7 +33,7 @@ const (
 type face struct {
 	family string
 	isBold bool
-	file   []byte // a whole TrueType file, which no one changes
+	file   []byte // a whole TrueType file, which stays as it is
 	widths map[rune]int
 }
 
@@ -53,7 +53,8 @@ var (
 		loadFace("noto-sans-regular", sansFamily, false), loadFace("noto-sans-bold", sansFamily, true),
 	}
 	arabicFaces = [2]func() *face{
-		loadFace("noto-sans-arabic-regular", arabicFamily, false), loadFace("noto-sans-arabic-bold", arabicFamily, true),
+		loadFace("noto-sans-arabic-regular", arabicFamily, false),
+		loadFace("noto-sans-arabic-bold", arabicFamily, true),
 	}
 	// Droid Sans Fallback has one weight. A stroke makes its bold.
 	cjkFaces = [2]func() *face{
@@ -100,7 +101,7 @@ func readFace(name, family string, isBold bool) (*face, error) {
 // copyFile returns a copy of the font for a PDF file. The library writes into what it is given.
 func (f *face) copyFile() []byte { return bytes.Clone(f.file) }
 
-func (f *face) has(r rune) bool {
+func (f *face) hasGlyph(r rune) bool {
 	_, ok := f.widths[r]
 	return ok
 }
@@ -111,14 +112,14 @@ func findFace(r rune, isBold bool) *face {
 	if isBold {
 		weight = 1
 	}
-	if f := sansFaces[weight](); f.has(r) {
+	if f := sansFaces[weight](); f.hasGlyph(r) {
 		return f
 	}
 	if r < 0x600 || r > 0xffff {
 		return nil // before the first character of the other faces, and behind the last
 	}
 	if isArabic(r) {
-		if f := arabicFaces[weight](); f.has(r) {
+		if f := arabicFaces[weight](); f.hasGlyph(r) {
 			return f
 		}
 		return nil
@@ -126,7 +127,7 @@ func findFace(r rune, isBold bool) *face {
 	if r < 0x1100 {
 		return nil
 	}
-	if f := cjkFaces[weight](); f.has(r) {
+	if f := cjkFaces[weight](); f.hasGlyph(r) {
 		return f
 	}
 	return nil

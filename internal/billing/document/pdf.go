@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -191,7 +192,7 @@ func (s *sheet) party(label string, p Party, width int) []block {
 	return blocks
 }
 
-// tableColumns are the lineAt of the columns of the table of sections.
+// tableColumns are the columns of the table of sections.
 var tableColumns = []column{
 	{x: 0, width: 11000},
 	{x: 11400, width: 4600, isEnd: true},
@@ -283,8 +284,11 @@ func (s *sheet) drawFeet(i Invoice) {
 		s.y += 500
 		count := strings.NewReplacer("{page}", strconv.Itoa(page), "{pages}", strconv.Itoa(pages)).
 			Replace(s.words.Page)
-		foot := s.wrap(small, i.title()+" · "+visible(i.Seller.Name), contentWidth-12000)
-		foot.lines = foot.lines[:1]
+		foot := s.wrap(small, i.title()+" · "+visible(i.Seller.Name), contentWidth-13000)
+		if len(foot.lines) > 1 {
+			rest := glyph{shown: '…', source: "…", index: len(foot.lines[0])}
+			foot.lines[0] = append(slices.Clone(foot.lines[0]), rest)
+		}
 		y := s.y
 		s.drawLine(column{width: contentWidth - 12000}, foot, foot.lines[0])
 		s.y = y
@@ -321,28 +325,28 @@ func (s *sheet) drawRow(row ...column) {
 		s.ensure(height)
 	}
 	start := s.y
-	lineAt := make([]int, len(row)) // the next line of each column
+	drawn := make([]int, len(row)) // how many lines of each column are drawn
 	for {
 		// The column that has come least far draws its next line, so that all go to a new page together.
-		next, y := -1, 0
+		chosen, y := -1, 0
 		for n, c := range row {
-			if line := c.line(lineAt[n]); line != nil && (next < 0 || start+c.offset(lineAt[n]) < y) {
-				next, y = n, start+c.offset(lineAt[n])
+			if line := c.line(drawn[n]); line != nil && (chosen < 0 || start+c.offset(drawn[n]) < y) {
+				chosen, y = n, start+c.offset(drawn[n])
 			}
 		}
-		if next < 0 {
+		if chosen < 0 {
 			break
 		}
-		c := row[next]
-		b := c.line(lineAt[next])
+		c := row[chosen]
+		b := c.line(drawn[chosen])
 		if y+b.style.leading() > pageHeight-bottom {
 			s.addPage()
-			start = s.y - c.offset(lineAt[next])
+			start = s.y - c.offset(drawn[chosen])
 			y = s.y
 		}
 		s.y = y
 		s.drawLine(c, *b, b.lines[0])
-		lineAt[next]++
+		drawn[chosen]++
 	}
 	s.y = start + height
 }

@@ -95,8 +95,8 @@ func (s *sheet) drawLine(c column, b block, line []glyph) {
 		var run strings.Builder
 		end, advance := start, 0
 		for ; end < len(drawn); end++ {
-			r, next := drawn[end].drawn(b.style)
-			if next != f || isMissing != drawn[end].isMissing(b.style) || isMissing && end > start {
+			r, runFace := drawn[end].drawn(b.style)
+			if runFace != f || isMissing != drawn[end].isMissing(b.style) || isMissing && end > start {
 				break
 			}
 			run.WriteRune(r)

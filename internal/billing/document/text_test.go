@@ -32,7 +32,8 @@ func FuzzVisible(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got := visible(text)
-		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\n\r\t\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068") {
+		if !utf8.ValidString(got) ||
+			strings.ContainsAny(got, "\x00\n\r\t\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068") {
 			t.Errorf("%q became %q", text, got)
 		}
 		if again := visible(got); again != got {

@@ -25,7 +25,8 @@ const english = "en"
 var catalogue = map[string]words{
 	english: {
 		NetworkFeeCredits: "Prepaid or reduced network fees",
-		Invoice:           "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue", Month: "Month of service",
+		Invoice:           "Invoice", CreditNote: "Credit note", Number: "Number", Issued: "Date of issue",
+		Month:    "Month of service",
 		Corrects: "Corrects invoice", Seller: "From", Buyer: "To", TaxID: "Tax ID", Email: "Email", Service: "Service",
 		Lines: "Lines", Amount: "Amount", Exact: "Exact USD", Rounded: "USD", NetworkFees: "Network fees",
 		SwapFees: "Swap fees", Subtotal: "Subtotal", Tax: "Tax ({rate}%)", Total: "Total", Credited: "Total credited",
@@ -43,12 +44,13 @@ var catalogue = map[string]words{
 		Tax: "Steuer ({rate} %)", Total: "Gesamtbetrag", Credited: "Gutgeschriebener Betrag",
 		Rounding: "Alle Summen sind in US-Dollar. Nur die Summe eines Abschnitts ist kaufmännisch auf Cent gerundet.",
 		Table:    "Die CSV-Datei zu diesem Dokument enthält jeden Posten mit Transaktion, Preis und Zeit.",
-		Missing:  "\ufffd steht für ein Zeichen, das diese Datei nicht darstellen kann. Die HTML-Seite hat alle Zeichen.",
+		Missing:  "\ufffd steht für ein Zeichen, das diese Datei nicht darstellen kann. Die HTML-Seite hat alle.",
 		Page:     "Seite {page} von {pages}",
 	},
 	"fr": {
 		NetworkFeeCredits: "Frais de réseau prépayés ou réduits",
-		Invoice:           "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission", Month: "Mois de prestation",
+		Invoice:           "Facture", CreditNote: "Avoir", Number: "Numéro", Issued: "Date d’émission",
+		Month:    "Mois de prestation",
 		Corrects: "Corrige la facture", Seller: "De", Buyer: "À", TaxID: "Numéro fiscal", Email: "E-mail",
 		Service: "Prestation", Lines: "Lignes", Amount: "Quantité", Exact: "USD exact", Rounded: "USD",
 		NetworkFees: "Frais de réseau", SwapFees: "Frais d’échange", Subtotal: "Sous-total", Tax: "Taxe ({rate} %)",
@@ -56,12 +58,13 @@ var catalogue = map[string]words{
 		Rounding: "Toutes les sommes sont en dollars américains. Seule la somme d’une section est arrondie au cent, " +
 			"le demi-cent vers le haut.",
 		Table:   "Le fichier CSV de ce document contient chaque ligne avec sa transaction, son prix et son heure.",
-		Missing: "\ufffd remplace un caractère que ce fichier ne peut pas afficher. La page HTML a tous les caractères.",
+		Missing: "\ufffd remplace un caractère que ce fichier ne peut pas afficher. La page HTML les a tous.",
 		Page:    "Page {page} sur {pages}",
 	},
 	"es": {
 		NetworkFeeCredits: "Comisiones de red prepagadas o reducidas",
-		Invoice:           "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión", Month: "Mes del servicio",
+		Invoice:           "Factura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Fecha de emisión",
+		Month:    "Mes del servicio",
 		Corrects: "Corrige la factura", Seller: "De", Buyer: "Para", TaxID: "Identificación fiscal",
 		Email: "Correo electrónico", Service: "Servicio", Lines: "Líneas", Amount: "Cantidad", Exact: "USD exacto",
 		Rounded: "USD", NetworkFees: "Comisiones de red", SwapFees: "Comisiones de intercambio", Subtotal: "Subtotal",
@@ -74,7 +77,8 @@ var catalogue = map[string]words{
 	},
 	"pt-BR": {
 		NetworkFeeCredits: "Taxas de rede pré-pagas ou reduzidas",
-		Invoice:           "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão", Month: "Mês do serviço",
+		Invoice:           "Fatura", CreditNote: "Nota de crédito", Number: "Número", Issued: "Data de emissão",
+		Month:    "Mês do serviço",
 		Corrects: "Corrige a fatura", Seller: "De", Buyer: "Para", TaxID: "Identificação fiscal", Email: "E-mail",
 		Service: "Serviço", Lines: "Linhas", Amount: "Quantidade", Exact: "USD exato", Rounded: "USD",
 		NetworkFees: "Taxas de rede", SwapFees: "Taxas de troca", Subtotal: "Subtotal", Tax: "Imposto ({rate}%)",
