@@ -113,7 +113,8 @@ var catalogue = map[string]words{
 	},
 	"ar": {
 		NetworkFeeCredits: "رسوم شبكة مدفوعة مسبقا أو مخفضة",
-		Invoice:           "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم", Issued: "تاريخ الإصدار", Month: "شهر الخدمة",
+		Invoice:           "فاتورة", CreditNote: "إشعار دائن", Number: "الرقم",
+		Issued: "تاريخ الإصدار", Month: "شهر الخدمة",
 		Corrects: "يصحح الفاتورة", Seller: "من", Buyer: "إلى", TaxID: "الرقم الضريبي", Email: "البريد الإلكتروني",
 		Service: "الخدمة", Lines: "البنود", Amount: "الكمية", Exact: "الدولار قبل التقريب", Rounded: "دولار أمريكي",
 		NetworkFees: "رسوم الشبكة", SwapFees: "رسوم المبادلة", Subtotal: "المجموع الفرعي", Tax: "الضريبة ({rate}%)",

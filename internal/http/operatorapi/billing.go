@@ -283,7 +283,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Answers:  []kernel.Success{{Status: http.StatusOK, Text: "How many fees have a value by it."}},
 			Faults:   []fault.Code{fault.MintNotFound},
 			Handler: kernel.HandleBody(a.addPriceMark,
-				PriceMark{1, "149.80", "the closing price of an exchange", "2026-01-10T12:00:00.000Z"}, PriceMarkResult{3}),
+				PriceMark{1, "149.80", "the closing price of an exchange", "2026-01-10T12:00:00.000Z"},
+				PriceMarkResult{3}),
 		},
 	}
 }
