@@ -386,6 +386,15 @@ type ContractCaller interface {
 	Call(ctx context.Context, to Address, data []byte) ([]CallResult, error)
 }
 
+// SignatureChecker is implemented by a Reader of a chain on which contracts sign. It may be called again after an error
+// and is safe for concurrent use.
+type SignatureChecker interface {
+	// IsContractSignature reports whether a contract accepts a signature of a digest as its own (EIP-1271), in the
+	// latest blocks of the providers. A quorum of providers agrees on the answer. An address without code accepts
+	// none, and neither does a contract that reverts. Errors: ErrDisagreement among others; the answer is then unknown.
+	IsContractSignature(ctx context.Context, contract Address, digest [32]byte, signature []byte) (bool, error)
+}
+
 // NoBalanceError says that contracts gave no balance in a block: the call reverted, or there is no
 // contract. A quorum of providers said so, so it is an answer and not an outage.
 type NoBalanceError struct {

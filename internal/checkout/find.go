@@ -284,13 +284,17 @@ type CheckoutFilter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-// needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
-// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does
-// not take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text
-// is that of the index checkouts_to_decide, which serves it only while both are the same.
+// needsDecision selects the checkouts that wait for a person: screening holds a payment; or a payment was taken back
+// from one that is not paid; or the time for payments is over, and something was paid that does not complete the
+// checkout; or an open one was paid in a coin that it does not take. Where everything that was credited was given back,
+// nothing of the last two is left to decide. A payer may still pay the rest of an open one that is paid in part. The
+// text is that of the index checkouts_undecided, which serves it only while both are the same.
 const needsDecision = `c.exceptions && ARRAY['FLAGGED']
-	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
-	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED']
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['WRONG_TOKEN']
+		AND NOT c.exceptions && ARRAY['REFUNDED']
+	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']
+		AND NOT c.exceptions && ARRAY['REFUNDED']`
 
 // hasException selects the checkouts with an exception. The word is part of the text, because each one has an index of
 // its own. A word that is none selects nothing.

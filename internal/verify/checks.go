@@ -47,7 +47,10 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks, refundChecks, billingChecks)
+var checks = slices.Concat(
+	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
+	billingChecks,
+)
 
 // bookChecks are those of everything but swaps and checkouts.
 var bookChecks = []Check{

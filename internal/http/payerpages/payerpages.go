@@ -61,7 +61,8 @@ type Config struct {
 	Limits    Limits         // the zero value sets none
 	// Cases plays payers at the press of a button. It is nil on every network but LOCAL, and then no path leads to it.
 	Cases Cases
-	// Origin is the scheme and host of the pages, for the wallets that fetch the icon of a request; "" without one.
+	// Origin is the scheme and host of the pages, for the wallets that fetch the icon of a request or open a page in
+	// their own browsers; "" without one.
 	Origin string
 	// Changes tells open pages at once what changed; nil: they hear with the next poll.
 	Changes *audit.Follower
@@ -213,6 +214,7 @@ type request struct {
 	slug       string // "" on the page of a checkout
 	refundID   string // "" on every other page than that of a refund
 	base       string // the path of the page
+	origin     string // the scheme and host of the pages; "" if they are not known
 	language   *translation
 	isNamed    bool // the address chose the language
 	isJSON     bool // a program asks, which shows a person the message of the answer
@@ -239,7 +241,9 @@ func (s *server) handle(
 			defer func() { answered(r.Method, route, recorder.status) }()
 		}
 		r.Body = http.MaxBytesReader(recorder, r.Body, bodyBytesMax)
-		req := &request{Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId")}
+		req := &request{
+			Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId"), origin: s.conf.Origin,
+		}
 		req.slug, req.refundID = chi.URLParam(r, "slug"), chi.URLParam(r, "refundId")
 		switch {
 		case req.slug != "":
