@@ -76,6 +76,7 @@ type (
 	Checkout            = webhook.Checkout
 	CheckoutDetails     = webhook.CheckoutDetails
 	CheckoutPayment     = webhook.CheckoutPayment
+	CreditNote          = webhook.CreditNote
 	CustomerCharge      = webhook.CustomerCharge
 	CustomerSwap        = webhook.CustomerSwap
 	Deposit             = webhook.Deposit
@@ -84,6 +85,9 @@ type (
 	Envelope            = webhook.Envelope
 	FlagReason          = webhook.FlagReason
 	FreshScreening      = webhook.FreshScreening
+	Invoice             = webhook.Invoice
+	InvoiceParty        = webhook.InvoiceParty
+	InvoiceSection      = webhook.InvoiceSection
 	LineItem            = webhook.LineItem
 	LinkItem            = webhook.LinkItem
 	OrganizationSwap    = webhook.OrganizationSwap
@@ -261,6 +265,31 @@ type CheckoutRequest struct {
 	// The price of one piece of productId that the payer chose. A product with an open
 	// price needs it, and no other has it.
 	UnitPrice string `json:"unitPrice,omitzero"`
+}
+
+// CreditNotePage: A page of credit notes.
+type CreditNotePage struct {
+	// The items, in order.
+	Data []CreditNote `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// CurrentBill: What the next invoice would have, as of now.
+type CurrentBill struct {
+	// When the month ends.
+	EndsAt webhook.Time `json:"endsAt"`
+	// The current month in UTC.
+	Month string `json:"month"`
+	// The sums of the fees that are on no invoice, by kind and mint.
+	Sections []InvoiceSection `json:"sections"`
+	// The sum of the sections in dollars, without tax. With a minus sign while credits are
+	// more.
+	Subtotal string `json:"subtotal"`
+	// How many fees have no price yet, and are in no sum.
+	Unpriced int `json:"unpriced"`
 }
 
 // Customer: One of your customers.
@@ -900,14 +929,24 @@ type EstimateRequest struct {
 
 // FeeLine: A fee that an organization owes.
 type FeeLine struct {
-	// When the swap was completed, which made the fee due.
+	// When the swap was completed, or the network fee was posted, which made the fee due.
 	CompletedAt webhook.Time `json:"completedAt"`
-	// The fee in atomic units of the source mint. No balance pays it.
+	// The fee in atomic units of that mint. No balance pays it.
 	FeeAmount string `json:"feeAmount"`
-	// The rate of feeAmount, in basis points of the amount that was swapped.
+	// The rate of feeAmount, in basis points of the amount that was swapped; 0 for a
+	// network fee.
 	FeeBps int `json:"feeBps"`
-	// The mint of feeAmount: the source mint of the swap.
+	// The id of the fee.
+	FeeLineID string `json:"feeLineId"`
+	// The transaction that a network fee paid for; null for a swap.
+	FeeTxHash *string `json:"feeTxHash"`
+	// The mint of feeAmount: the source mint of the swap, or the coin of the network.
 	FromMintID int `json:"fromMintId"`
+	// The invoice that bills it; null until one does.
+	InvoiceID *string `json:"invoiceId"`
+	// Whether feeAmount is taken off what you owe: a fee that was prepaid, or became
+	// lower.
+	IsCredit bool `json:"isCredit"`
 	// What the fee is for. Kinds may be added without notice.
 	Kind string `json:"kind"`
 	// The price of a whole token in dollars, close to the completion; null until it is
@@ -917,7 +956,14 @@ type FeeLine struct {
 	PriceSource *string `json:"priceSource"`
 	// The time of the price, by its source; null without a price.
 	PricedAt *webhook.Time `json:"pricedAt"`
-	// The customer swap.
+	// What the fee is of.
+	SourceID string `json:"sourceId"`
+	// What sourceId names. SWAP: the swap. NETWORK_FEE: the order whose transaction cost
+	// it. FEE_CHANGE: that order and, after a slash, which later change of its cost it is.
+	// FEE_PREPAID: the withdrawal that paid its fee itself. Kinds may be added without
+	// notice.
+	SourceKind string `json:"sourceKind"`
+	// The swap; empty for a network fee.
 	SwapID string `json:"swapId"`
 	// The value of feeAmount in dollars by price; null without a price.
 	USDValue *string `json:"usdValue"`
@@ -1008,6 +1054,22 @@ type GateResult struct {
 	USDValue *string `json:"usdValue,omitempty"`
 	// A sentence for a person.
 	Why *string `json:"why,omitempty"`
+}
+
+// The values of Invoice.Status.
+const (
+	InvoiceStatusIssued = "ISSUED"
+	InvoiceStatusPaid   = "PAID"
+)
+
+// InvoicePage: A page of invoices.
+type InvoicePage struct {
+	// The items, in order.
+	Data []Invoice `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
 }
 
 // KeyRoll: Says how long the former value of a key works after a roll.
@@ -3015,12 +3077,13 @@ type ListFeesParams struct {
 	Cursor string
 }
 
-// ListFees: List the fees that you owe. One row for each completed swap. A fee is due
-// at the completion and never for a failed swap, and no balance pays it: the operator
-// bills it. With Accept: text/csv the call returns everything that the filters select
-// as one table, as of one moment, without limit and cursor. If the table breaks off,
-// the connection ends without the end of the answer. A cell that a spreadsheet would
-// read as a formula has an apostrophe in front of it.
+// ListFees: List the fees that you owe. One row for each completed swap and for each
+// network fee. A fee of a swap is due at the completion and never for a failed swap.
+// No balance pays a fee: the operator bills it, see GET /billing/invoices. With
+// Accept: text/csv the call returns everything that the filters select as one table,
+// as of one moment, without limit and cursor. If the table breaks off, the connection
+// ends without the end of the answer. A cell that a spreadsheet would read as a
+// formula has an apostrophe in front of it.
 //
 // GET /billing/fees. The client repeats the call if no answer comes.
 func (c *Client) ListFees(ctx context.Context, p ListFeesParams, opts ...CallOption) (out FeeLinePage, err error) {
@@ -4094,6 +4157,109 @@ func (c *Client) ReplaceClaimKey(ctx context.Context, refundID string, opts ...C
 	k := call{method: "POST", path: "/refunds/" + refundIDPart + "/claim-key", repeat: never}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
+}
+
+// GetCurrentBill: Read what the next invoice would have. The fees of the current
+// month, and of months before that no invoice has, with their provisional sum. GET
+// /billing/fees?month= lists them.
+//
+// GET /billing/current. The client repeats the call if no answer comes.
+func (c *Client) GetCurrentBill(ctx context.Context, opts ...CallOption) (out CurrentBill, err error) {
+	k := call{method: "GET", path: "/billing/current", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetInvoice: Read an invoice. One invoice. With .pdf, .html or .csv behind the
+// invoiceId, the call returns the document as that file: the first two print it, and
+// the table has every fee with its transaction, price and time. A file always has the
+// same bytes.
+//
+// GET /billing/invoices/{invoiceId}. The client repeats the call if no answer comes.
+func (c *Client) GetInvoice(ctx context.Context, invoiceID string, opts ...CallOption) (out Invoice, err error) {
+	invoiceIDPart, err := segment("invoiceId", invoiceID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/billing/invoices/" + invoiceIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListCreditNotesParams are the parameters of ListCreditNotes. Zero values are not sent.
+type ListCreditNotesParams struct {
+	// Only of this invoice.
+	InvoiceID string
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListCreditNotes: List your credit notes. The credit notes of the organization. Each
+// gives back a part of one invoice.
+//
+// GET /billing/credit-notes. The client repeats the call if no answer comes.
+func (c *Client) ListCreditNotes(ctx context.Context, p ListCreditNotesParams, opts ...CallOption) (out CreditNotePage, err error) {
+	k := call{method: "GET", path: "/billing/credit-notes", repeat: always}
+	q := params{}
+	q.text("invoiceId", p.InvoiceID)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreditNotes: every item of ListCreditNotes, over all pages.
+func (c *Client) CreditNotes(ctx context.Context, p ListCreditNotesParams, opts ...CallOption) iter.Seq2[CreditNote, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]CreditNote, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListCreditNotes(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListInvoicesParams are the parameters of ListInvoices. Zero values are not sent.
+type ListInvoicesParams struct {
+	// Only in this status.
+	Status string
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListInvoices: List your invoices. The invoices of the organization, one for each
+// month with at least a cent of fees.
+//
+// GET /billing/invoices. The client repeats the call if no answer comes.
+func (c *Client) ListInvoices(ctx context.Context, p ListInvoicesParams, opts ...CallOption) (out InvoicePage, err error) {
+	k := call{method: "GET", path: "/billing/invoices", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// Invoices: every item of ListInvoices, over all pages.
+func (c *Client) Invoices(ctx context.Context, p ListInvoicesParams, opts ...CallOption) iter.Seq2[Invoice, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]Invoice, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListInvoices(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
 }
 
 // CreateApiKey: Make an additional API key. Makes a key in addition to the main key.

@@ -52,7 +52,7 @@ CREATE TRIGGER operator_keys_keep BEFORE UPDATE ON operator_keys FOR EACH ROW EX
 -- the name of the key, so a holder whose key is rolled stays the same operator.
 CREATE TABLE change_requests (
     change_id   text COLLATE "C" PRIMARY KEY,
-    org_id      text NOT NULL REFERENCES organizations,
+    org_id      text REFERENCES organizations, -- NULL: of the installation
     kind        text NOT NULL,  -- which feature applies the change
     before      jsonb NOT NULL, -- the values at the time of the request
     wanted      jsonb NOT NULL,
@@ -64,7 +64,8 @@ CREATE TABLE change_requests (
     decided_by  text,
     decided_key text,
     decided_at  timestamptz,
-    CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF')),
+    CONSTRAINT change_requests_kind_known CHECK (kind IN ('SETTINGS', 'WHITELISTED_ADDRESS', 'SWAP_WRITE_OFF', 'BILLING_TERMS')
+        AND (org_id IS NOT NULL OR kind = 'BILLING_TERMS')),
     CONSTRAINT change_requests_status_known CHECK (status IN ('PENDING', 'APPROVED', 'WITHDRAWN', 'EXPIRED')),
     CONSTRAINT change_requests_objects CHECK (
         jsonb_typeof(before) = 'object' AND jsonb_typeof(wanted) = 'object' AND wanted <> '{}'),

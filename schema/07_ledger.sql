@@ -124,13 +124,15 @@ CREATE TABLE ledger_transfers (
          'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN', 'WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_FEE',
          'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
          'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL',
-         'REFUND_HOLD', 'REFUND_RELEASE')),
+         'REFUND_HOLD', 'REFUND_RELEASE', 'INVOICE_PAID', 'CREDIT_NOTE')),
     -- A cause has these legs, and no more under other numbers.
     CONSTRAINT ledger_transfers_legs CHECK (
         CASE cause_kind
             WHEN 'NETWORK_FEE' THEN leg IN (0, 1)
             WHEN 'FEE_CHANGE' THEN leg IN (0, 1)
             WHEN 'DEPOSIT_REVERSAL' THEN leg >= 0
+            WHEN 'INVOICE_PAID' THEN leg >= 0
+            WHEN 'CREDIT_NOTE' THEN leg >= 0
             ELSE leg = 0
         END)
 );

@@ -523,12 +523,15 @@ CREATE TABLE price_marks (
     created_at    timestamptz NOT NULL,
     CONSTRAINT price_marks_positive CHECK (price > 0 AND source <> '')
 );
+-- The newest mark of a mint before a moment.
+CREATE INDEX price_marks_of_mint ON price_marks (mint_id, created_at, price_mark_id);
 SELECT coffer_shared('price_marks', 'SELECT',
     'SELECT, INSERT (mint_id, price, source, quoted_at, created_at)');
 CREATE TRIGGER price_marks_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON price_marks
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The fees that an organization owes for what the service did, one line for each source.
+-- The fees that an organization owes for what the service did, one line for each source: a completed swap, or a network
+-- fee in the ledger.
 CREATE TABLE fee_lines (
     fee_line_id   text COLLATE "C" PRIMARY KEY,
     org_id        text NOT NULL REFERENCES organizations,
@@ -541,19 +544,38 @@ CREATE TABLE fee_lines (
     usd_value     numeric(38,18),  -- NULL: it had no price yet
     price_mark_id bigint REFERENCES price_marks,
     incurred_at   timestamptz NOT NULL,
+    is_credit     boolean NOT NULL DEFAULT false, -- it lowers what is owed: a prepaid fee, or a fee that became lower
+    tx_hash       text,            -- of a network fee: the transaction that cost it
+    invoice_id    text,            -- NULL: it is on no invoice yet
     CONSTRAINT fee_lines_source_once UNIQUE (source_kind, source_id),
-    CONSTRAINT fee_lines_kind_known CHECK (kind = 'SWAP_FEE' AND source_kind = 'SWAP'),
+    -- The source of a network fee is a cause of the ledger.
+    CONSTRAINT fee_lines_kind_known CHECK (
+        CASE kind
+            WHEN 'SWAP_FEE' THEN source_kind = 'SWAP' AND NOT is_credit AND tx_hash IS NULL
+            WHEN 'NETWORK_FEE' THEN source_kind IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID') AND amount > 0 AND fee_bps = 0
+                AND tx_hash IS NOT NULL AND (source_kind = 'FEE_CHANGE' OR is_credit = (source_kind = 'FEE_PREPAID'))
+            ELSE false
+        END),
     CONSTRAINT fee_lines_amount CHECK (amount >= 0 AND fee_bps BETWEEN 0 AND 10000),
-    CONSTRAINT fee_lines_priced CHECK ((usd_value IS NULL) = (price_mark_id IS NULL) AND usd_value >= 0)
+    CONSTRAINT fee_lines_priced CHECK ((usd_value IS NULL) = (price_mark_id IS NULL) AND usd_value >= 0),
+    CONSTRAINT fee_lines_billed_priced CHECK (invoice_id IS NULL OR usd_value IS NOT NULL)
 );
 CREATE INDEX fee_lines_listed ON fee_lines (org_id, incurred_at, fee_line_id);
 CREATE INDEX fee_lines_all_listed ON fee_lines (incurred_at, fee_line_id);
 CREATE INDEX fee_lines_unpriced ON fee_lines (incurred_at) WHERE usd_value IS NULL;
-SELECT coffer_tenant('fee_lines', 'SELECT', 'SELECT, INSERT, UPDATE (usd_value, price_mark_id)');
+-- What the next invoice of an organization takes, and the lines of an invoice.
+CREATE INDEX fee_lines_unbilled ON fee_lines (org_id, incurred_at) WHERE invoice_id IS NULL;
+CREATE INDEX fee_lines_of_invoice ON fee_lines (invoice_id, incurred_at, fee_line_id) WHERE invoice_id IS NOT NULL;
+SELECT coffer_tenant('fee_lines', 'SELECT',
+    'SELECT, INSERT (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at, is_credit,'
+        ' tx_hash), UPDATE (usd_value, price_mark_id, invoice_id)');
 CREATE TRIGGER fee_lines_stay BEFORE DELETE OR TRUNCATE
-    OR UPDATE OF fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at ON fee_lines
+    OR UPDATE OF fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at, is_credit, tx_hash ON fee_lines
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER fee_lines_written_once BEFORE UPDATE ON fee_lines FOR EACH ROW WHEN (OLD.usd_value IS NOT NULL)
+-- A value is written once, and a line that is on an invoice keeps everything.
+CREATE TRIGGER fee_lines_written_once BEFORE UPDATE ON fee_lines FOR EACH ROW
+    WHEN (OLD.invoice_id IS NOT NULL
+        OR OLD.usd_value IS NOT NULL AND (NEW.usd_value, NEW.price_mark_id) IS DISTINCT FROM (OLD.usd_value, OLD.price_mark_id))
     EXECUTE FUNCTION refuse_row_change();
 
 -- A line is of a completed swap, with its fee.
@@ -568,14 +590,17 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER fee_lines_of_swap AFTER INSERT ON fee_lines DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION fee_lines_follow();
+    FOR EACH ROW WHEN (NEW.kind = 'SWAP_FEE') EXECUTE FUNCTION fee_lines_follow();
 
--- What a price mark is worth of its fee line is computed by the service; the mint agrees.
+-- What a price mark is worth of its fee line is computed by the service; the mint agrees, and for a network fee the mark
+-- was taken at most a quarter of an hour before.
 CREATE FUNCTION fee_lines_price() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF (SELECT p.mint_id = NEW.mint_id FROM price_marks p WHERE p.price_mark_id = NEW.price_mark_id) IS NOT TRUE THEN
-        RAISE EXCEPTION 'fee line % has the price of another mint', NEW.fee_line_id
+    IF (SELECT p.mint_id = NEW.mint_id
+            AND (NEW.kind = 'SWAP_FEE' OR p.created_at BETWEEN NEW.incurred_at - interval '15 minutes' AND NEW.incurred_at)
+        FROM price_marks p WHERE p.price_mark_id = NEW.price_mark_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'fee line % has the price of another mint or time', NEW.fee_line_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'fee_lines_price';
     END IF;
     RETURN NEW;

@@ -96,6 +96,11 @@ const (
 	CheckoutException  Type = "CHECKOUT_EXCEPTION"
 	// CheckoutRefunded tells that one of its refunds was paid.
 	CheckoutRefunded Type = "CHECKOUT_REFUNDED"
+
+	// InvoiceIssued has an Invoice of a month.
+	InvoiceIssued Type = "INVOICE_ISSUED"
+	// CreditNoteIssued has a CreditNote, which gives back a part of an invoice.
+	CreditNoteIssued Type = "CREDIT_NOTE_ISSUED"
 )
 
 // Envelope is the body of every webhook.
@@ -113,7 +118,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap or a checkout."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, an invoice or a credit note."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test

@@ -118,6 +118,10 @@ func Sample(t Type) (data any, ok bool) {
 		c.Exception, c.Details.Exceptions = "REFUNDED", List[string]{"REFUNDED"}
 		c.Refund, c.UpdatedAt = sampleRefund(), later(90000)
 		return c, true
+	case InvoiceIssued:
+		return sampleInvoice(), true
+	case CreditNoteIssued:
+		return sampleCreditNote(), true
 	}
 	return nil, false
 }

@@ -488,8 +488,8 @@ func (a *App) wireAPI() error {
 		a.operatorHandler = operatorapi.New(operatorapi.Config{
 			Proxies:  operatorProxies,
 			FourEyes: a.conf.Operator.fourEyesRule(), Whitelist: a.Whitelist, Swaps: a.Swaps,
-			DepositSwaps: a.DepositSwaps,
-			DB:           a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
+			DepositSwaps: a.DepositSwaps, Billing: a.Billing,
+			DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 			Rescreens: a.NewRescreener(), AllowedPrefixes: allowed, CursorKey: cursor,
 			BaseURL:   a.conf.Operator.publicURL() + "/v1",
 			Limits:    a.conf.API.Limits.apiLimits(a.conf.Network),

@@ -144,6 +144,15 @@ var deeds = []deed{
 	{name: "swaps arrivals list", reads: true},
 	{name: "swaps providers list", reads: true},
 	{name: "billing fees", reads: true},
+	{name: "billing marks", reads: true},
+	{name: "billing run", args: "--month 2025-01", reads: true}, // nothing is to be billed
+	{
+		name: "billing terms", args: "--legal-name Seller --address Street",
+		rows: []string{"cli billing_terms.saved BILLING_TERMS installation"},
+	},
+	{name: "billing verify", file: "../http/surfacetest/billing_test.go", action: "verification"},
+	{name: "billing paid", file: "../http/surfacetest/audited_test.go", action: "operator markInvoicePaid"},
+	{name: "billing credit", file: "../http/surfacetest/audited_test.go", action: "operator creditInvoice"},
 	{
 		name: "swaps providers suspend", args: "ONE_CLICK --because case",
 		rows: []string{"cli swap_provider.suspended SWAP_PROVIDER ONE_CLICK"},

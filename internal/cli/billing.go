@@ -15,7 +15,13 @@ import (
 )
 
 type billingCmd struct {
-	Fees billingFees `cmd:"" help:"Show the fees that organizations owe for completed swaps, oldest first."`
+	Fees   billingFees   `cmd:"" help:"Show the fees that organizations owe for completed swaps and networks, oldest first."`
+	Run    billingRun    `cmd:"" help:"Issue the invoices of a month that is over. What was issued before stays."`
+	Verify billingVerify `cmd:"" help:"Compute an invoice again from the ledger, proven transactions and prices. It names the first line that differs."`
+	Paid   billingPaid   `cmd:"" help:"Mark an invoice as paid, with a reference."`
+	Credit billingCredit `cmd:"" help:"Issue a credit note for fees of one invoice, or for all that is left of it."`
+	Terms  billingTerms  `cmd:"" help:"Show the billing terms of the installation or an organization, or set them. A second operator may have to approve."`
+	Marks  billingMarks  `cmd:"" help:"Show the fees without a price, or state the price of a moment."`
 }
 
 type billingFees struct {
@@ -68,17 +74,25 @@ func (c billingFees) Run(ctx context.Context, std streams) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "COMPLETED\tORGANIZATION\tSWAP\tFEE\tRATE\tVALUE\tPRICE\tSOURCE")
-	total, unpriced := money.USD{}, 0
+	fmt.Fprintln(w, "DUE SINCE\tORGANIZATION\tSOURCE\tFEE\tRATE\tVALUE\tPRICE\tSOURCE")
+	total, credited, unpriced := money.USD{}, money.USD{}, 0
 	for _, l := range lines {
 		amount := l.Amount.String() + " units"
 		if m, ok := mints.ByID(l.MintID); ok {
 			amount = formatUnits(l.Amount, m)
 		}
+		if l.IsCredit {
+			amount = "-" + amount
+		}
 		value, price, source := "no price", "-", "-"
 		if l.USDValue != nil {
 			value = "$" + l.USDValue.String()
-			if total, err = total.Add(*l.USDValue); err != nil {
+			if l.IsCredit {
+				credited, err = credited.Add(*l.USDValue)
+			} else {
+				total, err = total.Add(*l.USDValue)
+			}
+			if err != nil {
 				return err
 			}
 		} else {
@@ -91,6 +105,9 @@ func (c billingFees) Run(ctx context.Context, std streams) error {
 			l.FeeBps, value, price, source)
 	}
 	fmt.Fprintf(w, "%d fees, $%s in all", len(lines), total)
+	if credited != (money.USD{}) {
+		fmt.Fprintf(w, ", less $%s that were prepaid or became lower", credited)
+	}
 	if unpriced > 0 {
 		fmt.Fprintf(w, ", without the %d that have no price", unpriced)
 	}

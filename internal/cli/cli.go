@@ -30,7 +30,7 @@ type commands struct {
 	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for an approval."`
 	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about flagged ones."`
 	Swaps       swapsCmd     `cmd:"" help:"Show swaps, decide about stuck ones and stray arrivals, and suspend providers."`
-	Billing     billingCmd   `cmd:"" help:"Show what organizations owe for swaps."`
+	Billing     billingCmd   `cmd:"" help:"Show what organizations owe, and bill it."`
 	Customers   customersCmd `cmd:"" help:"Show the customers of organizations."`
 	Events      eventsCmd    `cmd:"" help:"Show and follow the events of organizations."`
 	Settings    settingsCmd  `cmd:"" help:"Show and change an organization's settings."`

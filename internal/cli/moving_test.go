@@ -46,6 +46,7 @@ var apart = []string{
 	"local risk clear", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
 	"operator key roll", "operator key revoke", "operator invite",
+	"billing run", "billing paid", "billing credit", "billing terms", "billing marks",
 }
 
 // reading are the commands that change nothing.
@@ -59,7 +60,7 @@ var reading = []string{
 	"local risk list", "local swaps show", "signer clock show", "deposits list", "withdrawals list",
 	"customers list", "events list",
 	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
-	"swaps deposit list", "swaps deposit show", "billing fees",
+	"swaps deposit list", "swaps deposit show", "billing fees", "billing verify",
 }
 
 // Every command is in one of the lists, so that a new command that moves money is played.

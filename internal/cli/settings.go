@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -126,7 +127,8 @@ func (c changesList) Run(ctx context.Context, std streams) error {
 }
 
 func printChange(std streams, r changerequest.Request) {
-	fmt.Fprintf(std.out, "%s  %s  %s  requested by %s, until %s\n", r.ID, r.Status, r.OrgID, r.Author,
+	fmt.Fprintf(std.out, "%s  %s  %s  requested by %s, until %s\n", r.ID, r.Status,
+		cmp.Or(r.OrgID, "installation"), r.Author,
 		r.ExpiresAt.UTC().Format(time.RFC3339))
 	for _, name := range r.ChangedNames() {
 		fmt.Fprintf(std.out, "  %s  %s -> %s\n", name, formatSetting(r.Before[name]), formatSetting(r.Wanted[name]))
@@ -147,6 +149,7 @@ func (c changesApprove) Run(ctx context.Context, std streams) error {
 					changerequest.Settings:           org.ApplyApproved(approver),
 					changerequest.WhitelistedAddress: tools.Whitelist.ApplyApproved(approver),
 					changerequest.SwapWriteOff:       tools.Swaps.ApplyApproved(approver),
+					changerequest.BillingTerms:       tools.Billing.ApplyApproved(approver),
 				})
 		})
 }

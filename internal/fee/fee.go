@@ -1,6 +1,7 @@
-// Package fee keeps the fees that organizations owe for what the service did: one line for each source,
-// written in the transaction that ends it. A line never changes. It gets its value in dollars at most
-// once, from a price that is kept with its source and time.
+// Package fee keeps the fees that organizations owe for what the service did: one line for each source.
+// That of a swap is written in the transaction that ends it, and that of a network fee by package
+// billing. A line never changes. It gets its value in dollars at most once, from a price that is kept
+// with its source and time, and its invoice at most once.
 //
 // Nothing here moves money: the feature that writes a line posts it. A crash leaves a line without a
 // value, which the pricing loop finds.
@@ -30,8 +31,9 @@ type SourceKind string
 
 // The kinds.
 const (
-	SwapFee Kind       = "SWAP_FEE"
-	OfSwap  SourceKind = "SWAP"
+	SwapFee    Kind       = "SWAP_FEE"
+	NetworkFee Kind       = "NETWORK_FEE" // its source is a cause of the ledger
+	OfSwap     SourceKind = "SWAP"
 )
 
 // Line is a fee that an organization owes.
@@ -47,6 +49,9 @@ type Line struct {
 	USDValue   *money.USD // nil until it is priced
 	Price      *Mark      // by which it is valued
 	IncurredAt time.Time
+	IsCredit   bool   // it lowers what is owed
+	TxHash     string // of a network fee
+	InvoiceID  string // "" until an invoice has it
 }
 
 // Mark is the price of a whole token at a moment.
@@ -70,10 +75,102 @@ func AddLine(ctx context.Context, tx pg.Tx, l Line) error {
 	return nil
 }
 
+// AddNetworkLines writes the lines of network fees, whose sources are causes of the ledger. A source that has a line
+// keeps it.
+func AddNetworkLines(ctx context.Context, tx pg.Tx, lines []Line) error {
+	n := len(lines)
+	ids, orgs, kinds, sources := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	mints, amounts, credits := make([]int, n), make([]money.Amount, n), make([]bool, n)
+	hashes, times := make([]string, n), make([]time.Time, n)
+	for i, l := range lines {
+		ids[i], orgs[i] = id.Derive("fee", l.OrgID, string(l.SourceKind), l.SourceID), l.OrgID
+		kinds[i], sources[i], mints[i], amounts[i] = string(l.SourceKind), l.SourceID, l.MintID, l.Amount
+		credits[i], hashes[i], times[i] = l.IsCredit, l.TxHash, l.IncurredAt
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
+			incurred_at, is_credit, tx_hash)
+		SELECT f.id, f.org_id, 'NETWORK_FEE', f.kind, f.source, f.mint_id, f.amount, 0, f.posted_at, f.is_credit,
+			f.tx_hash
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::numeric[], $7::bool[],
+			$8::text[], $9::timestamptz[])
+			AS f (id, org_id, kind, source, mint_id, amount, is_credit, tx_hash, posted_at)
+		ON CONFLICT ON CONSTRAINT fee_lines_source_once DO NOTHING`,
+		ids, orgs, kinds, sources, mints, amounts, credits, hashes, times)
+	if err != nil {
+		return fmt.Errorf("write the lines of %d network fees: %w", n, err)
+	}
+	return nil
+}
+
+// PriceByMarks values at most limit lines since a moment, of one organization or of all for "", by the newest
+// mark of at most a quarter of an hour before each. A fee of a swap has as long to get the price of its own
+// moment from a Pricer. The value is exact, rounded down at 18 digits.
+func PriceByMarks(ctx context.Context, tx pg.Tx, orgID string, start time.Time, limit int) (int64, error) {
+	tag, err := tx.Exec(ctx, `
+		WITH due AS (
+			SELECT l.fee_line_id, p.price_mark_id,
+				div(l.amount * trunc(p.price * 1e18), ('1e' || m.decimals)::numeric) * 0.000000000000000001 AS usd_value
+			FROM fee_lines l JOIN mints m ON m.mint_id = l.mint_id
+			CROSS JOIN LATERAL (
+				SELECT p.price_mark_id, p.price FROM price_marks p
+				WHERE p.mint_id = l.mint_id
+					AND p.created_at BETWEEN l.incurred_at - interval '15 minutes' AND l.incurred_at
+				ORDER BY p.created_at DESC, p.price_mark_id DESC LIMIT 1) p
+			WHERE l.usd_value IS NULL AND l.incurred_at >= $1 AND ($2 = '' OR l.org_id = $2)
+				AND (l.kind = 'NETWORK_FEE' OR l.incurred_at < $3)
+				AND l.amount * p.price < ('1e' || m.decimals)::numeric * 1e18
+			ORDER BY l.fee_line_id LIMIT $4 FOR NO KEY UPDATE OF l)
+		UPDATE fee_lines l SET usd_value = d.usd_value, price_mark_id = d.price_mark_id
+		FROM due d WHERE l.fee_line_id = d.fee_line_id AND l.usd_value IS NULL`,
+		start, orgID, tx.Now.Add(-priceLateMax), limit)
+	if err != nil {
+		return 0, fmt.Errorf("value lines: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// MintMark is a mark with its mint.
+type MintMark struct {
+	MintID int
+	Mark
+}
+
+// StoreMarks stores marks as of a moment, but of no mint that has one between the other moment and this one. It
+// returns how many it stored.
+func StoreMarks(ctx context.Context, tx pg.Tx, marks []MintMark, takenAt, after time.Time) (int64, error) {
+	var mints []int
+	var prices []money.USD
+	var sources []string
+	var times []time.Time
+	for _, m := range marks {
+		mints, prices = append(mints, m.MintID), append(prices, m.Price)
+		sources, times = append(sources, m.Source), append(times, m.QuotedAt)
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
+		SELECT q.mint_id, q.price, q.source, q.quoted_at, $5
+		FROM unnest($1::int[], $2::numeric[], $3::text[], $4::timestamptz[]) AS q (mint_id, price, source, quoted_at)
+			JOIN mints USING (mint_id)
+		WHERE NOT EXISTS (SELECT FROM price_marks p
+			WHERE p.mint_id = q.mint_id AND p.created_at > $6 AND p.created_at <= $5)`,
+		mints, prices, sources, times, takenAt, after)
+	if err != nil {
+		return 0, fmt.Errorf("store %d marks: %w", len(marks), err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// BindSQL binds the valued lines of an organization, $1, that became due before $2 and are on no invoice, to
+// invoice $3.
+const BindSQL = `UPDATE fee_lines SET invoice_id = $3
+	WHERE org_id = $1 AND invoice_id IS NULL AND incurred_at < $2 AND usd_value IS NOT NULL
+	RETURNING kind, is_credit, mint_id, amount, usd_value`
+
 const selectLines = `
 	SELECT l.fee_line_id, l.org_id, l.kind, l.source_kind, l.source_id, l.mint_id, l.amount, l.fee_bps, l.usd_value,
 		p.price, p.source,
-		p.quoted_at, l.incurred_at
+		p.quoted_at, l.incurred_at, l.is_credit, coalesce(l.tx_hash, ''), coalesce(l.invoice_id, '')
 	FROM fee_lines l LEFT JOIN price_marks p ON p.price_mark_id = l.price_mark_id`
 
 func scanLine(row pgx.CollectableRow) (l Line, err error) {
@@ -81,7 +178,7 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 	var source *string
 	var quotedAt *time.Time
 	err = row.Scan(&l.ID, &l.OrgID, &l.Kind, &l.SourceKind, &l.SourceID, &l.MintID, &l.Amount, &l.FeeBps, &l.USDValue,
-		&value, &source, &quotedAt, &l.IncurredAt)
+		&value, &source, &quotedAt, &l.IncurredAt, &l.IsCredit, &l.TxHash, &l.InvoiceID)
 	if err == nil && value != nil {
 		l.Price = &Mark{*value, *source, *quotedAt}
 	}
@@ -91,6 +188,7 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 // Filter narrows a list of lines. A zero field does not narrow it.
 type Filter struct {
 	OrgID      string
+	InvoiceID  string
 	Start, End time.Time // the first inclusive, the second exclusive
 }
 
@@ -111,6 +209,9 @@ func (f Filter) query() *pagination.Query {
 	q := pagination.NewQuery(selectLines + ` WHERE true`)
 	if f.OrgID != "" {
 		q.AddCondition("l.org_id = ?", f.OrgID)
+	}
+	if f.InvoiceID != "" {
+		q.AddCondition("l.invoice_id = ?", f.InvoiceID)
 	}
 	if !f.Start.IsZero() {
 		q.AddCondition("l.incurred_at >= ?", f.Start)
@@ -147,6 +248,20 @@ func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Line) e
 	return nil
 }
 
+// ListUnpriced returns the oldest lines without a value, of all organizations.
+func ListUnpriced(ctx context.Context, tx pg.Tx, limit int) ([]Line, error) {
+	rows, err := tx.Query(ctx,
+		selectLines+` WHERE l.usd_value IS NULL ORDER BY l.incurred_at, l.fee_line_id LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list fees without a value: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanLine)
+	if err != nil {
+		return nil, fmt.Errorf("list fees without a value: %w", err)
+	}
+	return found, nil
+}
+
 const (
 	pricePause    = 2 * time.Second
 	priceBatchMax = 100
@@ -155,7 +270,7 @@ const (
 	priceLateMax = 15 * time.Minute
 )
 
-// Pricer gives lines their value.
+// Pricer gives the lines of swaps their value. Those of network fees get theirs from package billing.
 type Pricer struct {
 	DB     *pg.DB
 	Prices price.Source
@@ -240,7 +355,7 @@ func (p *Pricer) listUnpriced(ctx context.Context, last unpricedLine, isFirst bo
 		rows, err := tx.Query(ctx, `
 			SELECT l.fee_line_id, l.mint_id, l.amount, l.incurred_at, m.decimals FROM fee_lines l
 				JOIN mints m ON m.mint_id = l.mint_id
-			WHERE l.usd_value IS NULL AND l.incurred_at > $1
+			WHERE l.usd_value IS NULL AND l.kind = 'SWAP_FEE' AND l.incurred_at > $1
 				AND ($2 OR (l.incurred_at, l.fee_line_id) > ($3::timestamptz, $4::text))
 			ORDER BY l.incurred_at, l.fee_line_id LIMIT $5`,
 			tx.Now.Add(-priceLateMax), isFirst, last.IncurredAt, last.ID, priceBatchMax)

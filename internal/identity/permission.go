@@ -121,6 +121,11 @@ const (
 	WriteOffSwap           Action = "swap.write_off" // give up what a provider owes
 	DecideSwapArrival      Action = "swap.decide_arrival"
 	ManageSwapProviders    Action = "swap_provider.manage" // suspend or resume
+	ChangeBillingTerms     Action = "billing.terms"        // what invoices print, their tax and series
+	IssueInvoices          Action = "billing.run"          // of a month that is over
+	MarkInvoicePaid        Action = "billing.paid"
+	CreditInvoice          Action = "billing.credit"
+	AddPriceMark           Action = "billing.mark" // state a price for a moment without one
 )
 
 // What operators do on their pages alone.
@@ -313,8 +318,16 @@ var permissions = map[Action]Permission{
 	ManageSwapProviders: {
 		Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"SWAP-28", "ROLE-2"},
 	},
-	AdvanceOrder: {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
-	ManageJobs:   {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
+	ChangeBillingTerms: {
+		Operator: true, Terminal: true, SecondOperator: true, StepUp: SudoFactor,
+		Rules: []string{"BI-15", "OP-7", "ROLE-2"},
+	},
+	IssueInvoices:   {Operator: true, Terminal: true, StepUp: SudoFactor, Rules: []string{"BI-7", "ROLE-2"}},
+	MarkInvoicePaid: {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-11", "ROLE-2"}},
+	CreditInvoice:   {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-13", "ROLE-2"}},
+	AddPriceMark:    {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-5", "ROLE-2"}},
+	AdvanceOrder:    {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
+	ManageJobs:      {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

@@ -120,7 +120,8 @@ func TestEveryActionHasOneRowAUseAndARule(t *testing.T) {
 func TestDualControlIsForWhatLoosensAControl(t *testing.T) {
 	t.Parallel()
 	for action, row := range permissions {
-		want := action == ChangeSettings || action == AddWhitelistEntry || action == WriteOffSwap
+		want := action == ChangeSettings || action == AddWhitelistEntry || action == WriteOffSwap ||
+			action == ChangeBillingTerms
 		if row.SecondOperator != want {
 			t.Errorf("%s: got %v, want %v", action, row.SecondOperator, want)
 		}

@@ -60,6 +60,11 @@ var titles = []struct {
 	{WriteOffSwap, "write off what a swap provider owes"},
 	{DecideSwapArrival, "decide about a stray arrival of a swap"},
 	{ManageSwapProviders, "suspend and resume a swap provider"},
+	{ChangeBillingTerms, "set what invoices print, their tax and series"},
+	{IssueInvoices, "issue the invoices of a month"},
+	{MarkInvoicePaid, "mark an invoice as paid"},
+	{CreditInvoice, "issue a credit note"},
+	{AddPriceMark, "state a price for a moment without one"},
 	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
 	{ManageJobs, "repeat and cancel jobs"},
 }
@@ -146,6 +151,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
 		FailSwap, WriteOffSwap, DecideSwapArrival, DecideCheckout, RefundCheckout, CancelRefund,
+		MarkInvoicePaid, CreditInvoice, AddPriceMark,
 	}
 	for action, row := range permissions {
 		want := SudoFactor

@@ -160,6 +160,11 @@ const (
 	// The refund of a checkout: when its amount is taken from the balance, and when it ended without paying.
 	RefundHold    CauseKind = "REFUND_HOLD"
 	RefundRelease CauseKind = "REFUND_RELEASE"
+
+	// The invoice that was paid, and the credit note of one that was not: what they take off the fees that are
+	// due. A leg for each mint and kind of fee.
+	InvoicePaid CauseKind = "INVOICE_PAID"
+	CreditNote  CauseKind = "CREDIT_NOTE"
 )
 
 // Cause identifies the one event that a posting follows from.

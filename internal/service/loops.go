@@ -76,6 +76,7 @@ func (s *Service) WorkerLoops() []Loop {
 		{"checkouts", "", s.Checkouts.Run},
 		{"restored swaps", "", func(ctx context.Context) error { return s.Swaps.RunCollectOwed(ctx, parts.Log) }},
 		{"fees", "", (&fee.Pricer{DB: parts.DB, Prices: parts.Prices, PriceAge: s.Swaps.PriceAge, Log: parts.Log}).Run},
+		{"billing", "", s.Billing.Run},
 		{"sequencer", "", s.Sequencer.Run},
 		{"delivery", "", s.Dispatcher.Run},
 		{"jobs", "", s.newJobs().Run},

@@ -11,9 +11,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"log/slog"
+	"maps"
 	netmail "net/mail"
+	"slices"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
@@ -148,6 +151,7 @@ type Service struct {
 	// DepositSwaps also follows the deposit swaps that it made.
 	DepositSwaps *depositswap.Service
 	Checkouts    *checkout.Service
+	Billing      *billing.Service
 	Whitelist    *whitelist.Service
 	Voider       *dispatch.Voider
 	Sequencer    *event.Sequencer
@@ -218,6 +222,10 @@ func New(conf Config, parts Parts) *Service {
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
+	s.Billing = &billing.Service{
+		DB: parts.DB, Prices: parts.Prices, PriceAge: conf.PriceAge, Chains: slices.Sorted(maps.Keys(s.Chains)),
+		Events: wire.NewRecorder(), Log: parts.Log,
+	}
 	s.buildEvents()
 	s.buildMail()
 	for name, ch := range s.Chains {

@@ -49,6 +49,7 @@ const (
 // checks are all checks of RunChecks, in the order of the report.
 var checks = slices.Concat(
 	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
+	billingChecks,
 )
 
 // bookChecks are those of everything but swaps and checkouts.
@@ -907,6 +908,9 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, product_id, 'product.created' FROM products
 			UNION ALL SELECT org_id, product_id, 'product.archived' FROM products WHERE status = 'ARCHIVED'
 			UNION ALL SELECT org_id, refund_id, 'refund.requested' FROM refunds
+			UNION ALL SELECT org_id, invoice_id, 'invoice.issued' FROM invoices
+			UNION ALL SELECT org_id, invoice_id, 'invoice.paid' FROM invoices WHERE status = 'PAID'
+			UNION ALL SELECT org_id, credit_note_id, 'credit_note.issued' FROM credit_notes
 			UNION ALL SELECT org_id, refund_id, 'refund.addressed' FROM refunds WHERE attempt > 1
 			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
 			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')

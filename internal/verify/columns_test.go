@@ -69,7 +69,14 @@ var forms = map[string]map[string]string{
 		"numbered": "sequence = 7, body = '{}'",
 		"expired":  "sequence = 7, body = NULL, data = '', expired_at = now()",
 	},
-	"fee_lines": {"unpriced": "usd_value = NULL, price_mark_id = NULL", "priced": "usd_value = 1"},
+	"fee_lines": {
+		"unpriced": "usd_value = NULL, price_mark_id = NULL, invoice_id = NULL",
+		"priced":   "usd_value = 1, invoice_id = NULL", "billed": "usd_value = 1, invoice_id = 'inv_1'",
+	},
+	"invoices": {
+		"ISSUED": "paid_at = NULL, paid_reference = NULL, paid_by = NULL",
+		"PAID":   "paid_at = now(), paid_reference = 'bank', paid_by = 'OPERATOR x'",
+	},
 	"swap_arrivals": {
 		"expected":  "role = 'DELIVERY', reason = '', " + notDecided,
 		"undecided": "role = 'STRAY', reason = 'AFTER_END', " + notDecided,

@@ -430,6 +430,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.products()
 	h.checkouts()
 	h.refunds(ordered)
+	h.billing()
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)

@@ -346,7 +346,7 @@ var swapTamperings = []tampering{
 	{"I-67", "a fee line removed", []string{`DELETE FROM fee_lines`}},
 	{"I-67", "a fee line of an open swap", []string{
 		`INSERT INTO fee_lines SELECT (jsonb_populate_record(l, '{"fee_line_id": "fee_2", "source_id": "cs_wait"}')).*
-			FROM fee_lines l`,
+			FROM fee_lines l WHERE source_kind = 'SWAP'`,
 	}},
 	{"I-67", "a fee of another amount", []string{`UPDATE fee_lines SET amount = amount + 1`}},
 	{"I-67", "a fee that was not posted", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'SWAP_FEE'`}},

@@ -1166,7 +1166,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	h := newTestEnv(t)
 	shown := map[string]bool{}
 	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings, linkTamperings,
-		refundTamperings, automaticRefundTamperings) {
+		refundTamperings, automaticRefundTamperings, billingTamperings) {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
 		if i < 0 {
 			t.Errorf("%s: there is no check %s", c.name, c.check)

@@ -61,6 +61,9 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.CheckoutExpired:    encode(Checkout),
 	event.CheckoutException:  encode(Checkout),
 	event.CheckoutRefunded:   encode(Checkout),
+
+	event.InvoiceIssued:    encode(Invoice),
+	event.CreditNoteIssued: encode(CreditNote),
 }
 
 // encode returns the encoder that shows one struct.

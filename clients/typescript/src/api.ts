@@ -343,6 +343,60 @@ export interface CheckoutRequest {
   unitPrice?: string | null;
 }
 
+/** Gives back a part of an invoice. CREDIT_NOTE_ISSUED tells that it was issued. */
+export interface CreditNote {
+  /** Who was billed. */
+  buyer: InvoiceParty;
+  /** The id of the credit note. */
+  creditNoteId: string;
+  /** The invoice that it corrects. */
+  invoiceId: string;
+  /** The number of that invoice. */
+  invoiceNumber: string;
+  /** When it was issued. */
+  issuedAt: string;
+  /** Its number, in a series of its own. */
+  number: string;
+  /** Why. */
+  reason: string;
+  /** The sums of what is given back, by kind and mint. */
+  sections: InvoiceSection[];
+  /** Who billed. */
+  seller: InvoiceParty;
+  /** The sum of the sections in dollars. */
+  subtotal: string;
+  /** The tax on it in dollars. */
+  tax: string;
+  /** The rate of the tax, in basis points. */
+  taxRateBps: number;
+  /** What is given back in dollars. */
+  total: string;
+}
+
+/** A page of credit notes. */
+export interface CreditNotePage {
+  /** The items, in order. */
+  data: CreditNote[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** What the next invoice would have, as of now. */
+export interface CurrentBill {
+  /** When the month ends. */
+  endsAt: string;
+  /** The current month in UTC. */
+  month: string;
+  /** The sums of the fees that are on no invoice, by kind and mint. */
+  sections: InvoiceSection[];
+  /** The sum of the sections in dollars, without tax. With a minus sign while credits are more. */
+  subtotal: string;
+  /** How many fees have no price yet, and are in no sum. */
+  unpriced: number;
+}
+
 /** One of your customers. */
 export interface Customer {
   /** When it was created. */
@@ -1049,7 +1103,7 @@ export interface EndpointChange {
    * The events that the endpoint shall receive. Empty: the seven events of the interface and no
    * extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -1087,7 +1141,7 @@ export interface EndpointRequest {
    * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
    * and no extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
@@ -1175,7 +1229,10 @@ export interface EntryPage {
 export interface Envelope {
   /** The date of the payload version. */
   apiVersion: string;
-  /** The object of the event: a deposit, a withdrawal, a transfer, a swap or a checkout. */
+  /**
+   * The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, an invoice or
+   * a credit note.
+   */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
   environment: "LIVE" | "TEST";
@@ -1281,14 +1338,22 @@ export interface EstimateRequest {
 
 /** A fee that an organization owes. */
 export interface FeeLine {
-  /** When the swap was completed, which made the fee due. */
+  /** When the swap was completed, or the network fee was posted, which made the fee due. */
   completedAt: string;
-  /** The fee in atomic units of the source mint. No balance pays it. */
+  /** The fee in atomic units of that mint. No balance pays it. */
   feeAmount: string;
-  /** The rate of feeAmount, in basis points of the amount that was swapped. */
+  /** The rate of feeAmount, in basis points of the amount that was swapped; 0 for a network fee. */
   feeBps: number;
-  /** The mint of feeAmount: the source mint of the swap. */
+  /** The id of the fee. */
+  feeLineId: string;
+  /** The transaction that a network fee paid for; null for a swap. */
+  feeTxHash: string | null;
+  /** The mint of feeAmount: the source mint of the swap, or the coin of the network. */
   fromMintId: number;
+  /** The invoice that bills it; null until one does. */
+  invoiceId: string | null;
+  /** Whether feeAmount is taken off what you owe: a fee that was prepaid, or became lower. */
+  isCredit: boolean;
   /** What the fee is for. Kinds may be added without notice. */
   kind: string;
   /**
@@ -1300,7 +1365,15 @@ export interface FeeLine {
   priceSource: string | null;
   /** The time of the price, by its source; null without a price. */
   pricedAt: string | null;
-  /** The customer swap. */
+  /** What the fee is of. */
+  sourceId: string;
+  /**
+   * What sourceId names. SWAP: the swap. NETWORK_FEE: the order whose transaction cost it.
+   * FEE_CHANGE: that order and, after a slash, which later change of its cost it is. FEE_PREPAID:
+   * the withdrawal that paid its fee itself. Kinds may be added without notice.
+   */
+  sourceKind: string;
+  /** The swap; empty for a network fee. */
   swapId: string;
   /** The value of feeAmount in dollars by price; null without a price. */
   usdValue: string | null;
@@ -1441,6 +1514,90 @@ export interface GateResult {
   usdValue?: string;
   /** A sentence for a person. */
   why?: string;
+}
+
+/** What an organization owes the operator for a month. INVOICE_ISSUED tells that it was issued. */
+export interface Invoice {
+  /** Who is billed, as of the issue. */
+  buyer: InvoiceParty;
+  /** What credit notes give back of it in dollars, with tax. */
+  credited: string;
+  /** The invoice. */
+  invoiceId: string;
+  /** When it was issued. */
+  issuedAt: string;
+  /** The month in UTC. Fees of earlier months that had no price in time are on it, too. */
+  month: string;
+  /** Its number, without a gap in its series. */
+  number: string;
+  /** What is left to pay in dollars; 0.00 once it is paid. */
+  outstanding: string;
+  /** When the operator marked it as paid; null before. */
+  paidAt: string | null;
+  /** The operator's reference of the payment; null before it. */
+  paidReference: string | null;
+  /** The sums of its fees, by kind and mint. */
+  sections: InvoiceSection[];
+  /** Who bills, as of the issue. */
+  seller: InvoiceParty;
+  /** ISSUED: it waits for its payment. PAID: the operator received it. */
+  status: "ISSUED" | "PAID";
+  /** The sum of the sections in dollars. */
+  subtotal: string;
+  /** The tax in dollars. */
+  tax: string;
+  /** What the invoice says about the tax; empty for nothing. */
+  taxNote: string;
+  /** The rate of the tax, in basis points. */
+  taxRateBps: number;
+  /** What is owed in dollars. */
+  total: string;
+}
+
+/** A page of invoices. */
+export interface InvoicePage {
+  /** The items, in order. */
+  data: Invoice[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** A party of an invoice or credit note. */
+export interface InvoiceParty {
+  /** The lines of the address. */
+  address: string[];
+  /** The e-mail for questions; empty for none. */
+  email: string;
+  /** The legal name. */
+  legalName: string;
+  /** The tax number; empty for none. */
+  taxId: string;
+}
+
+/** The sum of the fees of a kind in one mint. */
+export interface InvoiceSection {
+  /** The sum in atomic units. */
+  amount: string;
+  /** The chain. Chains may be added without notice. */
+  chain: string;
+  /** The number of decimals of the atomic unit. Read it before you convert an amount. */
+  decimals: number;
+  /**
+   * NETWORK_FEES: what transactions cost. NETWORK_FEE_CREDITS: network fees that were prepaid or
+   * became lower, which are taken off. SWAP_FEES: fees of completed swaps. Kinds may be added
+   * without notice.
+   */
+  kind: string;
+  /** How many fees it sums up. */
+  lines: number;
+  /** The symbol of the mint. */
+  symbol: string;
+  /** usdExact in whole cents, rounded half up. With a minus sign for credits. */
+  usd: string;
+  /** The exact sum of the values of the fees in dollars. With a minus sign for credits. */
+  usdExact: string;
 }
 
 /** Says how long the former value of a key works after a roll. */
@@ -2679,7 +2836,7 @@ export interface SwapSummary {
 /** Asks for a sample event. */
 export interface TestRequest {
   /** The type of the event. */
-  type: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
+  type: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /**
@@ -3114,6 +3271,7 @@ export interface EventData {
   CHECKOUT_EXPIRED: Checkout;
   CHECKOUT_PROCESSING: Checkout;
   CHECKOUT_REFUNDED: Checkout;
+  CREDIT_NOTE_ISSUED: CreditNote;
   CUSTOMER_DEPOSIT: Deposit;
   CUSTOMER_DEPOSIT_APPROVED: Deposit;
   CUSTOMER_DEPOSIT_REDIRECTED: Deposit;
@@ -3131,6 +3289,7 @@ export interface EventData {
   CUSTOMER_WITHDRAW_COMPLETED: Withdrawal;
   CUSTOMER_WITHDRAW_FAILED: Withdrawal;
   CUSTOMER_WITHDRAW_REJECTED: Withdrawal;
+  INVOICE_ISSUED: Invoice;
   ORGANIZATION_DEPOSIT: Deposit;
   ORGANIZATION_DEPOSIT_REVERSED: Deposit;
   ORGANIZATION_SWAP_COMPLETED: OrganizationSwap;
@@ -3479,6 +3638,30 @@ export interface ListRefundsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of listCreditNotes. */
+export interface ListCreditNotesParams {
+  /** Only of this invoice. */
+  invoiceId?: string | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listInvoices. */
+export interface ListInvoicesParams {
+  /** Only in this status. */
+  status?: "ISSUED" | "PAID" | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listApiKeys. */
 export interface ListApiKeysParams {
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -3508,7 +3691,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts of this time or later. */
   since?: string | Date | undefined;
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -3982,11 +4165,12 @@ export class Coffer {
   }
 
   /**
-   * List the fees that you owe. One row for each completed swap. A fee is due at the completion and
-   * never for a failed swap, and no balance pays it: the operator bills it. With Accept: text/csv
-   * the call returns everything that the filters select as one table, as of one moment, without
-   * limit and cursor. If the table breaks off, the connection ends without the end of the answer. A
-   * cell that a spreadsheet would read as a formula has an apostrophe in front of it.
+   * List the fees that you owe. One row for each completed swap and for each network fee. A fee of a
+   * swap is due at the completion and never for a failed swap. No balance pays a fee: the operator
+   * bills it, see GET /billing/invoices. With Accept: text/csv the call returns everything that the
+   * filters select as one table, as of one moment, without limit and cursor. If the table breaks
+   * off, the connection ends without the end of the answer. A cell that a spreadsheet would read as
+   * a formula has an apostrophe in front of it.
    *
    * GET /billing/fees. The client repeats the call if no answer comes.
    */
@@ -4598,6 +4782,57 @@ export class Coffer {
    */
   replaceClaimKey(refundId: string, options: CallOptions = {}): Promise<Refund> {
     return this.#connection.call<Refund>({ method: "POST", path: `/refunds/${segment("refundId", refundId)}/claim-key`, repeat: "NEVER" }, options);
+  }
+
+  /**
+   * Read what the next invoice would have. The fees of the current month, and of months before that
+   * no invoice has, with their provisional sum. GET /billing/fees?month= lists them.
+   *
+   * GET /billing/current. The client repeats the call if no answer comes.
+   */
+  getCurrentBill(options: CallOptions = {}): Promise<CurrentBill> {
+    return this.#connection.call<CurrentBill>({ method: "GET", path: `/billing/current`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Read an invoice. One invoice. With .pdf, .html or .csv behind the invoiceId, the call returns
+   * the document as that file: the first two print it, and the table has every fee with its
+   * transaction, price and time. A file always has the same bytes.
+   *
+   * GET /billing/invoices/{invoiceId}. The client repeats the call if no answer comes.
+   */
+  getInvoice(invoiceId: string, options: CallOptions = {}): Promise<Invoice> {
+    return this.#connection.call<Invoice>({ method: "GET", path: `/billing/invoices/${segment("invoiceId", invoiceId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List your credit notes. The credit notes of the organization. Each gives back a part of one
+   * invoice.
+   *
+   * GET /billing/credit-notes. The client repeats the call if no answer comes.
+   */
+  listCreditNotes(params: ListCreditNotesParams = {}, options: CallOptions = {}): Promise<CreditNotePage> {
+    return this.#connection.call<CreditNotePage>({ method: "GET", path: `/billing/credit-notes`, repeat: "ALWAYS", query: { invoiceId: params.invoiceId, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listCreditNotes, over all pages. */
+  creditNotes(params: ListCreditNotesParams = {}, options: CallOptions = {}): AsyncGenerator<CreditNote, void, undefined> {
+    return each(params.cursor, (cursor) => this.listCreditNotes({ ...params, cursor }, options));
+  }
+
+  /**
+   * List your invoices. The invoices of the organization, one for each month with at least a cent of
+   * fees.
+   *
+   * GET /billing/invoices. The client repeats the call if no answer comes.
+   */
+  listInvoices(params: ListInvoicesParams = {}, options: CallOptions = {}): Promise<InvoicePage> {
+    return this.#connection.call<InvoicePage>({ method: "GET", path: `/billing/invoices`, repeat: "ALWAYS", query: { status: params.status, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listInvoices, over all pages. */
+  invoices(params: ListInvoicesParams = {}, options: CallOptions = {}): AsyncGenerator<Invoice, void, undefined> {
+    return each(params.cursor, (cursor) => this.listInvoices({ ...params, cursor }, options));
   }
 
   /**

@@ -53,6 +53,10 @@ func eventDataType(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.Withdrawal]()
 	case strings.HasPrefix(string(t), "CHECKOUT_"):
 		return reflect.TypeFor[webhook.Checkout]()
+	case t == event.InvoiceIssued:
+		return reflect.TypeFor[webhook.Invoice]()
+	case t == event.CreditNoteIssued:
+		return reflect.TypeFor[webhook.CreditNote]()
 	}
 	panic("api: the document does not know the data of " + string(t))
 }

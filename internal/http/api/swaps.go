@@ -172,8 +172,9 @@ func (a *api) swapRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/fees", Name: "listFees",
 			Action: identity.ReadOrganization, Group: "Swaps",
 			Summary: "List the fees that you owe",
-			Text: "One row for each completed swap. A fee is due at the completion and never for a failed " +
-				"swap, and no balance pays it: the operator bills it." + csvText,
+			Text: "One row for each completed swap and for each network fee. A fee of a swap is due at the " +
+				"completion and never for a failed swap. No balance pays a fee: the operator bills it, see " +
+				"GET /billing/invoices." + csvText,
 			Query:   resource.FeeParameters(),
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "A page of fees."}},
 			Faults:  []fault.Code{fault.InvalidCursor},

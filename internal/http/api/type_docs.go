@@ -84,6 +84,7 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[kernel.Page[DeliveryAttempt]](): "A page of attempts.",
 	reflect.TypeFor[DeliveryRequest]():              "The request of the attempt.",
 	reflect.TypeFor[DeliveryResponse]():             "The answer of the receiver.",
+	reflect.TypeFor[CurrentBill]():                  "What the next invoice would have, as of now.",
 	reflect.TypeFor[ResendRequest]():                "Asks the service to send an event again.",
 	reflect.TypeFor[RecoverRequest]():               "Asks the service to send the events that an endpoint missed.",
 	reflect.TypeFor[WebhookJob]():                   "A job that sends events again, and its progress.",

@@ -72,6 +72,8 @@ func changeTitle(request changerequest.Request) string {
 		return "Add an address to the whitelist"
 	case changerequest.SwapWriteOff:
 		return "Write off what a swap provider owes"
+	case changerequest.BillingTerms:
+		return "Change billing terms"
 	}
 	title := ""
 	for _, name := range request.ChangedNames() {
@@ -194,6 +196,7 @@ func (c *console) changePage() pages.Page {
 								changerequest.Settings:           org.ApplyApproved(holder(r)),
 								changerequest.WhitelistedAddress: c.conf.Whitelist.ApplyApproved(holder(r)),
 								changerequest.SwapWriteOff:       c.conf.Swaps.ApplyApproved(holder(r)),
+								changerequest.BillingTerms:       c.conf.Billing.ApplyApproved(holder(r)),
 							})
 					}
 				}),

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
@@ -61,6 +62,7 @@ type Config struct {
 	Withdrawals *withdrawal.Service
 	Deposits    *deposit.Service
 	Swaps       *swap.Service
+	Billing     *billing.Service
 	// DepositSwaps are read only.
 	DepositSwaps *depositswap.Service
 	Rescreens    *deposit.Rescreener

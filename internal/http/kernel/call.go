@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -36,6 +37,7 @@ type Request struct {
 	route  Route
 	caller Caller // nil on a route without a key
 	table  bool   // the caller asks for CSV, and the route supports it
+	file   *File  // that the path asks for
 	// counted says that the request was counted against its rate.
 	counted bool
 	status  int // 0: the first one that the route has
@@ -60,6 +62,9 @@ func (c *Request) PathParam(name string) string {
 	if err != nil {
 		return ""
 	}
+	if c.file != nil {
+		return strings.TrimSuffix(s, c.file.Suffix)
+	}
 	return s
 }
 
@@ -75,7 +80,8 @@ type answer struct {
 	raw  []byte // already encoded, instead of body
 	// stream writes a table instead of body and raw. An error before the first byte is answered like
 	// any other. A later error cuts the connection, so that the reader notices that data is missing.
-	stream func(io.Writer) error
+	stream      func(io.Writer) error
+	contentType string // of stream; "" is a table
 }
 
 // serveRoute runs the checks that all routes share, in this order: key, known idempotency key where
@@ -91,7 +97,7 @@ func (s *server) serveRoute(rt Route) http.Handler {
 		}
 		c := &Request{
 			Request: r, server: s, route: rt, serverWriter: serverWriter, AnswerHeader: w.Header(),
-			table: rt.hasTable() && wantsCSV(r),
+			table: rt.hasTable() && wantsCSV(r), file: rt.fileOf(r.URL.Path),
 		}
 		result, err := s.answerRoute(w, c)
 		// An invalid request of a route that checks its rate itself counts like any other. Only the
@@ -112,7 +118,7 @@ func (s *server) serveRoute(rt Route) http.Handler {
 		case err != nil:
 			s.writeError(w, r, err)
 		case result.stream != nil:
-			w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+			w.Header().Set("Content-Type", cmp.Or(result.contentType, "text/csv; charset=utf-8"))
 			streamed := &StreamWriter{ResponseWriter: w, Status: status}
 			if err := result.stream(streamed); err != nil && !streamed.Begun {
 				w.Header().Del("Content-Disposition")
@@ -174,7 +180,7 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 			}
 		}
 	}
-	if rt.jsonOnly() && wantsCSV(c.Request) {
+	if rt.jsonOnly() && c.file == nil && wantsCSV(c.Request) {
 		return result, fault.New(fault.Invalid, fault.NotAcceptable, fault.ReadOnly,
 			"This call returns JSON only, not a table.").
 			WithAdvice("Leave the header Accept out, or send Accept: application/json.")
@@ -198,6 +204,9 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 		if err = rt.Before(c); err != nil {
 			return result, err
 		}
+	}
+	if c.file != nil {
+		return c.file.open(c)
 	}
 	if c.table {
 		return rt.Table(c)

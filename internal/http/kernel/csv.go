@@ -6,13 +6,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/platform/csvcell"
 )
 
 // The limits of tables. Each table holds a database connection and a snapshot for as long as its
@@ -96,7 +94,7 @@ func WriteTable[T any](
 			}
 		}
 		for i, col := range columns {
-			line[i] = escapeFormula(col.Cell(item))
+			line[i] = csvcell.EscapeFormula(col.Cell(item))
 		}
 		return writer.Write(line)
 	})
@@ -170,18 +168,4 @@ func (s *StreamWriter) Write(b []byte) (int, error) {
 func wantsCSV(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Accept"))
 	return err == nil && kind == "text/csv"
-}
-
-// escapeFormula keeps a spreadsheet from reading a cell as a formula. Some spreadsheets skip
-// leading spaces, and some accept the full-width forms of the signs, so it handles both.
-// Rules LIST-2 and BAL-3.
-func escapeFormula(cell string) string {
-	if cell == "" {
-		return cell
-	}
-	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(cell, unicode.IsSpace))
-	if strings.ContainsRune("\t\r\n", rune(cell[0])) || strings.ContainsRune("=+-@＝＋－＠", first) {
-		return "'" + cell
-	}
-	return cell
 }

@@ -2,8 +2,10 @@ package kernel
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -47,6 +49,45 @@ type Route struct {
 	// Table answers instead of Handler where the caller asks for CSV; nil: only JSON. ExportTable
 	// makes one.
 	Table func(*Request) (answer, error)
+	// Files are further forms of the answer, each by the end of the path. ExportFile makes one.
+	Files []File
+}
+
+// File is a form of an answer that is a file. Its path is that of the route with the suffix.
+type File struct {
+	Suffix, ContentType string
+	open                func(*Request) (answer, error)
+}
+
+// ExportFile makes a file of a route's Files. find returns its name without the suffix, and what writes it.
+func ExportFile[C Caller](
+	suffix, contentType string, find func(*Call[C]) (name string, write func(io.Writer) error, err error),
+) File {
+	return File{suffix, contentType, func(r *Request) (answer, error) {
+		name, write, err := find(callOf[C](r))
+		if err != nil {
+			return answer{}, err
+		}
+		release, err := r.server.tables.Acquire(r.caller.Tenant())
+		if err != nil {
+			return answer{}, err
+		}
+		r.AnswerHeader.Set("Content-Disposition", `attachment; filename="`+name+suffix+`"`)
+		return answer{contentType: contentType, stream: func(w io.Writer) error {
+			defer release()
+			return write(w)
+		}}, nil
+	}}
+}
+
+// fileOf returns the file that a path asks for, or nil.
+func (r Route) fileOf(path string) *File {
+	for i := range r.Files {
+		if strings.HasSuffix(path, r.Files[i].Suffix) {
+			return &r.Files[i]
+		}
+	}
+	return nil
 }
 
 func (r Route) hasTable() bool { return r.Table != nil }

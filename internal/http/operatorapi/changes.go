@@ -32,7 +32,7 @@ type ActingOperator struct {
 // ChangeRequest is a change that needs, or had, the approval of a second operator.
 type ChangeRequest struct {
 	ChangeRequestID string          `json:"changeRequestId"`
-	OrganizationID  string          `json:"organizationId" doc:"The organization whose control changes."`
+	OrganizationID  string          `json:"organizationId" doc:"The organization whose control changes; empty for one of the installation."`
 	Kind            string          `json:"kind" doc:"The subject of the change."`
 	Status          string          `json:"status" doc:"PENDING: it waits for another operator. EXPIRED: it was not approved in time."`
 	Changes         []ChangedValue  `json:"changes" doc:"The changes."`
@@ -176,6 +176,7 @@ func (a *api) approveChange(c *call) (ChangeRequest, error) {
 				changerequest.Settings:           org.ApplyApproved(c.Caller.Key),
 				changerequest.WhitelistedAddress: a.conf.Whitelist.ApplyApproved(c.Caller.Key),
 				changerequest.SwapWriteOff:       a.conf.Swaps.ApplyApproved(c.Caller.Key),
+				changerequest.BillingTerms:       a.conf.Billing.ApplyApproved(c.Caller.Key),
 			})
 		return approved, err
 	})

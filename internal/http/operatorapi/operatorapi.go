@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
@@ -48,6 +49,7 @@ type Config struct {
 	Rescreens   *deposit.Rescreener // screens their senders again
 	Whitelist   *whitelist.Service  // the whitelists of organizations
 	Swaps       *swap.Service
+	Billing     *billing.Service
 	// DepositSwaps has the deposit swaps of all organizations.
 	DepositSwaps *depositswap.Service
 	// AllowedPrefixes are the addresses that may call, by the peer of the connection; no header is

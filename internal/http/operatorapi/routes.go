@@ -21,6 +21,7 @@ func (a *api) surface() *kernel.Surface {
 		Routes: slices.Concat(
 			a.operatorRoutes(), a.operatorKeyRoutes(), a.operatorFlaggedRoutes(), a.localRiskRoutes(),
 			a.whitelistRoutes(), a.operatorSwapRoutes(), a.depositSwapRoutes(),
+			a.billingRoutes(),
 		),
 		Groups:     operatorGroups,
 		Credential: "operatorKey", Header: "X-Operator-Key",
@@ -136,6 +137,10 @@ var operatorGroups = []kernel.Group{
 		Name: "Swaps",
 		Text: "Swaps of customers and of organizations' own money, what is with which provider, arrivals that no " +
 			"swap expects, deposit swaps, the providers, and the fees.",
+	},
+	{
+		Name: "Billing",
+		Text: "What organizations owe for a month: the terms of both parties, invoices, credit notes, and prices.",
 	},
 	{Name: "Screening", Text: "The answers of screening on networks without real money."},
 	{Name: "Meta", Text: "About this interface."},

@@ -502,8 +502,9 @@ func (a *api) operatorSwapRoutes() []kernel.Route {
 			Method: http.MethodGet, Path: "/billing/fees", Name: "listFees", Action: identity.ReadInstallation,
 			Group:   "Swaps",
 			Summary: "List the fees that organizations owe",
-			Text: "One row for each completed swap, with its value in dollars at the completion. A failed " +
-				"swap has no row, and no balance pays a fee. With Accept: text/csv the call returns all rows of the " +
+			Text: "One row for each completed swap and for each network fee, with its value in dollars at that " +
+				"time. A failed swap has no row, and no balance pays a fee. " +
+				"With Accept: text/csv the call returns all rows of the " +
 				"filters as one table, as of one moment, without limit and cursor. If the table breaks off, the " +
 				"connection ends without the end of the answer.",
 			Query:   resource.FeeParameters(organizationFilter),

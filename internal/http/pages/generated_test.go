@@ -12,11 +12,11 @@ import (
 func TestTheDrawnComponentsAreTheCommittedOnes(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
-	templates, err := filepath.Glob(filepath.Join(root, "internal", "http", "*", "*.templ"))
+	templates, err := filepath.Glob(filepath.Join(root, "internal", "*", "*", "*.templ"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	nested, err := filepath.Glob(filepath.Join(root, "internal", "http", "*", "*", "*.templ"))
+	nested, err := filepath.Glob(filepath.Join(root, "internal", "*", "*", "*", "*.templ"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,15 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[webhook.RefundPart]():          "What a refund takes of one payment.",
 	reflect.TypeFor[UnmatchedPayment](): "A payment that arrived for your checkouts and named none of them, or " +
 		"several.",
-	reflect.TypeFor[kernel.Page[UnmatchedPayment]]():     "A page of unmatched payments.",
+	reflect.TypeFor[kernel.Page[UnmatchedPayment]](): "A page of unmatched payments.",
+	reflect.TypeFor[webhook.Invoice](): "What an organization owes the operator for a month. INVOICE_ISSUED tells " +
+		"that it was issued.",
+	reflect.TypeFor[kernel.Page[webhook.Invoice]](): "A page of invoices.",
+	reflect.TypeFor[webhook.InvoiceParty]():         "A party of an invoice or credit note.",
+	reflect.TypeFor[webhook.InvoiceSection]():       "The sum of the fees of a kind in one mint.",
+	reflect.TypeFor[webhook.CreditNote](): "Gives back a part of an invoice. CREDIT_NOTE_ISSUED tells that it was " +
+		"issued.",
+	reflect.TypeFor[kernel.Page[webhook.CreditNote]]():   "A page of credit notes.",
 	reflect.TypeFor[FeeLine]():                           "A fee that an organization owes.",
 	reflect.TypeFor[kernel.Page[FeeLine]]():              "A page of fees.",
 	reflect.TypeFor[kernel.Page[webhook.CustomerSwap]](): "A page of customer swaps.",
@@ -235,6 +243,7 @@ var FieldDocs = map[string]kernel.FieldDoc{
 	"Refund.kind":                    {Enum: checkoutRefundKinds},
 	"Refund.feeMode":                 {Enum: checkout.FeeModes},
 	"refundId":                       {Text: "The refund.", Example: ExampleRefund.RefundID},
+	"invoiceId":                      {Text: "The invoice.", Example: "inv_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
 	"checkoutId":                     {Text: "The checkout.", Example: ExampleCheckout.CheckoutID},
 	"priceType": {
 		Text: "FIXED: the price is fixed. OPEN: the payer chooses it between minPrice and maxPrice.",

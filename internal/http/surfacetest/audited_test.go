@@ -382,6 +382,34 @@ var acts = map[string]act{
 		body: said(map[string]any{"decision": "KEPT", "note": "case 8"}),
 		rows: []string{"caller swap.arrival_decided SWAP swapId"},
 	},
+	"operator runBilling": {
+		body: func(d *desks) any { return map[string]any{"month": d.insertBillableFee(d.one)} },
+		rows: []string{"caller invoice.issued INVOICE *"},
+	},
+	"operator markInvoicePaid": {
+		id: func(d *desks) string { return d.issueInvoice(d.one) }, body: said(map[string]any{"reference": "case 11"}),
+		rows: []string{"caller invoice.paid INVOICE id"},
+	},
+	"operator creditInvoice": {
+		id:   func(d *desks) string { return d.issueInvoice(d.one) },
+		body: said(map[string]any{"idempotencyKey": "audited", "reason": "case 12"}),
+		rows: []string{"caller credit_note.issued CREDIT_NOTE creditNoteId"},
+	},
+	"operator setBillingTerms": {
+		body: said(map[string]any{"legalName": "Seller", "address": []string{"1 Street"}}),
+		rows: []string{"caller billing_terms.saved BILLING_TERMS installation"},
+	},
+	"operator setOrganizationBillingTerms": {
+		id:   func(d *desks) string { return d.two.id },
+		body: said(map[string]any{"legalName": "Buyer", "address": []string{"2 Street"}}),
+		rows: []string{"caller billing_terms.saved BILLING_TERMS id"},
+	},
+	"operator addPriceMark": {
+		body: said(map[string]any{
+			"mintId": eth, "price": "3000", "source": "case 13", "at": "2025-01-10T12:00:00.000Z",
+		}),
+		rows: []string{"caller price_mark.added MINT *"},
+	},
 	"operator suspendSwapProvider": {
 		id: of("ONE_CLICK"), body: said(map[string]any{"reason": "case 6"}),
 		rows: []string{"caller swap_provider.suspended SWAP_PROVIDER id"},
@@ -487,6 +515,7 @@ func TestEveryMutatingCallLeavesItsRowInTheAuditLog(t *testing.T) {
 	eyes := *d.desk
 	eyes.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: d.db, Chains: d.conf.Chains, Withdrawals: d.conf.Withdrawals, Whitelist: d.white, Swaps: d.conf.Swaps,
+		Billing:         newBilling(d.db),
 		AllowedPrefixes: here, CursorKey: d.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(d.logs),
 	}))

@@ -285,7 +285,8 @@ var unmoving = []string{
 	"operators withdrawChangeRequest", "operators rescreenDeposit", "operators addWhitelistedAddress",
 	"operators removeWhitelistedAddress",
 	"operators setLocalRisk", "operators clearLocalRisk", "operators lookAtSwap", "operators suspendSwapProvider",
-	"operators resumeSwapProvider",
+	"operators resumeSwapProvider", "operators runBilling", "operators markInvoicePaid", "operators creditInvoice",
+	"operators setBillingTerms", "operators setOrganizationBillingTerms", "operators addPriceMark",
 }
 
 // Rules IDEM-7, TR-6. A call that moves money and gets no answer to one of its COMMITs says what it

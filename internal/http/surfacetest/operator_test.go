@@ -54,6 +54,7 @@ func (o *office) opened(t testing.TB, from []netip.Prefix, limits kernel.Limits)
 	desk.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Deposits: o.conf.Deposits,
 		Rescreens: o.rescreens, Whitelist: o.white, Swaps: o.conf.Swaps, DepositSwaps: o.conf.DepositSwaps,
+		Billing:         newBilling(o.db),
 		AllowedPrefixes: from, CursorKey: o.conf.CursorKey,
 		BaseURL: "http://127.0.0.1/v1", Limits: limits, LocalRisk: true, Log: newLogger(o.logs),
 	}))

@@ -48,10 +48,11 @@ const (
 	Settings           Kind = "SETTINGS"
 	WhitelistedAddress Kind = "WHITELISTED_ADDRESS"
 	SwapWriteOff       Kind = "SWAP_WRITE_OFF"
+	BillingTerms       Kind = "BILLING_TERMS"
 )
 
 // Kinds lists all kinds.
-var Kinds = []string{string(Settings), string(WhitelistedAddress), string(SwapWriteOff)}
+var Kinds = []string{string(Settings), string(WhitelistedAddress), string(SwapWriteOff), string(BillingTerms)}
 
 // Status is the state of a request.
 type Status string
@@ -73,7 +74,7 @@ type Values map[string]json.RawMessage
 // Request is a change that needs, or had, the approval of a second operator.
 type Request struct {
 	ID           string // chg_…
-	OrgID        string
+	OrgID        string // "": the installation
 	Kind         Kind
 	Before       Values // the values when the change was requested
 	Wanted       Values
@@ -114,7 +115,8 @@ func CreateRequest(
 	}
 	var pending int
 	err := tx.QueryRow(
-		ctx, `SELECT count(*) FROM change_requests WHERE org_id = $1 AND status = 'PENDING' AND expires_at > $2`, org,
+		ctx, `SELECT count(*) FROM change_requests
+			WHERE org_id IS NOT DISTINCT FROM nullif($1, '') AND status = 'PENDING' AND expires_at > $2`, org,
 		tx.Now,
 	).Scan(&pending)
 	if err != nil {
@@ -128,7 +130,7 @@ func CreateRequest(
 	_, err = tx.Exec(ctx, `
 		INSERT INTO change_requests (change_id, org_id, kind, before, wanted, author, author_key, created_at,
 			expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
+		VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9)`, r.ID, r.OrgID, r.Kind, r.Before, r.Wanted, r.Author, r.AuthorKey, r.CreatedAt, r.ExpiresAt)
 	if err != nil {
 		return r, fmt.Errorf("request a change of %s: %w", org, err)
 	}
@@ -154,7 +156,7 @@ func requireKey(key operator.Key, action identity.Action) error {
 }
 
 const selectRequests = `
-	SELECT change_id, org_id, kind, before, wanted, author, author_key, created_at, expires_at,
+	SELECT change_id, coalesce(org_id, ''), kind, before, wanted, author, author_key, created_at, expires_at,
 		CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN 'EXPIRED' ELSE status END,
 		coalesce(decided_by, ''), coalesce(decided_key, ''), CASE WHEN status = 'PENDING' AND expires_at <= $1 THEN expires_at ELSE decided_at END
 	FROM change_requests`

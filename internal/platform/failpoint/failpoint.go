@@ -7,8 +7,8 @@
 //
 // The names follow the order of durable writes. Their first letters are W for withdrawals, A for
 // approvals, D for deposits, F for flagged deposits, S for sweeps, Q for swaps, T for transfers, V for
-// voids of payments that people end, K for webhooks and O for operations. internal/testing/trial/crashes runs all of
-// them.
+// voids of payments that people end, K for webhooks, L for billing and O for operations.
+// internal/testing/trial/crashes runs them, or says why not.
 package failpoint
 
 // Hit is a failpoint between two durable steps.

@@ -76,6 +76,7 @@ var packages = []pkg{
 	{"internal/fault", words, 0},
 	{"internal/platform/id", words, 0},
 	{"internal/platform/id/idtest", words, testOnly},
+	{"internal/platform/csvcell", words, 0},
 	{"internal/platform/pagination", words, 0},
 	{"internal/chain", words, 0},
 	{"internal/platform/failpoint", words, 0},
@@ -91,6 +92,7 @@ var packages = []pkg{
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order
 	{"internal/chain/catalogue", words, 0},
+	{"internal/billing/document", words, mayFloat}, // coordinates on a page
 	{"internal/checkout/payuri", words, 0},
 	{"internal/checkout/receipt", words, 0},
 	{"internal/checkout/capability", words, 0},
@@ -191,6 +193,7 @@ var packages = []pkg{
 	{"internal/swap", features, 0},
 	{"internal/depositswap", features, 0},
 	{"internal/checkout", features, 0},
+	{"internal/billing", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},

@@ -81,6 +81,9 @@ const (
 	CheckoutExpired    = webhook.CheckoutExpired
 	CheckoutException  = webhook.CheckoutException
 	CheckoutRefunded   = webhook.CheckoutRefunded
+
+	InvoiceIssued    = webhook.InvoiceIssued
+	CreditNoteIssued = webhook.CreditNoteIssued
 )
 
 // extension says of every known type whether it is an extension.
@@ -109,6 +112,8 @@ var extension = map[Type]bool{
 
 	CheckoutProcessing: true, CheckoutCompleted: true, CheckoutExpired: true, CheckoutException: true,
 	CheckoutRefunded: true,
+
+	InvoiceIssued: true, CreditNoteIssued: true,
 }
 
 // AllTypes lists every type, sorted.

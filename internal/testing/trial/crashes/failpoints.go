@@ -338,9 +338,17 @@ var sourcePoints = map[string]string{
 	"S05b": "S05", "S06b": "S06", "S07": "S03",
 }
 
+// billedByMonth says why the points of billing are not played.
+const billedByMonth = "a month is over only by a clock that this trial does not move; the tests of package billing repeat " +
+	"and race each step"
+
 // unplayed are the points of the list that are not played, and why. Most belong to features that
 // the service does not have yet; some are no crash and have other tests.
 var unplayed = []struct{ name, why string }{
+	{"L01", billedByMonth},
+	{"L02", billedByMonth},
+	{"L03", billedByMonth},
+	{"L04", billedByMonth},
 	{
 		"A05",
 		"approval and order are one transaction, and the table says so: withdrawals_follow (withdrawals_as_ordered) refuses a commit with one and not the other; A02 plays its ends",

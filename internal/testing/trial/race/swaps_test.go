@@ -470,7 +470,7 @@ func (r *swapRace) checkSwaps(sum result) {
 			(SELECT count(*) FROM events WHERE resource_id = d.deposit_id AND type = 'CUSTOMER_DEPOSIT') <> 1`), 0)
 	want("deposits of deposit swaps", r.number(`SELECT count(*) FROM deposits WHERE deposit_swap_id IS NOT NULL`),
 		2*r.number(`SELECT count(*) FROM deposit_swaps`))
-	want("fee lines", r.number(`SELECT count(*) FROM fee_lines`),
+	want("fee lines", r.number(`SELECT count(*) FROM fee_lines WHERE kind = 'SWAP_FEE'`),
 		r.number(`SELECT count(*) FROM swaps WHERE kind = 'CUSTOMER' AND status = 'COMPLETED'`))
 	want("payouts of one swap that are more than one", r.number(`
 		SELECT count(*) FROM (SELECT FROM withdrawals GROUP BY idempotency_key HAVING count(*) > 1) w`), 0)
