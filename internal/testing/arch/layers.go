@@ -97,6 +97,7 @@ var packages = []pkg{
 	{"internal/checkout/payerproof", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
+	{"internal/payout/contenthash", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
@@ -176,6 +177,7 @@ var packages = []pkg{
 	{"internal/control/freeze", core, 0},
 	{"internal/request", core, 0},
 	{"internal/policy", core, 0},
+	{"internal/payout/rowfile", core, 0},
 	{"internal/control/finality", core, 0},
 	{"internal/control/jobcontrol", core, 0},
 
