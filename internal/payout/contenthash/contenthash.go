@@ -115,7 +115,7 @@ type Header struct {
 	Root     Hash    `json:"root"`
 }
 
-// ComputeHash returns the content hash of a batch.
+// ComputeHash returns the content hash of a batch. Rule BP-2.
 func (h Header) ComputeHash() Hash {
 	words := []string{
 		batchVersion, h.OrgID, h.BatchID, h.Mode, h.MadeBy, strconv.Itoa(h.Rows), strconv.Itoa(h.Included),

@@ -40,7 +40,7 @@ func mustSeal(t *testing.T, rows []contenthash.Row) contenthash.Header {
 	return h
 }
 
-// The hash changes with every field of every row, and with every word of the header.
+// The hash changes with every field of every row, and with every word of the header. Rule BP-2.
 func TestTheHashCoversEveryField(t *testing.T) {
 	t.Parallel()
 	want := mustSeal(t, newRows(3)).ComputeHash()

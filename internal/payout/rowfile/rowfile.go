@@ -104,7 +104,7 @@ func checkCount(lines []Line) error {
 }
 
 // Check returns the rows that are well formed, and every problem of the others. isDecimal says that amounts are in
-// whole tokens instead of atomic units.
+// whole tokens instead of atomic units. Rule BP-1.
 func Check(lines []Line, mints mint.Catalogue, isDecimal bool) (rows []Row, problems []Problem) {
 	for _, l := range lines {
 		row, found := l.check(mints, isDecimal)

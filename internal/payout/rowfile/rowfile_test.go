@@ -79,7 +79,7 @@ func TestAListIsReadFromEveryForm(t *testing.T) {
 	}
 }
 
-// What a spreadsheet does to numbers is a problem of its row, and is never guessed.
+// What a spreadsheet does to numbers is a problem of its row, and is never guessed. Rule BP-1.
 func TestNoAmountIsGuessed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
