@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -147,6 +148,7 @@ type Service struct {
 	// DepositSwaps also follows the deposit swaps that it made.
 	DepositSwaps *depositswap.Service
 	Checkouts    *checkout.Service
+	Payouts      *payout.Service
 	Whitelist    *whitelist.Service
 	Voider       *dispatch.Voider
 	Sequencer    *event.Sequencer
@@ -215,6 +217,10 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
+	s.Payouts = &payout.Service{
+		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants, Log: parts.Log,
+	}
+	s.Withdrawals.Batches = batchBook{s.Payouts}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.buildEvents()

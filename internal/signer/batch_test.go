@@ -138,7 +138,7 @@ func TestNoFieldOfARowChangesAfterTheApproval(t *testing.T) {
 			rows[i].Number = i + 1
 		}
 		changed, proven := sealBatch(t, rows, 2)
-		// The header as the database has it now, whose hash nobody approved.
+		// The header as the database has it now, whose hash no one approved.
 		wantGrantRefused(t, key, name+", sealed again",
 			grantRow(key, newRowIntent(rows[1], changed.ComputeHash()), proven, hash, firstApprover, nextApprover),
 			"of another content")
@@ -232,9 +232,9 @@ func TestABatchIsApprovedByOtherPeopleOverItsOwnHash(t *testing.T) {
 		"who made the batch")
 	wantGrantRefused(t, key, "an older hash",
 		grantRow(key, intent, proven, older.ComputeHash(), firstApprover, nextApprover), "of another content")
-	nobody := intent
-	nobody.Grant = key.MakeBatchGrant(termsOf(intent), proven, 0, nil)
-	wantGrantRefused(t, key, "nobody", nobody, "a person has to approve")
+	unapproved := intent
+	unapproved.Grant = key.MakeBatchGrant(termsOf(intent), proven, 0, nil)
+	wantGrantRefused(t, key, "no one", unapproved, "a person has to approve")
 	other := grantRow(newGrantKey(t, 8), intent, proven, hash, firstApprover, nextApprover)
 	wantGrantRefused(t, key, "another key", other, "differs from its grant")
 	ofTerms := intent

@@ -132,7 +132,7 @@ func TestNoAmountIsGuessed(t *testing.T) {
 func TestEveryProblemOfARowIsSaid(t *testing.T) {
 	t.Parallel()
 	for row, want := range map[string]string{
-		"\u202eref,,9,,,x":                                "reference: cannot be seen; mintId: no mint 9; toAddress: missing",
+		"\u202er,,9,,,x":                                  "reference: be seen; mintId: no mint 9; toAddress: missing",
 		",,3," + payee + ",memo,1":                        "memo: have no memo",
 		",,three," + payee + ",,1":                        "mintId: is not the number of a mint",
 		",,03," + payee + ",,1":                           "mintId: is not the number of a mint",

@@ -192,6 +192,7 @@ var packages = []pkg{
 	{"internal/swap", features, 0},
 	{"internal/depositswap", features, 0},
 	{"internal/checkout", features, 0},
+	{"internal/payout", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},
