@@ -17,10 +17,15 @@ var actionCommands = map[identity.Action][]string{
 		"mints list", "wallets", "reserves", "chain breaks", "chain traces", "freezes list", "verify", "org list",
 		"org show", "key list", "operator key list", "audit status", "audit export", "risk show", "risk senders",
 		"local risk list", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list", "billing fees",
-		"swaps deposit list", "swaps deposit show",
+		"swaps deposit list", "swaps deposit show", "payouts check",
 	},
-	identity.DecideWithdrawal:       {"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject"},
-	identity.WithdrawOwnMoney:       {"withdrawals organization"},
+	identity.DecideWithdrawal: {
+		"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject", "payouts approve",
+		"payouts reject", "payouts show",
+	},
+	identity.WithdrawOwnMoney: {
+		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel",
+	},
 	identity.DecideFlaggedDeposit:   {"deposits approve", "deposits reject"},
 	identity.RedirectFlaggedDeposit: {"deposits redirect"},
 	identity.CompleteResolution:     {"deposits complete"},

@@ -116,6 +116,23 @@ func (s *Service) findKnown(ctx context.Context, org string, b Batch) (earlier B
 	return earlier, true, nil
 }
 
+// Check says what is wrong with the rows of a list, as Create would, and writes nothing. Rule BP-1.
+func (s *Service) Check(
+	ctx context.Context, lines []rowfile.Line, isDecimal bool,
+) (problems []rowfile.Problem, err error) {
+	var mints mint.Catalogue
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		mints, err = mint.LoadCatalogue(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check a list: %w", err)
+	}
+	rows, problems := rowfile.Check(lines, mints, isDecimal)
+	_, misaddressed := s.newItems(rows)
+	return append(problems, misaddressed...), nil
+}
+
 // newProblems returns the answer to a list with rows that cannot be paid.
 func newProblems(problems []rowfile.Problem) error {
 	bad := map[int]bool{}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -250,6 +252,20 @@ func (h *payoutEnv) endWithdrawals(b payout.Batch, statuses ...string) {
 		WHERE batch_id = $1 AND batch_row = s.row`, b.ID, statuses)
 }
 
+// wantAudited checks what the audit log has of a batch, in order: who did what.
+func (h *payoutEnv) wantAudited(batchID string, want ...string) {
+	h.Helper()
+	rows, err := pgtest.OwnerPool(h.T, h.DB).Query(h.Context(), `
+		SELECT actor_id || ' ' || action FROM audit_log WHERE resource_id = $1 ORDER BY audit_id`, batchID)
+	if err != nil {
+		h.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || !slices.Equal(got, want) {
+		h.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
 // tamper changes rows like one who has the database and stops its triggers.
 func tamper(h *payoutEnv, sql string, args ...any) {
 	h.Helper()
@@ -331,6 +347,8 @@ func TestABatchIsHeldApprovedAndPaidRowByRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wantStatus(b.ID, payout.Completed)
+	h.wantAudited(b.ID, "usr_maker payout.created", "usr_maker payout.submitted", "payout payout.checked",
+		"usr_first payout.approved", "payout payout.completed")
 }
 
 // Whatever is changed in the database after the approval, the signer refuses. Rule BP-3.
@@ -417,9 +435,13 @@ func TestWhatABatchDoesNotPayIsSpendableAgain(t *testing.T) {
 	h.must(h.Cancel(t.Context(), h.org, b.ID, batchMaker))
 	h.must(h.Cancel(t.Context(), h.org, b.ID, batchMaker))
 	h.wantBalances("cancelled", "100000", "0", "0")
+	h.wantAudited(b.ID, "usr_maker payout.created", "usr_maker payout.submitted", "payout payout.checked",
+		"usr_maker payout.cancelled")
 	b = h.submitted()
 	h.must(h.Reject(t.Context(), h.org, b.ID, "not this month", firstApprover))
 	h.wantBalances("rejected", "100000", "0", "0")
+	h.wantAudited(b.ID, "usr_maker payout.created", "usr_maker payout.submitted", "payout payout.checked",
+		"usr_first payout.rejected")
 	if _, err := h.Approve(t.Context(), h.org, b.ID, b.ContentHash, firstApprover); !fault.HasCode(err,
 		fault.InvalidState) {
 		t.Errorf("approved after its rejection: got %v", err)
