@@ -58,6 +58,8 @@ CREATE INDEX wallets_treasuries ON wallets (org_id, family) WHERE purpose = 'TRE
 -- the id of an order as their subject.
 CREATE INDEX wallets_change ON wallets (org_id, family, length(subject) DESC, subject DESC)
     WHERE purpose = 'CHANGE' AND subject ~ '^[1-9][0-9]{0,17}$';
+-- The addresses that the checkouts of an organization share: few of many wallets.
+CREATE INDEX wallets_shared ON wallets (wallet_id) WHERE purpose = 'CHECKOUT_SHARED';
 SELECT coffer_tenant('wallets', 'SELECT, INSERT', 'SELECT, INSERT');
 -- Deposits refer to a wallet without a foreign key.
 CREATE TRIGGER wallets_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF org_id, wallet_id ON wallets

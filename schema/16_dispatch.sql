@@ -95,10 +95,13 @@ CREATE TABLE dispatch_orders (
             WHEN 'MERGE' THEN to_wallet_id IS NOT NULL AND contract = '' AND customer_id IS NULL AND is_utxo(chain)
             WHEN 'CLOSE' THEN to_wallet_id IS NOT NULL AND from_wallet_id IS NOT NULL AND contract <> ''
                 AND customer_id IS NULL
+            WHEN 'TOKEN_ACCOUNT' THEN to_wallet_id IS NOT NULL AND from_wallet_id IS NULL AND contract <> ''
+                AND customer_id IS NULL
             ELSE false
         END),
-    -- A consolidation pays nothing: its UTXOs come back to a change wallet.
-    CONSTRAINT dispatch_orders_positive CHECK (CASE purpose WHEN 'MERGE' THEN amount = 0 ELSE amount > 0 END),
+    -- A consolidation pays nothing: its UTXOs come back to a change wallet. The rent of a token account is part of the fee.
+    CONSTRAINT dispatch_orders_positive CHECK (
+        CASE WHEN purpose IN ('MERGE', 'TOKEN_ACCOUNT') THEN amount = 0 ELSE amount > 0 END),
     CONSTRAINT dispatch_orders_status_known CHECK (status IN
         ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'PAID', 'FAILED', 'REFUSED', 'WITHDRAWN', 'STUCK')),
     -- What an order waits for, in the queue or after an end whose proof is dead, and which of these
@@ -182,6 +185,10 @@ CREATE UNIQUE INDEX consolidations_one_open ON dispatch_orders (wallet_id, chain
 -- unless another account has the address.
 CREATE UNIQUE INDEX nonce_accounts_address_once ON dispatch_orders (chain, to_address)
     WHERE purpose = 'PLACE' AND (status NOT IN ('REFUSED', 'WITHDRAWN') OR payee_failed);
+-- One open creation of a token account at a time, as of a sweep.
+CREATE UNIQUE INDEX token_accounts_one_open ON dispatch_orders (to_wallet_id, mint_id)
+    WHERE purpose = 'TOKEN_ACCOUNT' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
+CREATE INDEX token_accounts_of_wallet ON dispatch_orders (to_wallet_id, mint_id, created_at) WHERE purpose = 'TOKEN_ACCOUNT';
 CREATE INDEX sweeps_of_wallet ON dispatch_orders (coalesce(from_wallet_id, wallet_id), mint_id, created_at)
     WHERE purpose = 'SWEEP';
 CREATE INDEX sweeps_not_paid ON dispatch_orders (org_id, mint_id) WHERE purpose = 'SWEEP' AND status <> 'PAID';
@@ -280,6 +287,20 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_orders_proof_live BEFORE INSERT OR UPDATE ON dispatch_orders
     FOR EACH ROW EXECUTE FUNCTION dispatch_orders_proof_live();
+
+-- A treasury pays for the token account of an address that checkouts share, and of no other one.
+CREATE FUNCTION dispatch_orders_token_account() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT w.purpose = 'CHECKOUT_SHARED' FROM wallets w WHERE w.wallet_id = NEW.to_wallet_id) IS NOT TRUE
+       OR (SELECT w.purpose = 'TREASURY' FROM wallets w WHERE w.wallet_id = NEW.wallet_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'order % creates the token account of another address, or no treasury pays for it', NEW.order_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_token_account';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER dispatch_orders_token_account BEFORE INSERT ON dispatch_orders
+    FOR EACH ROW WHEN (NEW.purpose = 'TOKEN_ACCOUNT') EXECUTE FUNCTION dispatch_orders_token_account();
 
 -- A payment, a return or a payment to a swap provider is where its cause is.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql

@@ -70,3 +70,38 @@ SELECT order_id AS close_id, org_id, chain, from_wallet_id AS wallet_id, to_wall
     order_outcome(status) AS status, trigger = 'RESTORED' AS restored, created_at, ended_at
 FROM dispatch_orders WHERE purpose = 'CLOSE';
 SELECT coffer_shared('closes', 'SELECT', 'SELECT');
+
+-- A creation of the token account of an address that checkouts share. The treasury pays its rent, as a part of the fee.
+-- FAILED: the transaction was mined and failed. REFUSED: nothing was sent. Both are planned again after a pause.
+CREATE VIEW token_account_creations WITH (security_invoker = true) AS
+SELECT order_id AS creation_id, org_id, chain, to_wallet_id AS wallet_id, mint_id,
+    CASE WHEN status IN ('REFUSED', 'WITHDRAWN') THEN 'REFUSED' ELSE order_outcome(status) END AS status, created_at, ended_at
+FROM dispatch_orders WHERE purpose = 'TOKEN_ACCOUNT';
+SELECT coffer_shared('token_account_creations', 'SELECT', 'SELECT');
+
+-- The token accounts of these addresses that exist, as a quorum of providers said of the final state. Wallets are asked
+-- for a payment only where a row says so. Who created an account makes no difference, and none is ever closed.
+CREATE TABLE token_accounts (
+    wallet_id text NOT NULL,
+    mint_id   integer NOT NULL REFERENCES mints,
+    org_id    text NOT NULL,
+    found_at  timestamptz NOT NULL,
+    CONSTRAINT token_accounts_pkey PRIMARY KEY (wallet_id, mint_id),
+    CONSTRAINT token_accounts_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id)
+);
+SELECT coffer_tenant('token_accounts', 'SELECT', 'SELECT, INSERT');
+CREATE TRIGGER token_accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON token_accounts
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION token_accounts_shared() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT (w.purpose, w.family) = ('CHECKOUT_SHARED', 'SOLANA') FROM wallets w WHERE w.wallet_id = NEW.wallet_id) IS NOT TRUE
+       OR (SELECT m.chain = 'SOLANA' AND m.contract <> '' FROM mints m WHERE m.mint_id = NEW.mint_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'wallet % has no token account of mint % that wallets are asked to pay', NEW.wallet_id, NEW.mint_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'token_accounts_shared';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER token_accounts_shared BEFORE INSERT ON token_accounts
+    FOR EACH ROW EXECUTE FUNCTION token_accounts_shared();

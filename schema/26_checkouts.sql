@@ -347,11 +347,20 @@ CREATE INDEX checkouts_overpaid ON checkouts (org_id, created_at, checkout_id) W
 CREATE INDEX checkouts_paid_late ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['PAID_LATE'];
 CREATE INDEX checkouts_underpaid ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['UNDERPAID'];
 CREATE INDEX checkouts_refunded ON checkouts (org_id, created_at, checkout_id) WHERE exceptions && ARRAY['REFUNDED'];
--- What waits for a person: screening holds a payment, or something was paid that completes nothing.
+-- What waited for a person before those of which everything was given back left the list. The program of before reads it.
 CREATE INDEX checkouts_to_decide ON checkouts (org_id, created_at, checkout_id)
     WHERE exceptions && ARRAY['FLAGGED']
         OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
         OR status IN ('EXPIRED', 'CANCELLED') AND exceptions && ARRAY['UNDERPAID', 'PAID_LATE'];
+-- What waits for a person: screening holds a payment, one was taken back, or something was paid that completes nothing,
+-- and not all of it was given back.
+CREATE INDEX checkouts_undecided ON checkouts (org_id, created_at, checkout_id)
+    WHERE exceptions && ARRAY['FLAGGED']
+        OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['REVERSED']
+        OR status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND exceptions && ARRAY['WRONG_TOKEN']
+            AND NOT exceptions && ARRAY['REFUNDED']
+        OR status IN ('EXPIRED', 'CANCELLED') AND exceptions && ARRAY['UNDERPAID', 'PAID_LATE']
+            AND NOT exceptions && ARRAY['REFUNDED'];
 -- What the worker ends.
 CREATE INDEX checkouts_to_expire ON checkouts (expires_at, checkout_id) WHERE status = 'OPEN';
 -- The checkouts of a link, those that count for its limit, and those that hold a place in the limit of an organization.
@@ -462,6 +471,8 @@ CREATE TABLE checkout_options (
     CONSTRAINT checkout_options_reference_whole CHECK (
         num_nonnulls(reference, shared_wallet_id) IN (0, 2) AND octet_length(reference) = 32)
 );
+-- Which tokens are paid at a shared address.
+CREATE INDEX checkout_options_shared ON checkout_options (shared_wallet_id, mint_id) WHERE shared_wallet_id IS NOT NULL;
 SELECT coffer_tenant('checkout_options', 'SELECT, INSERT', 'SELECT');
 CREATE TRIGGER checkout_options_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON checkout_options
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -79,11 +79,11 @@ type PaymentOption struct {
 	Amount        *string `json:"amount" doc:"What pays the rest, in atomic units; null until the option is opened, and while no rate is known for the rest." form:"amount" example:"49990000"`
 	Rate          *string `json:"rate" doc:"What one whole token counts in the currency of the checkout; null with amount." form:"decimal" example:"1.00"`
 	RateExpiresAt *Time   `json:"rateExpiresAt" doc:"Until when this rate holds. A payment in time counts at the newest rate that held at its moment, or otherwise at the price of the market."`
-	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null with amount, and unless the checkout is OPEN. On SOLANA it pays the shared address with the reference." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
+	PaymentURI    *string `json:"paymentUri" doc:"A link that wallets can open; null with amount, and unless the checkout is OPEN. On SOLANA it pays the shared address with the reference, and is null as long as sharedAddress is." example:"ethereum:0xA0b8…@1/transfer?address=0x71C7…&uint256=49990000"`
 	// SharedAddress and Reference are of Solana, where wallets pay an address that has its accounts, and name the
 	// checkout by a key in the transaction.
-	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment to it has to name reference, as paymentUri does, and without it the service does not know which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
-	Reference     *string `json:"reference" doc:"Only on SOLANA: the key that names this checkout in a payment to sharedAddress." example:"4Nd1mY5rHJ8Qx2WcE7tZkVbPqLs9uGfRi3aTjDnXoBhC"`
+	SharedAddress *string `json:"sharedAddress" doc:"Only on SOLANA: the address of all your checkouts, which costs the payer no account. It is null until its account for the token exists, which the service creates. A payment to it has to name reference, as paymentUri does, and without it the service does not know which checkout it is for." example:"7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"`
+	Reference     *string `json:"reference" doc:"Only on SOLANA: the key that names this checkout in a payment to sharedAddress; null as long as that is." example:"4Nd1mY5rHJ8Qx2WcE7tZkVbPqLs9uGfRi3aTjDnXoBhC"`
 
 	AddressProof       *AddressProof `json:"addressProof" doc:"The signer's statement that address belongs to this checkout; null until the option is opened."`
 	SharedAddressProof *AddressProof `json:"sharedAddressProof" doc:"The signer's statement that sharedAddress belongs to your organization; null where there is none."`

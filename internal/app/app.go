@@ -279,6 +279,7 @@ func (c Config) serviceConfig() service.Config {
 		Rescreen: c.Risk.Rescreen.rescreenConfig(), NoRescreening: c.Risk.Rescreen.Disabled,
 		DevelopmentWebhooks: c.Webhooks.Development, IsLocal: c.Network == chain.Local,
 		VerifyInterval: time.Duration(c.Intervals.Verify), AnchorInterval: time.Duration(c.Intervals.Anchor),
+		EventPause:      time.Duration(c.Intervals.Events),
 		RiskAnswersKept: time.Duration(c.Risk.AnswersKept),
 		Swaps:           c.Swaps.swapConfig(),
 		Chains:          map[chain.Name]service.ChainConfig{},
@@ -522,15 +523,6 @@ func (a *App) openSeal() (*seal.Keyset, error) {
 // OnKeyRolled registers f, which receives each main API key that an operator or its organization
 // rolls through this process. It is called before Run.
 func (a *App) OnKeyRolled(f func(ctx context.Context, org string, key seal.Secret)) { a.keyRolled = f }
-
-// SetIdlePause sets how long the sequencer and the deliveries wait between two polls while there is
-// nothing to do. It is called before Run, and is for worlds that wait most of the time.
-func (a *App) SetIdlePause(pause time.Duration) {
-	a.Sequencer.IdlePause = pause
-	if a.Dispatcher != nil {
-		a.Dispatcher.IdlePause = pause
-	}
-}
 
 // Run works until ctx ends or a part fails. It then stops the parts in order: first no new
 // requests, then the loops.

@@ -383,6 +383,7 @@ type Intervals struct {
 	Resend   Duration `toml:"resend" comment:"until a transaction in no block is broadcast again"`
 	Bump     Duration `toml:"bump" comment:"until the oldest unmined transaction gets a higher fee"`
 	Anchor   Duration `toml:"anchor" comment:"between two anchors of the audit log, which the signer signs"`
+	Events   Duration `toml:"events,omitempty" comment:"between two looks for events to number and webhooks to send; 50ms"`
 }
 
 // Log configures the log on standard error.

@@ -373,6 +373,9 @@ type TokenAccounts interface {
 	ReclaimableRent(ctx context.Context, of []Holding) ([]money.Amount, error)
 	// Rent returns the rent of a newly created account for a token. It is pure.
 	Rent(contract Address) (money.Amount, error)
+	// Existing reports for each token holding whether its account exists, by the final state. It is
+	// true only if each of a quorum of providers says so.
+	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
 // ContractCaller calls contracts, on chains that have them. It may be called again after an error
@@ -381,6 +384,15 @@ type ContractCaller interface {
 	// Call calls a contract at a quorum of providers or more. They may be at different blocks; the
 	// caller compares their answers.
 	Call(ctx context.Context, to Address, data []byte) ([]CallResult, error)
+}
+
+// SignatureChecker is implemented by a Reader of a chain on which contracts sign. It may be called again after an error
+// and is safe for concurrent use.
+type SignatureChecker interface {
+	// IsContractSignature reports whether a contract accepts a signature of a digest as its own (EIP-1271), in the
+	// latest blocks of the providers. A quorum of providers agrees on the answer. An address without code accepts
+	// none, and neither does a contract that reverts. Errors: ErrDisagreement among others; the answer is then unknown.
+	IsContractSignature(ctx context.Context, contract Address, digest [32]byte, signature []byte) (bool, error)
 }
 
 // NoBalanceError says that contracts gave no balance in a block: the call reverted, or there is no
@@ -448,6 +460,9 @@ type Payment struct {
 	// ClosesTokenAccount says that the payment closes From's empty account for Contract, and that
 	// the native coin in it, about Amount, goes to To: see TokenAccounts.
 	ClosesTokenAccount bool
+	// CreatesTokenAccount says that the payment creates To's account for Contract, unless it exists.
+	// From pays its rent, and Amount is zero: see TokenAccounts.
+	CreatesTokenAccount bool
 }
 
 // Slot is what a transaction takes on a chain. Of two transactions in one slot at most one is ever

@@ -94,7 +94,10 @@ type Service struct {
 	PayerHost   string
 	// Risk says whose an address is that a payer gives. What it may be paid is decided with the payment.
 	Risk risk.Policy
-	Log  *slog.Logger
+	// NewID makes the ids of checkouts and refunds; nil: random ones, which no one can guess. A trial that plays a day
+	// again gives ids that follow from its seed, because the address of a checkout follows from its id.
+	NewID func(prefix string, createdAt time.Time) string
+	Log   *slog.Logger
 
 	decoding sync.Mutex // one image at a time: a decoded one may take 128 MB
 

@@ -149,7 +149,7 @@ func (s *Service) CreateCheckout(
 		return c, false, err
 	}
 	made, err := s.submit(ctx, orgID, &creation{
-		request: r, expiresIn: expiresIn, checkoutID: id.New(checkoutPrefix, s.DB.Clock()()),
+		request: r, expiresIn: expiresIn, checkoutID: s.newID(checkoutPrefix),
 	})
 	switch {
 	case err == nil && made.knownID == "":
@@ -166,6 +166,14 @@ func (s *Service) CreateCheckout(
 		return c, false, s.refuseReference(ctx, orgID, *r.Reference)
 	}
 	return c, false, err
+}
+
+// newID returns an id that nothing has yet.
+func (s *Service) newID(prefix string) string {
+	if s.NewID != nil {
+		return s.NewID(prefix, s.DB.Clock()())
+	}
+	return id.New(prefix, s.DB.Clock()())
 }
 
 func (r CheckoutRequest) productIDs() []string {

@@ -79,7 +79,8 @@ func loadParts(ctx context.Context, tx pg.Tx, checkouts ...*Checkout) error {
 		SELECT o.checkout_id, o.mint_id, o.reference, o.opened_at,
 			w.wallet_id, w.org_id, w.family, w.purpose, w.subject, w.path, w.address, w.proof, w.form,
 			coalesce(x.wallet_id, ''), coalesce(x.org_id, ''), coalesce(x.family, ''), coalesce(x.purpose, ''),
-			coalesce(x.subject, ''), coalesce(x.path, ''), coalesce(x.address, ''), x.proof, coalesce(x.form, '')
+			coalesce(x.subject, ''), coalesce(x.path, ''), coalesce(x.address, ''), x.proof, coalesce(x.form, ''),
+			EXISTS (SELECT FROM token_accounts a WHERE a.wallet_id = o.shared_wallet_id AND a.mint_id = o.mint_id)
 		FROM checkout_options o JOIN wallets w ON w.wallet_id = o.wallet_id
 		LEFT JOIN wallets x ON x.wallet_id = o.shared_wallet_id
 		WHERE o.checkout_id = ANY ($1) ORDER BY o.opened_at, o.mint_id`, ids).Query(func(rows pgx.Rows) (err error) {
@@ -154,7 +155,7 @@ func scanOption(row pgx.CollectableRow) (o storedOption, err error) {
 	err = row.Scan(&o.key.checkoutID, &o.key.mintID, &o.Ref, &o.OpenedAt,
 		&w.ID, &w.OrgID, &w.Family, &w.Purpose, &w.Subject, &w.Path, &w.Address, &w.Proof, &w.Form,
 		&shared.ID, &shared.OrgID, &shared.Family, &shared.Purpose, &shared.Subject, &shared.Path, &shared.Address,
-		&shared.Proof, &shared.Form)
+		&shared.Proof, &shared.Form, &o.hasAccount)
 	if shared.ID != "" {
 		o.Shared = &shared
 	}
@@ -260,7 +261,12 @@ func (s *Service) complete(c Checkout) Checkout {
 		c.URL = s.PageURL(c.ID)
 	}
 	for i := range c.Options {
-		c.Options[i].Network = s.Chains[c.Options[i].Mint.Chain].CAIP2
+		o := &c.Options[i]
+		ch, isRunning := s.Chains[o.Mint.Chain]
+		o.Network = ch.CAIP2
+		// Without the account, wallets that follow Solana Pay fail, and others charge the payer its rent. Rule CO-139.
+		needsAccount := o.Mint.Contract != "" && (!isRunning || ch.TokenAccounts != nil)
+		o.TakesWallets = o.Shared != nil && (o.hasAccount || !needsAccount)
 	}
 	return c
 }
@@ -278,13 +284,17 @@ type CheckoutFilter struct {
 	CreatedBefore time.Time // exclusive
 }
 
-// needsDecision selects the checkouts that wait for a person: screening holds a payment; or the time for payments is
-// over, and something was paid that does not complete the checkout; or an open one was paid in a coin that it does
-// not take, or a payment was taken back. A payer may still pay the rest of an open one that is paid in part. The text
-// is that of the index checkouts_to_decide, which serves it only while both are the same.
+// needsDecision selects the checkouts that wait for a person: screening holds a payment; or a payment was taken back
+// from one that is not paid; or the time for payments is over, and something was paid that does not complete the
+// checkout; or an open one was paid in a coin that it does not take. Where everything that was credited was given back,
+// nothing of the last two is left to decide. A payer may still pay the rest of an open one that is paid in part. The
+// text is that of the index checkouts_undecided, which serves it only while both are the same.
 const needsDecision = `c.exceptions && ARRAY['FLAGGED']
-	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED', 'WRONG_TOKEN']
-	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']`
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['REVERSED']
+	OR c.status IN ('OPEN', 'EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['WRONG_TOKEN']
+		AND NOT c.exceptions && ARRAY['REFUNDED']
+	OR c.status IN ('EXPIRED', 'CANCELLED') AND c.exceptions && ARRAY['UNDERPAID', 'PAID_LATE']
+		AND NOT c.exceptions && ARRAY['REFUNDED']`
 
 // hasException selects the checkouts with an exception. The word is part of the text, because each one has an index of
 // its own. A word that is none selects nothing.

@@ -115,14 +115,18 @@ func (s *Service) PublicByID(ctx context.Context, checkoutID string) (p Public, 
 func (s *Service) PublicVersions(ctx context.Context, checkoutIDs []string) (versions map[string]int64, err error) {
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		versions = make(map[string]int64, len(checkoutIDs))
-		// A payment that was seen shows how many blocks it still needs, and a refund may wait for its address.
+		// A payment that was seen shows how many blocks it still needs, a refund may wait for its address, and wallets
+		// are offered when the token account of the shared address exists.
 		rows, err := tx.Query(ctx, `
 			SELECT c.checkout_id, c.version * 1000000 + coalesce((SELECT sum(r.version) FROM refunds r
 				WHERE r.checkout_id = c.checkout_id), 0)::bigint + coalesce((
 				SELECT sum(least(1000, greatest(0,
 					(SELECT max(h.height) FROM scan_heads h WHERE h.chain = p.chain) - d.height)))
 				FROM checkout_payments p JOIN deposits d ON d.deposit_id = p.deposit_id
-				WHERE p.checkout_id = c.checkout_id AND p.status = 'SEEN'), 0)::bigint
+				WHERE p.checkout_id = c.checkout_id AND p.status = 'SEEN'), 0)::bigint + (
+				SELECT count(*) FROM checkout_options o
+				JOIN token_accounts a ON a.wallet_id = o.shared_wallet_id AND a.mint_id = o.mint_id
+				WHERE o.checkout_id = c.checkout_id)
 			FROM checkouts c WHERE c.checkout_id = ANY ($1)`, checkoutIDs)
 		if err != nil {
 			return err

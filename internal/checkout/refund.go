@@ -211,7 +211,7 @@ func (s *Service) RequestRefund(
 	if r.ToAddress != nil {
 		claim = claimKeyPair{}
 	}
-	refundID := id.New(refundPrefix, s.DB.Clock()())
+	refundID := s.newID(refundPrefix)
 	err = s.inCheckout(ctx, orgID, r.CheckoutID, func(ctx context.Context, tx pg.Tx, c Checkout) error {
 		// No lock keeps a freeze out that begins now: the payment looks again, and nothing leaves before it.
 		active, err := freeze.Active(ctx, tx, freeze.Target{OrgID: orgID})

@@ -149,6 +149,8 @@ func (s *Service) payRefund(ctx context.Context, r Refund) error {
 	switch {
 	case err == nil:
 		return s.setSent(ctx, r.ID, r.Attempt, withdrawalID)
+	case pg.ViolatesConstraint(err, "withdrawals_refund_requested"):
+		return nil // it was taken back since it was read, so nothing is paid
 	case f == nil:
 		return fmt.Errorf("request its payment: %w", err)
 	case f.Code == fault.WithdrawalRiskBlocked:

@@ -73,6 +73,8 @@ const (
 	WrongProof      AddressRefusal = "PROOF"    // the signature is not one of the address over the text
 	OldProof        AddressRefusal = "PROOF_EXPIRED"
 	NoProof         AddressRefusal = "PROOF_IMPOSSIBLE" // addresses of this kind sign no message
+	UndeployedProof AddressRefusal = "PROOF_UNDEPLOYED" // the contract that signs is not on the chain yet
+	UnknownProof    AddressRefusal = "PROOF_UNKNOWN"    // the chain did not say whether the contract signed
 )
 
 func refuseAddress(refusal AddressRefusal, format string, args ...any) *fault.Fault {
@@ -87,6 +89,8 @@ const (
 	sharedPaymentsMax = 200
 	// claimScreeningMax is how long a payer waits for the providers.
 	claimScreeningMax = 10 * time.Second
+	// contractAnswerMax is how long a payer waits for what a contract says.
+	contractAnswerMax = 10 * time.Second
 )
 
 // refuseExchange refuses an address that an exchange is known to have, unless its payer proved it. Money that is
@@ -218,18 +222,71 @@ func (s *Service) ProveRefund(ctx context.Context, proof RefundProof) (Refund, e
 	if !challenge.IsOpen(s.DB.Clock()()) {
 		return Refund{}, refuseAddress(OldProof, "The text was signed too late.").WithAdvice("Sign a new one.")
 	}
-	c := s.Chains[p.Mint.Chain]
-	err = payerproof.Verify(c.Network, c.Name, address, challenge.Text(s.ProofSecret), proof.Signature)
-	switch {
-	case errors.Is(err, payerproof.ErrUnprovable):
-		return Refund{}, refuseAddress(NoProof, "An address of this kind signs no message here.")
-	case err != nil:
-		return Refund{}, refuseAddress(WrongProof, "The signature is not one of this address over this text.").
-			WithAdvice("Sign with the address itself.")
+	if err := s.verifyProof(ctx, p, address, challenge.Text(s.ProofSecret), proof.Signature); err != nil {
+		return Refund{}, err
 	}
 	return s.ClaimRefund(ctx, RefundClaim{
 		RefundID: proof.RefundID, Key: proof.Key, Address: string(address), IsAddressProven: true, version: p.Version,
 	})
+}
+
+// verifyProof verifies the signature of an address over a text. Error: the fault DESTINATION_NOT_ALLOWED, or
+// UNAVAILABLE while it is not known whether a contract signed, each with an AddressRefusal.
+func (s *Service) verifyProof(
+	ctx context.Context, p PublicRefund, address chain.Address, text, signature string,
+) error {
+	c := s.Chains[p.Mint.Chain]
+	err := payerproof.Verify(c.Network, c.Name, address, text, signature)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, payerproof.ErrUnprovable):
+		return refuseAddress(NoProof, "An address of this kind signs no message here.")
+	}
+	isSigned, err := s.isSignedByContract(ctx, c, address, text, signature)
+	if err != nil {
+		return err
+	}
+	if !isSigned {
+		return refuseAddress(WrongProof, "The signature is not one of this address over this text.").
+			WithAdvice("Sign with the address itself.")
+	}
+	return nil
+}
+
+// isSignedByContract asks the chain of a refund whether the contract at an address signed a text. Only what the
+// providers agree on counts: without their answer the proof is neither taken nor refused for good. Rules CO-140 and
+// CO-142.
+func (s *Service) isSignedByContract(
+	ctx context.Context, c chain.Chain, address chain.Address, text, signature string,
+) (bool, error) {
+	checker, canAsk := c.Reader.(chain.SignatureChecker)
+	if c.Name.Family() != chain.EVM || !canAsk {
+		return false, nil
+	}
+	question, isWellFormed := payerproof.AskContract(text, signature)
+	if !isWellFormed {
+		return false, nil
+	}
+	if question.IsUndeployed {
+		return false, refuseAddress(UndeployedProof, "The contract of this wallet is not on the chain yet.").
+			WithAdvice("Make a payment with the wallet on this chain first, or give another address.")
+	}
+	asking, cancel := context.WithTimeout(ctx, contractAnswerMax)
+	defer cancel()
+	isSigned, err := checker.IsContractSignature(asking, address, question.Digest, question.Signature)
+	switch {
+	case err == nil:
+		return isSigned, nil
+	case ctx.Err() != nil:
+		return false, fmt.Errorf("ask the contract of a refund's address: %w", ctx.Err())
+	}
+	if s.Log != nil {
+		s.Log.WarnContext(ctx, "The signature of a contract is unknown.", "chain", string(c.Name), "error", err)
+	}
+	return false, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+		"The chain did not say whether the contract at this address signed.").
+		WithAdvice("Send the same signature again in a minute.").WithDetail(RefusalDetail, string(UnknownProof))
 }
 
 // RefundKeyOfCheckout gives the holder of a checkout's key the key of its refund that waits for an address, the oldest

@@ -126,6 +126,9 @@ type Option struct {
 
 	// Network is the chain's network by its CAIP-2 name; "" for a chain that does not run here.
 	Network string
+	// TakesWallets says that wallets can pay at Shared now: the chain has the account for the token there.
+	TakesWallets bool
+	hasAccount   bool // the account is known to exist
 }
 
 // Quote returns the newest quote; ok is false if there is none.

@@ -136,11 +136,11 @@ func (s *Service) loadShopName(ctx context.Context, orgID string) (name string, 
 	return name, nil
 }
 
-// requestedOption returns the opened option of a mint, or the first one, that a wallet pays at the shared address;
-// requests is nil if there is none.
+// requestedOption returns the opened option of a mint, or the first one, that a wallet can pay at the shared address;
+// requests is nil if there is none. Rule CO-139.
 func (s *Service) requestedOption(c Checkout, mintID int) (found Option, requests chain.PaymentRequests) {
 	for _, o := range c.Options {
-		if mintID != 0 && o.Mint.ID != mintID || o.Shared == nil || len(o.Ref) != len([32]byte{}) {
+		if mintID != 0 && o.Mint.ID != mintID || !o.TakesWallets || len(o.Ref) != len([32]byte{}) {
 			continue
 		}
 		ch, isRunning := s.Chains[o.Mint.Chain]

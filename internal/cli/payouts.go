@@ -60,11 +60,11 @@ func (l payoutListFlags) read() ([]rowfile.Line, error) {
 // printProblems prints what is wrong with rows, one line each.
 func printProblems(std streams, problems []rowfile.Problem) {
 	for _, p := range problems {
-		place := fmt.Sprintf("row %d (line %d)", p.Row, p.Line)
+		label := fmt.Sprintf("row %d (line %d)", p.Row, p.Line)
 		if p.Column != "" {
-			place += ", " + p.Column
+			label += ", " + p.Column
 		}
-		fmt.Fprintf(std.out, "%s: %s\n", place, p.Message)
+		fmt.Fprintf(std.out, "%s: %s\n", label, p.Message)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	w, err := localworld.Start(t.Context(), localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains,
-		BlockTime: 300 * time.Millisecond, Calm: true,
+		BlockTime: 300 * time.Millisecond, Calm: true, QuickBlocks: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

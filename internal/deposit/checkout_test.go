@@ -79,6 +79,38 @@ func (w *testEnv) wantNoEvent(t *testing.T) {
 	}
 }
 
+// A transaction that pays a checkout and a customer locks the customer first: the order of docs/design/locks.md, in
+// which the payments of checkouts are behind the rows of all other owners.
+func TestTheOwnersHearInTheOrderOfTheirLocks(t *testing.T) {
+	t.Parallel()
+	w := newTestEnv(t)
+	noted := w.addTills(t)
+	var heard []string
+	registered := owners()
+	registered[wallet.CustomerDeposit] = notedCustomers{heard: &heard}
+	registered[wallet.Checkout] = tillAfter{notedPayments{noted: noted}, &heard}
+	w.service.Owners = deposit.NewOwners(registered)
+	w.c.SubmitTx(payer, moveTo(till, 300), moveTo(alice, 50))
+	w.c.Mine(1)
+	w.walkBlocks(t)
+	if want := []string{">CONFIRMING alice", "CONFIRMING co_1"}; !slices.Equal(heard, want) {
+		t.Errorf("got %v, want %v", heard, want)
+	}
+}
+
+// tillAfter also notes when it hears of an arrival, among the other owners.
+type tillAfter struct {
+	notedPayments
+	heard *[]string
+}
+
+func (o tillAfter) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	for _, u := range updates {
+		*o.heard = append(*o.heard, string(u.To)+" "+u.Subject)
+	}
+	return o.notedPayments.OnUpdates(ctx, tx, updates)
+}
+
 // Rule DEP-56.
 func TestWhatReachesACheckoutIsTheProductsAndTheCheckoutHearsOfIt(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package deposit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -164,12 +165,23 @@ func (o Owners) report(ctx context.Context, tx pg.Tx, changes []change) error {
 			BlockTime: d.blockTime, References: d.references,
 		})
 	}
-	for _, purpose := range slices.Sorted(maps.Keys(updates)) {
+	for _, purpose := range slices.SortedFunc(maps.Keys(updates), compareByLocks) {
 		if err := o.forPurpose(purpose).OnUpdates(ctx, tx, updates[purpose]); err != nil {
 			return fmt.Errorf("report deposits at wallets of purpose %s: %w", purpose, err)
 		}
 	}
 	return nil
+}
+
+// compareByLocks orders purposes as their owners take locks, which is the order of wallet.Purposes. Other ones follow.
+func compareByLocks(a, b string) int {
+	rank := func(purpose string) int {
+		if i := slices.Index(wallet.Purposes, purpose); i >= 0 {
+			return i
+		}
+		return len(wallet.Purposes)
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }
 
 // CustomerOwner owns arrivals at the addresses of customers. They credit the customer.

@@ -42,9 +42,9 @@ type Kind struct {
 	// and its flagged part.
 	ReportsBalance bool
 
-	// CreatesNonceAccount, ClosesTokenAccount and Consolidates say what the transaction does
-	// instead of a transfer. A consolidation makes one output of many and no payment.
-	CreatesNonceAccount, ClosesTokenAccount, Consolidates bool
+	// These say what the transaction does instead of a transfer. A consolidation makes one output of
+	// many and no payment.
+	CreatesNonceAccount, CreatesTokenAccount, ClosesTokenAccount, Consolidates bool
 	// SlotIsPayee says that the slot is the account that the order creates. Such a slot has no
 	// proof.
 	SlotIsPayee bool
@@ -93,6 +93,7 @@ const (
 	ToWallet       Payee = "WALLET"
 	ToChangeWallet Payee = "CHANGE_WALLET"
 	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury
+	ToSharedWallet Payee = "SHARED_WALLET" // the address that checkouts share
 )
 
 // The sentences that several kinds share.
@@ -154,6 +155,13 @@ var kinds = []Kind{
 		NotReplaceable: noChangeOfCreation, NotCancellable: noChangeOfCreation,
 		AfterRecall: afterRecallPlanned,
 		failpoints:  failpoints{afterProof: "W26", afterEnd: "W27"},
+	},
+	{
+		// Its amount is zero: the rent is part of the fee.
+		Purpose: signer.CreateTokenAccount, Source: FromTreasury, Payee: ToSharedWallet,
+		CreatesTokenAccount: true,
+		AfterRecall:         "The service plans the account again while the chain lacks it.",
+		failpoints:          failpoints{afterProof: "W26", afterEnd: "W27"},
 	},
 	{
 		Purpose: signer.CloseTokenAccount, Source: FromDeposit, Payee: ToTreasury,

@@ -15,21 +15,21 @@ func TestTheKindsOfDispatchAndOfTheSignerAgree(t *testing.T) {
 	type shared struct {
 		payee                                  string
 		fromTreasury, needsGrant, needsBalance bool
-		creates, closes, consolidates          bool
-		movesGas                               bool
+		createsNonceAccount, createsAccount    bool
+		closes, consolidates, movesGas         bool
 	}
 	theirs := map[signer.Purpose]shared{}
 	for _, k := range signer.Kinds() {
 		theirs[k.Purpose] = shared{
 			string(k.Payee), k.Source == signer.FromTreasury, k.NeedsGrant, k.NeedsBalance,
-			k.CreatesNonceAccount, k.ClosesTokenAccount, k.Consolidates, k.PaysGas,
+			k.CreatesNonceAccount, k.CreatesTokenAccount, k.ClosesTokenAccount, k.Consolidates, k.PaysGas,
 		}
 	}
 	seen := map[signer.Purpose]bool{}
 	for _, k := range Kinds() {
 		ours := shared{
 			string(k.Payee), k.Source == FromTreasury, k.NeedsGrant, k.ReportsBalance,
-			k.CreatesNonceAccount, k.ClosesTokenAccount, k.Consolidates, k.movesGas(),
+			k.CreatesNonceAccount, k.CreatesTokenAccount, k.ClosesTokenAccount, k.Consolidates, k.movesGas(),
 		}
 		if their, ok := theirs[k.Purpose]; !ok || ours != their || seen[k.Purpose] {
 			t.Errorf("%s: got %+v, and the signer has %+v (an entry: %v; listed twice: %v)",

@@ -429,7 +429,8 @@ func (o Order) chainPayment(account chain.Address) chain.Payment {
 	kind := o.Kind()
 	p := chain.Payment{
 		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
-		CreatesNonceAccount: kind.CreatesNonceAccount, ClosesTokenAccount: kind.ClosesTokenAccount,
+		CreatesNonceAccount: kind.CreatesNonceAccount, CreatesTokenAccount: kind.CreatesTokenAccount,
+		ClosesTokenAccount: kind.ClosesTokenAccount,
 	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	modelOperations = 30_000 // at least, over all organizations
-	modelBatchMax   = 500    // postings in one transaction
+	modelOperations = 10_000 // at least, over all organizations
+	modelBatchMax   = 250    // postings in one transaction
 	modelCustomers  = 12
 )
 

@@ -33,6 +33,11 @@ const (
 	slotTime = 250 * time.Millisecond
 	// bitcoinBlockTime makes three confirmations take six seconds.
 	bitcoinBlockTime = 2 * time.Second
+	// With Options.QuickBlocks, blocks come quickly while a transaction waits for its finality, and seldom
+	// otherwise: each block costs the service some statements, whatever is in it.
+	quickIdleSlotTime     = 500 * time.Millisecond
+	quickSlotTime         = 100 * time.Millisecond
+	quickBitcoinBlockTime = 700 * time.Millisecond
 
 	bitcoinDecimals = 8
 
@@ -90,6 +95,9 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	if w.hasChain(chain.Solana) {
 		g.Go(func() (err error) {
 			conf := surfpool.Config{SlotTime: slotTime}
+			if w.opts.QuickBlocks {
+				conf.SlotTime, conf.BusySlotTime = quickIdleSlotTime, quickSlotTime
+			}
 			if w.opts.ManualBlocks {
 				conf.SlotTime = 0
 			}
@@ -108,6 +116,9 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 				return err
 			}
 			conf := btcd.Config{Program: program, BlockTime: bitcoinBlockTime}
+			if w.opts.QuickBlocks {
+				conf.BlockTime = quickBitcoinBlockTime
+			}
 			if w.opts.ManualBlocks {
 				conf.BlockTime = 0
 			}

@@ -74,9 +74,11 @@ type Options struct {
 	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
 	WithoutSwaps  bool // the world has no swap provider, and its configuration names none
 	// Calm makes the service look for work less often: a test that waits for blocks and for people
-	// pays for each look of a service that has nothing to do. The pauses between two polls for events
-	// are long only where the service runs in this process.
+	// pays for each look of a service that has nothing to do.
 	Calm bool
+	// QuickBlocks makes Solana and Bitcoin make blocks quickly while a transaction waits for its finality, and
+	// seldom otherwise. It is for tests that wait for many final payments and need no person to see them before.
+	QuickBlocks bool
 	// PrepareDatabase fills the folder of a new world's database before PostgreSQL starts in it. A
 	// caller that starts many worlds can copy a cluster that was made and migrated once. nil: the
 	// world makes and migrates the database.
@@ -93,7 +95,11 @@ const (
 	// treasuryCoins is the gas that this world's operator deposits, in whole coins.
 	treasuryCoins = 100
 	// calmPause is the pause between two polls for events with Options.Calm.
-	calmPause    = 300 * time.Millisecond
+	calmPause = app.Duration(300 * time.Millisecond)
+	// calmVerifyInterval is the pause between two checks of the books with Options.Calm: each costs as much as
+	// hundreds of requests. The first is at the start.
+	calmVerifyInterval = app.Duration(5 * time.Minute)
+
 	orgName      = "Example Marketplace"
 	operatorName = "local operator"
 )
@@ -214,9 +220,6 @@ func (w *World) startService(ctx context.Context) error {
 		}
 	})
 	service.PlayPayers(payerCases{dir: w.opts.Dir, log: w.opts.Log})
-	if w.opts.Calm {
-		service.SetIdlePause(calmPause)
-	}
 	w.running = true
 	go func() { w.serviceEnded <- service.Run(ctx) }()
 	return w.app.WaitReady(ctx)
@@ -343,6 +346,7 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	}
 	if w.opts.Calm {
 		conf.Intervals.Scan, conf.Intervals.Dispatch, conf.Intervals.Sweep = second/2, second/2, second
+		conf.Intervals.Verify, conf.Intervals.Events = calmVerifyInterval, calmPause
 	}
 	if err := conf.Check(); err != nil {
 		return conf, fmt.Errorf("the local world's own configuration: %w", err)

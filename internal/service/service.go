@@ -81,6 +81,7 @@ type Config struct {
 	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval  time.Duration // between two runs of the verifier
 	AnchorInterval  time.Duration // between two anchors of the audit log
+	EventPause      time.Duration // between two looks for events to number and to post; 0 is 50 ms
 	RiskAnswersKept time.Duration // until an answer to which nothing refers is deleted
 	Swaps           SwapConfig
 	Chains          map[chain.Name]ChainConfig
@@ -235,11 +236,13 @@ func New(conf Config, parts Parts) *Service {
 func (s *Service) buildEvents() {
 	s.Sequencer = &event.Sequencer{
 		DB: s.parts.DB, Environment: s.conf.Environment, Listener: delivery.FanOut{}, Log: s.parts.Log,
+		IdlePause: s.conf.EventPause,
 	}
 	if keys := s.parts.WebhookKeys; len(keys) > 0 {
 		s.Dispatcher = &delivery.Dispatcher{
 			DB: s.parts.DB, Seal: s.parts.Seal, Key: keys[0], FormerKeys: keys[1:],
 			Development: s.conf.DevelopmentWebhooks, Log: s.parts.Log, Observe: s.parts.OnWebhook,
+			IdlePause: s.conf.EventPause,
 		}
 		s.Sequencer.OnNumbered = s.Dispatcher.Wake
 	}

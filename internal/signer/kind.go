@@ -26,10 +26,9 @@ type Kind struct {
 	// OncePerKey says that an organization's idempotency key admits one intent.
 	OncePerKey bool
 
-	// CreatesNonceAccount, ClosesTokenAccount and Consolidates say what the transaction does
-	// instead of a transfer. A consolidation makes one output of many, is alone in its transaction,
-	// and has an amount of zero.
-	CreatesNonceAccount, ClosesTokenAccount, Consolidates bool
+	// These say what the transaction does instead of a transfer. A consolidation makes one output of
+	// many and is alone in its transaction. It has an amount of zero, as the creation of a token account.
+	CreatesNonceAccount, CreatesTokenAccount, ClosesTokenAccount, Consolidates bool
 	// EachTxCosts says that every transaction of an intent can be mined and charged.
 	EachTxCosts bool
 }
@@ -68,6 +67,7 @@ const (
 	ToWallet       Payee = "WALLET"
 	ToChangeWallet Payee = "CHANGE_WALLET" // one that no other slot names
 	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury that pays
+	ToSharedWallet Payee = "SHARED_WALLET" // the address that checkouts share
 	ToProvider     Payee = "PROVIDER"      // a deposit address that a swap provider signed
 )
 
@@ -109,6 +109,11 @@ var kinds = []Kind{
 		CreatesNonceAccount: true, EachTxCosts: true,
 	},
 	{
+		Purpose: CreateTokenAccount, Noun: "creation", Source: FromTreasury, Payee: ToSharedWallet,
+		WalletRule:          "creation %[1]s is of no treasury for the address that its checkouts share",
+		CreatesTokenAccount: true,
+	},
+	{
 		Purpose: CloseTokenAccount, Noun: "close", Source: FromOther, Payee: ToTreasury,
 		WalletRule:         "close %[1]s does not move the content of another wallet to the treasury",
 		ClosesTokenAccount: true,
@@ -133,6 +138,11 @@ func (intent Intent) IsOutgoing() bool { return intent.Kind().Payee == ToAnyone 
 func (intent Intent) LeavesInstallation() bool {
 	payee := intent.Kind().Payee
 	return payee == ToAnyone || payee == ToProvider
+}
+
+// PaysNothing reports whether an intent has an amount of zero.
+func (intent Intent) PaysNothing() bool {
+	return intent.Kind().Consolidates || intent.Kind().CreatesTokenAccount
 }
 
 // PaysOwnMoney reports whether an intent pays an organization's own money to an entry of the whitelist: neither a

@@ -59,7 +59,9 @@ func TestEveryPurposeHasOneKind(t *testing.T) {
 		if !slices.Contains([]Source{FromTreasury, FromOther, FromDeposit}, k.Source) {
 			t.Errorf("%s: %q is no source", k.Purpose, k.Source)
 		}
-		payees := []Payee{ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToProvider}
+		payees := []Payee{
+			ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToSharedWallet, ToProvider,
+		}
 		if !slices.Contains(payees, k.Payee) {
 			t.Errorf("%s: %q is no payee", k.Purpose, k.Payee)
 		}

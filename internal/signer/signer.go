@@ -47,6 +47,10 @@ const (
 	// CheckoutPurpose is the purpose of the wallets at which a checkout is paid. Their subject is the id of the
 	// checkout.
 	CheckoutPurpose = "CHECKOUT"
+	// SharedPurpose is the purpose of the wallets at which all checkouts of an organization are paid.
+	SharedPurpose = "CHECKOUT_SHARED"
+	// SharedSubject is the subject of all of them: an organization has one such wallet on a family of chains.
+	SharedSubject = "CHECKOUT"
 	// TreasuryPurpose is the purpose of the wallets that pay.
 	TreasuryPurpose = "TREASURY"
 	// ChangePurpose is the purpose of the wallets that receive change outputs. Their subject is their
@@ -94,6 +98,8 @@ type Purpose string
 //   - Consolidate makes one output of an organization's outputs, and pays no one.
 //   - CreateNonceAccount creates a nonce account for a treasury's transactions, where slots are
 //     nonce accounts.
+//   - CreateTokenAccount creates the token account of the address that an organization's checkouts
+//     share, and pays no one.
 //   - SwapPayment pays the deposit address of a swap provider, which signed that the output and a
 //     refund come to wallets of the swap.
 const (
@@ -104,6 +110,7 @@ const (
 	CloseTokenAccount  Purpose = "CLOSE"
 	Consolidate        Purpose = "MERGE"
 	CreateNonceAccount Purpose = "PLACE"
+	CreateTokenAccount Purpose = "TOKEN_ACCOUNT"
 	SwapPayment        Purpose = "SWAP"
 )
 
@@ -124,7 +131,7 @@ type Intent struct {
 	// compares it with To.
 	ToWallet *WalletRef    `json:"toWallet,omitempty"`
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
-	Amount   money.Amount  `json:"amount"`             // zero for Consolidate, and only there
+	Amount   money.Amount  `json:"amount"`             // zero for Consolidate and CreateTokenAccount, and only there
 	// FeeMax is the most that a paying transaction may cost, in native units. Zero means no limit
 	// other than the policy's.
 	FeeMax money.Amount `json:"feeMax,omitzero"`

@@ -32,6 +32,8 @@ type idleAccount struct {
 
 // selectIdle selects the addresses and tokens for which all of this holds:
 //
+//   - the address is no treasury, and not one that checkouts share: wallets pay there only while its accounts exist
+//     (rule CO-138);
 //   - everything that arrived was swept, at least CloseAfter ago;
 //   - no deposit arrived and no sweep began within CloseAfter;
 //   - nothing is open, held, reserved or undecided;
@@ -39,7 +41,7 @@ type idleAccount struct {
 const selectIdle = `
 	SELECT f.wallet_id, f.mint_id, f.org_id, w.address, m.contract
 	FROM address_funds f
-	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose <> 'TREASURY'
+	JOIN wallets w ON w.wallet_id = f.wallet_id AND w.purpose NOT IN ('TREASURY', 'CHECKOUT_SHARED')
 	JOIN mints m ON m.mint_id = f.mint_id AND m.chain = $1 AND m.contract <> '' AND m.quarantined_at IS NULL
 	CROSS JOIN LATERAL (SELECT max(s.ended_at) AS swept_at FROM sweeps s
 		WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'DONE') last

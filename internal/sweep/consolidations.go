@@ -86,7 +86,7 @@ func (s *Sweeper) planConsolidations(ctx context.Context) (made int, err error) 
 		if isPlanned {
 			made++
 		} else {
-			s.postpone(t.ID)
+			s.postpone(t.ID, s.conf.RetryAfterFail)
 		}
 	}
 	return made, err

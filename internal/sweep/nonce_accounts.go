@@ -112,17 +112,17 @@ func (s *Sweeper) ensureTreasuries(ctx context.Context) error {
 	return nil
 }
 
-func (s *Sweeper) isDue(walletID string, now time.Time) bool {
+func (s *Sweeper) isDue(key string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !now.Before(s.retryAt[walletID])
+	return !now.Before(s.retryAt[key])
 }
 
-// postpone delays the next check of a treasury, because a check asks the chain about 64 accounts.
-func (s *Sweeper) postpone(walletID string) {
+// postpone delays the next check of what a key names. A check of a treasury asks the chain about 64 accounts.
+func (s *Sweeper) postpone(key string, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.retryAt[walletID] = s.db.Clock()().Add(s.conf.RetryAfterFail)
+	s.retryAt[key] = s.db.Clock()().Add(pause)
 }
 
 // planMissing plans the nonce accounts that a treasury lacks, judged by the chain: rows may have
@@ -160,7 +160,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 	for n := 0; made < missing; n++ {
 		p, err := s.chain.NonceAccounts.Creation(t.Address, n)
 		if err != nil {
-			s.postpone(t.ID)
+			s.postpone(t.ID, s.conf.RetryAfterFail)
 			s.log.Error(
 				"a treasury has fewer nonce accounts than it should, and no number is left for another one",
 				"treasury", t.ID,
@@ -192,7 +192,7 @@ func (s *Sweeper) planMissing(ctx context.Context, l lackingTreasury) (made int,
 		s.log.Info("nonce account planned", "treasury", t.ID, "number", n, "at", string(p.To))
 	}
 	if missing <= 0 {
-		s.postpone(t.ID)
+		s.postpone(t.ID, s.conf.RetryAfterFail)
 	}
 	return made, nil
 }

@@ -97,8 +97,10 @@ type Sweeper struct {
 	conf    Config
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	retryAt map[string]time.Time // treasury -> when its nonce accounts are checked again; may be lost
+	mu sync.Mutex
+	// When the chain is asked again, by treasury about its nonce accounts, and by shared address and mint about the
+	// token account; may be lost.
+	retryAt map[string]time.Time
 	// Position and next start of the search for idle token accounts; both may be lost.
 	closeCursor idleAccount
 	nextCloseAt time.Time
@@ -137,6 +139,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 //   - plan the sweeps that are worth their fee;
 //   - plan the top-ups that open sweeps wait for;
 //   - plan the nonce accounts that treasuries lack;
+//   - plan the token accounts that shared addresses lack;
 //   - plan the consolidations that are worth their fee;
 //   - plan the closes of idle token accounts.
 //
@@ -144,8 +147,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // needs no gas at other addresses.
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 	steps := []func(context.Context) (int, error){
-		s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planConsolidations,
-		s.planCloses,
+		s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planTokenAccounts,
+		s.planConsolidations, s.planCloses,
 	}
 	if s.chain.Name.IsUTXO() {
 		steps = []func(context.Context) (int, error){s.planConsolidations}

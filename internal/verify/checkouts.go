@@ -205,7 +205,7 @@ var checkoutChecks = []Check{
 		FROM checkout_payments p JOIN checkouts c ON c.checkout_id = p.checkout_id
 		WHERE p.counts AND (p.counted IS NULL OR coalesce(p.told_status, '') NOT IN ('SEEN', 'CREDITED')
 			OR c.decided_by IS NULL AND (p.is_accepted IS NOT TRUE OR p.in_time IS NOT TRUE
-				AND c.late_policy = 'HOLD'))`,
+				AND c.late_policy <> 'ACCEPT_IF_WITHIN_TOLERANCE'))`,
 	},
 
 	{

@@ -41,8 +41,9 @@ func (h *testEnv) checkouts() {
 			"0.00002", false,
 		},
 		{
-			"co_shared", "0.000012", "0.00001194", `[{"name":"Tin","unitPrice":"0.000012","quantity":1}]`, "COMPLETED",
-			"0.000012", false,
+			"co_shared", "0.000012", "0.00001194",
+			`[{"productId":"prod_gold","name":"Tin","unitPrice":"0.000012","quantity":1}]`, "COMPLETED", "0.000012",
+			false,
 		},
 		{"co_less", "10", "9.95", `[{"name":"Ore","unitPrice":"10","quantity":1}]`, "COMPLETED", "0.000004", true},
 		{"co_ended", "5", "4.975", `[{"name":"Salt","unitPrice":"5","quantity":1}]`, "CANCELLED", "0", false},
@@ -62,9 +63,11 @@ func (h *testEnv) checkouts() {
 				CASE $6 WHEN 'COMPLETED' THEN now() - interval '40 minutes' END, CASE $6 WHEN 'COMPLETED'
 					THEN $7::numeric END,
 				now() - interval '40 minutes'`, c.id, h.org, c.items, c.due, c.need, c.status, c.counted, c.decided)
-		record(c.id, "created", audit.Actor{Kind: "API_KEY", ID: h.org}, map[string]any{
-			"due": c.due, "currency": "USD", "reference": "order of " + c.id,
-		})
+		detail := map[string]any{"due": c.due, "currency": "USD", "reference": "order of " + c.id}
+		if c.id == "co_shared" {
+			detail["linkId"] = "link_tin"
+		}
+		record(c.id, "created", audit.Actor{Kind: "API_KEY", ID: h.org}, detail)
 		switch {
 		case c.status == "CANCELLED":
 			record(c.id, "cancelled", ann, nil)
@@ -76,11 +79,14 @@ func (h *testEnv) checkouts() {
 			record(c.id, "changed", worker, map[string]any{"from": "PROCESSING", "to": "COMPLETED", "reason": ""})
 		}
 	}
+	h.links()
 	reference := payuri.Reference(h.org, "co_shared", 4)
 	h.exec(`
 		INSERT INTO checkout_options (checkout_id, mint_id, org_id, wallet_id, reference, shared_wallet_id, opened_at)
 		VALUES ('co_paid', 1, $1, 'we_co', NULL, NULL, now() - interval '1 hour'),
 			('co_shared', 4, $1, 'we_cosol', $2, 'we_solshared', now() - interval '1 hour')`, h.org, reference[:])
+	h.exec(`
+		INSERT INTO token_accounts (wallet_id, mint_id, org_id, found_at) VALUES ('we_solshared', 4, $1, now())`, h.org)
 	h.exec(`
 		INSERT INTO checkout_quotes (checkout_id, mint_id, seq, org_id, amount, price, currency_price, source,
 			priced_at, covers,

@@ -51,7 +51,10 @@ const (
 )
 
 // checks are all checks of RunChecks, in the order of the report.
-var checks = slices.Concat(bookChecks, swapChecks, depositSwapChecks, checkoutChecks, refundChecks, payoutChecks)
+var checks = slices.Concat(
+	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
+	payoutChecks,
+)
 
 // bookChecks are those of everything but swaps and checkouts.
 var bookChecks = []Check{
@@ -699,6 +702,23 @@ var bookChecks = []Check{
 		ID: "I-16-close", Promise: "every close was planned, and goes from an address to its treasury",
 		breachSQL: unplannedOrders(`'CLOSE'`,
 			`receives AND NOT EXISTS (SELECT FROM wallets f WHERE f.wallet_id = o.from_wallet_id AND f.purpose = 'TREASURY')`),
+	},
+
+	{
+		ID: "I-16-token-account",
+		Promise: "every creation of a token account was planned and pays nothing, and each is of the address that " +
+			"the checkouts of its organization share",
+		breachSQL: unplannedOrders(`'TOKEN_ACCOUNT'`,
+			`pays AND o.amount = 0 AND EXISTS (SELECT FROM wallets s WHERE s.wallet_id = o.to_wallet_id
+				AND (s.org_id, s.purpose, s.address) = (o.org_id, 'CHECKOUT_SHARED', o.to_address))`) + `
+		UNION ALL
+		SELECT a.org_id, format('token account of wallet %s for mint %s', a.wallet_id, a.mint_id),
+			format('is of a wallet for %s of %s, and of a mint of %s', coalesce(w.purpose, 'nothing'),
+				coalesce(w.org_id, 'no one'), coalesce(m.chain, 'no chain'))
+		FROM token_accounts a LEFT JOIN wallets w ON w.wallet_id = a.wallet_id
+		LEFT JOIN mints m ON m.mint_id = a.mint_id
+		WHERE (w.org_id, w.family, w.purpose) IS DISTINCT FROM (a.org_id, 'SOLANA', 'CHECKOUT_SHARED')
+			OR m.chain IS DISTINCT FROM 'SOLANA' OR m.contract = ''`,
 	},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `

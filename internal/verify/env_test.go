@@ -286,6 +286,12 @@ func newTestEnv(t testing.TB) *testEnv {
 		VALUES ('cl_open', $1, 'CLOSE', 'ETHEREUM', 'we_tre', 'we_dep', 'we_tre', '0xwe_tre', 1, $2, 8, 'QUEUED', now(), now(), 'VALUE')`,
 		h.org, tokenContract)
 	h.insertCause("cl_open")
+	h.exec(`
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
+			contract, amount, status, attempt_after, created_at, trigger)
+		VALUES ('ta_open', $1, 'TOKEN_ACCOUNT', 'ETHEREUM', 'we_tre', 'we_shared', '0xwe_shared', 1,
+			$2, 0, 'QUEUED', now(), now(), 'DEMAND')`, h.org, tokenContract)
+	h.insertCause("ta_open")
 
 	charged := map[string]int{"wd_failed": 3}
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {

@@ -361,6 +361,34 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 				planned(`'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', '', 'to_address', '0xother'`)),
 			"dispatch_orders_caused",
 		},
+		"a token account that was not planned": {
+			copied("ta_open", `"trigger": "RESTORED"`), "dispatch_orders_caused",
+		},
+		"a token account twice at a time": {copied("ta_open", `"trigger": "PERSON"`), "token_accounts_one_open"},
+		"a token account of an address of a customer": {
+			copied("ta_open", `"to_wallet_id": "we_dep", "to_address": "0xwe_dep", "trigger": "RESTORED"`),
+			"dispatch_orders_token_account",
+		},
+		"a token account of a stranger": {
+			copied("ta_open", `"to_address": "0xstranger", "trigger": "RESTORED"`), "dispatch_orders_to_own",
+		},
+		"a token account that an address pays": {
+			copied("ta_open", `"wallet_id": "we_dep", "trigger": "RESTORED"`), "dispatch_orders_token_account",
+		},
+		"a token account with an amount": {
+			copied("ta_open", `"amount": 1, "trigger": "RESTORED"`), "dispatch_orders_positive",
+		},
+		"a token account of no token": {
+			copied("ta_open", `"mint_id": 2, "contract": "", "trigger": "RESTORED"`), "dispatch_orders_purpose_known",
+		},
+		"a token account of a checkout's own address": {
+			`INSERT INTO token_accounts SELECT 'we_cosol', mint_id, org_id, now() FROM token_accounts`,
+			"token_accounts_shared",
+		},
+		"a token account of no token of its chain": {
+			`INSERT INTO token_accounts SELECT wallet_id, 1, org_id, now() FROM token_accounts`,
+			"token_accounts_shared",
+		},
 		"a merge that nobody planned": {
 			copied("mg_open", `"to_wallet_id": "we_brest", "to_address": "0xwe_brest", "trigger": "RESTORED"`),
 			"dispatch_orders_caused",

@@ -1,8 +1,13 @@
 package verify
 
 import (
+	"context"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 // refunds adds a payment of a checkout, of which one refund waits for its address, one was paid and one was cancelled.
@@ -63,6 +68,151 @@ func (h *testEnv) refunds(
 	for _, act := range []string{"sent", "completed"} {
 		h.recordAudit("refund."+act, "ref_done")
 	}
+	h.automaticRefunds()
+}
+
+// automaticRefunds adds the refund of the late payment that a person accepted afterwards, so that it was taken back.
+func (h *testEnv) automaticRefunds() {
+	h.t.Helper()
+	refundID := id.Derive("ref", h.org, "co_less", "1", "PAID_LATE")
+	h.exec(`UPDATE checkouts SET late_policy = 'REFUND_LINK' WHERE checkout_id = 'co_less'`)
+	h.exec(`
+		INSERT INTO refunds (refund_id, org_id, version, checkout_id, mint_id, amount, kind, fee_mode, request_digest,
+			requester_kind, requester_id, created_at, expires_at, status, attempt, key_version, updated_at)
+		VALUES ($1, $2, 1, 'co_less', 1, 4, 'FULL', 'ORGANIZATION', '', 'SYSTEM', 'checkout', now(), now(), 'CANCELLED',
+			0, 0, now())`, refundID, h.org)
+	h.exec(`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount) VALUES ($1, 'dep_tardy', $2, 4)`, refundID,
+		h.org)
+	h.exec(`INSERT INTO automatic_refunds (checkout_id, mint_id, cause, org_id, refund_id)
+		VALUES ('co_less', 1, 'PAID_LATE', $2, $1)`, refundID, h.org)
+	h.exec(`INSERT INTO refund_turns (checkout_id, org_id, updated_at) VALUES ('co_less', $1, now())`, h.org)
+	product, owed := h.account(1, ledger.Product, "CHECKOUT"), h.account(1, ledger.RefundOwed, "CHECKOUT")
+	h.post(ledger.RefundHold, refundID, ledger.Leg{Debit: product, Credit: owed, Amount: money.Units(4)})
+	h.post(ledger.RefundRelease, refundID, ledger.Leg{Debit: owed, Credit: product, Amount: money.Units(4)})
+	for _, act := range []string{"requested", "cancelled"} {
+		h.recordAudit("refund."+act, refundID)
+	}
+}
+
+// links adds a payment link, through which one of the checkouts was sold.
+func (h *testEnv) links() {
+	h.t.Helper()
+	items := []map[string]any{{"productId": "prod_gold", "quantity": nil, "quantityMin": 1, "quantityMax": 2}}
+	h.exec(`
+		INSERT INTO payment_links (link_id, org_id, version, slug, status, line_items, max_completed, expires_at,
+			request_digest, created_at, updated_at)
+		VALUES ('link_tin', $1, 2, 'tin-can', 'ACTIVE', $2, 5, now() + interval '1 day', '', now() - interval '2 hours',
+			now() - interval '2 hours')`, h.org, items)
+	h.exec(`UPDATE checkouts SET link_id = 'link_tin' WHERE checkout_id = 'co_shared'`)
+	for _, entry := range []struct {
+		action string
+		detail map[string]any
+	}{
+		{"created", map[string]any{"slug": "tin-can", "lineItems": items, "maxCompleted": 1}},
+		{"changed", map[string]any{
+			"from": map[string]any{"maxCompleted": 1}, "to": map[string]any{"maxCompleted": 5},
+		}},
+	} {
+		h.system(func(ctx context.Context, tx pg.Tx) error {
+			return audit.Record(ctx, tx, audit.Entry{
+				OrgID: h.org, Actor: audit.Actor{Kind: "USER", ID: "usr_ann"}, Action: "payment_link." + entry.action,
+				ResourceKind: "PAYMENT_LINK", ResourceID: "link_tin", Detail: entry.detail,
+			})
+		})
+	}
+}
+
+// linkTamperings are the tamperings of payment links, see tamperings.
+var linkTamperings = []tampering{
+	{"I-82-links", "another address", []string{`UPDATE payment_links SET slug = 'tin-cap'`}},
+	{"I-82-links", "another product behind an address", []string{
+		`UPDATE payment_links SET line_items = jsonb_set(line_items, '{0,productId}', '"prod_old"')`,
+	}},
+	{"I-82-links", "a sale through another link", []string{
+		`UPDATE checkouts SET link_id = 'link_tin' WHERE checkout_id = 'co_paid'`,
+	}},
+	{"I-82-links", "a sale that hides its link", []string{
+		`UPDATE checkouts SET link_id = NULL WHERE checkout_id = 'co_shared'`,
+	}},
+	{"I-82-links", "a product that the link does not sell", []string{
+		`UPDATE checkouts SET line_items = jsonb_set(line_items, '{0,productId}', '"prod_old"')
+		 WHERE checkout_id = 'co_shared'`,
+	}},
+	{"I-82-links", "more than the link sells at once", []string{
+		`UPDATE checkouts SET line_items = jsonb_set(line_items, '{0,quantity}', '3') WHERE checkout_id = 'co_shared'`,
+	}},
+	{"I-82-links", "less than the link sells at once", []string{
+		`UPDATE checkouts SET line_items = jsonb_set(line_items, '{0,quantity}', '0') WHERE checkout_id = 'co_shared'`,
+	}},
+	{"I-82-links", "a further item", []string{
+		`UPDATE checkouts SET line_items = line_items || line_items WHERE checkout_id = 'co_shared'`,
+	}},
+	{"I-82-links", "a link of another organization", []string{`UPDATE payment_links SET org_id = 'org_other'`}},
+	{"I-82-limits", "a higher limit", []string{`UPDATE payment_links SET max_completed = 6`}},
+	{"I-82-limits", "no limit", []string{`UPDATE payment_links SET max_completed = NULL`}},
+	{"I-82-limits", "a sale after the end", []string{
+		`UPDATE payment_links SET status = 'ENDED', ended_at = now() - interval '70 minutes'`,
+	}},
+	{"I-82-limits", "a sale after the time of the link", []string{
+		`UPDATE payment_links SET expires_at = now() - interval '70 minutes'`,
+	}},
+	{"I-82-limits", "a sale after the last one", []string{
+		`UPDATE checkouts SET link_id = 'link_tin', completed_at = created_at + interval '1 minute'
+		 WHERE checkout_id IN ('co_shared', 'co_paid', 'co_less')`,
+		`UPDATE checkouts SET link_id = 'link_tin', created_at = created_at + interval '10 minutes'
+		 WHERE checkout_id = 'co_ended'`,
+		`UPDATE payment_links SET max_completed = 3`,
+		`UPDATE audit_log SET detail = '{"slug": "tin-can", "maxCompleted": 3}' WHERE resource_id = 'link_tin'
+			AND action = 'payment_link.created'`,
+		`UPDATE audit_log SET detail = '{"to": {"maxCompleted": 3}}' WHERE resource_id = 'link_tin'
+			AND action = 'payment_link.changed'`,
+	}},
+}
+
+// automaticRefundTamperings are the tamperings of refunds by policies, see tamperings.
+var automaticRefundTamperings = []tampering{
+	{"I-83-automatic", "a refund that no policy made", []string{`DELETE FROM automatic_refunds`}},
+	{"I-83-automatic", "a refund that is gone", []string{
+		`UPDATE automatic_refunds SET refund_id = 'ref_none'`,
+	}},
+	{"I-83-automatic", "a refund in another coin", []string{`UPDATE automatic_refunds SET mint_id = 2`}},
+	{"I-83-automatic", "a refund of another checkout", []string{
+		`UPDATE automatic_refunds SET checkout_id = 'co_paid'`,
+	}},
+	{"I-83-automatic", "a refund of a person", []string{
+		`UPDATE refunds SET requester_kind = 'USER' WHERE requester_kind = 'SYSTEM'`,
+	}},
+	{"I-83-automatic", "a refund for which the terms do not ask", []string{
+		`UPDATE checkouts SET late_policy = 'HOLD', over_policy = 'REFUND_LINK' WHERE checkout_id = 'co_less'`,
+	}},
+	{"I-83-automatic", "a second one", []string{
+		`ALTER TABLE automatic_refunds DROP CONSTRAINT automatic_refunds_pkey`,
+		`ALTER TABLE automatic_refunds DROP CONSTRAINT automatic_refunds_one_cause`,
+		`INSERT INTO automatic_refunds SELECT * FROM automatic_refunds`,
+	}},
+	{"I-83-automatic", "a person's refund that is the service's", []string{
+		`UPDATE refunds SET requester_kind = 'SYSTEM' WHERE refund_id = 'ref_gone'`,
+	}},
+	{"I-83-automatic", "a checkout at which no one looks", []string{`DELETE FROM refund_turns`}},
+	{"I-83-automatic", "a look at terms that ask for nothing", []string{
+		`INSERT INTO refund_turns (checkout_id, org_id, updated_at) SELECT checkout_id, org_id, now() FROM checkouts
+			WHERE checkout_id = 'co_paid'`,
+	}},
+	{"I-83-automatic", "a look for another organization", []string{`UPDATE refund_turns SET org_id = 'org_other'`}},
+	{"I-83-automatic-parts", "a payment in time as a late one", []string{
+		`UPDATE checkout_payments SET in_time = true WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-83-automatic-parts", "a late payment as a part", []string{`UPDATE automatic_refunds SET cause = 'UNDERPAID'`}},
+	{"I-83-automatic-parts", "a surplus that is none", []string{`UPDATE automatic_refunds SET cause = 'OVERPAID'`}},
+	{"I-83-automatic-parts", "another coin as a late payment", []string{
+		`UPDATE checkout_payments SET is_accepted = false WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-83-automatic-parts", "a payment without a value", []string{
+		`UPDATE checkout_payments SET counted = NULL, price = NULL, currency_price = NULL, price_source = NULL,
+			priced_at = NULL, counts = false WHERE deposit_id = 'dep_tardy'`,
+	}},
+	{"I-83-automatic-id", "an id of no one", []string{`UPDATE automatic_refunds SET refund_id = 'ref_none'`}},
+	{"I-83-automatic-id", "another cause", []string{`UPDATE automatic_refunds SET cause = 'UNDERPAID'`}},
 }
 
 // refundTamperings are the tamperings of refunds, see tamperings.
@@ -94,7 +244,8 @@ var refundTamperings = []tampering{
 		`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'REFUND_HOLD' AND cause_id = 'ref_done'`,
 	}},
 	{"I-83-posted", "a release of an open refund", []string{
-		`UPDATE ledger_transfers SET cause_id = 'ref_open' WHERE cause_kind = 'REFUND_RELEASE'`,
+		`UPDATE ledger_transfers SET cause_id = 'ref_open' WHERE cause_kind = 'REFUND_RELEASE'
+			AND cause_id = 'ref_gone'`,
 	}},
 	{"I-84", "a second payment", []string{
 		`DROP INDEX withdrawals_refund_once`,

@@ -21,16 +21,17 @@ import (
 // unaudited are status columns that the checks of the audit log do not read, each with what checks
 // it instead.
 var unaudited = map[string]string{
-	"sweeps.status":         "its order, by I-16",
-	"swap_reports.status":   "what a provider said is a row of its own, written once; no money hangs on it",
-	"gas_top_ups.status":    "its order, by I-16",
-	"closes.status":         "its order, by I-16",
-	"nonce_accounts.status": "its order, by I-16",
-	"consolidations.status": "its order, by I-16",
-	"utxos.status":          "its deposit or its order, by I-47-state and I-47-slot",
-	"deliveries.status":     "what was tried is a row of its own; no money and no right hangs on it",
-	"webhook_jobs.status":   "asked for by one row of the audit log, then counted by its deliveries",
-	"scan_untraced.status":  "done without its deposit it is a surplus on the chain, by I-06",
+	"sweeps.status":                  "its order, by I-16",
+	"swap_reports.status":            "what a provider said is a row of its own, written once; no money hangs on it",
+	"gas_top_ups.status":             "its order, by I-16",
+	"closes.status":                  "its order, by I-16",
+	"nonce_accounts.status":          "its order, by I-16",
+	"token_account_creations.status": "its order, by I-16",
+	"consolidations.status":          "its order, by I-16",
+	"utxos.status":                   "its deposit or its order, by I-47-state and I-47-slot",
+	"deliveries.status":              "what was tried is a row of its own; no money and no right hangs on it",
+	"webhook_jobs.status":            "asked for by one row of the audit log, then counted by its deliveries",
+	"scan_untraced.status":           "done without its deposit it is a surplus on the chain, by I-06",
 	"transaction_memos.status": "a payer's text, proven by the transaction's id; no money and no right hangs on " +
 		"it",
 	"checkout_payments.status":      "its deposit, by I-80",
@@ -752,6 +753,17 @@ var tamperings = []tampering{
 		"a place that was planned as a close",
 		[]string{`UPDATE internal_orders SET purpose = 'CLOSE' WHERE order_id = 'pl_open'`},
 	},
+	{"I-16-token-account", "an account that was not planned", []string{`DELETE FROM internal_orders
+		WHERE order_id = 'ta_open'`}},
+	{"I-16-token-account", "an account of another address", []string{`UPDATE dispatch_orders
+		SET to_wallet_id = 'we_own', to_address = '0xwe_own' WHERE order_id = 'ta_open'`}},
+	{"I-16-token-account", "an account that an address pays", []string{`UPDATE dispatch_orders SET wallet_id = 'we_dep'
+		WHERE order_id = 'ta_open'`}},
+	{"I-16-token-account", "an account of a wallet that nothing is paid to", []string{`INSERT INTO token_accounts
+		SELECT 'we_cosol', mint_id, org_id, now() FROM token_accounts`}},
+	{"I-16-token-account", "an account of another organization", []string{`UPDATE token_accounts
+		SET org_id = 'org_other'`}},
+	{"I-16-token-account", "an account of another chain", []string{`UPDATE token_accounts SET mint_id = 1`}},
 	{"I-16-merge", "a merge that nobody planned", []string{`DELETE FROM internal_orders
 		WHERE order_id = 'mg_open'`}},
 	{"I-16-merge", "a merge without its order", []string{`DELETE FROM dispatch_orders WHERE order_id = 'mg_open'`}},
@@ -1156,8 +1168,8 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	t.Helper()
 	h := newTestEnv(t)
 	shown := map[string]bool{}
-	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings,
-		refundTamperings, payoutTamperings) {
+	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings, linkTamperings,
+		refundTamperings, automaticRefundTamperings, payoutTamperings) {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
 		if i < 0 {
 			t.Errorf("%s: there is no check %s", c.name, c.check)

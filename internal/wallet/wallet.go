@@ -57,7 +57,8 @@ const (
 	CheckoutShared = "CHECKOUT_SHARED"
 )
 
-// Purposes lists every purpose that a wallet can have.
+// Purposes lists every purpose that a wallet can have, in the order in which the owners of their arrivals take locks
+// (docs/design/locks.md).
 var Purposes = []string{
 	CustomerDeposit, OrganizationDeposit, Treasury, Change, SwapDelivery, SwapRefund, DepositSwap, Checkout,
 	CheckoutShared,

@@ -98,7 +98,7 @@ func PaymentOption(c checkout.Checkout, mintID int) webhook.PaymentOption {
 	}
 	opened := c.Options[i]
 	o.Address, o.AddressProof = textOrNil(opened.Wallet.Address), addressProof(opened.Wallet)
-	if opened.Shared != nil && len(opened.Ref) == len(payuri.Reference("", "", 0)) {
+	if opened.TakesWallets && len(opened.Ref) == len(payuri.Reference("", "", 0)) {
 		o.SharedAddress, o.SharedAddressProof = textOrNil(opened.Shared.Address), addressProof(*opened.Shared)
 		o.Reference = new(payuri.ReferenceText([32]byte(opened.Ref)))
 	}
@@ -111,7 +111,7 @@ func PaymentOption(c checkout.Checkout, mintID int) webhook.PaymentOption {
 	if rate, err := quote.Rate.PerToken(); err == nil {
 		o.Rate = new(rate.Show(c.Currency))
 	}
-	if c.Status == outcome.Open {
+	if c.Status == outcome.Open && (opened.Shared == nil || opened.TakesWallets) {
 		o.PaymentURI = paymentURI(opened, quote.Amount)
 	}
 	return o

@@ -78,7 +78,7 @@ func sale() checkout.Checkout {
 			},
 			{
 				Mint: solana, Network: "solana:1", Quotes: quoteOf(333_266_667, "150"), Ref: reference[:],
-				Shared: &shared, Wallet: attested(
+				Shared: &shared, TakesWallets: true, Wallet: attested(
 					chain.SolanaFamily, wallet.Checkout, saleID, "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU",
 				),
 			},
@@ -133,6 +133,22 @@ func TestOptionsHaveTheirLinks(t *testing.T) {
 		if option.PaymentURI != nil {
 			t.Errorf("got the link %s of a cancelled checkout, want none", *option.PaymentURI)
 		}
+	}
+}
+
+// As long as the shared address has no account for a token, an option names its own address alone, and has no link.
+// Rule CO-139.
+func TestAnOptionThatTakesNoWalletsHasItsOwnAddressAlone(t *testing.T) {
+	t.Parallel()
+	c := sale()
+	c.Options[1].TakesWallets = false
+	option := wire.Checkout(c).PaymentOptions[2]
+	if option.MintID != solana.ID || option.Address == nil || option.Amount == nil || option.SharedAddress != nil ||
+		option.SharedAddressProof != nil || option.Reference != nil || option.PaymentURI != nil {
+		t.Errorf("got %+v, want the own address with the amount, and no link", option)
+	}
+	if err := webhook.VerifyAddress(attestTrue, saleOrg, saleID, option); err != nil {
+		t.Errorf("got %v, want it to be verified", err)
 	}
 }
 

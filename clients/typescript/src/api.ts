@@ -1858,7 +1858,7 @@ export interface PaymentOption {
   mintId: number;
   /**
    * A link that wallets can open; null with amount, and unless the checkout is OPEN. On SOLANA it
-   * pays the shared address with the reference.
+   * pays the shared address with the reference, and is null as long as sharedAddress is.
    */
   paymentUri: string | null;
   /** What one whole token counts in the currency of the checkout; null with amount. */
@@ -1868,12 +1868,16 @@ export interface PaymentOption {
    * or otherwise at the price of the market.
    */
   rateExpiresAt: string | null;
-  /** Only on SOLANA: the key that names this checkout in a payment to sharedAddress. */
+  /**
+   * Only on SOLANA: the key that names this checkout in a payment to sharedAddress; null as long as
+   * that is.
+   */
   reference: string | null;
   /**
-   * Only on SOLANA: the address of all your checkouts, which costs the payer no account. A payment
-   * to it has to name reference, as paymentUri does, and without it the service does not know which
-   * checkout it is for.
+   * Only on SOLANA: the address of all your checkouts, which costs the payer no account. It is null
+   * until its account for the token exists, which the service creates. A payment to it has to name
+   * reference, as paymentUri does, and without it the service does not know which checkout it is
+   * for.
    */
   sharedAddress: string | null;
   /**

@@ -341,3 +341,26 @@ func (c *Chain) Kind(ctx context.Context, named chain.Block, address chain.Addre
 	}
 	return chain.KeyAccount, nil
 }
+
+// IsContractSignature implements chain.SignatureChecker.
+func (c *Chain) IsContractSignature(
+	ctx context.Context, contract chain.Address, digest [32]byte, signature []byte,
+) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	answers := 0
+	for _, p := range c.providers {
+		if p.downErr == nil {
+			answers++
+		}
+	}
+	if answers < c.conf.Quorum {
+		return false, fmt.Errorf("signature of contract %s: %d providers answer, %d must", contract, answers,
+			c.conf.Quorum)
+	}
+	accepts := c.signers[contract]
+	return accepts != nil && c.tipBlock().state.programs[contract] && accepts(digest, signature), nil
+}

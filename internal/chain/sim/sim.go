@@ -102,6 +102,7 @@ type Chain struct {
 	undecodable  map[uint64]bool
 	balanceLies  map[chain.Holding]money.Amount
 	silent       map[chain.Address]bool
+	signers      map[chain.Address]ContractSigner
 	transferMaxs map[chain.Address]money.Amount // by token, in one transfer
 	transferMins map[chain.Address]money.Amount // by token, in one transfer
 }
@@ -169,7 +170,8 @@ func New(conf Config) *Chain {
 	c := &Chain{
 		conf: conf.withDefaults(), byHash: map[string]*block{}, swallowed: map[chain.TxHash]*tx{},
 		undecodable: map[uint64]bool{}, balanceLies: map[chain.Holding]money.Amount{},
-		silent: map[chain.Address]bool{}, owners: map[chain.Address]chain.Address{},
+		silent: map[chain.Address]bool{}, signers: map[chain.Address]ContractSigner{},
+		owners:       map[chain.Address]chain.Address{},
 		transferMaxs: map[chain.Address]money.Amount{}, transferMins: map[chain.Address]money.Amount{},
 	}
 	c.baseFee = c.conf.BaseFee
@@ -254,6 +256,17 @@ func (c *Chain) DeployContract(address chain.Address) {
 	defer c.mu.Unlock()
 	c.mineBlock(nil)
 	c.tipBlock().state.programs[address] = true
+}
+
+// ContractSigner is what a contract says about a signature of a digest.
+type ContractSigner func(digest [32]byte, signature []byte) bool
+
+// DeploySigner puts a contract that signs at an address, in a block of its own.
+func (c *Chain) DeploySigner(address chain.Address, accepts ContractSigner) {
+	c.DeployContract(address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.signers[address] = accepts
 }
 
 // SilenceBalance makes a token revert when a provider reads a balance of it, in any block.

@@ -37,7 +37,8 @@ func (c *Client) BatchSize(ps []chain.Payment) int {
 
 // isIncoming reports whether a payment goes from another account to the account that pays for it.
 func isIncoming(p chain.Payment) bool {
-	return !p.CreatesNonceAccount && p.From != p.Payer && p.To == p.Payer && !p.Amount.IsZero()
+	return !p.CreatesNonceAccount && !p.CreatesTokenAccount && p.From != p.Payer && p.To == p.Payer &&
+		!p.Amount.IsZero()
 }
 
 // fitsPacket reports whether payments fit in a packet. Other nonce accounts and fees never make the

@@ -39,17 +39,26 @@ func (c *Client) Rent(contract chain.Address) (money.Amount, error) {
 	return solanatx.Tx{Moves: []solanatx.Move{{Owner: "anybody", TokenProgram: m.Program}}}.Rent(), nil
 }
 
-// ReclaimableRent reads the final state of the associated accounts.
-func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) ([]money.Amount, error) {
+// accountsOf returns the associated accounts of holdings.
+func (c *Client) accountsOf(holdings []chain.Holding) ([]chain.Address, error) {
 	accounts := make([]chain.Address, len(holdings))
 	for i, h := range holdings {
 		m, err := c.configuredMint(h.Contract)
-		if err == nil {
-			accounts[i], err = solanatx.AssociatedAccount(h.Address, h.Contract, m.Program)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("idle accounts on %s: %w", chain.Solana, err)
+			return nil, err
 		}
+		if accounts[i], err = solanatx.AssociatedAccount(h.Address, h.Contract, m.Program); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+// ReclaimableRent reads the final state of the associated accounts.
+func (c *Client) ReclaimableRent(ctx context.Context, holdings []chain.Holding) ([]money.Amount, error) {
+	accounts, err := c.accountsOf(holdings)
+	if err != nil {
+		return nil, fmt.Errorf("idle accounts on %s: %w", chain.Solana, err)
 	}
 	var answers [][]uint64
 	var errs []error

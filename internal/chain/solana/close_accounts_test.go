@@ -2,6 +2,7 @@ package solana_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -53,6 +54,10 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 			t.Errorf("account %d: got %v in it, want any (%v)", i, lies[i], want)
 		}
 	}
+	exist, err := l.chain.TokenAccounts.Existing(ctx, of)
+	if want := []bool{true, true, true, false, false}; err != nil || !slices.Equal(exist, want) {
+		t.Errorf("got %v, %v to exist, want %v", exist, err, want)
+	}
 	doubts := newProxy(t, l.node.URL, l.settled(t))
 	both := cfg
 	both.Endpoints, both.Quorum = append(both.Endpoints, doubts.URL), 2
@@ -62,6 +67,11 @@ func TestAnEmptyAccountIsClosedForItsPayerAndAFullOneForNobody(t *testing.T) {
 	if got, err := open(t, both).TokenAccounts.ReclaimableRent(ctx, of); err != nil || !got[0].IsZero() ||
 		got[1] != lies[1] {
 		t.Errorf("one that has it otherwise: got %v, %v, want only the second", got, err)
+	}
+	// Two of two providers have to show an account. Rule CO-138.
+	got, err := open(t, both).TokenAccounts.Existing(ctx, of)
+	if want := []bool{false, true, true, false, false}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("one that lacks it: got %v, %v, want %v", got, err, want)
 	}
 	shut := func(of chain.Address, m surfpool.Mint) chain.Payment {
 		return chain.Payment{

@@ -126,6 +126,11 @@ func (p *provider) readEffects(
 			out.Paid, out.Fee, err = t.makesAll(pay)
 			return err
 		}
+		if len(pay) == 1 && pay[0].CreatesTokenAccount {
+			out.Paid, err = t.hasAccount(pay[0])
+			out.Paid = out.Paid && out.Succeeded
+			return err
+		}
 		out.Paid = out.Succeeded && chain.MakesPayments(m.transfers, pay, isPayment)
 		// The rent of a nonce account is spent for its payer, like that of a token account.
 		if len(pay) == 1 && pay[0].CreatesNonceAccount && out.Paid {

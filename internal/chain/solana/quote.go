@@ -95,8 +95,11 @@ func (c *Client) quotePayments(ctx context.Context, node *provider, ps []chain.P
 		return c.boundedFees(solanatx.Tx{Payer: payer, Limit: unitsCancel, Price: price})
 	}
 	inspect := c.inspectAccounts
-	if p.ClosesTokenAccount {
+	switch {
+	case p.ClosesTokenAccount:
 		inspect = c.inspectCloses
+	case p.CreatesTokenAccount:
+		inspect = c.inspectCreation
 	}
 	accounts, err := inspect(ctx, node, ps)
 	if err != nil {

@@ -122,6 +122,13 @@ func (c *Client) addPayment(t *solanatx.Tx, p chain.Payment) (err error) {
 			return err
 		}
 	}
+	if p.CreatesTokenAccount {
+		if len(t.Moves) > 0 || t.Creation != nil || p.Contract == "" {
+			return fmt.Errorf("the creation of a token account of %s is no payment of several", p.To)
+		}
+		t.Creation = solanatx.NewCreation(p, m.Program)
+		return nil
+	}
 	if p.ClosesTokenAccount {
 		shut, err := solanatx.NewClose(p, m.Program)
 		if err == nil && p.To != t.Payer {

@@ -35,13 +35,21 @@ func isTaproot(script []byte) bool {
 	return len(script) == taprootScriptBytes && script[0] == txscript.OP_1 && script[1] == txscript.OP_DATA_32
 }
 
-// isSignedByBitcoin checks a simple signature of BIP-322: the witness with which the address would spend a transaction
-// that has the text in it.
+// isSignedByBitcoin checks a signature in one of the forms that wallets know for the kind of an address.
 func isSignedByBitcoin(network chain.Network, address chain.Address, text, signature string) bool {
 	script, err := bitcointx.Script(network, address)
 	if err != nil {
 		return false
 	}
+	if !isTaproot(script) && isSignedByOldBitcoin(script, text, signature) {
+		return true
+	}
+	return (isKeyHash(script) || isTaproot(script)) && isSignedBySegwit(script, text, signature)
+}
+
+// isSignedBySegwit checks a simple signature of BIP-322: the witness with which the script would spend a transaction
+// that has the text in it.
+func isSignedBySegwit(script []byte, text, signature string) bool {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(signature, simplePrefix))
 	if err != nil {
 		return false

@@ -121,20 +121,22 @@ var (
 // signatureCharsMax is longer than every signature that is accepted.
 const signatureCharsMax = 600
 
-// IsProvable reports whether Verify knows signatures of an address.
+// IsProvable reports whether Verify knows signatures of an address. The hash of a script says not of which kind the
+// script is: one of several keys signs nothing here, which its signature shows.
 func IsProvable(network chain.Network, name chain.Name, address chain.Address) bool {
 	switch name.Family() {
 	case chain.EVM, chain.SolanaFamily:
 		return true
 	case chain.BitcoinFamily:
 		script, err := bitcointx.Script(network, address)
-		return err == nil && (isKeyHash(script) || isTaproot(script))
+		return err == nil && (isKeyHash(script) || isTaproot(script) || isOldKeyHash(script) || isScriptHash(script))
 	}
 	return false
 }
 
 // Verify checks that the key of an address in its canonical form signed a text: by EIP-191 on EVM chains, with Ed25519
-// on Solana, and by BIP-322 on Bitcoin. Errors: ErrUnprovable, ErrSignature. Rule CO-96.
+// on Solana, and by BIP-322 or BIP-137 on Bitcoin. What it refuses on an EVM chain may still be the signature of a
+// contract, which the chain is asked about (AskContract). Errors: ErrUnprovable, ErrSignature. Rule CO-96.
 func Verify(network chain.Network, name chain.Name, address chain.Address, text, signature string) error {
 	if !IsProvable(network, name, address) {
 		return ErrUnprovable
@@ -184,8 +186,7 @@ func isSignedByEVM(address chain.Address, text, signature string) bool {
 	if raw[parityAt] > 1 || new(big.Int).SetBytes(raw[scalarAt:parityAt]).Cmp(halfOrder) > 0 {
 		return false
 	}
-	digest := crypto.Keccak256(fmt.Appendf(nil, "\x19Ethereum Signed Message:\n%d%s", len(text), text))
-	key, err := crypto.SigToPub(digest, raw)
+	key, err := crypto.SigToPub(digestEVM(text), raw)
 	return err == nil && crypto.PubkeyToAddress(*key) == wanted
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -35,9 +36,19 @@ type assets struct {
 	paths  ui.Assets
 }
 
-func newAssets(prefix string) assets {
-	a := assets{byName: map[string]asset{}}
-	add := func(file, kind string) string {
+// kit is the files of the kit by their names with hashes, and those names by the names of the files.
+type kit struct {
+	byName map[string]asset
+	names  map[string]string
+}
+
+// readKit compresses the files once for all surfaces of a process: the race detector makes that take seconds,
+// and each test has surfaces of its own.
+var readKit = sync.OnceValue(func() kit {
+	k := kit{byName: map[string]asset{}, names: map[string]string{}}
+	for file, kind := range map[string]string{
+		"app.css": "text/css; charset=utf-8", "app.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	} {
 		raw, err := assetFiles.ReadFile("assets/" + file)
 		if err != nil {
 			panic("pages: an asset is missing: " + err.Error())
@@ -45,15 +56,16 @@ func newAssets(prefix string) assets {
 		sum := sha256.Sum256(raw)
 		extension := path.Ext(file)
 		name := strings.TrimSuffix(file, extension) + "." + hex.EncodeToString(sum[:])[:hashLength] + extension
-		a.byName[name] = asset{kind: kind, plain: raw, packed: Compress(raw)}
-		return prefix + name
+		k.byName[name], k.names[file] = asset{kind: kind, plain: raw, packed: Compress(raw)}, name
 	}
-	a.paths = ui.Assets{
-		Style:  add("app.css", "text/css; charset=utf-8"),
-		Script: add("app.js", "text/javascript; charset=utf-8"),
-		Icon:   add("icon.svg", "image/svg+xml"),
-	}
-	return a
+	return k
+})
+
+func newAssets(prefix string) assets {
+	k := readKit()
+	return assets{byName: k.byName, paths: ui.Assets{
+		Style: prefix + k.names["app.css"], Script: prefix + k.names["app.js"], Icon: prefix + k.names["icon.svg"],
+	}}
 }
 
 // Compress packs bytes as small as gzip can.

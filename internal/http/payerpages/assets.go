@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 
@@ -35,6 +36,10 @@ type assets struct {
 	style, script, icon string
 	claim               string // the script of refunds
 }
+
+// readAssets builds the files once for all servers of a process: the race detector makes compressing them take
+// seconds, and each test has a server of its own.
+var readAssets = sync.OnceValue(newAssets)
 
 func newAssets() assets {
 	a := assets{byName: map[string]asset{}}

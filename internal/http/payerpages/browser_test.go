@@ -336,7 +336,7 @@ const injectWallets = `(() => {
 // the option. Rule CO-50.
 func TestAWalletGetsExactlyTheTransaction(t *testing.T) {
 	t.Parallel()
-	h := newTestEnv(t)
+	h := newTestEnv(t, func(c *Config) { c.Origin = "https://pay.example" })
 	h.checkouts.change(func(v *View) { v.Options[0] = openOption(usdcBase) })
 	tab := browser.Open(t)
 	const from = "0x1111111111111111111111111111111111111111"
@@ -347,6 +347,16 @@ func TestAWalletGetsExactlyTheTransaction(t *testing.T) {
 		{"2", "0x1", `{"from":"` + from + `","to":"` + evmAddress + `","value":"0x46b03751189000"}`},
 	} {
 		h.open(tab, "?mint="+c.mint, phone)
+		// Without a wallet in the browser, the apps of the phone are offered.
+		if !browser.Evaluate[bool](tab, "document.querySelector('#phone-wallets').open = true") {
+			t.Error("there is no way into the apps of the phone")
+		}
+		for _, problem := range tab.ListAccessibilityProblems() {
+			t.Errorf("apps: %s", problem)
+		}
+		if *screensFlag != "" {
+			tab.SaveWholePage(filepath.Join(*screensFlag, "apps-"+c.mint+".png"))
+		}
 		browser.Evaluate[bool](tab, fmt.Sprintf(injectWallets, `{ eth_requestAccounts: ['`+from+`'],
 			eth_chainId: '`+c.chain+`', eth_sendTransaction: '`+evmHash+`' }`))
 		tab.WaitUntil("document.querySelectorAll('#wallets button').length === 3")
@@ -355,6 +365,9 @@ func TestAWalletGetsExactlyTheTransaction(t *testing.T) {
 			t.Errorf("got the icons %q, want that of the data URI alone", icons)
 		}
 		wantText(t, tab, "First <b>wallet</b>", "Second wallet")
+		if !browser.Evaluate[bool](tab, "document.querySelector('#phone-wallets').hidden") {
+			t.Error("an app is offered beside the wallet of the browser")
+		}
 		if *screensFlag != "" {
 			tab.SaveWholePage(filepath.Join(*screensFlag, "wallets-"+c.mint+".png"))
 		}

@@ -61,7 +61,8 @@ type Config struct {
 	Limits    Limits         // the zero value sets none
 	// Cases plays payers at the press of a button. It is nil on every network but LOCAL, and then no path leads to it.
 	Cases Cases
-	// Origin is the scheme and host of the pages, for the wallets that fetch the icon of a request; "" without one.
+	// Origin is the scheme and host of the pages, for the wallets that fetch the icon of a request or open a page in
+	// their own browsers; "" without one.
 	Origin string
 	// Changes tells open pages at once what changed; nil: they hear with the next poll.
 	Changes *audit.Follower
@@ -100,7 +101,7 @@ func New(conf Config) http.Handler {
 		conf.LivePoll = livePollDefault
 	}
 	s := &server{
-		conf: conf, assets: newAssets(), rates: newLimiters(conf.Limits, conf.Clock),
+		conf: conf, assets: readAssets(), rates: newLimiters(conf.Limits, conf.Clock),
 		streams: streams{ofClientMax: conf.Limits.Streams, byClient: map[string]int{}},
 		versions: versionFeed{
 			ask: conf.Checkouts.Versions, changes: conf.Changes, interval: conf.LivePoll, log: conf.Log,
@@ -119,6 +120,7 @@ func New(conf Config) http.Handler {
 		{http.MethodPost, prefix + "{checkoutId}/options", s.rates.opens, s.openOption, true},
 		{http.MethodGet, prefix + "{checkoutId}" + solanaPath, s.rates.views, s.describeRequest, false},
 		{http.MethodPost, prefix + "{checkoutId}" + solanaPath, s.rates.opens, s.requestPayment, true},
+		{http.MethodOptions, prefix + "{checkoutId}" + solanaPath, s.rates.views, s.allowWallets, false},
 		{http.MethodGet, prefix + "{checkoutId}/find", s.rates.views, s.showFind, false},
 		{http.MethodPost, prefix + "{checkoutId}/find", s.rates.finds, s.find, true},
 		{http.MethodGet, prefix + "{checkoutId}/images/{imageId}", s.rates.images, s.showImage, false},
@@ -212,6 +214,7 @@ type request struct {
 	slug       string // "" on the page of a checkout
 	refundID   string // "" on every other page than that of a refund
 	base       string // the path of the page
+	origin     string // the scheme and host of the pages; "" if they are not known
 	language   *translation
 	isNamed    bool // the address chose the language
 	isJSON     bool // a program asks, which shows a person the message of the answer
@@ -238,7 +241,9 @@ func (s *server) handle(
 			defer func() { answered(r.Method, route, recorder.status) }()
 		}
 		r.Body = http.MaxBytesReader(recorder, r.Body, bodyBytesMax)
-		req := &request{Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId")}
+		req := &request{
+			Request: r.WithContext(ctx), w: recorder, checkoutID: chi.URLParam(r, "checkoutId"), origin: s.conf.Origin,
+		}
 		req.slug, req.refundID = chi.URLParam(r, "slug"), chi.URLParam(r, "refundId")
 		switch {
 		case req.slug != "":
@@ -249,7 +254,9 @@ func (s *server) handle(
 			req.base = prefix + req.checkoutID
 		}
 		req.language, req.isNamed = chooseLanguage(r)
-		req.isJSON = strings.HasSuffix(route, solanaPath)
+		if req.isJSON = strings.HasSuffix(route, solanaPath); req.isJSON {
+			openToOrigins(w.Header())
+		}
 		defer func() {
 			if p := recover(); p == http.ErrAbortHandler {
 				panic(p) // the server cuts the connection

@@ -3,6 +3,7 @@ package payerpages
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +73,7 @@ const (
 	ProofWrong         RefundRefusal = "PROOF"
 	ProofExpired       RefundRefusal = "PROOF_EXPIRED"
 	ProofImpossible    RefundRefusal = "PROOF_IMPOSSIBLE"
+	ProofUndeployed    RefundRefusal = "PROOF_UNDEPLOYED"
 	NetworkUnavailable RefundRefusal = "UNAVAILABLE"
 	RefundMoved        RefundRefusal = "STATE" // it waits for no address any more
 )
@@ -89,7 +91,7 @@ func (r RefundRefusal) status() int {
 
 // isOfProof reports whether the refusal is about a signature.
 func (r RefundRefusal) isOfProof() bool {
-	return r == ProofWrong || r == ProofExpired || r == ProofImpossible
+	return r == ProofWrong || r == ProofExpired || r == ProofImpossible || r == ProofUndeployed
 }
 
 // ProofKind says which wallets sign with an address of a refund's chain.
@@ -156,7 +158,7 @@ const (
 const (
 	keyBytesMax       = 300 // a whole address of a page may be pasted
 	addressBytesMax   = 200
-	signatureBytesMax = 1000
+	signatureBytesMax = 3300 // of a contract with many owners
 )
 
 // refundPage is the page of a refund with what a template needs of it.
@@ -219,6 +221,17 @@ func (p *refundPage) frame() frame {
 		f.Title, f.Announcement = summary.Heading+" · "+p.Shop, summary.Heading+" "+summary.Text
 	}
 	return f
+}
+
+// taprootPrefixes begin the taproot addresses of every network.
+var taprootPrefixes = []string{"bc1p", "tb1p", "bcrt1p"}
+
+// needsNewForm reports whether wallets sign with the address of the challenge only in the form of BIP-322. With the
+// other addresses of Bitcoin they have an older form, which no one has to choose.
+func (p *refundPage) needsNewForm() bool {
+	return slices.ContainsFunc(taprootPrefixes, func(prefix string) bool {
+		return strings.HasPrefix(p.Challenge.Address, prefix)
+	})
 }
 
 // groupAddress cuts an address into groups of four characters, so that people can compare it.

@@ -357,6 +357,7 @@ func TestARefusedAddressSaysWhy(t *testing.T) {
 		AddressOfSender:   "Your payment came from this address.",
 		ProofWrong:        "The signature doesn't fit the address and the text.",
 		ProofExpired:      "The text was too old.", ProofImpossible: "This kind of address can't sign here.",
+		ProofUndeployed:    "This wallet's contract isn't on Base yet",
 		NetworkUnavailable: "Base is not available at the moment.",
 	} {
 		h.refunds.change(func(f *fakeRefunds) { f.refusal = refusal })
@@ -393,9 +394,19 @@ func TestAnAddressIsProvenByHand(t *testing.T) {
 	h.refunds.change(func(f *fakeRefunds) { f.view.Proof = BitcoinProof })
 	path := RefundPrefix + refundID
 	got := h.post(path+"/challenge", "key", refundKey, "address", evmAddress)
-	if !strings.Contains(got.body, `<pre id="challenge" class="all" dir="ltr" lang="en">`+proofText+`</pre>`) ||
-		!strings.Contains(readText(got.body), "BIP-322") {
+	if !strings.Contains(got.body, `<pre id="challenge" class="all" dir="ltr" lang="en">`+proofText+`</pre>`) {
 		t.Fatalf("got %d: %s", got.status, got.body)
+	}
+	// Only with a taproot address a wallet has to be told which form it signs in.
+	for address, isNew := range map[string]bool{
+		"bc1ppv609nr0vr25u07u95waq5lucwfm6tde4nydujnu8npg4q75mr5sxq8lt3": true,
+		"bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4":                     false,
+		"1pMycacnJaSqwwJqjawXBErnLsZ7RkXUAs":                             false,
+	} {
+		got := h.post(path+"/challenge", "key", refundKey, "address", address)
+		if strings.Contains(readText(got.body), "BIP-322") != isNew {
+			t.Errorf("%s: got %s, want that BIP-322 is named: %v", address, readText(got.body), isNew)
+		}
 	}
 	fields := readHidden(got.body)
 	want := []string{"key", refundKey, "address", evmAddress, "expires", "1800000000"}

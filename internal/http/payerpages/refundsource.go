@@ -30,7 +30,8 @@ var refundProblems = map[checkout.ProblemKind]RefundProblem{
 var addressRefusals = map[checkout.AddressRefusal]RefundRefusal{
 	checkout.ExchangeAddress: AddressOfExchange, checkout.SharedAddress: AddressShared,
 	checkout.SenderAddress: AddressOfSender, checkout.WrongProof: ProofWrong, checkout.OldProof: ProofExpired,
-	checkout.NoProof: ProofImpossible,
+	checkout.NoProof: ProofImpossible, checkout.UndeployedProof: ProofUndeployed,
+	checkout.UnknownProof: NetworkUnavailable,
 }
 
 // Refund implements Refunds.

@@ -14,6 +14,27 @@ const solanaPath = "/solana"
 // accountBytesMax is longer than every address of Solana, and than every amount.
 const accountBytesMax = 100
 
+// openToOrigins lets every origin read the answer, as Solana Pay requires: a wallet that is a page or an extension has
+// an origin of its own. No credential belongs to the path, and none is allowed, so an origin learns what everyone with
+// the address of the checkout may ask. Rule CO-139.
+func openToOrigins(h http.Header) {
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+}
+
+// preflightSeconds is how long a browser remembers the answer to allowWallets.
+const preflightSeconds = "600"
+
+// allowWallets answers the question that browsers ask before a request of another origin.
+func (s *server) allowWallets(r *request) error {
+	h := r.w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", "Accept, Accept-Encoding, Accept-Language, Content-Type")
+	h.Set("Access-Control-Max-Age", preflightSeconds)
+	r.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // describeRequest says who asks for the payment. A wallet shows it before it asks for the transaction.
 func (s *server) describeRequest(r *request) error {
 	view, err := s.conf.Checkouts.View(r.Context(), r.checkoutID)

@@ -76,6 +76,69 @@ func TestAWalletRequestsThePaymentOfSolana(t *testing.T) {
 	}
 }
 
+// A wallet that runs in a browser has an origin of its own. It reads the answers of the transaction request, and its
+// browser allows the request before. No other path is open to other origins, and none takes credentials. Rule CO-139.
+func TestWalletsOfOtherOriginsReadTheRequestAlone(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.checkouts.unsigned = unsignedSOL(t, 312_100_000)
+	ask := func(method, path string) answer {
+		t.Helper()
+		r := httptest.NewRequest(method, path, strings.NewReader(`{"account":"`+solanaPayer+`"}`))
+		r.Header.Set("Origin", "https://wallet.example")
+		r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+		r.Header.Set("Access-Control-Request-Headers", "content-type")
+		return h.do(r)
+	}
+	path := prefix + checkoutID + solanaPath
+	got := ask(http.MethodOptions, path+"?mint=3")
+	if got.status != http.StatusNoContent || got.body != "" ||
+		got.header.Get("Access-Control-Allow-Methods") != "GET, POST" ||
+		!strings.Contains(got.header.Get("Access-Control-Allow-Headers"), "Content-Type") {
+		t.Errorf("got %d %v, want the request allowed", got.status, got.header)
+	}
+	if len(h.checkouts.requests) != 0 {
+		t.Error("the question before a request asked for a transaction")
+	}
+	isOpen := func(method, path string, status int) {
+		t.Helper()
+		got := ask(method, path)
+		if got.status != status || got.header.Get("Access-Control-Allow-Origin") != "*" ||
+			got.header.Get("Cross-Origin-Resource-Policy") != "cross-origin" ||
+			got.header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s %s: got %d %v, want %d for every origin, without credentials", method, path, got.status,
+				got.header, status)
+		}
+	}
+	isOpen(http.MethodOptions, path, http.StatusNoContent)
+	isOpen(http.MethodGet, path, http.StatusOK)
+	isOpen(http.MethodPost, path, http.StatusOK)
+	isOpen(http.MethodGet, prefix+otherID+solanaPath, http.StatusNotFound)
+	problem := FundsProblem
+	h.checkouts.problem = &problem
+	isOpen(http.MethodPost, path, http.StatusUnprocessableEntity)
+	for _, other := range []string{
+		prefix + checkoutID, prefix + checkoutID + "/options", prefix + checkoutID + "/find", path + "/x",
+		prefix + checkoutID + "/receipt.json", prefix + checkoutID + "/live", LinkPrefix + "shop",
+		RefundPrefix + "ref_01J9ZW3M8Q4S5T6V7W8X9YZABC/claim",
+	} {
+		for _, method := range []string{http.MethodOptions, http.MethodGet} {
+			if other == prefix+checkoutID+"/live" && method == http.MethodGet {
+				continue // It has no end.
+			}
+			got := ask(method, other)
+			for name := range got.header {
+				if strings.HasPrefix(name, "Access-Control-") {
+					t.Errorf("%s %s: got %s, want it for this origin alone", method, other, name)
+				}
+			}
+			if got.header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+				t.Errorf("%s %s: got a policy for other origins", method, other)
+			}
+		}
+	}
+}
+
 // A wallet that gets no transaction gets words for the payer, in the language of the payer, and nothing of an error.
 // Rules CO-44 and CO-117.
 func TestARefusedWalletIsToldWhy(t *testing.T) {

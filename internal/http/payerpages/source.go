@@ -177,6 +177,10 @@ func (s Source) addOpened(option *Option, p checkout.Public, opened checkout.Opt
 		Chain: opened.Mint.Chain, CAIP2: s.Chains[opened.Mint.Chain].CAIP2, Contract: opened.Mint.Contract,
 		Decimals: opened.Mint.Decimals, Address: opened.Wallet.Address, Amount: quote.Amount, Label: p.ShopName,
 	}
+	if opened.Shared != nil && !opened.TakesWallets {
+		option.QRText = option.Address // A link would lead wallets to an address without an account. Rule CO-139.
+		return
+	}
 	if opened.Shared != nil && len(opened.Ref) == len([32]byte{}) {
 		reference := [32]byte(opened.Ref)
 		target.Address, target.Reference = opened.Shared.Address, &reference

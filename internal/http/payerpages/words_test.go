@@ -168,7 +168,7 @@ func TestEveryTextIsUsedAndEveryNamedTextExists(t *testing.T) {
 	}
 	for _, refusal := range []RefundRefusal{
 		AddressInvalid, AddressOfExchange, AddressShared, AddressOfSender, ProofWrong, ProofExpired, ProofImpossible,
-		NetworkUnavailable,
+		ProofUndeployed, NetworkUnavailable,
 	} {
 		named = append(named, "refund.refused."+string(refusal))
 	}

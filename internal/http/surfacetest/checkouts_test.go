@@ -231,6 +231,10 @@ func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 	for i := range many {
 		many[i] = item(gold)[0]
 	}
+	longURL, manyKeys := "https://shop.example.com/"+strings.Repeat("a", 4096), map[string]string{}
+	for i := range 21 {
+		manyKeys[fmt.Sprint(i)] = "x"
+	}
 	before := h.checkoutCounts()
 	for _, c := range []struct {
 		status      int
@@ -271,6 +275,25 @@ func TestACheckoutThatIsWrongIsRefused(t *testing.T) {
 		{400, "INVALID_REQUEST", "expiresInSeconds", checkoutBody("k", "expiresInSeconds", "1800")},
 		{400, "INVALID_REQUEST", "successUrl", checkoutBody("k", "successUrl", "javascript:alert(1)")},
 		{400, "INVALID_REQUEST", "cancelUrl", checkoutBody("k", "cancelUrl", "https://a@shop.example.com")},
+		{400, "INVALID_AMOUNT", "price", checkoutBody("k", "price", "-5")},
+		{400, "INVALID_AMOUNT", "price", checkoutBody("k", "price", "12345678901234567.89")},
+		{400, "INVALID_AMOUNT", "unitPrice", soldBody("k", "productId", tip, "unitPrice", "-5")},
+		{400, "INVALID_AMOUNT", "unitPrice", soldBody("k", "productId", tip, "unitPrice", "1e1")},
+		{400, "INVALID_REQUEST", "quantity", soldBody("k", "productId", gold, "quantity", -1)},
+		{400, "INVALID_REQUEST", "successUrl", checkoutBody("k", "successUrl", "https://shop.example.com/\r\nX: y")},
+		{400, "INVALID_REQUEST", "successUrl", checkoutBody("k", "successUrl", longURL)},
+		{400, "INVALID_REQUEST", "cancelUrl", checkoutBody("k", "cancelUrl", "JavaScript:alert(1)")},
+		{400, "INVALID_REQUEST", "name", checkoutBody("k", "name", "G"+strings.Repeat("\u0301", 9))},
+		{400, "INVALID_REQUEST", "name", checkoutBody("k", "name", "Gold\nplan")},
+		{400, "INVALID_REQUEST", "metadata", checkoutBody("k", "metadata", manyKeys)},
+		{
+			400, "INVALID_REQUEST", "metadata",
+			checkoutBody("k", "metadata", map[string]string{"k": strings.Repeat("v", 501)}),
+		},
+		{
+			400, "INVALID_REQUEST", "metadata",
+			checkoutBody("k", "metadata", map[string]string{strings.Repeat("k", 41): "v"}),
+		},
 		{400, "INVALID_REQUEST", "acceptedMintIds", checkoutBody("k", "acceptedMintIds", []int{})},
 		{400, "INVALID_REQUEST", "acceptedMintIds", checkoutBody("k", "acceptedMintIds", []int{usdc, usdc})},
 		{400, "INVALID_REQUEST", "acceptedMintIds", checkoutBody("k", "acceptedMintIds", []int{closed})},

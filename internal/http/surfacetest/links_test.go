@@ -137,6 +137,11 @@ func TestAPaymentLinkThatIsWrongIsRefused(t *testing.T) {
 		{400, "INVALID_REQUEST", "expiresAt", []any{"expiresAt", "2020-01-01T00:00:00Z"}},
 		{400, "INVALID_REQUEST", "expiresAt", []any{"expiresAt", "tomorrow"}},
 		{400, "INVALID_REQUEST", "successUrl", []any{"successUrl", "javascript:alert(1)"}},
+		{400, "INVALID_REQUEST", "successUrl", []any{"successUrl", "https://a:b@shop.example.com/"}},
+		{400, "INVALID_REQUEST", "successUrl", []any{"successUrl", "https://shop.example.com/\r\nX: y"}},
+		{400, "INVALID_REQUEST", "successUrl", []any{
+			"successUrl", "https://shop.example.com/" + strings.Repeat("a", 4096),
+		}},
 		{400, "INVALID_REQUEST", "afterText", []any{"afterText", ""}},
 		{400, "UNKNOWN_FIELD", "status", []any{"status", "PAUSED"}},
 		{400, "UNKNOWN_FIELD", "orgId", []any{"orgId", "org_x"}},

@@ -178,9 +178,9 @@ func (n *Node) CurrentSlot() uint64 {
 	return n.slot
 }
 
-// runClock makes a block at each interval until ctx ends or the chain ends.
-func (n *Node) runClock(ctx context.Context, interval time.Duration) {
-	clock := time.NewTicker(interval)
+// runClock makes blocks as Config says until ctx ends or the chain ends.
+func (n *Node) runClock(ctx context.Context, cfg Config) {
+	clock := time.NewTimer(cfg.SlotTime)
 	defer clock.Stop()
 	for {
 		select {
@@ -193,5 +193,17 @@ func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 			// reason.
 			_ = n.MineBlocks(ctx, 1)
 		}
+		pause := cfg.SlotTime
+		if cfg.BusySlotTime > 0 && n.isBusy() {
+			pause = cfg.BusySlotTime
+		}
+		clock.Reset(pause)
 	}
+}
+
+// isBusy reports whether a block with transactions is not final yet.
+func (n *Node) isBusy() bool {
+	n.mining.Lock()
+	defer n.mining.Unlock()
+	return n.busySlot > 0 && n.slot <= n.busySlot+Finality
 }

@@ -130,6 +130,9 @@ func (n *Node) deriveNonces(ctx context.Context, slot uint64) error {
 	if err != nil || block == nil {
 		return err
 	}
+	if len(block.Transactions) > 0 {
+		n.busySlot = slot
+	}
 	for _, tx := range block.Transactions {
 		m := tx.Transaction.Message
 		if tx.Meta.Err != nil || len(m.Instructions) == 0 {

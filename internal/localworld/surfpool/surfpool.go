@@ -65,6 +65,8 @@ type Config struct {
 	Addon string
 	// SlotTime makes blocks on a clock, with or without transactions.
 	SlotTime time.Duration
+	// BusySlotTime is the time between blocks from a transaction until its block is final. 0: SlotTime.
+	BusySlotTime time.Duration
 }
 
 // Node is a running chain. Its methods are safe for concurrent use.
@@ -78,9 +80,10 @@ type Node struct {
 
 	faucet    ed25519.PrivateKey
 	sent      atomic.Uint64
-	mining    sync.Mutex // protects the two fields below
+	mining    sync.Mutex // protects the three fields below
 	slot      uint64     // the slot that is being filled; 0 if unknown
 	chainTime int64      // the chain's own time, in Unix seconds
+	busySlot  uint64     // of the newest block with transactions
 	process   *os.Process
 	cancel    context.CancelFunc
 	ended     chan struct{}
@@ -159,7 +162,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("start surfpool: %w", err)
 	}
 	if cfg.SlotTime > 0 {
-		n.clock.Go(func() { n.runClock(run, cfg.SlotTime) })
+		n.clock.Go(func() { n.runClock(run, cfg) })
 	}
 	return n, nil
 }

@@ -38,6 +38,8 @@ var Capabilities = []Capability{
 	{"PaymentRequests", offersReader[chain.PaymentRequests], nil},
 	// The sources of prices and the oracle of sanctions call contracts.
 	{"ContractCaller", offersReader[chain.ContractCaller], nil},
+	// A payer who claims a refund signs with a contract.
+	{"SignatureChecker", offersReader[chain.SignatureChecker], nil},
 }
 
 func offersReader[T any](ch chain.Chain) bool {

@@ -564,6 +564,119 @@ func TestACloseIsOfAnAddressAndItsCoinGoesToTheTreasury(t *testing.T) {
 	v.signs(v.request(i, 0, nonceA, shut(v.deposit.Address, solUSDC)))
 }
 
+// The treasury pays the rent of exactly one kind of account: that of the address that checkouts share, for a token of
+// the policy. The signer derives the wallet, and its bytes create the account and do nothing else. Such an account is
+// never closed, so its rent is paid once. Rules CO-137 and CO-138.
+func TestATokenAccountIsOfTheSharedAddressAlone(t *testing.T) {
+	t.Parallel()
+	v := newSolanaEnv(t)
+	issue := func(orgID, purpose, subject string) signer.IssuedAddress {
+		t.Helper()
+		w, err := v.s.IssueAddress(t.Context(), signer.WalletRef{
+			OrgID: orgID, Family: chain.SolanaFamily, Purpose: purpose, Subject: subject,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	shared, second := issue("org_1", signer.SharedPurpose, "CHECKOUT"), issue("org_1", signer.SharedPurpose, "OTHER")
+	foreign := issue("org_other", signer.SharedPurpose, "CHECKOUT")
+	intent := func(id string) signer.Intent {
+		return signer.Intent{
+			ID: id, Purpose: signer.CreateTokenAccount, Chain: chain.Solana, From: v.treasury.WalletRef,
+			To: shared.Address, ToWallet: &shared.WalletRef, Contract: solUSDC, MintID: 1,
+		}
+	}
+	toWallet := func(w signer.IssuedAddress) func(*signer.Intent) {
+		return func(i *signer.Intent) { i.To, i.ToWallet = w.Address, &w.WalletRef }
+	}
+	for name, c := range map[string]struct {
+		change func(*signer.Intent)
+		want   string
+	}{
+		"a stranger": {
+			func(i *signer.Intent) { i.To, i.ToWallet = solPayee, nil }, signer.RefusedDestination,
+		},
+		"a stranger as ours":   {func(i *signer.Intent) { i.To = solPayee }, signer.RefusedDestination},
+		"a customer":           {toWallet(v.deposit), signer.RefusedDestination},
+		"the treasury":         {toWallet(v.treasury), signer.RefusedDestination},
+		"another subject":      {toWallet(second), signer.RefusedDestination},
+		"another organization": {toWallet(foreign), signer.RefusedDestination},
+		"no token":             {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
+		"an amount":            {func(i *signer.Intent) { i.Amount = money.Units(1) }, signer.RefusedMalformed},
+		"a customer's":         {func(i *signer.Intent) { i.CustomerID = "ann" }, signer.RefusedMalformed},
+		"a key":                {func(i *signer.Intent) { i.IdempotencyKeyHash = "00" }, signer.RefusedMalformed},
+		"an address pays": {
+			func(i *signer.Intent) { i.From, i.Payer = v.deposit.WalletRef, &v.treasury.WalletRef },
+			signer.RefusedDestination,
+		},
+		"its fee paid by another": {func(i *signer.Intent) { i.Payer = &v.treasury.WalletRef }, signer.RefusedWallet},
+	} {
+		i := intent("ta_" + name)
+		c.change(&i)
+		if _, err := v.s.AdmitIntent(t.Context(), i); refusal(err) != c.want {
+			t.Errorf("%s: got %v, want it refused with %s", name, err, c.want)
+		}
+	}
+	i, pays, shut := intent("ta_1"), v.payment("wd_1", solUSDC), v.sweep("cl_1")
+	v.admit(i)
+	v.admit(pays)
+	shut.Purpose, shut.Amount = signer.CloseTokenAccount, money.Units(solanatx.TokenAccountRent)
+	shut.WalletBalance = nil
+	shut.From = shared.WalletRef
+	if _, err := v.s.AdmitIntent(t.Context(), shut); refusal(err) != signer.RefusedWallet {
+		t.Errorf("a close of the shared address: got %v, want it refused", err)
+	}
+	creation := func(of, mint chain.Address) func(*solanatx.Tx) {
+		return func(x *solanatx.Tx) {
+			x.Moves = nil
+			x.Creation = solanatx.NewCreation(chain.Payment{To: of, Contract: mint}, solTokens)
+		}
+	}
+	right := creation(shared.Address, solUSDC)
+	request := func(id signer.Intent, change func(*solanatx.Tx)) signer.SignRequest {
+		asked := id
+		asked.Amount = money.Units(1) // of the move that change replaces
+		return v.request(asked, 0, nonceA, change)
+	}
+	v.refuses("a payment with its account", request(i, nil), signer.RefusedPayload)
+	v.refuses("a stranger's account", request(i, creation(solPayee, solUSDC)), signer.RefusedPayload)
+	v.refuses("a customer's account", request(i, creation(v.deposit.Address, solUSDC)), signer.RefusedPayload)
+	v.refuses("another token's account", request(i, creation(shared.Address, solPayee)), signer.RefusedPayload)
+	v.refuses("nothing", request(i, func(x *solanatx.Tx) { x.Moves = nil }), signer.RefusedPayload)
+	v.refuses("a creation for a payment", request(pays, creation(solPayee, solUSDC)), signer.RefusedPayload)
+	cancel := request(i, right)
+	cancel.Act = signer.Cancel
+	v.refuses("as a cancel", cancel, signer.RefusedPayload)
+	unproven := request(i, right)
+	unproven.Proof = ""
+	v.refuses("without the proof of its slot", unproven, signer.RefusedPayload)
+	signed := v.signs(request(i, right))
+	again := intent("ta_2")
+	v.admit(again)
+	v.refuses("the same slot for another", request(again, right), signer.RefusedSlot)
+	p := v.conf.Policy.Chains[chain.Solana]
+	p.Unlimited, p.FeeDayMax = false, money.Units(20_000_000)
+	v.restart(p)
+	if got := v.signs(request(i, right)); string(got.Raw) != string(signed.Raw) {
+		t.Error("after a restart: got other bytes, want the same")
+	}
+	if _, err := v.s.AdmitIntent(t.Context(), intent("ta_3")); refusal(err) != signer.PolicyLimit {
+		t.Errorf("a token that the policy does not name: got %v, want it refused", err)
+	}
+	p.Assets = map[chain.Address]signpolicy.Limit{solUSDC: {
+		PaymentMax: money.Units(1), OrganizationMax: money.Units(1), OverallMax: money.Units(1),
+	}}
+	v.restart(p)
+	v.admit(intent("ta_4"))
+	p.FeeMax = money.Units(solanatx.TokenAccountRent)
+	v.restart(p)
+	if _, err := v.s.AdmitIntent(t.Context(), intent("ta_5")); refusal(err) != signer.PolicyLimit {
+		t.Errorf("dearer than the policy's feeMax: got %v, want it refused before it has a slot", err)
+	}
+}
+
 func TestNothingIsClosedWhereTokensLieInNoAccounts(t *testing.T) {
 	t.Parallel()
 	s, _ := signertest.New(t)

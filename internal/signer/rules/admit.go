@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/limits"
+	"github.com/cofferpay/coffer/internal/signer/ownaccounts"
 	"github.com/cofferpay/coffer/internal/signer/payouts"
 	"github.com/cofferpay/coffer/internal/signer/refunds"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
@@ -122,7 +123,7 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 	}
 	switch kind.Payee {
 	case signer.ToNonceAccount:
-		return eng.checkNonceAccount(intent, policy)
+		return ownaccounts.CheckNonceAccount(intent, eng.index.wallets[intent.From].address, policy)
 	case signer.ToAnyone, signer.ToProvider:
 		switch {
 		case !allowed:
@@ -146,6 +147,10 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 		if !allowed || toWallet == nil || toWallet.Purpose != signer.TreasuryPurpose {
 			return notAllowed(signer.RefusedDestination)
 		}
+	case signer.ToSharedWallet:
+		if err := ownaccounts.CheckTokenAccount(intent, policy); err != nil {
+			return err
+		}
 	case signer.ToChangeWallet:
 		if !allowed || !intent.Chain.IsUTXO() || toWallet == nil || toWallet.Purpose != signer.ChangePurpose {
 			return notAllowed(signer.RefusedDestination)
@@ -166,6 +171,8 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 			policy.GasMax, intent.Amount)
 	case kind.ClosesTokenAccount && (intent.Contract == "" || intent.Chain.Family() != chain.SolanaFamily):
 		return refuse(signer.RefusedDestination, "names no token account, which %s has", chain.Solana)
+	case kind.ClosesTokenAccount && intent.From.Purpose == signer.SharedPurpose: // Rule CO-138.
+		return refuse(signer.RefusedWallet, "is of the address that checkouts share, whose accounts stay")
 	case kind.ClosesTokenAccount && (intent.Payer == nil || *intent.Payer != *toWallet):
 		return signer.Refuse(signer.RefusedWallet,
 			"the fee payer of %s %s is not the treasury that receives its content", kind.Noun, intent.ID)
@@ -180,32 +187,6 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 	if toKey.Address() != intent.To {
 		return signer.Refuse(signer.RefusedDestination,
 			"%s goes to %s, and the wallet that it names has another address", intent.ID, intent.To)
-	}
-	return nil
-}
-
-// checkNonceAccount checks that an intent creates one of the treasury's own nonce accounts, with
-// exactly its minimum balance. This is the only purpose that moves money to an address that is no
-// wallet, so it leaves no choice.
-func (eng *Engine) checkNonceAccount(intent signer.Intent, policy signpolicy.Chain) error {
-	kind := intent.Kind()
-	var minBalance, cost money.Amount
-	family, ok := txcodec.Find(intent.From.Family).(txcodec.NonceAccounts)
-	if ok {
-		minBalance, cost, ok = family.NonceAccountCost(eng.index.wallets[intent.From].address, intent.To)
-	}
-	switch {
-	case !kind.Source.Includes(intent.From):
-		return signer.Refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose)
-	case intent.ToWallet != nil || intent.Contract != "" || !ok:
-		return signer.Refuse(signer.RefusedDestination,
-			"%s is not a nonce account of the treasury that intent %s names", intent.To, intent.ID)
-	case intent.Amount != minBalance:
-		return signer.Refuse(signer.RefusedDestination, "a nonce account on %s has %v, and intent %s gives it %v",
-			intent.Chain, minBalance, intent.ID, intent.Amount)
-	case policy.FeeMax.Less(cost): // before it has a slot in which nothing could be signed
-		return signer.Refuse(signer.PolicyLimit, "a nonce account on %s costs %v, and the policy's feeMax is %v",
-			intent.Chain, cost, policy.FeeMax)
 	}
 	return nil
 }

@@ -163,6 +163,7 @@ func (eng *Engine) matchPayload(
 			From: eng.index.wallets[member.From].address, To: member.To,
 			Contract: member.Contract, Amount: member.Amount,
 			CreatesNonceAccount: member.Kind().CreatesNonceAccount,
+			CreatesTokenAccount: member.Kind().CreatesTokenAccount,
 			ClosesTokenAccount:  member.Kind().ClosesTokenAccount,
 		}
 	}

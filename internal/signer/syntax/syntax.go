@@ -87,7 +87,7 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 		return malformed("id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case kind.Purpose == "":
 		return malformed("purpose: got %q, want one of %s", intent.Purpose, knownPurposes())
-	case kind.Consolidates && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
+	case intent.PaysNothing() && (!intent.Amount.IsZero() || intent.CustomerID != "" ||
 		intent.IdempotencyKeyHash != "" || !intent.FeeDeducted.IsZero()):
 		return malformed("amount: a %s pays no amount", intent.Purpose)
 	case intent.WalletBalance != nil && !kind.NeedsBalance:
@@ -102,7 +102,7 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 		return malformed("contract: there are no tokens on %s", intent.Chain)
 	case intent.Contract == intent.To:
 		return signer.Refuse(signer.RefusedDestination, "to: %s is the token's own contract", intent.To)
-	case intent.Amount.IsZero() && !kind.Consolidates:
+	case intent.Amount.IsZero() && !intent.PaysNothing():
 		return malformed("amount: an amount of zero cannot be paid")
 	case intent.WhitelistedID != "" && !intent.PaysOwnMoney():
 		return malformed("whitelistedId: only a payment of an organization has one")

@@ -59,6 +59,12 @@ type NonceAccounts interface {
 	NonceAccountCost(treasury, address chain.Address) (minBalance, costs money.Amount, ok bool)
 }
 
+// TokenAccounts is implemented by the codec of a family that holds tokens in accounts.
+type TokenAccounts interface {
+	// TokenAccountCost returns the least that a transaction costs which creates a token account.
+	TokenAccountCost() money.Amount
+}
+
 // Effect is what the bytes of a payload do: all that the rules compare.
 type Effect struct {
 	NetworkID   string        // the signerId inside; "" where a slot is of one network alone
@@ -189,7 +195,7 @@ func (solanaCodec) Decode(payload []byte) (Effect, error) {
 		Slot: signer.Slot{Key: tx.SlotKey()}, Payer: tx.Payer, MaxCost: tx.MaxCost(), CheckPayments: tx.CheckPayments,
 		checkProof: tx.CheckProof,
 		CheckCancel: func(account chain.Address) error {
-			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 {
+			if tx.Payer != account || len(tx.Moves) != 0 || len(tx.Closes) != 0 || tx.Creation != nil {
 				return fmt.Errorf("it does more than advance the nonce of %s", account)
 			}
 			return nil
@@ -242,6 +248,9 @@ func (solanaCodec) NonceAccountCost(treasury, address chain.Address) (minBalance
 	}
 	return money.Zero, money.Zero, false
 }
+
+// TokenAccountCost contains the greater rent of both token programs.
+func (solanaCodec) TokenAccountCost() money.Amount { return solanatx.CreationCostMin() }
 
 // CheckSignerID accepts the hash of the first block. No payload contains it: a nonce's value is of
 // one network alone.

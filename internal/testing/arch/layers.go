@@ -167,6 +167,7 @@ var packages = []pkg{
 	{"internal/signer/swapterms", core, 0},
 	{"internal/signer/payouts", core, 0},
 	{"internal/signer/refunds", core, 0},
+	{"internal/signer/ownaccounts", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
 	{"internal/signer/journalfile", core, 0},
@@ -283,14 +284,17 @@ var exceptions = []exception{
 // Adapters need no line here: only app imports them.
 var importers = map[string][]string{
 	// What decides about signatures, and what it stands on, is reached through the port alone.
-	"internal/signer/rules":        {"internal/signer/local"},
-	"internal/signer/txcodec":      {"internal/signer/rules", "internal/signer/signpolicy", "internal/signer/syntax"},
+	"internal/signer/rules": {"internal/signer/local"},
+	"internal/signer/txcodec": {
+		"internal/signer/ownaccounts", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/syntax",
+	},
 	"internal/signer/endorse":      {"internal/signer/rules"},
 	"internal/signer/changewallet": {"internal/signer/rules"},
 	"internal/signer/limits":       {"internal/signer/rules"},
 	"internal/signer/swapterms":    {"internal/signer/rules"},
 	"internal/signer/payouts":      {"internal/signer/rules"},
 	"internal/signer/refunds":      {"internal/signer/rules"},
+	"internal/signer/ownaccounts":  {"internal/signer/rules"},
 	"internal/signer/window": {
 		"internal/signer/limits", "internal/signer/rules", "internal/signer/signpolicy", "internal/signer/txcodec",
 	},

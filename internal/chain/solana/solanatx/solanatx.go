@@ -3,7 +3,7 @@
 // with it, and the signer decodes with it what it is asked to sign.
 //
 // It is pure: no network, no key, no clock. It knows two forms of transaction that the signer signs:
-//   - Tx has a durable nonce and pays or closes token accounts.
+//   - Tx has a durable nonce, and pays, closes token accounts or creates one.
 //   - NonceCreation creates a nonce account.
 //
 // Request is a third one, which the wallet of a stranger signs and never the signer.
@@ -85,6 +85,75 @@ type Tx struct {
 	Moves []Move
 	// Closes happen together too, instead of moves.
 	Closes []Close
+	// Creation creates a token account, instead of moves and closes.
+	Creation *Creation
+}
+
+// Creation creates the associated token account of a wallet. It changes nothing if the account
+// exists. The fee payer leaves the rent in it. The chain refuses a program that is not the mint's.
+type Creation struct {
+	Owner        chain.Address // the wallet
+	Mint         chain.Address
+	TokenProgram chain.Address
+}
+
+// NewCreation returns the creation of a payment. program is the mint's.
+func NewCreation(p chain.Payment, program chain.Address) *Creation {
+	return &Creation{Owner: p.To, Mint: p.Contract, TokenProgram: program}
+}
+
+// checkCreation returns an error unless a transaction creates the account of a payment and does
+// nothing else.
+func (t Tx) checkCreation(ps []chain.Payment) error {
+	if t.Creation == nil || len(t.Moves) != 0 || len(t.Closes) != 0 || len(ps) != 1 {
+		return fmt.Errorf("transaction has %d moves and %d closes, and should create one token account of %d",
+			len(t.Moves), len(t.Closes), len(ps))
+	}
+	p, c := ps[0], t.Creation
+	switch {
+	case !p.CreatesTokenAccount || p.ClosesTokenAccount || p.CreatesNonceAccount:
+		return errors.New("it creates a token account and makes no payment")
+	case !p.Amount.IsZero():
+		return fmt.Errorf("it moves nothing, and not %v", p.Amount)
+	case p.From != t.Payer || p.Payer != "" && p.Payer != t.Payer:
+		return fmt.Errorf("the fee payer is %s, not %s", t.Payer, p.From)
+	case c.Owner != p.To || c.Mint != p.Contract:
+		return fmt.Errorf("it creates the account of %s for %s, not that of %s for %s", c.Owner, c.Mint, p.To,
+			p.Contract)
+	}
+	return nil
+}
+
+func (c Creation) toInstruction(payer [keyBytes]byte, nonceAccount chain.Address) (instruction, error) {
+	owner, err := plainAccount(c.Owner)
+	if err != nil {
+		return instruction{}, fmt.Errorf("owner: %w", err)
+	}
+	if _, err := ParseMint(string(c.Mint)); err != nil {
+		return instruction{}, fmt.Errorf("mint: %w", err)
+	}
+	if c.TokenProgram != TokenProgram && c.TokenProgram != Token2022Program {
+		return instruction{}, fmt.Errorf("%.60q is not a token program", string(c.TokenProgram))
+	}
+	mint, program := mustBytes(c.Mint), mustBytes(c.TokenProgram)
+	account, err := associatedAccount(owner, mint, program)
+	switch {
+	case err != nil:
+		return instruction{}, err
+	case owner == payer:
+		return instruction{}, errors.New("the fee payer has its accounts from what it receives")
+	case account == payer || Canonical(account) == nonceAccount || c.Owner == nonceAccount:
+		return instruction{}, errors.New("it is the fee payer, or the nonce account")
+	}
+	return createInstruction(payer, account, owner, mint, program), nil
+}
+
+// createInstruction creates an associated account, unless it exists.
+func createInstruction(payer, account, owner, mint, program [keyBytes]byte) instruction {
+	return instruction{associated, createIdempotent, []meta{
+		writableMeta(payer).asSigner(), writableMeta(account), readOnly(owner), readOnly(mint), readOnly(system),
+		readOnly(program),
+	}}
 }
 
 // Close closes the associated token account of a wallet, which the chain does if it is empty. Its
@@ -108,7 +177,7 @@ func NewClose(p chain.Payment, program chain.Address) (Close, error) {
 
 // checkCloses returns an error unless a transaction makes exactly these closes in this order.
 func (t Tx) checkCloses(ps []chain.Payment) error {
-	if len(t.Moves) != 0 || len(t.Closes) != len(ps) {
+	if len(t.Moves) != 0 || len(t.Closes) != len(ps) || t.Creation != nil {
 		return fmt.Errorf("transaction has %d closes and %d moves, and should have %d closes", len(t.Closes),
 			len(t.Moves), len(ps))
 	}
@@ -117,7 +186,7 @@ func (t Tx) checkCloses(ps []chain.Payment) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("close %d: %w", i, err)
-		case !p.ClosesTokenAccount || p.CreatesNonceAccount:
+		case !p.ClosesTokenAccount || p.CreatesNonceAccount || p.CreatesTokenAccount:
 			return fmt.Errorf("close %d: it is not a payment", i)
 		case p.To != t.Payer:
 			return fmt.Errorf("close %d: its content goes to %s, not to %s", i, t.Payer, p.To)
@@ -199,6 +268,8 @@ func (m Move) CheckPayment(p chain.Payment) error {
 		return errors.New("it creates no nonce account")
 	case p.ClosesTokenAccount:
 		return errors.New("it closes no account")
+	case p.CreatesTokenAccount:
+		return errors.New("it pays, and does not only create a token account")
 	case m.From != p.From:
 		return fmt.Errorf("%s pays, not %s", m.From, p.From)
 	case m.Mint != p.Contract:
@@ -214,8 +285,13 @@ func (m Move) CheckPayment(p chain.Payment) error {
 // CheckPayments returns nil if a transaction makes exactly these payments in this order, at least
 // one, and otherwise what differs.
 func (t Tx) CheckPayments(ps ...chain.Payment) error {
-	if len(ps) > 0 && ps[0].ClosesTokenAccount {
+	switch {
+	case len(ps) > 0 && ps[0].ClosesTokenAccount:
 		return t.checkCloses(ps)
+	case len(ps) > 0 && ps[0].CreatesTokenAccount:
+		return t.checkCreation(ps)
+	case t.Creation != nil:
+		return errors.New("it creates a token account and makes no payment")
 	}
 	if len(t.Moves) != len(ps) || len(ps) == 0 || len(t.Closes) != 0 {
 		return fmt.Errorf("transaction has %d moves and %d closes, and should make %d payments", len(t.Moves),
@@ -310,16 +386,26 @@ func (t Tx) MaxFee() money.Amount {
 func (t Tx) Rent() money.Amount {
 	var rent uint64
 	for _, m := range t.Moves {
-		switch {
-		case m.Owner == "":
-		case m.TokenProgram == Token2022Program:
-			rent += Token2022AccountRent
-		default:
-			rent += TokenAccountRent
+		if m.Owner != "" {
+			rent += rentOf(m.TokenProgram)
 		}
+	}
+	if t.Creation != nil {
+		rent += rentOf(t.Creation.TokenProgram)
 	}
 	return money.Units(rent)
 }
+
+func rentOf(program chain.Address) uint64 {
+	if program == Token2022Program {
+		return Token2022AccountRent
+	}
+	return TokenAccountRent
+}
+
+// CreationCostMin returns the most that the creation of a token account costs without a price for
+// compute units, in lamports.
+func CreationCostMin() money.Amount { return money.Units(SignatureFee + Token2022AccountRent) }
 
 // MaxCost returns the most that the payer loses in addition to the moves: fee and rent.
 func (t Tx) MaxCost() money.Amount {
@@ -391,6 +477,16 @@ func (t Tx) toInstructions() (payer, value [keyBytes]byte, ins []instruction, er
 	)
 	if len(t.Moves) > 0 && len(t.Closes) > 0 {
 		return fail("closes", errors.New("they are combined with moves"))
+	}
+	if t.Creation != nil {
+		if len(t.Moves) > 0 || len(t.Closes) > 0 {
+			return fail("creation", errors.New("it is combined with moves or closes"))
+		}
+		create, err := t.Creation.toInstruction(payer, t.NonceAccount)
+		if err != nil {
+			return fail("creation", err)
+		}
+		return payer, value, append(ins, create), nil
 	}
 	closed := map[chain.Address]bool{t.NonceAccount: true}
 	for i, c := range t.Closes {
@@ -468,10 +564,7 @@ func (m Move) toInstructions(payer [keyBytes]byte) ([]instruction, error) {
 		if account != to {
 			return nil, fmt.Errorf("%s is not the token account of %s", m.To, m.Owner)
 		}
-		ins = append(ins, instruction{associated, createIdempotent, []meta{
-			writableMeta(payer).asSigner(), writableMeta(to), readOnly(owner), readOnly(mint), readOnly(system),
-			readOnly(program),
-		}})
+		ins = append(ins, createInstruction(payer, to, owner, mint, program))
 	}
 	data := append(binary.LittleEndian.AppendUint64(slices.Clone(transferChecked), amount), m.Decimals)
 	return append(ins, instruction{program, data, []meta{
@@ -558,6 +651,13 @@ func (m message) toTx() (Tx, error) {
 			if err != nil {
 				return Tx{}, fmt.Errorf("instruction %d, which has to create a token account: %w", i, err)
 			}
+			if len(m.ins) == head+1 {
+				// Payload checks the account, and who pays for it.
+				t.Creation = &Creation{
+					Canonical(create.accounts[2]), Canonical(create.accounts[3]), Canonical(create.accounts[5]),
+				}
+				return t, nil
+			}
 			move.Owner = Canonical(create.accounts[2])
 			if i++; i == len(m.ins) || m.ins[i].program == system {
 				return Tx{}, errors.New("it creates a token account without a use")
@@ -623,7 +723,7 @@ func (c NonceCreation) CheckPayment(p chain.Payment) error {
 	switch {
 	case err != nil:
 		return err
-	case !p.CreatesNonceAccount || p.Contract != "":
+	case !p.CreatesNonceAccount || p.CreatesTokenAccount || p.Contract != "":
 		return errors.New("it creates a nonce account and makes no other payment")
 	case p.From != c.Treasury || p.Payer != "" && p.Payer != c.Treasury:
 		return fmt.Errorf("the fee payer is %s, not %s", c.Treasury, p.From)

@@ -62,15 +62,22 @@ func samples(t testing.TB) map[string]Tx {
 		x.Closes = all
 		return x
 	}
+	creation := func(program chain.Address) Tx {
+		x := tx(60_000, 5_000)
+		x.Creation = NewCreation(chain.Payment{From: alice, To: bob, Contract: usdx}, program)
+		return x
+	}
 	return map[string]Tx{
-		"a close":                 closes(shut(bob, TokenProgram)),
-		"closes":                  closes(shut(bob, TokenProgram), shut(carol, Token2022Program)),
-		"cancel":                  tx(200_000, 0),
-		"coin":                    tx(1_000, 1, coin(alice, bob, 1)),
-		"coin of another wallet":  tx(1_400_000, 1<<40, coin(carol, bob, 1<<63)),
-		"token and its account":   tx(60_000, 5_000, dollars(alice, bob, TokenProgram, 5_000_000, true)),
-		"token of another wallet": tx(60_000, 5_000, dollars(carol, alice, TokenProgram, 5_000_000, false)),
-		"token of Token-2022":     tx(60_000, 5_000, dollars(alice, bob, Token2022Program, 1, true)),
+		"a creation":               creation(TokenProgram),
+		"a creation of Token-2022": creation(Token2022Program),
+		"a close":                  closes(shut(bob, TokenProgram)),
+		"closes":                   closes(shut(bob, TokenProgram), shut(carol, Token2022Program)),
+		"cancel":                   tx(200_000, 0),
+		"coin":                     tx(1_000, 1, coin(alice, bob, 1)),
+		"coin of another wallet":   tx(1_400_000, 1<<40, coin(carol, bob, 1<<63)),
+		"token and its account":    tx(60_000, 5_000, dollars(alice, bob, TokenProgram, 5_000_000, true)),
+		"token of another wallet":  tx(60_000, 5_000, dollars(carol, alice, TokenProgram, 5_000_000, false)),
+		"token of Token-2022":      tx(60_000, 5_000, dollars(alice, bob, Token2022Program, 1, true)),
 		"several": tx(300_000, 5_000, dollars(bob, alice, TokenProgram, 1, true),
 			dollars(carol, alice, TokenProgram, 2, false)),
 	}
@@ -305,7 +312,7 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 	all := func(ins ...instruction) []byte { return made(append([]instruction{advance, limit, price}, ins...)...) }
 	for name, in := range map[string][]byte{
 		"coin": all(coin), "token": all(pay),
-		"token and its account": all(create, pay), "both": all(coin, pay), "cancel": all(),
+		"token and its account": all(create, pay), "both": all(coin, pay), "cancel": all(), "creation": all(create),
 	} {
 		if _, err := Decode(in); err != nil {
 			t.Fatalf("%s: got %v, want it read", name, err)
@@ -435,16 +442,39 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 			[]byte{9},
 			[]meta{writableMeta(tokens(alice)), writableMeta(who), readOnly(who).asSigner()},
 		}),
-		"a token of another program":  all(with(pay, func(i *instruction) { i.program = memo })),
-		"a program's account of both": all(with(pay, func(i *instruction) { i.program = token2022 })),
-		"create in the old form":      all(with(create, func(i *instruction) { i.data = nil }), pay),
-		"create and fail":             all(with(create, func(i *instruction) { i.data = []byte{0} }), pay),
-		"recover":                     all(with(create, func(i *instruction) { i.data = []byte{2} }), pay),
-		"an account for nothing":      all(create),
-		"an account for a coin":       all(create, coin),
-		"an account twice made":       all(create, pay, create, pay),
-		"an account behind":           all(pay, create),
-		"somebody else's account":     all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
+		"a token of another program":     all(with(pay, func(i *instruction) { i.program = memo })),
+		"a program's account of both":    all(with(pay, func(i *instruction) { i.program = token2022 })),
+		"create in the old form":         all(with(create, func(i *instruction) { i.data = nil }), pay),
+		"create and fail":                all(with(create, func(i *instruction) { i.data = []byte{0} }), pay),
+		"recover":                        all(with(create, func(i *instruction) { i.data = []byte{2} }), pay),
+		"a creation, and a cancel of it": all(create, advance),
+		"two creations":                  all(create, create),
+		"a creation for another owner":   all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) })),
+		"a creation of another mint": all(with(create, func(i *instruction) {
+			i.accounts[3] = readOnly(mustBytes(usdt))
+		})),
+		"a creation of another program": all(with(create, func(i *instruction) {
+			i.accounts[5] = readOnly(token2022)
+		})),
+		"a creation of no token program": all(with(create, func(i *instruction) { i.accounts[5] = readOnly(memo) })),
+		"a creation at another address": all(with(create, func(i *instruction) {
+			i.accounts[1] = writableMeta(tokens(carol))
+		})),
+		"a creation that another pays": all(with(create, func(i *instruction) {
+			i.accounts[0] = writableMeta(from).asSigner()
+		})),
+		"a creation for the fee payer": all(with(create, func(i *instruction) {
+			i.accounts[1], i.accounts[2] = writableMeta(tokens(alice)), readOnly(who)
+		})),
+		"a creation that fails if it exists":  all(with(create, func(i *instruction) { i.data = []byte{0} })),
+		"a creation with an owner that signs": all(with(create, func(i *instruction) { i.accounts[2].signer = true })),
+		"a close and a creation": all(instruction{token, []byte{9}, []meta{
+			writableMeta(tokens(carol)), writableMeta(who), readOnly(from).asSigner(),
+		}}, create),
+		"an account for a coin":   all(create, coin),
+		"an account twice made":   all(create, pay, create, pay),
+		"an account behind":       all(pay, create),
+		"somebody else's account": all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
 		"another mint's account": all(with(create, func(i *instruction) {
 			i.accounts[3] = readOnly(mustBytes(usdt))
 		}), pay),
@@ -681,17 +711,86 @@ func TestPaysFindsEveryDifference(t *testing.T) {
 	}
 }
 
+// The creation of a token account is exactly that, for the payment that names its wallet and its mint, and no other
+// transaction is one. Rule CO-137.
+func TestACreationIsOfOneAccountAndDoesNothingElse(t *testing.T) {
+	t.Parallel()
+	all := samples(t)
+	want := chain.Payment{From: alice, To: bob, Contract: usdx, CreatesTokenAccount: true}
+	for _, name := range []string{"a creation", "a creation of Token-2022"} {
+		if err := all[name].CheckPayments(want); err != nil {
+			t.Errorf("%s: got %v, want it to be that", name, err)
+		}
+		for what, change := range map[string]func(*chain.Payment){
+			"another payer":     func(p *chain.Payment) { p.From = carol },
+			"another fee payer": func(p *chain.Payment) { p.Payer = carol },
+			"another owner":     func(p *chain.Payment) { p.To = carol },
+			"another mint":      func(p *chain.Payment) { p.Contract = usdt },
+			"no mint":           func(p *chain.Payment) { p.Contract = "" },
+			"an amount":         func(p *chain.Payment) { p.Amount = money.Units(1) },
+			"a close as well":   func(p *chain.Payment) { p.ClosesTokenAccount = true },
+			"a nonce account":   func(p *chain.Payment) { p.CreatesNonceAccount = true },
+			"a payment":         func(p *chain.Payment) { p.CreatesTokenAccount, p.Amount = false, money.Units(1) },
+		} {
+			p := want
+			change(&p)
+			if err := all[name].CheckPayments(p); err == nil {
+				t.Errorf("%s, %s: got no error", name, what)
+			}
+		}
+		if err := all[name].CheckPayments(want, want); err == nil {
+			t.Errorf("%s, twice: got no error", name)
+		}
+		if err := all[name].CheckPayments(); err == nil {
+			t.Errorf("%s, no payment: got no error", name)
+		}
+	}
+	for name, tx := range all {
+		if strings.HasPrefix(name, "a creation") {
+			continue
+		}
+		if err := tx.CheckPayments(want); err == nil {
+			t.Errorf("%s for a creation: got no error", name)
+		}
+	}
+	if err := (NonceCreation{Treasury: alice, Blockhash: value}).CheckPayment(want); err == nil {
+		t.Error("a nonce account for a creation: got no error")
+	}
+	for name, change := range map[string]func(*Tx){
+		"with a move":       func(x *Tx) { x.Moves = all["coin"].Moves },
+		"with a close":      func(x *Tx) { x.Closes = all["a close"].Closes },
+		"of the fee payer":  func(x *Tx) { x.Creation.Owner = alice },
+		"of the nonce":      func(x *Tx) { x.Creation.Owner = nonce0 },
+		"without an owner":  func(x *Tx) { x.Creation.Owner = "" },
+		"without a mint":    func(x *Tx) { x.Creation.Mint = "" },
+		"of a program":      func(x *Tx) { x.Creation.Mint = TokenProgram },
+		"without a program": func(x *Tx) { x.Creation.TokenProgram = "" },
+		"by the System":     func(x *Tx) { x.Creation.TokenProgram = SystemProgram },
+	} {
+		x := samples(t)["a creation"]
+		change(&x)
+		if b, err := x.Payload(); err == nil {
+			t.Errorf("a creation %s: got %x, want an error", name, b)
+		}
+		if err := x.CheckPayments(want); err == nil && (len(x.Moves) > 0 || len(x.Closes) > 0) {
+			t.Errorf("a creation %s: got no error", name)
+		}
+	}
+}
+
 func TestTheMostThatATransactionCosts(t *testing.T) {
 	t.Parallel()
 	all := samples(t)
 	for name, want := range map[string]struct{ fee, rent string }{
-		"cancel":                  {"5000", "0"},
-		"coin":                    {"5001", "0"}, // a thousandth, rounded up
-		"coin of another wallet":  {"1539316288887", "0"},
-		"token and its account":   {"5300", "2039280"},
-		"token of another wallet": {"10300", "0"},
-		"token of Token-2022":     {"5300", "2074080"},
-		"several":                 {"16500", "2039280"},
+		"cancel":                   {"5000", "0"},
+		"coin":                     {"5001", "0"}, // a thousandth, rounded up
+		"coin of another wallet":   {"1539316288887", "0"},
+		"token and its account":    {"5300", "2039280"},
+		"token of another wallet":  {"10300", "0"},
+		"token of Token-2022":      {"5300", "2074080"},
+		"several":                  {"16500", "2039280"},
+		"a creation":               {"5300", "2039280"},
+		"a creation of Token-2022": {"5300", "2074080"},
 	} {
 		tx := all[name]
 		fee, rent := money.MustParse(want.fee), money.MustParse(want.rent)

@@ -156,6 +156,8 @@ import { discover } from './walletstandard.js';
     const box = find('#wallets');
     const offered = box ? listWallets(box.dataset) : [];
     if (!offered.length) return;
+    const apps = find('#phone-wallets'); // This browser has a wallet, so no other one is needed.
+    if (apps) apps.hidden = true;
     const list = find('ul', box);
     const state = find('.wallet-state', box);
     list.replaceChildren(...offered.map((wallet) => {

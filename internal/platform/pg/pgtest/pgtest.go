@@ -145,7 +145,15 @@ func NewWithClock(t testing.TB, clock func() time.Time) *pg.DB {
 // at the end of the test.
 func Open(t testing.TB, d Database, clock func() time.Time) *pg.DB {
 	t.Helper()
-	db, err := pg.Open(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL, MaxConns: connsPerTest}, clock)
+	return OpenTraced(t, d, clock, nil)
+}
+
+// OpenTraced does what Open does, and lets tracer observe the statements in place of the order of locks.
+func OpenTraced(t testing.TB, d Database, clock func() time.Time, tracer pgx.QueryTracer) *pg.DB {
+	t.Helper()
+	db, err := pg.Open(t.Context(), pg.Config{
+		URL: d.URL, OwnerURL: d.OwnerURL, MaxConns: connsPerTest, Tracer: tracer,
+	}, clock)
 	if err != nil {
 		t.Fatalf("open the test's database: %v", err)
 	}

@@ -46,6 +46,7 @@ var figures = []figure{
 	{"decode", "blocks of Bitcoin and Solana on one core", benchDecoding},
 	{"sweeps", "what a sweep costs on Solana and Ethereum, and what is saved on Bitcoin", benchSweeps},
 	{"swaps", "a swap: quote, creation, delivery, signed quote", benchSwaps},
+	{"collecting", "what collecting the payment of a checkout costs beside its price", benchCollecting},
 	{"checkouts", "checkouts: creation, options, pages with a million of them, live pages", benchCheckouts},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"start", "cold start of coffer serve", benchStart},

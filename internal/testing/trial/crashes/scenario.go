@@ -279,9 +279,9 @@ func (t *scenario) configPath(name string) string { return filepath.Join(t.dir, 
 // its socket; the first service uses the proxies.
 func (t *scenario) writeConfigs() error {
 	t.conf.Intervals = app.Intervals{
-		Scan: 5 * tenth, Dispatch: 5 * tenth, Sweep: 8 * tenth, Verify: 100 * tenth,
+		Scan: 5 * tenth, Dispatch: 5 * tenth, Sweep: 8 * tenth, Verify: 600 * tenth,
 		Resend: 10 * tenth, Bump: 20 * tenth,
-		Anchor: 20 * tenth,
+		Anchor: 20 * tenth, Events: 3 * tenth,
 	}
 	if err := app.WriteConfig(t.configPath("signer"), t.conf); err != nil {
 		return err

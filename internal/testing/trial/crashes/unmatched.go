@@ -14,8 +14,13 @@ import (
 // payShared pays what the option of a sale asks for to the address that checkouts share, without the key of the
 // checkout, and returns the unmatched deposit.
 func (s *cellRun) payShared(ctx context.Context, w *sale) (depositID string, err error) {
-	if w.option.SharedAddress == nil {
-		return "", fmt.Errorf("the option of checkout %s has no shared address", w.created.CheckoutID)
+	// The service creates the account of the shared address for a token when the first option is opened.
+	err = waitUntil(ctx, "the shared address takes the token", sceneMax, func(ctx context.Context) (bool, error) {
+		err := s.openSale(ctx, w)
+		return w.option.SharedAddress != nil, err
+	})
+	if err != nil {
+		return "", err
 	}
 	units, err := parseUnits(w.option.Amount)
 	if err != nil {

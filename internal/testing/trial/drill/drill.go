@@ -64,6 +64,11 @@ var Drills = []Drill{
 		Title:     "the database goes back to an older base backup, with all kinds of swaps",
 		sideChain: chain.Solana, play: playSwaps,
 	},
+	{
+		Name:  "checkouts",
+		Title: "the database goes back to an older base backup, with checkouts and refunds that were paid meanwhile",
+		play:  playCheckouts,
+	},
 }
 
 // Options say what is played.

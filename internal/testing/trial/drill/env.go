@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tied"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
 )
 
@@ -93,6 +94,7 @@ func (h *drillEnv) startWorld(ctx context.Context) (err error) {
 		return err
 	}
 	h.world, err = localworld.Start(ctx, localworld.Options{
+		PrepareDatabase: pgtest.FillDataDir, Calm: true,
 		Dir: h.dir, StateDir: filepath.Join(h.dir, "world"), Program: h.program, ManualBlocks: true, SingleRun: true,
 		Chains: h.chains(), Log: slog.New(slog.DiscardHandler),
 	})

@@ -108,17 +108,17 @@ var racedWhole = []string{
 // longFirst are the folders of the packages whose tests take longest. They begin first in each run, so that no
 // long one is left when the others have ended.
 var longFirst = []string{
-	"internal/cli", "internal/http/surfacetest", "internal/localworld", "internal/testing/trial/swaps",
-	"internal/testing/trial/crashes", "internal/testing/trial/drill", "internal/verify", "internal/http/dashboard",
-	"internal/testing/trial/soak", "internal/service", "internal/http/payerpages", "internal/dispatch",
-	"internal/deposit", "internal/testing/trial/integrate", "internal/http/console", "internal/withdrawal",
-	"internal/testing/trial/checkouts", "internal/testing/trial/utxo", "internal/testing/trial/stories",
-	"internal/testing/trial/payers",
-	"internal/testing/trial/nonceaccounts", "internal/testing/trial/flagged", "internal/testing/trial/refunds",
-	"internal/testing/trial/tokens", "internal/webhooks/delivery", "internal/testing/trial/upgrade",
-	"internal/platform/pg", "internal/signer/remote", "internal/chain/evm", "internal/chain/solana",
-	"internal/chain/bitcoin", "internal/ledger", "internal/http/signinpages", "internal/app",
-	"internal/testing/trial/race", "internal/testing/trial/forks",
+	"internal/http/surfacetest", "internal/testing/trial/swaps", "internal/cli", "internal/testing/trial/crashes",
+	"internal/verify", "internal/testing/trial/drill", "internal/testing/trial/soak", "internal/service",
+	"internal/http/payerpages", "internal/localworld", "internal/http/dashboard", "internal/dispatch",
+	"internal/testing/trial/payers", "internal/testing/trial/integrate", "internal/testing/trial/nonceaccounts",
+	"internal/deposit", "internal/testing/trial/stories", "internal/testing/trial/flagged",
+	"internal/testing/trial/tokens", "internal/testing/trial/checkouts", "internal/http/console",
+	"internal/withdrawal", "internal/testing/trial/utxo", "internal/testing/trial/refunds",
+	"internal/webhooks/delivery", "internal/testing/trial/upgrade", "internal/platform/pg", "internal/signer/remote",
+	"internal/chain/evm", "internal/chain/solana", "internal/chain/bitcoin", "internal/ledger",
+	"internal/http/signinpages", "internal/app", "internal/testing/trial/race", "internal/testing/trial/forks",
+	"internal/testing/trial/roles",
 }
 
 // longTests are left out of a short run beside those that need a chain and those of trials: each takes
@@ -204,7 +204,6 @@ func newPlan(packages []packageFacts, opts options) (plan, error) {
 	if opts.short {
 		return shortPlan(packages)
 	}
-	var wholeNames, racedPartly, plainWhole, plainPartly []string
 	racedTests := map[string]bool{}
 	for _, f := range packages {
 		raced := racedOf(f)
@@ -212,33 +211,50 @@ func newPlan(packages []packageFacts, opts options) (plan, error) {
 			maps.Copy(racedTests, raced)
 		}
 	}
+	var wholeNames, racedPartly, plain, plainAlike []string
 	for _, f := range packages {
 		name := modulePath + f.dir
 		raced := racedOf(f)
 		p.tests[name] = slices.Sorted(maps.Keys(f.tests))
-		if len(raced) > 0 && len(raced) == len(f.tests) {
+		switch {
+		case len(raced) > 0 && len(raced) == len(f.tests):
 			wholeNames = append(wholeNames, name)
-			continue
+		case len(raced) > 0:
+			// A name that is raced elsewhere is raced here too: one list serves all these packages.
+			racedPartly, plain = append(racedPartly, name), append(plain, name)
+		case sharesName(f, racedTests):
+			plainAlike = append(plainAlike, name)
+		default:
+			plain = append(plain, name)
 		}
-		if len(raced) == 0 {
-			plainWhole = append(plainWhole, name)
-			continue
-		}
-		// A name that is raced elsewhere is raced here too: one list serves all these packages.
-		racedPartly, plainPartly = append(racedPartly, name), append(plainPartly, name)
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(racedTests)), "|")
 	if len(names) > raceArgsBytesMax {
 		return p, fmt.Errorf("the names of the raced tests have %d bytes; an argument may not", len(names))
 	}
 	// A world waits for its chains most of the time, so more packages run at once than there are processors.
-	// The raced runs follow each other, because at the same time both would compile the same packages.
+	// One run has all packages without the race detector but a few, so that none waits for a place while
+	// another is free. The raced runs follow each other, because at the same time both would compile the
+	// same packages.
 	p.lanes = [][]testRun{
-		{newRun(false, plainPartly, "-p=2", "-skip=^("+names+")$")},
-		{newRun(false, plainWhole, "-p=1")},
-		{newRun(true, wholeNames, "-p=2"), newRun(true, racedPartly, "-p=2", "-run=^("+names+")$")},
+		{newRun(false, plain, "-p=4", "-skip=^("+names+")$")},
+		{
+			newRun(true, wholeNames, "-p=2"), newRun(true, racedPartly, "-p=2", "-run=^("+names+")$"),
+			newRun(false, plainAlike, "-p=2"),
+		},
 	}
 	return p, nil
+}
+
+// sharesName reports whether a package has a test whose name is raced in another one. It cannot be in a run
+// that leaves those names out.
+func sharesName(f packageFacts, racedTests map[string]bool) bool {
+	for name := range f.tests {
+		if racedTests[name] {
+			return true
+		}
+	}
+	return false
 }
 
 func newRun(race bool, packages []string, flags ...string) testRun {

@@ -63,6 +63,7 @@ type testEnv struct {
 	crashPlan     *crashPlan
 	nonceAccounts int
 	closeAfter    time.Duration
+	prices        map[int]money.USD
 	first         uint64 // the first block of the walk
 	ann, treasury wallet.Wallet
 	customers     []wallet.Wallet
@@ -79,6 +80,7 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w := &testEnv{
 		T: t, ctx: t.Context(), node: surfpooltest.Start(t, surfpool.Config{}), clockTime: time.Now(),
 		nonceAccounts: places, crashPlan: &crashPlan{},
+		prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")},
 	}
 	w.mustSucceed(w.node.MineBlocks(w.ctx, 2))
 	w.first = w.node.CurrentSlot() - 1
@@ -148,9 +150,7 @@ func (w *testEnv) startParts() {
 	c.Sender, c.NonceAccounts, c.SlotProver = crashingSender{c.Sender, w.crashPlan}, crashingNonceAccounts{
 		c.NonceAccounts, w.crashPlan,
 	}, crashingProver{c.SlotProver, w.crashPlan}
-	prices := price.Fixed{
-		Prices: map[int]money.USD{usdc: money.MustParseUSD("1"), sol: money.MustParseUSD("200")}, Clock: w.readClock,
-	}
+	prices := price.Fixed{Prices: w.prices, Clock: w.readClock}
 	w.Harness = harness.New(harness.Config{
 		DB: w.db, Chain: c, Start: w.first, Signer: crashingSigner{w.sign, w.crashPlan},
 		AttestKey: w.seed.AttestKey().PublicKey(), Prices: prices,
@@ -294,7 +294,8 @@ func (w *testEnv) checkBooks() {
 type crashPlan struct {
 	mu    sync.Mutex
 	calls []string
-	at    int // 0: it survives
+	at    int    // 0: it survives
+	name  string // it dies at the first call of this name; "" for none
 	after bool
 	dead  bool
 
@@ -310,7 +311,7 @@ var errDead = errors.New("the service has died")
 func (f *crashPlan) runCall(name string, do func() error) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, name)
-	mine := f.at == len(f.calls)
+	mine := f.at == len(f.calls) || f.name != "" && f.name == name
 	if f.dead || mine && !f.after {
 		f.dead = true
 		f.mu.Unlock()

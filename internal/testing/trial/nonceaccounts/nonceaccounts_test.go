@@ -408,6 +408,9 @@ func TestATreasuryCreatesItsNonceAccountsAndPaysFromThem(t *testing.T) {
 		w.startParts()
 		w.wantText("frozen", "", `SELECT string_agg(reason, '; ') FROM freezes`)
 	})
+	t.Run("a wallet pays the address that checkouts share once the service has made its account", func(t *testing.T) {
+		playTokenAccounts(t, w)
+	})
 	standing := `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`
 	t.Run("whoever else takes an idle place has our key", func(t *testing.T) {
 		w.T = t

@@ -74,7 +74,7 @@ var payerCases = []payerCase{
 	{name: "flagged, then approved", mints: []string{"ETHEREUM USDC"}, price: screenedText, play: playFlagged},
 	{name: "orphaned", mints: []string{"ETHEREUM ETH", "ETHEREUM USDC"}, isAlone: true, play: playOrphaned},
 	{
-		name: "cancelled, then paid", mints: []string{"SOLANA USDC", "ETHEREUM ETH", "BITCOIN BTC"},
+		name: "cancelled, then paid", mints: []string{"ETHEREUM ETH", "SOLANA USDC", "BITCOIN BTC"},
 		play: playCancelled,
 	},
 }
@@ -119,6 +119,7 @@ func TestPayersOnRealChains(t *testing.T) {
 	})
 	// A block that vanishes takes what the service sent with it, and no refund is paid while a chain cannot be read.
 	t.Run("chains", func(t *testing.T) { playCases(t, true) })
+	n.checkBooks(t)
 	if pagematrix.IsWhole() {
 		n.summarize(t)
 	}
@@ -421,6 +422,10 @@ func (p *payer) waitBlock(m localworld.Mint) {
 	}
 }
 
+// surfpoolLagMax is by how many seconds the time of a block may later be said to be earlier. Surfpool computes it from
+// the number of the block and its clock, and on a busy machine blocks come at uneven intervals.
+const surfpoolLagMax = 5
+
 // waitChainTime waits until the next block of a chain has a time after a moment: blocks have whole seconds, and those
 // of a busy chain lag. A time that lies ahead is not believed, so Bitcoin needs no wait.
 func (p *payer) waitChainTime(m localworld.Mint, moment time.Time) {
@@ -437,6 +442,9 @@ func (p *payer) waitChainTime(m localworld.Mint, moment time.Time) {
 			p.must(node.RPC.CallContext(p.ctx, &seconds, "getBlockTime", node.CurrentSlot()-1))
 		default:
 			seconds = time.Now().Unix()
+		}
+		if m.Chain == "SOLANA" {
+			seconds -= surfpoolLagMax
 		}
 		return seconds > moment.Unix()
 	})

@@ -38,8 +38,9 @@ func (p *payer) waitRefund(
 	var paid client.Refund
 	p.waitUntil("the refund is paid", func() bool {
 		var err error
-		paid, err = p.api.GetRefund(p.ctx, refund.RefundID)
-		p.must(err)
+		if paid, err = p.api.GetRefund(p.ctx, refund.RefundID); p.ctx.Err() == nil {
+			p.must(err)
+		}
 		return paid.Status == "COMPLETED"
 	})
 	if paid.ToAddress == nil || *paid.ToAddress != to.Hex() || paid.AddressProven != isProven || paid.TxHash == nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
+	"github.com/cofferpay/coffer/internal/verify"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -465,19 +466,38 @@ func (p *payer) payments(statuses ...string) {
 	})
 }
 
+// checkBooks runs the verifier, as the service does itself every few minutes: what it finds freezes every payment.
+func (n *scenario) checkBooks(t *testing.T) {
+	t.Helper()
+	r, err := verify.RunChecks(t.Context(), n.ServiceDB(), verify.WithoutSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.IsIntact() {
+		return
+	}
+	var b strings.Builder
+	if _, err := r.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	t.Errorf("the books are not sound:\n%s", b.String())
+}
+
 func (p *payer) waitUntil(condition string, holds func() bool) {
 	p.Helper()
 	for !holds() {
 		select {
 		case <-p.ctx.Done():
-			p.Fatalf("waited too long until %s; the page says:\n%s", condition, p.read(p.tab))
+			p.Fatalf("waited too long until %s; the page says:\n%s\nThe service says:\n%s", condition, p.read(p.tab),
+				p.ServiceLog())
 		case <-time.After(lookInterval):
 		}
 	}
 }
 
 // passTime lets the time of the checkout end at a moment. Five minutes is the least time that a shop can ask for, so
-// the superuser of the database writes an earlier end, which no one else can.
+// the superuser of the database writes an earlier end, which no one else can. No quote is valid after its checkout:
+// the verifier freezes all payments where one is.
 func (p *payer) passTime(end time.Time) {
 	p.Helper()
 	super, err := pgx.Connect(p.ctx, p.DatabaseCluster().SuperURL(local.Database))
@@ -496,6 +516,11 @@ func (p *payer) passTime(end time.Time) {
 		{"SET LOCAL session_replication_role = replica", nil},
 		{
 			"UPDATE checkouts SET expires_at = $2 WHERE checkout_id = $1",
+			[]any{p.checkout.CheckoutID, end},
+		},
+		{
+			`UPDATE checkout_quotes SET expires_at = least(expires_at, $2),
+				valid_from = least(valid_from, $2 - interval '1 minute') WHERE checkout_id = $1`,
 			[]any{p.checkout.CheckoutID, end},
 		},
 	} {

@@ -254,7 +254,7 @@ func playSolanaWallet(t *testing.T, n *scenario) {
 		_, err = node.PayLamports(p.ctx, account, surfpool.LamportsPerSOL)
 		p.must(err)
 		if m.ContractAddress != nil {
-			p.prepareShared(m)
+			p.waitForAccount()
 			_, err = node.PayToken(p.ctx, chain.Address(*m.ContractAddress), account, 2*units.Uint64())
 			p.must(err)
 		}
@@ -294,23 +294,13 @@ func playSolanaWallet(t *testing.T, n *scenario) {
 	}
 }
 
-// prepareShared creates the token account of the address at which wallets pay, as an operator does once for each token:
-// no payer pays the rent of it.
-func (p *payer) prepareShared(m localworld.Mint) {
+// waitForAccount waits until the service has created the token account of the address at which wallets pay. The open
+// page offers wallets then. Rule CO-139.
+func (p *payer) waitForAccount() {
 	p.Helper()
-	var shared chain.Address
-	for _, option := range p.load().PaymentOptions {
-		if option.MintID == m.ID && option.SharedAddress != nil {
-			shared = chain.Address(*option.SharedAddress)
-		}
-	}
-	node := p.SolanaNode()
-	token := surfpool.Mint{Address: chain.Address(*m.ContractAddress), Program: solanatx.TokenProgram}
-	_, err := node.SendAndCheck(p.ctx, surfpool.Transaction{
-		Keys:         []ed25519.PrivateKey{node.FaucetPrivateKey()},
-		Instructions: []surfpool.Instruction{token.CreateAccount(node.FaucetAddress(), shared)},
+	p.waitUntil("the page offers wallets", func() bool {
+		return browser.Evaluate[bool](p.tab, "document.querySelector('#wallets[data-network]') !== null")
 	})
-	p.must(err)
 }
 
 // toNumbers writes bytes as a script reads them.

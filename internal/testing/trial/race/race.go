@@ -10,7 +10,8 @@
 // Both processes give the same holds the same names, so at least two workers want every hold, every
 // end of one, every key and every decision. The winners' counts are added up and compared with the
 // database. In addition, all 64 workers decide about flagged deposits, one after the other, each in
-// its own way (see flags.go).
+// its own way (see flagged.go), and do everything at once that can be done about the same checkouts (see
+// checkouts.go).
 //
 // No worker waits for its turn. A crash leaves a database of a cluster that ends with the test; the
 // second process dies with the first.
@@ -97,6 +98,9 @@ type task struct {
 
 	// SwapRace has swaps that the workers make, instead of everything else; nil: no swaps.
 	SwapRace *swapTask
+
+	// CheckoutRace has checkouts about which the workers do everything, instead of everything else; nil: none.
+	CheckoutRace *checkoutTask
 }
 
 // result is what a process has done and seen.

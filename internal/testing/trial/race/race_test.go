@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 		if t.SwapRace != nil {
 			do = swapAll
 		}
+		if t.CheckoutRace != nil {
+			do = sellAll
+		}
 		if err == nil {
 			r, err = do(context.Background(), t)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -383,4 +384,62 @@ func TestTheKeyOfACheckoutOpensItsRefunds(t *testing.T) {
 	if err != nil || c.HasRefund {
 		t.Errorf("got %v, %v after both claims", c.HasRefund, err)
 	}
+}
+
+// A contract wallet that paid is paid back with what its contract says about the signature. What the chain does not say
+// is no refusal for good, and a contract that is not there yet signs nothing. Rules CO-140, CO-141 and CO-142.
+func TestAContractWalletIsPaidWithItsOwnSignature(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.proving()
+	owner := newWallet(t, 7)
+	contract := sim.Address("a contract wallet")
+	var asked [][32]byte
+	e.net.DeploySigner(contract, func(digest [32]byte, signature []byte) bool {
+		asked = append(asked, digest)
+		return string(signature) == "the owner agrees"
+	})
+	id := e.newCheckout()
+	e.payFrom(contract, id)
+	r, key := e.refund(request(id, amount(40*million)))
+	e.wantRefusal(e.claim(r.ID, key, contract), checkout.SenderAddress)
+	signs := func(signature string) wallet {
+		return wallet{contract, func(string) string { return "0x" + hex.EncodeToString([]byte(signature)) }}
+	}
+	e.wantRefusal(e.prove(r, key, signs("someone else agrees")), checkout.WrongProof)
+	// The key of an owner is not that of the contract, and no contract is asked about what is no signature.
+	e.wantRefusal(e.prove(r, key, wallet{contract, owner.sign}), checkout.WrongProof)
+	before := len(asked)
+	e.wantRefusal(e.prove(r, key, wallet{contract, func(string) string { return "none" }}), checkout.WrongProof)
+	undeployed := signs("wrapped" + strings.Repeat("\x64\x92", 16))
+	e.wantRefusal(e.prove(r, key, undeployed), checkout.UndeployedProof)
+	if len(asked) != before {
+		t.Errorf("got %d questions, want %d", len(asked), before)
+	}
+	// An account without code says nothing.
+	e.wantRefusal(e.prove(r, key, wallet{sim.Address("no contract"), signs("the owner agrees").sign}),
+		checkout.WrongProof)
+
+	e.net.Provider(0).SetDown(errors.New("gone"))
+	err := e.prove(r, key, signs("the owner agrees"))
+	f := e.wantFault(err, fault.CodeUnavailable)
+	if f.Details[checkout.RefusalDetail] != string(checkout.UnknownProof) || f.Effect != fault.NothingWritten {
+		t.Errorf("got %v with %v, want that it is unknown", err, f.Details)
+	}
+	e.net.Provider(0).SetDown(nil)
+	e.is(r.ID, checkout.RefundAwaitingAddress)
+
+	challenge, err := e.Checkouts.RefundChallenge(e.ctx, r.ID, key, string(contract))
+	e.must(err)
+	e.must(e.prove(r, key, signs("the owner agrees")))
+	want := crypto.Keccak256(fmt.Appendf(nil, "\x19Ethereum Signed Message:\n%d%s", len(challenge.Text),
+		challenge.Text))
+	if got := asked[len(asked)-1]; !bytes.Equal(got[:], want) {
+		t.Errorf("the contract was asked about %x, want the digest of the text %x", got, want)
+	}
+	if got := e.load(r.ID); !got.IsAddressProven || got.ToAddress != contract {
+		t.Errorf("got %+v, want a refund to the contract", got)
+	}
+	e.until(r.ID, checkout.RefundCompleted)
+	e.has(contract, dollars, 40*million)
 }

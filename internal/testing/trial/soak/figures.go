@@ -42,6 +42,8 @@ type statistics struct {
 	swaps                         int // accepted, of customers
 	organizationSwaps             int // accepted
 	depositSwaps, flexArrivals    int // accepted, and what was credited or decided of their deliveries
+	checkouts, sold               int // made, and completed in the end
+	refunds, paidBack             int // made by people, and paid, with those of policies
 	payouts, endedSwaps           int // of organization swaps: paid out, and rejected or cancelled
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
@@ -69,6 +71,10 @@ func (f *statistics) addFigures(o statistics) {
 	f.organizationSwaps += o.organizationSwaps
 	f.depositSwaps += o.depositSwaps
 	f.flexArrivals += o.flexArrivals
+	f.checkouts += o.checkouts
+	f.sold += o.sold
+	f.refunds += o.refunds
+	f.paidBack += o.paidBack
 	f.payouts += o.payouts
 	f.endedSwaps += o.endedSwaps
 	f.blocked += o.blocked
@@ -118,6 +124,10 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"  rejected or cancelled", f.endedSwaps},
 		{"deposit swaps accepted", f.depositSwaps},
 		{"  arrivals for them", f.flexArrivals},
+		{"checkouts made", f.checkouts},
+		{"  completed", f.sold},
+		{"refunds requested", f.refunds},
+		{"  paid, with those of policies", f.paidBack},
 		{"requests repeated", f.replays},
 		{"payments on the chain", f.payments},
 		{"withdrawals failed", f.failed},

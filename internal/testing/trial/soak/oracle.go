@@ -90,6 +90,7 @@ func (w *soakRun) checkStep() {
 	w.lookAtFlags()
 	w.lookAtDestinations()
 	w.lookAtOwnSwaps()
+	w.lookAtCheckouts()
 }
 
 // lookAtDeposits compares the credited deposits with the final arrivals.
@@ -169,6 +170,10 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 	wishes := w.listDecisions()
 	for recipient, payments := range payouts {
 		if requested[recipient] {
+			continue
+		}
+		if w.shop.goals[recipient] != "" {
+			w.checkGoal(recipient, payments)
 			continue
 		}
 		for _, p := range payments {
@@ -325,6 +330,11 @@ func (w *soakRun) checkSettled() {
 		owner[address] = r.call.CustomerID
 	}
 	w.checkDepositSwaps()
+	w.checkCheckouts(ended)
+	for _, s := range w.shop.sales {
+		owner[s.address] = ledger.CheckoutProduct
+	}
+	owner[w.shop.lostAddress] = ledger.CheckoutProduct
 	mintOf := map[chain.Address]int{}
 	for id, contract := range tokens {
 		mintOf[contract] = id

@@ -1,8 +1,8 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// swaps of customers and of the organization, deposit swaps, decisions, freezes and everything that can go
-// wrong around them: forks, false providers, lost answers, dropped transactions, a database that fails in
-// the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the
-// chain is simulated and time is virtual.
+// swaps of customers and of the organization, deposit swaps, checkouts with their refunds, decisions, freezes and
+// everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a database that
+// fails in the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the chain
+// is simulated and time is virtual.
 //
 // A run has two phases. With faults on, nothing may ever be wrong: after every step an oracle that
 // reads the chain itself compares it with the books. With faults off, everything has to end: every
@@ -108,6 +108,13 @@ func (w *soakRun) drainAll() {
 		}
 	}
 	w.askOpen()
+	for _, s := range w.shop.sales {
+		made, _, err := w.processes[0].Checkouts.CreateCheckout(w.ctx, orgID, s.call)
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("checkout #%d has no answer: %v", s.n, err)
+		}
+		w.recordCheckout(s, made, err)
+	}
 	for _, r := range w.swapRequests {
 		made, _, err := w.processes[0].Swaps.Request(w.ctx, orgID, r.call)
 		w.findSwapWallets()
@@ -159,6 +166,7 @@ func (w *soakRun) drainAll() {
 			w.decideOwnSwaps(round > drainMax/8)
 			w.repeatDepositSwaps()
 			w.decideAll(round > drainMax/4)
+			w.settleShop(round > drainMax/8)
 			w.resolveAll(round > drainMax/4)
 		}
 		w.advanceClock(w.drainPause(round))
@@ -223,10 +231,13 @@ func (w *soakRun) decideAll(removeAll bool) {
 	}
 }
 
+// openKind is a kind of what may be open, with the question how much of it is.
+type openKind struct{ name, sql string }
+
 // describeOpen lists what has not ended.
 func (w *soakRun) describeOpen() string {
 	var parts []string
-	for _, q := range []struct{ what, sql string }{
+	for _, q := range append([]openKind{
 		{
 			"orders",
 			`SELECT count(*) FROM dispatch_orders WHERE status NOT IN ('PAID', 'FAILED', 'WITHDRAWN', 'REFUSED')`,
@@ -249,9 +260,9 @@ func (w *soakRun) describeOpen() string {
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},
 		{"deliveries", `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`},
-	} {
+	}, openShop...) {
 		if n := w.queryCount(q.sql); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, q.what))
+			parts = append(parts, fmt.Sprintf("%d %s", n, q.name))
 		}
 	}
 	if len(parts) == 0 && len(w.net.Mempool()) > 0 {

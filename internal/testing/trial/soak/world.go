@@ -123,6 +123,7 @@ type soakRun struct {
 	approvals        map[movementID]bool    // flagged deposits that were approved, or for which that was tried
 	decisions        map[decidedPayout]bool // and those that were sent away, or for which that was tried
 	arrivals         arrivalOracle
+	shop             shopState
 
 	mu    sync.Mutex
 	base  time.Time
@@ -211,7 +212,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	w.external = &externalServices{seed: seed, faults: w.faults, prices: price.Fixed{Prices: map[int]money.USD{
 		tokenID: money.MustParseUSD("1"), nativeID: money.MustParseUSD("3000"), limitedID: money.MustParseUSD("2"),
 	}, Clock: w.readClock}}
-	w.arrivals = newOracle()
+	w.arrivals, w.shop = newOracle(), newShopState(seed)
 	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
 	w.flexAddresses = map[chain.Address]*flexRequest{}
 	w.providers = 1 + w.drawNumber(3)
@@ -301,6 +302,7 @@ func (w *soakRun) openProcesses() {
 		})
 		parts.Swaps.Whitelist, parts.Withdrawals.Whitelist = swapWhitelist{soakWhitelist{w}}, soakWhitelist{w}
 		parts.DepositSwaps.Destination = provider.Token{Chain: chain.Ethereum, Contract: tokens[tokenID]}
+		parts.Checkouts.NewID = w.newShopID
 		process := &serviceProcess{Harness: parts, steps: parts.ListSteps(nil)}
 		for i := range process.steps {
 			if process.steps[i].Loop == "deposit swaps" {
@@ -309,6 +311,9 @@ func (w *soakRun) openProcesses() {
 		}
 		process.steps = append(process.steps, harness.Step{
 			Name: "swaps", Loop: "swaps", Run: func(ctx context.Context) error { return w.followSwaps(ctx, process) },
+		}, harness.Step{
+			Name: "checkouts", Loop: "checkouts",
+			Run: func(ctx context.Context) error { return w.followCheckouts(ctx, process) },
 		})
 		w.processes = append(w.processes, process)
 	}
@@ -380,6 +385,7 @@ func (w *soakRun) createOrganization() {
 	for range 2 + w.drawNumber(3) {
 		w.addCustomer()
 	}
+	w.openShop()
 	// Sometimes too little for the run.
 	w.makePayment(sim.Move{To: w.addresses[""], Amount: money.Units(uint64(1+w.drawNumber(30)) * wei / 2000)})
 	w.net.Mine(1)
