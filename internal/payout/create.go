@@ -18,7 +18,6 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
-	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
@@ -81,7 +80,6 @@ func (s *Service) Create(ctx context.Context, org string, r CreateRequest) (b Ba
 		if err := insertBatch(ctx, tx, b, items); err != nil {
 			return err
 		}
-		failpoint.HitBeforeCommit("B01")
 		return audit.Record(ctx, tx, newEntry(b, r.Actor, "created", map[string]any{
 			"contentHash": b.ContentHash, "rows": b.Header.Rows, "totals": b.Header.Totals,
 		}))
@@ -95,7 +93,6 @@ func (s *Service) Create(ctx context.Context, org string, r CreateRequest) (b Ba
 	if err != nil {
 		return Batch{}, fmt.Errorf("make batch %s: %w", b.ID, err)
 	}
-	failpoint.Hit("B01")
 	return b, nil
 }
 

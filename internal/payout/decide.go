@@ -12,7 +12,6 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
-	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 )
@@ -116,7 +115,6 @@ func (s *Service) Submit(
 		if err := ledger.Post(ctx, tx, b.newHolds()...); err != nil {
 			return fmt.Errorf("hold for batch %s: %w", batchID, err)
 		}
-		failpoint.HitBeforeCommit("B02")
 		return audit.Record(ctx, tx, newEntry(b, actor, "submitted", map[string]any{
 			"contentHash": hash, "totals": b.Header.Totals, "required": required,
 		}))
@@ -127,7 +125,6 @@ func (s *Service) Submit(
 	if err != nil {
 		return Batch{}, err
 	}
-	failpoint.Hit("B02")
 	return s.ByID(ctx, orgID, batchID)
 }
 
@@ -215,13 +212,11 @@ func (s *Service) Approve(
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {
 			return err
 		}
-		failpoint.HitBeforeCommit("B05")
 		return audit.Record(ctx, tx, newEntry(b, actor, "approved", detail))
 	})
 	if err != nil {
 		return Batch{}, err
 	}
-	failpoint.Hit("B05")
 	return s.ByID(ctx, orgID, batchID)
 }
 

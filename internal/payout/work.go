@@ -11,7 +11,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/ledger"
-	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -125,7 +124,6 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 		if err != nil {
 			return fmt.Errorf("note the check of row %d: %w", i.Number, err)
 		}
-		failpoint.Hit("B03")
 	}
 	return s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		if b, err = lockBatch(ctx, tx, orgID, batchID); err != nil || b.Status != Validating {
@@ -184,7 +182,6 @@ func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("pay row %d: %w", i.Number, err))
 		}
-		failpoint.Hit("B06")
 	}
 	return errors.Join(append(problems, s.settle(ctx, orgID, batchID))...)
 }
@@ -241,7 +238,6 @@ func (s *Service) settle(ctx context.Context, orgID, batchID string) error {
 		if err := setStatus(ctx, tx, b, status, `ended_at = $4, look_at = NULL`); err != nil {
 			return err
 		}
-		failpoint.HitBeforeCommit("B12")
 		return audit.Record(ctx, tx, newEntry(b, workActor, string(status), map[string]any{
 			"rows": len(items),
 			"paid": paid,
