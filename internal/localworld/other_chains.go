@@ -1,6 +1,7 @@
 package localworld
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	lasting := context.WithoutCancel(ctx)
 	if w.hasChain(chain.Solana) {
 		g.Go(func() (err error) {
-			conf := surfpool.Config{SlotTime: slotTime}
+			conf := surfpool.Config{SlotTime: cmp.Or(w.opts.SlotTime, slotTime)}
 			if w.opts.QuickBlocks {
 				conf.SlotTime, conf.BusySlotTime = quickIdleSlotTime, quickSlotTime
 			}

@@ -72,7 +72,9 @@ type Options struct {
 	OutageProxies bool // the service reaches its chains through proxies, which Info.SetOutage controls
 	Limits        bool // the API limits its callers as on a main network; false: no limits
 	ManualBlocks  bool // only the caller makes blocks; BlockTime has no effect then
-	WithoutSwaps  bool // the world has no swap provider, and its configuration names none
+	// SlotTime is the time between two blocks of Solana. Zero: a quarter of a second.
+	SlotTime     time.Duration
+	WithoutSwaps bool // the world has no swap provider, and its configuration names none
 	// Calm makes the service look for work less often: a test that waits for blocks and for people
 	// pays for each look of a service that has nothing to do.
 	Calm bool

@@ -35,7 +35,7 @@ var depositSwapStatusParameter = kernel.Parameter{
 func (d *dashboard) depositSwapsPage() pages.Page {
 	return pages.Page{
 		Path: "/deposit-swaps", Title: "Deposit swaps", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT_SWAP"},
+		MenuPath: "/swaps", Live: []string{"DEPOSIT_SWAP"},
 		Query: []kernel.Parameter{
 			pages.CursorParameter, depositSwapStatusParameter, resource.CustomerFilter, swapKeyParameter,
 		},
@@ -47,7 +47,7 @@ func (d *dashboard) depositSwapsPage() pages.Page {
 func (d *dashboard) depositSwapPage() pages.Page {
 	return pages.Page{
 		Path: "/deposit-swaps/{depositSwapId}", Title: "Deposit swap", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT_SWAP", "DEPOSIT"}, LiveOfAll: true, Load: d.loadDepositSwap,
+		MenuPath: "/swaps", Live: []string{"DEPOSIT_SWAP", "DEPOSIT"}, LiveOfAll: true, Load: d.loadDepositSwap,
 	}
 }
 

@@ -23,7 +23,8 @@ func TestThePageOfADepositSwapShowsWhereTheCustomerPays(t *testing.T) {
 	s := h.addDepositSwap(h.one, stranger, "top-up-1")
 	token := h.signIn(h.one, identity.Viewer)
 	path := Prefix + "/deposit-swaps/" + s.ID
-	h.get(token, Prefix+"/deposit-swaps").want(t, http.StatusOK, path, "Waits for a payment", "4.975")
+	h.get(token, Prefix+"/deposit-swaps").want(t, http.StatusOK, path, "Waits for a payment", "4.975",
+		`href="`+Prefix+`/swaps" aria-current="page"`)
 	body := h.get(token, path).want(t, http.StatusOK, "Where the customer pays", `data-copy="`+s.DepositAddress+`"`,
 		"&lt;b&gt;N&lt;/b&gt; on Near", "The provider has seen no payment yet.", "refunds.near", "near:native",
 		"None yet.", "By Your backend").body

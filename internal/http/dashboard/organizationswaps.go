@@ -47,7 +47,7 @@ var swapsToApprove = swap.OrganizationFilter{AwaitingApproval: true}
 func (d *dashboard) ownSwapsPage() pages.Page {
 	return pages.Page{
 		Path: "/organization-swaps", Title: "Swaps of your own money", Action: identity.ReadOrganization,
-		Live: []string{"SWAP"},
+		MenuPath: "/swaps", Live: []string{"SWAP"},
 		Query: []kernel.Parameter{
 			pages.CursorParameter, ownSwapStatusParameter, productParameter, swapKeyParameter,
 		},
@@ -74,7 +74,7 @@ func (d *dashboard) ownSwapsToApprovePage() pages.Page {
 func (d *dashboard) ownSwapPage() pages.Page {
 	return pages.Page{
 		Path: "/organization-swaps/{swapId}", Title: "Swap of your own money", Action: identity.ReadOrganization,
-		Live: []string{"SWAP", "WITHDRAWAL"}, LiveOfAll: true, Load: d.loadOwnSwap,
+		MenuPath: "/swaps", Live: []string{"SWAP", "WITHDRAWAL"}, LiveOfAll: true, Load: d.loadOwnSwap,
 		Acts: []pages.Act{
 			{
 				Name: approveAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,

@@ -56,7 +56,8 @@ var refundStatusParameter = kernel.Parameter{
 // refundsPage lists the refunds of checkouts. Rule PAGE-90.
 func (d *dashboard) refundsPage() pages.Page {
 	return pages.Page{
-		Path: "/refunds", Title: "Refunds", Action: identity.ReadOrganization, Live: []string{refundKind},
+		Path: "/refunds", Title: "Refunds", Action: identity.ReadOrganization, MenuPath: "/checkouts",
+		Live:  []string{refundKind},
 		Query: []kernel.Parameter{pages.CursorParameter, refundStatusParameter, fromDayParameter, toDayParameter},
 		Load:  d.loadRefunds, WriteCSV: d.writeRefunds,
 	}
@@ -65,8 +66,8 @@ func (d *dashboard) refundsPage() pages.Page {
 // refundPage shows a refund with what happened to its money, and what can be done about it. Rules PAGE-91 and PAGE-92.
 func (d *dashboard) refundPage() pages.Page {
 	return pages.Page{
-		Path: "/refunds/{refundId}", Title: "Refund", Action: identity.ReadOrganization, Live: []string{refundKind},
-		Load: d.loadRefund,
+		Path: "/refunds/{refundId}", Title: "Refund", Action: identity.ReadOrganization, MenuPath: "/checkouts",
+		Live: []string{refundKind}, Load: d.loadRefund,
 		Acts: []pages.Act{
 			{
 				Name: cancelRefundAct, Action: identity.CancelRefund, StepUp: pages.ActStepUp,

@@ -61,7 +61,8 @@ func TestRefundsAreListedByTheirFilters(t *testing.T) {
 	h := newTestEnv(t)
 	viewer, foreigner := h.signIn(h.one, identity.Viewer), h.signIn(h.two, identity.Owner)
 	list := Prefix + "/refunds"
-	h.get(viewer, list).want(t, http.StatusOK, "No refund yet", "/v1/checkouts/co_…/refunds")
+	h.get(viewer, list).want(t, http.StatusOK, "No refund yet", "/v1/checkouts/co_…/refunds",
+		`href="`+Prefix+`/checkouts" aria-current="page"`)
 	c := h.addPaid(h.one, "order-1", contract, 12*dollar)
 	h.walk()
 	h.settle()

@@ -42,8 +42,8 @@ var (
 func (d *dashboard) swapFormPage() pages.Page {
 	return pages.Page{
 		Path: "/organization-swaps/new", Title: "Swap your own money", Action: identity.WithdrawOwnMoney,
+		MenuPath: "/swaps", Load: d.loadSwapForm,
 		Query: []kernel.Parameter{balanceParameter, toMintParameter, toParameter, amountParameter},
-		Load:  d.loadSwapForm,
 		Acts: []pages.Act{{
 			Name: continueAct,
 			Fields: []pages.Field{
@@ -62,8 +62,8 @@ func (d *dashboard) swapConfirmPage() pages.Page {
 	const missing = "Open the page again."
 	return pages.Page{
 		Path: "/organization-swaps/confirm", Title: "Confirm a swap", Action: identity.WithdrawOwnMoney,
+		MenuPath: "/swaps", Load: d.loadSwapConfirm,
 		Query: []kernel.Parameter{balanceParameter, toMintParameter, toParameter, amountParameter},
-		Load:  d.loadSwapConfirm,
 		Acts: []pages.Act{{
 			Name: requestAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp, Keyed: true,
 			Fields: []pages.Field{

@@ -47,7 +47,8 @@ func (d *dashboard) unmatchedPage() pages.Page {
 func (d *dashboard) unmatchedPaymentPage() pages.Page {
 	return pages.Page{
 		Path: "/unmatched-payments/{depositId}", Title: "Unmatched payment", Action: identity.ReadOrganization,
-		Live: []string{"DEPOSIT"}, Query: []kernel.Parameter{chosenCheckoutParameter}, Load: d.loadUnmatchedPayment,
+		MenuPath: "/checkouts", Live: []string{"DEPOSIT"}, Query: []kernel.Parameter{chosenCheckoutParameter},
+		Load: d.loadUnmatchedPayment,
 		Acts: []pages.Act{
 			{
 				Name: assignAct, Action: identity.DecideCheckout, StepUp: pages.ActStepUp,

@@ -69,6 +69,9 @@ type Page struct {
 
 	// Group, Icon and Shortcut put the page into the menu. Without a group it is not there.
 	Group, Icon, Shortcut string
+	// MenuPath is the path of the page whose entry of the menu is the current one here, too, where the path of this
+	// page does not begin with it.
+	MenuPath string
 
 	// Live names the kinds of resources in the audit log whose changes the page shows by itself. A page of
 	// one resource follows that one alone.
@@ -304,7 +307,8 @@ func (s *server) menuFor(found *session.Session, current Page) (menu []ui.MenuGr
 			}
 			group.Entries = append(group.Entries, ui.MenuEntry{
 				Title: p.Title, Path: s.routePath(p), Icon: p.Icon, Shortcut: p.Shortcut,
-				Current: p.Path == current.Path || current.Icon == "" && strings.HasPrefix(current.Path, p.Path+"/"),
+				Current: p.Path == current.Path || p.Path == current.MenuPath ||
+					current.Icon == "" && strings.HasPrefix(current.Path, p.Path+"/"),
 			})
 		}
 		if len(group.Entries) > 0 {

@@ -76,6 +76,7 @@ type Node struct {
 
 	whole     atomic.Bool // the chain is loaded, so it may be saved
 	clock     sync.WaitGroup
+	ticking   sync.Mutex         // held while the clock makes a block, and by HoldClock
 	stopClock context.CancelFunc // stops the clock
 	stopping  sync.Once
 	unsaved   error // why the chain could not be saved; valid after stopping

@@ -331,3 +331,46 @@ func TestTheClockMakesBlocksWhileSomethingWaits(t *testing.T) {
 	}
 	t.Error("got the payment in no block")
 }
+
+// A block of the clock would contain what a fork has just taken out of one.
+func TestNoBlockComesWhileTheClockIsHeld(t *testing.T) {
+	t.Parallel()
+	n := btcdtest.Start(t, btcd.Config{BlockTime: 10 * time.Millisecond})
+	_, a := newAddress(t)
+	has := func(want int64) {
+		t.Helper()
+		if got, err := n.Balance(t.Context(), a); err != nil || got != want {
+			t.Errorf("got %d satoshi and %v, want %d", got, err, want)
+		}
+	}
+	has(0)
+	release := n.HoldClock()
+	defer release()
+	start := tip(t, n, 0).BlockHash()
+	tx, err := n.PayAddress(t.Context(), a, 50_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.MineBlocks(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	has(50_000)
+	if err := n.ForkChain(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if b := tip(t, n, 0); b.Header.PrevBlock != start || in(b, tx) >= 0 {
+		t.Errorf("got the block %v, want one on %s without the payment", b.Header, start)
+	}
+	has(0)
+	release()
+	release() // once more changes nothing
+	deadline := time.Now().Add(20 * time.Second)
+	for held := tip(t, n, 0).BlockHash(); tip(t, n, 0).BlockHash() == held; {
+		if _, err := n.PayAddress(t.Context(), a, 50_000); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no block comes after the clock was let go")
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 )
 
 // RPCError is an error that the node returned.
@@ -104,6 +105,52 @@ func (n *Node) IsAddressUsed(ctx context.Context, a chain.Address) (bool, error)
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// historyMax is how many transactions of an address Balance reads.
+const historyMax = 1000
+
+// Balance returns what an address has in satoshi, by all of its transactions in blocks and waiting for one.
+func (n *Node) Balance(ctx context.Context, a chain.Address) (satoshi int64, err error) {
+	script, err := bitcointx.Script(chain.Local, a)
+	if err != nil {
+		return 0, err
+	}
+	var texts []string
+	err = n.CallRPC(ctx, &texts, "searchrawtransactions", string(a), 0, 0, historyMax)
+	if refused, ok := errors.AsType[*RPCError](err); ok && refused.Code == codeUnused {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var txs []*wire.MsgTx
+	values := map[wire.OutPoint]int64{}
+	for _, text := range texts {
+		raw, err := hex.DecodeString(text)
+		if err != nil {
+			return 0, fmt.Errorf("searchrawtransactions: %w", err)
+		}
+		tx, err := readTx(raw)
+		if err != nil {
+			return 0, fmt.Errorf("searchrawtransactions: %w", err)
+		}
+		txs = append(txs, tx)
+		for i, txOut := range tx.TxOut {
+			if bytes.Equal(txOut.PkScript, script) {
+				values[wire.OutPoint{Hash: tx.TxHash(), Index: uint32(i)}] = txOut.Value
+			}
+		}
+	}
+	for _, tx := range txs {
+		for _, input := range tx.TxIn {
+			delete(values, input.PreviousOutPoint)
+		}
+	}
+	for _, value := range values {
+		satoshi += value
+	}
+	return satoshi, nil
 }
 
 // SendTx sends a transaction to the node, which stores it for the next block.

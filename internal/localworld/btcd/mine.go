@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
@@ -60,10 +61,20 @@ func (n *Node) runClock(ctx context.Context, interval time.Duration) {
 		if owed == 0 {
 			continue
 		}
-		if _, err := n.MineBlocks(ctx, 1); err == nil {
+		n.ticking.Lock()
+		_, err = n.MineBlocks(ctx, 1)
+		n.ticking.Unlock()
+		if err == nil {
 			owed--
 		}
 	}
+}
+
+// HoldClock keeps the clock from making blocks until release is called: a block of it would contain what a fork has
+// just taken out of one.
+func (n *Node) HoldClock() (release func()) {
+	n.ticking.Lock()
+	return sync.OnceFunc(n.ticking.Unlock)
 }
 
 // mempoolTxs returns the transactions that wait for a block.

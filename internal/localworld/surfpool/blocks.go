@@ -178,6 +178,14 @@ func (n *Node) CurrentSlot() uint64 {
 	return n.slot
 }
 
+// ChainTime returns the time of the chain, which a payment has in the block that is being filled. getBlockTime counts
+// slots instead and runs ahead of it, and a block without transactions has no sensible time.
+func (n *Node) ChainTime() time.Time {
+	n.mining.Lock()
+	defer n.mining.Unlock()
+	return time.Unix(n.chainTime, 0)
+}
+
 // runClock makes blocks as Config says until ctx ends or the chain ends.
 func (n *Node) runClock(ctx context.Context, cfg Config) {
 	clock := time.NewTimer(cfg.SlotTime)

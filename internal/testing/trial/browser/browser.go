@@ -208,7 +208,8 @@ func (p *Page) SaveWholePage(file string) {
 	p.t.Helper()
 	width := Evaluate[int64](p, "innerWidth")
 	height := min(Evaluate[int64](p, "document.documentElement.scrollHeight"), pictureHeightMax)
-	isBeyond := true
+	// Chromium moves a narrow page from right to left aside where nothing is beyond the viewport.
+	isBeyond := Evaluate[bool](p, "document.documentElement.scrollHeight > innerHeight")
 	p.call(func(ctx context.Context, t *chromedp.Target) error {
 		got, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
 			Format: page.CaptureScreenshotFormatPng, CaptureBeyondViewport: &isBeyond,

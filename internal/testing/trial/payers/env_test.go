@@ -31,7 +31,7 @@ import (
 
 const (
 	lookInterval = 50 * time.Millisecond
-	playMax      = 5 * time.Minute // against a hang alone
+	playMax      = 10 * time.Minute // against a hang alone
 	// payersMax is how many payers are played at the same time. They mostly wait for blocks.
 	payersMax = 5
 
@@ -59,6 +59,8 @@ type scenario struct {
 	api     *client.Client
 	words   map[string]map[string]string // the texts of pages, by language and key
 	faucets map[string]*sync.Mutex       // a faucet has one account, whose payments have an order
+	// disturbed lets one case at a time disturb a chain.
+	disturbed map[string]*sync.Mutex
 
 	mu     sync.Mutex
 	looked map[string]bool // states of pages whose accessibility is known
@@ -70,7 +72,8 @@ func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	n := &scenario{
 		words: map[string]map[string]string{}, looked: map[string]bool{},
-		faucets: map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
+		faucets:   map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
+		disturbed: map[string]*sync.Mutex{"ETHEREUM": {}, "SOLANA": {}, "BITCOIN": {}},
 	}
 	files, err := filepath.Glob(filepath.Join(catalogueFolder, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -87,10 +90,15 @@ func newScenario(t *testing.T) *scenario {
 		}
 		n.words[strings.TrimSuffix(filepath.Base(file), ".json")] = texts
 	}
-	n.World, err = localworld.Start(t.Context(), localworld.Options{
+	options := localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 500 * time.Millisecond, Calm: true,
 		Chains: localworld.AllChains, WithoutSwaps: true, OutageProxies: true, Log: slog.New(slog.DiscardHandler),
-	})
+	}
+	if pagematrix.IsWhole() {
+		// Two browsers for each payer leave the service too little time for four blocks in a second.
+		options.SlotTime = 500 * time.Millisecond
+	}
+	n.World, err = localworld.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,82 +11,175 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/btcsuite/btcd/btcec/v2"
+	"github.com/btcsuite/btcd/chainhash/v2"
+	"github.com/btcsuite/btcd/txscript/v2"
+	"github.com/btcsuite/btcd/wire/v2"
 	"github.com/ethereum/go-ethereum/accounts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/bitcoin/bitcointx"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
+	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 )
 
-// wallet is an account of a payer on Ethereum, with its key.
+// wallet is an account of a payer on one chain, with its key.
 type wallet struct {
-	key     *ecdsa.PrivateKey
-	address common.Address
-	sent    []string // the hashes of what it sent
+	chain    string
+	address  string
+	ethereum *ecdsa.PrivateKey
+	solana   ed25519.PrivateKey
+	bitcoin  *btcec.PrivateKey
+	outputs  []btcd.Output // what it can spend on Bitcoin
+	sent     []string      // the hashes of what it sent
 }
 
-func (p *payer) newWallet() *wallet {
+// walletFee pays for a transaction of a wallet on Bitcoin, in satoshi.
+const walletFee = 20_000
+
+func (p *payer) newWallet(chainName string) *wallet {
 	p.Helper()
-	key, err := anvil.NewKey()
-	p.must(err)
-	return &wallet{key: key, address: crypto.PubkeyToAddress(key.PublicKey)}
+	w := &wallet{chain: chainName}
+	var err error
+	switch chainName {
+	case "ETHEREUM":
+		w.ethereum, err = anvil.NewKey()
+		p.must(err)
+		w.address = crypto.PubkeyToAddress(w.ethereum.PublicKey).Hex()
+	case "SOLANA":
+		w.solana, err = surfpool.NewKey()
+		p.must(err)
+		w.address = string(surfpool.AddressOf(w.solana))
+	default:
+		w.bitcoin, err = btcd.NewKey()
+		p.must(err)
+		w.address = string(btcd.KeyAddress(w.bitcoin))
+	}
+	return w
 }
 
 // fund gives a wallet an amount and what pays for the network.
 func (p *payer) fund(w *wallet, m localworld.Mint, units *big.Int) {
 	p.Helper()
-	ether := p.mint(p.T, "ETHEREUM", "ETH")
-	p.send(ether, w.address.Hex(), whole(ether, 1))
-	p.send(m, w.address.Hex(), units)
-	p.waitUntil("the wallet can pay", func() bool {
-		coins, err := p.EthereumNode().Eth.BalanceAt(p.ctx, w.address, nil)
+	if w.chain == "BITCOIN" {
+		faucet := p.faucets[w.chain]
+		faucet.Lock()
+		defer faucet.Unlock()
+		tx, err := p.BitcoinNode().PayAddress(p.ctx, chain.Address(w.address), units.Int64()+walletFee)
 		p.must(err)
-		return coins.Sign() > 0 && p.holds(m, w.address).Cmp(units) >= 0
+		w.outputs = append(w.outputs, btcd.Output{OutPoint: wire.OutPoint{Hash: tx.TxHash()}, TxOut: *tx.TxOut[0]})
+		return
+	}
+	coin := p.mint(p.T, w.chain, map[string]string{"ETHEREUM": "ETH", "SOLANA": "SOL"}[w.chain])
+	p.send(coin, w.address, whole(coin, 1))
+	p.send(m, w.address, units)
+	p.waitUntil("the wallet can pay", func() bool {
+		return p.holds(coin, w.address).Sign() > 0 && p.holds(m, w.address).Cmp(units) >= 0
 	})
 }
 
 // holds reads the balance of an address from the chain.
-func (p *payer) holds(m localworld.Mint, address common.Address) *big.Int {
+func (p *payer) holds(m localworld.Mint, address string) *big.Int {
 	p.Helper()
-	var units *big.Int
-	var err error
-	if m.ContractAddress == nil {
-		units, err = p.EthereumNode().Eth.BalanceAt(p.ctx, address, nil)
-	} else {
-		units, err = p.EthereumNode().TokenBalance(p.ctx, common.HexToAddress(*m.ContractAddress), address)
+	switch {
+	case m.Chain == "BITCOIN":
+		satoshi, err := p.BitcoinNode().Balance(p.ctx, chain.Address(address))
+		p.must(err)
+		return big.NewInt(satoshi)
+	case m.Chain == "SOLANA":
+		return p.holdsOnSolana(m, chain.Address(address))
+	case m.ContractAddress == nil:
+		units, err := p.EthereumNode().Eth.BalanceAt(p.ctx, common.HexToAddress(address), nil)
+		p.must(err)
+		return units
 	}
+	units, err := p.EthereumNode().TokenBalance(p.ctx, common.HexToAddress(*m.ContractAddress),
+		common.HexToAddress(address))
 	p.must(err)
 	return units
 }
 
-// sign signs a transaction and sends it.
+// holdsOnSolana reads a balance that includes the newest transaction: the node runs one as soon as it comes.
+func (p *payer) holdsOnSolana(m localworld.Mint, address chain.Address) *big.Int {
+	p.Helper()
+	rpc, processed := p.SolanaNode().RPC, map[string]string{"commitment": "processed"}
+	if m.ContractAddress == nil {
+		var got struct{ Value uint64 }
+		p.must(rpc.CallContext(p.ctx, &got, "getBalance", address, processed))
+		return new(big.Int).SetUint64(got.Value)
+	}
+	account := solanaToken(m).AssociatedAccount(address)
+	var info struct{ Value any }
+	p.must(rpc.CallContext(p.ctx, &info, "getAccountInfo", account, processed))
+	if info.Value == nil {
+		return new(big.Int)
+	}
+	var got struct{ Value struct{ Amount string } }
+	p.must(rpc.CallContext(p.ctx, &got, "getTokenAccountBalance", account, processed))
+	units, isNumber := new(big.Int).SetString(got.Value.Amount, 10)
+	if !isNumber {
+		p.Fatalf("%s holds %q", account, got.Value.Amount)
+	}
+	return units
+}
+
+func solanaToken(m localworld.Mint) surfpool.Mint {
+	return surfpool.Mint{
+		Address: chain.Address(*m.ContractAddress), Program: solanatx.TokenProgram, Decimals: byte(m.Decimals),
+	}
+}
+
+// sign signs a transaction on Ethereum and sends it.
 func (p *payer) sign(w *wallet, to common.Address, value *big.Int, data []byte) string {
 	p.Helper()
-	faucet := p.faucets["ETHEREUM"]
+	faucet := p.faucets[w.chain]
 	faucet.Lock()
 	defer faucet.Unlock()
-	hash, err := p.EthereumNode().SendTxFrom(p.ctx, w.key, &to, value, data)
+	hash, err := p.EthereumNode().SendTxFrom(p.ctx, w.ethereum, &to, value, data)
 	p.must(err)
 	w.sent = append(w.sent, hash.Hex())
 	return hash.Hex()
 }
 
-// pay pays from a wallet.
+// pay pays from a wallet. On Bitcoin it spends all that the wallet has, so that no change is left.
 func (p *payer) pay(w *wallet, m localworld.Mint, address string, units *big.Int) {
 	p.Helper()
-	to := common.HexToAddress(address)
-	if m.ContractAddress == nil {
-		p.sign(w, to, units, nil)
-		return
+	to := chain.Address(address)
+	switch {
+	case w.chain == "BITCOIN":
+		output, err := btcd.NewOutput(to, units.Int64())
+		p.must(err)
+		tx, err := p.BitcoinNode().BuildSpend(w.bitcoin, w.outputs, walletFee, output)
+		p.must(err)
+		p.must(p.BitcoinNode().SendTx(p.ctx, tx))
+		w.sent = append(w.sent, tx.TxID())
+	case w.chain == "SOLANA":
+		sender := chain.Address(w.address)
+		tx := surfpool.Transaction{Keys: []ed25519.PrivateKey{w.solana}}
+		if m.ContractAddress == nil {
+			tx.Instructions = append(tx.Instructions, surfpool.TransferLamports(sender, to, units.Uint64()))
+		} else {
+			token := solanaToken(m)
+			tx.Instructions = append(tx.Instructions, token.CreateAccount(sender, to), token.TransferTokens(
+				token.AssociatedAccount(sender), token.AssociatedAccount(to), sender, units.Uint64()))
+		}
+		hash, err := p.SolanaNode().SendAndCheck(p.ctx, tx)
+		p.must(err)
+		w.sent = append(w.sent, string(hash))
+	case m.ContractAddress == nil:
+		p.sign(w, common.HexToAddress(address), units, nil)
+	default:
+		p.sign(w, common.HexToAddress(*m.ContractAddress), nil,
+			evmtoken.Token.CallData("transfer", common.HexToAddress(address), units))
 	}
-	p.sign(w, common.HexToAddress(*m.ContractAddress), nil, evmtoken.Token.CallData("transfer", to, units))
 }
 
 // askWallet begins each script of a wallet: what the page asks waits until the test, which has the key, answers.
@@ -117,7 +210,7 @@ const solanaWallet = `(() => {` + askWallet + `
 	const toBase64 = (bytes) => btoa(String.fromCharCode(...bytes));
 	const account = {
 		address: %q, publicKey: new Uint8Array(%s), chains: ['solana:localnet'],
-		features: ['solana:signAndSendTransaction'],
+		features: ['solana:signAndSendTransaction', 'solana:signMessage'],
 	};
 	const wallet = {
 		version: '1.0.0', name: 'Real wallet', icon: '', chains: ['solana:localnet'], accounts: [account],
@@ -127,6 +220,13 @@ const solanaWallet = `(() => {` + askWallet + `
 				version: '1.0.0', supportedTransactionVersions: ['legacy', 0],
 				signAndSendTransaction: async ({ transaction, chain }) =>
 					[{ signature: new Uint8Array(await ask('sign', [toBase64(transaction), chain])) }],
+			},
+			'solana:signMessage': {
+				version: '1.1.0',
+				signMessage: async ({ account, message }) => [{
+					signedMessage: message,
+					signature: new Uint8Array(await ask('signMessage', [toBase64(message), account.address])),
+				}],
 			},
 		},
 	};
@@ -177,7 +277,7 @@ func (p *payer) answerEthereum(w *wallet) func(asked) any {
 		p.Helper()
 		switch a.Method {
 		case "eth_requestAccounts":
-			return []string{w.address.Hex()}
+			return []string{w.address}
 		case "wallet_switchEthereumChain":
 			if want := param[struct{ ChainID string }](p, a, 0).ChainID; want != chainID {
 				p.Errorf("the page wants the chain %s, not %s", want, chainID)
@@ -191,14 +291,14 @@ func (p *payer) answerEthereum(w *wallet) func(asked) any {
 				Value    *hexutil.Big
 				Data     hexutil.Bytes
 			}](p, a, 0)
-			if tx.From != w.address {
+			if tx.From.Hex() != w.address {
 				p.Errorf("the page wants a payment from %s, not from %s", tx.From, w.address)
 			}
 			return p.sign(w, tx.To, tx.Value.ToInt(), tx.Data)
 		case "personal_sign":
 			text, err := hexutil.Decode(param[string](p, a, 0))
 			p.must(err)
-			signature, err := crypto.Sign(accounts.TextHash(text), w.key)
+			signature, err := crypto.Sign(accounts.TextHash(text), w.ethereum)
 			p.must(err)
 			signature[crypto.RecoveryIDOffset] += 27 // as wallets write it
 			return "0x" + hex.EncodeToString(signature)
@@ -220,10 +320,10 @@ func playEthereumWallet(t *testing.T, n *scenario) {
 	for _, symbol := range []string{"USDC", "ETH"} {
 		m := n.mint(t, "ETHEREUM", symbol)
 		p := n.play(t, priceText, false, m)
-		w := p.newWallet()
+		w := p.newWallet(m.Chain)
 		address, units := p.choose(m)
 		p.fund(w, m, new(big.Int).Add(units, half(units)))
-		before := p.holds(m, common.HexToAddress(address))
+		before := p.holds(m, address)
 		browser.Evaluate[bool](p.tab, ethereumWallet)
 		p.press("#wallet-real")
 		p.serve(p.isPaid(), p.answerEthereum(w))
@@ -241,28 +341,65 @@ func playEthereumWallet(t *testing.T, n *scenario) {
 	}
 }
 
+// injectSolana puts a wallet of the Wallet Standard into the page.
+func (p *payer) injectSolana(w *wallet) {
+	p.Helper()
+	key, err := json.Marshal(toNumbers(w.solana.Public().(ed25519.PublicKey)))
+	p.must(err)
+	browser.Evaluate[bool](p.tab, fmt.Sprintf(solanaWallet, w.address, key))
+}
+
+// answerSolana answers as a wallet of the Wallet Standard whose person signs every message.
+func (p *payer) answerSolana(w *wallet) func(asked) any {
+	return func(a asked) any {
+		p.Helper()
+		if a.Method != "signMessage" || param[string](p, a, 1) != w.address {
+			p.Fatalf("the page asked the wallet for %s %s", a.Method, a.Params)
+		}
+		text, err := base64.StdEncoding.DecodeString(param[string](p, a, 0))
+		p.must(err)
+		return toNumbers(ed25519.Sign(w.solana, text))
+	}
+}
+
+// signBitcoin signs a text as BIP-322 says, in its simple form: with the witness that would spend a transaction which
+// has the text in it.
+func (p *payer) signBitcoin(w *wallet, text string) string {
+	p.Helper()
+	script, err := bitcointx.Script(chain.Local, chain.Address(w.address))
+	p.must(err)
+	digest := chainhash.TaggedHash([]byte("BIP0322-signed-message"), []byte(text))
+	spent, signed := wire.NewMsgTx(0), wire.NewMsgTx(0)
+	spent.AddTxIn(&wire.TxIn{
+		PreviousOutPoint: wire.OutPoint{Index: wire.MaxPrevOutIndex},
+		SignatureScript:  append([]byte{txscript.OP_0, txscript.OP_DATA_32}, digest[:]...),
+	})
+	spent.AddTxOut(wire.NewTxOut(0, script))
+	signed.AddTxIn(&wire.TxIn{PreviousOutPoint: wire.OutPoint{Hash: spent.TxHash()}})
+	signed.AddTxOut(wire.NewTxOut(0, []byte{txscript.OP_RETURN}))
+	hashes := txscript.NewTxSigHashes(signed, txscript.NewCannedPrevOutputFetcher(script, 0))
+	witness, err := txscript.WitnessSignature(signed, hashes, 0, 0, script, txscript.SigHashAll, w.bitcoin, true)
+	p.must(err)
+	raw := []byte{byte(len(witness))}
+	for _, item := range witness {
+		raw = append(append(raw, byte(len(item))), item...)
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
 // A wallet of the Wallet Standard signs the transaction that the server made, and sends it. Rule CO-131.
 func playSolanaWallet(t *testing.T, n *scenario) {
 	for _, symbol := range []string{"USDC", "SOL"} {
 		m := n.mint(t, "SOLANA", symbol)
 		p := n.play(t, priceText, false, m)
-		node := p.SolanaNode()
-		key, err := surfpool.NewKey()
-		p.must(err)
-		account := surfpool.AddressOf(key)
+		w := p.newWallet(m.Chain)
 		_, units := p.choose(m)
-		_, err = node.PayLamports(p.ctx, account, surfpool.LamportsPerSOL)
-		p.must(err)
 		if m.ContractAddress != nil {
 			p.waitForAccount()
-			_, err = node.PayToken(p.ctx, chain.Address(*m.ContractAddress), account, 2*units.Uint64())
-			p.must(err)
 		}
-		bytes, err := json.Marshal(toNumbers(key.Public().(ed25519.PublicKey)))
-		p.must(err)
-		browser.Evaluate[bool](p.tab, fmt.Sprintf(solanaWallet, account, bytes))
+		p.fund(w, m, new(big.Int).Add(units, half(units)))
+		p.injectSolana(w)
 		p.press("#wallets button")
-		var sent []chain.TxHash
 		p.serve(p.isPaid(), func(a asked) any {
 			if a.Method != "sign" || param[string](p, a, 1) != "solana:localnet" {
 				p.Fatalf("the page asked the wallet for %s %s", a.Method, a.Params)
@@ -271,23 +408,23 @@ func playSolanaWallet(t *testing.T, n *scenario) {
 			p.must(err)
 			request, err := solanatx.DecodeRequest(raw)
 			p.must(err)
-			if request.Payer != account || request.Amount.String() != units.String() {
+			if string(request.Payer) != w.address || request.Amount.String() != units.String() {
 				p.Errorf("the transaction pays %s from %s, want %s from %s", request.Amount, request.Payer, units,
-					account)
+					w.address)
 			}
 			const head = 1 + ed25519.SignatureSize
-			signature := ed25519.Sign(key, raw[head:])
+			signature := ed25519.Sign(w.solana, raw[head:])
 			copy(raw[1:head], signature)
-			hash, err := node.SendRaw(p.ctx, raw)
+			hash, err := p.SolanaNode().SendRaw(p.ctx, raw)
 			p.must(err)
-			sent = append(sent, hash)
+			w.sent = append(w.sent, string(hash))
 			return toNumbers(signature)
 		})
 		p.hear(say("wallet.sent"))
 		c := p.becomes("COMPLETED", "NONE")
-		if len(sent) != 1 || len(c.Payments) != 1 || c.Payments[0].TxHash != string(sent[0]) ||
+		if len(w.sent) != 1 || len(c.Payments) != 1 || c.Payments[0].TxHash != w.sent[0] ||
 			c.Payments[0].Amount != units.String() {
-			p.Errorf("the wallet sent %q, and the checkout has %+v; want one payment of %s", sent, c.Payments, units)
+			p.Errorf("the wallet sent %q, and the checkout has %+v; want one payment of %s", w.sent, c.Payments, units)
 		}
 		p.look("paid by a wallet", []said{say("state.completed")})
 		p.finish()

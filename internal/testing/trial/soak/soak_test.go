@@ -16,7 +16,7 @@ var (
 	forFlag   = flag.Duration("soak.for", 0, "no run is begun after this; 0: all are")
 )
 
-const shortSteps = 110
+const shortSteps = 96
 
 // selection are the seeds that every `make test` plays.
 var selection = []uint64{1, 2}
