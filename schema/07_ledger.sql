@@ -32,6 +32,7 @@ CREATE TABLE ledger_accounts (
             WHEN 'PRODUCT_RESTORED' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'PRODUCT_IN_SWAP' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
             WHEN 'REFUND_OWED' THEN subject = 'CHECKOUT'  -- owed to payers of checkouts
+            WHEN 'BATCH_HELD' THEN subject = 'BATCH_PAYOUT' -- held for rows of batches that no withdrawal pays yet
             WHEN 'IN_SWAP' THEN subject <> ''             -- held for a customer's swaps, or came back and is not restored
             WHEN 'AT_PROVIDER' THEN subject <> ''         -- what a swap provider, the subject, has of ours
             WHEN 'GAS' THEN subject = ''                  -- native coin that the operator put in for fees
@@ -48,7 +49,7 @@ CREATE TABLE ledger_accounts (
     -- a sum over transfers, which no payment has to lock.
     CONSTRAINT ledger_accounts_floored CHECK (
         (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP',
-            'REFUND_OWED', 'GAS', 'SUSPENSE')))
+            'REFUND_OWED', 'BATCH_HELD', 'GAS', 'SUSPENSE')))
 );
 -- The accounts of a customer or a product.
 CREATE INDEX ledger_accounts_of_subject ON ledger_accounts (org_id, subject, kind);
@@ -62,8 +63,8 @@ CREATE TRIGGER ledger_accounts_append_only BEFORE UPDATE OR DELETE OR TRUNCATE O
 CREATE FUNCTION ledger_accounts_floor() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'REFUND_OWED', 'GAS',
-        'SUSPENSE');
+    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'REFUND_OWED', 'BATCH_HELD',
+        'GAS', 'SUSPENSE');
     RETURN NEW;
 END $$;
 CREATE TRIGGER ledger_accounts_floor BEFORE INSERT ON ledger_accounts
@@ -124,7 +125,7 @@ CREATE TABLE ledger_transfers (
          'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN', 'WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_FEE',
          'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
          'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL',
-         'REFUND_HOLD', 'REFUND_RELEASE', 'INVOICE_PAID', 'CREDIT_NOTE')),
+         'REFUND_HOLD', 'REFUND_RELEASE', 'INVOICE_PAID', 'CREDIT_NOTE', 'BATCH_HOLD', 'BATCH_RELEASE')),
     -- A cause has these legs, and no more under other numbers.
     CONSTRAINT ledger_transfers_legs CHECK (
         CASE cause_kind
@@ -229,7 +230,7 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'WITHDRAWAL_HOLD' AND (
             SELECT (w.org_id, w.mint_id, w.amount + w.charge_held) = (t.org_id, t.mint_id, t.amount)
-                AND (d.kind, d.subject, c.kind, c.subject) = (CASE WHEN w.refund_id IS NOT NULL THEN 'REFUND_OWED' WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, coalesce(w.product, w.customer_id),
+                AND (d.kind, d.subject, c.kind, c.subject) = (CASE WHEN w.refund_id IS NOT NULL THEN 'REFUND_OWED' WHEN w.batch_id IS NOT NULL THEN 'BATCH_HELD' WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, coalesce(w.product, w.customer_id),
                     CASE WHEN w.product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END, coalesce(w.product, w.customer_id))
             FROM withdrawals w, ledger_accounts d, ledger_accounts c
             WHERE w.withdrawal_id = t.cause_id COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE

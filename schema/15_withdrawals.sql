@@ -101,6 +101,8 @@ CREATE TABLE withdrawals (
         customer_id, product, whitelisted_address_id, coalesce(fee_deducted, 0), max_network_fee)) STORED,
 
     refund_id              text,           -- the refund of a checkout that it pays, in place of an entry
+    batch_id               text,           -- the batch of which it pays a row, in place of an entry
+    batch_row              integer,
 
     -- Keys that other tables refer to.
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
@@ -114,10 +116,12 @@ CREATE TABLE withdrawals (
     CONSTRAINT withdrawals_positive CHECK (amount > 0),
     CONSTRAINT withdrawals_of_one CHECK (
         num_nonnulls(customer_id, product) = 1
-        AND CASE num_nonnulls(whitelisted_address_id, refund_id)
+        AND (batch_id IS NULL) = (batch_row IS NULL)
+        AND CASE num_nonnulls(whitelisted_address_id, refund_id, batch_id)
             WHEN 1 THEN product IS NOT NULL AND (refund_id IS NULL OR product = 'CHECKOUT')
-            -- A restore may lack the refund that the signer paid.
-            WHEN 0 THEN product IS NULL OR product = 'CHECKOUT' AND restored_at IS NOT NULL
+                AND (batch_id IS NULL OR product = 'BATCH_PAYOUT')
+            -- A restore may lack the refund or the batch that the signer paid.
+            WHEN 0 THEN product IS NULL OR product IN ('CHECKOUT', 'BATCH_PAYOUT') AND restored_at IS NOT NULL
             ELSE false
         END),
     CONSTRAINT withdrawals_product_known CHECK (product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
@@ -209,7 +213,7 @@ SELECT coffer_tenant('withdrawals',
         ' reference, metadata, status, requires_approval, approval_reasons, usd_value, created_at, fee_mode, fee_deducted,'
         ' max_network_fee, travel_rule, screening, approvals_required, request_mac, product, whitelisted_address_id,'
         ' cost_max, cost_rent, cost_price, charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price,'
-        ' charge_mint_price, refund_id),'
+        ' charge_mint_price, refund_id, batch_id, batch_row),'
         ' UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
         ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');

@@ -59,6 +59,7 @@ CREATE TABLE dispatch_orders (
     pay_by                 timestamptz,
     swap                   jsonb,
     refund                 jsonb,                            -- for the signer: the refund that a payment makes
+    batch                  jsonb,                            -- for the signer: the row of a batch that it pays
     -- Keys that other tables refer to.
     CONSTRAINT dispatch_orders_of_org UNIQUE (org_id, order_id),
     CONSTRAINT dispatch_orders_of_wallet UNIQUE (order_id, wallet_id, chain),
@@ -130,7 +131,7 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_fee_max_positive CHECK (fee_max > 0 AND purpose = 'PAYMENT' OR fee_max IS NULL),
     CONSTRAINT dispatch_orders_product CHECK (
         product IS NULL AND whitelisted_address_id IS NULL
-        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id, refund) = 2
+        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id, refund, batch) = 2
             AND product IS NOT NULL
         -- An organization's swap: its payment to the provider goes to no entry of the whitelist.
         OR purpose = 'SWAP' AND customer_id IS NULL AND product IS NOT NULL AND whitelisted_address_id IS NULL),
@@ -158,7 +159,9 @@ CREATE TABLE dispatch_orders (
     CONSTRAINT dispatch_orders_swap CHECK (
         num_nonnulls(pay_by, swap) = CASE purpose WHEN 'SWAP' THEN 2 ELSE 0 END),
     CONSTRAINT dispatch_orders_refund_of_checkout CHECK (
-        refund IS NULL OR purpose = 'PAYMENT' AND product IS NOT DISTINCT FROM 'CHECKOUT')
+        refund IS NULL OR purpose = 'PAYMENT' AND product IS NOT DISTINCT FROM 'CHECKOUT'),
+    CONSTRAINT dispatch_orders_batch_of_product CHECK (
+        batch IS NULL OR purpose = 'PAYMENT' AND product IS NOT DISTINCT FROM 'BATCH_PAYOUT')
 );
 CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_at)
     WHERE status IN ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST');

@@ -170,6 +170,14 @@ var deeds = []deed{
 	{name: "swaps write-off", file: "../http/surfacetest/audited_test.go", action: "operator writeOffSwap"},
 	{name: "swaps arrivals decide", file: "../http/surfacetest/audited_test.go", action: "operator decideSwapArrival"},
 
+	{name: "payouts check", none: "it reads a file"},
+	{name: "payouts show", none: "it shows a batch, and writes nothing"},
+	{name: "payouts create", file: "../service/payouts_test.go", action: "payout.created"},
+	{name: "payouts submit", file: "../service/payouts_test.go", action: "payout.submitted"},
+	{name: "payouts approve", file: "../service/payouts_test.go", action: "payout.approved"},
+	{name: "payouts reject", file: "../service/payouts_test.go", action: "payout.rejected"},
+	{name: "payouts cancel", file: "../service/payouts_test.go", action: "payout.cancelled"},
+
 	{name: "chain repoint", file: "chain_test.go", action: "chain.repointed"},
 	{name: "deposits complete", file: "../http/surfacetest/audited_test.go", action: "operator completeDeposit"},
 	{name: "dispatch resolve", file: "../dispatch/operator_test.go", action: "order.resolved"},

@@ -28,6 +28,7 @@ type commands struct {
 	Signer      signerCmd    `cmd:"" help:"Run the signer as a separate process, at a unix socket."`
 	Local       local        `cmd:"" help:"Run the whole service on this machine with real local chains, take the tour, or use the faucet."`
 	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for an approval."`
+	Payouts     payoutsCmd   `cmd:"" help:"Make, show and submit batch payouts, and decide about those that wait for an approval."`
 	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about flagged ones."`
 	Swaps       swapsCmd     `cmd:"" help:"Show swaps, decide about stuck ones and stray arrivals, and suspend providers."`
 	Billing     billingCmd   `cmd:"" help:"Show what organizations owe, and bill it."`

@@ -324,7 +324,7 @@ func buildIntent(o Order, from wallet.Wallet, to *wallet.Wallet) signer.Intent {
 		ID: o.ID, Purpose: o.Purpose, Chain: o.Chain, From: from.Ref(), To: o.To, Contract: o.Contract,
 		Amount: o.Amount, CustomerID: o.CustomerID, Product: o.Product, WhitelistedID: o.WhitelistedID,
 		MintID: o.MintID, IdempotencyKeyHash: o.KeyHash, FeeDeducted: o.FeeDeducted, Grant: o.Grant,
-		Swap: o.Swap, Refund: o.Refund,
+		Swap: o.Swap, Refund: o.Refund, Batch: o.Batch,
 	}
 	if o.FeeMax != nil {
 		intent.FeeMax = *o.FeeMax

@@ -102,6 +102,8 @@ type Order struct {
 	Swap  *signer.SwapTerms
 	// Refund is the refund of a checkout that a payment makes; nil for every other order. WhitelistedID is "" then.
 	Refund *signer.RefundOf
+	// Batch is the row of a batch that a payment makes, in place of a WhitelistedID.
+	Batch *signer.BatchRow
 	// Trigger says why the service planned an internal order. It is "" for the other kinds, and for
 	// an order that was read from its row.
 	Trigger Trigger
@@ -248,15 +250,16 @@ type Reviewer interface {
 const insertOrder = `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
 		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap, refund)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22, $23)`
+		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap,
+		                             refund, batch)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22, $23, $24)`
 
 // insertArgs returns the arguments of insertOrder.
 func (o Order) insertArgs(now time.Time) []any {
 	return []any{
 		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
 		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
-		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap, o.Refund,
+		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap, o.Refund, o.Batch,
 	}
 }
 
@@ -271,7 +274,8 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.fee_max IS NOT DISTINCT FROM excluded.fee_max
 		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by
 		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap
-		  AND dispatch_orders.refund IS NOT DISTINCT FROM excluded.refund`, o.insertArgs(tx.Now)...)
+		  AND dispatch_orders.refund IS NOT DISTINCT FROM excluded.refund
+		  AND dispatch_orders.batch IS NOT DISTINCT FROM excluded.batch`, o.insertArgs(tx.Now)...)
 	if err != nil {
 		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}
@@ -387,7 +391,7 @@ func EndWaits(ctx context.Context, tx pg.Tx, walletID string, name chain.Name, r
 
 const selectOrders = `SELECT order_id, org_id, purpose, chain, wallet_id, coalesce(from_wallet_id, ''),
 	coalesce((SELECT w.address FROM wallets w WHERE w.wallet_id = dispatch_orders.from_wallet_id), ''), coalesce(to_wallet_id, ''), to_address, mint_id,
-	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(tx_lead_id, ''), pay_by, swap, refund`
+	contract, amount, coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), key_hash, fee_max, fee_deducted, authority, status, coalesce(waiting_for, ''), created_at, coalesce(tx_lead_id, ''), pay_by, swap, refund, batch`
 
 func (o *Order) scanTargets() []any {
 	return []any{
@@ -395,7 +399,7 @@ func (o *Order) scanTargets() []any {
 		&o.MintID,
 		&o.Contract, &o.Amount, &o.CustomerID, &o.Product, &o.WhitelistedID, &o.KeyHash, &o.FeeMax, &o.FeeDeducted,
 		&o.Grant, &o.Status, &o.WaitingFor, &o.CreatedAt, &o.TxLeadID, (*zeronull.Timestamptz)(&o.PayBy), &o.Swap,
-		&o.Refund,
+		&o.Refund, &o.Batch,
 	}
 }
 

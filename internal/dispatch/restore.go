@@ -128,7 +128,7 @@ func (j JournalRestorer) restoreOrder(ctx context.Context, tx pg.Tx, m journal.I
 		(m.Intent.To != r.To || m.Intent.Amount != r.Amount || m.Intent.Contract != r.Contract ||
 			m.Intent.Purpose != r.Purpose || m.Intent.Product != r.Product ||
 			m.Intent.WhitelistedID != r.WhitelistedID || !m.Intent.Swap.Equal(r.Swap) ||
-			!m.Intent.Refund.Equal(r.Refund) ||
+			!m.Intent.Refund.Equal(r.Refund) || !m.Intent.Batch.Equal(r.Batch) ||
 			differsInPayout(*m.Intent, r.Order)):
 		return nil, fmt.Errorf(
 			"it pays %v to %s, and the journal admitted %v to %s", r.Amount, r.To, m.Intent.Amount, m.Intent.To,
@@ -290,7 +290,7 @@ func insertRestored(ctx context.Context, tx pg.Tx, m journal.Intent) (Order, err
 		Contract: intent.Contract, Amount: intent.Amount, CustomerID: intent.CustomerID,
 		KeyHash: intent.IdempotencyKeyHash, Status: Queued, CreatedAt: m.AdmittedAt,
 		FeeDeducted: intent.FeeDeducted, Product: intent.Product, WhitelistedID: intent.WhitelistedID,
-		Grant: intent.Grant, Swap: intent.Swap, Refund: intent.Refund,
+		Grant: intent.Grant, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
 	}
 	if o.Swap != nil {
 		if o.PayBy, err = time.Parse(time.RFC3339Nano, o.Swap.PayBy); err != nil {

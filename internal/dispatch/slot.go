@@ -390,7 +390,7 @@ func (d *Worker) noteError(ctx context.Context, s slot, detail string) error {
 const selectSlots = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''), o.pay_by, o.swap, o.refund,
+	       o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''), o.pay_by, o.swap, o.refund, o.batch,
 	       s.nonce, s.slot_key, s.proof, s.gas_reserved, o.funds_pending, s.missing_since
 	FROM dispatch_orders o JOIN dispatch_slots s USING (order_id)`
 

@@ -88,7 +88,7 @@ func (s OrderView) DescribeWait() string {
 const selectViews = `
 	SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, coalesce(o.from_wallet_id, ''),
 		coalesce((SELECT f.address FROM wallets f WHERE f.wallet_id = o.from_wallet_id), ''), coalesce(o.to_wallet_id, ''), o.to_address, o.mint_id,
-		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''), o.pay_by, o.swap, o.refund,
+		o.contract, o.amount, coalesce(o.customer_id, ''), coalesce(o.product, ''), coalesce(o.whitelisted_address_id, ''), o.key_hash, o.fee_max, o.fee_deducted, o.authority, o.status, coalesce(o.waiting_for, ''), o.created_at, coalesce(o.tx_lead_id, ''), o.pay_by, o.swap, o.refund, o.batch,
 		w.address, s.nonce, coalesce(s.slot_key, ''), coalesce(s.gas_reserved, 0), o.funds_pending, coalesce(o.last_error, ''), coalesce(a.last_answer, ''),
 		coalesce(o.tx_hash, a.tx_hash, ''), o.fee, CASE WHEN o.status <> 'REFUSED' THEN o.ended_at END,
 		EXISTS (SELECT FROM dispatch_reorged r WHERE r.order_id = o.order_id),

@@ -55,6 +55,8 @@ const (
 	ProductInSwap Kind = "PRODUCT_IN_SWAP"
 	// RefundOwed is owed to payers of checkouts; the subject is CheckoutProduct.
 	RefundOwed Kind = "REFUND_OWED"
+	// BatchHeld is held for the rows of submitted batches that no withdrawal pays yet; the subject is BatchProduct.
+	BatchHeld Kind = "BATCH_HELD"
 )
 
 // Kinds without a floor: what is owned, due or lost. Their balances are sums over their transfers,
@@ -78,17 +80,21 @@ const (
 // the product. It has no floor either.
 const ProductRestored Kind = "PRODUCT_RESTORED"
 
-// CheckoutProduct is the product that checkouts credit.
-const CheckoutProduct = "CHECKOUT"
+// CheckoutProduct is the product that checkouts credit, and BatchProduct the one that pays batches.
+const (
+	CheckoutProduct = "CHECKOUT"
+	BatchProduct    = "BATCH_PAYOUT"
+)
 
 // Products are the subjects of the accounts of the kinds Product, ProductWithdrawing, ProductInSwap
 // and ProductRestored.
-var Products = []string{"CUSTODIAL", CheckoutProduct, "BATCH_PAYOUT"}
+var Products = []string{"CUSTODIAL", CheckoutProduct, BatchProduct}
 
 // HasFloor reports whether accounts of the kind have a balance that cannot fall below zero.
 func (k Kind) HasFloor() bool {
 	switch k {
-	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, ProductInSwap, RefundOwed, Gas, Suspense:
+	case Customer, Withdrawing, InSwap, Product, ProductWithdrawing, ProductInSwap, RefundOwed, BatchHeld, Gas,
+		Suspense:
 		return true
 	}
 	return false
@@ -165,6 +171,10 @@ const (
 	// due. A leg for each mint and kind of fee.
 	InvoicePaid CauseKind = "INVOICE_PAID"
 	CreditNote  CauseKind = "CREDIT_NOTE"
+	// The batch and, after a slash, the mint: what its submission holds, and what a batch that ends before its
+	// approval gives back. A row that nothing pays is named by batch, "row" and number.
+	BatchHold    CauseKind = "BATCH_HOLD"
+	BatchRelease CauseKind = "BATCH_RELEASE"
 )
 
 // Cause identifies the one event that a posting follows from.
@@ -435,8 +445,9 @@ type KindTotal struct {
 // OwnAccountsSQL is the condition for an organization's own accounts with a floor, a. The lists are
 // text and no parameters: for an array of unknown length PostgreSQL plans the statement again for
 // each request, which takes longer than running it.
-var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s', '%s', '%s')",
-	strings.Join(Products, ","), Product, ProductWithdrawing, ProductInSwap, RefundOwed, Gas, Suspense)
+var OwnAccountsSQL = fmt.Sprintf("a.subject = ANY ('{\"\",%s}') AND a.kind IN ('%s', '%s', '%s', '%s', '%s', '%s', "+
+	"'%s')",
+	strings.Join(Products, ","), Product, ProductWithdrawing, ProductInSwap, RefundOwed, BatchHeld, Gas, Suspense)
 
 // LoadTotals returns what an organization and its customers have in accounts with a floor, by mint,
 // kind and product. The totals of customers are not sums over their balances: the database keeps

@@ -140,7 +140,7 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 	for _, t := range totals {
 		key := balanceKey{t.MintID, custodial}
 		switch t.Kind {
-		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed:
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed, ledger.BatchHeld:
 			key.product = t.Subject
 		case ledger.Customer, ledger.Withdrawing, ledger.InSwap:
 		default:
@@ -152,7 +152,7 @@ func LoadProductBalances(ctx context.Context, tx pg.Tx, org string) ([]ProductBa
 		switch t.Kind {
 		case ledger.Product:
 			rows[key].Available = t.Balance
-		case ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed:
+		case ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed, ledger.BatchHeld:
 			if rows[key].Pending, err = rows[key].Pending.Add(t.Balance); err != nil {
 				return nil, fmt.Errorf("what %s holds of mint %d: %w", t.Subject, t.MintID, err)
 			}

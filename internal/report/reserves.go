@@ -100,7 +100,8 @@ func LoadReserves(ctx context.Context, tx pg.Tx, org string) ([]Reserve, error) 
 		own AS (
 			SELECT o.mint_id,
 				coalesce(sum(o.balance) FILTER (
-					WHERE o.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'REFUND_OWED')), 0)
+					WHERE o.kind IN ('PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'REFUND_OWED',
+						'BATCH_HELD')), 0)
 					AS products,
 				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'GAS'), 0) AS gas,
 				coalesce(sum(o.balance) FILTER (WHERE o.kind = 'SUSPENSE'), 0) AS suspense,

@@ -74,6 +74,7 @@ func (s *Service) WorkerLoops() []Loop {
 		{"swaps", "", s.Swaps.Run},
 		{"deposit swaps", "", s.DepositSwaps.Run},
 		{"checkouts", "", s.Checkouts.Run},
+		{"payouts", "", s.Payouts.Run},
 		{"restored swaps", "", func(ctx context.Context) error { return s.Swaps.RunCollectOwed(ctx, parts.Log) }},
 		{"fees", "", (&fee.Pricer{DB: parts.DB, Prices: parts.Prices, PriceAge: s.Swaps.PriceAge, Log: parts.Log}).Run},
 		{"billing", "", s.Billing.Run},

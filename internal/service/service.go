@@ -24,6 +24,7 @@ import (
 	"github.com/cofferpay/coffer/internal/depositswap"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/outbound"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -152,6 +153,7 @@ type Service struct {
 	DepositSwaps *depositswap.Service
 	Checkouts    *checkout.Service
 	Billing      *billing.Service
+	Payouts      *payout.Service
 	Whitelist    *whitelist.Service
 	Voider       *dispatch.Voider
 	Sequencer    *event.Sequencer
@@ -220,6 +222,10 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
+	s.Payouts = &payout.Service{
+		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants, Log: parts.Log,
+	}
+	s.Withdrawals.Batches = batchBook{s.Payouts}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{

@@ -33,6 +33,8 @@ type Terms struct {
 	Swap *SwapTerms
 	// Refund is the refund that a payment makes; nil for every other payment.
 	Refund *RefundOf
+	// Batch is the row of a batch that a payment makes; nil for every other payment.
+	Batch *BatchRow
 }
 
 // termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
@@ -78,6 +80,9 @@ func (t Terms) ComputeDigest() string {
 	if t.Refund != nil {
 		words = append(words, "REFUND", t.Refund.RefundID, t.Refund.CheckoutID)
 	}
+	if t.Batch != nil {
+		words = append(append(words, "BATCH"), t.Batch.words()...)
+	}
 	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
 }
@@ -95,6 +100,9 @@ type Grant struct {
 	// digest and not over the terms. Every swap of an organization has it, and the payment of what such
 	// a swap brought may have it.
 	Payout *SwapPayout `json:"swapPayout,omitempty"`
+	// Batch proves that a payment is a row of an approved batch. With it the approvals are over the
+	// content hash of the batch and not over the terms.
+	Batch *BatchGrant `json:"batch,omitempty"`
 }
 
 // Approval is the approval of one person.
@@ -214,6 +222,10 @@ func (k *GrantKey) grantMAC(t Terms, deducted money.Amount, g *Grant) []byte {
 		return k.computeMAC(payoutGrantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
 			strconv.Itoa(g.Required), g.Payout.ComputeDigest())
 	}
+	if g.Batch != nil {
+		return k.computeMAC(batchGrantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
+			strconv.Itoa(g.Required), g.Batch.Header.ComputeHash().String())
+	}
 	return k.computeMAC(grantVersion, t.ComputeDigest(), deducted.String(), strconv.Itoa(g.Round),
 		strconv.Itoa(g.Required))
 }
@@ -240,7 +252,7 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
 		Contract: intent.Contract, To: intent.To,
 		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
-		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund,
+		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
 	}
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")
@@ -248,11 +260,17 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if g.Payout == nil && intent.Kind().Payee == ToProvider && intent.CustomerID == "" {
 		return refuse("is of an organization, and its grant does not say where its output is paid")
 	}
+	if refusal := checkBatch(intent); refusal != nil {
+		return refusal
+	}
 	var people []string
 	for _, a := range g.Approvals {
 		approval := k.MakeApproval(t, g.Round, a.Approver)
 		if g.Payout != nil {
 			approval = k.MakePayoutApproval(*g.Payout, a.Approver)
+		}
+		if g.Batch != nil {
+			approval = k.MakeBatchApproval(intent.Batch.ContentHash, a.Approver)
 		}
 		if !hmac.Equal(approval.MAC, a.MAC) {
 			return refuse("has an approval by %.80q of another content", a.Approver)

@@ -21,7 +21,7 @@ type Kind struct {
 	// flagged part.
 	NeedsBalance bool
 	// MayPayOwnMoney says that an intent without a customer pays the organization's own money, to an
-	// endorsed address only, unless it is a refund.
+	// endorsed address only, unless it is a refund or a row of an approved batch.
 	MayPayOwnMoney bool
 	// OncePerKey says that an organization's idempotency key admits one intent.
 	OncePerKey bool
@@ -145,7 +145,8 @@ func (intent Intent) PaysNothing() bool {
 	return intent.Kind().Consolidates || intent.Kind().CreatesTokenAccount
 }
 
-// PaysOwnMoney reports whether an intent pays an organization's own money, not a customer's and not a refund.
+// PaysOwnMoney reports whether an intent pays an organization's own money to an entry of the whitelist: neither a
+// customer's money, nor a refund, nor a row of a batch.
 func (intent Intent) PaysOwnMoney() bool {
-	return intent.Kind().MayPayOwnMoney && intent.CustomerID == "" && intent.Refund == nil
+	return intent.Kind().MayPayOwnMoney && intent.CustomerID == "" && intent.Refund == nil && intent.Batch == nil
 }

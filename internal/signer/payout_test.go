@@ -48,7 +48,7 @@ func termsOf(intent signer.Intent) signer.Terms {
 	return signer.Terms{
 		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
 		Contract: intent.Contract, To: intent.To, Amount: total, FeeMax: intent.FeeMax, Product: intent.Product,
-		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund,
+		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
 	}
 }
 

@@ -157,6 +157,8 @@ type Intent struct {
 	Swap *SwapTerms `json:"swap,omitempty"`
 	// Refund says which refund a payment makes. A payment has either it, a WhitelistedID or a CustomerID.
 	Refund *RefundOf `json:"refund,omitempty"`
+	// Batch says which row of a batch a payment makes, in place of a WhitelistedID.
+	Batch *BatchRow `json:"batch,omitempty"`
 }
 
 // RefundOf identifies the refund that a payment makes. It goes to the payer of a checkout, whom no endorsement names.
@@ -185,11 +187,11 @@ func (intent Intent) Account() WalletRef {
 func (intent Intent) HasSameWords(o Intent) bool {
 	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }
 	if differ(intent.ToWallet, o.ToWallet) || differ(intent.Payer, o.Payer) || !intent.Swap.Equal(o.Swap) ||
-		!intent.Refund.Equal(o.Refund) {
+		!intent.Refund.Equal(o.Refund) || !intent.Batch.Equal(o.Batch) {
 		return false
 	}
 	intent.ToWallet, intent.Payer, intent.Grant, intent.Swap = o.ToWallet, o.Payer, o.Grant, o.Swap
-	intent.Refund = o.Refund
+	intent.Refund, intent.Batch = o.Refund, o.Batch
 	return intent == o
 }
 

@@ -18,10 +18,14 @@ const (
 	// The owner of a withdrawal: the kinds of the accounts from which it takes and in which it is
 	// held, and their subject.
 	debitKindSQL = `CASE WHEN product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END`
-	// A refund of a checkout is paid out of what is owed to payers.
-	withdrawalDebitKindSQL = `CASE WHEN refund_id IS NOT NULL THEN 'REFUND_OWED' ELSE ` + debitKindSQL + ` END`
-	holdKindSQL            = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
-	withdrawalOwnerSQL     = `coalesce(product, customer_id)`
+	// A refund of a checkout is paid out of what is owed to payers, and a row of a batch out of what is held for
+	// batches. What a withdrawal did not pay goes back to where it came from, of a row to the product.
+	withdrawalDebitKindSQL = `CASE WHEN refund_id IS NOT NULL THEN 'REFUND_OWED'
+		WHEN batch_id IS NOT NULL THEN 'BATCH_HELD' ELSE ` +
+		debitKindSQL + ` END`
+	withdrawalReturnKindSQL = `CASE WHEN refund_id IS NOT NULL THEN 'REFUND_OWED' ELSE ` + debitKindSQL + ` END`
+	holdKindSQL             = `CASE WHEN product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END`
+	withdrawalOwnerSQL      = `coalesce(product, customer_id)`
 	// The wallet at which deposit d counts. On UTXO chains a credited deposit counts at the
 	// treasury, at whatever address it is.
 	creditWalletSQL = `CASE WHEN is_utxo(d.chain) AND d.status IN ('CREDITED', 'REVERSED') THEN (
@@ -49,7 +53,7 @@ const (
 // checks are all checks of RunChecks, in the order of the report.
 var checks = slices.Concat(
 	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
-	billingChecks,
+	billingChecks, payoutChecks,
 )
 
 // bookChecks are those of everything but swaps and checkouts.
@@ -161,7 +165,7 @@ var bookChecks = []Check{
 			UNION ALL
 			SELECT 'WITHDRAWAL_END', withdrawal_id, org_id, mint_id, CASE status WHEN 'COMPLETED' THEN amount ELSE amount + charge_held - charged END, status,
 				` + holdKindSQL + `, ` + withdrawalOwnerSQL + `,
-				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + withdrawalDebitKindSQL + ` END,
+				CASE status WHEN 'COMPLETED' THEN 'CUSTODY' ELSE ` + withdrawalReturnKindSQL + ` END,
 				CASE status WHEN 'COMPLETED' THEN '' ELSE ` + withdrawalOwnerSQL + ` END
 			FROM withdrawals WHERE status <> 'BLOCKED' AND status NOT IN ` + openWithdrawals + `
 				AND (status = 'COMPLETED' OR amount + charge_held > charged)) -- of one of which all was charged nothing is left
@@ -914,6 +918,10 @@ var bookChecks = []Check{
 			UNION ALL SELECT org_id, refund_id, 'refund.addressed' FROM refunds WHERE attempt > 1
 			UNION ALL SELECT org_id, refund_id, 'refund.' || lower(status) FROM refunds
 			WHERE status IN ('SENT', 'COMPLETED', 'CANCELLED', 'EXPIRED')
+			UNION ALL SELECT org_id, batch_id, 'payout.created' FROM payout_batches
+			UNION ALL SELECT org_id, batch_id, 'payout.submitted' FROM payout_batches WHERE submitted_at IS NOT NULL
+			UNION ALL SELECT org_id, batch_id, 'payout.approved' FROM payout_batches WHERE approved_at IS NOT NULL
+			UNION ALL SELECT org_id, batch_id, 'payout.' || lower(status) FROM payout_batches WHERE ended_at IS NOT NULL
 			UNION ALL SELECT org_id, checkout_id, 'checkout.created' FROM checkouts
 			UNION ALL SELECT org_id, link_id, 'payment_link.created' FROM payment_links
 			UNION ALL SELECT org_id, link_id, 'payment_link.ended' FROM payment_links WHERE status = 'ENDED'

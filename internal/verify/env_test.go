@@ -431,6 +431,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.checkouts()
 	h.refunds(ordered)
 	h.billing()
+	h.payouts(ordered)
 	h.coins(arrived, withdrawnOf, ordered)
 	for wallet, next := range nonce {
 		h.exec(`INSERT INTO dispatch_accounts VALUES ($1, 'ETHEREUM', $2, $3)`, wallet, h.org, next)
@@ -439,7 +440,7 @@ func newTestEnv(t testing.TB) *testEnv {
 		('we_dep', 1, $1, 1000, 100, 600, 0, 0, 1), ('we_dep', 2, $1, 100, 0, 98, 40, 0, 0),
 		('we_own', 1, $1, 70, 0, 0, 0, 0, 0), ('we_co', 1, $1, 20, 0, 0, 0, 0, 0),
 		('we_shared', 1, $1, 16, 0, 0, 0, 0, 0),
-		('we_tre', 1, $1, 600, 100, 391, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 423, 66, 0)`,
+		('we_tre', 1, $1, 600, 100, 398, 0, 0, 0), ('we_tre', 2, $1, 0, 0, 0, 420, 66, 0)`,
 		h.org)
 	h.exec(`UPDATE dispatch_accounts SET chain = 'BITCOIN' WHERE wallet_id = 'we_btre'`)
 	h.exec(`UPDATE address_funds SET reversed = 40 WHERE wallet_id = 'we_dep' AND mint_id = 1`)

@@ -407,7 +407,9 @@ var tamperings = []tampering{
 	},
 	{"I-18-transfers", "a posting that is no transfer", []string{`DELETE FROM transfers`}},
 	{"I-18-transfers", "a transfer of more than was posted", []string{`UPDATE transfers SET amount = amount + 1`}},
-	{"I-18-transfers", "a transfer to another product", []string{`UPDATE transfers SET to_product = 'CHECKOUT'`}},
+	{"I-18-transfers", "a transfer to another product", []string{
+		`UPDATE transfers SET to_product = 'CHECKOUT' WHERE transfer_id = 'tr_made'`,
+	}},
 	{
 		"I-18-transfers",
 		"a transfer that was not told",
@@ -574,7 +576,8 @@ var tamperings = []tampering{
 	{
 		"I-10",
 		"an organization's deposit posted to another product",
-		[]string{`UPDATE ledger_accounts SET subject = 'BATCH_PAYOUT' WHERE kind = 'PRODUCT' AND subject = 'CHECKOUT'`},
+		[]string{`UPDATE ledger_accounts SET subject = 'BATCH_PAYOUT', mint_id = 2
+			WHERE kind = 'PRODUCT' AND subject = 'CHECKOUT' AND mint_id = 1`},
 	},
 	{
 		"I-12",
@@ -1166,7 +1169,7 @@ func wantSeen(t *testing.T, chosen func(Check) bool) {
 	h := newTestEnv(t)
 	shown := map[string]bool{}
 	for _, c := range slices.Concat(tamperings, swapTamperings, ownSwapTamperings, checkoutTamperings, linkTamperings,
-		refundTamperings, automaticRefundTamperings, billingTamperings) {
+		refundTamperings, automaticRefundTamperings, billingTamperings, payoutTamperings) {
 		i := slices.IndexFunc(checks, func(known Check) bool { return known.ID == c.check })
 		if i < 0 {
 			t.Errorf("%s: there is no check %s", c.name, c.check)

@@ -213,7 +213,13 @@ func (s *Service) submitApproved(
 	if err != nil {
 		return err
 	}
-	return dispatch.Submit(ctx, tx, s.newOrder(org, r, f.mint, treasury, p.Required, approvals))
+	order := s.newOrder(org, r, f.mint, treasury, p.Required, approvals)
+	if r.batch != nil { // the signer pays it by the approvals of its batch; those of the row are this database's
+		if order.Grant, err = s.batchOrderGrant(ctx, tx, org, r, f.mint); err != nil {
+			return err
+		}
+	}
+	return dispatch.Submit(ctx, tx, order)
 }
 
 // approverName returns the name that identifies a person among the approvers.
@@ -308,7 +314,7 @@ func (s *Service) newOrder(
 		ID: r.id, OrgID: org, Purpose: signer.Payment, Chain: r.chain, WalletID: treasury.ID,
 		To: r.toAddress, MintID: r.mintID, Contract: m.Contract, Amount: r.payoutAmount(),
 		CustomerID: r.owner.CustomerID(), Product: r.owner.Product(), WhitelistedID: r.listedID,
-		KeyHash: keyHash(r.key), FeeMax: r.feeMax, Refund: r.refund,
+		KeyHash: keyHash(r.key), FeeMax: r.feeMax, Refund: r.refund, Batch: r.batch,
 	}
 	if r.deductedFee != nil {
 		o.FeeDeducted = *r.deductedFee

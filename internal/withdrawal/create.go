@@ -48,6 +48,9 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 	if f.request.refund != nil {
 		withdrawalID = f.request.refund.withdrawalID(org)
 	}
+	if b := f.request.batch; b != nil {
+		withdrawalID = signer.BatchWithdrawalID(org, b.Row.BatchID, b.Row.Row)
+	}
 	var created Withdrawal
 	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := f
@@ -131,6 +134,9 @@ func (s *Service) writeRequest(
 		amount: p.Amount, toAddress: f.destination, key: r.IdempotencyKey, deductsFee: f.deductsFee,
 		deductedFee: p.DeductedFee, feeMax: f.feeMax, refund: r.refund.signed(),
 	}
+	if r.batch != nil {
+		row.batch = &r.batch.Row
+	}
 	charge := p.Charge
 	if p.Status == Blocked { // nothing is held, so nothing is charged
 		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
@@ -140,9 +146,10 @@ func (s *Service) writeRequest(
 			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
 			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
 			product, whitelisted_address_id, cost_max, cost_rent, cost_price,
-			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id)
+			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
+			batch_id, batch_row)
 		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
-			$29, $30, $31, $32, $33, $34, nullif($35, ''))`,
+			$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37)`,
 		withdrawalID, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
 		r.IdempotencyKey, f.digest, r.Reference, r.Metadata, p.Status, p.Status == AwaitingApproval, p.Reasons,
 		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
@@ -150,7 +157,7 @@ func (s *Service) writeRequest(
 		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
 		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
 		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
-		row.refundID())
+		row.refundID(), row.batchID(), row.batchRow())
 	if err != nil {
 		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
@@ -165,6 +172,11 @@ func (s *Service) writeRequest(
 		order := s.newOrder(org, row, f.mint, treasury, 0, nil)
 		if p.IsCovered {
 			order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
+		}
+		if row.batch != nil {
+			if order.Grant, err = s.batchOrderGrant(ctx, tx, org, row, f.mint); err != nil {
+				return empty, err
+			}
 		}
 		if err := dispatch.Submit(ctx, tx, order); err != nil {
 			return empty, err

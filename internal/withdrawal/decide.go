@@ -190,8 +190,9 @@ var (
 		checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
 		checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
 	}
-	// A refund goes to its payer, whom no whitelist names. Rule CO-84.
-	refundGates = []gate{
+	// A refund goes to its payer, and a row of a batch to whom people approved; no whitelist names them.
+	// Rules CO-84 and BP-5.
+	unlistedGates = []gate{
 		checkFreeze, checkMinimum, checkSuspended, checkAddress, checkBalance, checkRisk, checkThreshold,
 		checkDestination, checkLiquidity, checkNetworkFee,
 	}
@@ -211,8 +212,8 @@ func runGates(f Facts) (Decision, *fault.Fault) {
 	switch {
 	case f.approval != nil:
 		gates = approvalGates
-	case f.owner.IsRefund():
-		gates = refundGates
+	case f.owner.IsRefund(), f.owner.IsBatch():
+		gates = unlistedGates
 	case f.owner.IsOrganization():
 		gates = organizationGates
 	}

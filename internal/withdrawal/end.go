@@ -267,7 +267,7 @@ func newReleasePostings(org string, r storedWithdrawal) []ledger.Posting {
 	if held = money.SubOrZero(held, r.charged); held.IsZero() {
 		return nil
 	}
-	return []ledger.Posting{newEndPosting(org, r, r.owner.SpendingAccount(org, r.mintID), held)}
+	return []ledger.Posting{newEndPosting(org, r, r.owner.ReturnAccount(org, r.mintID), held)}
 }
 
 // newSettlementPosting returns the posting that ends a hold with what left custody.

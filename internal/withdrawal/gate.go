@@ -195,6 +195,12 @@ func checkAddress(f Facts) (Step, *fault.Fault) {
 			WithAdvice("Give an address of the payer's own.").
 			WithParam("toAddress")
 	}
+	if f.owner.IsBatch() {
+		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
+			"Payouts to this address are not allowed: %s.", reason).
+			WithAdvice("Leave the row out, or ask the payee for an address of their own.").
+			WithParam("toAddress")
+	}
 	if f.owner.IsOrganization() {
 		return s, fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.NothingHeld,
 			"Withdrawals to this address are not allowed, although the whitelist has it: %s.", reason).

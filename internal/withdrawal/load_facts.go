@@ -209,7 +209,7 @@ func (s *Service) loadEntry(ctx context.Context, tx pg.Tx, org, listedID string)
 // debt is never too small.
 func loadSpendable(ctx context.Context, tx pg.Tx, org string, payer ledger.Owner, mintID int) (money.Amount, error) {
 	balance, err := ledger.Balance(ctx, tx, payer.SpendingAccount(org, mintID))
-	if err != nil || payer.IsRefund() { // what is owed to payers pays no debt of the product
+	if err != nil || payer.IsRefund() || payer.IsBatch() { // what is owed or promised pays no debt of the product
 		return balance, err
 	}
 	sql := `

@@ -69,6 +69,7 @@ type Request struct {
 	isMax    bool
 	payout   *SwapPayoutRequest // it pays the output of a swap; nil for every other request
 	refund   *RefundRequest     // it pays a refund of a checkout; nil for every other request
+	batch    *BatchRequest      // it pays a row of a batch; nil for every other request
 }
 
 // parsed holds the values of a request that was parsed.
@@ -101,6 +102,8 @@ func parseRequest(r Request, mints mint.Catalogue, chains chain.Chains) (parsed,
 	switch {
 	case r.refund != nil:
 		return parseRefund(r, mints, chains)
+	case r.batch != nil:
+		return parseBatchRow(r, mints, chains)
 	case r.owner.IsOrganization():
 		return parseOrgRequest(r, mints, chains)
 	}
@@ -243,7 +246,7 @@ func (p parsed) feeMode() string {
 }
 
 // hasOwnKey reports whether the key follows from what the request pays, so that no caller can take it.
-func (r Request) hasOwnKey() bool { return r.payout != nil || r.refund != nil }
+func (r Request) hasOwnKey() bool { return r.payout != nil || r.refund != nil || r.batch != nil }
 
 func keyHash(key *string) string {
 	if key == nil {

@@ -75,6 +75,15 @@ func (s *Service) OnRestored(ctx context.Context, tx pg.Tx, orders []dispatch.Re
 				payer = ledger.RefundOwner()
 			}
 		}
+		if o.Batch != nil {
+			isHeld, err := isHeldForRow(ctx, tx, o)
+			if err != nil {
+				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
+			}
+			if isHeld {
+				payer = ledger.BatchOwner()
+			}
+		}
 		if !payer.IsOrganization() {
 			if _, _, err := customer.Ensure(ctx, tx, o.OrgID, o.CustomerID, ""); err != nil {
 				return nil, fmt.Errorf("restore withdrawal %s: %w", o.ID, err)
@@ -168,6 +177,9 @@ func (s *Service) insertRestored(
 	if payer.IsRefund() {
 		restored.refund = o.Refund
 	}
+	if payer.IsBatch() {
+		restored.batch = o.Batch
+	}
 	quorum := 0
 	if !o.Signed {
 		settings, err := org.SettingsOf(ctx, tx, o.OrgID)
@@ -180,18 +192,20 @@ func (s *Service) insertRestored(
 	switch {
 	case o.Refund != nil:
 		wantDigest = refundDigest(o.Refund.RefundID, m.ID, o.To, amount)
+	case o.Batch != nil:
+		wantDigest = batchDigest(*o.Batch, m.ID, o.To, amount)
 	case payer.IsOrganization():
 		wantDigest = orgRequestDigest(payer, o.WhitelistedID, m.ID, o.Amount.String())
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest,
 			status, requires_approval, approval_reasons, created_at, restored_at, restored_key_hash, owed, fee_mode, fee_deducted, max_network_fee,
-			approvals_required, request_mac, product, whitelisted_address_id, refund_id)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''), nullif($23, ''))`,
+			approvals_required, request_mac, product, whitelisted_address_id, refund_id, batch_id, batch_row)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''), nullif($22, ''), nullif($23, ''), nullif($24, ''), $25)`,
 		o.ID, o.OrgID, payer.CustomerID(), o.MintID, o.Chain, amount, o.To, wantDigest,
 		status, !o.Signed, reasons, o.CreatedAt, tx.Now, key, owed, p.feeMode(), deductedFee(o), o.FeeMax, quorum,
 		s.GrantKey.RequestMAC(restored.signedTerms(o.OrgID, m), quorum),
-		payer.Product(), o.WhitelistedID, restored.refundID())
+		payer.Product(), o.WhitelistedID, restored.refundID(), restored.batchID(), restored.batchRow())
 	if pg.ViolatesConstraint(err, "withdrawals_key_hash_unique") {
 		return fmt.Errorf("its idempotency key belongs to another withdrawal, which this database made after the "+
 			"restore: restore the backup again and run nothing on it before the import: %w", err)

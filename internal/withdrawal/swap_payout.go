@@ -126,8 +126,14 @@ func (f Facts) coveringRequired() int {
 	return max(f.quorum, f.request.payout.Approved.Required, 1)
 }
 
-// skipIfCovered turns a hold of the threshold into SKIPPED if the approvals of a swap cover it.
+// skipIfCovered turns a hold of the threshold into SKIPPED if the approvals of a swap or of a batch cover it.
 func skipIfCovered(f Facts, s Step) Step {
+	if b := f.request.batch; s.Result == ResultHold && b != nil {
+		// The batch is PROCESSING, or the insert is refused: enough people approved it with this row.
+		s.Result, s.Reason = ResultSkipped, ""
+		s.Inputs["why"] = "People approved it with batch " + b.Row.BatchID + "."
+		return s
+	}
 	if s.Result == ResultHold && f.isCovered() {
 		s.Result, s.Reason = ResultSkipped, ""
 		s.Inputs["why"] = "People approved it with swap " + f.request.payout.SwapID + "."

@@ -27,6 +27,8 @@ type Withdrawal struct {
 	WhitelistedAddressID *string      // the entry that the organization's own money goes to
 	SwapID               string       // of the swap of own money whose output it pays; "" for others
 	RefundID             string       // of the refund of a checkout that it pays; "" for others
+	BatchID              string       // of the batch of which it pays a row; "" for others
+	BatchRow             int          // the row, from 1; 0 for others
 	IdempotencyKey       *string      // that a caller gave
 	Mint                 mint.Mint    // id, chain, contract, symbol, name and decimals; nothing else of it is read
 	// Amount is what a customer pays, or what the destination of the organization's own money
@@ -88,7 +90,7 @@ const selectWithdrawals = `
 		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.charge_costs, w.charge_held, w.charge_failure_max, w.charged, w.approvals_required,
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round),
 		CASE WHEN w.product IS NOT NULL THEN (SELECT s.swap_id FROM swaps s WHERE s.payout_id = w.withdrawal_id) END,
-		coalesce(w.refund_id, '')
+		coalesce(w.refund_id, ''), coalesce(w.batch_id, ''), coalesce(w.batch_row, 0)
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
 // Load returns a withdrawal as this transaction sees it. Error: fault NOT_FOUND.
@@ -139,13 +141,16 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &w.Metadata, &w.FeeMode, &deducted, &w.MaxNetworkFee,
 		&travelRule, &w.CreatedAt, &w.ApprovedAt, &w.BroadcastAt, &w.CompletedAt, &screening,
 		&costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received,
-		&swapID, &w.RefundID)
+		&swapID, &w.RefundID, &w.BatchID, &w.BatchRow)
 	if err != nil {
 		return Withdrawal{}, err
 	}
 	w.Owner, w.TravelRule = ledger.OwnerOf(customerID, product), travelRule
 	if w.RefundID != "" {
 		w.Owner, w.IdempotencyKey = ledger.RefundOwner(), nil // the key is none that a caller gave
+	}
+	if w.BatchID != "" {
+		w.Owner, w.IdempotencyKey = ledger.BatchOwner(), nil
 	}
 	if w.Owner.IsOrganization() {
 		w.setSwap(swapID)

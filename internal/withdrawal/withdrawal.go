@@ -61,6 +61,8 @@ type Service struct {
 	GrantKey *signer.GrantKey
 	// Refunds finds the refund of a payment that a restored database lacks; nil: there is none.
 	Refunds RefundRestorer
+	// Batches proves the rows of batches that payments make; nil: there are none.
+	Batches BatchBook
 	// Voider has the signer void payments that were taken back after they had been let go.
 	Voider *dispatch.Voider
 	// PriceAge returns the greatest age of a mint's price that decides about a threshold; nil: five
@@ -92,6 +94,7 @@ type storedWithdrawal struct {
 	owner     ledger.Owner     // whose balance pays
 	listedID  string           // the whitelist entry that the organization's own money goes to, or ""
 	refund    *signer.RefundOf // the refund that it pays, or nil
+	batch     *signer.BatchRow // the row of a batch that it pays, or nil
 	mintID    int
 	chain     chain.Name
 	amount    money.Amount
@@ -125,7 +128,7 @@ func (r storedWithdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
 		Amount:  r.amount,
 		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.Product(), WhitelistedID: r.listedID,
-		Refund: r.refund,
+		Refund: r.refund, Batch: r.batch,
 	}
 	if r.feeMax != nil {
 		t.FeeMax = *r.feeMax
@@ -165,21 +168,25 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (sto
 		return r, newNotFound()
 	}
 	var e endIntent
-	var customerID, product, refundID, checkoutID string
+	var customerID, product, refundID, checkoutID, batchID string
+	var batchRow int
+	var contentHash []byte
 	err := tx.QueryRow(ctx, `
 		SELECT coalesce(customer_id, ''), coalesce(product, ''), coalesce(whitelisted_address_id, ''), mint_id, chain, amount, to_address, idempotency_key, status, tx_hash, approval_reasons,
 			fee_mode = 'DEDUCTED', fee_deducted, max_network_fee, approvals_required, approval_round, request_mac, cost_max,
 			charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, charged,
 			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id),
 			coalesce(refund_id, ''),
-			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = withdrawals.refund_id), '')
+			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = withdrawals.refund_id), ''),
+			coalesce(batch_id, ''), coalesce(batch_row, 0),
+			(SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = withdrawals.batch_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&customerID, &product, &r.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
 			&r.key, &r.status, &r.txHash, &r.reasons,
 			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
 			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
 			&e.status, &e.note, &e.actor.Kind, &e.actor.ID, &r.isVoid,
-			&refundID, &checkoutID)
+			&refundID, &checkoutID, &batchID, &batchRow, &contentHash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, newNotFound()
 	}
@@ -189,6 +196,10 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (sto
 	r.owner = ledger.OwnerOf(customerID, product)
 	if refundID != "" {
 		r.owner, r.refund = ledger.RefundOwner(), &signer.RefundOf{RefundID: refundID, CheckoutID: checkoutID}
+	}
+	if batchID != "" {
+		r.owner, r.batch = ledger.BatchOwner(), &signer.BatchRow{BatchID: batchID, Row: batchRow}
+		copy(r.batch.ContentHash[:], contentHash)
 	}
 	if e.status != "" {
 		r.endIntent = &e

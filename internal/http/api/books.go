@@ -66,7 +66,7 @@ func entryFilter(c *call) (ledger.Filter, error) {
 	f := ledger.Filter{
 		Kinds: []ledger.Kind{
 			ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing,
-			ledger.ProductInSwap, ledger.RefundOwed,
+			ledger.ProductInSwap, ledger.RefundOwed, ledger.BatchHeld,
 		},
 	}
 	customerID, ofCustomer := c.Query["customerId"]

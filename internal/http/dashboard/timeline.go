@@ -97,7 +97,7 @@ type transactionRecords struct {
 // visibleKinds are the accounts whose entries the interface shows.
 var visibleKinds = []ledger.Kind{
 	ledger.Customer, ledger.Withdrawing, ledger.InSwap, ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap,
-	ledger.RefundOwed,
+	ledger.RefundOwed, ledger.BatchHeld,
 }
 
 // causesOf are the causes of the entries of each kind of transaction.
@@ -163,7 +163,7 @@ func (v *timelineView) finish(r *pages.Request, records transactionRecords) {
 			row.Figure, row.Symbol = e.Amount.Decimal(m.Decimals), m.Symbol
 		}
 		switch e.Account.Kind {
-		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed:
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed, ledger.BatchHeld:
 			row.Subject = productName(row.Subject)
 		}
 		v.Entries = append(v.Entries, row)

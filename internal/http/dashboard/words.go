@@ -234,6 +234,8 @@ func balanceText(kind ledger.Kind) string {
 		return "Held for swaps of your product"
 	case ledger.RefundOwed:
 		return "Owed to payers of your checkouts"
+	case ledger.BatchHeld:
+		return "Held for your batch payouts"
 	}
 	return string(kind)
 }
@@ -289,6 +291,10 @@ func causeText(cause ledger.CauseKind) string {
 		return "The refund was promised to the payer"
 	case ledger.RefundRelease:
 		return "The refund ended without a payment"
+	case ledger.BatchHold:
+		return "The batch payout was submitted"
+	case ledger.BatchRelease:
+		return "The batch payout did not pay this"
 	}
 	return ""
 }

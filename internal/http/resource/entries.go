@@ -31,7 +31,7 @@ type Entry struct {
 var balanceNames = map[ledger.Kind]string{
 	ledger.Customer: "AVAILABLE", ledger.Withdrawing: "PENDING_WITHDRAW", ledger.InSwap: "IN_SWAP",
 	ledger.Product: "AVAILABLE", ledger.ProductWithdrawing: "PENDING_WITHDRAW", ledger.ProductInSwap: "IN_SWAP",
-	ledger.RefundOwed: "PENDING_WITHDRAW",
+	ledger.RefundOwed: "PENDING_WITHDRAW", ledger.BatchHeld: "PENDING_WITHDRAW",
 }
 
 // ShowEntry writes a movement for the interface.
@@ -51,7 +51,7 @@ func ShowEntry(mints mint.Catalogue) func(ledger.Entry) Entry {
 			shown.EntryID, shown.Direction = fmt.Sprint("le_", e.ID, "_c"), "CREDIT"
 		}
 		switch e.Account.Kind {
-		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed:
+		case ledger.Product, ledger.ProductWithdrawing, ledger.ProductInSwap, ledger.RefundOwed, ledger.BatchHeld:
 			shown.Account.Product = &e.Account.Subject
 		default:
 			shown.Account.CustomerID = &e.Account.Subject

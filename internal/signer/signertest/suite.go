@@ -44,6 +44,7 @@ func RunSuite(t *testing.T, open func(t *testing.T) (signer.Signer, ed25519.Publ
 		"a quote for anything else is never paid":        refusesQuotes,
 		"what a swap brought is paid once, as approved":  paysPayouts,
 		"a refund is of a checkout of the journal":       paysRefunds,
+		"a row of a batch is no other payment":           paysBatches,
 		"a payout keeps the bounds of its approval":      keepsPayoutBounds,
 	} {
 		t.Run(name, func(t *testing.T) {

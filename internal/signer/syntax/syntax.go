@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 )
@@ -110,7 +111,15 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 		return malformed("refund: only a payment of CHECKOUT has one, of no customer and of no swap")
 	case intent.Refund != nil && (!IsWord(intent.Refund.RefundID) || !IsWord(intent.Refund.CheckoutID)):
 		return malformed("refund.refundId, refund.checkoutId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
-	case intent.Product != "" && intent.WhitelistedID == "" && intent.Refund == nil && kind.Payee != signer.ToProvider:
+	case intent.Batch != nil && (kind.Purpose != signer.Payment || intent.CustomerID != "" || intent.Refund != nil ||
+		intent.Product != signer.BatchProduct || intent.SwapPayout() != nil):
+		return malformed("batch: only a payment of %s has one, of no customer, no refund and no swap",
+			signer.BatchProduct)
+	case intent.Batch != nil && (!IsWord(intent.Batch.BatchID) || !intent.Batch.IsWellFormed()):
+		return malformed("batch.batchId, batch.row: give 1 to %d bytes of UTF-8 without NUL, and a row of at most %d",
+			wordBytesMax, contenthash.RowsMax)
+	case intent.Product != "" && intent.WhitelistedID == "" && intent.Refund == nil && intent.Batch == nil &&
+		kind.Payee != signer.ToProvider:
 		return malformed("product: only a payment of an organization has one")
 	case !isShort(intent.WhitelistedID) || !isShort(intent.Product):
 		return malformed("whitelistedId, product: give at most %d bytes of UTF-8 without NUL",

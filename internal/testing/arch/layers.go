@@ -99,6 +99,7 @@ var packages = []pkg{
 	{"internal/checkout/payerproof", words, 0},
 	{"internal/checkout/pricing", words, 0},
 	{"internal/checkout/outcome", words, 0},
+	{"internal/payout/contenthash", words, 0},
 
 	{"schema", foundations, 0},
 	{"migrations", foundations, 0},
@@ -179,6 +180,7 @@ var packages = []pkg{
 	{"internal/control/freeze", core, 0},
 	{"internal/request", core, 0},
 	{"internal/policy", core, 0},
+	{"internal/payout/rowfile", core, 0},
 	{"internal/control/finality", core, 0},
 	{"internal/control/jobcontrol", core, 0},
 
@@ -194,6 +196,7 @@ var packages = []pkg{
 	{"internal/depositswap", features, 0},
 	{"internal/checkout", features, 0},
 	{"internal/billing", features, 0},
+	{"internal/payout", features, 0},
 	{"internal/rescue", features, 0},
 
 	{"internal/verify", reporting, 0},

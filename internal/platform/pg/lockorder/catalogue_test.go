@@ -73,6 +73,7 @@ func TestTheFunctionsThatLockAreKnown(t *testing.T) {
 		"ledger_open_balances":       {"ledger_balances"},
 		"ledger_transfers_total":     {"organization_total_changes"},
 		"withdrawal_decisions_use":   {"risk_answer_uses"},
+		"withdrawals_batch":          {"payout_batches"},
 		"withdrawals_pay_out":        {"swaps"},
 		"withdrawals_refund":         {"refunds"},
 	}

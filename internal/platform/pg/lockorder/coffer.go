@@ -50,6 +50,9 @@ var Coffer = mustIndex(&Order{
 			{Name: "unknown_token_counts"},
 			{Name: "customers"},
 			{Name: "transfers"},
+			{Name: "payout_batches"},
+			{Name: "payout_items", Fresh: "its batch is new or locked"},
+			{Name: "payout_approvals", Fresh: "its batch is locked"},
 			{Name: "swaps", Strong: true},
 			{Name: "swap_approvals", Fresh: "its swap is locked"},
 			{Name: "swap_offers", Fresh: "its swap is new or locked"},
@@ -169,8 +172,8 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "swaps", "refunds", "checkout_payments",
-				"address_funds", "utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
+				"withdrawals", "deposits", "deposit_resolutions", "payout_batches", "swaps", "refunds",
+				"checkout_payments", "address_funds", "utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
 			},
 		},
 		{

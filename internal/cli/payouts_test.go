@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/payout/rowfile"
+)
+
+// What coffer payouts show prints has the hash that a person approves, and what became of each row.
+func TestABatchIsShownWithItsHashAndItsRows(t *testing.T) {
+	t.Parallel()
+	mints := mint.NewCatalogue(mint.Mint{ID: 3, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
+	b := payout.Batch{
+		ID: "bp_1", Status: payout.Processing, Required: 2, Approvals: 2,
+		Header: contenthash.Header{Rows: 3, Totals: []contenthash.Total{{MintID: 3, Amount: money.Units(3_500_000)}}},
+	}
+	row := func(number int, amount uint64) payout.Item {
+		return payout.Item{Row: contenthash.Row{
+			Number: number, MintID: 3, ToAddress: "0xpayee", Amount: money.Units(amount), Reference: "inv",
+		}}
+	}
+	items := []payout.Item{row(1, 1_000_000), row(2, 1_000_000), row(3, 1_500_000)}
+	items[0].WithdrawalID, items[0].WithdrawalStatus = "wd_1", "COMPLETED"
+	items[2].Refused = "Screening refuses the address."
+	var out bytes.Buffer
+	if err := writeBatch(&out, b, items, mints); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`bp_1 is PROCESSING: 3 rows\.`, `sha256:0{64}`, `total 3\.5 USDC on ETHEREUM`, `2 of 2 approvals`,
+		`1 +1 USDC +0xpayee +inv +wd_1 COMPLETED`, `2 +1 USDC +0xpayee +inv`,
+		`3 +1\.5 USDC +0xpayee +inv +Screening refuses the address\.`,
+	} {
+		if !regexp.MustCompile(`(?m)^` + line + `\s*$`).MatchString(out.String()) {
+			t.Errorf("got\n%s\nwant a line %s", out.String(), line)
+		}
+	}
+}
+
+// The name of a file says its form, and every problem stands in a line of its own.
+func TestAListIsReadByTheNameOfItsFile(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"list.csv":  "mintId,toAddress,amount\n3,0xpayee,5\n",
+		"list.JSON": `[{"mintId":3,"toAddress":"0xpayee","amount":"5"}]`,
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := payoutListFlags{File: path}.read()
+		if err != nil || len(lines) != 1 {
+			t.Errorf("%s: got %d lines, %v", name, len(lines), err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(path, []byte("iban\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := payoutListFlags{File: path}.read()
+	if err == nil || !strings.Contains(err.Error(), "list.csv: Line 1") {
+		t.Errorf("got %v, want the file and the line", err)
+	}
+	var out bytes.Buffer
+	printProblems(streams{out: &out}, []rowfile.Problem{
+		{Row: 2, Line: 3, Column: "amount", Message: "The amount is missing."},
+		{Row: 3, Line: 4, Message: "The row is empty."},
+	})
+	want := "row 2 (line 3), amount: The amount is missing.\nrow 3 (line 4): The row is empty.\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

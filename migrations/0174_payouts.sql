@@ -1,0 +1,507 @@
+-- Why: an organization pays a list of addresses in one act. People approve one hash over all rows, and each row is then
+-- paid by a withdrawal of its own, out of what the submission held.
+
+-- +goose Up
+-- +goose StatementBegin
+ALTER TABLE ledger_accounts DROP CONSTRAINT ledger_accounts_kind_known;
+ALTER TABLE ledger_accounts ADD CONSTRAINT ledger_accounts_kind_known CHECK (
+        CASE kind
+            WHEN 'CUSTOMER' THEN subject <> ''            -- what a customer may spend
+            WHEN 'WITHDRAWING' THEN subject <> ''         -- held for a customer's withdrawals
+            WHEN 'RESTORED' THEN subject <> ''            -- owed to us for payments restored from the signer's journal
+            WHEN 'PRODUCT' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'PRODUCT_WITHDRAWING' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'PRODUCT_RESTORED' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'PRODUCT_IN_SWAP' THEN subject IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')
+            WHEN 'REFUND_OWED' THEN subject = 'CHECKOUT'  -- owed to payers of checkouts
+            WHEN 'BATCH_HELD' THEN subject = 'BATCH_PAYOUT' -- held for rows of batches that no withdrawal pays yet
+            WHEN 'IN_SWAP' THEN subject <> ''             -- held for a customer's swaps, or came back and is not restored
+            WHEN 'AT_PROVIDER' THEN subject <> ''         -- what a swap provider, the subject, has of ours
+            WHEN 'GAS' THEN subject = ''                  -- native coin that the operator put in for fees
+            WHEN 'SUSPENSE' THEN subject = ''             -- arrived, owner not settled; or a flagged deposit
+            WHEN 'CUSTODY' THEN subject = ''              -- what our addresses hold on chain
+            WHEN 'FEES_DUE' THEN subject = ''             -- network fees that the organization owes the operator
+            WHEN 'FEES_BILLED' THEN subject = ''          -- the other side of FEES_DUE
+            WHEN 'SWAP_FEES_DUE' THEN subject = ''        -- fees of swaps that the organization owes the operator
+            WHEN 'SWAP_FEES_BILLED' THEN subject = ''     -- the other side of SWAP_FEES_DUE
+            WHEN 'REORG_LOSS' THEN subject = ''           -- credited, then taken back by the chain
+            ELSE false
+        END) NOT VALID;
+ALTER TABLE ledger_accounts DROP CONSTRAINT ledger_accounts_floored;
+ALTER TABLE ledger_accounts ADD CONSTRAINT ledger_accounts_floored CHECK (
+        (floored IS TRUE) = (kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP',
+            'REFUND_OWED', 'BATCH_HELD', 'GAS', 'SUSPENSE'))) NOT VALID;
+ALTER TABLE ledger_transfers DROP CONSTRAINT ledger_transfers_cause_known;
+ALTER TABLE ledger_transfers ADD CONSTRAINT ledger_transfers_cause_known CHECK (cause_kind IN
+        ('DEPOSIT', 'DEPOSIT_HOLD', 'DEPOSIT_RELEASE', 'DEPOSIT_FEE', 'DEPOSIT_REVERSAL',
+         'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN', 'WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_FEE',
+         'FEE_PREPAID', 'NETWORK_FEE', 'FEE_CHANGE', 'RESTORE', 'TRANSFER',
+         'SWAP_HOLD', 'SWAP_PAID', 'SWAP_END', 'SWAP_FEE', 'SWAP_RESTORE', 'SWAP_SHORT', 'ARRIVAL',
+         'REFUND_HOLD', 'REFUND_RELEASE', 'INVOICE_PAID', 'CREDIT_NOTE', 'BATCH_HOLD', 'BATCH_RELEASE')) NOT VALID;
+
+CREATE OR REPLACE FUNCTION ledger_accounts_floor() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    NEW.floored := NEW.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP', 'PRODUCT', 'PRODUCT_WITHDRAWING', 'PRODUCT_IN_SWAP', 'REFUND_OWED', 'BATCH_HELD',
+        'GAS', 'SUSPENSE');
+    RETURN NEW;
+END $$;
+
+CREATE OR REPLACE FUNCTION ledger_transfers_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    low  text;
+    high text;
+    lost text;
+BEGIN
+    SELECT min(cause_kind), max(cause_kind) INTO low, high FROM added;
+    IF 'WITHDRAWAL_HOLD' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'WITHDRAWAL_HOLD' AND (
+            SELECT (w.org_id, w.mint_id, w.amount + w.charge_held) = (t.org_id, t.mint_id, t.amount)
+                AND (d.kind, d.subject, c.kind, c.subject) = (CASE WHEN w.refund_id IS NOT NULL THEN 'REFUND_OWED' WHEN w.batch_id IS NOT NULL THEN 'BATCH_HELD' WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, coalesce(w.product, w.customer_id),
+                    CASE WHEN w.product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END, coalesce(w.product, w.customer_id))
+            FROM withdrawals w, ledger_accounts d, ledger_accounts c
+            WHERE w.withdrawal_id = t.cause_id COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NULL AND 'WITHDRAWAL_END' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'WITHDRAWAL_END' AND (
+            SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id)
+                AND (d.kind, d.subject) = (CASE WHEN w.product IS NULL THEN 'WITHDRAWING' ELSE 'PRODUCT_WITHDRAWING' END, coalesce(w.product, w.customer_id))
+                AND CASE WHEN w.status = 'COMPLETED' THEN (c.kind, c.subject, t.amount) = ('CUSTODY', '', w.amount)
+                    WHEN w.status IN ('FAILED', 'REJECTED', 'CANCELLED') THEN (c.kind, c.subject, t.amount) = (CASE WHEN w.refund_id IS NOT NULL THEN 'REFUND_OWED' WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        coalesce(w.product, w.customer_id), w.amount + w.charge_held - w.charged) END
+            FROM withdrawals w, ledger_accounts d, ledger_accounts c
+            WHERE w.withdrawal_id = t.cause_id COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NULL AND 'DEPOSIT' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'DEPOSIT' AND (
+            SELECT (p.org_id, p.mint_id, p.amount) = (t.org_id, t.mint_id, t.amount) AND p.status IN ('CREDITED', 'REVERSED')
+                AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.deposit_swap_id, p.checkout_id, p.customer_id, p.product, ''))
+                AND (d.kind, d.subject) = ('CUSTODY', '')
+                AND CASE WHEN p.swap_id IS NULL
+                    THEN (c.kind, c.subject) = (CASE WHEN p.purpose IN ('CUSTOMER_DEPOSIT', 'DEPOSIT_SWAP') THEN 'CUSTOMER' WHEN p.purpose IN ('ORGANIZATION_DEPOSIT', 'CHECKOUT', 'CHECKOUT_SHARED') THEN 'PRODUCT'
+                            WHEN p.contract = '' THEN 'GAS' ELSE 'SUSPENSE' END,
+                        coalesce(p.customer_id, p.product, ''))
+                    -- An arrival for a swap: what it is decides the account.
+                    WHEN p.arrival_role = 'DELIVERY' THEN (c.kind, c.subject) = (CASE WHEN p.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        coalesce(p.customer_id, p.product))
+                    WHEN p.arrival_role = 'REFUND' THEN (c.kind, c.subject) = ('AT_PROVIDER', (SELECT s.provider FROM swaps s WHERE s.swap_id = p.swap_id))
+                    ELSE (c.kind, c.subject) = ('SUSPENSE', '') END
+            FROM deposits p, wallets a, ledger_accounts d, ledger_accounts c
+            WHERE p.deposit_id = t.cause_id COLLATE "default" AND a.wallet_id = p.wallet_id AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NULL AND 'NETWORK_FEE' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'NETWORK_FEE' AND (
+            SELECT (o.org_id, o.fee, m.chain, m.contract) = (t.org_id, t.amount, o.chain, '')
+                AND o.status IN ('PAID', 'FAILED')
+                AND (d.kind, c.kind) = (CASE t.leg WHEN 0 THEN 'GAS' ELSE 'FEES_DUE' END, CASE t.leg WHEN 0 THEN 'CUSTODY' ELSE 'FEES_BILLED' END)
+            FROM dispatch_orders o, mints m, ledger_accounts d, ledger_accounts c
+            WHERE o.order_id = t.cause_id COLLATE "default" AND m.mint_id = t.mint_id AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NULL AND 'RESTORE' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'RESTORE' AND coalesce((
+            SELECT (s.org_id, s.from_mint_id) = (t.org_id, t.mint_id) AND s.imported_at IS NOT NULL
+                AND (d.subject, c.subject) = (coalesce(s.customer_id, s.product), coalesce(s.customer_id, s.product))
+                AND CASE WHEN t.cause_id = s.swap_id COLLATE "C" THEN (d.kind, c.kind, s.collections) = (CASE WHEN s.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
+                        CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, 0)
+                    ELSE (d.kind, c.kind) = (CASE WHEN s.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        CASE WHEN s.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END)
+                        AND t.cause_id = (s.swap_id || '/' || s.collections) COLLATE "C" END
+            FROM swaps s, ledger_accounts d, ledger_accounts c
+            WHERE s.swap_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account), (
+            SELECT (w.org_id, w.mint_id) = (t.org_id, t.mint_id) AND w.restored_at IS NOT NULL
+                AND (d.subject, c.subject) = (coalesce(w.product, w.customer_id), coalesce(w.product, w.customer_id))
+                AND CASE WHEN t.cause_id = w.withdrawal_id THEN (d.kind, c.kind, w.collections) = (CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END,
+                        CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END, 0)
+                    ELSE (d.kind, c.kind, t.cause_id) = (CASE WHEN w.product IS NULL THEN 'CUSTOMER' ELSE 'PRODUCT' END,
+                        CASE WHEN w.product IS NULL THEN 'RESTORED' ELSE 'PRODUCT_RESTORED' END, w.withdrawal_id || '/' || w.collections) END
+            FROM withdrawals w, ledger_accounts d, ledger_accounts c
+            WHERE w.withdrawal_id = split_part(t.cause_id, '/', 1) COLLATE "default" AND d.account_id = t.debit_account AND c.account_id = t.credit_account)) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NULL AND 'TRANSFER' BETWEEN low AND high THEN
+        SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
+        WHERE t.cause_kind = 'TRANSFER' AND (
+            SELECT (x.org_id, x.mint_id, x.amount) = (t.org_id, t.mint_id, t.amount)
+                AND (d.kind, d.subject) = (CASE WHEN x.from_customer IS NULL THEN 'PRODUCT' ELSE 'CUSTOMER' END, coalesce(x.from_customer, x.from_product))
+                AND (c.kind, c.subject) = (CASE WHEN x.to_customer IS NULL THEN 'PRODUCT' ELSE 'CUSTOMER' END, coalesce(x.to_customer, x.to_product))
+            FROM transfers x, ledger_accounts d, ledger_accounts c
+            WHERE x.transfer_id = t.cause_id AND d.account_id = t.debit_account AND c.account_id = t.credit_account) IS NOT TRUE
+        LIMIT 1;
+    END IF;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION 'nothing that is written down moves this money: %', lost
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_transfers_of_cause';
+    END IF;
+    RETURN NULL;
+END $$;
+
+ALTER TABLE withdrawals ADD COLUMN batch_id text;
+ALTER TABLE withdrawals ADD COLUMN batch_row integer;
+ALTER TABLE withdrawals DROP CONSTRAINT withdrawals_of_one;
+ALTER TABLE withdrawals ADD CONSTRAINT withdrawals_of_one CHECK (
+        num_nonnulls(customer_id, product) = 1
+        AND (batch_id IS NULL) = (batch_row IS NULL)
+        AND CASE num_nonnulls(whitelisted_address_id, refund_id, batch_id)
+            WHEN 1 THEN product IS NOT NULL AND (refund_id IS NULL OR product = 'CHECKOUT')
+                AND (batch_id IS NULL OR product = 'BATCH_PAYOUT')
+            -- A restore may lack the refund or the batch that the signer paid.
+            WHEN 0 THEN product IS NULL OR product IN ('CHECKOUT', 'BATCH_PAYOUT') AND restored_at IS NOT NULL
+            ELSE false
+        END) NOT VALID;
+GRANT INSERT (batch_id, batch_row) ON withdrawals TO coffer_app;
+
+ALTER TABLE dispatch_orders ADD COLUMN batch jsonb;
+ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_product;
+ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_product CHECK (
+        product IS NULL AND whitelisted_address_id IS NULL
+        OR purpose = 'PAYMENT' AND customer_id IS NULL AND num_nonnulls(product, whitelisted_address_id, refund, batch) = 2
+            AND product IS NOT NULL
+        -- An organization's swap: its payment to the provider goes to no entry of the whitelist.
+        OR purpose = 'SWAP' AND customer_id IS NULL AND product IS NOT NULL AND whitelisted_address_id IS NULL) NOT VALID;
+ALTER TABLE dispatch_orders ADD CONSTRAINT dispatch_orders_batch_of_product CHECK (
+        batch IS NULL OR purpose = 'PAYMENT' AND product IS NOT DISTINCT FROM 'BATCH_PAYOUT') NOT VALID;
+
+CREATE TABLE payout_batches (
+    batch_id        text PRIMARY KEY,
+    org_id          text NOT NULL REFERENCES organizations,
+    version         bigint NOT NULL,          -- counts the changes
+    mode            text NOT NULL,
+    row_count       integer NOT NULL,
+    content_hash    bytea NOT NULL,           -- what people approve
+    list_hash       bytea NOT NULL,           -- finds the same list again; without salts, so it is never shown
+    header          jsonb NOT NULL,           -- of which content_hash is the hash, with the root of the rows
+    idempotency_key text COLLATE "C",         -- NULL: the caller gave none
+    idempotency_key_hash text,                -- hex SHA-256 of the key
+    request_digest  bytea NOT NULL,           -- of the caller's parameters
+    maker_kind      text NOT NULL,            -- who made it, and never approves it
+    maker_id        text COLLATE "C" NOT NULL,
+    created_at      timestamptz NOT NULL,
+    status          text NOT NULL,
+    submitter_kind  text,                     -- who submitted it, and does not approve it either
+    submitter_id    text COLLATE "C",
+    submitted_at    timestamptz,
+    approvals_required smallint NOT NULL DEFAULT 0, -- from the submission on
+    request_mac     bytea,                    -- of the content hash and this number, by the server's key
+    approved_at     timestamptz,
+    ended_at        timestamptz,
+    problem         text,                     -- why it is INVALID or REJECTED
+    look_at         timestamptz,              -- when the worker looks at it; NULL: it waits for a person, or ended
+    updated_at      timestamptz NOT NULL,
+    CONSTRAINT payout_batches_of_organization UNIQUE (org_id, batch_id),
+    CONSTRAINT payout_batches_key_unique UNIQUE (org_id, idempotency_key_hash),
+    CONSTRAINT payout_batches_key_hashed CHECK (
+        (idempotency_key_hash IS NULL) = (idempotency_key IS NULL)
+        AND (idempotency_key_hash IS NULL OR idempotency_key_hash ~ '^[0-9a-f]{64}$')),
+    CONSTRAINT payout_batches_versioned CHECK (version > 0 AND updated_at >= created_at),
+    CONSTRAINT payout_batches_mode_known CHECK (mode = 'STRICT'),
+    CONSTRAINT payout_batches_bounded CHECK (row_count BETWEEN 1 AND 5000),
+    CONSTRAINT payout_batches_hashed CHECK (octet_length(content_hash) = 32 AND octet_length(list_hash) = 32),
+    CONSTRAINT payout_batches_maker_known CHECK (maker_kind IN ('API_KEY', 'USER') AND maker_id <> ''),
+    CONSTRAINT payout_batches_status_known CHECK (status IN ('DRAFT', 'VALIDATING', 'INVALID', 'AWAITING_APPROVAL', 'PROCESSING',
+        'COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED', 'CANCELLED', 'REJECTED')),
+    CONSTRAINT payout_batches_submitted CHECK (
+        num_nonnulls(submitter_kind, submitter_id, submitted_at, request_mac) IN (0, 4)
+        AND (submitted_at IS NOT NULL OR status IN ('DRAFT', 'CANCELLED'))
+        AND (submitted_at IS NULL OR status <> 'DRAFT')
+        AND approvals_required BETWEEN CASE WHEN submitted_at IS NULL THEN 0 ELSE 1 END AND 10),
+    CONSTRAINT payout_batches_submitter_known CHECK (submitter_kind IN ('API_KEY', 'USER') AND submitter_id <> ''),
+    CONSTRAINT payout_batches_approved CHECK (
+        (approved_at IS NOT NULL) = (status IN ('PROCESSING', 'COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED'))),
+    CONSTRAINT payout_batches_ended CHECK (
+        (ended_at IS NULL) = (status IN ('DRAFT', 'VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING'))),
+    CONSTRAINT payout_batches_words CHECK (
+        char_length(problem) BETWEEN 1 AND 1000 AND (problem IS NULL OR status IN ('INVALID', 'REJECTED'))),
+    CONSTRAINT payout_batches_looked_at CHECK ((look_at IS NOT NULL) = (status IN ('VALIDATING', 'PROCESSING')))
+);
+-- For lists, with a filter and without one.
+CREATE INDEX payout_batches_listed ON payout_batches (org_id, created_at, batch_id);
+CREATE INDEX payout_batches_of_status ON payout_batches (org_id, status, created_at, batch_id);
+CREATE INDEX payout_batches_of_list ON payout_batches (org_id, list_hash, submitted_at) WHERE submitted_at IS NOT NULL;
+CREATE INDEX payout_batches_to_look_at ON payout_batches (look_at, batch_id) WHERE look_at IS NOT NULL;
+SELECT coffer_tenant('payout_batches',
+    'SELECT, INSERT (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header, idempotency_key,'
+        ' idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, status, updated_at),'
+        ' UPDATE (version, status, submitter_kind, submitter_id, submitted_at, approvals_required, request_mac, approved_at,'
+        ' ended_at, problem, look_at, updated_at)',
+    'SELECT, UPDATE (version, status, ended_at, problem, look_at, updated_at)');
+CREATE TRIGGER payout_batches_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF batch_id, org_id, mode, row_count, content_hash, list_hash,
+    header, idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at ON payout_batches
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A batch goes along its states, and each fact comes with the state that it belongs to. Only the time of the next look
+-- changes by itself.
+CREATE FUNCTION payout_batches_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF (NEW.version, NEW.status) IS DISTINCT FROM (1::bigint, 'DRAFT') THEN
+            RAISE EXCEPTION 'batch % begins with an outcome', NEW.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_begin';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF OLD.status = NEW.status THEN
+        IF (NEW.version, NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.approvals_required, NEW.request_mac,
+                NEW.approved_at, NEW.ended_at, NEW.problem, NEW.updated_at)
+           IS DISTINCT FROM (OLD.version, OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.approvals_required, OLD.request_mac,
+                OLD.approved_at, OLD.ended_at, OLD.problem, OLD.updated_at) THEN
+            RAISE EXCEPTION 'batch % changes with its status alone', OLD.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_fixed';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+        RAISE EXCEPTION 'a change of batch % does not follow version %', OLD.batch_id, OLD.version
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_version_forward';
+    END IF;
+    IF (OLD.status || ' ' || NEW.status) NOT IN (
+            'DRAFT VALIDATING', 'DRAFT CANCELLED', 'VALIDATING INVALID', 'VALIDATING AWAITING_APPROVAL', 'VALIDATING CANCELLED',
+            'AWAITING_APPROVAL PROCESSING', 'AWAITING_APPROVAL REJECTED', 'AWAITING_APPROVAL CANCELLED',
+            'PROCESSING COMPLETED', 'PROCESSING PARTIALLY_COMPLETED', 'PROCESSING FAILED') THEN
+        RAISE EXCEPTION 'batch % does not go from % to %', OLD.batch_id, OLD.status, NEW.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_transition_known';
+    END IF;
+    IF OLD.status <> 'DRAFT' AND (NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.approvals_required, NEW.request_mac)
+           IS DISTINCT FROM (OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.approvals_required, OLD.request_mac)
+       OR OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at THEN
+        RAISE EXCEPTION 'batch % was submitted and approved once', OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_submitted_once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER payout_batches_keep BEFORE INSERT OR UPDATE ON payout_batches FOR EACH ROW EXECUTE FUNCTION payout_batches_keep();
+
+-- The rows of a batch. They are all there when it is made.
+CREATE TABLE payout_items (
+    batch_id    text NOT NULL,
+    row_no      integer NOT NULL,             -- from 1, in the order of the list
+    org_id      text NOT NULL,
+    line        integer NOT NULL,             -- in the text of the list
+    salt        bytea NOT NULL,               -- so that the proof of a row says nothing about the row beside it
+    mint_id     integer NOT NULL,
+    chain       text NOT NULL,
+    contract    text NOT NULL,
+    to_address  text NOT NULL,                -- in its canonical form
+    amount      numeric(78,0) NOT NULL,
+    customer_id text COLLATE "C" NOT NULL,    -- a label of the caller, or ''
+    reference   text NOT NULL,                -- the same
+    checked_at  timestamptz,                  -- when it was found that it can be paid
+    refused     text,                         -- why it is never paid
+    CONSTRAINT payout_items_pkey PRIMARY KEY (batch_id, row_no),
+    CONSTRAINT payout_items_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
+    CONSTRAINT payout_items_mint FOREIGN KEY (mint_id, chain, contract) REFERENCES mints (mint_id, chain, contract),
+    CONSTRAINT payout_items_positive CHECK (amount > 0 AND row_no > 0 AND line > 0),
+    CONSTRAINT payout_items_salted CHECK (octet_length(salt) = 16),
+    CONSTRAINT payout_items_words CHECK (octet_length(to_address) BETWEEN 1 AND 255 AND octet_length(customer_id) <= 255
+        AND octet_length(reference) <= 255 AND char_length(refused) BETWEEN 1 AND 1000)
+);
+CREATE INDEX payout_items_open ON payout_items (batch_id, row_no) WHERE refused IS NULL;
+SELECT coffer_tenant('payout_items',
+    'SELECT, INSERT (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount, customer_id, reference),'
+        ' UPDATE (checked_at, refused)',
+    'SELECT');
+CREATE TRIGGER payout_items_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF batch_id, row_no, org_id, line, salt, mint_id, chain, contract,
+    to_address, amount, customer_id, reference ON payout_items FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Rows come with their batch. The worker says once of each whether it can be paid, and refuses once what is never paid.
+CREATE FUNCTION payout_items_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    b record;
+BEGIN
+    SELECT status, version, row_count INTO b FROM payout_batches WHERE batch_id = NEW.batch_id;
+    IF TG_OP = 'INSERT' THEN
+        IF (b.status = 'DRAFT' AND b.version = 1 AND NEW.row_no <= b.row_count) IS NOT TRUE OR num_nonnulls(NEW.checked_at, NEW.refused) > 0 THEN
+            RAISE EXCEPTION 'row % is not one of batch %', NEW.row_no, NEW.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_items_begin';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.checked_at IS DISTINCT FROM OLD.checked_at AND (OLD.checked_at IS NOT NULL OR NEW.checked_at IS NULL OR b.status <> 'VALIDATING')
+       OR NEW.refused IS DISTINCT FROM OLD.refused AND (OLD.refused IS NOT NULL OR NEW.refused IS NULL
+            OR b.status NOT IN ('VALIDATING', 'PROCESSING')) THEN
+        RAISE EXCEPTION 'what is known of row % of batch % is written once', OLD.row_no, OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_items_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER payout_items_keep BEFORE INSERT OR UPDATE ON payout_items FOR EACH ROW EXECUTE FUNCTION payout_items_keep();
+
+-- A row of a batch that is being paid is refused only if nothing pays it, and gives its amount back. Invariant I-88.
+CREATE FUNCTION payout_items_refuse() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT status <> 'PROCESSING' FROM payout_batches WHERE batch_id = NEW.batch_id) THEN
+        RETURN NULL;
+    END IF;
+    IF NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'BATCH_RELEASE' AND leg = 0
+            AND cause_id = (NEW.batch_id || '/row/' || NEW.row_no) COLLATE "C")
+       OR EXISTS (SELECT FROM withdrawals w WHERE w.batch_id = NEW.batch_id AND w.batch_row = NEW.row_no AND w.status <> 'BLOCKED') THEN
+        RAISE EXCEPTION 'row % of batch % is refused and keeps its amount', NEW.row_no, NEW.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_items_released';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER payout_items_released AFTER UPDATE ON payout_items DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.refused IS NULL AND NEW.refused IS NOT NULL) EXECUTE FUNCTION payout_items_refuse();
+
+CREATE TABLE payout_approvals (
+    org_id        text NOT NULL,
+    batch_id      text NOT NULL,
+    approver_kind text NOT NULL,
+    approver_id   text COLLATE "C" NOT NULL,
+    at            timestamptz NOT NULL,
+    content_hash  bytea NOT NULL, -- what was approved
+    mac           bytea NOT NULL, -- of the hash and the person, by the server's key
+    -- A person counts once.
+    CONSTRAINT payout_approvals_pkey PRIMARY KEY (batch_id, approver_kind, approver_id),
+    CONSTRAINT payout_approvals_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
+    CONSTRAINT payout_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
+);
+SELECT coffer_tenant('payout_approvals', 'SELECT, INSERT', 'SELECT');
+CREATE TRIGGER payout_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payout_approvals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- An approval is of a batch that waits for it, over its hash, and neither by its maker nor by who submitted it.
+CREATE FUNCTION payout_approvals_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+DECLARE
+    b record;
+BEGIN
+    SELECT status, content_hash, maker_kind, maker_id, submitter_kind, submitter_id INTO b
+    FROM payout_batches WHERE org_id = NEW.org_id AND batch_id = NEW.batch_id;
+    IF (b.status = 'AWAITING_APPROVAL' AND b.content_hash = NEW.content_hash) IS NOT TRUE THEN
+        RAISE EXCEPTION 'batch % does not wait for this approval', NEW.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_approvals_waited_for';
+    END IF;
+    IF (NEW.approver_kind, NEW.approver_id) IN ((b.maker_kind, b.maker_id), (b.submitter_kind, b.submitter_id)) THEN
+        RAISE EXCEPTION 'batch % was made or submitted by the same person', NEW.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_approvals_not_by_maker';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER payout_approvals_fit BEFORE INSERT ON payout_approvals FOR EACH ROW EXECUTE FUNCTION payout_approvals_fit();
+
+-- A batch has its rows, its postings, its approvals and its payments. Invariants I-87 and I-88.
+CREATE FUNCTION payout_batches_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    b      record;
+    unheld bigint;
+    kept   bigint;
+    unpaid bigint;
+    paid   bigint;
+    broken text;
+BEGIN
+    SELECT x.status, x.row_count, x.approvals_required, x.submitted_at IS NOT NULL AS is_held INTO b
+    FROM payout_batches x WHERE x.batch_id = NEW.batch_id;
+    SELECT count(*) FILTER (WHERE h.cause_id IS NULL), count(*) FILTER (WHERE r.cause_id IS NULL) INTO unheld, kept
+    FROM (SELECT DISTINCT (i.batch_id || '/' || i.mint_id) COLLATE "C" AS cause_id FROM payout_items i WHERE i.batch_id = NEW.batch_id) m
+    LEFT JOIN ledger_transfers h ON h.cause_kind = 'BATCH_HOLD' AND h.cause_id = m.cause_id AND h.leg = 0
+    LEFT JOIN ledger_transfers r ON r.cause_kind = 'BATCH_RELEASE' AND r.cause_id = m.cause_id AND r.leg = 0;
+    broken := CASE
+        WHEN b.row_count <> (SELECT count(*) FROM payout_items i WHERE i.batch_id = NEW.batch_id) THEN 'payout_batches_whole'
+        WHEN b.is_held AND unheld > 0 THEN 'payout_batches_held'
+        WHEN b.is_held AND b.status IN ('INVALID', 'CANCELLED', 'REJECTED') AND kept > 0 THEN 'payout_batches_released'
+        WHEN b.status = 'AWAITING_APPROVAL' AND EXISTS (SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id
+                AND (i.checked_at IS NULL OR i.refused IS NOT NULL)) THEN 'payout_batches_checked'
+        WHEN b.status = 'PROCESSING' AND b.approvals_required > (SELECT count(*) FROM payout_approvals a WHERE a.batch_id = NEW.batch_id)
+            THEN 'payout_batches_approved_by_enough'
+        END;
+    IF broken IS NULL AND b.status IN ('COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED') THEN
+        SELECT count(*) FILTER (WHERE w.status = 'COMPLETED'),
+            count(*) FILTER (WHERE i.refused IS NULL AND (w.status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')) IS NOT TRUE) INTO paid, unpaid
+        FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no WHERE i.batch_id = NEW.batch_id;
+        broken := CASE WHEN unpaid > 0 OR b.status <> CASE paid WHEN b.row_count THEN 'COMPLETED' WHEN 0 THEN 'FAILED' ELSE 'PARTIALLY_COMPLETED' END
+            THEN 'payout_batches_ended_by_rows' END;
+    END IF;
+    IF broken IS NOT NULL THEN
+        RAISE EXCEPTION 'batch % is %, and other rows say something else', NEW.batch_id, b.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER payout_batches_begin_whole AFTER INSERT ON payout_batches DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION payout_batches_follow();
+CREATE CONSTRAINT TRIGGER payout_batches_move_whole AFTER UPDATE ON payout_batches DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION payout_batches_follow();
+
+-- The sum of a batch goes from the balance of the product to what is held, and back if the batch ends before its
+-- approval, or for a row that nothing pays.
+CREATE FUNCTION ledger_batch_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    batch text := split_part(NEW.cause_id, '/', 1) COLLATE "default";
+    part  text := split_part(NEW.cause_id, '/', 2) COLLATE "default";
+    row_text text := split_part(NEW.cause_id, '/', 3) COLLATE "default";
+BEGIN
+    IF (SELECT b.org_id = NEW.org_id AND (d.subject, c.subject) = ('BATCH_PAYOUT', 'BATCH_PAYOUT')
+            AND CASE
+                WHEN part = 'row' THEN NEW.cause_kind = 'BATCH_RELEASE' AND b.status = 'PROCESSING'
+                    AND NEW.cause_id = (batch || '/row/' || row_text) COLLATE "C"
+                    AND (SELECT (i.mint_id, i.amount) = (NEW.mint_id, NEW.amount) AND i.refused IS NOT NULL
+                        FROM payout_items i WHERE i.batch_id = batch AND i.row_no::text = row_text)
+                ELSE NEW.cause_id = (batch || '/' || NEW.mint_id) COLLATE "C"
+                    AND NEW.amount = (SELECT sum(i.amount) FROM payout_items i WHERE i.batch_id = batch AND i.mint_id = NEW.mint_id)
+                    AND CASE NEW.cause_kind WHEN 'BATCH_HOLD' THEN b.status = 'VALIDATING' AND b.version = 2
+                        ELSE b.status IN ('INVALID', 'CANCELLED', 'REJECTED') AND b.submitted_at IS NOT NULL END END
+            AND CASE NEW.cause_kind WHEN 'BATCH_HOLD' THEN (d.kind, c.kind) = ('PRODUCT', 'BATCH_HELD')
+                ELSE (d.kind, c.kind) = ('BATCH_HELD', 'PRODUCT') END
+        FROM payout_batches b, ledger_accounts d, ledger_accounts c
+        WHERE b.batch_id = batch AND d.account_id = NEW.debit_account AND c.account_id = NEW.credit_account) IS NOT TRUE THEN
+        RAISE EXCEPTION 'nothing that is written down moves this money: % %', NEW.cause_kind, NEW.cause_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_transfers_of_batch';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_transfers_of_batch AFTER INSERT ON ledger_transfers
+    FOR EACH ROW WHEN (NEW.cause_kind IN ('BATCH_HOLD', 'BATCH_RELEASE')) EXECUTE FUNCTION ledger_batch_follow();
+
+-- The withdrawal of a row pays what the row says, of a batch that people approved. The lock keeps the batch as it is
+-- until the withdrawal is committed. A row has one withdrawal, permanently. Invariant I-87.
+ALTER TABLE withdrawals ADD CONSTRAINT withdrawals_batch FOREIGN KEY (batch_id, batch_row) REFERENCES payout_items (batch_id, row_no) NOT VALID;
+CREATE FUNCTION withdrawals_batch() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM payout_batches b WHERE b.batch_id = NEW.batch_id AND b.org_id = NEW.org_id AND b.status = 'PROCESSING' FOR SHARE;
+    IF NOT FOUND OR (SELECT (i.mint_id, i.chain, i.amount, i.to_address) = (NEW.mint_id, NEW.chain, NEW.amount, NEW.to_address)
+                AND i.refused IS NULL AND NEW.fee_mode = 'ORGANIZATION' AND NEW.fee_deducted IS NULL
+                AND NEW.key_hash = key_digest('batch ' || i.batch_id || ':' || i.row_no)
+            FROM payout_items i WHERE i.batch_id = NEW.batch_id AND i.row_no = NEW.batch_row) IS NOT TRUE THEN
+        RAISE EXCEPTION 'withdrawal % pays a row that is not this one', NEW.withdrawal_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_batch_approved';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER withdrawals_batch AFTER INSERT ON withdrawals
+    FOR EACH ROW WHEN (NEW.batch_id IS NOT NULL) EXECUTE FUNCTION withdrawals_batch();
+CREATE TRIGGER withdrawals_batch_as_inserted BEFORE UPDATE OF batch_id, batch_row ON withdrawals
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The order of a row tells the signer which row its withdrawal pays, and under which hash. A restored withdrawal may
+-- lack its batch.
+CREATE FUNCTION dispatch_orders_batch() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT CASE WHEN w.batch_id IS NULL THEN w.restored_at IS NOT NULL
+            ELSE NEW.batch = (SELECT jsonb_build_object('batchId', b.batch_id, 'row', w.batch_row,
+                    'contentHash', 'sha256:' || encode(b.content_hash, 'hex'))
+                FROM payout_batches b WHERE b.batch_id = w.batch_id) END
+        FROM withdrawals w WHERE w.withdrawal_id = NEW.order_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'order % pays a row that is not that of its withdrawal', NEW.order_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_batch';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER dispatch_orders_batch AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.batch IS NOT NULL) EXECUTE FUNCTION dispatch_orders_batch();
+CREATE TRIGGER dispatch_orders_batch_as_inserted BEFORE UPDATE OF batch ON dispatch_orders
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- +goose StatementEnd
