@@ -102,6 +102,8 @@ func sampleSeller() InvoiceParty {
 }
 
 func sampleBuyer() InvoiceParty {
-	return InvoiceParty{LegalName: "Acme GmbH", Address: List[string]{"Musterweg 2", "10115 Berlin"},
-		TaxID: "DE123456789"}
+	return InvoiceParty{
+		LegalName: "Acme GmbH", Address: List[string]{"Musterweg 2", "10115 Berlin"},
+		TaxID: "DE123456789",
+	}
 }

@@ -29,8 +29,10 @@ func CreditNote(n billing.CreditNote) webhook.CreditNote {
 }
 
 func invoiceParty(p document.Party) webhook.InvoiceParty {
-	return webhook.InvoiceParty{LegalName: p.Name, Address: webhook.List[string](p.Address), TaxID: p.TaxID,
-		Email: p.Email}
+	return webhook.InvoiceParty{
+		LegalName: p.Name, Address: webhook.List[string](p.Address), TaxID: p.TaxID,
+		Email: p.Email,
+	}
 }
 
 // InvoiceSections returns the sums of a document.

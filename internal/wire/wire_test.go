@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -40,6 +41,8 @@ func TestEveryEventHasAnEncoder(t *testing.T) {
 			swap.Failed{},
 			swap.Swap{},
 			checkout.Checkout{},
+			billing.Invoice{},
+			billing.CreditNote{},
 		} {
 			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
 				objects = append(objects, object)

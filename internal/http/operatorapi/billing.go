@@ -165,8 +165,10 @@ func (a *api) billingRoutes() []kernel.Route {
 				"and then the sums and the document, and names the first line that differs.",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The result."}},
 			Faults:  []fault.Code{fault.CodeNotFound},
-			Handler: kernel.Handle(a.verifyInvoice, InvoiceVerification{Number: "INV-000042", Lines: 4000,
-				Verified: true}),
+			Handler: kernel.Handle(a.verifyInvoice, InvoiceVerification{
+				Number: "INV-000042", Lines: 4000,
+				Verified: true,
+			}),
 		},
 		{
 			Method: http.MethodPost, Path: "/billing/invoices/{invoiceId}/paid", Name: "markInvoicePaid",
@@ -456,8 +458,10 @@ func (a *api) saveTerms(c *call, org string, body BillingTerms) (BillingTermsInF
 	err := a.conf.DB.InSystem(c.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		outcome, err = a.conf.Billing.SaveTerms(ctx, tx, c.Caller.Key, a.conf.FourEyes, billing.Terms{
 			OrgID: org,
-			Party: document.Party{Name: body.LegalName, Address: body.Address, TaxID: body.TaxID,
-				Email: body.Email},
+			Party: document.Party{
+				Name: body.LegalName, Address: body.Address, TaxID: body.TaxID,
+				Email: body.Email,
+			},
 			TaxRateBps: body.TaxRateBps, TaxNote: body.TaxNote, InvoiceSeries: body.InvoiceSeries,
 			CreditNoteSeries: body.CreditNoteSeries, BillingDay: body.BillingDay, Language: body.Language,
 		})

@@ -735,7 +735,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		"productId": q.makeProduct(q.one, "one"), "checkoutId": checkoutID,
 		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
 		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
-		"provider": "ONE_CLICK", "month": "2026-01",
+		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": q.issueInvoice(q.one),
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

@@ -23,6 +23,7 @@ func watched(t testing.TB, names ...string) (o *office, others []tenant) {
 	desk.server = httptest.NewServer(operatorapi.New(operatorapi.Config{
 		DB: o.db, Chains: o.conf.Chains, Withdrawals: o.conf.Withdrawals, Whitelist: o.white, Swaps: o.conf.Swaps,
 		DepositSwaps:    o.conf.DepositSwaps,
+		Billing:         newBilling(o.db),
 		AllowedPrefixes: here,
 		CursorKey:       o.conf.CursorKey,
 		BaseURL:         "http://127.0.0.1/v1", FourEyes: changerequest.Rule{Enabled: true}, Log: newLogger(o.logs),

@@ -160,7 +160,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
 			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
-			"payment-links", "refunds", "unmatched-payments",
+			"payment-links", "refunds", "unmatched-payments", "billing/invoices", "billing/credit-notes",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -297,7 +297,8 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
 		"organization-swaps", "deposit-swaps", "products", "payment-links", "checkouts", "refunds",
-		"unmatched-payments", "deposit swaps of all",
+		"unmatched-payments", "deposit swaps of all", "invoices", "invoices of all",
+		"credit notes", "credit notes of all",
 		"whitelisted-addresses",
 		"mints", "webhook-endpoints",
 		"deliveries of " + population.Endpoint,
@@ -332,14 +333,14 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"createdBefore": "2026-01-01T00:20:00Z", "since": "2026-01-01T00:10:00Z",
 		"after": "1500", "eventId": population.ID("evt", n), "name": "house", "organizationId": org,
 		"types": "CUSTOMER_WITHDRAW_CANCELLED", "chain": "ETHEREUM", "search": "USDC",
-		"provider": "ONE_CLICK", "month": "2026-01",
+		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": population.ID("inv", n),
 	}
 	places := map[string]string{
 		"mintId": "1", "depositId": population.ID("dep", n), "withdrawalId": population.ID("wd", n),
 		"transferId": population.ID("tr", n), "swapId": population.ID("cs", n), "customerId": population.Customer(n),
 		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
 		"checkoutId": population.ID("co", n), "linkId": population.ID("plink", n),
-		"refundId":   population.ID("ref", n),
+		"refundId": population.ID("ref", n), "invoiceId": population.ID("inv", n),
 		"endpointId": population.Endpoint, "organizationId": org,
 	}
 	if strings.HasPrefix(r.Path, "/unmatched-payments/") {
@@ -406,6 +407,10 @@ var unwatched = map[string]string{
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
 	"/checkouts/{checkoutId}/receipt":    "one row by its key with its payments, as /checkouts/{checkoutId} reads",
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
+
+	"/billing/current":                           "adds up the fees that no invoice has, which are those of a month",
+	"/billing/unpriced":                          "the fees without a price, which a source of prices or an operator ends, at most 1000",
+	"/billing/invoices/{invoiceId}/verification": "computes every line of one invoice again",
 
 	"/checkouts?exception": "looks through the checkouts with an exception, which a person looks at one by one",
 

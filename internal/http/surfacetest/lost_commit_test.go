@@ -464,6 +464,7 @@ func (q *queue) process(db *pg.DB) *process {
 		Whitelist:       q.white,
 		Swaps:           conf.Swaps,
 		DepositSwaps:    conf.DepositSwaps,
+		Billing:         newBilling(db),
 		AllowedPrefixes: here, CursorKey: conf.CursorKey, BaseURL: "http://127.0.0.1/v1", LocalRisk: true,
 		Log: newLogger(q.logs),
 	}))

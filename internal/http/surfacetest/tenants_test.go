@@ -68,7 +68,7 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
 		"jobId": job, "customerId": alice, "apiKeyId": keyID, "swapId": swapID,
 		"depositSwapId": depositSwapID, "productId": productID, "checkoutId": checkoutID, "linkId": linkID,
-		"refundId":                           refundID,
+		"refundId": refundID, "invoiceId": q.issueInvoice(q.one),
 		"the swapId of an organization swap": ownSwapID,
 	}
 	for name, v := range ids {

@@ -339,8 +339,8 @@ var sourcePoints = map[string]string{
 }
 
 // billedByMonth says why the points of billing are not played.
-const billedByMonth = "a month is over only by a clock that this trial does not move; the tests of package billing repeat " +
-	"and race each step"
+const billedByMonth = "a month is over only by a clock that this trial does not move; the tests of package billing " +
+	"repeat and race each step"
 
 // unplayed are the points of the list that are not played, and why. Most belong to features that
 // the service does not have yet; some are no crash and have other tests.

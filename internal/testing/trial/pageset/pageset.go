@@ -171,6 +171,7 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
+		Billing:   s.service.Billing,
 		Checkouts: s.service.Checkouts,
 		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
 		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,

@@ -38,9 +38,10 @@ func Seed(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
 	return insert(ctx, conn, org, from, to, slices.Concat(organizationRows, customerRows, historyRows))
 }
 
-// SeedLists adds a deposit swap of each customer, a whitelist entry of every tenth one, and a swap of the
-// organization's own money for every twentieth, which a withdrawal of Seed pays out. No provider has signed these
-// deposit swaps, and no operator would keep such a whitelist: they are for a service that verifies neither.
+// SeedLists adds a deposit swap of each customer, a whitelist entry of every tenth one, and for every twentieth an
+// invoice and a swap of the organization's own money, which a withdrawal of Seed pays out. No provider has signed these
+// deposit swaps, no operator would keep such a whitelist, and no fee stands behind these invoices: they are for a
+// service that verifies none of them.
 func SeedLists(ctx context.Context, conn *pgx.Conn, org string, from, to int) error {
 	return insert(ctx, conn, org, from, to, listRows)
 }
@@ -244,6 +245,26 @@ var historyRows = []string{
 }
 
 var listRows = []string{
+	`INSERT INTO billing_terms (org_id, version, legal_name, address, tax_id, email, tax_rate_bps, tax_note,
+		invoice_series, credit_note_series, billing_day, language, created_at, changed_by)
+	VALUES (NULL, 1, 'Seller', '{Street}', '', '', 0, '', 'INV', 'CN', 1, 'en', '2026-01-01Z', 'OPERATOR crowd'),
+		($ORG, 1, 'Crowd', '{Street}', '', '', NULL, NULL, NULL, NULL, NULL, NULL, '2026-01-01Z', 'OPERATOR crowd')
+	ON CONFLICT DO NOTHING`,
+	// Each invoice is of another month, and has a credit note.
+	`INSERT INTO invoices (invoice_id, org_id, month, ends_at, series, sequence, tax_rate_bps, subtotal, tax, total,
+		document, document_hash, status, issued_at, paid_at, paid_reference, paid_by)
+	SELECT 'inv_' || lpad(n::text, 26, '0'), $ORG, to_char(ends - interval '1 month', 'YYYY-MM'),
+		ends AT TIME ZONE 'UTC', 'INV', n, 0, 100, 0, 100, '{"sections":[]}', sha256(''), status, made,
+		CASE status WHEN 'PAID' THEN made END, CASE status WHEN 'PAID' THEN 'crowd' END,
+		CASE status WHEN 'PAID' THEN 'OPERATOR crowd' END
+	FROM (SELECT n, '2026-01-01'::timestamp - make_interval(months => n / 20) AS ends,
+		'2026-01-01Z'::timestamptz + n * interval '1 second' AS made,
+		CASE WHEN n % 40 = 3 THEN 'PAID' ELSE 'ISSUED' END AS status FROM $N WHERE n % 20 = 3) s`,
+	`INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, request_digest, series, sequence,
+		reason, lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
+	SELECT 'crn_' || lpad(n::text, 26, '0'), $ORG, 'inv_' || lpad(n::text, 26, '0'), 'key_' || n, sha256(''), 'CN', n,
+		'crowd', true, 1, 0, 1, '{"sections":[]}', sha256(''), '2026-01-01Z'::timestamptz + n * interval '1 second',
+		'OPERATOR crowd' FROM $N WHERE n % 20 = 3`,
 	// Each checkout has one opened option.
 	`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
 	SELECT 'adr_co_' || n, $ORG, 'EVM', 'CHECKOUT', 'co_' || lpad(n::text, 26, '0'), '',
