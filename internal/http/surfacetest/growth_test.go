@@ -160,7 +160,8 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
 			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
-			"payment-links", "refunds", "unmatched-payments", "billing/invoices", "billing/credit-notes",
+			"payment-links", "refunds", "unmatched-payments", "billing/invoices",
+			"billing/credit-notes",
 		} {
 			if !followed[h.face.Header+" /"+list] {
 				t.Errorf("GET /%s: got one page, want a list that goes on", list)
@@ -409,7 +410,7 @@ var unwatched = map[string]string{
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
 
 	"/billing/current":                           "adds up the fees that no invoice has, which are those of a month",
-	"/billing/unpriced":                          "the fees without a price, which a source of prices or an operator ends, at most 1000",
+	"/billing/unpriced":                          "the fees without a price, at most 1000, until an operator states it",
 	"/billing/invoices/{invoiceId}/verification": "computes every line of one invoice again",
 
 	"/checkouts?exception": "looks through the checkouts with an exception, which a person looks at one by one",

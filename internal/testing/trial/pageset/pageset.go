@@ -171,7 +171,6 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
-		Billing:   s.service.Billing,
 		Checkouts: s.service.Checkouts,
 		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
 		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
@@ -199,6 +198,7 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 	conf := console.Config{
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
 		Deposits: s.service.Deposits, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
+		Billing:   s.service.Billing,
 		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
 		Worker: s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
