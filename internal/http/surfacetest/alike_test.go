@@ -707,6 +707,7 @@ func spelled(id string) (all []string) {
 var otherTexts = map[string]string{
 	"address":       "an address is read by the grammar of its chain, and one in hexadecimal has several spellings",
 	"txHash":        "a hash in hexadecimal is the same in either case",
+	"taxId":         "a tax id is printed as it is given, and names no row",
 	"search":        "a search is in any case of letters",
 	"chain":         "a chain of a token, which may run nowhere here, is named in any case of letters",
 	"originTokenId": "the chain is read in any case of letters, and the contract as its chain writes it",
