@@ -730,13 +730,16 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	swapID, depositSwapID := q.makeSwap(q.one, "one"), q.makeDepositSwap(q.one, "one")
 	q.bill(swapID)
 	checkoutID := q.paidCheckout(q.one, "one", 60_000_000)
+	invoiceID := q.issueInvoice(q.one)
+	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/billing/invoices/"+invoiceID+"/credit",
+		map[string]any{"idempotencyKey": "one", "reason": "case"}), 200)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
 		"productId": q.makeProduct(q.one, "one"), "checkoutId": checkoutID,
 		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
 		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
-		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": q.issueInvoice(q.one),
+		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": invoiceID,
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(
