@@ -61,7 +61,7 @@ func (s *Service) IssueInvoices(
 	result.Month = m.Name
 	var orgs []string
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		if err := checkOrganization(ctx, tx, org); err != nil {
+		if err := CheckOrganization(ctx, tx, org); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx,

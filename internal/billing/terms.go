@@ -173,7 +173,7 @@ func (s *Service) SaveTerms(
 	if t, err = t.normalize(); err != nil {
 		return outcome, err
 	}
-	if err := checkOrganization(ctx, tx, t.OrgID); err != nil {
+	if err := CheckOrganization(ctx, tx, t.OrgID); err != nil {
 		return outcome, err
 	}
 	needsSecond, err := rule.IsActive(ctx, tx, identity.ChangeBillingTerms)
@@ -226,7 +226,8 @@ func (s *Service) ApplyApproved(approver operator.Key) func(context.Context, pg.
 	}
 }
 
-func checkOrganization(ctx context.Context, tx pg.Tx, org string) error {
+// CheckOrganization returns fault NOT_FOUND for an organization that does not exist. The installation, "", does.
+func CheckOrganization(ctx context.Context, tx pg.Tx, org string) error {
 	if org == "" {
 		return nil
 	}

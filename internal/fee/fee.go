@@ -251,7 +251,8 @@ func ForEach(ctx context.Context, tx pg.Tx, f Filter, desc bool, fn func(Line) e
 // ListUnpriced returns the oldest lines without a value, of all organizations.
 func ListUnpriced(ctx context.Context, tx pg.Tx, limit int) ([]Line, error) {
 	rows, err := tx.Query(ctx,
-		selectLines+` WHERE l.usd_value IS NULL ORDER BY l.incurred_at, l.fee_line_id LIMIT $1`, limit)
+		// The limit is no parameter, so that PostgreSQL keeps the plan.
+		selectLines+fmt.Sprintf(` WHERE l.usd_value IS NULL ORDER BY l.incurred_at, l.fee_line_id LIMIT %d`, limit))
 	if err != nil {
 		return nil, fmt.Errorf("list fees without a value: %w", err)
 	}

@@ -419,6 +419,12 @@ func (a *api) getOrganizationTerms(c *call) (BillingTermsInForce, error) {
 
 // readTerms returns the terms of a party. One without terms has version 0.
 func (a *api) readTerms(c *call, org string) (BillingTermsInForce, error) {
+	err := a.conf.DB.ReadSystem(c.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return billing.CheckOrganization(ctx, tx, org)
+	})
+	if err != nil {
+		return BillingTermsInForce{}, err
+	}
 	t, err := a.conf.Billing.TermsByOrg(c.Context(), org)
 	if fault.HasCode(err, fault.CodeNotFound) {
 		return BillingTermsInForce{Status: "IN_FORCE"}, nil

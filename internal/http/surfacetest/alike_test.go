@@ -707,6 +707,7 @@ func spelled(id string) (all []string) {
 var otherTexts = map[string]string{
 	"address":       "an address is read by the grammar of its chain, and one in hexadecimal has several spellings",
 	"txHash":        "a hash in hexadecimal is the same in either case",
+	"taxId":         "a tax id is printed as it is given, and names no row",
 	"search":        "a search is in any case of letters",
 	"chain":         "a chain of a token, which may run nowhere here, is named in any case of letters",
 	"originTokenId": "the chain is read in any case of letters, and the contract as its chain writes it",
@@ -729,13 +730,16 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	swapID, depositSwapID := q.makeSwap(q.one, "one"), q.makeDepositSwap(q.one, "one")
 	q.bill(swapID)
 	checkoutID := q.paidCheckout(q.one, "one", 60_000_000)
+	invoiceID := q.issueInvoice(q.one)
+	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/billing/invoices/"+invoiceID+"/credit",
+		map[string]any{"idempotencyKey": "one", "reason": "case"}), 200)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
 		"productId": q.makeProduct(q.one, "one"), "checkoutId": checkoutID,
 		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
 		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
-		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": q.issueInvoice(q.one),
+		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": invoiceID,
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(
