@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/http/payerpages"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/wire"
 )
@@ -36,9 +37,9 @@ func (a *accountsOf) Existing(_ context.Context, holdings []chain.Holding) ([]bo
 }
 
 // As long as the shared address has no account for a token, its option has the checkout's own address alone: no wallet
-// is asked, on the page and by the API. The account is planned once, and again after a pause that grows if it is
-// refused. As soon as the chain has it, also from another person, wallets are offered and the order that waits is
-// recalled.
+// is asked, on the page and by the API, also while the address has an account for another token. The account is planned
+// once, and again after a pause that grows if it is refused. As soon as the chain has it, also from another person,
+// wallets are offered and the order that waits is recalled.
 // Rules CO-136, CO-138 and CO-139.
 func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	t.Parallel()
@@ -145,6 +146,12 @@ func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	id, id2 = id2, id // The first one is over.
 	option = e.option(id, solanaDollars)
 	isOwnAlone("before the next look")
+	other := catalogue()[4]
+	other.ID, other.Contract = 99, sim.SolanaAddress("other dollars")
+	e.must(mint.Sync(e.ctx, e.db, append(catalogue(), other)))
+	e.exec(`INSERT INTO token_accounts (wallet_id, mint_id, org_id, found_at) VALUES ($1, $2, $3, $4)`,
+		option.Shared.ID, other.ID, e.org, e.clock())
+	isOwnAlone("while the account of another token exists")
 	plan("it exists", 1)
 	orders("it exists", refused+", "+refused+", WITHDRAWN 0 t CHECKOUT_SHARED")
 	versions, err := e.Checkouts.PublicVersions(e.ctx, []string{id2})
