@@ -179,3 +179,36 @@ func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	}
 	e.look()
 }
+
+// An account that a policy of the signer refuses for months is tried again at its longest pause, and stops no other one.
+// Rule CO-136.
+func TestAnAccountThatIsRefusedForMonthsStopsNoOther(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	ch := e.Checkouts.Chains[chain.Solana]
+	ch.TokenAccounts = &accountsOf{exist: map[chain.Holding]bool{}}
+	e.Checkouts.Chains[chain.Solana] = ch
+	sweeper := sweep.New(e.db, ch, e.Wallets, e.prices, sweep.Config{}, slog.New(slog.DiscardHandler))
+	e.checkout(request(e.product()), solanaDollars)
+	plan := func(what string, want int) {
+		t.Helper()
+		made, err := sweeper.Plan(e.ctx)
+		if e.must(err); made != want {
+			t.Errorf("%s: got %d planned, want %d", what, made, want)
+		}
+	}
+	plan("at first", 1)
+	e.exec(`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $1 WHERE purpose = 'TOKEN_ACCOUNT'`, e.clock())
+	e.exec(`ALTER TABLE dispatch_orders DISABLE TRIGGER ALL`)
+	e.exec(`
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
+			contract, amount, trigger, status, attempt_after, created_at, ended_at)
+		SELECT 'ta_' || n, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount,
+			trigger, status, attempt_after, created_at, ended_at
+		FROM dispatch_orders, generate_series(1, 1200) n WHERE purpose = 'TOKEN_ACCOUNT'`)
+	e.exec(`ALTER TABLE dispatch_orders ENABLE TRIGGER ALL`)
+	e.tick(time.Hour)
+	plan("within the longest pause", 0)
+	e.tick(time.Hour)
+	plan("after the longest pause", 1)
+}
