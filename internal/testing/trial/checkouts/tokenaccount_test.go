@@ -180,7 +180,8 @@ func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	e.look()
 }
 
-// An account that a policy of the signer refuses for months is tried again at its longest pause, and stops no other one.
+// An account that a policy of the signer refuses for months is tried again at its longest pause, and stops no other
+// one.
 // Rule CO-136.
 func TestAnAccountThatIsRefusedForMonthsStopsNoOther(t *testing.T) {
 	t.Parallel()

@@ -68,8 +68,8 @@ func TestAWhollyRefundedCheckoutWaitsForNoOne(t *testing.T) {
 	e.toDecide()
 }
 
-// A payment that the chain takes back waits for a person, also where all the rest was given back: no one has decided yet
-// what is done about the loss. Rule PAGE-86.
+// A payment that the chain takes back waits for a person, also where all the rest was given back: no one has decided
+// yet what is done about the loss. Rule PAGE-86.
 func TestAReversedPaymentWaitsAlsoWhereTheRestIsBack(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
