@@ -31,28 +31,27 @@ var (
 // noted.
 func (w *testEnv) addTills(t *testing.T) *[]deposit.Update {
 	t.Helper()
-	for _, a := range []struct {
-		id, purpose, subject string
-		address              chain.Address
-	}{
-		{"adr_till", wallet.Checkout, checkoutID, till},
-		{"adr_shared", wallet.CheckoutShared, "CHECKOUT", sharedTill},
-	} {
-		ref := signer.WalletRef{OrgID: w.org, Family: chain.EVM, Purpose: a.purpose, Subject: a.subject}
-		_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
-			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
-			VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`, a.id, w.org, a.purpose, a.subject, a.address,
-			ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", a.address)))
-		if err != nil {
-			t.Fatalf("insert a wallet: %v", err)
-		}
-	}
+	w.addWallet(t, "adr_till", wallet.Checkout, checkoutID, till)
+	w.addWallet(t, "adr_shared", wallet.CheckoutShared, "CHECKOUT", sharedTill)
 	noted := new([]deposit.Update)
 	registered := owners()
 	registered[wallet.Checkout] = notedPayments{noted: noted}
 	registered[wallet.CheckoutShared] = notedPayments{deposit.CheckoutOwner{IsShared: true}, noted}
 	w.service.Owners = deposit.NewOwners(registered)
 	return noted
+}
+
+// addWallet makes a wallet with the signer's statement.
+func (w *testEnv) addWallet(t *testing.T, id, purpose, subject string, address chain.Address) {
+	t.Helper()
+	ref := signer.WalletRef{OrgID: w.org, Family: chain.EVM, Purpose: purpose, Subject: subject}
+	_, err := pgtest.OwnerPool(t, w.db).Exec(t.Context(), `
+		INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+		VALUES ($1, $2, 'EVM', $3, $4, 'm/1', $5, $6, now())`, id, w.org, purpose, subject, address,
+		ed25519.Sign(w.attest, signer.AttestedBytes(ref, "m/1", address)))
+	if err != nil {
+		t.Fatalf("insert a wallet: %v", err)
+	}
 }
 
 // wantHeard checks what the owners of checkouts heard since the last time.
@@ -79,23 +78,40 @@ func (w *testEnv) wantNoEvent(t *testing.T) {
 	}
 }
 
-// A transaction that pays a checkout and a customer locks the customer first: the order of docs/design/locks.md, in
-// which the payments of checkouts are behind the rows of all other owners.
+// A transaction that pays a checkout, a product and a customer locks in the order of docs/design/locks.md, in which the
+// payments of checkouts are behind the rows of all other owners: also of those whose words come later.
 func TestTheOwnersHearInTheOrderOfTheirLocks(t *testing.T) {
 	t.Parallel()
 	w := newTestEnv(t)
 	noted := w.addTills(t)
+	shop := sim.Address("the address of a product")
+	w.addWallet(t, "adr_shop", wallet.OrganizationDeposit, "CUSTODIAL", shop)
 	var heard []string
 	registered := owners()
 	registered[wallet.CustomerDeposit] = notedCustomers{heard: &heard}
+	registered[wallet.OrganizationDeposit] = notedProducts{heard: &heard}
 	registered[wallet.Checkout] = tillAfter{notedPayments{noted: noted}, &heard}
 	w.service.Owners = deposit.NewOwners(registered)
-	w.c.SubmitTx(payer, moveTo(till, 300), moveTo(alice, 50))
+	w.c.SubmitTx(payer, moveTo(till, 300), moveTo(shop, 70), moveTo(alice, 50))
 	w.c.Mine(1)
 	w.walkBlocks(t)
-	if want := []string{">CONFIRMING alice", "CONFIRMING co_1"}; !slices.Equal(heard, want) {
+	want := []string{">CONFIRMING alice", "CONFIRMING CUSTODIAL", "CONFIRMING co_1"}
+	if !slices.Equal(heard, want) {
 		t.Errorf("got %v, want %v", heard, want)
 	}
+}
+
+// notedProducts notes when the owner of products hears of an arrival, among the other owners.
+type notedProducts struct {
+	deposit.ProductOwner
+	heard *[]string
+}
+
+func (o notedProducts) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	for _, u := range updates {
+		*o.heard = append(*o.heard, string(u.To)+" "+u.Subject)
+	}
+	return o.ProductOwner.OnUpdates(ctx, tx, updates)
 }
 
 // tillAfter also notes when it hears of an arrival, among the other owners.

@@ -233,11 +233,13 @@ const selectSources = `
 	      WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id AND s.status = 'FAILED'
 	        AND s.ended_at > coalesce((SELECT max(d.ended_at) FROM sweeps d
 	            WHERE d.wallet_id = f.wallet_id AND d.mint_id = f.mint_id AND d.status = 'DONE'), '-infinity')
-	      HAVING max(s.ended_at) + $4::bigint * least(2 ^ (count(*) - 1), $5::bigint) * interval '1 microsecond' > $2)`
+	      HAVING max(s.ended_at) + $4::bigint * least(2 ^ least(count(*) - 1, 30), $5::bigint)
+	          * interval '1 microsecond' > $2)`
 
 // loadSources returns the addresses that can be swept now, the largest amounts first: no open
 // sweep, no recent failure, no quarantine. Each further failure in a row doubles the pause, up to
-// retryFactorMax, because a token may block an address permanently.
+// retryFactorMax, because a token may block an address permanently. The exponent has a bound of its own: a power beyond
+// every number is an error, and would end all planning after some months.
 func (s *Sweeper) loadSources(ctx context.Context, tx pg.Tx, condition string, args ...any) ([]source, error) {
 	args = append(
 		[]any{

@@ -446,6 +446,36 @@ func TestASweepThatFailsAgainAndAgainRestsLongerAndLonger(t *testing.T) {
 	}
 }
 
+// A token that blocks an address for months stops no sweep of another address, and is tried again at its longest pause.
+func TestASweepThatFailedForMonthsStopsNoOther(t *testing.T) {
+	t.Parallel()
+	y := newTestEnv(t)
+	ann := y.fundWallet(y.org, "ann", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	bob := y.fundWallet(y.org, "bob", map[wallet.Part]uint64{wallet.Credited: 1000}, usdc)
+	owner := pgtest.OwnerPool(t, y.db)
+	for _, sql := range []string{
+		`ALTER TABLE dispatch_orders DISABLE TRIGGER ALL`, `
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
+			contract, amount, trigger, status, attempt_after, created_at, ended_at)
+		SELECT 'sw_' || n, org_id, 'SWEEP', chain, wallet_id, wallet_id, address, mint_id, contract, 1, 'PERSON',
+			'WITHDRAWN', at, at, at
+		FROM wallets, mints, CAST('` + y.now.Format(time.RFC3339) + `' AS timestamptz) at, generate_series(1, 1200) n
+		WHERE wallet_id = '` + ann.ID + `' AND mint_id = ` + fmt.Sprint(usdc) + `;
+		INSERT INTO internal_orders SELECT order_id, org_id, purpose, trigger FROM dispatch_orders`,
+		`ALTER TABLE dispatch_orders ENABLE TRIGGER ALL`,
+	} {
+		_, err := owner.Exec(y.ctx, sql)
+		y.must(err)
+	}
+	if n := y.countSweeps(); n != 1 || y.orderStates(bob) == "none" {
+		t.Errorf("got %d sweeps planned, want that of the other address", n)
+	}
+	y.now = y.now.Add(2 * time.Hour)
+	if n := y.countSweeps(); n != 1 {
+		t.Errorf("got %d sweeps planned after the longest pause, want one more try", n)
+	}
+}
+
 func TestManyUnitsOfACheapMintDoNotHideAnother(t *testing.T) {
 	t.Parallel()
 	y := newTestEnv(t)

@@ -38,7 +38,8 @@ func (l lackingAccount) key() string { return fmt.Sprint(l.WalletID, " ", l.Mint
 const selectLacking = `
 	SELECT w.wallet_id, w.org_id, m.mint_id, w.address, m.contract, coalesce(c.open_id, ''),
 		coalesce(c.is_created, false),
-		coalesce(c.ended_at + $4::bigint * least(2 ^ (c.ended - 1), $5::bigint) * interval '1 microsecond' > $3, false)
+		coalesce(c.ended_at + $4::bigint * least(2 ^ least(c.ended - 1, 30), $5::bigint)
+			* interval '1 microsecond' > $3, false)
 	FROM wallets w
 	JOIN mints m ON m.chain = $1 AND m.contract <> '' AND m.deposit_enabled AND m.quarantined_at IS NULL
 	CROSS JOIN LATERAL (

@@ -147,6 +147,12 @@ var linkTamperings = []tampering{
 	{"I-82-links", "a further item", []string{
 		`UPDATE checkouts SET line_items = line_items || line_items WHERE checkout_id = 'co_shared'`,
 	}},
+	{"I-82-links", "a part of what the link sells", []string{
+		`UPDATE payment_links SET line_items = line_items || '[{"productId": "prod_old", "quantity": 1}]'`,
+		`UPDATE audit_log SET detail = jsonb_set(detail, '{lineItems}', detail -> 'lineItems' ||
+			'[{"productId": "prod_old", "quantity": 1}]')
+		 WHERE resource_id = 'link_tin' AND action = 'payment_link.created'`,
+	}},
 	{"I-82-links", "a link of another organization", []string{`UPDATE payment_links SET org_id = 'org_other'`}},
 	{"I-82-limits", "a higher limit", []string{`UPDATE payment_links SET max_completed = 6`}},
 	{"I-82-limits", "no limit", []string{`UPDATE payment_links SET max_completed = NULL`}},

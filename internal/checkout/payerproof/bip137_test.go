@@ -198,3 +198,13 @@ func TestAContractIsAskedAboutTheTextAndTheSignature(t *testing.T) {
 		}
 	}
 }
+
+// A contract of twenty-four owners is asked, whose signatures are longer than that of any key. Rule CO-140.
+func TestAContractOfManyOwnersIsAsked(t *testing.T) {
+	t.Parallel()
+	const owners, signatureBytes = 24, 65
+	question, ok := AskContract("text", "0x"+strings.Repeat("ab", owners*signatureBytes))
+	if !ok || len(question.Signature) != owners*signatureBytes {
+		t.Errorf("got %d bytes, %v, want the signatures of %d owners", len(question.Signature), ok, owners)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 )
@@ -338,6 +339,24 @@ func TestATypedAddressIsConfirmedInASecondStep(t *testing.T) {
 	r.Header.Set("Accept-Encoding", "gzip")
 	if got := h.do(r); got.header.Get("Content-Encoding") != "" || !strings.Contains(got.body, refundKey) {
 		t.Error("got a page with a key that is compressed, or without the key")
+	}
+}
+
+// What refuses an address has a word on the page. What is not known yet is no end: the network does not answer, and the
+// payer tries again. Rules CO-97 and CO-142.
+func TestEachRefusalOfAnAddressHasItsWord(t *testing.T) {
+	t.Parallel()
+	for refusal, want := range map[checkout.AddressRefusal]RefundRefusal{
+		checkout.ExchangeAddress: AddressOfExchange, checkout.SharedAddress: AddressShared,
+		checkout.SenderAddress: AddressOfSender, checkout.WrongProof: ProofWrong, checkout.OldProof: ProofExpired,
+		checkout.NoProof: ProofImpossible, checkout.UndeployedProof: ProofUndeployed,
+		checkout.UnknownProof: NetworkUnavailable,
+	} {
+		got, err := refusalOf(fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten, "No.").
+			WithDetail(checkout.RefusalDetail, string(refusal)))
+		if err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", refusal, got, err, want)
+		}
 	}
 }
 

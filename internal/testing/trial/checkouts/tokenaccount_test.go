@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/http/payerpages"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/sweep"
 	"github.com/cofferpay/coffer/internal/wire"
 )
@@ -36,9 +37,9 @@ func (a *accountsOf) Existing(_ context.Context, holdings []chain.Holding) ([]bo
 }
 
 // As long as the shared address has no account for a token, its option has the checkout's own address alone: no wallet
-// is asked, on the page and by the API. The account is planned once, and again after a pause that grows if it is
-// refused. As soon as the chain has it, also from another person, wallets are offered and the order that waits is
-// recalled.
+// is asked, on the page and by the API, also while the address has an account for another token. The account is planned
+// once, and again after a pause that grows if it is refused. As soon as the chain has it, also from another person,
+// wallets are offered and the order that waits is recalled.
 // Rules CO-136, CO-138 and CO-139.
 func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	t.Parallel()
@@ -145,6 +146,12 @@ func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 	id, id2 = id2, id // The first one is over.
 	option = e.option(id, solanaDollars)
 	isOwnAlone("before the next look")
+	other := catalogue()[4]
+	other.ID, other.Contract = 99, sim.SolanaAddress("other dollars")
+	e.must(mint.Sync(e.ctx, e.db, append(catalogue(), other)))
+	e.exec(`INSERT INTO token_accounts (wallet_id, mint_id, org_id, found_at) VALUES ($1, $2, $3, $4)`,
+		option.Shared.ID, other.ID, e.org, e.clock())
+	isOwnAlone("while the account of another token exists")
 	plan("it exists", 1)
 	orders("it exists", refused+", "+refused+", WITHDRAWN 0 t CHECKOUT_SHARED")
 	versions, err := e.Checkouts.PublicVersions(e.ctx, []string{id2})
@@ -171,4 +178,38 @@ func TestWalletsAreOfferedOnceTheSharedAddressHasAnAccount(t *testing.T) {
 		t.Error("the chain was asked about an account that is known")
 	}
 	e.look()
+}
+
+// An account that a policy of the signer refuses for months is tried again at its longest pause, and stops no other
+// one.
+// Rule CO-136.
+func TestAnAccountThatIsRefusedForMonthsStopsNoOther(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	ch := e.Checkouts.Chains[chain.Solana]
+	ch.TokenAccounts = &accountsOf{exist: map[chain.Holding]bool{}}
+	e.Checkouts.Chains[chain.Solana] = ch
+	sweeper := sweep.New(e.db, ch, e.Wallets, e.prices, sweep.Config{}, slog.New(slog.DiscardHandler))
+	e.checkout(request(e.product()), solanaDollars)
+	plan := func(what string, want int) {
+		t.Helper()
+		made, err := sweeper.Plan(e.ctx)
+		if e.must(err); made != want {
+			t.Errorf("%s: got %d planned, want %d", what, made, want)
+		}
+	}
+	plan("at first", 1)
+	e.exec(`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = $1 WHERE purpose = 'TOKEN_ACCOUNT'`, e.clock())
+	e.exec(`ALTER TABLE dispatch_orders DISABLE TRIGGER ALL`)
+	e.exec(`
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id,
+			contract, amount, trigger, status, attempt_after, created_at, ended_at)
+		SELECT 'ta_' || n, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount,
+			trigger, status, attempt_after, created_at, ended_at
+		FROM dispatch_orders, generate_series(1, 1200) n WHERE purpose = 'TOKEN_ACCOUNT'`)
+	e.exec(`ALTER TABLE dispatch_orders ENABLE TRIGGER ALL`)
+	e.tick(time.Hour)
+	plan("within the longest pause", 0)
+	e.tick(time.Hour)
+	plan("after the longest pause", 1)
 }

@@ -1,13 +1,17 @@
 package refunds
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/checkout"
 	"github.com/cofferpay/coffer/internal/checkout/outcome"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
+	"github.com/cofferpay/coffer/internal/scan"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 // toDecide expects which checkouts wait for a person, in the list and in its number.
@@ -62,4 +66,42 @@ func TestAWhollyRefundedCheckoutWaitsForNoOne(t *testing.T) {
 	e.toDecide(late)
 	giveBack(late)
 	e.toDecide()
+}
+
+// A payment that the chain takes back waits for a person, also where all the rest was given back: no one has decided
+// yet what is done about the loss. Rule PAGE-86.
+func TestAReversedPaymentWaitsAlsoWhereTheRestIsBack(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(40 * million)
+	r, key := e.refund(request(id))
+	e.must(e.claim(r.ID, key, home))
+	e.until(r.ID, checkout.RefundCompleted)
+	e.pass(8)
+	c, err := e.Checkouts.CheckoutByID(e.ctx, e.org, id)
+	e.must(err)
+	hash := e.net.Pay(payer, c.Options[0].Wallet.Address, signertest.Token, 30*million)
+	for range 3 { // credited, and not swept
+		e.net.Mine(1)
+		e.advance(blockTime)
+		e.walk()
+	}
+	e.net.Fork(6, hash)
+	e.net.MineEmpty(12)
+	for range 50 {
+		if _, err := e.Walker.StepFinal(e.ctx); errors.Is(err, scan.ErrFinalityBroken) {
+			break
+		}
+	}
+	fork, err := e.Walker.FindFork(e.ctx)
+	e.must(err)
+	_, err = e.Walker.Repoint(e.ctx, fork, 2, audit.Operator("op"))
+	e.must(err)
+	e.walk()
+	e.net.MineEmpty(10)
+	e.walk()
+	e.must(e.Deposits.SettleReorgs(e.ctx))
+	e.walk()
+	e.exceptions(id, outcome.Reversed, outcome.Underpaid, outcome.Refunded)
+	e.toDecide(id)
 }

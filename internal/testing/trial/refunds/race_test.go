@@ -3,6 +3,7 @@ package refunds
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -186,6 +187,47 @@ func (p *slowPayouts) PayoutState(
 		act()
 	}
 	return state, problem, err
+}
+
+// hastyPayouts is a view of payments before whose first request something else happens.
+type hastyPayouts struct {
+	checkout.RefundPayouts
+	act func(refundID string)
+}
+
+// RequestPayout implements checkout.RefundPayouts.
+func (p *hastyPayouts) RequestPayout(ctx context.Context, r checkout.RefundPayout) (string, error) {
+	if act := p.act; act != nil {
+		p.act = nil
+		act(r.RefundID)
+	}
+	return p.RefundPayouts.RequestPayout(ctx, r)
+}
+
+// A refund that is taken back after a process has read it is not paid. That is no error, and the next refund is paid.
+// Rule CO-83.
+func TestARefundThatIsTakenBackBeforeItsPaymentIsNoError(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	id := e.paid(100 * million)
+	for _, address := range []chain.Address{home, second} {
+		r, key := e.refund(request(id, amount(50*million)))
+		e.must(e.claim(r.ID, key, address))
+	}
+	other := e.open(e.db)
+	var gone string
+	other.Checkouts.Payouts = &hastyPayouts{other.Checkouts.Payouts, func(refundID string) {
+		gone = refundID
+		e.must(cancel(e, refundID))
+	}}
+	e.must(other.Checkouts.FollowRefunds(e.ctx))
+	ids := e.texts(`SELECT refund_id FROM refunds WHERE refund_id <> $1`, gone)
+	e.is(gone, checkout.RefundCancelled)
+	if got := e.texts(`SELECT refund_id FROM withdrawals WHERE refund_id IS NOT NULL`); !slices.Equal(got, ids) {
+		t.Errorf("got payments of the refunds %v, want %v", got, ids)
+	}
+	e.until(ids[0], checkout.RefundCompleted)
+	e.books(dollars, 50*million, 0)
 }
 
 // A process that noticed the end of a payment late returns nothing: the refund has another address meanwhile, and a
