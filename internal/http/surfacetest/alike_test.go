@@ -731,8 +731,17 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 	q.bill(swapID)
 	checkoutID := q.paidCheckout(q.one, "one", 60_000_000)
 	invoiceID := q.issueInvoice(q.one)
-	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/billing/invoices/"+invoiceID+"/credit",
-		map[string]any{"idempotencyKey": "one", "reason": "case"}), 200)
+	var feeLineID string
+	if err := pgtest.Superuser(t, q.db).QueryRow(t.Context(),
+		`SELECT fee_line_id FROM fee_lines WHERE invoice_id = $1`, invoiceID).Scan(&feeLineID); err != nil {
+		t.Fatal(err)
+	}
+	// Something is left to be credited.
+	q.desk.wantStatus(q.desk.call(q.ann, "POST", "/billing/invoices/"+invoiceID+"/credit", map[string]any{
+		"idempotencyKey": "one", "reason": "case", "lines": []any{
+			map[string]any{"feeLineId": feeLineID, "amount": "400000000000000"},
+		},
+	}), 200)
 	ids := map[string]string{
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
@@ -740,6 +749,7 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
 		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
 		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": invoiceID,
+		"feeLineId": feeLineID,
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).
 			text("withdrawalId"),
 		"apiKeyId": q.wantStatus(

@@ -62,6 +62,7 @@ func TestTheFunctionsThatLockAreKnown(t *testing.T) {
 	want := map[string][]string{
 		"additional_api_keys_begin":  {"coffer/org/keys/"},
 		"address_funds_total":        {"organization_total_changes"},
+		"credit_notes_begin":         {"invoices"},
 		"deposit_decisions_use":      {"risk_answer_uses"},
 		"deposits_proof_live":        {"scan_cursors"},
 		"dispatch_orders_proof_live": {"scan_cursors"},
