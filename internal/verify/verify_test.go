@@ -1355,11 +1355,11 @@ func TestOnlyAnUnexplainedBalanceOnChainIsABreach(t *testing.T) {
 	// and a fee of 20 may be gone: a payment is broadcast.
 	net.Mint(dep, token, money.Units(701))
 	net.Mint(dep, "", money.Units(42))
-	net.Mint(tre, token, money.Units(209))
+	net.Mint(tre, token, money.Units(202))
 	net.Mint(own, token, money.Units(70))
 	net.Mint(sim.Address("we_co"), token, money.Units(20))
 	net.Mint(sim.Address("we_shared"), token, money.Units(19))
-	net.Mint(tre, "", money.Units(423))
+	net.Mint(tre, "", money.Units(420))
 	// What is with a provider is on none of our addresses.
 	net.Mint(sim.Address("we_dl_cs_done"), "", money.Units(95))
 	net.Mint(sim.Address("we_dl_cs_done"), token, money.Units(7))
