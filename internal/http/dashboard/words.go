@@ -295,6 +295,10 @@ func causeText(cause ledger.CauseKind) string {
 		return "The batch payout was submitted"
 	case ledger.BatchRelease:
 		return "The batch payout did not pay this"
+	case ledger.InvoicePaid:
+		return "The invoice was paid"
+	case ledger.CreditNote:
+		return "A credit note lowered what is due"
 	}
 	return ""
 }
