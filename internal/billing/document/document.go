@@ -32,7 +32,8 @@ const (
 // decimalsMax is above what any token has. It limits the zeros that an amount is printed with.
 const decimalsMax = 77
 
-// Invoice is everything that an invoice or a credit note prints. It is frozen as JSON when the document is issued.
+// Invoice is everything that an invoice or a credit note prints. It is frozen as JSON when the document is issued,
+// and its hash covers that text: a field that is added later has to be left out of the text while it is empty.
 type Invoice struct {
 	Number     string    `json:"number"`
 	Kind       string    `json:"kind"`     // KindInvoice or KindCreditNote

@@ -471,10 +471,10 @@ func TestDecodeRefusesEverythingUnusual(t *testing.T) {
 		"a close and a creation": all(instruction{token, []byte{9}, []meta{
 			writableMeta(tokens(carol)), writableMeta(who), readOnly(from).asSigner(),
 		}}, create),
-		"an account for a coin":   all(create, coin),
-		"an account twice made":   all(create, pay, create, pay),
-		"an account behind":       all(pay, create),
-		"somebody else's account": all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
+		"an account for a coin":       all(create, coin),
+		"an account twice made":       all(create, pay, create, pay),
+		"an account behind":           all(pay, create),
+		"an account of a third party": all(with(create, func(i *instruction) { i.accounts[2] = readOnly(from) }), pay),
 		"another mint's account": all(with(create, func(i *instruction) {
 			i.accounts[3] = readOnly(mustBytes(usdt))
 		}), pay),
