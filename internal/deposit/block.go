@@ -43,7 +43,11 @@ func (s *Service) OnRecent(ctx context.Context, tx pg.Tx, ch chain.Name, b chain
 // OnOrphaned implements scan.Listener. It orphans the deposits at height from and above that are
 // not final.
 func (s *Service) OnOrphaned(ctx context.Context, tx pg.Tx, ch chain.Name, from uint64) error {
-	return s.orphanDeposits(ctx, tx, `height >= $4`, ch, from)
+	unproven, err := lockUnproven(ctx, tx, `height >= $2`, ch, from)
+	if err != nil {
+		return err
+	}
+	return s.orphanDeposits(ctx, tx, unproven)
 }
 
 // OnFinal implements scan.Listener. It makes the deposits of the block final. It orphans what was
@@ -57,44 +61,52 @@ func (s *Service) OnFinal(ctx context.Context, ch chain.Name, b chain.Block, fou
 			ctx, span = trace.StartChild(ctx, "deposit observe")
 			defer func() { span.End(err) }()
 		}
-		if err := s.applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions); err != nil {
-			return err
-		}
-		return s.orphanDeposits(ctx, tx, `height <= $4`, p.Chain, p.Height)
+		return s.applyBlock(ctx, tx, p.Chain, p.Block, &p.ID, found, decisions)
 	}
 }
 
-// orphanDeposits orphans the deposits that are not final at the heights of the condition. The
-// condition names the height as $4. Rule DEP-9.
-func (s *Service) orphanDeposits(
+// lockUnproven locks the deposits that are not final at the heights of the condition. The condition
+// names the height as $2.
+func lockUnproven(
 	ctx context.Context, tx pg.Tx, heights string, ch chain.Name, height uint64,
-) error {
-	if !isAllowed(Confirming, Orphaned) {
-		panic("deposit: cannot orphan any deposit")
-	}
+) ([]storedDeposit, error) {
 	rows, err := tx.Query(ctx, `
-		UPDATE deposits SET status = $1, chain_status = $2
-		WHERE chain = $3 AND status = 'CONFIRMING' AND `+heights+`
-		RETURNING `+columns, Orphaned, chainReorged, ch, height)
+		SELECT `+columns+` FROM deposits WHERE chain = $1 AND status = 'CONFIRMING' AND `+heights+`
+		ORDER BY deposit_id FOR UPDATE`, ch, height)
 	if err != nil {
-		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
+		return nil, fmt.Errorf("look for unproven deposits on %s: %w", ch, err)
 	}
-	orphaned, err := pgx.CollectRows(rows, scanDeposit)
+	unproven, err := pgx.CollectRows(rows, scanDeposit)
 	if err != nil {
-		return fmt.Errorf("orphan deposits on %s: %w", ch, err)
+		return nil, fmt.Errorf("look for unproven deposits on %s: %w", ch, err)
+	}
+	return unproven, nil
+}
+
+// orphanDeposits orphans deposits that the transaction has locked. Rule DEP-9.
+func (s *Service) orphanDeposits(ctx context.Context, tx pg.Tx, deposits []storedDeposit) error {
+	if len(deposits) == 0 {
+		return nil
 	}
 	var (
 		changes []change
 		entries []audit.Entry
 	)
-	for _, d := range orphaned {
-		changes = append(changes, change{storedDeposit{status: Confirming}, d})
-		entries = append(entries, newStatusEntry(d))
+	for _, d := range deposits {
+		c := orphan(d)
+		changes, entries = append(changes, c), append(entries, newStatusEntry(c.after))
 	}
-	if err := s.Owners.report(ctx, tx, changes); err != nil {
+	if err := s.applyChanges(ctx, tx, changes...); err != nil {
 		return err
 	}
 	return recordAudit(ctx, tx, entries)
+}
+
+// orphan returns the change of a deposit that the chain no longer shows. It is pure.
+func orphan(before storedDeposit) change {
+	after := before
+	after.status, after.chainStatus = Orphaned, chainReorged
+	return change{before, after}
 }
 
 // newStatusEntry returns the audit entry of the status that a deposit now has.
@@ -166,7 +178,8 @@ func newDepositID(d storedDeposit, rowCounts map[targetKey]int) string {
 
 // applyBlock brings the deposits of a block up to date. proof is nil for a block that is not final.
 // With a proof it credits a deposit at once if the decisions still hold and its tier asks for no
-// more confirmations. Applying the same block again changes nothing. Rule DEP-4.
+// more confirmations, and it orphans the deposits at this height or below that are in no final block.
+// Applying the same block again changes nothing. Rules DEP-4 and DEP-9.
 func (s *Service) applyBlock(
 	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
 	decisions blockDecisions,
@@ -183,16 +196,24 @@ func (s *Service) applyBlock(
 		return f.FromOwnWallets || f.Amount.IsZero()
 	})
 	if len(found) == 0 {
-		return nil
+		if proof == nil {
+			return nil
+		}
+		unproven, err := lockUnproven(ctx, tx, `height <= $2`, ch, b.Height)
+		if err != nil {
+			return err
+		}
+		return s.orphanDeposits(ctx, tx, unproven)
 	}
 	decisions, err := decisions.dropChanged(ctx, tx, ch)
 	if err != nil {
 		return err
 	}
-	living, removed, rowCounts, err := existingDeposits(ctx, tx, ch, found)
+	deposits, err := lockDeposits(ctx, tx, ch, b, proof, found)
 	if err != nil {
 		return err
 	}
+	living, removed, rowCounts := groupByMovement(deposits)
 	found, err = limitUnknownTokens(ctx, tx, ch, b, found, func(f scan.Arrival) bool {
 		m := movementKey{f.Tx, f.Kind, f.Position}
 		_, isLiving := living[m]
@@ -237,10 +258,8 @@ func (s *Service) applyBlock(
 					"deposit %s is final, and block %d has another transfer in its place", before.id, b.Height,
 				)
 			}
-			orphaned := before
-			orphaned.status, orphaned.chainStatus = Orphaned, chainReorged
-			changes = append(changes, change{before, orphaned})
-			entries = append(entries, newStatusEntry(orphaned))
+			c := orphan(before)
+			changes, entries = append(changes, c), append(entries, newStatusEntry(c.after))
 			before, isLiving = storedDeposit{}, false
 		}
 		if reorgedMatch != nil && !isLiving {
@@ -309,6 +328,15 @@ func (s *Service) applyBlock(
 					Plus: after.amount,
 				},
 			)
+		}
+	}
+	if proof != nil {
+		// One report tells the owners of arrivals and of orphans, because what the credits lock comes
+		// later in the order of locks than the rows of owners.
+		orphans := missingDeposits(deposits, changes, b.Height)
+		changes = append(changes, orphans...)
+		for _, c := range orphans {
+			entries = append(entries, newStatusEntry(c.after))
 		}
 	}
 	if err := s.applyChanges(ctx, tx, changes...); err != nil {
@@ -394,32 +422,45 @@ func (s *Service) publishEvents(
 	return s.Events.RecordMany(ctx, tx, events...)
 }
 
-// existingDeposits locks the deposits of a block's transactions and returns, by movement:
-//   - living: those that the chain shows
-//   - removed: those that a fork removed, including credited ones whose finality broke
-//   - rowCounts: how many rows each arrival has, by target
-func existingDeposits(
-	ctx context.Context, tx pg.Tx, ch chain.Name, found []scan.Arrival,
-) (
-	living map[movementKey]storedDeposit, removed map[movementKey][]storedDeposit, rowCounts map[targetKey]int,
-	err error,
-) {
-	var hashes []chain.TxHash
+// lockDeposits locks the deposits of the transactions that a block has arrivals of. With a proof it also locks those
+// that are not final at the height of the block or below.
+func lockDeposits(
+	ctx context.Context, tx pg.Tx, ch chain.Name, b chain.Block, proof *int64, found []scan.Arrival,
+) ([]storedDeposit, error) {
+	var (
+		hashes []chain.TxHash
+		height *uint64
+	)
 	for _, f := range found {
 		hashes = append(hashes, f.Tx)
 	}
 	slices.Sort(hashes)
-	rows, err := tx.Query(ctx,
-		`SELECT `+columns+` FROM deposits WHERE chain = $1 AND tx_hash = ANY($2) ORDER BY deposit_id FOR UPDATE`,
-		ch, slices.Compact(hashes))
+	if proof != nil {
+		height = &b.Height
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT `+columns+` FROM deposits
+		WHERE chain = $1 AND (tx_hash = ANY($2) OR status = 'CONFIRMING' AND height <= $3)
+		ORDER BY deposit_id FOR UPDATE`, ch, slices.Compact(hashes), height)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+		return nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
 	deposits, err := pgx.CollectRows(rows, scanDeposit)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
+		return nil, fmt.Errorf("look for deposits on %s: %w", ch, err)
 	}
-	living, removed, rowCounts = map[movementKey]storedDeposit{}, map[movementKey][]storedDeposit{}, map[targetKey]int{}
+	return deposits, nil
+}
+
+// groupByMovement returns deposits by movement. It is pure.
+//   - living: those that the chain shows
+//   - removed: those that a fork removed, including credited ones whose finality broke
+//   - rowCounts: how many rows each arrival has, by target
+func groupByMovement(deposits []storedDeposit) (
+	living map[movementKey]storedDeposit, removed map[movementKey][]storedDeposit, rowCounts map[targetKey]int,
+) {
+	living, removed = map[movementKey]storedDeposit{}, map[movementKey][]storedDeposit{}
+	rowCounts = map[targetKey]int{}
 	for _, r := range deposits {
 		rowCounts[r.targetKey()]++
 		m := movementKey{r.tx, r.kind, r.position}
@@ -429,7 +470,22 @@ func existingDeposits(
 		}
 		living[m] = r
 	}
-	return living, removed, rowCounts, nil
+	return living, removed, rowCounts
+}
+
+// missingDeposits returns the changes that orphan the deposits that were seen at a final height or below and that the
+// changes of the block do not name: they are in no final block. It is pure. Rule DEP-9.
+func missingDeposits(deposits []storedDeposit, changes []change, height uint64) (orphans []change) {
+	isChanged := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		isChanged[c.before.id] = true
+	}
+	for _, d := range deposits {
+		if d.status == Confirming && d.height <= height && !isChanged[d.id] {
+			orphans = append(orphans, orphan(d))
+		}
+	}
+	return orphans
 }
 
 // nextState returns what a deposit becomes by a block that has it. It is pure.

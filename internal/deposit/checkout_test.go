@@ -114,6 +114,45 @@ func (o notedProducts) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposi
 	return o.ProductOwner.OnUpdates(ctx, tx, updates)
 }
 
+// A final block that credits a customer orphans the payment of a checkout before it posts: the order of
+// docs/design/locks.md, in which balances are behind the rows of all owners.
+func TestACheckoutHearsOfAnOrphanBeforeTheBlockIsPosted(t *testing.T) {
+	t.Parallel()
+	w := newTestEnv(t)
+	noted := w.addTills(t)
+	var postings []int
+	registered := owners()
+	registered[wallet.Checkout] = tillAndPostings{notedPayments{noted: noted}, &postings}
+	w.service.Owners = deposit.NewOwners(registered)
+	hash := w.c.Pay(payer, till, usdcAt, 100)
+	w.c.Mine(1)
+	w.walkBlocks(t)
+	w.c.Fork(1, hash)
+	w.c.Pay(payer, alice, usdcAt, 50)
+	w.c.Mine(8)
+	w.walkFinal(t) // the head walk did not run meanwhile
+	w.wantHeard(t, noted, "co_1 >CONFIRMING 100 in a block", "co_1 CONFIRMING>ORPHANED 100")
+	if want := []int{0, 0}; !slices.Equal(postings, want) {
+		t.Errorf("the ledger had %v rows when the checkout heard, want %v", postings, want)
+	}
+	w.wantCredited(t, usdc, 50, 1)
+}
+
+// tillAndPostings also notes how many rows the ledger has when it hears of arrivals.
+type tillAndPostings struct {
+	notedPayments
+	postings *[]int
+}
+
+func (o tillAndPostings) OnUpdates(ctx context.Context, tx pg.Tx, updates []deposit.Update) error {
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM ledger_transfers`).Scan(&n); err != nil {
+		return fmt.Errorf("count postings: %w", err)
+	}
+	*o.postings = append(*o.postings, n)
+	return o.notedPayments.OnUpdates(ctx, tx, updates)
+}
+
 // tillAfter also notes when it hears of an arrival, among the other owners.
 type tillAfter struct {
 	notedPayments
