@@ -578,7 +578,7 @@ func TestABatchOfAnotherOrganizationIsNotThere(t *testing.T) {
 func TestRowsThatNoWithdrawalWouldPayAreLeftOut(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)
-	lines := h.listOf("mintId,toAddress,amount", "1,"+string(payees[0])+",1000", "1,"+signertest.Token+",1000",
+	lines := h.listOf("mintId,toAddress,amount", "1,"+string(payees[0])+",1000", "1,"+string(signertest.Token)+",1000",
 		"1,"+string(payees[1])+",1", "1,0x0000000000000000000000000000000000000000,1000")
 	b := h.validated(h.createPartial(lines))
 	if b.Status != payout.AwaitingApproval || b.Header.Included != 1 {
