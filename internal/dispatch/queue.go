@@ -17,12 +17,24 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// OrdersPerTxMax is the most orders that share one slot, however many payments a transaction could
-// make. All orders of a slot end together, and each adds to the rows that are locked at once.
-const OrdersPerTxMax = 24
+// The most orders that share one slot, however many payments a transaction could make. All orders of
+// a slot end together, and each adds to the rows that are locked at once. On UTXO chains the outputs
+// that an organization has free limit how much it pays at a time, so more orders share them there.
+const (
+	ordersPerTxMax     = 24
+	ordersPerUTXOTxMax = 100
+)
+
+// OrdersPerTxMax returns the most orders that share one slot on a chain. Rule BP-20.
+func OrdersPerTxMax(name chain.Name) int {
+	if name.IsUTXO() {
+		return ordersPerUTXOTxMax
+	}
+	return ordersPerTxMax
+}
 
 // queueReadMax bounds the orders that one round reads because they may share a transaction.
-const queueReadMax = 96
+func queueReadMax(name chain.Name) int { return 4 * OrdersPerTxMax(name) }
 
 // admitQueued gives slots to a wallet's queued orders, at most limit of them. The order whose last
 // look is longest ago comes first, and a waiting order does not hold up the ones behind it. In
@@ -37,7 +49,7 @@ func (d *Worker) admitQueued(
 	if limit <= 0 {
 		return false, nil
 	}
-	queue, err := d.loadDue(ctx, payer, max(limit, queueReadMax))
+	queue, err := d.loadDue(ctx, payer, max(limit, queueReadMax(d.chain.Name)))
 	if err != nil {
 		return false, err
 	}
@@ -113,7 +125,7 @@ func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (q
 // noteProvidersSilent notes that a wallet's queued orders wait for the providers, which did not
 // answer about the slots before them. So people can end the waiting orders.
 func (d *Worker) noteProvidersSilent(ctx context.Context, payer wallet.Wallet, cause error) error {
-	queue, err := d.loadDue(ctx, payer, queueReadMax)
+	queue, err := d.loadDue(ctx, payer, queueReadMax(d.chain.Name))
 	if err != nil {
 		return err
 	}
@@ -134,7 +146,7 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 	if len(orders) < 2 {
 		return len(orders)
 	}
-	return min(OrdersPerTxMax, d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
+	return min(OrdersPerTxMax(d.chain.Name), d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
 }
 
 // nextGroup splits off the first order of a queue and those that may share its slot. Orders
