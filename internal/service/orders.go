@@ -23,7 +23,7 @@ func (s *Service) orderFeatures() map[signer.Purpose]orderFeature {
 		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.Listener{},
 		signer.CreateTokenAccount: sweep.Listener{}, signer.GrantAllowance: sweep.Listener{},
 		signer.RevokeAllowance: sweep.Listener{},
-		signer.Consolidate:        sweep.Listener{}, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
+		signer.Consolidate:     sweep.Listener{}, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
 	}
 }
 

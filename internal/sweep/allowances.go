@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -175,4 +176,32 @@ func (s *Sweeper) SetAllowance(
 			"Another change of this allowance has not ended.").WithAdvice("Wait until its order has ended.")
 	}
 	return orderID, err
+}
+
+// Allowance is the last change of what the payout contract may move of a treasury in a token. Only the chain says what
+// it may move.
+type Allowance struct {
+	ID        string
+	OrgID     string
+	Chain     chain.Name
+	MintID    int
+	IsGranted bool // otherwise it was revoked
+	Status    string
+	CreatedAt time.Time
+}
+
+// ListAllowances returns the last change of each allowance that did not fail, by organization, chain and mint.
+func ListAllowances(ctx context.Context, tx pg.Tx) ([]Allowance, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT DISTINCT ON (org_id, chain, mint_id) allowance_id, org_id, chain, mint_id, is_granted, status, created_at
+		FROM payout_allowances WHERE status NOT IN ('FAILED', 'REFUSED')
+		ORDER BY org_id, chain, mint_id, created_at DESC, allowance_id DESC`)
+	if err != nil {
+		return nil, fmt.Errorf("list allowances: %w", err)
+	}
+	allowances, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Allowance])
+	if err != nil {
+		return nil, fmt.Errorf("list allowances: %w", err)
+	}
+	return allowances, nil
 }

@@ -139,7 +139,7 @@ func (evmCodec) Decode(payload []byte) (Effect, error) {
 	}
 	return Effect{
 		NetworkID: fmt.Sprint(tx.ChainID), Slot: signer.Slot{Nonce: tx.Nonce},
-		MaxCost: maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
+		MaxCost:       maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
 		CheckPayments: func(ps ...chain.Payment) error { return evmtx.CheckPayments(tx, ps) },
 		CheckCancel: func(account chain.Address) error {
 			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {

@@ -36,7 +36,7 @@ func newBatchEnv(t *testing.T) *testEnv {
 	h.fundTreasury(usdc, evmtoken.FiatToken)
 	_, err = h.Transfers.Request(h.ctx, h.org, transfer.Request{
 		MintID: usdc, Amount: "400000", From: transfer.Party{CustomerID: new("ann")},
-		To: transfer.Party{Product: new(string(ledger.BatchProduct))},
+		To:             transfer.Party{Product: new(string(ledger.BatchProduct))},
 		IdempotencyKey: "fund", Actor: audit.APIKey(h.org),
 	})
 	h.mustSucceed(err)
@@ -61,13 +61,18 @@ func (h *testEnv) setAllowance(isGranted bool) {
 	}))
 	id, err := h.Sweeper.SetAllowance(h.ctx, h.org, m, isGranted, audit.Operator("op"))
 	h.mustSucceed(err)
+	if n := h.number(`SELECT count(*) FROM audit_log WHERE action = 'allowance.requested' AND resource_id = $1`, id); n != 1 {
+		h.Errorf("got %d rows of the audit log for allowance %s, want 1", n, id)
+	}
 	h.settleAll()
 	if got := h.orderStatus(id); got != "PAID" {
 		h.Fatalf("got the allowance %s, want PAID", got)
 	}
 }
 
-func batchPayee(row int) common.Address { return common.BigToAddress(big.NewInt(int64(0xba7c4000 + row))) }
+func batchPayee(row int) common.Address {
+	return common.BigToAddress(big.NewInt(int64(0xba7c4000 + row)))
+}
 
 // approvedBatch returns the id of a batch that people approved and whose rows are orders.
 func (h *testEnv) approvedBatch(rows int) string {
@@ -90,7 +95,9 @@ func (h *testEnv) approvedBatch(rows int) string {
 	return b.ID
 }
 
-func (h *testEnv) rowID(batchID string, row int) string { return signer.BatchWithdrawalID(h.org, batchID, row) }
+func (h *testEnv) rowID(batchID string, row int) string {
+	return signer.BatchWithdrawalID(h.org, batchID, row)
+}
 
 // wantSlots checks how many payments the slots of a batch make, the largest first.
 func (h *testEnv) wantSlots(batchID string, want ...int) {
