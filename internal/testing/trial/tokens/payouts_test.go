@@ -86,7 +86,9 @@ func (h *testEnv) approvedBatch(rows int) string {
 	h.mustSucceed(err)
 	b, err := h.Payouts.Create(h.ctx, h.org, payout.CreateRequest{Lines: lines, Actor: audit.User("usr_maker")})
 	h.mustSucceed(err)
-	_, err = h.Payouts.Submit(h.ctx, h.org, b.ID, b.ContentHash, audit.User("usr_maker"))
+	_, err = h.Payouts.Submit(h.ctx, h.org, b.ID, payout.SubmitRequest{
+		ContentHash: b.ContentHash, Actor: audit.User("usr_maker"),
+	})
 	h.mustSucceed(err)
 	h.mustSucceed(h.Payouts.Validate(h.ctx, h.org, b.ID))
 	_, err = h.Payouts.Approve(h.ctx, h.org, b.ID, b.ContentHash, audit.User("usr_approver"))
