@@ -87,3 +87,26 @@ func TestCoinsWithOneSymbolAreCreditedInFull(t *testing.T) {
 		}
 	}
 }
+
+// Rule BI-13: a credit note has the tax, the parties and the language of the invoice that it corrects. Terms that were
+// saved since are on later invoices.
+func TestACreditNoteHasTheTermsOfItsInvoice(t *testing.T) {
+	t.Parallel()
+	e := newTestEnv(t)
+	e.saveTerms(e.one, 1900, "One")
+	e.insertMark(sol, "100", day(1, 10))
+	e.insertFee(e.one, sol, "1000000000", day(1, 10))
+	inv := e.bill(e.one)
+	e.saveTerms(e.one, 500, "Two")
+	e.saveTerms("", 0, "Buyer of the seller")
+	part := billing.CreditLine{
+		FeeLineID: e.text(`SELECT fee_line_id FROM fee_lines`), Amount: new(money.Units(500_000_000)),
+	}
+	note := e.credit(inv, "part", part)
+	if note.Tax.Cents() != "9.50" || note.Total.Cents() != "59.50" || note.Document.TaxRateBps != 1900 {
+		t.Errorf("got a tax of %s at %d, want 9.50 at 1900", note.Tax.Cents(), note.Document.TaxRateBps)
+	}
+	if note.Document.Buyer.Name != "One" || note.Document.Seller.Name != "Seller" {
+		t.Errorf("got the parties %q and %q", note.Document.Seller.Name, note.Document.Buyer.Name)
+	}
+}
