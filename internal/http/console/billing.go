@@ -73,9 +73,9 @@ func (c *console) billingPage() pages.Page {
 	return pages.Page{
 		Path: "/billing", Title: "Billing", Action: identity.ReadInstallation, Group: moneyGroup, Icon: "invoice",
 		Shortcut: "i",
-		Query: []kernel.Parameter{pages.CursorParameter, textFilter(monthFilterName)},
-		Live: []string{invoiceKind, creditNoteKind, termsKind},
-		Load: c.loadBilling,
+		Query:    []kernel.Parameter{pages.CursorParameter, textFilter(monthFilterName)},
+		Live:     []string{invoiceKind, creditNoteKind, termsKind},
+		Load:     c.loadBilling,
 		Acts: []pages.Act{{
 			Name: runAct, Action: identity.IssueInvoices, StepUp: pages.SudoStepUp,
 			Fields: []pages.Field{
@@ -205,7 +205,7 @@ func monthCells(r *pages.Request, o billing.OrgMonth, isOver bool, names orgName
 	billed, due, missing := nothing("no invoice"), nothing("nothing"), nothing("none")
 	open := openLink(r.Path("organizations", o.OrgID, "billing-terms"), "Terms", "of "+names.nameOf(o.OrgID))
 	if o.InvoiceID != "" {
-		billed = ui.Dollars(o.Total.Cents())
+		billed = pair(ui.Dollars(o.Total.Cents()), ui.Code(o.Number))
 		open = openLink(r.Path("billing", "invoices", o.InvoiceID), "Open", o.Number)
 	}
 	if o.Lines > 0 {

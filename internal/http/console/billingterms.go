@@ -364,7 +364,6 @@ func (v termsView) hintOr(seller, organization string) string {
 	return organization
 }
 
-
 // area is a field of several lines.
 type area struct{ Act, Name, Label, Value, Hint string }
 

@@ -48,7 +48,8 @@ func (c *console) invoicesPage() pages.Page {
 	return pages.Page{
 		Path: "/billing/invoices", Title: "Invoices", Action: identity.ReadInstallation,
 		Query: []kernel.Parameter{
-			pages.CursorParameter, {Name: "status", Kind: kernel.WordParameter, Enum: billing.Statuses},
+			pages.CursorParameter,
+			{Name: "status", Kind: kernel.WordParameter, Enum: billing.Statuses},
 			textFilter("organizationId"),
 		},
 		Live: []string{invoiceKind, creditNoteKind}, Load: c.loadInvoices, WriteCSV: c.writeInvoices,
@@ -106,7 +107,9 @@ func (c *console) markPaid(r *pages.Request) (string, error) {
 	return invoicePath(r, inv.ID), nil
 }
 
-func invoicePath(r *pages.Request, invoiceID string) string { return r.Path("billing", "invoices", invoiceID) }
+func invoicePath(r *pages.Request, invoiceID string) string {
+	return r.Path("billing", "invoices", invoiceID)
+}
 
 func (c *console) listInvoices(
 	r *pages.Request, p pagination.Page,

@@ -110,7 +110,9 @@ func billingTabs(r *pages.Request, current string) []ui.Tab {
 	return tabs
 }
 
-func invoicePath(r *pages.Request, invoiceID string) string { return r.Path("billing", "invoices", invoiceID) }
+func invoicePath(r *pages.Request, invoiceID string) string {
+	return r.Path("billing", "invoices", invoiceID)
+}
 
 // readBilling runs a read of the organization of a request.
 func (d *dashboard) readBilling(r *pages.Request, work func(ctx context.Context, tx pg.Tx) error) error {
@@ -233,14 +235,14 @@ func newSumRows(d document.Invoice) []sumRow {
 
 // feeRow is one fee.
 type feeRow struct {
-	ID, Title              string
-	SourcePath, SourceID   string // SourcePath is "" for a source without a page
-	Hash, ExplorerURL      string // "" for a fee without a transaction of its own
-	Figure, Symbol         string
-	Network                string
-	Dollars                string // exact; "" without a price
-	Price, PriceSource     string
-	PricedAt, IncurredAt   ui.Moment
+	ID, Title            string
+	SourcePath, SourceID string // SourcePath is "" for a source without a page
+	Hash, ExplorerURL    string // "" for a fee without a transaction of its own
+	Figure, Symbol       string
+	Network              string
+	Dollars              string // exact; "" without a price
+	Price, PriceSource   string
+	PricedAt, IncurredAt ui.Moment
 }
 
 func (d *dashboard) newFeeRow(r *pages.Request, l fee.Line, mints mint.Catalogue) feeRow {
