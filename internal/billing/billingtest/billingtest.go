@@ -1,7 +1,7 @@
 // Package billingtest gives other packages' tests fees and invoices.
 //
-// Its fees have no posting in the ledger behind them, so package billing says of an invoice of them that it differs from
-// the books. A crash leaves nothing that outlives a test.
+// Its fees have no posting in the ledger behind them, so package billing says that an invoice of them differs from the
+// books. A crash leaves nothing that outlives a test.
 package billingtest
 
 import (
@@ -49,7 +49,8 @@ func InsertFees(ctx context.Context, tx pgx.Tx, fees ...Fee) error {
 		_, err := tx.Exec(ctx, `
 			WITH mark AS (
 				INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
-				SELECT $5::integer, nullif($8::text, '')::numeric, 'COINGECKO', $10::timestamptz - interval '2 minutes', $10
+				SELECT $5::integer, nullif($8::text, '')::numeric, 'COINGECKO',
+					$10::timestamptz - interval '2 minutes', $10
 				WHERE $8::text <> '' RETURNING price_mark_id, price)
 			INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps,
 				is_credit, tx_hash, incurred_at, usd_value, price_mark_id)

@@ -202,20 +202,20 @@ func monthCells(r *pages.Request, o billing.OrgMonth, isOver bool, names orgName
 	if o.InvoiceID == "" && o.HasTerms {
 		result = pair(result, join(ui.Text("by itself from "), ui.Text(ui.FormatTime(o.DueAt))))
 	}
-	billed, due, missing := nothing("no invoice"), nothing("nothing"), nothing("none")
+	billed, unbilled, missing := nothing("no invoice"), nothing("nothing"), nothing("none")
 	open := openLink(r.Path("organizations", o.OrgID, "billing-terms"), "Terms", "of "+names.nameOf(o.OrgID))
 	if o.InvoiceID != "" {
 		billed = pair(ui.Dollars(o.Total.Cents()), ui.Code(o.Number))
 		open = openLink(r.Path("billing", "invoices", o.InvoiceID), "Open", o.Number)
 	}
 	if o.Lines > 0 {
-		due = pair(ui.Dollars(o.Subtotal), ui.Text(ui.FormatCount(o.Lines, "fee")))
+		unbilled = pair(ui.Dollars(o.Subtotal), ui.Text(ui.FormatCount(o.Lines, "fee")))
 	}
 	if o.Unpriced > 0 {
 		missing = link(r.Path("billing", "prices"), ui.FormatCount(o.Unpriced, "fee"))
 	}
 	return []templ.Component{
-		link(r.Path("organizations", o.OrgID), names.nameOf(o.OrgID)), result, billed, due, missing, open,
+		link(r.Path("organizations", o.OrgID), names.nameOf(o.OrgID)), result, billed, unbilled, missing, open,
 	}
 }
 
@@ -261,7 +261,8 @@ func newRunForm(r *pages.Request, month string) *actView {
 // unpricedPage lists fees for which no source had a price, and takes a price that an operator states. Rule PAGE-98.
 func (c *console) unpricedPage() pages.Page {
 	return pages.Page{
-		Path: "/billing/prices", Title: "Fees without a price", Action: identity.ReadInstallation, Load: c.loadUnpriced,
+		Path: "/billing/prices", Title: "Fees without a price", Action: identity.ReadInstallation,
+		Live: []string{"MINT"}, Load: c.loadUnpriced,
 		Acts: []pages.Act{{
 			Name: addPriceAct, Action: identity.AddPriceMark, StepUp: pages.ActStepUp,
 			Fields: []pages.Field{
@@ -333,13 +334,13 @@ func (c *console) loadUnpriced(r *pages.Request) (templ.Component, error) {
 		lines = lines[:unpricedMax]
 	}
 	var coins []option
-	seen := map[int]bool{}
+	isListed := map[int]bool{}
 	for _, l := range lines {
 		network := nothing("unknown coin")
 		if m, isKnown := mints.ByID(l.MintID); isKnown {
 			network = ui.Text(networkName(m.Chain))
-			if !seen[m.ID] {
-				seen[m.ID] = true
+			if !isListed[m.ID] {
+				isListed[m.ID] = true
 				coins = append(coins, option{
 					mintText(m.ID), ui.EscapeForeign(m.Symbol) + " on " + networkName(m.Chain),
 				})

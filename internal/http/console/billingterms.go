@@ -73,7 +73,7 @@ func (c *console) newTermsPage(path string, party func(*pages.Request) (string, 
 		return pages.Field{Name: name, BytesMax: bytesMax, Optional: true}
 	}
 	return pages.Page{
-		Path: path, Title: "Billing terms", Action: identity.ReadInstallation, MenuPath: "/billing",
+		Path: path, Title: "Billing terms", Action: identity.ReadInstallation,
 		Live: []string{termsKind, "CHANGE_REQUEST"}, LiveOfAll: true,
 		Load: func(r *pages.Request) (templ.Component, error) {
 			name, err := party(r)

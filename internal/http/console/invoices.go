@@ -341,7 +341,8 @@ func (c *console) loadInvoice(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := invoiceView{
-		documentView: newDocumentView(r, inv.Document), Chip: invoiceChip(inv), Title: monthText(inv.Month), Form: r.Form,
+		documentView: newDocumentView(r, inv.Document), Chip: invoiceChip(inv), Title: monthText(inv.Month),
+		Form: r.Form,
 		Notes: table{Caption: "Credit notes", Columns: []column{
 			{Title: "Credit note"}, {Title: "Total", IsNumber: true}, {Title: "Reason"}, {Title: "Issued"},
 		}},
@@ -451,7 +452,7 @@ func feeCells(r *pages.Request, l fee.Line, mints mint.Catalogue) []templ.Compon
 	}
 	tx := nothing("none of its own")
 	if l.TxHash != "" {
-		tx = join(ui.ShortAddress(l.TxHash), ui.CopyButton(l.TxHash, "Copy the transaction of "+l.SourceID))
+		tx = feeTransaction(l.TxHash, "Copy the transaction of "+l.SourceID)
 	}
 	return []templ.Component{
 		ui.When(r.Moment(l.IncurredAt)), pair(ui.Text(feeTitle(l)), ui.Code(l.SourceID)), tx,
@@ -463,7 +464,8 @@ func feeCells(r *pages.Request, l fee.Line, mints mint.Catalogue) []templ.Compon
 func (c *console) creditPage() pages.Page {
 	return pages.Page{
 		Path: "/billing/invoices/{invoiceId}/credit", Title: "Credit note", Action: identity.ReadInstallation,
-		Query: []kernel.Parameter{pages.CursorParameter}, Load: c.loadCredit,
+		Query: []kernel.Parameter{pages.CursorParameter}, Live: []string{invoiceKind, creditNoteKind}, LiveOfAll: true,
+		Load: c.loadCredit,
 		Acts: []pages.Act{{
 			Name: creditAct, Action: identity.CreditInvoice, StepUp: pages.ActStepUp, Keyed: true,
 			Fields: []pages.Field{
@@ -627,7 +629,7 @@ func (c *console) creditNotesPage() pages.Page {
 func (c *console) creditNotePage() pages.Page {
 	return pages.Page{
 		Path: "/billing/credit-notes/{creditNoteId}", Title: "Credit note", Action: identity.ReadInstallation,
-		Load: c.loadCreditNote,
+		Live: []string{creditNoteKind}, Load: c.loadCreditNote,
 		Files: pages.DocumentFiles(document.PagePolicy, func(r *pages.Request) (string, pages.Document, error) {
 			note, err := c.creditNoteOf(r)
 			return note.Number, note.Document, err

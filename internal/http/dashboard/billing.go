@@ -90,7 +90,7 @@ func (d *dashboard) creditNotesPage() pages.Page {
 func (d *dashboard) creditNotePage() pages.Page {
 	return pages.Page{
 		Path: "/billing/credit-notes/{creditNoteId}", Title: "Credit note", Action: identity.ReadOrganization,
-		Load: d.loadCreditNote,
+		Live: []string{creditNoteKind}, Load: d.loadCreditNote,
 		Files: pages.DocumentFiles(document.PagePolicy, func(r *pages.Request) (string, pages.Document, error) {
 			note, err := d.creditNoteOf(r)
 			return note.Number, note.Document, err
@@ -277,7 +277,7 @@ func (d *dashboard) newFeeRow(r *pages.Request, l fee.Line, mints mint.Catalogue
 // listFeeRows reads a page of fees.
 func (d *dashboard) listFeeRows(
 	ctx context.Context, tx pg.Tx, r *pages.Request, f fee.Filter, p pagination.Page,
-) (rows []feeRow, next *pagination.Cursor, err error) {
+) (rows []feeRow, cursor *pagination.Cursor, err error) {
 	found, err := fee.List(ctx, tx, f, p)
 	if err != nil {
 		return nil, nil, err
@@ -326,9 +326,9 @@ func (d *dashboard) loadBilling(r *pages.Request) (templ.Component, error) {
 			view.Unpriced = ui.FormatCount(now.Unpriced, "fee")
 		}
 		view.Sections = newSectionRows(now.Sections)
-		var next *pagination.Cursor
-		view.Fees, next, err = d.listFeeRows(ctx, tx, r, currentFees(r.Session.OrgID, now.Month), p)
-		view.FirstPath, view.NextPath = r.PagePaths(next)
+		var cursor *pagination.Cursor
+		view.Fees, cursor, err = d.listFeeRows(ctx, tx, r, currentFees(r.Session.OrgID, now.Month), p)
+		view.FirstPath, view.NextPath = r.PagePaths(cursor)
 		return err
 	})
 	if err != nil {
@@ -520,7 +520,7 @@ func (d *dashboard) loadInvoice(r *pages.Request) (templ.Component, error) {
 	var inv billing.Invoice
 	var notes pagination.Result[billing.CreditNote]
 	var fees []feeRow
-	var next *pagination.Cursor
+	var cursor *pagination.Cursor
 	err = d.readBilling(r, func(ctx context.Context, tx pg.Tx) (err error) {
 		if inv, err = billing.LoadInvoice(ctx, tx, r.PathParam("invoiceId")); err != nil {
 			return err
@@ -530,7 +530,7 @@ func (d *dashboard) loadInvoice(r *pages.Request) (templ.Component, error) {
 		if err != nil {
 			return err
 		}
-		fees, next, err = d.listFeeRows(ctx, tx, r, fee.Filter{OrgID: r.Session.OrgID, InvoiceID: inv.ID}, p)
+		fees, cursor, err = d.listFeeRows(ctx, tx, r, fee.Filter{OrgID: r.Session.OrgID, InvoiceID: inv.ID}, p)
 		return err
 	})
 	if err != nil {
@@ -540,7 +540,7 @@ func (d *dashboard) loadInvoice(r *pages.Request) (templ.Component, error) {
 		documentView: newDocumentView(r, inv.Document), Month: monthText(inv.Month), Chip: invoiceChip(inv),
 		CSVPath: r.CSVPath(), Fees: fees,
 	}
-	view.FirstPath, view.NextPath = r.PagePaths(next)
+	view.FirstPath, view.NextPath = r.PagePaths(cursor)
 	view.Facts = []ui.Fact{
 		{Name: "Invoice", Value: copiedText(inv.ID)},
 		{Name: "Issued", Value: ui.When(r.Moment(inv.IssuedAt))},

@@ -63,7 +63,8 @@ func (h *testEnv) bill(who tenant, fees ...billingtest.Fee) billing.Invoice {
 	h.addFees(fees...)
 	ctx, s := h.t.Context(), h.billing()
 	month, _ := h.lastMonth()
-	err := billingtest.SaveTerms(ctx, s, "", document.Party{Name: "Operator Ltd", Address: []string{"1 Street", "London"}})
+	seller := document.Party{Name: "Operator Ltd", Address: []string{"1 Street", "London"}}
+	err := billingtest.SaveTerms(ctx, s, "", seller)
 	if err == nil {
 		err = billingtest.SaveTerms(ctx, s, who.id, document.Party{
 			Name: longName, Address: []string{"شارع 12", strings.Repeat("Langestraße", 8)}, TaxID: "DE 123456789",
@@ -119,11 +120,13 @@ func TestBillingShowsWhatTheNextInvoiceWouldHave(t *testing.T) {
 	h := newTestEnv(t)
 	viewer := h.signIn(h.one, identity.Viewer)
 	page := Prefix + "/billing"
-	h.get(viewer, page).want(t, http.StatusOK, "No fee yet", "$0.00", `href="`+page+`" aria-current="page"`, "/v1/billing/current")
+	h.get(viewer, page).want(t, http.StatusOK, "No fee yet", "$0.00", `href="`+page+`" aria-current="page"`,
+		"/v1/billing/current")
 	_, start := h.lastMonth()
 	late := h.newFees(h.one, 1, start.Add(time.Hour))[0]
 	prepaid := late
-	prepaid.SourceKind, prepaid.SourceID, prepaid.IsCredit, prepaid.Amount = "FEE_PREPAID", "wd_prepaid", true, 16_666_666_666_666
+	prepaid.SourceKind, prepaid.SourceID, prepaid.IsCredit = "FEE_PREPAID", "wd_prepaid", true
+	prepaid.Amount = 16_666_666_666_666
 	unpriced := late
 	unpriced.SourceID, unpriced.Price, unpriced.IncurredAt = "ord_unpriced", "", h.now().Add(-time.Minute)
 	h.addFees(late, prepaid, unpriced)
@@ -147,7 +150,8 @@ func TestInvoicesAreListedByTheirStatus(t *testing.T) {
 	h.get(viewer, list).want(t, http.StatusOK, "No invoice yet", "/v1/billing/invoices")
 	_, start := h.lastMonth()
 	inv := h.bill(h.one, h.newFees(h.one, 2, start)...)
-	h.get(viewer, list).want(t, http.StatusOK, inv.Number, "Unpaid", "$2.98", monthText(inv.Month), `href="`+list+"/"+inv.ID+`"`)
+	h.get(viewer, list).want(t, http.StatusOK, inv.Number, "Unpaid", "$2.98", monthText(inv.Month),
+		`href="`+list+"/"+inv.ID+`"`)
 	h.get(viewer, list+"?status=PAID").want(t, http.StatusOK, "No invoice of this status").wantNo(t, inv.ID)
 	if _, err := h.billing().MarkPaid(t.Context(), inv.ID, "bank 4711", audit.System("test")); err != nil {
 		t.Fatal(err)
@@ -169,7 +173,8 @@ func TestThePageOfAnInvoiceHasEachFee(t *testing.T) {
 	page, notePage := Prefix+"/billing/invoices/"+inv.ID, Prefix+"/billing/credit-notes/"+note.ID
 	got := h.get(viewer, page).want(t, http.StatusOK, "Invoice", inv.Number, monthText(inv.Month), "Unpaid",
 		"$"+inv.Subtotal.Cents(), "Tax, 19 %", "$"+inv.Tax.Cents(), "$"+inv.Total.Cents(), "$"+inv.Outstanding.Cents(),
-		"Operator Ltd", "Müller &amp; Söhne &lt;b&gt;GmbH&lt;/b&gt; شركة المثال", "شارع 12", "DE 123456789", "VAT 19 %",
+		"Operator Ltd", "Müller &amp; Söhne &lt;b&gt;GmbH&lt;/b&gt; شركة المثال", "شارع 12", "DE 123456789",
+		"VAT 19 %",
 		`href="`+notePage+`"`, "Show all credit notes", "COINGECKO", "0.000416666666666666", "Next page",
 		`href="`+page+`.pdf"`, `href="`+page+`.html"`)
 	got.wantNo(t, "<b>GmbH", page+".csv")
@@ -178,7 +183,8 @@ func TestThePageOfAnInvoiceHasEachFee(t *testing.T) {
 	if following == nil {
 		t.Fatal("got a page without a next one")
 	}
-	rows += strings.Count(h.get(viewer, following[1]).want(t, http.StatusOK, "First page").body, "$3\u202f000.123456789012345678")
+	got = h.get(viewer, following[1]).want(t, http.StatusOK, "First page")
+	rows += strings.Count(got.body, "$3\u202f000.123456789012345678")
 	if want := fullList + 4; rows != want {
 		t.Errorf("got %d fees on both pages, want %d", rows, want)
 	}

@@ -53,7 +53,7 @@ func (s *tourRun) tourBilling(ctx context.Context) error {
 	}
 	var bill currentBill
 	var fees []billedFee
-	err := s.waitUntil(ctx, "the bill has the fees of the tour, and its sums are those of the fees", func() (bool, error) {
+	err := s.waitUntil(ctx, "the sums of the bill are those of its fees", func() (bool, error) {
 		bill = currentBill{}
 		if err := s.api.getJSON(ctx, "/billing/current", &bill); err != nil {
 			return false, err
@@ -81,8 +81,8 @@ func (s *tourRun) tourBilling(ctx context.Context) error {
 
 // saveTerms says what invoices print about both parties. Saved again, the same terms stay.
 func (s *tourRun) saveTerms(ctx context.Context) error {
-	own := "/organizations/" + url.PathEscape(s.Info.OrganizationID) + "/billing-terms"
-	for path, name := range map[string]string{"/billing/terms": "Local Operator Ltd", own: "Local Marketplace Ltd"} {
+	ofBuyer := "/organizations/" + url.PathEscape(s.Info.OrganizationID) + "/billing-terms"
+	for path, name := range map[string]string{"/billing/terms": "Local Operator Ltd", ofBuyer: "Local Marketplace Ltd"} {
 		err := s.operator.sendJSON(ctx, http.MethodPut, path, map[string]any{
 			"legalName": name, "address": []string{"1 Example Street", "London"},
 		})
@@ -181,7 +181,7 @@ func (s *tourRun) compareSections(bill currentBill, fees []billedFee) error {
 			want.worth.Neg(want.worth)
 		}
 		if !ok || worth.Cmp(want.worth) != 0 || x.Amount != want.amount.String() || x.Lines != want.lines {
-			return fmt.Errorf("%s in %s on %s: the bill has %d fees of %s worth %s, and the fees make %d of %s worth %s",
+			return fmt.Errorf("%s in %s on %s: the bill has %d fees of %s worth %s, and %d fees make %s worth %s",
 				x.Kind, x.Symbol, x.Chain, x.Lines, x.Amount, x.USDExact, want.lines, want.amount,
 				want.worth.FloatString(18))
 		}
@@ -254,7 +254,8 @@ func (s *tourRun) tourBillingRun(ctx context.Context, month string) error {
 		if !v.Verified {
 			return fmt.Errorf("invoice %s differs from the books: %s", inv.Number, orNull(v.Difference))
 		}
-		s.printStep("coffer billing verify: the %d fees of invoice %s are what ledger, chain and prices say", v.Lines, inv.Number)
+		s.printStep("coffer billing verify: the %d fees of invoice %s are what ledger, chain and prices say", v.Lines,
+			inv.Number)
 	}
 	if len(run.Invoices) == 0 {
 		s.printStep("nothing was due for %s, so it has no invoice", before)

@@ -430,7 +430,8 @@ func (s *Set) values(path string) map[string]string {
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
-		"invoiceId": s.invoiceID(), "creditNoteId": noteID, "changeRequestId": requestID, "setting": "screeningUsdThreshold",
+		"invoiceId": s.invoiceID(), "creditNoteId": noteID, "changeRequestId": requestID,
+		"setting": "screeningUsdThreshold",
 	}
 	switch path {
 	case "/approvals/deposits/{depositId}", "/flagged/{depositId}":
@@ -548,7 +549,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
 		"checkoutId": {population.ID("co", n)}, "name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"},
 		"walletId": {"adr_crowd_treasury"}, "month": {"2026-01", "2026-06"},
-		"scope":    {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
+		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
 	}
 	for _, v := range plain {
 		if v.Page.Path == "/transactions" { // Each kind is a list of its own.
