@@ -82,7 +82,8 @@ func (s *tourRun) tourBilling(ctx context.Context) error {
 // saveTerms says what invoices print about both parties. Saved again, the same terms stay.
 func (s *tourRun) saveTerms(ctx context.Context) error {
 	ofBuyer := "/organizations/" + url.PathEscape(s.Info.OrganizationID) + "/billing-terms"
-	for path, name := range map[string]string{"/billing/terms": "Local Operator Ltd", ofBuyer: "Local Marketplace Ltd"} {
+	names := map[string]string{"/billing/terms": "Local Operator Ltd", ofBuyer: "Local Marketplace Ltd"}
+	for path, name := range names {
 		err := s.operator.sendJSON(ctx, http.MethodPut, path, map[string]any{
 			"legalName": name, "address": []string{"1 Example Street", "London"},
 		})
