@@ -21,10 +21,11 @@ var actionCommands = map[identity.Action][]string{
 	},
 	identity.DecideWithdrawal: {
 		"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject", "payouts approve",
-		"payouts reject", "payouts show",
+		"payouts reject", "payouts show", "payouts pause", "payouts resume", "payouts items", "payouts hash",
+		"payouts proof show",
 	},
 	identity.WithdrawOwnMoney: {
-		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel",
+		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel", "payouts retry",
 	},
 	identity.DecideFlaggedDeposit:   {"deposits approve", "deposits reject"},
 	identity.RedirectFlaggedDeposit: {"deposits redirect"},
@@ -62,7 +63,7 @@ var actionCommands = map[identity.Action][]string{
 	identity.RunInstallation: {
 		"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "signer clock show",
 		"signer clock confirm", "keys create", "keys show", "keys backup", "keys restore", "rescue", "audit verify",
-		"receipt verify",
+		"receipt verify", "payouts proof verify",
 		"config check", "config sample", "version",
 	},
 	identity.UseDevelopmentWorld: {
