@@ -924,7 +924,7 @@ func creditForm(view creditView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = ui.Heading("Credit note for "+view.Number, "It gives back a part of the invoice and gets a number of its own. It is sent to the organization at once and never changes.").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.Heading("Credit note for "+view.Number, "It gives back a part of the invoice and gets a number of its own. The organization hears of it at once, and it never changes.").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -327,6 +327,10 @@ func TestBillingTermsNeedASecondOperator(t *testing.T) {
 	h.post(bob, to+"/approve").want(t, http.StatusSeeOther)
 	h.get(ann, own).want(t, http.StatusOK, "Müller شركة", "as the seller&#39;s")
 	h.get(ann, Prefix+"/organizations/"+h.orgID).want(t, http.StatusOK, `href="`+own+`"`)
+	requested, saved := h.countActs(h.ann, "change.requested"), h.countActs(h.bob, "billing_terms.saved")
+	if requested != 2 || saved != 2 {
+		t.Errorf("got %d requests and %d saved terms in the log, want two of each", requested, saved)
+	}
 	h.get(ann, Prefix+"/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/billing-terms").want(t, http.StatusNotFound)
 }
 
