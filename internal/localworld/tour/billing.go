@@ -70,8 +70,8 @@ func (s *tourRun) tourBilling(ctx context.Context) error {
 	s.printStep("GET /billing/current: %d fees that are on no invoice make $%s for %s so far, without tax",
 		len(fees)-bill.Unpriced, bill.Subtotal, bill.Month)
 	for _, x := range bill.Sections {
-		s.printStep("%s in %s on %s: %d fees are worth exactly $%s and are billed as $%s", x.Kind, x.Symbol, x.Chain,
-			x.Lines, x.USDExact, x.USD)
+		s.printStep("%s in %s on %s: worth exactly $%s, billed as $%s; number of fees: %d", x.Kind, x.Symbol, x.Chain,
+			x.USDExact, x.USD, x.Lines)
 	}
 	if err := s.compareWithChain(ctx, fees); err != nil {
 		return err
