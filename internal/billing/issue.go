@@ -250,9 +250,6 @@ func (s *Service) issueIn(
 	d.TaxRateBps, d.TaxNote, d.Language = terms.taxRateBps, terms.taxNote, terms.language
 	inv.Subtotal, inv.Tax, inv.Total = d.Subtotal, d.Tax, d.Total
 	inv.Outstanding = d.Total
-	if err := bound.write(ctx, tx, inv.ID, org); err != nil {
-		return o, err
-	}
 	encoded, hash, err := freeze(inv.Document)
 	if err != nil {
 		return o, err
@@ -304,7 +301,8 @@ func takeNumber(
 	return sequence, issuedAt.UTC(), fmt.Sprintf("%s-%06d", series, sequence), nil
 }
 
-// The statements that sum lines up by section. The second one binds them to an invoice, whatever their number.
+// The statements that sum lines up by section. The second one binds them to an invoice, whatever their number, and the
+// database writes the sections of the invoice with it.
 const (
 	selectSections = `
 		SELECT fee_section(b.kind, b.is_credit), b.mint_id, m.chain, m.symbol, m.decimals, b.lines, b.amount,
@@ -372,26 +370,6 @@ func sumCents(list []section) *big.Int {
 		}
 	}
 	return sum
-}
-
-// write writes the sections of an invoice.
-func (x sections) write(ctx context.Context, tx pg.Tx, invoiceID, org string) error {
-	n := len(x.list)
-	kinds, mints, lines := make([]string, n), make([]int, n), make([]int64, n)
-	amounts, values := make([]money.Amount, n), make([]money.USD, n)
-	for i, entry := range x.list {
-		kinds[i], mints[i], lines[i], amounts[i], values[i] = entry.kind, entry.mintID, entry.lines, entry.amount,
-			entry.usdExact
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO invoice_sections (invoice_id, org_id, kind, mint_id, lines, amount, usd_exact, usd)
-		SELECT $1, $2, x.kind, x.mint_id, x.lines, x.amount, x.usd_exact, round(x.usd_exact, 2)
-		FROM unnest($3::text[], $4::int[], $5::bigint[], $6::numeric[], $7::numeric[])
-			AS x (kind, mint_id, lines, amount, usd_exact)`, invoiceID, org, kinds, mints, lines, amounts, values)
-	if err != nil {
-		return fmt.Errorf("write the sections of %s: %w", invoiceID, err)
-	}
-	return nil
 }
 
 // printed returns the sections as a document has them.
