@@ -7,13 +7,6 @@
 CREATE OR REPLACE FUNCTION fee_lines_bind() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM changed c WHERE c.invoice_id IS NOT NULL) THEN
-        RETURN NULL;
-    END IF;
-    IF EXISTS (SELECT FROM invoices i WHERE i.invoice_id = ANY (ARRAY(SELECT DISTINCT c.invoice_id FROM changed c WHERE c.invoice_id IS NOT NULL))) THEN
-        RAISE EXCEPTION 'an issued invoice gets no further line'
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'fee_lines_before_invoice';
-    END IF;
     INSERT INTO invoice_sections (invoice_id, org_id, kind, mint_id, lines, amount, usd_exact, usd)
     SELECT c.invoice_id, c.org_id, fee_section(c.kind, c.is_credit), c.mint_id, count(*), sum(c.amount), sum(c.usd_value),
         round(sum(c.usd_value), 2)

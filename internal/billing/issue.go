@@ -37,17 +37,25 @@ type Skipped struct {
 	Reason SkipReason
 }
 
+// Failed is an organization whose invoice could not be issued.
+type Failed struct {
+	OrgID string
+	Err   error
+}
+
 // RunResult is what a run of a month did.
 type RunResult struct {
 	Month    string
 	Invoices []Invoice // of the month, also those that were issued before
 	Issued   int       // by this run
 	Skipped  []Skipped
+	Failed   []Failed // nothing of their invoices was written, and the run may be repeated
 }
 
-// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays,
-// so a run may be repeated, and two may run at once. Errors: faults INVALID_REQUEST, INVALID_STATE if the month
-// is not over, NOT_FOUND. Rules BI-6, BI-7, BI-8 and BI-9.
+// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run
+// may be repeated, and two may run at once. An organization that fails keeps no other one waiting: the result names it.
+// Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over, NOT_FOUND; of one organization, why it failed.
+// Rules BI-6, BI-7, BI-8, BI-9 and BI-24.
 func (s *Service) IssueInvoices(
 	ctx context.Context, month, org string, requester audit.Actor,
 ) (result RunResult, err error) {
@@ -77,10 +85,12 @@ func (s *Service) IssueInvoices(
 	}
 	for _, orgID := range orgs {
 		issued, err := s.issue(ctx, orgID, m, requester)
-		if err != nil {
-			return result, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err)
-		}
 		switch {
+		case err != nil && (org != "" || ctx.Err() != nil):
+			return result, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err)
+		case err != nil:
+			s.log().ErrorContext(ctx, "billing: an invoice was not issued", "org", orgID, "month", m.Name, "error", err)
+			result.Failed = append(result.Failed, Failed{orgID, err})
 		case issued.reason != "":
 			result.Skipped = append(result.Skipped, Skipped{orgID, issued.reason})
 		default:

@@ -237,7 +237,7 @@ func playCredit(ctx context.Context, s *cellRun) error {
 }
 
 // checkBilled bills the month again, which changes nothing, and checks that each network fee of it is on one invoice,
-// that the month has at most one, and that the numbers of all documents have no gap.
+// that the month has at most one, that the numbers of all documents have no gap, and that the chain says the same.
 func (s *cellRun) checkBilled(ctx context.Context, b *bill) error {
 	first := b.invoices
 	if err := s.runBilling(ctx, b); err != nil {
@@ -269,6 +269,24 @@ func (s *cellRun) checkBilled(ctx context.Context, b *bill) error {
 		return fmt.Errorf("%s has %d invoices, and the run names %d", b.month, ofMonth, len(b.invoices))
 	case gaps > 0 || told > 0:
 		return fmt.Errorf("%d series have a gap, and %d invoices were not told of once", gaps, told)
+	}
+	return s.verifyOnChain(ctx, b)
+}
+
+// verifyOnChain computes the invoice of the month again, from the ledger, the prices and the chain.
+func (s *cellRun) verifyOnChain(ctx context.Context, b *bill) error {
+	for _, inv := range b.invoices {
+		err := s.retryUntilDone(ctx, "the invoice is what the chain says", func(ctx context.Context) error {
+			v, err := s.tools.Billing.VerifyOnChain(ctx, inv.InvoiceID)
+			if err == nil && (v.Difference != "" || len(v.Unread) > 0 || v.ChainFees == 0) {
+				err = fmt.Errorf("%s: %d of %d fees are read, and it differs: %q", inv.Number, v.ChainFees,
+					v.ChainFees+int64(len(v.Unread)), v.Difference)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
