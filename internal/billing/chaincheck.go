@@ -79,7 +79,8 @@ func (s *Service) VerifyOnChain(ctx context.Context, invoiceID string) (Verifica
 			case !isRead:
 				v.Unread = append(v.Unread, UnreadFee{o.LineID, o.TxHash, reasons[o.TxHash]})
 			case found.Amount != o.Fee || string(found.Hash) != o.TxHash:
-				v.Difference = fmt.Sprintf("line %s: the chain says that order %s cost %s, in %s, and the books have %s, in %s",
+				v.Difference = fmt.Sprintf(
+					"line %s: the chain says that order %s cost %s, in %s, and the books have %s, in %s",
 					o.LineID, o.OrderID, found.Amount, found.Hash, o.Fee, o.TxHash)
 				return v, nil
 			default:
@@ -92,8 +93,10 @@ func (s *Service) VerifyOnChain(ctx context.Context, invoiceID string) (Verifica
 
 // readFees reads what the transactions of orders cost, each once, and returns the fees by order, and why a transaction
 // could not be read.
-func (s *Service) readFees(ctx context.Context, orders []billedOrder) (map[string]dispatch.ChainFee, map[string]string) {
-	fees, reasons := map[string]dispatch.ChainFee{}, map[string]string{}
+func (s *Service) readFees(
+	ctx context.Context, orders []billedOrder,
+) (fees map[string]dispatch.ChainFee, reasons map[string]string) {
+	fees, reasons = map[string]dispatch.ChainFee{}, map[string]string{}
 	isAsked := map[string]bool{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -54,8 +54,8 @@ type RunResult struct {
 
 // IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run
 // may be repeated, and two may run at once. An organization that fails keeps no other one waiting: the result names it.
-// Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over, NOT_FOUND; of one organization, why it failed.
-// Rules BI-6, BI-7, BI-8, BI-9 and BI-24.
+// Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over, NOT_FOUND; of one organization, why it
+// failed. Rules BI-6, BI-7, BI-8, BI-9 and BI-24.
 func (s *Service) IssueInvoices(
 	ctx context.Context, month, org string, requester audit.Actor,
 ) (result RunResult, err error) {

@@ -13,7 +13,8 @@ func roundHalfUp(value *big.Rat) *big.Int {
 	return new(big.Int).Div(doubled.Num(), new(big.Int).Mul(doubled.Denom(), big.NewInt(2)))
 }
 
-// For any dollars with 18 digits and any rate: cents are rounded half up, the tax too, and what is printed is read back.
+// For any dollars with 18 digits and any rate: cents are rounded half up, the tax too, and what is printed is read
+// back.
 func FuzzCents(f *testing.F) {
 	for _, seed := range []struct {
 		digits string

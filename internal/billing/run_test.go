@@ -207,8 +207,8 @@ func (c chainStub) ReadFees(_ context.Context, orderID string) ([]dispatch.Chain
 	return []dispatch.ChainFee{f}, nil
 }
 
-// Rule BI-23: an invoice is compared with its chains. The first fee, by time, that a chain tells otherwise is named, and
-// so is each that no chain showed.
+// Rule BI-23: an invoice is compared with its chains. The first fee, by time, that a chain tells otherwise is named,
+// and so is each that no chain showed.
 func TestAnInvoiceIsComparedWithItsChains(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -288,6 +288,7 @@ func TestTheSectionsAreWrittenWithTheLines(t *testing.T) {
 		e.insertFee(e.other, sol, "1000000000", day(1, 10))
 	}
 	e.collect()
+	late := e.insertFee(e.one, sol, "1000000000", day(1, 10))
 	e.exec(`SET session_replication_role = origin`)
 	bind := func(invoiceID, condition string) string {
 		return `UPDATE fee_lines SET invoice_id = '` + invoiceID + `' WHERE ` + condition
@@ -301,10 +302,10 @@ func TestTheSectionsAreWrittenWithTheLines(t *testing.T) {
 			bind("inv_x", one), `INSERT INTO invoice_sections (invoice_id, kind, mint_id, org_id, lines, amount, usd_exact, usd)
 				VALUES ('inv_x', 'NETWORK_FEES', 2, '` + e.one + `', 1, 1, 1, 1)`,
 		},
-		"a new line on an invoice": {`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount,
-				fee_bps, usd_value, price_mark_id, incurred_at, is_credit, tx_hash, invoice_id)
-			SELECT 'fee_x', org_id, kind, source_kind, source_id || 'x', mint_id, amount, fee_bps, usd_value, price_mark_id,
-				incurred_at, is_credit, tx_hash, 'inv_x' FROM fee_lines LIMIT 1`},
+		"a new line on an invoice": {`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id,
+				amount, fee_bps, usd_value, price_mark_id, incurred_at, is_credit, tx_hash, invoice_id)
+			SELECT 'fee_x', l.org_id, 'NETWORK_FEE', 'NETWORK_FEE', '` + late + `', l.mint_id, l.amount, 0, l.usd_value,
+				l.price_mark_id, l.incurred_at, false, '0x', 'inv_x' FROM fee_lines l WHERE ` + one + ` LIMIT 1`},
 	} {
 		tx, err := e.owner.Begin(t.Context())
 		e.must(err)
@@ -325,7 +326,7 @@ func TestTheSectionsAreWrittenWithTheLines(t *testing.T) {
 	e.exec(`SET session_replication_role = replica`)
 	inv := e.bill(e.one)
 	if got := e.text(`SELECT lines || ' ' || amount || ' ' || usd FROM invoice_sections WHERE invoice_id = $1`,
-		inv.ID); got != "4 4000000000 600.00" {
+		inv.ID); got != "5 5000000000 750.00" {
 		t.Errorf("got the section %s", got)
 	}
 }

@@ -53,8 +53,8 @@ func (s *cellRun) newBill(ctx context.Context) (*bill, error) {
 }
 
 // moveFees moves the network fees that are on no invoice into the month, with the prices of that time: the month is
-// over, and no clock has to be moved. The coin was so dear then that a fee of a local chain is worth more than a cent. A
-// worker that writes lines meanwhile comes before or after.
+// over, and no clock has to be moved. The coin was so dear then that a fee of a local chain is worth more than a cent.
+// A worker that writes lines meanwhile comes before or after.
 func (s *cellRun) moveFees(ctx context.Context, b *bill) error {
 	moment := "'" + b.moment.Format(time.RFC3339) + "'"
 	const waiting = `cause_kind IN ('NETWORK_FEE', 'FEE_CHANGE', 'FEE_PREPAID') AND NOT EXISTS (SELECT FROM fee_lines l
