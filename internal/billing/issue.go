@@ -49,7 +49,7 @@ type RunResult struct {
 	Invoices []Invoice // of the month, also those that were issued before
 	Issued   int       // by this run
 	Skipped  []Skipped
-	Failed   []Failed // nothing of their invoices was written, and the run may be repeated
+	Failed   []Failed // a commit may have lost its answer, so a repeated run may find their invoices
 }
 
 // IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run

@@ -22,7 +22,7 @@ import (
 var (
 	errDiffers   = errors.New("the invoice differs from what it is computed from")
 	errUnread    = errors.New("the chains did not show all transactions, so the invoice is not verified on chain")
-	errNotBilled = errors.New("some organizations have no invoice because their billing failed; repeat the run")
+	errNotBilled = errors.New("the invoices of some organizations could not be issued; repeat the run")
 )
 
 // unreadShownMax is how many fees a verification names that could not be read.

@@ -2,6 +2,7 @@ package operatorapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -42,7 +43,7 @@ type BillingRunResult struct {
 	Issued   int            `json:"issued" doc:"How many invoices this run issued. The others were issued before." example:"1"`
 	Invoices []OwnedInvoice `json:"invoices" doc:"The invoices of the month."`
 	Skipped  []UnbilledOrg  `json:"skipped" doc:"The organizations without an invoice of the month."`
-	Failed   []FailedOrg    `json:"failed" doc:"The organizations whose invoice could not be issued. Nothing of it was written; the others have theirs. Repeat the call."`
+	Failed   []FailedOrg    `json:"failed" doc:"The organizations whose invoice could not be issued, or of which that is not known. The others have theirs. Repeat the call."`
 }
 
 // FailedOrg is an organization whose invoice of a month could not be issued.
@@ -419,6 +420,8 @@ func (a *api) runBilling(c *call, body BillingRun) (BillingRunResult, error) {
 		reason := "An internal error, which the log of the service has."
 		if known := fault.Find(f.Err); known != nil {
 			reason = known.Reason
+		} else if errors.Is(f.Err, pg.ErrCommitUnknown) {
+			reason = "The answer of the database was lost, so the invoice may have been issued."
 		}
 		shown.Failed = append(shown.Failed, FailedOrg{f.OrgID, reason})
 	}

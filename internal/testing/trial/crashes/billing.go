@@ -16,7 +16,6 @@ type bill struct {
 	moment   time.Time
 	orders   []string // whose network fees they are
 	invoices []webhook.Invoice
-	skipped  int
 }
 
 // billingTerms are the terms of both parties.
@@ -77,22 +76,22 @@ func (s *cellRun) moveFees(ctx context.Context, b *bill) error {
 		WHERE cause_kind = 'NETWORK_FEE' AND leg = 1 AND created_at = $1`, []any{b.moment}, &b.orders)
 }
 
-// runBilling bills the month until it is answered.
+// runBilling bills the month until it is answered and nothing failed. A run that lost the answer to a commit names the
+// organization, and is repeated.
 func (s *cellRun) runBilling(ctx context.Context, b *bill) error {
 	var result struct {
 		Invoices []webhook.Invoice
-		Skipped  []struct{ Reason string }
 		Failed   []struct{ Reason string }
 	}
-	status, err := s.callOperator(ctx, http.MethodPost, "/billing/run", map[string]any{"month": b.month}, &result)
-	if err == nil && (status != http.StatusOK || len(result.Failed) > 0) {
-		err = fmt.Errorf("bill %s: got %d and %+v", b.month, status, result.Failed)
-	}
-	if err != nil {
-		return err
-	}
-	b.invoices, b.skipped = result.Invoices, len(result.Skipped)
-	return nil
+	err := waitUntil(ctx, b.month+" is billed", sceneMax, func(ctx context.Context) (bool, error) {
+		status, err := s.callOperator(ctx, http.MethodPost, "/billing/run", map[string]any{"month": b.month}, &result)
+		if err == nil && (status != http.StatusOK || len(result.Failed) > 0) {
+			err = fmt.Errorf("got %d and %+v", status, result.Failed)
+		}
+		return err == nil, err
+	})
+	b.invoices = result.Invoices
+	return err
 }
 
 // startBilling moves the fees into the month and bills it, and does not wait for the answer.
