@@ -35,12 +35,12 @@ func FuzzCents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, digits string, rate uint16) {
 		units, ok := new(big.Int).SetString(digits, 10)
 		if !ok || units.Sign() < 0 || len(digits) > 38 {
-			t.Skip()
+			return
 		}
 		exact := new(big.Rat).SetFrac(units, scale)
 		dollars, err := money.ParseUSD(exact.FloatString(18))
 		if err != nil {
-			t.Skip()
+			return
 		}
 		cents := usdToCents(dollars)
 		if want := roundHalfUp(new(big.Rat).Mul(exact, big.NewRat(100, 1))); cents.Cmp(want) != 0 {

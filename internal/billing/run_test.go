@@ -98,7 +98,7 @@ func (e *testEnv) addSwapLine(swapID string, feeBps int, endedAt time.Time) erro
 }
 
 // A completed swap is on the invoice of its month with its fee, beside the network fees, and its payment is posted. The
-// database refuses the line of a swap that failed, and of one that nobody made.
+// database refuses the line of a swap that failed, and of one that does not exist.
 func TestACompletedSwapIsOnAnInvoiceAndAFailedOneIsNot(t *testing.T) {
 	t.Parallel()
 	e := newTestEnv(t)
@@ -220,7 +220,9 @@ func TestAnInvoiceIsComparedWithItsChains(t *testing.T) {
 	for i := range fees {
 		order := e.insertFee(e.one, sol, "1000000000", at.Add(time.Duration(i)*time.Second))
 		orders = append(orders, order)
-		read[order] = dispatch.ChainFee{OrderID: order, Hash: chain.TxHash("0x" + order), Amount: money.Units(1_000_000_000)}
+		read[order] = dispatch.ChainFee{
+			OrderID: order, Hash: chain.TxHash("0x" + order), Amount: money.Units(1_000_000_000),
+		}
 	}
 	e.post(e.one, sol, "FEES_BILLED", "FEES_DUE", "5", "FEE_PREPAID", orders[0], 0, at)
 	inv := e.bill(e.one)
@@ -248,8 +250,9 @@ func TestAnInvoiceIsComparedWithItsChains(t *testing.T) {
 		delete(read, order)
 	}
 	v := verify()
-	if v.Difference != "" || v.ChainFees != fees-2 || len(v.Unread) != 2 || v.Unread[0].FeeLineID != lineOf(unread[0]) ||
-		v.Unread[1].TxHash != "0x"+unread[1] || !contains(v.Unread[1].Reason, dispatch.ErrInNoBlock.Error()) {
+	if v.Difference != "" || v.ChainFees != fees-2 || len(v.Unread) != 2 ||
+		v.Unread[0].FeeLineID != lineOf(unread[0]) || v.Unread[1].TxHash != "0x"+unread[1] ||
+		!contains(v.Unread[1].Reason, dispatch.ErrInNoBlock.Error()) {
 		t.Errorf("got %+v, want the two fees that were not shown", v)
 	}
 	for _, order := range []string{orders[130], orders[100]} {
@@ -299,7 +302,8 @@ func TestTheSectionsAreWrittenWithTheLines(t *testing.T) {
 		"lines by two statements":    {bind("inv_x", one+" AND fee_line_id < 'fee_5'"), bind("inv_x", one)},
 		"lines of two organizations": {bind("inv_x", "true")},
 		"a section beside those of its lines": {
-			bind("inv_x", one), `INSERT INTO invoice_sections (invoice_id, kind, mint_id, org_id, lines, amount, usd_exact, usd)
+			bind("inv_x", one), `INSERT INTO invoice_sections (invoice_id, kind, mint_id, org_id, lines, amount,
+					usd_exact, usd)
 				VALUES ('inv_x', 'NETWORK_FEES', 2, '` + e.one + `', 1, 1, 1, 1)`,
 		},
 		"a new line on an invoice": {`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id,

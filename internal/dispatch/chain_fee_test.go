@@ -30,7 +30,8 @@ func TestTheSharesOfAFeeAreReadFromTheChain(t *testing.T) {
 		t.Fatalf("got %+v, want the shares of three orders", fees)
 	}
 	for _, f := range fees {
-		n := b.queryCount(`SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND tx_hash = $2 AND fee = $3::numeric`,
+		n := b.queryCount(`
+			SELECT count(*) FROM dispatch_orders WHERE order_id = $1 AND tx_hash = $2 AND fee = $3::numeric`,
 			f.OrderID, string(f.Hash), f.Amount.String())
 		if n != 1 || f.Amount.IsZero() {
 			t.Errorf("the chain says %+v, and the books something else", f)

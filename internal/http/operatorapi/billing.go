@@ -225,8 +225,8 @@ func (a *api) billingRoutes() []kernel.Route {
 			Summary: "Issue the invoices of a month",
 			Text: "Issues the invoices of a month that is over, which the service does by itself on the day of " +
 				"the terms. What " +
-				"was issued before stays, so the call may be repeated. An organization that fails is named in failed, " +
-				"and the others get their invoices.",
+				"was issued before stays, so the call may be repeated. An organization that fails is named in " +
+				"failed, and the others get their invoices.",
 			Retryable: true, ResultAt: "/billing/invoices",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The invoices of the month."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
@@ -418,8 +418,8 @@ func (a *api) runBilling(c *call, body BillingRun) (BillingRunResult, error) {
 	}
 	for _, f := range r.Failed {
 		reason := "An internal error, which the log of the service has."
-		if known := fault.Find(f.Err); known != nil {
-			reason = known.Reason
+		if refusal := fault.Find(f.Err); refusal != nil {
+			reason = refusal.Reason
 		} else if errors.Is(f.Err, pg.ErrCommitUnknown) {
 			reason = "The answer of the database was lost, so the invoice may have been issued."
 		}

@@ -83,8 +83,9 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 	csv := time.Since(began)
 	work = w.readCPUTime().subtract(cpuBefore)
 	began = time.Now()
-	err = conn.QueryRow(ctx, `SELECT count(t::text) FROM (SELECT * FROM fee_lines ORDER BY incurred_at, fee_line_id) t`).
-		Scan(&rows)
+	err = conn.QueryRow(ctx, `
+		SELECT count(t::text) FROM (SELECT * FROM fee_lines ORDER BY incurred_at, fee_line_id) t`).Scan(&rows)
+	bareRead := time.Since(began)
 	if err == nil && rows != billedLines {
 		err = fmt.Errorf("the database has %d lines, want %d", rows, billedLines)
 	}
@@ -94,7 +95,7 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 	w.table.addRow(row{
 		figure: "its PDF of sections and its CSV of all lines",
 		result: formatDuration(pdf) + " and " + formatDuration(csv),
-		compared: formatRatio(csv.Seconds(), time.Since(began).Seconds(), "reading all lines in order inside the database") +
+		compared: formatRatio(csv.Seconds(), bareRead.Seconds(), "reading all lines in order inside the database") +
 			formatWork(work),
 		target: formatTarget(pdf+csv < filesGoal, fmt.Sprintf("together under %s", filesGoal)),
 	})
@@ -161,7 +162,8 @@ func (w *benchEnv) newBilledOrganization(ctx context.Context) (
 	for _, statement := range []string{
 		`SET session_replication_role = replica`,
 		`INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at)
-		SELECT 1, 150, 'bench', t, t FROM generate_series('2026-01-01Z'::timestamptz, '2026-01-31 23:55Z', '5 minutes') t`,
+		SELECT 1, 150, 'bench', t, t
+		FROM generate_series('2026-01-01Z'::timestamptz, '2026-01-31 23:55Z', '5 minutes') t`,
 		`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, floored, created_at)
 		SELECT org_id, 1, k, '', false, now() FROM organizations, unnest(ARRAY['FEES_DUE', 'FEES_BILLED']) k`,
 		fmt.Sprintf(`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind,

@@ -24,7 +24,8 @@ var billingTerms = map[string]any{"legalName": "Example Ltd", "address": []strin
 // newBill makes a payment, whose network fee is billed later, and sets the terms of both parties. The month is one that
 // no worker bills by itself.
 func (s *cellRun) newBill(ctx context.Context) (*bill, error) {
-	for _, path := range []string{"/billing/terms", "/organizations/" + s.world.Info.OrganizationID + "/billing-terms"} {
+	ofOrganization := "/organizations/" + s.world.Info.OrganizationID + "/billing-terms"
+	for _, path := range []string{"/billing/terms", ofOrganization} {
 		status, err := s.callOperator(ctx, http.MethodPut, path, billingTerms, nil)
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("PUT %s: got %d, want 200", path, status)
@@ -170,8 +171,10 @@ func playTwoRuns(ctx context.Context, s *cellRun) error {
 	if err := errors.Join(err, s.waitAsync(ctx)); err != nil {
 		return err
 	}
-	if len(b.invoices) != 1 || len(second.invoices) != 1 || b.invoices[0].InvoiceID != second.invoices[0].InvoiceID {
-		return fmt.Errorf("two runs of %s have the invoices %+v and %+v, want one and the same", b.month, b.invoices,
+	// A service that starts again bills what is due by itself, and may have taken the fees for the month before.
+	if len(b.invoices) != len(second.invoices) ||
+		len(b.invoices) > 0 && b.invoices[0].InvoiceID != second.invoices[0].InvoiceID {
+		return fmt.Errorf("two runs of %s have the invoices %+v and %+v, want the same", b.month, b.invoices,
 			second.invoices)
 	}
 	return s.checkBilled(ctx, b)
@@ -221,16 +224,16 @@ func playCredit(ctx context.Context, s *cellRun) error {
 		return err
 	}
 	var notes, postings, events int
-	var given string
+	var credited string
 	err = s.queryRow(ctx, `
 		SELECT (SELECT count(*) FROM credit_notes WHERE idempotency_key = $1),
 			(SELECT count(*) FROM ledger_transfers WHERE cause_kind = 'CREDIT_NOTE' AND cause_id = $2),
 			(SELECT count(*) FROM events WHERE type = 'CREDIT_NOTE_ISSUED' AND resource_id = $2),
 			(SELECT coalesce(sum(amount), 0)::text FROM credit_note_lines WHERE fee_line_id = $3)`,
-		[]any{s.name, made.CreditNoteID, line}, &notes, &postings, &events, &given)
-	if err == nil && (notes != 1 || postings != 1 || events != 1 || given != half) {
+		[]any{s.name, made.CreditNoteID, line}, &notes, &postings, &events, &credited)
+	if err == nil && (notes != 1 || postings != 1 || events != 1 || credited != half) {
 		err = fmt.Errorf("the key has %d credit notes with %d postings and %d events, and %s of %s was given back",
-			notes, postings, events, given, half)
+			notes, postings, events, credited, half)
 	}
 	return errors.Join(err, s.checkBilled(ctx, b))
 }
@@ -245,7 +248,7 @@ func (s *cellRun) checkBilled(ctx context.Context, b *bill) error {
 	if len(first) != len(b.invoices) || len(first) > 0 && first[0].InvoiceID != b.invoices[0].InvoiceID {
 		return fmt.Errorf("a run of %s has the invoices %+v, and repeated %+v", b.month, first, b.invoices)
 	}
-	var fees, lines, billed, ofMonth, gaps, told int
+	var fees, lines, billed, ofMonth, gaps, silent int
 	err := s.queryRow(ctx, `
 		SELECT (SELECT count(*) FROM ledger_transfers
 				WHERE cause_kind = 'NETWORK_FEE' AND leg = 1 AND cause_id = ANY ($1)),
@@ -258,7 +261,7 @@ func (s *cellRun) checkBilled(ctx context.Context, b *bill) error {
 				+ (SELECT count(*) FROM credit_notes n WHERE n.series = s.series AND n.sequence < s.next_number)),
 			(SELECT count(*) FROM invoices i WHERE 1 <>
 				(SELECT count(*) FROM events e WHERE e.type = 'INVOICE_ISSUED' AND e.resource_id = i.invoice_id))`,
-		[]any{b.orders, b.month}, &fees, &lines, &billed, &ofMonth, &gaps, &told)
+		[]any{b.orders, b.month}, &fees, &lines, &billed, &ofMonth, &gaps, &silent)
 	switch {
 	case err != nil:
 		return err
@@ -266,8 +269,8 @@ func (s *cellRun) checkBilled(ctx context.Context, b *bill) error {
 		return fmt.Errorf("%d network fees have %d lines, of which %d are on an invoice", fees, lines, billed)
 	case ofMonth != len(b.invoices):
 		return fmt.Errorf("%s has %d invoices, and the run names %d", b.month, ofMonth, len(b.invoices))
-	case gaps > 0 || told > 0:
-		return fmt.Errorf("%d series have a gap, and %d invoices were not told of once", gaps, told)
+	case gaps > 0 || silent > 0:
+		return fmt.Errorf("%d series have a gap, and %d invoices have not one event", gaps, silent)
 	}
 	return s.verifyOnChain(ctx, b)
 }
