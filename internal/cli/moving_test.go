@@ -32,7 +32,9 @@ var moving = map[string]string{
 var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
+	"allowances grant", "allowances revoke",
 	"payouts create", "payouts submit", "payouts approve", "payouts reject", "payouts cancel",
+	"payouts pause", "payouts resume", "payouts retry",
 	"swaps approve", "swaps reject", "swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide",
 	"swaps providers suspend", "swaps providers resume",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
@@ -62,7 +64,8 @@ var reading = []string{
 	"customers list", "events list",
 	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
 	"swaps deposit list", "swaps deposit show", "billing fees", "billing verify",
-	"payouts check", "payouts show",
+	"payouts check", "payouts show", "payouts items", "payouts hash", "payouts proof show", "payouts proof verify",
+	"allowances list", "allowances contract",
 }
 
 // Every command is in one of the lists, so that a new command that moves money is played.

@@ -18,13 +18,15 @@ var actionCommands = map[identity.Action][]string{
 		"org show", "key list", "operator key list", "audit status", "audit export", "risk show", "risk senders",
 		"local risk list", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list", "billing fees",
 		"billing verify", "swaps deposit list", "swaps deposit show", "payouts check",
+		"allowances list", "allowances contract",
 	},
 	identity.DecideWithdrawal: {
 		"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject", "payouts approve",
-		"payouts reject", "payouts show",
+		"payouts reject", "payouts show", "payouts pause", "payouts resume", "payouts items", "payouts hash",
+		"payouts proof show",
 	},
 	identity.WithdrawOwnMoney: {
-		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel",
+		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel", "payouts retry",
 	},
 	identity.DecideFlaggedDeposit:   {"deposits approve", "deposits reject"},
 	identity.RedirectFlaggedDeposit: {"deposits redirect"},
@@ -54,7 +56,10 @@ var actionCommands = map[identity.Action][]string{
 	identity.ManageOperatorKeys: {
 		"operator key create", "operator key roll", "operator key revoke", "operator invite",
 	},
-	identity.SteerOrders:     {"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep"},
+	identity.SteerOrders: {
+		"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "allowances grant",
+		"allowances revoke",
+	},
 	identity.QuarantineMint:  {"mints quarantine", "mints release"},
 	identity.DecideFinality:  {"chain repoint"},
 	identity.ImportSanctions: {"risk import"},
@@ -62,7 +67,7 @@ var actionCommands = map[identity.Action][]string{
 	identity.RunInstallation: {
 		"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "signer clock show",
 		"signer clock confirm", "keys create", "keys show", "keys backup", "keys restore", "rescue", "audit verify",
-		"receipt verify",
+		"receipt verify", "payouts proof verify",
 		"config check", "config sample", "version",
 	},
 	identity.UseDevelopmentWorld: {

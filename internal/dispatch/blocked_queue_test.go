@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
@@ -110,6 +111,36 @@ func TestNothingOfATokenUnderQuarantineGetsASlot(t *testing.T) {
 	b.runRounds()
 	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitQuarantine) {
 		t.Errorf("got %v waiting for %q, want QUEUED waiting for QUARANTINE", s, waits)
+	}
+}
+
+// Rule BP-11.
+func TestNothingOfAPausedBatchGetsASlot(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	replica := func(sql string, args ...any) {
+		tx, err := pgtest.OwnerPool(t, b.db).Begin(b.ctx)
+		b.must(err)
+		_, err = tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`)
+		b.must(err)
+		_, err = tx.Exec(b.ctx, sql, args...)
+		b.must(err)
+		b.must(tx.Commit(b.ctx))
+	}
+	replica(`UPDATE dispatch_orders SET customer_id = NULL, product = 'BATCH_PAYOUT',
+		batch = '{"batchId": "bp_1", "row": 1, "contentHash": "sha256:` + strings.Repeat("00", 32) + `"}'
+		WHERE order_id = 'wd_1'`)
+	replica(`
+		INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
+			request_digest, maker_kind, maker_id, created_at, status, submitter_kind, submitter_id, submitted_at,
+			approvals_required, request_mac, approved_at, look_at, updated_at, paused_at)
+		VALUES ('bp_1', $1, 5, 'STRICT', 1, sha256('bp_1'), sha256('bp_1'), '{}', '', 'API_KEY', 'key_1', now(),
+			'PROCESSING', 'USER', 'usr_maker', now(), 1, 'mac', now(), now(), now(), now())`, b.org)
+	b.runRounds()
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
+		t.Errorf("paused: got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
 	}
 }
 
