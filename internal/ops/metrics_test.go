@@ -141,8 +141,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		"coffer_fee_lines_unpriced_oldest_seconds": 0,
 		"coffer_verify_breached":                   0, "coffer_mints_quarantined": 0,
 		"coffer_mails_queued_oldest_seconds": 0,
-		"coffer_db_look_ok":                  1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
-		"coffer_db_commits_unknown_total": 0, "coffer_deposit_swaps_tampered_total": 0,
+		"coffer_db_look_ok":                  1, `coffer_role{role="api"}`: 1,
+		`coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
+		"coffer_db_commits_unknown_total":                      0, "coffer_deposit_swaps_tampered_total": 0,
 	} {
 		if got, ok := calm[name]; !ok || got != want {
 			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
