@@ -149,7 +149,7 @@ func TestABatchPayoutIsMadeSubmittedAndShown(t *testing.T) {
 		"itemCount": 2.0, "validCount": 2.0, "invalidCount": 0.0,
 		"counts":                 map[string]any{"waiting": 2.0, "processing": 0.0, "paid": 0.0, "unpaid": 0.0},
 		"totals":                 []any{map[string]any{"mintId": 1.0, "amount": "3000", "usdValue": "0.00"}},
-		"estimatedNetworkFeeUsd": nil, "approvals": map[string]any{"required": 0.0, "received": 0.0},
+		"estimatedNetworkFeeUsd": nil, "approvals": map[string]any{"required": 0.0, "received": 0.0, "expiresAt": nil},
 		"paused": false, "pausedAt": nil, "pauseReason": nil, "stoppedAt": nil, "problem": nil, "retryOf": nil,
 		"idempotencyKey": "salaries", "createdAt": made.body["createdAt"], "submittedAt": nil, "approvedAt": nil,
 		"endedAt": nil, "problems": []any{}, "warnings": made.body["warnings"],
