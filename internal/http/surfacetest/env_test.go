@@ -522,7 +522,7 @@ func conforms(face *kernel.Surface, r *http.Request, sent []byte, got reply) err
 	}
 	asked := &openapi3filter.RequestValidationInput{
 		Request: r, PathParams: params,
-		Route:   &routers.Route{Spec: j.plain, Path: path, PathItem: item, Method: r.Method, Operation: op},
+		Route: &routers.Route{Spec: j.plain, Path: path, PathItem: item, Method: r.Method, Operation: op},
 		Options: &openapi3filter.Options{
 			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true,
 			// Of a table the document says its type alone: what is wrong with its rows is in the answer.

@@ -91,6 +91,18 @@ func (h *testEnv) approveBatch(who tenant, batchID string) {
 	}
 }
 
+// approvedBatch returns a batch of two rows that people approved. It pays for it.
+func (h *testEnv) approvedBatch(who tenant, key string) (batchID string) {
+	h.t.Helper()
+	h.deposit(who, "payer-"+key, 3000)
+	h.wantStatus(h.call(who, "POST", "/transfers", charge("fund-"+key, "amount", "3000",
+		"from", map[string]any{"customerId": "payer-" + key}, "to", map[string]any{"product": "BATCH_PAYOUT"})), 201)
+	made := h.makeBatch(who, key)
+	h.wantStatus(h.submitBatch(who, made), 202)
+	h.approveBatch(who, made.text("batchPayoutId"))
+	return made.text("batchPayoutId")
+}
+
 // processingBatch returns a batch whose rows have their withdrawals.
 func (h *testEnv) processingBatch(who tenant, key string) (batchID string) {
 	h.t.Helper()
