@@ -63,8 +63,8 @@ func (s *Service) Retry(
 	return b, err
 }
 
-// findPaid returns the rows whose payment was made or may still be made, by their numbers. A payment that came back from
-// the signer's journal may have lost its row, and has the id of the row's payment.
+// findPaid returns the rows whose payment was made or may still be made, by their numbers. A payment that came back
+// from the signer's journal may have lost its row, and has the id of the row's payment.
 func (s *Service) findPaid(ctx context.Context, org, batchID string, items []Item) (map[int]bool, error) {
 	numbers, ids := map[string]int{}, make([]string, 0, len(items))
 	for _, i := range items {
