@@ -118,7 +118,8 @@ func Sample(t Type) (data any, ok bool) {
 		c.Exception, c.Details.Exceptions = "REFUNDED", List[string]{"REFUNDED"}
 		c.Refund, c.UpdatedAt = sampleRefund(), later(90000)
 		return c, true
-	case BatchPayoutAwaitingApproval, BatchPayoutProcessing, BatchPayoutCompleted, BatchPayoutRejected, BatchPayoutFailed:
+	case BatchPayoutAwaitingApproval, BatchPayoutProcessing, BatchPayoutCompleted, BatchPayoutRejected,
+		BatchPayoutFailed:
 		return sampleBatchPayout(t), true
 	case InvoiceIssued:
 		return sampleInvoice(), true

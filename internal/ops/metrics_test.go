@@ -111,13 +111,13 @@ INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at
 INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
 	request_digest, maker_kind, maker_id, created_at, status, updated_at, paused_at, approved_at, look_at,
 	submitter_kind, submitter_id, submitted_at, request_mac, approvals_required)
-	SELECT 'bp_' || n, 'org_1', 1, 'STRICT', 2, sha256('a'), sha256('a'), '{}', '', 'API_KEY', 'org_1', $T, status, now(),
-		CASE n WHEN 3 THEN now() END, CASE status WHEN 'PROCESSING' THEN now() END,
+	SELECT 'bp_' || n, 'org_1', 1, 'STRICT', 2, sha256('a'), sha256('a'), '{}', '', 'API_KEY', 'org_1', $T, status,
+		now(), CASE n WHEN 3 THEN now() END, CASE status WHEN 'PROCESSING' THEN now() END,
 		CASE status WHEN 'PROCESSING' THEN now() END, s.kind, s.kind, s.at, s.mac, s.required
 	FROM (VALUES (1, 'DRAFT', NULL, NULL, NULL, 0), (2, 'PROCESSING', 'USER', now(), sha256('a'), 1),
 		(3, 'PROCESSING', 'USER', now(), sha256('a'), 1)) AS s (n, status, kind, at, mac, required);
-INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount, customer_id,
-	reference, refused)
+INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount,
+	customer_id, reference, refused)
 	SELECT 'bp_' || b, n, 'org_1', n, substring(sha256('a') FROM 1 FOR 16), 1, 'ETHEREUM', '', '0x3', 1, '', '',
 		CASE WHEN b = 2 AND n = 1 THEN 'x' END FROM generate_series(1, 3) b, generate_series(1, 2) n;
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)

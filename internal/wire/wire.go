@@ -127,7 +127,9 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 		WithdrawalID: w.ID, Type: withdrawalType(w.Owner), IdempotencyKey: w.IdempotencyKey,
 		CustomerID: textOrNil(w.Owner.CustomerID()), Product: textOrNil(w.Owner.Product()),
 		WhitelistedAddressID: w.WhitelistedAddressID, OrganizationSwapID: textOrNil(w.SwapID),
-		RefundID: textOrNil(w.RefundID), BatchPayoutID: textOrNil(w.BatchID), Row: numberOrNil(w.BatchRow),
+		RefundID: textOrNil(w.RefundID),
+		// Rule BP-19.
+		BatchPayoutID: textOrNil(w.BatchID), Row: numberOrNil(w.BatchRow),
 
 		MintID: w.Mint.ID, Mint: Mint(w.Mint), Amount: w.Amount.String(),
 		AmountDecimal: w.Amount.Decimal(w.Mint.Decimals), USDValue: cents(w.USDValue), ToAddress: string(w.ToAddress),

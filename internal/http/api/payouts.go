@@ -288,8 +288,8 @@ func (a *api) payoutRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/batch-payouts/{batchPayoutId}/cancel", Name: "cancelBatchPayout",
 			Action: identity.StopBatchPayout, Group: group,
 			Summary: "Cancel a batch payout",
-			Text: "Takes a batch back. Before its approval its sum is in the balance of BATCH_PAYOUT again. While its " +
-				"rows are being paid, it stays PROCESSING with stoppedAt: the service takes back what has no " +
+			Text: "Takes a batch back. Before its approval its sum is in the balance of BATCH_PAYOUT again. While " +
+				"its rows are being paid, it stays PROCESSING with stoppedAt: the service takes back what has no " +
 				"transaction yet and returns those amounts, and the batch ends with the others. A cancelled one " +
 				"stays as it is.",
 			Retryable: true,
@@ -322,8 +322,8 @@ func (a *api) payoutRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/batch-payouts/{batchPayoutId}/retry", Name: "retryBatchPayout",
 			Action: identity.ManageBatchPayouts, Group: group,
 			Summary: "Make a batch payout of unpaid rows",
-			Text: "Makes a draft of the rows of an ended batch that were not paid, with approvals of its own: nothing " +
-				"is paid again under the old one. retryOf names the ended batch. With an idempotencyKey the same " +
+			Text: "Makes a draft of the rows of an ended batch that were not paid, with approvals of its own: " +
+				"nothing is paid again under the old one. retryOf names the ended batch. With an idempotencyKey the same " +
 				"call returns the same draft.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
 			Optional: true,

@@ -505,7 +505,8 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Kind: fault.Conflict, Text: "the same list was submitted before; existingId names that batch payout",
 		Param: "acknowledgeDuplicateOf",
 		Example: "Batch payout " + ExampleBatchPayout.BatchPayoutID + " pays the same list and was submitted before." +
-			nothingHeld + " Look at it first, and name it in acknowledgeDuplicateOf if the list has to be paid once more.",
+			nothingHeld + " Look at it first, and name it in acknowledgeDuplicateOf if the list has to be paid once " +
+			"more.",
 		Extra: map[string]any{"existingId": ExampleBatchPayout.BatchPayoutID},
 	},
 	fault.InvalidState: {

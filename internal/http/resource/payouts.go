@@ -15,8 +15,8 @@ var BatchPayoutStatuses = []string{
 
 // BatchPayoutItemStatuses are the statuses of a row of a batch payout.
 var BatchPayoutItemStatuses = []string{
-	"UNREADABLE", "EXCLUDED", "REFUSED", "WAITING", "AWAITING_APPROVAL", "PROCESSING", "BROADCAST", "COMPLETED", "FAILED",
-	"REJECTED", "CANCELLED",
+	"UNREADABLE", "EXCLUDED", "REFUSED", "WAITING", "AWAITING_APPROVAL", "PROCESSING", "BROADCAST", "COMPLETED",
+	"FAILED", "REJECTED", "CANCELLED",
 }
 
 // ExampleBatchPayout is a batch payout of the document.

@@ -410,7 +410,7 @@ var unwatched = map[string]string{
 	"/checkouts/{checkoutId}/receipt":    "one row by its key with its payments, as /checkouts/{checkoutId} reads",
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
 
-	"/batch-payouts/{batchPayoutId}/items/{row}/proof": "reads every row of one batch, at most 5000, which are its tree",
+	"/batch-payouts/{batchPayoutId}/items/{row}/proof": "the rows of one batch, at most 5000, which are its tree",
 
 	"/billing/current":                           "adds up the fees that no invoice has, which are those of a month",
 	"/billing/unpriced":                          "the fees without a price, at most 1000, until an operator states it",

@@ -205,8 +205,8 @@ var historyRows = []string{
 	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made FROM $N) s`,
 	`INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount,
 		customer_id, reference)
-	SELECT 'bp_' || lpad(n::text, 26, '0'), 1, $ORG, 2, substring(sha256(n::text::bytea) FROM 1 FOR 16), 1, 'ETHEREUM', '',
-		'0x5' || lpad(to_hex(n), 39, '0'), 1000, '', '' FROM $N`,
+	SELECT 'bp_' || lpad(n::text, 26, '0'), 1, $ORG, 2, substring(sha256(n::text::bytea) FROM 1 FOR 16), 1, 'ETHEREUM',
+		'', '0x5' || lpad(to_hex(n), 39, '0'), 1000, '', '' FROM $N`,
 	`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount)
 	SELECT 'ref_' || lpad(n::text, 26, '0'), 'dep_' || lpad(n::text, 26, '0'), $ORG, 1000 FROM $N`,
 	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
