@@ -19,7 +19,7 @@ func BatchPayout(b payout.Batch) webhook.BatchPayout {
 		Paused:    b.PausedAt != nil, PausedAt: webhook.AtOrNil(b.PausedAt), PauseReason: textOrNil(b.PauseReason),
 		StoppedAt: webhook.AtOrNil(b.StoppedAt), Problem: textOrNil(b.Problem), RetryOf: textOrNil(b.RetryOf),
 		IdempotencyKey: b.IdempotencyKey,
-		CreatedAt: webhook.At(b.CreatedAt), SubmittedAt: webhook.AtOrNil(b.SubmitAt),
+		CreatedAt:      webhook.At(b.CreatedAt), SubmittedAt: webhook.AtOrNil(b.SubmitAt),
 		ApprovedAt: webhook.AtOrNil(b.ApprovedAt), EndedAt: webhook.AtOrNil(b.EndedAt),
 	}
 	for _, t := range b.Header.Totals {

@@ -323,8 +323,8 @@ func (a *api) payoutRoutes() []kernel.Route {
 			Action: identity.ManageBatchPayouts, Group: group,
 			Summary: "Make a batch payout of unpaid rows",
 			Text: "Makes a draft of the rows of an ended batch that were not paid, with approvals of its own: " +
-				"nothing is paid again under the old one. retryOf names the ended batch. With an idempotencyKey the same " +
-				"call returns the same draft.",
+				"nothing is paid again under the old one. retryOf names the ended batch. With an idempotencyKey the " +
+				"same call returns the same draft.",
 			Headers:  []kernel.Header{idempotencyKeyHeader},
 			Optional: true,
 			Answers:  []kernel.Success{{Status: http.StatusCreated, Text: "The draft of the unpaid rows."}},

@@ -36,7 +36,7 @@ func batchRow(reference, to, amount string) map[string]any {
 // batchBody is a list of two rows in JSON, with some members changed; nil removes one.
 func batchBody(key string, change ...any) map[string]any {
 	body := map[string]any{
-		"rows": []any{batchRow(key+"-1", stranger, "1000"), batchRow(key+"-2", otherPayee, "2000")},
+		"rows":           []any{batchRow(key+"-1", stranger, "1000"), batchRow(key+"-2", otherPayee, "2000")},
 		"idempotencyKey": key,
 	}
 	for i := 0; i < len(change); i += 2 {
