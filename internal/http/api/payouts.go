@@ -301,8 +301,8 @@ func (a *api) payoutRoutes() []kernel.Route {
 			Method: http.MethodPost, Path: "/batch-payouts/{batchPayoutId}/pause", Name: "pauseBatchPayout",
 			Action: identity.StopBatchPayout, Group: group,
 			Summary: "Pause a batch payout",
-			Text: "Stops the payment of further rows, and takes payments back that have no transaction yet. What is " +
-				"on its way to the chain goes on. A paused batch stays as it is.",
+			Text: "Stops the payment of further rows: none gets a payment, and no payment without a transaction gets " +
+				"one. What is on its way to the chain goes on. A paused batch stays as it is.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The paused batch payout."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState},
