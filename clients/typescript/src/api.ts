@@ -5320,8 +5320,9 @@ export class Coffer {
   }
 
   /**
-   * Pause a batch payout. Stops the payment of further rows, and takes payments back that have no
-   * transaction yet. What is on its way to the chain goes on. A paused batch stays as it is.
+   * Pause a batch payout. Stops the payment of further rows: none gets a payment, and no payment
+   * without a transaction gets one. What is on its way to the chain goes on. A paused batch stays as
+   * it is.
    *
    * POST /batch-payouts/{batchPayoutId}/pause. The client repeats the call if no answer comes.
    */
