@@ -180,7 +180,7 @@ func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitReq
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // submit writes the submission of a locked draft that nothing keeps from it but warnings and balances.
@@ -348,7 +348,7 @@ func (s *Service) Approve(
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // Cancel takes back a batch. One that is not approved yet ends, and its sum is spendable again. Of one that is being
@@ -439,7 +439,7 @@ func (s *Service) change(
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // endUnpaid ends a locked batch before its approval and gives its sum back.

@@ -19,6 +19,16 @@ func (s *Service) FindByKey(ctx context.Context, org, key string) (b Batch, isKn
 	return b, err == nil, err
 }
 
+// readChanged returns a batch after a commit. An error says that the outcome is not known: the change was made, and
+// what became of the batch cannot be read.
+func (s *Service) readChanged(ctx context.Context, org, batchID string) (Batch, error) {
+	b, err := s.ByID(ctx, org, batchID)
+	if err != nil {
+		return Batch{}, fmt.Errorf("%w: read batch %s after its change: %w", pg.ErrCommitUnknown, batchID, err)
+	}
+	return b, nil
+}
+
 // ForEach passes all batches of an organization to fn, as of one moment.
 func (s *Service) ForEach(
 	ctx context.Context, org string, f Filter, desc bool, fn func(Batch) error,

@@ -477,7 +477,11 @@ func (a *api) makeBatch(c *call, r payout.CreateRequest) (BatchPayoutReport, err
 	if err != nil {
 		return BatchPayoutReport{}, err
 	}
-	return a.reportBatch(c, b)
+	report, err := a.reportBatch(c, b)
+	if err != nil { // the batch exists
+		return report, fmt.Errorf("%w: %w", pg.ErrCommitUnknown, err)
+	}
+	return report, nil
 }
 
 // reportBatch returns a batch with its problems and warnings, and with what its networks would take.
@@ -581,12 +585,17 @@ func (a *api) estimateBatch(c *call, b payout.Batch) *string {
 	return new(sum.Cents())
 }
 
-// showBatchAfter shows a batch after a change of it.
+// showBatchAfter shows a batch after a change of it. Without the catalogue its totals have no value: an error would
+// say that nothing was changed.
 func (a *api) showBatchAfter(c *call, b payout.Batch, err error) (webhook.BatchPayout, error) {
 	if err != nil {
 		return webhook.BatchPayout{}, err
 	}
-	return a.showBatch(c, b)
+	shown, err := a.showBatch(c, b)
+	if err != nil {
+		shown = wire.BatchPayout(b)
+	}
+	return shown, nil
 }
 
 func (a *api) getBatch(c *call) (BatchPayoutReport, error) {
