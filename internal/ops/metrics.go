@@ -503,6 +503,19 @@ var gauges = []gauge{
 	newGauge("coffer_withdrawals_open_oldest_seconds", "Age of the oldest of them.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM withdrawals
 		WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST') GROUP BY status`, "status"),
+	newGauge("coffer_batch_payouts",
+		"Batch payouts that are checked, wait for people or are paid, by whether they are paused.", `
+		SELECT status, CASE WHEN paused_at IS NULL THEN 'no' ELSE 'yes' END, count(*)::float8 FROM payout_batches
+		WHERE status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING') GROUP BY 1, 2`, "status", "paused"),
+	newGauge("coffer_batch_payouts_oldest_seconds", "Time since the oldest of them was made.", `
+		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM payout_batches
+		WHERE status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING') GROUP BY status`, "status"),
+	newGauge("coffer_batch_payout_rows_waiting",
+		"Rows without a payment of batch payouts that are being paid, by whether the batch is paused.", `
+		SELECT CASE WHEN b.paused_at IS NULL THEN 'no' ELSE 'yes' END, count(*)::float8
+		FROM payout_batches b JOIN payout_items i USING (batch_id)
+		WHERE b.status = 'PROCESSING' AND i.included AND i.refused IS NULL AND NOT EXISTS (SELECT FROM withdrawals w
+			WHERE w.batch_id = i.batch_id AND w.batch_row = i.row_no) GROUP BY 1`, "paused"),
 	// A wallet spends its fees; the treasury also spends the gas that it sends to other wallets.
 	// The window is a day, or as much of it as the latest payments of the chain cover.
 	newGauge("coffer_gas_hours_left",

@@ -124,6 +124,18 @@ INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, r
 	lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
 	VALUES ('crn_1', 'org_1', 'inv_1', 'k', sha256(''), 'CN', 1, 'x', true, 2.25, 0, 2.25, '{}', sha256(''), $T,
 		'OPERATOR x');
+INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
+	request_digest, maker_kind, maker_id, created_at, status, updated_at, paused_at, approved_at, look_at,
+	submitter_kind, submitter_id, submitted_at, request_mac, approvals_required)
+	SELECT 'bp_' || n, 'org_1', 1, 'STRICT', 2, sha256('a'), sha256('a'), '{}', '', 'API_KEY', 'org_1', $T, status,
+		now(), CASE n WHEN 3 THEN now() END, CASE status WHEN 'PROCESSING' THEN now() END,
+		CASE status WHEN 'PROCESSING' THEN now() END, s.kind, s.kind, s.at, s.mac, s.required
+	FROM (VALUES (1, 'DRAFT', NULL, NULL, NULL, 0), (2, 'PROCESSING', 'USER', now(), sha256('a'), 1),
+		(3, 'PROCESSING', 'USER', now(), sha256('a'), 1)) AS s (n, status, kind, at, mac, required);
+INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount,
+	customer_id, reference, refused)
+	SELECT 'bp_' || b, n, 'org_1', n, substring(sha256('a') FROM 1 FOR 16), 1, 'ETHEREUM', '', '0x3', 1, '', '',
+		CASE WHEN b = 2 AND n = 1 THEN 'x' END FROM generate_series(1, 3) b, generate_series(1, 2) n;
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
 `
@@ -215,6 +227,11 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_withdrawals_open{status="AWAITING_APPROVAL"}`:                                                     1,
 		`coffer_withdrawals_open_oldest_seconds{status="AWAITING_APPROVAL"}`:                                      age,
 		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
+		`coffer_batch_payouts{paused="no",status="PROCESSING"}`:                                                   1,
+		`coffer_batch_payouts{paused="yes",status="PROCESSING"}`:                                                  1,
+		`coffer_batch_payouts_oldest_seconds{status="PROCESSING"}`:                                                age,
+		`coffer_batch_payout_rows_waiting{paused="no"}`:                                                           1,
+		`coffer_batch_payout_rows_waiting{paused="yes"}`:                                                          2,
 		"coffer_verify_breached":                                                             1,
 		"coffer_verify_age_seconds":                                                          age,
 		"coffer_mints_quarantined":                                                           1,

@@ -180,7 +180,7 @@ func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitReq
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // submit writes the submission of a locked draft that nothing keeps from it but warnings and balances.
@@ -223,7 +223,7 @@ func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest
 }
 
 func newUnreadable(b Batch) error {
-	return fault.New(fault.Unprocessable, fault.InvalidState, fault.NothingHeld,
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingHeld,
 		"%d rows of this batch payout cannot be read, and its mode is STRICT: every row is paid, or none.", b.BadRows).
 		WithAdvice("Correct the rows that the draft names and make a batch of the whole list again, or use the mode "+
 			"PARTIAL, which leaves them out.").
@@ -348,7 +348,7 @@ func (s *Service) Approve(
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // Cancel takes back a batch. One that is not approved yet ends, and its sum is spendable again. Of one that is being
@@ -439,7 +439,7 @@ func (s *Service) change(
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // endUnpaid ends a locked batch before its approval and gives its sum back.
