@@ -101,10 +101,10 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 	if err != nil || b.Status != Validating {
 		return err
 	}
+	if items, err = s.checkChunks(ctx, b, items); err != nil {
+		return err
+	}
 	for _, i := range items {
-		if i.isChecked {
-			continue
-		}
 		refused, err := s.Payments.CheckRow(ctx, b.payment(i))
 		if err != nil {
 			return fmt.Errorf("check row %d: %w", i.Number, err)
@@ -170,11 +170,8 @@ func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 	if err != nil || b.Status != Processing {
 		return err
 	}
-	var problems []error
+	items, problems := s.requestChunks(ctx, b, items)
 	for _, i := range items {
-		if i.Refused != "" || i.WithdrawalID != "" && i.WithdrawalStatus != "BLOCKED" {
-			continue
-		}
 		refused, err := s.Payments.RequestRow(ctx, b.payment(i))
 		if err == nil && refused != "" {
 			err = s.releaseRow(ctx, b, i, cutSentence(refused))
