@@ -16,7 +16,7 @@ const chunkRows = 200
 
 // isOpen reports whether a row of a batch that is being paid still needs its withdrawal, or an answer about it.
 func (i Item) isOpen() bool {
-	return i.Refused == "" && (i.WithdrawalID == "" || i.WithdrawalStatus == "BLOCKED")
+	return i.IsIncluded && i.Refused == "" && (i.WithdrawalID == "" || i.WithdrawalStatus == "BLOCKED")
 }
 
 // requestChunks requests the withdrawals of the open rows, chunk by chunk, and returns the rows that are left: each of
@@ -45,6 +45,8 @@ func (s *Service) requestChunks(ctx context.Context, b Batch, items []Item) (lef
 			problems = append(problems, fmt.Errorf("pay rows %d to %d: %w", chunk[0].Number,
 				chunk[len(chunk)-1].Number, err))
 			continue
+		case pg.ViolatesConstraint(err, "withdrawals_batch_approved"):
+			return nil, problems // the batch was paused or cancelled since it was read
 		case err != nil:
 			s.Log.WarnContext(ctx, "payout: a chunk of rows was refused, and each is asked for by itself", "batch", b.ID,
 				"rows", len(chunk), "error", err)
@@ -60,11 +62,17 @@ func (s *Service) requestChunks(ctx context.Context, b Batch, items []Item) (lef
 }
 
 // checkChunks checks the rows that were not checked yet, chunk by chunk, and notes those that can be paid. It returns the
-// rows that are left, which are checked one by one. Rule BP-31.
-func (s *Service) checkChunks(ctx context.Context, b Batch, items []Item) (left []Item, err error) {
+// rows that are left, which are checked one by one; so are those of frozen customers. Rule BP-31.
+func (s *Service) checkChunks(
+	ctx context.Context, b Batch, items []Item, frozen map[string]string,
+) (left []Item, err error) {
 	var open []Item
 	for _, i := range items {
-		if i.isUnchecked() {
+		switch {
+		case i.isChecked || i.Refused != "":
+		case frozen[i.CustomerID] != "":
+			left = append(left, i)
+		default:
 			open = append(open, i)
 		}
 	}
@@ -100,6 +108,3 @@ func (s *Service) checkChunks(ctx context.Context, b Batch, items []Item) (left 
 	}
 	return left, nil
 }
-
-// isUnchecked reports whether it is not known yet whether a row of a submitted batch can be paid.
-func (i Item) isUnchecked() bool { return !i.isChecked && i.Refused == "" }

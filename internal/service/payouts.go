@@ -3,9 +3,11 @@ package service
 import (
 	"context"
 
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -65,6 +67,16 @@ func newBatchRequests(rows []payout.RowPayment) []withdrawal.BatchRequest {
 		requests = append(requests, newBatchRequest(row))
 	}
 	return requests
+}
+
+// RecallRow implements payout.Payments.
+func (p batchPayments) RecallRow(ctx context.Context, row payout.RowPayment, actor audit.Actor) error {
+	_, err := p.withdrawals.Cancel(ctx, row.OrgID, signer.BatchWithdrawalID(row.OrgID, row.Row.BatchID, row.Row.Row),
+		actor)
+	if fault.HasCode(err, fault.InvalidState) {
+		return nil // it has a slot, or it has ended
+	}
+	return err
 }
 
 // batchBook proves the rows of batches to withdrawals.

@@ -112,7 +112,8 @@ func benchBatches(ctx context.Context, w *benchEnv) (err error) {
 	if err != nil {
 		return err
 	}
-	if b, err = e.Payouts.Submit(ctx, e.org, b.ID, b.ContentHash, maker); err != nil {
+	b, err = e.Payouts.Submit(ctx, e.org, b.ID, payout.SubmitRequest{ContentHash: b.ContentHash, Actor: maker})
+	if err != nil {
 		return err
 	}
 	if err := w.execAsSuperuser(ctx, "batches", `ANALYZE`); err != nil {
