@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -167,7 +168,8 @@ func (s *Service) findFrozen(
 
 // finishValidation writes the state that follows from the verdicts about all rows.
 func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) error {
-	return s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+	var isExcluded bool
+	err := s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		b, err := lockBatch(ctx, tx, orgID, batchID)
 		if err != nil || b.Status != Validating {
 			return err
@@ -187,13 +189,20 @@ func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) e
 		case excluded == len(items):
 			return s.endUnpaid(ctx, tx, b, Invalid, cutSentence("No row can be paid. "+first), workActor)
 		case excluded > 0:
-			return s.exclude(ctx, tx, b, items)
+			isExcluded = true
+			err := s.exclude(ctx, tx, b, items)
+			failpoint.HitBeforeCommit("B04")
+			return err
 		}
 		if err := setStatus(ctx, tx, b, AwaitingApproval, `look_at = NULL`); err != nil {
 			return err
 		}
 		return s.announce(ctx, tx, b, workActor, "checked", map[string]any{"contentHash": b.ContentHash})
 	})
+	if isExcluded {
+		failpoint.Hit("B04")
+	}
+	return err
 }
 
 // exclude leaves the refused rows of a locked PARTIAL batch out. The header and the hash follow from the rows, which
@@ -385,6 +394,7 @@ func (s *Service) settle(ctx context.Context, orgID, batchID string) error {
 			}
 		}
 		status := EndStatus(included, paid, b.StoppedAt != nil)
+		failpoint.Hit("B12")
 		if err := setStatus(ctx, tx, b, status, `ended_at = $4, look_at = NULL`); err != nil {
 			return err
 		}

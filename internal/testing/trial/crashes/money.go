@@ -309,6 +309,14 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 		claims = append(claims, c)
 		left.Sub(left, c.Amount)
 	}
+	for _, b := range s.batches {
+		for _, c := range b.claims(s.assetID()) {
+			claims = append(claims, c)
+			if c.Paid {
+				left.Sub(left, c.Amount)
+			}
+		}
+	}
 	swapped, err := s.sumSwaps(ctx)
 	if err != nil {
 		return err
