@@ -83,7 +83,7 @@ type history struct {
 
 // findWarnings looks at the rows of a batch and at what the organization has paid before.
 func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warning, error) {
-	past, err := loadHistory(ctx, tx, b)
+	histories, err := loadHistory(ctx, tx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warni
 	payments, references := map[payment]int{}, map[string]int{}
 	addresses := map[string][]chain.Address{} // by their ends
 	for k, i := range items {
-		ends := past[k].ends
+		ends := histories[k].ends
 		if !slices.Contains(addresses[ends], i.ToAddress) {
 			addresses[ends] = append(addresses[ends], i.ToAddress)
 		}
@@ -106,7 +106,7 @@ func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warni
 				Row: i.Number, Kind: kind, Text: fmt.Sprintf(format, args...), NeedsTick: kind == LookAlike,
 			})
 		}
-		h, paid := past[k], payment{i.MintID, string(i.ToAddress), i.Amount.String()}
+		h, paid := histories[k], payment{i.MintID, string(i.ToAddress), i.Amount.String()}
 		if earlier, isThere := payments[paid]; isThere {
 			add(DuplicateRow, "Row %d pays the same amount of the same coin to the same address.", earlier)
 		} else {
@@ -171,13 +171,13 @@ func loadHistory(ctx context.Context, tx pg.Tx, b Batch) ([]history, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what was paid before batch %s: %w", b.ID, err)
 	}
-	past, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h history, err error) {
+	histories, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h history, err error) {
 		return h, row.Scan(&h.row, &h.ends, &h.isKnown, &h.alike, &h.isFirst, &h.reference)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read what was paid before batch %s: %w", b.ID, err)
 	}
-	return past, nil
+	return histories, nil
 }
 
 // UntickedDetail names the rows that still need a tick in the details of the fault of Submit.

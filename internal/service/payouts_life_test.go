@@ -472,6 +472,15 @@ func TestWhatABatchDidNotPayIsRetriedUnderAnotherApproval(t *testing.T) {
 			t.Errorf("row %d: %v", i+1, err)
 		}
 	}
+	// The payment of row 2 came back from the signer's journal without its row.
+	tamper(h, `UPDATE withdrawals SET batch_id = NULL, batch_row = NULL, status = 'COMPLETED', tx_hash = 'r',
+		broadcast_at = now(), restored_at = now(), end_status = NULL, end_note = NULL, end_actor_kind = NULL,
+		end_actor = NULL WHERE batch_id = $1 AND batch_row = 2`, b.ID)
+	tamper(h, `UPDATE payout_items SET refused = 'It was paid.' WHERE batch_id = $1 AND row_no = 2`, b.ID)
+	if last := h.must(h.Retry(t.Context(), h.org, b.ID, nil, batchMaker)); last.Header.Rows != 1 {
+		t.Errorf("a row that was paid before the restore is retried: got %d rows, want 1", last.Header.Rows)
+	}
+
 	done := h.approved()
 	h.expand(done)
 	tamper(h, `UPDATE withdrawals SET status = 'COMPLETED', tx_hash = 'd' || batch_row, broadcast_at = now()
