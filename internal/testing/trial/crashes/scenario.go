@@ -148,7 +148,8 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
 		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
-		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
+		webhook.OrganizationWithdrawCompleted, webhook.OrganizationWithdrawCancelled,
+		webhook.OrganizationWithdrawFailed, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
 		webhook.CheckoutRefunded,
 	}

@@ -166,7 +166,7 @@ func (t *trial) openLedgers() error {
 		},
 		{
 			mint: mints["BTC BITCOIN"], units: 20_000, read: bitcoin,
-			walk:  func(ctx context.Context) error { _, err := bitcoin.Walk(ctx); return err },
+			walk: func(ctx context.Context) error { _, err := bitcoin.Walk(ctx); return err },
 			payee: func(seed string) string {
 				sum := sha256.Sum256([]byte(seed))
 				key, _ := btcec.PrivKeyFromBytes(sum[:])
