@@ -48,8 +48,8 @@ func (s *Service) requestChunks(ctx context.Context, b Batch, items []Item) (lef
 		case pg.ViolatesConstraint(err, "withdrawals_batch_approved"):
 			return nil, problems // the batch was paused or cancelled since it was read
 		case err != nil:
-			s.Log.WarnContext(ctx, "payout: a chunk of rows was refused, and each is asked for by itself", "batch", b.ID,
-				"rows", len(chunk), "error", err)
+			s.Log.WarnContext(ctx, "payout: a chunk was refused, and each of its rows is asked for by itself",
+				"batch", b.ID, "rows", len(chunk), "error", err)
 		}
 		failpoint.Hit("B06")
 		for _, i := range chunk {
@@ -61,8 +61,8 @@ func (s *Service) requestChunks(ctx context.Context, b Batch, items []Item) (lef
 	return left, problems
 }
 
-// checkChunks checks the rows that were not checked yet, chunk by chunk, and notes those that can be paid. It returns the
-// rows that are left, which are checked one by one; so are those of frozen customers. Rule BP-31.
+// checkChunks checks the rows that were not checked yet, chunk by chunk, and notes those that can be paid. It returns
+// the rows that are left, which are checked one by one; so are those of frozen customers. Rule BP-31.
 func (s *Service) checkChunks(
 	ctx context.Context, b Batch, items []Item, frozen map[string]string,
 ) (left []Item, err error) {

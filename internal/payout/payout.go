@@ -149,8 +149,8 @@ type RowPayment struct {
 type Payments interface {
 	// CheckRow says why a row could not be paid now, or "". It writes nothing. An error says nothing about the row.
 	CheckRow(ctx context.Context, p RowPayment) (refused string, err error)
-	// CheckRows returns the numbers of the rows of one batch that can be paid now and need no person. It writes nothing,
-	// and leaves the others to CheckRow, which says why.
+	// CheckRows returns the numbers of the rows of one batch that can be paid now and need no person. It writes
+	// nothing, and leaves the others to CheckRow, which says why.
 	CheckRows(ctx context.Context, rows []RowPayment) (passed []int, err error)
 	// RequestRow requests the withdrawal of a row. A row that is known keeps its withdrawal. refused says why the
 	// row is never paid by this batch, or "". An error leaves the row waiting.

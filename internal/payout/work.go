@@ -280,7 +280,7 @@ func refuseRow(ctx context.Context, tx pg.Tx, batchID string, row int, refused s
 
 // Expand requests the withdrawal of each row of an approved batch that has none, and ends the batch once no row is
 // open. A row that has no answer waits, and the rows behind it go on. A paused batch gets no withdrawals, and one that
-// was cancelled loses those that have no slot. Rules BP-5, BP-11 and BP-12.
+// was cancelled loses those that have no slot. Rules BP-5, BP-11, BP-12, BP-34.
 func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 	b, items, err := s.load(ctx, orgID, batchID)
 	if err != nil || b.Status != Processing {

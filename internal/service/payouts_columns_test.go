@@ -14,8 +14,8 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// approvedColumns are the columns that say what people approved, who did, and what the signer is told of it. A change of
-// any of them pays nothing. The contract of a row is not among them: an order has that of the mint.
+// approvedColumns are the columns that say what people approved, who did, and what the signer is told of it. A change
+// of any of them pays nothing. The contract of a row is not among them: an order has that of the mint.
 var approvedColumns = []string{
 	"payout_items.row_no", "payout_items.salt", "payout_items.mint_id", "payout_items.chain",
 	"payout_items.to_address", "payout_items.amount", "payout_items.customer_id", "payout_items.reference",
@@ -150,8 +150,8 @@ func (h *payoutEnv) tryTamper(sql, batchID string) bool {
 	return true
 }
 
-// admitRow asks the signer for the payment of a row as dispatch would, and fails the test if it admits anything but what
-// people approved. It returns the refusal.
+// admitRow asks the signer for the payment of a row as dispatch would, and fails the test if it admits anything but
+// what people approved. It returns the refusal.
 func (h *payoutEnv) admitRow(b payout.Batch, row int) error {
 	h.Helper()
 	i := signer.Intent{Purpose: signer.Payment, From: h.treasury.Ref()}

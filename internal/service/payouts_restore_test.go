@@ -67,8 +67,8 @@ func (s *restoredService) paidRows(batchID string) (paid, open int) {
 	return paid, open
 }
 
-// A backup from before half of a batch was paid is restored. The rows that were signed come back under the same ids, the
-// batch waits for a person, and in the end each payee has the amount once. Crash point B14. Rule BP-32.
+// A backup from before half of a batch was paid is restored. The rows that were signed come back under the same ids,
+// the batch waits for a person, and in the end each payee has the amount once. Crash point B14. Rule BP-32.
 func TestARestoredBatchPaysNoRowTwiceAndWaits(t *testing.T) {
 	t.Parallel()
 	live, d := start(t)
@@ -101,7 +101,7 @@ func TestARestoredBatchPaysNoRowTwiceAndWaits(t *testing.T) {
 	s.pass(6)
 	b, err := s.Payouts.ByID(s.ctx, s.org, batchID)
 	s.must(err)
-	if b.Status != payout.Processing || b.PausedAt == nil || !strings.Contains(b.PauseReason, "restored from a backup") {
+	if b.Status != payout.Processing || b.PausedAt == nil || !strings.Contains(b.PauseReason, "restored from") {
 		t.Errorf("got %s, paused at %v because of %q, want it paused", b.Status, b.PausedAt, b.PauseReason)
 	}
 	if paid, open := s.paidRows(batchID); paid != restoredRows/2 || open != restoredRows/2 {

@@ -368,7 +368,8 @@ func (c *rowChunk) findSpecial(ctx context.Context, tx pg.Tx, addresses []string
 		WHERE EXISTS (SELECT FROM asked o WHERE o.ends = a.ends AND o.address <> a.address)
 			OR EXISTS (SELECT FROM withdrawals w WHERE w.org_id = $1 AND w.to_prefix_suffix = a.ends
 				AND w.to_address <> a.address AND w.status NOT IN ('REJECTED', 'CANCELLED', 'BLOCKED'))
-			OR EXISTS (SELECT FROM wallets w WHERE w.org_id = $1 AND w.prefix_suffix = a.ends AND w.address <> a.address)
+			OR EXISTS (SELECT FROM wallets w
+				WHERE w.org_id = $1 AND w.prefix_suffix = a.ends AND w.address <> a.address)
 			OR EXISTS (SELECT FROM withdrawals w WHERE w.org_id = $1 AND w.to_address = a.address
 				AND w.status = 'FAILED' AND w.failure_reason = 'REVERTED')`, c.org, addresses)
 	if err != nil {
@@ -451,7 +452,8 @@ func (c *rowChunk) write(
 		dispatch.QueueNew(b, tx.Now, order)
 	}
 	b.Queue(`
-		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id, risk)
+		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id,
+			risk)
 		SELECT $1, d.id, $2, $3, $4, '{}', d.gates::jsonb, $5, $6, d.risk::jsonb
 		FROM unnest($7::text[], $8::text[], $9::text[]) AS d (id, gates, risk)`,
 		c.org, tx.Now, ActRequested, Processing, batchActor.Kind, batchActor.ID, ids, gates, screened)

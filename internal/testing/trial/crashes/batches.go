@@ -245,7 +245,9 @@ func playStoppedBatch(ctx context.Context, s *cellRun) error {
 		}
 		return nil
 	}
-	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error { return s.runStep(ctx, b, approve) })
+	err = s.playThrough(ctx, s.point.sourceName(), func(ctx context.Context) error {
+		return s.runStep(ctx, b, approve)
+	})
 	for _, rival := range rivals {
 		<-rival.exited
 	}
@@ -323,8 +325,8 @@ func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...str
 	}
 	if batches != 1 || b.id != first || unpaid != 0 || held != "0" || balance != want.String() {
 		return fmt.Errorf(
-			"the key has %d batches, %d withdrawals ended in another way, %s is held and the product has %s, want one, "+
-				"none, nothing and %s", batches, unpaid, held, balance, want)
+			"the key has %d batches, %d withdrawals ended in another way, %s is held and the product has %s, want "+
+				"one, none, nothing and %s", batches, unpaid, held, balance, want)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -152,6 +153,11 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.OrganizationWithdrawFailed, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
 		webhook.CheckoutRefunded,
+	}
+	for _, named := range event.AllTypes() {
+		if strings.HasPrefix(string(named), "BATCH_PAYOUT") {
+			eventTypes = append(eventTypes, webhook.Type(named))
+		}
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",

@@ -1,5 +1,5 @@
-// Package payouts pays a batch over three real chains (anvil, surfpool and btcd) by the real program, which is killed at
-// random until the batch ends. The list has rows that cannot be read, that pay an address of ours, that screening
+// Package payouts pays a batch over three real chains (anvil, surfpool and btcd) by the real program, which is killed
+// at random until the batch ends. The list has rows that cannot be read, that pay an address of ours, that screening
 // blocks, and that look like another row. An oracle reads what each payee received: the amount or nothing, once.
 //
 // A crash of the trial leaves no process; its folders are in the system's temporary directory.
@@ -413,7 +413,8 @@ func (t *trial) carry(
 	})
 }
 
-// killAtRandom kills the service as kill -9 does and starts it again, until the batch has ended or it died often enough.
+// killAtRandom kills the service as kill -9 does and starts it again, until the batch has ended or it died often
+// enough.
 func (t *trial) killAtRandom(ctx context.Context, ended <-chan struct{}) error {
 	for n := 0; t.Kills == 0 || n < t.Kills; n++ {
 		pause := killPauseMin + time.Duration(t.random.Int64N(int64(killPauseMax-killPauseMin)))
