@@ -140,7 +140,7 @@ func (c *rowChunk) numbers() (numbers []int) {
 // loadRequests parses the rows, and leaves out those that are known or cannot be parsed.
 func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) error {
 	var mints mint.Catalogue
-	var known []string
+	var takenHashes []string
 	hashes := make([]string, 0, len(requests))
 	for _, r := range requests {
 		hashes = append(hashes, keyHash(new(r.key())))
@@ -154,14 +154,14 @@ func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) er
 		if err != nil {
 			return err
 		}
-		known, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		takenHashes, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for i, r := range requests {
-		if r.Row.BatchID != c.batchID || slices.Contains(known, hashes[i]) {
+		if r.Row.BatchID != c.batchID || slices.Contains(takenHashes, hashes[i]) {
 			continue
 		}
 		f := Facts{request: newBatchRequest(r)}
@@ -239,18 +239,18 @@ func (c *rowChunk) loadExternal(ctx context.Context) error {
 // forEach calls fn for every row, for some of them at once.
 func (c *rowChunk) forEach(fn func(f *Facts)) {
 	var wg sync.WaitGroup
-	next := make(chan *Facts)
+	queue := make(chan *Facts)
 	for range min(lookupsMax, len(c.rows)) {
 		wg.Go(func() {
-			for f := range next {
+			for f := range queue {
 				fn(f)
 			}
 		})
 	}
 	for i := range c.rows {
-		next <- &c.rows[i]
+		queue <- &c.rows[i]
 	}
-	close(next)
+	close(queue)
 	wg.Wait()
 }
 
@@ -276,13 +276,13 @@ func (c *rowChunk) screen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept := c.rows[:0]
+	rows := c.rows[:0]
 	for i, f := range c.rows {
 		if screened[i] {
-			kept = append(kept, f)
+			rows = append(rows, f)
 		}
 	}
-	c.rows = kept
+	c.rows = rows
 	c.forEach(func(f *Facts) { f.screening.Case.Answer = c.Risk.ScreenProviders(ctx, f.screening.Case.Subject) })
 	return nil
 }

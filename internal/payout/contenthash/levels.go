@@ -8,15 +8,15 @@ type Tree struct{ levels [][]Hash }
 func NewTree(leaves []Hash) Tree {
 	t := Tree{levels: [][]Hash{leaves}}
 	for level := leaves; len(level) > 1; {
-		above := make([]Hash, 0, (len(level)+1)/2)
+		parents := make([]Hash, 0, (len(level)+1)/2)
 		for i := 0; i+1 < len(level); i += 2 {
-			above = append(above, hashNode(level[i], level[i+1]))
+			parents = append(parents, hashNode(level[i], level[i+1]))
 		}
 		if len(level)%2 == 1 { // the last node has no sibling, and stands on the next level itself
-			above = append(above, level[len(level)-1])
+			parents = append(parents, level[len(level)-1])
 		}
-		t.levels = append(t.levels, above)
-		level = above
+		t.levels = append(t.levels, parents)
+		level = parents
 	}
 	return t
 }

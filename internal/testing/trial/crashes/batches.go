@@ -71,10 +71,10 @@ func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
 		return nil, err
 	}
 	b := &batchRun{key: s.name, file: filepath.Join(s.dir, s.name+".csv"), funded: new(big.Int)}
-	var own string
+	var treasury string
 	err := s.queryRow(ctx, `
 		SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY' ORDER BY wallet_id LIMIT 1`,
-		[]any{s.site.chain.Family()}, &own)
+		[]any{s.site.chain.Family()}, &treasury)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
 		b.funded.Add(b.funded, r.units)
 		fmt.Fprintf(&list, "%s row %d,%d,%s,%s\n", s.name, n+1, s.mint.ID, r.payee, r.units)
 	}
-	fmt.Fprintf(&list, "%s our own,%d,%s,%d\n", s.name, s.mint.ID, own, paymentUnits)
+	fmt.Fprintf(&list, "%s our own,%d,%s,%d\n", s.name, s.mint.ID, treasury, paymentUnits)
 	b.funded.Add(b.funded, big.NewInt(paymentUnits))
 	if err := os.WriteFile(b.file, []byte(list.String()), 0o600); err != nil {
 		return nil, err
@@ -320,8 +320,8 @@ func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...str
 		return err
 	}
 	want := new(big.Int)
-	for _, other := range s.batches {
-		want.Add(want, other.funded).Sub(want, other.paidUnits())
+	for _, run := range s.batches {
+		want.Add(want, run.funded).Sub(want, run.paidUnits())
 	}
 	if batches != 1 || b.id != first || unpaid != 0 || held != "0" || balance != want.String() {
 		return fmt.Errorf(

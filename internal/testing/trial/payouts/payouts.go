@@ -64,10 +64,10 @@ type kind string
 
 const (
 	payable    kind = "PAYABLE"
-	unreadable kind = "UNREADABLE" // its amount is no number
-	ours       kind = "OURS"       // it pays an address of ours
-	blocked    kind = "BLOCKED"    // screening refuses it
-	alike      kind = "ALIKE"      // it looks like the payable row before it on its chain
+	unreadable kind = "UNREADABLE"  // its amount is no number
+	selfPaying kind = "SELF_PAYING" // it pays an address of ours
+	blocked    kind = "BLOCKED"     // screening refuses it
+	alike      kind = "ALIKE"       // it looks like the payable row before it on its chain
 )
 
 // isPaid reports whether the payee of such a row receives the amount.
@@ -196,7 +196,7 @@ func (t *trial) makeRows() {
 		case 3:
 			r.kind = unreadable
 		case 5:
-			r.kind = ours
+			r.kind = selfPaying
 		case 7:
 			r.kind = blocked
 		case 9:
@@ -330,7 +330,7 @@ func (t *trial) readList(ctx context.Context) ([]rowfile.Line, error) {
 	for n, r := range t.rows {
 		payee, amount := r.payee, r.units.String()
 		switch r.kind {
-		case ours:
+		case selfPaying:
 			payee = treasuries[string(chain.Name(r.mint.Chain).Family())]
 		case unreadable:
 			amount = "1,000"
