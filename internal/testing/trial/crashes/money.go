@@ -401,14 +401,15 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			sequence = e.Sequence
 			var resource struct {
-				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID, BatchPayoutID string
-				Swap                                                                   *struct{ CustomerSwapID string }
+				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID, InvoiceID, CreditNoteID, BatchPayoutID string
+
+				Swap *struct{ CustomerSwapID string }
 			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
 			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID +
-				resource.CheckoutID + resource.BatchPayoutID
+				resource.CheckoutID + resource.InvoiceID + resource.CreditNoteID + resource.BatchPayoutID
 			if resource.SwapID == "" { // a swap of the organization names its withdrawal, too
 				eventKey += resource.WithdrawalID
 			}

@@ -152,7 +152,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.OrganizationWithdrawCompleted, webhook.OrganizationWithdrawCancelled,
 		webhook.OrganizationWithdrawFailed, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
-		webhook.CheckoutRefunded,
+		webhook.CheckoutRefunded, webhook.InvoiceIssued, webhook.CreditNoteIssued,
 	}
 	for _, named := range event.AllTypes() {
 		if strings.HasPrefix(string(named), "BATCH_PAYOUT") {
@@ -485,7 +485,7 @@ func (e endpoint) callOnce(ctx context.Context, method, path string, payload []b
 		return 0, err
 	}
 	req.Header.Set(e.header, e.key)
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPut {
 		req.Header.Set("content-type", "application/json")
 	}
 	resp, err := impatient.Do(req)
