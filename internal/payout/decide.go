@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 )
@@ -163,8 +164,11 @@ func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitReq
 		if err := refuseDuplicate(ctx, tx, b, r.AcknowledgeDuplicateOf); err != nil {
 			return err
 		}
-		return s.submit(ctx, tx, b, r, max(settings.ApprovalQuorum, 1))
+		err = s.submit(ctx, tx, b, r, max(settings.ApprovalQuorum, 1))
+		failpoint.HitBeforeCommit("B02")
+		return err
 	})
+	failpoint.Hit("B02")
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Batch{}, s.newShortfall(ctx, b)
@@ -343,8 +347,11 @@ func (s *Service) Approve(
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {
 			return err
 		}
-		return s.announce(ctx, tx, b, actor, "approved", detail)
+		err = s.announce(ctx, tx, b, actor, "approved", detail)
+		failpoint.HitBeforeCommit("B05")
+		return err
 	})
+	failpoint.Hit("B05")
 	if err != nil {
 		return Batch{}, err
 	}

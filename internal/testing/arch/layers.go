@@ -269,6 +269,7 @@ var packages = []pkg{
 	{"internal/testing/trial/oracle", watch, mayHTTP},
 	{"internal/testing/trial/roles", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/upgrade", watch, testOnly | mayHTTP | mayFloat},
+	{"internal/testing/trial/payouts", watch, testOnly | mayHTTP | mayKeys | mayRand},
 	{"internal/testing/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
 	{"internal/testing/trial/crashes/run", watch, testOnly},
 	{"internal/testing/trial/drill", watch, testOnly | mayHTTP | mayFloat},

@@ -310,6 +310,28 @@ var points = []point{
 		play: playAssignedPayment,
 	},
 
+	{
+		name: "B01", title: "commit of a batch with its rows: answer lost", location: inCommand, commit: true,
+		play: playBatch, faults: singleServiceFaults,
+	},
+	{
+		name: "B02", title: "commit of a submission with its hold: answer lost", location: inCommand, commit: true,
+		play: playBatch, faults: singleServiceFaults,
+	},
+	{name: "B03", title: "some verdicts about rows stored, before the others", play: playBatch},
+	{name: "B04", title: "rows left out and another hash: answer lost", commit: true, play: playBatch},
+	{
+		name: "B05", title: "approval of a batch: answer lost", location: inCommand, commit: true,
+		play: playBatch, faults: singleServiceFaults,
+	},
+	{name: "B06", title: "a chunk of rows became withdrawals, before the others", play: playBatch},
+	{name: "B07", title: "commit of a chunk of withdrawals: answer lost", commit: true, play: playBatch},
+	{name: "B12", title: "the last row of a batch ended, before the batch does", play: playBatch},
+	{
+		name: "B13", title: "rows become withdrawals, before commit, a pause and a cancellation waiting for the batch",
+		play: playStoppedBatch, faults: singleServiceFaults,
+	},
+
 	{name: "L01", title: "line of a network fee written, before it has a value", play: playLines},
 	{name: "L02", title: "number, lines and document of an invoice: answer lost", commit: true, play: playBilling},
 	{name: "L03", title: "invoice issued, before the next organization, a second run at once", play: playTwoRuns},
@@ -329,7 +351,7 @@ var sourcePoints = map[string]string{
 	"W25": "W22", "D10": "D06", "D11": "D02", "K08": "K04",
 	"Q05b": "Q05.commit",
 	"Q21":  "Q16.commit", "Q21b": "Q14.commit", "Q24b": "W03",
-	"C07": "D08", "C08": "C06.commit", "C10": "D12", "C15": "F02",
+	"C07": "D08", "C08": "C06.commit", "C10": "D12", "C15": "F02", "B13": "B07.commit",
 	"QW05": "W05", "QW06": "W06", "QW07": "W07", "QW08": "W08", "QW09": "W09", "QW10": "W10", "QW11": "W11",
 	"QW12": "W12", "QW13": "W13", "QW14": "W14", "QW19": "W19", "QW20": "W20", "QW21": "W21", "QW22": "W22",
 	"QW23": "W23", "QW25": "W22", "QW26": "W26",
@@ -348,6 +370,10 @@ var sourcePoints = map[string]string{
 // unplayed are the points of the list that are not played, and why. Most belong to features that
 // the service does not have yet; some are no crash and have other tests.
 var unplayed = []struct{ name, why string }{
+	{
+		"B14",
+		"it begins with a backup from before the payments: TestARestoredBatchPaysNoRowTwiceAndWaits of internal/service",
+	},
 	{
 		"A05",
 		"approval and order are one transaction, and the table says so: withdrawals_follow (withdrawals_as_ordered) refuses a commit with one and not the other; A02 plays its ends",
