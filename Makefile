@@ -107,6 +107,11 @@ drill: setup ## restore old backups, lost journals and seeds as the runbook says
 	@go build -o bin/drill.trial ./internal/testing/trial/drill/run
 	@DRILL='$(DRILL)' bin/drill.trial
 
+.PHONY: payouts
+payouts: setup ## a batch over three real chains, the service killed at random until it ends (ROWS=300 KILLS=0 SEED=1)
+	@go test -count=1 -v -timeout 0 ./internal/testing/trial/payouts -payouts.rows $(or $(ROWS),300) \
+		-payouts.kills $(or $(KILLS),0) -payouts.seed $(or $(SEED),0)
+
 .PHONY: soak
 soak: setup ## random days on a simulated chain (SEED=1 RUNS=300 STEPS=220)
 	@go test -c -o bin/soak.test ./internal/testing/trial/soak

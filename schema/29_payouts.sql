@@ -83,6 +83,9 @@ CREATE TABLE payout_batches (
 CREATE INDEX payout_batches_listed ON payout_batches (org_id, created_at, batch_id);
 CREATE INDEX payout_batches_of_status ON payout_batches (org_id, status, created_at, batch_id);
 CREATE INDEX payout_batches_of_list ON payout_batches (org_id, list_hash, submitted_at) WHERE submitted_at IS NOT NULL;
+-- For the metrics.
+CREATE INDEX payout_batches_open ON payout_batches (status, created_at)
+    WHERE status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING');
 CREATE INDEX payout_batches_to_look_at ON payout_batches (look_at, batch_id) WHERE look_at IS NOT NULL;
 -- One list is submitted once, and once more for each submission that a person acknowledged.
 CREATE UNIQUE INDEX payout_batches_list_once ON payout_batches (org_id, list_hash, coalesce(duplicate_of, ''))

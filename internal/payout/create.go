@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
@@ -147,8 +148,11 @@ func (s *Service) insertDraft(ctx context.Context, org string, key *string, d dr
 		if d.retryOf != "" {
 			detail["retryOf"] = d.retryOf
 		}
-		return audit.Record(ctx, tx, newEntry(b, d.actor, "created", detail))
+		err := audit.Record(ctx, tx, newEntry(b, d.actor, "created", detail))
+		failpoint.HitBeforeCommit("B01")
+		return err
 	})
+	failpoint.Hit("B01")
 	if key != nil && (pg.ViolatesConstraint(err, "payout_batches_pkey") ||
 		pg.ViolatesConstraint(err, "payout_batches_key_unique") || errors.Is(err, pg.ErrCommitUnknown)) {
 		if earlier, isKnown, lookErr := s.findKnown(ctx, org, b); lookErr != nil || isKnown {

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
 )
@@ -163,8 +164,11 @@ func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitReq
 		if err := refuseDuplicate(ctx, tx, b, r.AcknowledgeDuplicateOf); err != nil {
 			return err
 		}
-		return s.submit(ctx, tx, b, r, max(settings.ApprovalQuorum, 1))
+		err = s.submit(ctx, tx, b, r, max(settings.ApprovalQuorum, 1))
+		failpoint.HitBeforeCommit("B02")
+		return err
 	})
+	failpoint.Hit("B02")
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return Batch{}, s.newShortfall(ctx, b)
@@ -180,7 +184,7 @@ func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitReq
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // submit writes the submission of a locked draft that nothing keeps from it but warnings and balances.
@@ -223,7 +227,7 @@ func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest
 }
 
 func newUnreadable(b Batch) error {
-	return fault.New(fault.Unprocessable, fault.InvalidState, fault.NothingHeld,
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingHeld,
 		"%d rows of this batch payout cannot be read, and its mode is STRICT: every row is paid, or none.", b.BadRows).
 		WithAdvice("Correct the rows that the draft names and make a batch of the whole list again, or use the mode "+
 			"PARTIAL, which leaves them out.").
@@ -343,12 +347,15 @@ func (s *Service) Approve(
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {
 			return err
 		}
-		return s.announce(ctx, tx, b, actor, "approved", detail)
+		err = s.announce(ctx, tx, b, actor, "approved", detail)
+		failpoint.HitBeforeCommit("B05")
+		return err
 	})
+	failpoint.Hit("B05")
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // Cancel takes back a batch. One that is not approved yet ends, and its sum is spendable again. Of one that is being
@@ -439,7 +446,7 @@ func (s *Service) change(
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.ByID(ctx, orgID, batchID)
+	return s.readChanged(ctx, orgID, batchID)
 }
 
 // endUnpaid ends a locked batch before its approval and gives its sum back.

@@ -149,9 +149,16 @@ type RowPayment struct {
 type Payments interface {
 	// CheckRow says why a row could not be paid now, or "". It writes nothing. An error says nothing about the row.
 	CheckRow(ctx context.Context, p RowPayment) (refused string, err error)
+	// CheckRows returns the numbers of the rows of one batch that can be paid now and need no person. It writes
+	// nothing, and leaves the others to CheckRow, which says why.
+	CheckRows(ctx context.Context, rows []RowPayment) (passed []int, err error)
 	// RequestRow requests the withdrawal of a row. A row that is known keeps its withdrawal. refused says why the
 	// row is never paid by this batch, or "". An error leaves the row waiting.
 	RequestRow(ctx context.Context, p RowPayment) (refused string, err error)
+	// RequestRows requests the withdrawals of rows of one batch in one transaction, and returns the numbers of those
+	// that have one now. It leaves the others to RequestRow, which says why. After an error none has one, unless the
+	// answer of the commit was lost.
+	RequestRows(ctx context.Context, rows []RowPayment) (accepted []int, err error)
 	// RecallRow takes back the withdrawal of a row that has no slot. One that has a slot stays, and so does one that
 	// has ended: neither is an error.
 	RecallRow(ctx context.Context, p RowPayment, actor audit.Actor) error
@@ -298,34 +305,41 @@ type Filter struct {
 func (s *Service) List(
 	ctx context.Context, org string, f Filter, p pagination.Page,
 ) (page pagination.Result[Batch], err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		page, err = readPage(ctx, tx, org, f, p)
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("list the batches of %s: %w", org, err)
+	}
+	return page, nil
+}
+
+func readPage(
+	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
+) (page pagination.Result[Batch], err error) {
 	q := pagination.NewQuery(selectBatches+`WHERE b.org_id = ?`, org)
 	if f.Status != "" {
 		q.AddCondition("b.status = ?", f.Status)
 	}
 	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := q.BuildPage(p, "b.created_at", "b.batch_id")
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
-		if err != nil {
-			return err
-		}
-		found, err := pgx.CollectRows(rows, scanBatch)
-		if err != nil {
-			return err
-		}
-		page = pagination.CutPage(p, found, func(b Batch) pagination.Cursor {
-			return pagination.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}
-		})
-		pointers := make([]*Batch, len(page.Items))
-		for i := range page.Items {
-			pointers[i] = &page.Items[i]
-		}
-		return loadCounts(ctx, tx, pointers...)
-	})
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
-		return page, fmt.Errorf("list the batches of %s: %w", org, err)
+		return page, err
 	}
-	return page, nil
+	found, err := pgx.CollectRows(rows, scanBatch)
+	if err != nil {
+		return page, err
+	}
+	page = pagination.CutPage(p, found, func(b Batch) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}
+	})
+	pointers := make([]*Batch, len(page.Items))
+	for i := range page.Items {
+		pointers[i] = &page.Items[i]
+	}
+	return page, loadCounts(ctx, tx, pointers...)
 }
 
 // Items returns the rows of a batch in their order. Error: fault NOT_FOUND.
@@ -420,43 +434,4 @@ func (b Batch) payment(i Item) RowPayment {
 		MintID: i.MintID,
 		Amount: i.Amount, ToAddress: i.ToAddress, Reference: i.Reference,
 	}
-}
-
-// Proof is what people approved of the batch of a row, with the proof of the row.
-type Proof struct {
-	Grant     signer.BatchGrant
-	Approvals []signer.Approval
-	Required  int
-}
-
-// LoadProof returns the proof of a row, made from what the database has. Whether it proves anything is decided by the
-// signer: of rows that were changed it leads to a hash that no one approved.
-func (s *Service) LoadProof(ctx context.Context, tx pg.Tx, org, batchID string, row int) (p Proof, err error) {
-	b, err := readBatch(ctx, tx, org, batchID)
-	if err != nil {
-		return p, err
-	}
-	items, err := loadItems(ctx, tx, batchID)
-	if err != nil {
-		return p, err
-	}
-	if row < 1 || row > len(items) {
-		return p, fmt.Errorf("batch %s has no row %d", batchID, row)
-	}
-	leaves := make([]contenthash.Hash, 0, len(items))
-	for _, i := range items {
-		leaves = append(leaves, i.ComputeLeaf())
-	}
-	p.Grant = signer.NewBatchGrant(b.Header, items[row-1].Row, contenthash.ComputePath(leaves, row-1))
-	p.Required = b.Required
-	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac FROM payout_approvals WHERE batch_id = $1
-		ORDER BY at, approver_kind, approver_id`, batchID)
-	if err != nil {
-		return p, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
-	}
-	if p.Approvals, err = pgx.CollectRows(rows, pgx.RowToStructByPos[signer.Approval]); err != nil {
-		return p, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
-	}
-	return p, nil
 }

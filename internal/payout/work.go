@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -101,10 +102,10 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 	if err != nil || isStopped {
 		return err
 	}
+	if items, err = s.checkChunks(ctx, b, items, frozen); err != nil {
+		return err
+	}
 	for _, i := range items {
-		if i.isChecked || i.Refused != "" {
-			continue
-		}
 		refused := frozen[i.CustomerID]
 		if refused == "" {
 			if refused, err = s.Payments.CheckRow(ctx, b.payment(i)); err != nil {
@@ -173,7 +174,8 @@ func (s *Service) findFrozen(
 
 // finishValidation writes the state that follows from the verdicts about all rows.
 func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) error {
-	return s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+	var isExcluded bool
+	err := s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		b, err := lockBatch(ctx, tx, orgID, batchID)
 		if err != nil || b.Status != Validating {
 			return err
@@ -193,13 +195,20 @@ func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) e
 		case excluded == len(items):
 			return s.endUnpaid(ctx, tx, b, Invalid, cutSentence("No row can be paid. "+first), workActor)
 		case excluded > 0:
-			return s.exclude(ctx, tx, b, items)
+			isExcluded = true
+			err := s.exclude(ctx, tx, b, items)
+			failpoint.HitBeforeCommit("B04")
+			return err
 		}
 		if err := setStatus(ctx, tx, b, AwaitingApproval, `look_at = NULL`); err != nil {
 			return err
 		}
 		return s.announce(ctx, tx, b, workActor, "checked", map[string]any{"contentHash": b.ContentHash})
 	})
+	if isExcluded {
+		failpoint.Hit("B04")
+	}
+	return err
 }
 
 // exclude leaves the refused rows of a locked PARTIAL batch out. The header and the hash follow from the rows, which
@@ -276,13 +285,16 @@ func refuseRow(ctx context.Context, tx pg.Tx, batchID string, row int, refused s
 
 // Expand requests the withdrawal of each row of an approved batch that has none, and ends the batch once no row is
 // open. A row that has no answer waits, and the rows behind it go on. A paused batch gets no withdrawals, and one that
-// was cancelled loses those that have no slot. Rules BP-5, BP-11 and BP-12.
+// was cancelled loses those that have no slot. Rules BP-5, BP-11, BP-12, BP-34.
 func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 	b, items, err := s.load(ctx, orgID, batchID)
 	if err != nil || b.Status != Processing {
 		return err
 	}
 	var problems []error
+	if b.StoppedAt == nil && b.PausedAt == nil {
+		items, problems = s.requestChunks(ctx, b, items)
+	}
 	for _, i := range items {
 		if i.Refused != "" || !i.IsIncluded {
 			continue
@@ -388,6 +400,7 @@ func (s *Service) settle(ctx context.Context, orgID, batchID string) error {
 			}
 		}
 		status := EndStatus(included, paid, b.StoppedAt != nil)
+		failpoint.Hit("B12")
 		if err := setStatus(ctx, tx, b, status, `ended_at = $4, look_at = NULL`); err != nil {
 			return err
 		}

@@ -51,6 +51,24 @@ func (p batchPayments) RequestRow(ctx context.Context, row payout.RowPayment) (r
 	return "", nil
 }
 
+// RequestRows implements payout.Payments.
+func (p batchPayments) RequestRows(ctx context.Context, rows []payout.RowPayment) (accepted []int, err error) {
+	return p.withdrawals.RequestBatchRows(ctx, rows[0].OrgID, newBatchRequests(rows))
+}
+
+// CheckRows implements payout.Payments.
+func (p batchPayments) CheckRows(ctx context.Context, rows []payout.RowPayment) (passed []int, err error) {
+	return p.withdrawals.CheckBatchRows(ctx, rows[0].OrgID, newBatchRequests(rows))
+}
+
+func newBatchRequests(rows []payout.RowPayment) []withdrawal.BatchRequest {
+	requests := make([]withdrawal.BatchRequest, 0, len(rows))
+	for _, row := range rows {
+		requests = append(requests, newBatchRequest(row))
+	}
+	return requests
+}
+
 // RecallRow implements payout.Payments.
 func (p batchPayments) RecallRow(ctx context.Context, row payout.RowPayment, actor audit.Actor) error {
 	_, err := p.withdrawals.Cancel(ctx, row.OrgID, signer.BatchWithdrawalID(row.OrgID, row.Row.BatchID, row.Row.Row),
@@ -66,10 +84,13 @@ type batchBook struct{ payouts *payout.Service }
 
 var _ withdrawal.BatchBook = batchBook{}
 
-// LoadProof implements withdrawal.BatchBook.
-func (b batchBook) LoadProof(
-	ctx context.Context, tx pg.Tx, org string, row signer.BatchRow,
-) (withdrawal.BatchProof, error) {
-	p, err := b.payouts.LoadProof(ctx, tx, org, row.BatchID, row.Row)
-	return withdrawal.BatchProof(p), err
+// LoadProofs implements withdrawal.BatchBook.
+func (b batchBook) LoadProofs(
+	ctx context.Context, tx pg.Tx, org, batchID string, rows ...int,
+) (proofs []withdrawal.BatchProof, err error) {
+	loaded, err := b.payouts.LoadProofs(ctx, tx, org, batchID, rows...)
+	for _, p := range loaded {
+		proofs = append(proofs, withdrawal.BatchProof(p))
+	}
+	return proofs, err
 }

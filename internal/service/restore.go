@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
@@ -91,13 +92,16 @@ func (r restorer) RestoreOrders(ctx context.Context, tx pg.Tx, intents []journal
 
 // ResumeOperation implements journal.Restorer. Events continue after every number that the lost
 // database may have given. Freezes that were set because the database was older than the journal
-// are lifted.
+// are lifted. Batch payouts that are being paid wait for a person. Rule BP-32.
 func (r restorer) ResumeOperation(ctx context.Context, tx pg.Tx, last time.Time) error {
 	resumedAt := tx.Now
 	if resumedAt.Before(last) {
 		resumedAt = last // the clock was set back
 	}
 	if err := event.SkipSequences(ctx, tx, resumedAt); err != nil {
+		return err
+	}
+	if err := payout.PauseRestored(ctx, tx, r.actor); err != nil {
 		return err
 	}
 	standing, err := freeze.List(ctx, tx)

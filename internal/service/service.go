@@ -222,15 +222,12 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
-	s.Payouts = &payout.Service{
-		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants, Log: parts.Log,
-	}
-	s.Withdrawals.Batches = batchBook{s.Payouts}
+	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{
 		DB: parts.DB, Prices: parts.Prices, PriceAge: conf.PriceAge, Chains: slices.Sorted(maps.Keys(s.Chains)),
-		Events: wire.NewRecorder(), Log: parts.Log,
+		Events: wire.NewRecorder(), FeeReaders: s.feeReader, Log: parts.Log,
 	}
 	s.buildEvents()
 	s.buildMail()

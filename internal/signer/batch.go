@@ -89,7 +89,7 @@ func (k *GrantKey) MakeBatchGrant(t Terms, b BatchGrant, required int, approvals
 }
 
 // checkBatch refuses the payment of a row that is not what people approved. It builds the row from the fields that
-// are paid, so none of them can differ from what was approved. Rule BP-3.
+// are paid, so none of them can differ from what was approved. Rules BP-3 and BP-33.
 func checkBatch(intent Intent) *Refusal {
 	refuse := func(format string, args ...any) *Refusal {
 		return Refuse(RefusedGrant, "%s %s "+format, append([]any{intent.Kind().Noun, intent.ID}, args...)...)

@@ -128,6 +128,8 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 		CustomerID: textOrNil(w.Owner.CustomerID()), Product: textOrNil(w.Owner.Product()),
 		WhitelistedAddressID: w.WhitelistedAddressID, OrganizationSwapID: textOrNil(w.SwapID),
 		RefundID: textOrNil(w.RefundID),
+		// Rule BP-19.
+		BatchPayoutID: textOrNil(w.BatchID), Row: numberOrNil(w.BatchRow),
 
 		MintID: w.Mint.ID, Mint: Mint(w.Mint), Amount: w.Amount.String(),
 		AmountDecimal: w.Amount.Decimal(w.Mint.Decimals), USDValue: cents(w.USDValue), ToAddress: string(w.ToAddress),
@@ -182,6 +184,14 @@ func textOrNil[T ~string](s T) *string {
 		return nil
 	}
 	return text(&s)
+}
+
+// numberOrNil returns nil for zero.
+func numberOrNil(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // text returns a typed text as a plain one; nil stays nil.

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/swap/provider"
 	"github.com/cofferpay/coffer/internal/transfer"
@@ -43,6 +44,7 @@ func TestEveryEventHasAnEncoder(t *testing.T) {
 			checkout.Checkout{},
 			billing.Invoice{},
 			billing.CreditNote{},
+			payout.Batch{},
 		} {
 			if object, err := wire.NewRecorder().ObjectOf(eventType, data); err == nil {
 				objects = append(objects, object)

@@ -47,8 +47,9 @@ type BatchProof struct {
 
 // BatchBook proves that rows are what people approved. The payments of rows have these proofs as grants.
 type BatchBook interface {
-	// LoadProof returns the proof of a row as the transaction sees its batch.
-	LoadProof(ctx context.Context, tx pg.Tx, org string, row signer.BatchRow) (BatchProof, error)
+	// LoadProofs returns the proofs of rows of one batch, in the order in which they are named, as the transaction
+	// sees the batch.
+	LoadProofs(ctx context.Context, tx pg.Tx, org, batchID string, rows ...int) ([]BatchProof, error)
 }
 
 // batchID returns the batch of which a withdrawal pays a row, or "", and batchRow the number of the row, or nil.
@@ -134,11 +135,15 @@ func (s *Service) batchOrderGrant(
 	if s.Batches == nil {
 		return nil, fmt.Errorf("withdrawal %s pays a row of a batch, and nothing proves rows", row.id)
 	}
-	proof, err := s.Batches.LoadProof(ctx, tx, org, *row.batch)
+	proofs, err := s.Batches.LoadProofs(ctx, tx, org, row.batch.BatchID, row.batch.Row)
 	if err != nil {
 		return nil, fmt.Errorf("prove withdrawal %s: %w", row.id, err)
 	}
-	return s.GrantKey.MakeBatchGrant(row.signedTerms(org, m), proof.Grant, proof.Required, proof.Approvals), nil
+	return s.makeBatchGrant(org, row, m, proofs[0]), nil
+}
+
+func (s *Service) makeBatchGrant(org string, row storedWithdrawal, m mint.Mint, proof BatchProof) *signer.Grant {
+	return s.GrantKey.MakeBatchGrant(row.signedTerms(org, m), proof.Grant, proof.Required, proof.Approvals)
 }
 
 // isHeldForRow reports whether the backup holds the amount of a row that the signer's journal pays: its batch is

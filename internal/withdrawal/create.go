@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -126,39 +127,8 @@ func (s *Service) writeRequest(
 ) (Withdrawal, error) {
 	var empty Withdrawal
 	r := f.request
-	if r.Metadata == nil {
-		r.Metadata = map[string]string{}
-	}
-	row := storedWithdrawal{
-		id: withdrawalID, owner: f.owner, listedID: f.listedID, mintID: f.mint.ID, chain: f.mint.Chain,
-		amount: p.Amount, toAddress: f.destination, key: r.IdempotencyKey, deductsFee: f.deductsFee,
-		deductedFee: p.DeductedFee, feeMax: f.feeMax, refund: r.refund.signed(),
-	}
-	if r.batch != nil {
-		row.batch = &r.batch.Row
-	}
-	charge := p.Charge
-	if p.Status == Blocked { // nothing is held, so nothing is charged
-		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
-			idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-			usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
-			product, whitelisted_address_id, cost_max, cost_rent, cost_price,
-			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
-			batch_id, batch_row)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
-			$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37)`,
-		withdrawalID, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
-		r.IdempotencyKey, f.digest, r.Reference, r.Metadata, p.Status, p.Status == AwaitingApproval, p.Reasons,
-		f.usdValue, tx.Now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
-		newStoredScreening(p.Screening.Decision),
-		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
-		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
-		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
-		row.refundID(), row.batchID(), row.batchRow())
-	if err != nil {
+	row := newStored(withdrawalID, f, p)
+	if _, err := tx.Exec(ctx, insertWithdrawal, s.insertArgs(tx.Now, org, row, f, p)...); err != nil {
 		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
 	}
 	// The row with the key comes before the balance. A request that waits for a key may wait for a
@@ -174,6 +144,7 @@ func (s *Service) writeRequest(
 			order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
 		}
 		if row.batch != nil {
+			var err error
 			if order.Grant, err = s.batchOrderGrant(ctx, tx, org, row, f.mint); err != nil {
 				return empty, err
 			}
@@ -197,6 +168,51 @@ func (s *Service) writeRequest(
 		withdrawalID: withdrawalID, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates,
 		Actor: r.Actor, Risk: &p.Screening,
 	}, action, p.Decision)
+}
+
+const insertWithdrawal = `
+	INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
+		idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
+		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
+		product, whitelisted_address_id, cost_max, cost_rent, cost_price,
+		charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
+		batch_id, batch_row)
+	VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
+		$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37)`
+
+// newStored returns the terms of a withdrawal that is about to be written.
+func newStored(withdrawalID string, f Facts, p Plan) storedWithdrawal {
+	row := storedWithdrawal{
+		id: withdrawalID, owner: f.owner, listedID: f.listedID, mintID: f.mint.ID, chain: f.mint.Chain,
+		amount: p.Amount, toAddress: f.destination, key: f.request.IdempotencyKey, deductsFee: f.deductsFee,
+		deductedFee: p.DeductedFee, feeMax: f.feeMax, refund: f.request.refund.signed(),
+	}
+	if f.request.batch != nil {
+		row.batch = &f.request.batch.Row
+	}
+	return row
+}
+
+// insertArgs returns the arguments of insertWithdrawal.
+func (s *Service) insertArgs(now time.Time, org string, row storedWithdrawal, f Facts, p Plan) []any {
+	metadata := f.request.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	charge := p.Charge
+	if p.Status == Blocked { // nothing is held, so nothing is charged
+		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
+	}
+	return []any{
+		row.id, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
+		f.request.IdempotencyKey, f.digest, f.request.Reference, metadata, p.Status, p.Status == AwaitingApproval,
+		p.Reasons, f.usdValue, now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
+		newStoredScreening(p.Screening.Decision),
+		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
+		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
+		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
+		row.refundID(), row.batchID(), row.batchRow(),
+	}
 }
 
 func newHoldPosting(org, withdrawalID string, payer ledger.Owner, mintID int, amount money.Amount) ledger.Posting {

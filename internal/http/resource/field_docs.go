@@ -79,6 +79,11 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[UnmatchedPayment](): "A payment that arrived for your checkouts and named none of them, or " +
 		"several.",
 	reflect.TypeFor[kernel.Page[UnmatchedPayment]](): "A page of unmatched payments.",
+	reflect.TypeFor[webhook.BatchPayout](): "A list of payments of your own money that people approve as a whole, by " +
+		"its contentHash.",
+	reflect.TypeFor[kernel.Page[webhook.BatchPayout]](): "A page of batch payouts.",
+	reflect.TypeFor[webhook.BatchPayoutTotal]():         "What a batch payout pays of one mint.",
+	reflect.TypeFor[webhook.BatchPayoutCounts]():        "What became of the rows that a batch payout pays.",
 	reflect.TypeFor[webhook.Invoice](): "What an organization owes the operator for a month. INVOICE_ISSUED tells " +
 		"that it was issued.",
 	reflect.TypeFor[kernel.Page[webhook.Invoice]](): "A page of invoices.",
@@ -103,8 +108,10 @@ var FieldDocs = map[string]kernel.FieldDoc{
 		Text: "The cursor of the next page, with the same types; null on the last page. The last sequence, given as " +
 			"after, leads to the same page.",
 	},
-	"id":     {Text: "The id of the mint. Other objects name it mintId.", Example: 1},
-	"mintId": {Text: "The mint: a token on a chain.", Example: 1},
+	"batchPayoutId": {Text: "The id of the batch payout, bp_…", Example: "bp_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"row":           {Text: "The number of a row, from 1.", Example: 7},
+	"id":            {Text: "The id of the mint. Other objects name it mintId.", Example: 1},
+	"mintId":        {Text: "The mint: a token on a chain.", Example: 1},
 	"decimals": {
 		Text:   "The number of decimals of the atomic unit. Read it before you convert an amount.",
 		Bounds: map[string]any{"minimum": 0, "maximum": 36},
@@ -474,11 +481,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"Accept out, or send Accept: application/json.",
 	},
 	fault.BodyTooLarge: {
-		Kind: fault.Invalid, Text: "the body is larger than 64 KB",
+		Kind: fault.Invalid, Text: "the body is larger than 64 KB; a batch payout may have 2,000,000 bytes",
 		Example: "The body is larger than 65536 bytes." + NothingWritten + " Send a smaller body.",
 	},
 	fault.UnsupportedMediaType: {
-		Kind: fault.Invalid, Text: "the body is not sent as application/json",
+		Kind: fault.Invalid, Text: "the body is not sent as application/json; a batch payout may also be text/csv",
 		Example: "The body has to be JSON, sent with Content-Type: application/json." + NothingWritten +
 			" Send it in this " +
 			"form.",
@@ -488,6 +495,19 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "This idempotencyKey belongs to another withdrawal." + nothingHeld + " Use a new key for a new " +
 			"payment.",
 		Extra: map[string]any{"existingId": exampleWithdrawalID},
+	},
+	fault.ApprovalRefused: {
+		Kind: fault.Conflict, Text: "contentHash is not that of the batch payout as it is now", Param: "contentHash",
+		Example: "This contentHash is not that of batch payout " + ExampleBatchPayout.BatchPayoutID + "." +
+			NothingWritten + " Look at the batch and its rows again, and name the hash that is shown with them.",
+	},
+	fault.DuplicateBatch: {
+		Kind: fault.Conflict, Text: "the same list was submitted before; existingId names that batch payout",
+		Param: "acknowledgeDuplicateOf",
+		Example: "Batch payout " + ExampleBatchPayout.BatchPayoutID + " pays the same list and was submitted before." +
+			nothingHeld + " Look at it first, and name it in acknowledgeDuplicateOf if the list has to be paid once " +
+			"more.",
+		Extra: map[string]any{"existingId": ExampleBatchPayout.BatchPayoutID},
 	},
 	fault.InvalidState: {
 		Kind: fault.Conflict, Text: "the resource is in a state that does not allow the call; the sentence says in " +

@@ -80,7 +80,7 @@ func Play(ctx context.Context, o Options) (err error) {
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
 		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
 		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourCheckouts, s.tourLateSwap,
-		s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.tourBilling, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)

@@ -170,6 +170,7 @@ var packages = []pkg{
 	{"internal/signer/swapterms", core, 0},
 	{"internal/signer/payouts", core, 0},
 	{"internal/signer/refunds", core, 0},
+	{"internal/signer/batches", core, 0},
 	{"internal/signer/ownaccounts", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},
@@ -203,6 +204,7 @@ var packages = []pkg{
 	{"internal/verify", reporting, 0},
 	{"internal/report", reporting, 0},
 	{"internal/wire", reporting, 0},
+	{"internal/billing/billingtest", reporting, testOnly},
 
 	{"internal/service", assembly, 0},
 	{"internal/service/servicetest", surfaces, testOnly},
@@ -267,6 +269,7 @@ var packages = []pkg{
 	{"internal/testing/trial/oracle", watch, mayHTTP},
 	{"internal/testing/trial/roles", watch, testOnly | mayHTTP},
 	{"internal/testing/trial/upgrade", watch, testOnly | mayHTTP | mayFloat},
+	{"internal/testing/trial/payouts", watch, testOnly | mayHTTP | mayKeys | mayRand},
 	{"internal/testing/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},
 	{"internal/testing/trial/crashes/run", watch, testOnly},
 	{"internal/testing/trial/drill", watch, testOnly | mayHTTP | mayFloat},

@@ -79,17 +79,18 @@ type checkoutEnv struct {
 	made      atomic.Int64
 }
 
-func (w *benchEnv) newCheckoutEnv(ctx context.Context) (e *checkoutEnv, err error) {
+// newCheckoutEnv starts it with a database and a journal of this name.
+func (w *benchEnv) newCheckoutEnv(ctx context.Context, name string) (e *checkoutEnv, err error) {
 	e = &checkoutEnv{net: sim.New(sim.Config{FinalityDepth: 1, BlockTime: time.Second, TracesOff: true})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.closeAll())
 		}
 	}()
-	if err := w.execAsSuperuser(ctx, "", `CREATE DATABASE checkouts OWNER coffer_owner`); err != nil {
+	if err := w.execAsSuperuser(ctx, "", `CREATE DATABASE `+name+` OWNER coffer_owner`); err != nil {
 		return e, err
 	}
-	conf := pg.Config{URL: w.cluster.URL("checkouts"), OwnerURL: w.cluster.OwnerURL("checkouts")}
+	conf := pg.Config{URL: w.cluster.URL(name), OwnerURL: w.cluster.OwnerURL(name)}
 	if err := pg.Migrate(ctx, conf); err != nil {
 		return e, err
 	}
@@ -112,7 +113,7 @@ func (w *benchEnv) newCheckoutEnv(ctx context.Context) (e *checkoutEnv, err erro
 		return e, err
 	}
 	e.org, e.key = made.ID, key
-	if err := e.openService(ctx, w); err != nil {
+	if err := e.openService(ctx, w, name); err != nil {
 		return e, err
 	}
 	d := checkout.NewDraft()
@@ -126,7 +127,7 @@ func (w *benchEnv) newCheckoutEnv(ctx context.Context) (e *checkoutEnv, err erro
 	return e, nil
 }
 
-func (e *checkoutEnv) openService(ctx context.Context, w *benchEnv) error {
+func (e *checkoutEnv) openService(ctx context.Context, w *benchEnv, name string) error {
 	seed, err := keys.NewSeed()
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (e *checkoutEnv) openService(ctx context.Context, w *benchEnv) error {
 		return err
 	}
 	conf := local.Config{
-		Journal: filepath.Join(w.dir, "checkouts.journal"), Grants: grants, Policy: signertest.NewPolicy(),
+		Journal: filepath.Join(w.dir, name+".journal"), Grants: grants, Policy: signertest.NewPolicy(),
 	}
 	if err := local.CreateJournal(conf, seed); err != nil {
 		return err
@@ -197,7 +198,7 @@ func benchCheckouts(ctx context.Context, w *benchEnv) (err error) {
 	if err != nil {
 		return err
 	}
-	e, err := w.newCheckoutEnv(ctx)
+	e, err := w.newCheckoutEnv(ctx, "checkouts")
 	if err != nil {
 		return err
 	}

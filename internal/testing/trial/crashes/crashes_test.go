@@ -130,7 +130,10 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"V", 1, 7},
 		{"Q", 1, 26},
 		{"QW", 5, 29},
-		{"C", 1, 14},
+		{"C", 1, 16},
+		{"B", 1, 7},
+		{"B", 12, 14},
+		{"L", 1, 4},
 	} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
@@ -185,7 +188,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 			"W27 cut ETHEREUM", "P13 cut ETHEREUM", "P25 kill ETHEREUM", "D08 cut ETHEREUM",
 			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM",
 			"T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM", "C06 cut ETHEREUM", "C08 kill ETHEREUM",
-			"C12 cut ETHEREUM",
+			"C12 cut ETHEREUM", "B04 cut ETHEREUM", "B07 kill ETHEREUM",
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},

@@ -309,6 +309,14 @@ func (s *cellRun) checkOracle(ctx context.Context) error {
 		claims = append(claims, c)
 		left.Sub(left, c.Amount)
 	}
+	for _, b := range s.batches {
+		for _, c := range b.claims(s.assetID()) {
+			claims = append(claims, c)
+			if c.Paid {
+				left.Sub(left, c.Amount)
+			}
+		}
+	}
 	swapped, err := s.sumSwaps(ctx)
 	if err != nil {
 		return err
@@ -393,14 +401,15 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			sequence = e.Sequence
 			var resource struct {
-				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID string
-				Swap                                                    *struct{ CustomerSwapID string }
+				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID, InvoiceID, CreditNoteID, BatchPayoutID string
+
+				Swap *struct{ CustomerSwapID string }
 			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
 			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID +
-				resource.CheckoutID
+				resource.CheckoutID + resource.InvoiceID + resource.CreditNoteID + resource.BatchPayoutID
 			if resource.SwapID == "" { // a swap of the organization names its withdrawal, too
 				eventKey += resource.WithdrawalID
 			}

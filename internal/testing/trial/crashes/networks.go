@@ -142,14 +142,14 @@ type swapSite struct {
 var sites = []site{
 	{
 		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
-		openNetwork: openEthereum, families: "WPADFTVSKOQC",
+		openNetwork: openEthereum, families: "WPADFTVSKOQCBL",
 		// USDC is swapped on Solana alone.
 		swaps:    swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
 		excluded: map[string]string{"Q25": onSolanaAlone, "Q26": onSolanaAlone, "C16": noSharedAddress},
 	},
 	{
 		chain: chain.Solana, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
-		openNetwork: openSolana, families: "WDVSQC",
+		openNetwork: openSolana, families: "WDVSQCB",
 		swaps: swapSite{"USDC", big.NewInt(1_000_000_000_000), big.NewInt(50_000_000)},
 		excluded: map[string]string{
 			"QW25": "surfpool has no forks",

@@ -30,6 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/testing/trial/oracle"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -83,6 +84,7 @@ type scenario struct {
 	depositSwaps   []*depositSwap
 	sales          []*sale // checkouts of the organization
 	refunds        []*saleRefund
+	batches        []*batchRun
 	claims         []*payment
 	sentAway       []oracle.Claim // flagged deposits that were sent to an address
 	transferredOut *big.Int       // of the mint, what the rich customer has transferred to others
@@ -147,9 +149,15 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerWithdrawFailed, webhook.CustomerWithdrawCompleted,
 		webhook.TransferCompleted, webhook.CustomerSwapFailed, webhook.CustomerSwapRefunded,
 		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
-		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
+		webhook.OrganizationWithdrawCompleted, webhook.OrganizationWithdrawCancelled,
+		webhook.OrganizationWithdrawFailed, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
-		webhook.CheckoutRefunded,
+		webhook.CheckoutRefunded, webhook.InvoiceIssued, webhook.CreditNoteIssued,
+	}
+	for _, named := range event.AllTypes() {
+		if strings.HasPrefix(string(named), "BATCH_PAYOUT") {
+			eventTypes = append(eventTypes, webhook.Type(named))
+		}
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -477,7 +485,7 @@ func (e endpoint) callOnce(ctx context.Context, method, path string, payload []b
 		return 0, err
 	}
 	req.Header.Set(e.header, e.key)
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPut {
 		req.Header.Set("content-type", "application/json")
 	}
 	resp, err := impatient.Do(req)
@@ -536,6 +544,8 @@ const openWork = `
 		UNION ALL SELECT 'payment of a checkout', count(*) FROM checkout_payments WHERE try_at IS NOT NULL
 		UNION ALL SELECT 'refund ' || status, count(*) FROM refunds WHERE status IN ('REQUESTED', 'SENT')
 			GROUP BY status
+		UNION ALL SELECT 'batch ' || status, count(*) FROM payout_batches
+			WHERE status IN ('VALIDATING', 'PROCESSING') AND paused_at IS NULL GROUP BY status
 		UNION ALL SELECT 'sweep', count(*) FROM sweeps WHERE status = 'OPEN'
 		UNION ALL SELECT 'top-up', count(*) FROM gas_top_ups WHERE status = 'OPEN'
 		UNION ALL SELECT 'event', count(*) FROM events WHERE sequence IS NULL
@@ -580,7 +590,8 @@ func (t *scenario) expireLeases(ctx context.Context) error {
 		UPDATE checkout_payments SET try_at = now() WHERE try_at > now();
 		UPDATE refunds SET look_at = now() WHERE look_at > now() AND status IN ('REQUESTED', 'SENT');
 		UPDATE refund_turns SET look_at = now() WHERE look_at > now();
-		UPDATE deposit_swaps SET look_at = now() WHERE look_at > now()`, nil)
+		UPDATE deposit_swaps SET look_at = now() WHERE look_at > now();
+		UPDATE payout_batches SET look_at = now() WHERE look_at > now()`, nil)
 }
 
 // loadOwnAddresses loads the addresses on the scenario's chain whose keys are ours.
