@@ -22,24 +22,25 @@ func TestABatchIsShownWithItsHashAndItsRows(t *testing.T) {
 	mints := mint.NewCatalogue(mint.Mint{ID: 3, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
 	b := payout.Batch{
 		ID: "bp_1", Status: payout.Processing, Required: 2, Approvals: 2,
-		Header: contenthash.Header{Rows: 3, Totals: []contenthash.Total{{MintID: 3, Amount: money.Units(3_500_000)}}},
+		Header: contenthash.Header{Mode: contenthash.Strict, Rows: 3, Included: 3, Totals: []contenthash.Total{{MintID: 3, Amount: money.Units(3_500_000)}}},
 	}
 	row := func(number int, amount uint64) payout.Item {
 		return payout.Item{Row: contenthash.Row{
 			Number: number, MintID: 3, ToAddress: "0xpayee", Amount: money.Units(amount), Reference: "inv",
+			IsIncluded: true,
 		}}
 	}
 	items := []payout.Item{row(1, 1_000_000), row(2, 1_000_000), row(3, 1_500_000)}
 	items[0].WithdrawalID, items[0].WithdrawalStatus = "wd_1", "COMPLETED"
 	items[2].Refused = "Screening refuses the address."
 	var out bytes.Buffer
-	if err := writeBatch(&out, b, items, mints); err != nil {
+	if err := (batchView{batch: b, items: items, mints: mints}).write(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		`bp_1 is PROCESSING: 3 rows\.`, `sha256:0{64}`, `total 3\.5 USDC on ETHEREUM`, `2 of 2 approvals`,
-		`1 +1 USDC +0xpayee +inv +wd_1 COMPLETED`, `2 +1 USDC +0xpayee +inv`,
-		`3 +1\.5 USDC +0xpayee +inv +Screening refuses the address\.`,
+		`bp_1 is PROCESSING: 3 rows, STRICT\.`, `sha256:0{64}`, `total 3\.5 USDC on ETHEREUM`, `2 of 2 approvals`,
+		`1 +1 USDC +0xpayee +inv +wd_1 COMPLETED`, `2 +1 USDC +0xpayee +inv +WAITING`,
+		`3 +1\.5 USDC +0xpayee +inv +REFUSED Screening refuses the address\.`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + line + `\s*$`).MatchString(out.String()) {
 			t.Errorf("got\n%s\nwant a line %s", out.String(), line)

@@ -70,6 +70,7 @@ const (
 	BodyTooLarge           Code = "BODY_TOO_LARGE"
 	UnsupportedMediaType   Code = "UNSUPPORTED_MEDIA_TYPE"
 	IdempotencyConflict    Code = "IDEMPOTENCY_CONFLICT"
+	DuplicateBatch         Code = "DUPLICATE_BATCH"
 	ApprovalRefused        Code = "APPROVAL_REFUSED"
 	InvalidState           Code = "INVALID_STATE"
 	RefundNotReceived      Code = "REFUND_NOT_RECEIVED"
@@ -125,6 +126,7 @@ var Codes = []Code{
 	BodyTooLarge,
 	UnsupportedMediaType,
 	IdempotencyConflict,
+	DuplicateBatch,
 	ApprovalRefused,
 	InvalidState,
 	RefundNotReceived,

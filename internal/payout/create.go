@@ -1,6 +1,7 @@
 package payout
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -26,65 +29,127 @@ import (
 // CreateRequest asks for a batch.
 type CreateRequest struct {
 	Lines          []rowfile.Line
-	UseDecimal     bool    // amounts are in whole tokens
-	IdempotencyKey *string // nil: every call makes another batch
+	UseDecimal     bool             // amounts are in whole tokens
+	Mode           contenthash.Mode // "": STRICT
+	IdempotencyKey *string          // nil: every call makes another batch
 	Actor          audit.Actor
 }
 
 // ProblemsDetail names the problems of all rows in the details of the fault of Create.
 const ProblemsDetail = "problems"
 
-// Create makes a batch as a draft. All rows are read, and one answer has every problem of every row; with one,
-// nothing is written. A known key returns its batch as it is now. Errors: faults INVALID_REQUEST, with the problems
-// in its details, and IDEMPOTENCY_CONFLICT. Rules BP-1 and BP-4.
+// Create makes a batch as a draft. All rows are read. Those that cannot be read are kept with every problem, see
+// BadRows; none of them is ever paid. A list of which no row can be read makes no batch. A known key returns its
+// batch as it is now. Errors: faults INVALID_REQUEST, with the problems in its details, and IDEMPOTENCY_CONFLICT.
+// Rules BP-1, BP-4 and BP-7.
 func (s *Service) Create(ctx context.Context, org string, r CreateRequest) (b Batch, err error) {
 	if r.IdempotencyKey != nil && !request.IsKey(*r.IdempotencyKey) {
 		return b, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"An idempotency key has to have 1 to %d printable ASCII characters and no space.", request.KeyBytesMax).
 			WithParam("idempotencyKey")
 	}
-	var mints mint.Catalogue
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.LoadCatalogue(ctx, tx)
-		return err
-	})
+	mode := cmp.Or(r.Mode, contenthash.Strict)
+	if !slices.Contains(contenthash.Modes, mode) {
+		return b, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"mode has to be STRICT or PARTIAL.").
+			WithAdvice("With STRICT every row is paid or none; with PARTIAL rows that cannot be paid are left out.").
+			WithParam("mode")
+	}
+	items, problems, err := s.readList(ctx, org, r.Lines, r.UseDecimal)
 	if err != nil {
 		return b, fmt.Errorf("make a batch of %s: %w", org, err)
 	}
-	rows, problems := rowfile.Check(r.Lines, mints, r.UseDecimal)
-	items, misaddressed := s.newItems(rows)
-	if problems = append(problems, misaddressed...); len(problems) > 0 {
+	if len(items) == 0 {
 		return b, newProblems(problems)
 	}
-	digest := contenthash.ComputeListHash(contentRows(items))
+	d := draft{
+		mode: mode, items: items, bad: newBadRows(r.Lines, problems), columns: rowfile.NamedColumns(r.Lines),
+		isDecimal: r.UseDecimal, actor: r.Actor,
+	}
+	listHash := contenthash.ComputeListHash(contentRows(items))
+	d.digest = listHash[:]
+	if mode != contenthash.Strict || len(d.bad) > 0 {
+		words := []string{"coffer-batch-request-1", string(mode), string(listHash[:])}
+		for _, row := range d.bad {
+			words = append(words, strconv.Itoa(row.Position))
+			words = append(words, r.Lines[row.Position-1].Values()...)
+		}
+		d.digest = request.Digest(words...)
+	}
+	return s.insertDraft(ctx, org, r.IdempotencyKey, d)
+}
+
+// readList returns the rows of a list that can be read, numbered from 1, and the problems of the others.
+func (s *Service) readList(
+	ctx context.Context, org string, lines []rowfile.Line, isDecimal bool,
+) (items []Item, problems []rowfile.Problem, err error) {
+	var mints mint.Catalogue
+	load := func(ctx context.Context, tx pg.Tx) (err error) {
+		mints, err = mint.LoadCatalogue(ctx, tx)
+		return err
+	}
+	if org == "" {
+		err = s.DB.ReadSystem(ctx, load)
+	} else {
+		err = s.DB.ReadOrg(ctx, org, load)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, problems := rowfile.Check(lines, mints, isDecimal)
+	items, misaddressed := s.newItems(rows)
+	problems = append(problems, misaddressed...)
+	slices.SortStableFunc(problems, func(a, b rowfile.Problem) int { return a.Row - b.Row })
+	return items, problems, nil
+}
+
+// draft is what a new batch is made of.
+type draft struct {
+	mode      contenthash.Mode
+	items     []Item
+	bad       []BadRow
+	columns   []string
+	isDecimal bool
+	retryOf   string
+	digest    []byte // of the caller's parameters
+	actor     audit.Actor
+}
+
+// insertDraft writes a draft with its rows, or returns the one that has the key.
+func (s *Service) insertDraft(ctx context.Context, org string, key *string, d draft) (b Batch, err error) {
 	b = Batch{
 		ID: id.New(batchPrefix, s.DB.Clock()()), OrgID: org, Version: 1, Status: Draft,
-		IdempotencyKey: r.IdempotencyKey,
-		Maker:          r.Actor, digest: digest[:],
+		IdempotencyKey: key, Maker: d.actor, BadRows: len(d.bad), UsesDecimal: d.isDecimal, Columns: d.columns,
+		RetryOf: d.retryOf, digest: d.digest,
 	}
-	if r.IdempotencyKey != nil {
-		b.ID = id.Derive(batchPrefix, org, *r.IdempotencyKey)
+	if key != nil {
+		b.ID = id.Derive(batchPrefix, org, *key)
 		earlier, isKnown, err := s.findKnown(ctx, org, b)
 		if err != nil || isKnown {
 			return earlier, err
 		}
 	}
-	if b.Header, err = contenthash.Seal(org, b.ID, contenthash.Strict, actorName(r.Actor),
-		contentRows(items)); err != nil {
-		return b,
+	if b.Header, err = contenthash.Seal(org, b.ID, d.mode, actorName(d.actor), contentRows(d.items)); err != nil {
+		return Batch{},
 			newProblems([]rowfile.Problem{{Message: "The sum of the rows is larger than the largest possible amount."}})
 	}
 	b.ContentHash = b.Header.ComputeHash()
+	b.Counts = Counts{Bad: len(d.bad), Included: len(d.items), Waiting: len(d.items)}
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		b.CreatedAt = tx.Now
-		if err := insertBatch(ctx, tx, b, items); err != nil {
+		if err := insertBatch(ctx, tx, b, d); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, newEntry(b, r.Actor, "created", map[string]any{
-			"contentHash": b.ContentHash, "rows": b.Header.Rows, "totals": b.Header.Totals,
-		}))
+		detail := map[string]any{
+			"contentHash": b.ContentHash, "mode": d.mode, "rows": b.Header.Rows, "badRows": len(d.bad),
+			"totals": b.Header.Totals,
+		}
+		if d.retryOf != "" {
+			detail["retryOf"] = d.retryOf
+		}
+		return audit.Record(ctx, tx, newEntry(b, d.actor, "created", detail))
 	})
-	if b.IdempotencyKey != nil && (pg.ViolatesConstraint(err, "payout_batches_pkey") ||
+	if key != nil && (pg.ViolatesConstraint(err, "payout_batches_pkey") ||
 		pg.ViolatesConstraint(err, "payout_batches_key_unique") || errors.Is(err, pg.ErrCommitUnknown)) {
 		if earlier, isKnown, lookErr := s.findKnown(ctx, org, b); lookErr != nil || isKnown {
 			return earlier, lookErr
@@ -117,21 +182,17 @@ func (s *Service) findKnown(ctx context.Context, org string, b Batch) (earlier B
 func (s *Service) Check(
 	ctx context.Context, lines []rowfile.Line, isDecimal bool,
 ) (problems []rowfile.Problem, err error) {
-	var mints mint.Catalogue
-	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		mints, err = mint.LoadCatalogue(ctx, tx)
-		return err
-	})
-	if err != nil {
+	if _, problems, err = s.readList(ctx, "", lines, isDecimal); err != nil {
 		return nil, fmt.Errorf("check a list: %w", err)
 	}
-	rows, problems := rowfile.Check(lines, mints, isDecimal)
-	_, misaddressed := s.newItems(rows)
-	return append(problems, misaddressed...), nil
+	return problems, nil
 }
 
 // newProblems returns the answer to a list with rows that cannot be paid.
 func newProblems(problems []rowfile.Problem) error {
+	if len(problems) == 0 {
+		problems = []rowfile.Problem{{Message: "The list has no rows."}}
+	}
 	bad := map[int]bool{}
 	for _, p := range problems {
 		bad[p.Row] = true
@@ -141,7 +202,7 @@ func newProblems(problems []rowfile.Problem) error {
 		first = fmt.Sprintf("Row %d: %s", problems[0].Row, first)
 	}
 	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
-		"%d rows of the list cannot be paid as they are written. %s", len(bad), first).
+		"None of the %d rows of the list can be paid as it is written. %s", len(bad), first).
 		WithAdvice("Correct every row that details.problems names, and send the whole list again.").
 		WithDetail(ProblemsDetail, problems)
 }
@@ -160,8 +221,8 @@ func (s *Service) newItems(rows []rowfile.Row) (items []Item, problems []rowfile
 		}
 		salt := make([]byte, contenthash.SaltBytes)
 		_, _ = rand.Read(salt) // it never fails
-		items = append(items, Item{Line: r.Line, Row: contenthash.Row{
-			Number: r.Number, Salt: salt, MintID: r.Mint.ID, Chain: r.Mint.Chain, Contract: r.Mint.Contract,
+		items = append(items, Item{Line: r.Line, Position: r.Number, Row: contenthash.Row{
+			Number: len(items) + 1, Salt: salt, MintID: r.Mint.ID, Chain: r.Mint.Chain, Contract: r.Mint.Contract,
 			ToAddress: address,
 			Amount:    r.Amount, Memo: r.Memo, CustomerID: r.CustomerID, Reference: r.Reference, IsIncluded: true,
 		}})
@@ -182,11 +243,12 @@ func (s *Service) parseAddress(m mint.Mint, text string) (address chain.Address,
 }
 
 // insertBatch writes a batch and its rows.
-func insertBatch(ctx context.Context, tx pg.Tx, b Batch, items []Item) error {
+func insertBatch(ctx context.Context, tx pg.Tx, b Batch, d draft) error {
 	header, err := json.Marshal(b.Header)
 	if err != nil {
 		return fmt.Errorf("write the header of batch %s: %w", b.ID, err)
 	}
+	listHash := contenthash.ComputeListHash(contentRows(d.items))
 	var keyHash *string
 	if b.IdempotencyKey != nil {
 		sum := sha256.Sum256([]byte(*b.IdempotencyKey))
@@ -195,12 +257,12 @@ func insertBatch(ctx context.Context, tx pg.Tx, b Batch, items []Item) error {
 	queue := &pgx.Batch{}
 	queue.Queue(`
 		INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
-			idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, status, updated_at)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $6, $10, $11, $12, 'DRAFT', $12)`,
-		b.ID, b.OrgID, b.Header.Mode, b.Header.Rows, b.ContentHash[:], b.digest, string(header), b.IdempotencyKey,
-		keyHash,
-		b.Maker.Kind, b.Maker.ID, tx.Now)
-	for _, i := range items {
+			idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, status, updated_at,
+			list_columns, is_decimal, bad_count, retry_of)
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'DRAFT', $13, $14, $15, $16, nullif($17, ''))`,
+		b.ID, b.OrgID, b.Header.Mode, b.Header.Rows, b.ContentHash[:], listHash[:], string(header), b.IdempotencyKey,
+		keyHash, b.digest, b.Maker.Kind, b.Maker.ID, tx.Now, b.Columns, b.UsesDecimal, b.BadRows, b.RetryOf)
+	for _, i := range d.items {
 		queue.Queue(`
 			INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address,
 				amount,
@@ -208,6 +270,12 @@ func insertBatch(ctx context.Context, tx pg.Tx, b Batch, items []Item) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 			b.ID, i.Number, b.OrgID, i.Line, i.Salt, i.MintID, i.Chain, i.Contract, i.ToAddress, i.Amount, i.CustomerID,
 			i.Reference)
+	}
+	for _, row := range d.bad {
+		queue.Queue(`
+			INSERT INTO payout_bad_rows (batch_id, position, org_id, line, fields, problems)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
+			b.ID, row.Position, b.OrgID, row.Line, row.Fields.Values(), row.Problems)
 	}
 	if err := tx.SendBatch(ctx, queue).Close(); err != nil {
 		return fmt.Errorf("insert batch %s: %w", b.ID, err)

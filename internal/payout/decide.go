@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -50,6 +54,28 @@ func newOtherContent(b Batch) error {
 		WithParam("contentHash")
 }
 
+// announce records the event of a new status, and the audit entry of a change that is complete. b is as it was before.
+func (s *Service) announce(
+	ctx context.Context, tx pg.Tx, b Batch, actor audit.Actor, verb string, detail map[string]any,
+) error {
+	if s.Events != nil {
+		changed, err := readBatch(ctx, tx, b.OrgID, b.ID, "")
+		if err != nil {
+			return err
+		}
+		if changed.Status == b.Status {
+			return audit.Record(ctx, tx, newEntry(b, actor, verb, detail))
+		}
+		if err := loadCounts(ctx, tx, &changed); err != nil {
+			return err
+		}
+		if err := s.Events.PublishBatch(ctx, tx, changed); err != nil {
+			return fmt.Errorf("publish that batch %s is %s: %w", b.ID, changed.Status, err)
+		}
+	}
+	return audit.Record(ctx, tx, newEntry(b, actor, verb, detail))
+}
+
 // newHolds returns the postings that hold the sum of a batch, one for each mint; newReleases those that give it back.
 func (b Batch) newHolds() []ledger.Posting {
 	return b.newPostings(ledger.BatchHold, ledger.ProductOwner(ledger.BatchProduct), ledger.BatchOwner())
@@ -57,6 +83,29 @@ func (b Batch) newHolds() []ledger.Posting {
 
 func (b Batch) newReleases() []ledger.Posting {
 	return b.newPostings(ledger.BatchRelease, ledger.BatchOwner(), ledger.ProductOwner(ledger.BatchProduct))
+}
+
+// newExclusions returns the postings that give back what rows take that are left out.
+func (b Batch) newExclusions(items []Item) (postings []ledger.Posting, err error) {
+	sums := map[int]money.Amount{}
+	for _, i := range items {
+		if i.IsIncluded {
+			continue
+		}
+		if sums[i.MintID], err = sums[i.MintID].Add(i.Amount); err != nil {
+			return nil, fmt.Errorf("add the rows that batch %s leaves out: %w", b.ID, err)
+		}
+	}
+	for _, mintID := range slices.Sorted(maps.Keys(sums)) {
+		postings = append(postings, ledger.Posting{
+			Cause: ledger.Cause{Kind: ledger.BatchRelease, ID: fmt.Sprintf("%s/excluded/%d", b.ID, mintID)},
+			Legs: []ledger.Leg{{
+				Debit:  ledger.BatchOwner().SpendingAccount(b.OrgID, mintID),
+				Credit: ledger.ProductOwner(ledger.BatchProduct).SpendingAccount(b.OrgID, mintID), Amount: sums[mintID],
+			}},
+		})
+	}
+	return postings, nil
 }
 
 func (b Batch) newPostings(kind ledger.CauseKind, from, to ledger.Owner) (postings []ledger.Posting) {
@@ -72,12 +121,22 @@ func (b Batch) newPostings(kind ledger.CauseKind, from, to ledger.Owner) (postin
 	return postings
 }
 
+// SubmitRequest asks for the submission of a draft.
+type SubmitRequest struct {
+	ContentHash contenthash.Hash // what the caller saw
+	// AcknowledgeDuplicateOf names the batch of the same list that was submitted before; "" for none.
+	AcknowledgeDuplicateOf string
+	// Ticked are the numbers of the rows whose look-alike a person has looked at.
+	Ticked []int
+	Actor  audit.Actor
+}
+
 // Submit submits a draft with the hash that the caller saw: its whole sum is held, and the worker checks its rows. A
-// batch that was submitted before is returned as it is. Errors: faults NOT_FOUND, INVALID_STATE, APPROVAL_REFUSED for
-// another hash, and INSUFFICIENT_BALANCE with what is missing of each mint. Rule BP-4.
-func (s *Service) Submit(
-	ctx context.Context, orgID, batchID string, hash contenthash.Hash, actor audit.Actor,
-) (b Batch, err error) {
+// batch that was submitted before is returned as it is. Errors: faults NOT_FOUND, INVALID_STATE, also for a STRICT
+// batch with rows that cannot be read and for a look-alike without a tick, APPROVAL_REFUSED for another hash,
+// DUPLICATE_BATCH for a list that was submitted before, and INSUFFICIENT_BALANCE with what is missing of each mint.
+// Rules BP-4, BP-7, BP-9 and BP-10.
+func (s *Service) Submit(ctx context.Context, orgID, batchID string, r SubmitRequest) (b Batch, err error) {
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		if err := org.LockSettingsShared(ctx, tx, orgID); err != nil {
 			return err
@@ -90,42 +149,114 @@ func (s *Service) Submit(
 			return err
 		}
 		switch {
-		case b.ContentHash != hash:
+		case b.Submitter != nil && string(b.submittedHash) == string(r.ContentHash[:]):
+			return nil
+		case b.ContentHash != r.ContentHash:
 			return newOtherContent(b)
 		case b.Submitter != nil:
 			return nil
 		case b.Status != Draft:
 			return newState(b, "submitted")
+		case b.BadRows > 0 && b.Header.Mode == contenthash.Strict:
+			return newUnreadable(b)
 		}
-		items, err := loadItems(ctx, tx, batchID)
-		if err != nil {
+		if err := refuseDuplicate(ctx, tx, b, r.AcknowledgeDuplicateOf); err != nil {
 			return err
 		}
-		if sealed, err := b.sealStored(items); err != nil || sealed.ComputeHash() != hash {
-			return newOtherContent(b)
-		}
-		required := max(settings.ApprovalQuorum, 1)
-		err = setStatus(ctx, tx, b, Validating,
-			`submitter_kind = $5, submitter_id = $6, submitted_at = $4, approvals_required = $7, request_mac = $8,
-				look_at = $4`,
-			actor.Kind, actor.ID, required, s.GrantKey.BatchRequestMAC(hash, required))
-		if err != nil {
-			return err
-		}
-		if err := ledger.Post(ctx, tx, b.newHolds()...); err != nil {
-			return fmt.Errorf("hold for batch %s: %w", batchID, err)
-		}
-		return audit.Record(ctx, tx, newEntry(b, actor, "submitted", map[string]any{
-			"contentHash": hash, "totals": b.Header.Totals, "required": required,
-		}))
+		return s.submit(ctx, tx, b, r, max(settings.ApprovalQuorum, 1))
 	})
-	if errors.Is(err, ledger.ErrOverdraft) {
+	switch {
+	case errors.Is(err, ledger.ErrOverdraft):
 		return Batch{}, s.newShortfall(ctx, b)
+	case pg.ViolatesConstraint(err, "payout_batches_list_once"):
+		// Another submission of the same list was quicker.
+		err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+			return refuseDuplicate(ctx, tx, b, r.AcknowledgeDuplicateOf)
+		})
+		if err == nil { // and it has ended without a payment since
+			return s.Submit(ctx, orgID, batchID, r)
+		}
 	}
 	if err != nil {
 		return Batch{}, err
 	}
 	return s.ByID(ctx, orgID, batchID)
+}
+
+// submit writes the submission of a locked draft that nothing keeps from it but warnings and balances.
+func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest, required int) error {
+	items, err := loadItems(ctx, tx, b.ID)
+	if err != nil {
+		return err
+	}
+	if sealed, err := b.sealStored(items); err != nil || sealed.ComputeHash() != r.ContentHash {
+		return newOtherContent(b)
+	}
+	warnings, err := findWarnings(ctx, tx, b, items)
+	if err != nil {
+		return err
+	}
+	if err := refuseUnticked(warnings, r.Ticked); err != nil {
+		return err
+	}
+	err = setStatus(ctx, tx, b, Validating,
+		`submitter_kind = $5, submitter_id = $6, submitted_at = $4, approvals_required = $7, request_mac = $8,
+			look_at = $4, submitted_hash = content_hash, duplicate_of = nullif($9, '')`,
+		r.Actor.Kind, r.Actor.ID, required, s.GrantKey.BatchRequestMAC(r.ContentHash, required),
+		r.AcknowledgeDuplicateOf)
+	if err != nil {
+		return err
+	}
+	if err := keepWarnings(ctx, tx, b, warnings, r.Ticked); err != nil {
+		return err
+	}
+	if err := ledger.Post(ctx, tx, b.newHolds()...); err != nil {
+		return fmt.Errorf("hold for batch %s: %w", b.ID, err)
+	}
+	detail := map[string]any{
+		"contentHash": r.ContentHash, "totals": b.Header.Totals, "required": required, "ticked": r.Ticked,
+	}
+	if r.AcknowledgeDuplicateOf != "" {
+		detail["duplicateOf"] = r.AcknowledgeDuplicateOf
+	}
+	return s.announce(ctx, tx, b, r.Actor, "submitted", detail)
+}
+
+func newUnreadable(b Batch) error {
+	return fault.New(fault.Unprocessable, fault.InvalidState, fault.NothingHeld,
+		"%d rows of this batch payout cannot be read, and its mode is STRICT: every row is paid, or none.", b.BadRows).
+		WithAdvice("Correct the rows that the draft names and make a batch of the whole list again, or use the mode "+
+			"PARTIAL, which leaves them out.").
+		WithExtra("currentStatus", string(b.Status))
+}
+
+// refuseDuplicate refuses a list that another batch of the organization has, which was submitted and may have paid
+// something, until the caller names that batch. Rule BP-9.
+func refuseDuplicate(ctx context.Context, tx pg.Tx, b Batch, acknowledged string) error {
+	var earlier string
+	err := tx.QueryRow(ctx, `
+		SELECT o.batch_id FROM payout_batches o JOIN payout_batches b ON b.batch_id = $2 AND o.list_hash = b.list_hash
+		WHERE o.org_id = $1 AND o.batch_id <> $2 AND o.submitted_at IS NOT NULL
+			AND o.status NOT IN ('INVALID', 'CANCELLED', 'REJECTED', 'FAILED')
+		ORDER BY o.submitted_at DESC, o.batch_id DESC LIMIT 1`, b.OrgID, b.ID).Scan(&earlier)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		if acknowledged != "" {
+			return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+				"%.64q is no batch payout of the same list that was submitted and may have paid something.",
+				acknowledged).WithAdvice("Leave acknowledgeDuplicateOf out.").WithParam("acknowledgeDuplicateOf")
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for batches of the same list as %s: %w", b.ID, err)
+	case earlier == acknowledged:
+		return nil
+	}
+	return fault.New(fault.Conflict, fault.DuplicateBatch, fault.NothingHeld,
+		"Batch payout %s pays the same list and was submitted before.", earlier).
+		WithAdvice("Look at it first. If the list has to be paid once more, submit this one again with "+
+			"acknowledgeDuplicateOf and that id.").
+		WithParam("acknowledgeDuplicateOf").WithExtra("existingId", earlier)
 }
 
 // Shortfall is what is missing of a mint for a batch.
@@ -207,12 +338,12 @@ func (s *Service) Approve(
 		}
 		detail := map[string]any{"contentHash": hash, "approvals": b.Approvals + 1, "required": b.Required}
 		if b.Approvals+1 < b.Required {
-			return audit.Record(ctx, tx, newEntry(b, actor, "approval_added", detail))
+			return s.announce(ctx, tx, b, actor, "approval_added", detail)
 		}
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, newEntry(b, actor, "approved", detail))
+		return s.announce(ctx, tx, b, actor, "approved", detail)
 	})
 	if err != nil {
 		return Batch{}, err
@@ -220,10 +351,26 @@ func (s *Service) Approve(
 	return s.ByID(ctx, orgID, batchID)
 }
 
-// Cancel takes back a batch that is not approved yet; its sum is spendable again. A cancelled one stays
-// as it is. Errors: faults NOT_FOUND and INVALID_STATE.
+// Cancel takes back a batch. One that is not approved yet ends, and its sum is spendable again. Of one that is being
+// paid, the worker takes back what has no slot and returns those amounts; what has a slot is paid, and the batch ends
+// with it. A cancelled one stays as it is. Errors: faults NOT_FOUND and INVALID_STATE. Rule BP-12.
 func (s *Service) Cancel(ctx context.Context, orgID, batchID string, actor audit.Actor) (Batch, error) {
-	return s.end(ctx, orgID, batchID, Cancelled, "", actor)
+	return s.change(ctx, orgID, batchID, func(ctx context.Context, tx pg.Tx, b Batch) error {
+		switch {
+		case b.Status == Cancelled, b.Status == Processing && b.StoppedAt != nil:
+			return nil
+		case b.Status == Processing:
+			err := setStatus(ctx, tx, b, Processing,
+				`stopped_at = $4, stopper_kind = $5, stopper_id = $6, look_at = $4`, actor.Kind, actor.ID)
+			if err != nil {
+				return err
+			}
+			return s.announce(ctx, tx, b, actor, "stopped", map[string]any{})
+		case b.Status == Draft, b.Status == Validating, b.Status == AwaitingApproval:
+			return s.endUnpaid(ctx, tx, b, Cancelled, "", actor)
+		}
+		return newState(b, "cancelled")
+	})
 }
 
 // Reject ends a batch that waits for approval; its sum is spendable again. Errors: faults NOT_FOUND, INVALID_STATE
@@ -233,21 +380,61 @@ func (s *Service) Reject(ctx context.Context, orgID, batchID, reason string, act
 		return Batch{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"A reason may have at most %d characters of text.", reasonRunesMax).WithParam("reason")
 	}
-	return s.end(ctx, orgID, batchID, Rejected, reason, actor)
+	return s.change(ctx, orgID, batchID, func(ctx context.Context, tx pg.Tx, b Batch) error {
+		switch b.Status {
+		case Rejected:
+			return nil
+		case AwaitingApproval:
+			return s.endUnpaid(ctx, tx, b, Rejected, reason, actor)
+		}
+		return newState(b, "rejected")
+	})
 }
 
-func (s *Service) end(
-	ctx context.Context, orgID, batchID string, status Status, problem string, actor audit.Actor,
-) (b Batch, err error) {
-	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		if b, err = lockBatch(ctx, tx, orgID, batchID); err != nil || b.Status == status {
+// Pause stops the payments of a batch that is being paid: no row gets a payment, and no payment without a slot gets
+// one. What has a slot is paid. A paused one stays as it is. Errors: faults NOT_FOUND and INVALID_STATE. Rule BP-11.
+func (s *Service) Pause(ctx context.Context, orgID, batchID string, actor audit.Actor) (Batch, error) {
+	return s.change(ctx, orgID, batchID, func(ctx context.Context, tx pg.Tx, b Batch) error {
+		switch {
+		case b.Status != Processing || b.StoppedAt != nil:
+			return newState(b, "paused")
+		case b.PausedAt != nil:
+			return nil
+		}
+		if err := setStatus(ctx, tx, b, Processing, `paused_at = $4`); err != nil {
 			return err
 		}
-		isOpen := b.Status == AwaitingApproval || status == Cancelled && (b.Status == Draft || b.Status == Validating)
-		if !isOpen {
-			return newState(b, map[Status]string{Cancelled: "cancelled", Rejected: "rejected"}[status])
+		return s.announce(ctx, tx, b, actor, "paused", map[string]any{})
+	})
+}
+
+// Resume lets the payments of a paused batch go on. One that is not paused stays as it is. Errors: faults NOT_FOUND and
+// INVALID_STATE.
+func (s *Service) Resume(ctx context.Context, orgID, batchID string, actor audit.Actor) (Batch, error) {
+	return s.change(ctx, orgID, batchID, func(ctx context.Context, tx pg.Tx, b Batch) error {
+		switch {
+		case b.Status != Processing || b.StoppedAt != nil:
+			return newState(b, "resumed")
+		case b.PausedAt == nil:
+			return nil
 		}
-		return endUnpaid(ctx, tx, b, status, problem, actor)
+		if err := setStatus(ctx, tx, b, Processing, `paused_at = NULL, pause_reason = NULL, look_at = $4`); err != nil {
+			return err
+		}
+		return s.announce(ctx, tx, b, actor, "resumed", map[string]any{"pausedAt": b.PausedAt})
+	})
+}
+
+// change runs fn with a locked batch, and returns the batch as it is afterwards.
+func (s *Service) change(
+	ctx context.Context, orgID, batchID string, fn func(ctx context.Context, tx pg.Tx, b Batch) error,
+) (Batch, error) {
+	err := s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		b, err := lockBatch(ctx, tx, orgID, batchID)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, tx, b)
 	})
 	if err != nil {
 		return Batch{}, err
@@ -256,7 +443,9 @@ func (s *Service) end(
 }
 
 // endUnpaid ends a locked batch before its approval and gives its sum back.
-func endUnpaid(ctx context.Context, tx pg.Tx, b Batch, status Status, problem string, actor audit.Actor) error {
+func (s *Service) endUnpaid(
+	ctx context.Context, tx pg.Tx, b Batch, status Status, problem string, actor audit.Actor,
+) error {
 	err := setStatus(ctx, tx, b, status, `ended_at = $4, look_at = NULL, problem = nullif($5, '')`, problem)
 	if err != nil {
 		return err
@@ -266,5 +455,5 @@ func endUnpaid(ctx context.Context, tx pg.Tx, b Batch, status Status, problem st
 			return fmt.Errorf("release the hold of batch %s: %w", b.ID, err)
 		}
 	}
-	return audit.Record(ctx, tx, newEntry(b, actor, string(status), map[string]any{"reason": problem}))
+	return s.announce(ctx, tx, b, actor, string(status), map[string]any{"reason": problem})
 }

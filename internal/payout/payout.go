@@ -7,6 +7,7 @@
 //   - A row has at most one withdrawal, whose id follows from batch and row.
 //   - No row is paid before enough people, and not the maker, have approved the hash that covers it.
 //   - A row never changes. The signer pays only what leads to the approved hash, so a change would pay nothing.
+//   - A batch that leaves rows out has another hash, once, before anyone may approve it.
 //
 // After a crash every batch is in the state of its last commit, and the worker goes on from its rows: no cursor is
 // kept.
@@ -24,10 +25,12 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -44,22 +47,25 @@ const (
 	Invalid            Status = "INVALID"             // a row cannot be paid; its sum was returned
 	AwaitingApproval   Status = "AWAITING_APPROVAL"   // people look at its hash
 	Processing         Status = "PROCESSING"          // rows become withdrawals
-	Completed          Status = "COMPLETED"           // every row was paid
+	Completed          Status = "COMPLETED"           // every included row was paid
 	PartiallyCompleted Status = "PARTIALLY_COMPLETED" // some rows were paid
 	Failed             Status = "FAILED"              // no row was paid
-	Cancelled          Status = "CANCELLED"           // its organization took it back before its approval
+	Cancelled          Status = "CANCELLED"           // its organization took it back, and no row was paid
 	Rejected           Status = "REJECTED"            // a person refused to approve it
 )
 
-// EndStatus returns the status of a batch whose rows have all ended. It follows from the rows alone.
-func EndStatus(rows, paid int) Status {
-	switch paid {
-	case rows:
+// EndStatus returns the status of a batch whose included rows have all ended. It follows from the rows, and from
+// whether a person cancelled the batch while it was being paid.
+func EndStatus(included, paid int, isStopped bool) Status {
+	switch {
+	case paid == included:
 		return Completed
-	case 0:
-		return Failed
+	case paid > 0:
+		return PartiallyCompleted
+	case isStopped:
+		return Cancelled
 	}
-	return PartiallyCompleted
+	return Failed
 }
 
 // Batch is a batch as its organization sees it.
@@ -82,20 +88,52 @@ type Batch struct {
 	ApprovedAt *time.Time
 	EndedAt    *time.Time
 
-	digest, mac []byte
+	BadRows     int      // rows of the list that cannot be read; none of them is ever paid
+	UsesDecimal bool     // the list has amounts in whole tokens
+	Columns     []string // those that the list names, in its order
+	RetryOf     string   // the batch whose unpaid rows it has, or ""
+	DuplicateOf string   // the batch of the same list that its submission acknowledged, or ""
+	// PausedAt is when a person, or a restore, stopped its payments; nil while they go on.
+	PausedAt    *time.Time
+	PauseReason string // of a pause by the service; "" for one by a person
+	// StoppedAt is when a person cancelled it while it was being paid. What has no slot then is taken back.
+	StoppedAt *time.Time
+	Stopper   *audit.Actor
+	Counts    Counts // of batches that ByID and List return
+
+	digest, mac   []byte
+	submittedHash []byte
+}
+
+// Counts are how many rows of a batch there are of each kind. The last four add up to Included.
+type Counts struct {
+	Bad        int // rows of the list that cannot be read
+	Included   int
+	Waiting    int // without a payment, or with one that waits for people
+	Processing int
+	Paid       int
+	Unpaid     int // never paid by this batch
 }
 
 // Item is a row of a batch, with what became of it.
 type Item struct {
 	contenthash.Row
-	Line    int
-	Refused string // why it is never paid, or ""
+	Line     int    // in the text of the list
+	Position int    // in the list, from 1; it counts the rows that cannot be read, too
+	Refused  string // why it is never paid, or ""
+	// WaitsFor is why the row has no payment yet, or "".
+	WaitsFor string
 	// WithdrawalID pays the row; "" while none does. WithdrawalStatus is its status.
 	WithdrawalID     string
 	WithdrawalStatus string
 	TxHash           *string
+	NetworkFee       *money.Amount // units of the chain's native coin; nil while it is not final
 
-	isChecked bool
+	isChecked    bool
+	reasons      []string // why its withdrawal waits for people
+	endedBecause string   // why its withdrawal was not paid
+	orderWait    dispatch.WaitReason
+	orderDetail  string
 }
 
 // RowPayment is the payment of a row.
@@ -115,6 +153,16 @@ type Payments interface {
 	// RequestRow requests the withdrawal of a row. A row that is known keeps its withdrawal. refused says why the
 	// row is never paid by this batch, or "". An error leaves the row waiting.
 	RequestRow(ctx context.Context, p RowPayment) (refused string, err error)
+	// RecallRow takes back the withdrawal of a row that has no slot. One that has a slot stays, and so does one that
+	// has ended: neither is an error.
+	RecallRow(ctx context.Context, p RowPayment, actor audit.Actor) error
+}
+
+// Publisher records the events of batches.
+type Publisher interface {
+	// PublishBatch records the event of the status that a batch has reached, in the transaction that changed it. Most
+	// statuses have none.
+	PublishBatch(ctx context.Context, tx pg.Tx, b Batch) error
 }
 
 // Service makes batches and carries them to their end. It is safe for concurrent use.
@@ -122,6 +170,8 @@ type Service struct {
 	DB       *pg.DB
 	Chains   chain.Chains
 	Payments Payments
+	// Events tells the organization; nil: no one is told.
+	Events Publisher
 	// GrantKey binds approvals to the hash that was approved, for the signer; nil if the signer requires no grants.
 	GrantKey *signer.GrantKey
 	Log      *slog.Logger
@@ -132,27 +182,35 @@ const selectBatches = `
 		b.maker_id,
 		b.submitter_kind, b.submitter_id, b.approvals_required,
 		(SELECT count(*) FROM payout_approvals a WHERE a.batch_id = b.batch_id), coalesce(b.problem, ''), b.created_at,
-		b.submitted_at, b.approved_at, b.ended_at, b.request_digest, b.request_mac
+		b.submitted_at, b.approved_at, b.ended_at, b.request_digest, b.request_mac, b.bad_count, b.is_decimal,
+		b.list_columns, coalesce(b.retry_of, ''), coalesce(b.duplicate_of, ''), b.paused_at,
+		coalesce(b.pause_reason, ''), b.stopped_at, b.stopper_kind, b.stopper_id, b.submitted_hash
 	FROM payout_batches b `
 
 func scanBatch(row pgx.CollectableRow) (b Batch, err error) {
 	var header, hash []byte
-	var submitterKind, submitterID *string
+	var submitterKind, submitterID, stopperKind, stopperID *string
 	err = row.Scan(&b.ID, &b.OrgID, &b.Version, &b.Status, &header, &hash, &b.IdempotencyKey, &b.Maker.Kind,
 		&b.Maker.ID,
 		&submitterKind, &submitterID, &b.Required, &b.Approvals, &b.Problem, &b.CreatedAt, &b.SubmitAt, &b.ApprovedAt,
-		&b.EndedAt, &b.digest, &b.mac)
+		&b.EndedAt, &b.digest, &b.mac, &b.BadRows, &b.UsesDecimal, &b.Columns, &b.RetryOf, &b.DuplicateOf, &b.PausedAt,
+		&b.PauseReason, &b.StoppedAt, &stopperKind, &stopperID, &b.submittedHash)
 	if err != nil {
 		return b, err
 	}
 	copy(b.ContentHash[:], hash)
-	if submitterKind != nil && submitterID != nil {
-		b.Submitter = &audit.Actor{Kind: *submitterKind, ID: *submitterID}
-	}
+	b.Submitter, b.Stopper = newActor(submitterKind, submitterID), newActor(stopperKind, stopperID)
 	if err := json.Unmarshal(header, &b.Header); err != nil {
 		return b, fmt.Errorf("read the header of batch %s: %w", b.ID, err)
 	}
 	return b, nil
+}
+
+func newActor(kind, id *string) *audit.Actor {
+	if kind == nil || id == nil {
+		return nil
+	}
+	return &audit.Actor{Kind: *kind, ID: *id}
 }
 
 func newNotFound() error {
@@ -183,45 +241,143 @@ func lockBatch(ctx context.Context, tx pg.Tx, org, batchID string) (Batch, error
 	return readBatch(ctx, tx, org, batchID, ` FOR NO KEY UPDATE OF b`)
 }
 
+// loadCounts counts the rows of batches by what became of them.
+func loadCounts(ctx context.Context, tx pg.Tx, batches ...*Batch) error {
+	byID, ids := map[string]*Batch{}, make([]string, 0, len(batches))
+	for _, b := range batches {
+		b.Counts.Bad = b.BadRows
+		byID[b.ID], ids = b, append(ids, b.ID)
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT i.batch_id, count(*), count(*) FILTER (WHERE w.status IN ('PROCESSING', 'BROADCAST')),
+			count(*) FILTER (WHERE w.status = 'COMPLETED'),
+			count(*) FILTER (WHERE i.refused IS NOT NULL OR w.status IN ('FAILED', 'REJECTED', 'CANCELLED'))
+		FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no
+		WHERE i.batch_id = ANY ($1) AND i.included GROUP BY i.batch_id`, ids)
+	if err != nil {
+		return fmt.Errorf("count the rows of %d batches: %w", len(ids), err)
+	}
+	var batchID string
+	var c Counts
+	_, err = pgx.ForEachRow(rows, []any{&batchID, &c.Included, &c.Processing, &c.Paid, &c.Unpaid}, func() error {
+		c.Bad, c.Waiting = byID[batchID].BadRows, c.Included-c.Processing-c.Paid-c.Unpaid
+		byID[batchID].Counts = c
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("count the rows of %d batches: %w", len(ids), err)
+	}
+	return nil
+}
+
 // ByID returns a batch as it is now. Error: fault NOT_FOUND, also for one of another organization.
 func (s *Service) ByID(ctx context.Context, org, batchID string) (b Batch, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		b, err = readBatch(ctx, tx, org, batchID, "")
-		return err
+		if b, err = readBatch(ctx, tx, org, batchID, ""); err != nil {
+			return err
+		}
+		return loadCounts(ctx, tx, &b)
 	})
 	return b, err
 }
 
+// Filter narrows a list of batches. A zero field does not narrow it.
+type Filter struct {
+	Status        string
+	CreatedAfter  time.Time // exclusive
+	CreatedBefore time.Time // exclusive
+}
+
+// List returns a page of an organization's batches in the order of (creation time, id).
+func (s *Service) List(
+	ctx context.Context, org string, f Filter, p pagination.Page,
+) (page pagination.Result[Batch], err error) {
+	q := pagination.NewQuery(selectBatches+`WHERE b.org_id = ?`, org)
+	if f.Status != "" {
+		q.AddCondition("b.status = ?", f.Status)
+	}
+	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
+	sql, args := q.BuildPage(p, "b.created_at", "b.batch_id")
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, scanBatch)
+		if err != nil {
+			return err
+		}
+		page = pagination.CutPage(p, found, func(b Batch) pagination.Cursor {
+			return pagination.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}
+		})
+		pointers := make([]*Batch, len(page.Items))
+		for i := range page.Items {
+			pointers[i] = &page.Items[i]
+		}
+		return loadCounts(ctx, tx, pointers...)
+	})
+	if err != nil {
+		return page, fmt.Errorf("list the batches of %s: %w", org, err)
+	}
+	return page, nil
+}
+
 // Items returns the rows of a batch in their order. Error: fault NOT_FOUND.
 func (s *Service) Items(ctx context.Context, org, batchID string) (items []Item, err error) {
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := readBatch(ctx, tx, org, batchID, ""); err != nil {
+	_, items, err = s.load(ctx, org, batchID)
+	return items, err
+}
+
+// load returns a batch and its rows.
+func (s *Service) load(ctx context.Context, orgID, batchID string) (b Batch, items []Item, err error) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		if b, err = readBatch(ctx, tx, orgID, batchID, ""); err != nil {
 			return err
 		}
 		items, err = loadItems(ctx, tx, batchID)
 		return err
 	})
-	return items, err
+	return b, items, err
 }
 
 func loadItems(ctx context.Context, tx pg.Tx, batchID string) ([]Item, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT i.row_no, i.line, i.salt, i.mint_id, i.chain, i.contract, i.to_address, i.amount, i.customer_id,
-			i.reference,
-			i.checked_at IS NOT NULL, coalesce(i.refused, ''), coalesce(w.withdrawal_id, ''), coalesce(w.status, ''),
-				w.tx_hash
-		FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no
-		WHERE i.batch_id = $1 ORDER BY i.row_no`, batchID)
-	if err != nil {
+	fail := func(err error) ([]Item, error) {
 		return nil, fmt.Errorf("read the rows of batch %s: %w", batchID, err)
 	}
+	rows, err := tx.Query(ctx, `
+		SELECT i.row_no, i.line, i.salt, i.mint_id, i.chain, i.contract, i.to_address, i.amount, i.customer_id,
+			i.reference, i.included, i.checked_at IS NOT NULL, coalesce(i.refused, ''), coalesce(i.waits_for, ''),
+			coalesce(w.withdrawal_id, ''), coalesce(w.status, ''), w.tx_hash, w.network_fee,
+			coalesce(w.approval_reasons, '{}'), coalesce(w.failure_reason, w.rejected_reason, ''),
+			coalesce(o.waiting_for, ''), coalesce(o.last_error, '')
+		FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no
+			LEFT JOIN dispatch_orders o ON o.order_id = w.withdrawal_id
+		WHERE i.batch_id = $1 ORDER BY i.row_no`, batchID)
+	if err != nil {
+		return fail(err)
+	}
 	items, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
-		i.IsIncluded = true
 		return i, row.Scan(&i.Number, &i.Line, &i.Salt, &i.MintID, &i.Chain, &i.Contract, &i.ToAddress, &i.Amount,
-			&i.CustomerID, &i.Reference, &i.isChecked, &i.Refused, &i.WithdrawalID, &i.WithdrawalStatus, &i.TxHash)
+			&i.CustomerID, &i.Reference, &i.IsIncluded, &i.isChecked, &i.Refused, &i.WaitsFor, &i.WithdrawalID,
+			&i.WithdrawalStatus, &i.TxHash, &i.NetworkFee, &i.reasons, &i.endedBecause, &i.orderWait, &i.orderDetail)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the rows of batch %s: %w", batchID, err)
+		return fail(err)
+	}
+	rows, err = tx.Query(ctx, `SELECT position FROM payout_bad_rows WHERE batch_id = $1 ORDER BY position`, batchID)
+	if err != nil {
+		return fail(err)
+	}
+	bad, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return fail(err)
+	}
+	position := 1
+	for i := range items {
+		for len(bad) > 0 && bad[0] == position {
+			bad, position = bad[1:], position+1
+		}
+		items[i].Position, position = position, position+1
 	}
 	return items, nil
 }

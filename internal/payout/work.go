@@ -1,16 +1,22 @@
 package payout
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
@@ -82,57 +88,156 @@ func (s *Service) WorkDue(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// load returns a batch and its rows.
-func (s *Service) load(ctx context.Context, orgID, batchID string) (b Batch, items []Item, err error) {
-	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		if b, err = readBatch(ctx, tx, orgID, batchID, ""); err != nil {
-			return err
-		}
-		items, err = loadItems(ctx, tx, batchID)
-		return err
-	})
-	return b, items, err
-}
-
-// Validate checks the rows of a submitted batch that were not checked yet, each as its withdrawal will be. A row that
-// cannot be paid makes the batch INVALID, and its sum is spendable again.
+// Validate checks the rows of a submitted batch that were not checked yet, each as its withdrawal will be. In a STRICT
+// batch a row that cannot be paid makes the batch INVALID, and its sum is spendable again. A PARTIAL one leaves such
+// rows out: its hash changes once, before people may approve it, and the amounts of those rows are spendable again. A
+// freeze of more than a customer leaves the batch waiting. Rules BP-4 and BP-8.
 func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 	b, items, err := s.load(ctx, orgID, batchID)
 	if err != nil || b.Status != Validating {
 		return err
 	}
+	frozen, isStopped, err := s.findFrozen(ctx, orgID, items)
+	if err != nil || isStopped {
+		return err
+	}
 	for _, i := range items {
-		if i.isChecked {
+		if i.isChecked || i.Refused != "" {
 			continue
 		}
-		refused, err := s.Payments.CheckRow(ctx, b.payment(i))
-		if err != nil {
-			return fmt.Errorf("check row %d: %w", i.Number, err)
+		refused := frozen[i.CustomerID]
+		if refused == "" {
+			if refused, err = s.Payments.CheckRow(ctx, b.payment(i)); err != nil {
+				return fmt.Errorf("check row %d: %w", i.Number, err)
+			}
 		}
-		if refused != "" {
+		if refused != "" && b.Header.Mode == contenthash.Strict {
 			return s.invalidate(ctx, b, i, cutSentence(refused))
 		}
 		err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 			if b, err = lockBatch(ctx, tx, orgID, batchID); err != nil || b.Status != Validating {
 				return err
 			}
-			_, err := tx.Exec(ctx, `UPDATE payout_items SET checked_at = $3 WHERE batch_id = $1 AND row_no = $2
-				AND checked_at IS NULL`,
-				batchID, i.Number, tx.Now)
+			_, err := tx.Exec(ctx, `
+				UPDATE payout_items SET checked_at = CASE WHEN $4 = '' THEN $3::timestamptz END, refused = nullif($4, '')
+				WHERE batch_id = $1 AND row_no = $2 AND checked_at IS NULL AND refused IS NULL`,
+				batchID, i.Number, tx.Now, cutSentence(refused))
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("note the check of row %d: %w", i.Number, err)
 		}
 	}
+	return s.finishValidation(ctx, orgID, batchID)
+}
+
+// findFrozen returns why the rows of frozen customers cannot be paid, by the label of the customer. isStopped says
+// that a freeze stops more than customers.
+func (s *Service) findFrozen(
+	ctx context.Context, orgID string, items []Item,
+) (frozen map[string]string, isStopped bool, err error) {
+	var labels []string
+	for _, i := range items {
+		if i.CustomerID != "" && !slices.Contains(labels, i.CustomerID) {
+			labels = append(labels, i.CustomerID)
+		}
+	}
+	var active *freeze.ActiveSet
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		queue := &pgx.Batch{}
+		active = freeze.QueueLook(queue, orgID, labels)
+		return tx.SendBatch(ctx, queue).Close()
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("look for freezes of %s: %w", orgID, err)
+	}
+	frozen = map[string]string{}
+	for _, i := range items {
+		f := active.FindFor(freeze.Target{OrgID: orgID, CustomerID: i.CustomerID, Chain: i.Chain})
+		switch {
+		case f == nil:
+		case f.Scope == freeze.ScopeCustomer:
+			frozen[i.CustomerID] = fmt.Sprintf("Customer %s is frozen.", i.CustomerID)
+		default:
+			return nil, true, nil
+		}
+	}
+	return frozen, false, nil
+}
+
+// finishValidation writes the state that follows from the verdicts about all rows.
+func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) error {
 	return s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		if b, err = lockBatch(ctx, tx, orgID, batchID); err != nil || b.Status != Validating {
+		b, err := lockBatch(ctx, tx, orgID, batchID)
+		if err != nil || b.Status != Validating {
 			return err
+		}
+		items, err := loadItems(ctx, tx, batchID)
+		if err != nil {
+			return err
+		}
+		excluded, first := 0, ""
+		for _, i := range items {
+			if i.Refused != "" {
+				excluded++
+				first = cmp.Or(first, fmt.Sprintf("Row %d: %s", i.Number, i.Refused))
+			}
+		}
+		switch {
+		case excluded == len(items):
+			return s.endUnpaid(ctx, tx, b, Invalid, cutSentence("No row can be paid. "+first), workActor)
+		case excluded > 0:
+			return s.exclude(ctx, tx, b, items)
 		}
 		if err := setStatus(ctx, tx, b, AwaitingApproval, `look_at = NULL`); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, newEntry(b, workActor, "checked", map[string]any{"contentHash": b.ContentHash}))
+		return s.announce(ctx, tx, b, workActor, "checked", map[string]any{"contentHash": b.ContentHash})
+	})
+}
+
+// exclude leaves the refused rows of a locked PARTIAL batch out. The header and the hash follow from the rows, which
+// are compared with what was submitted before: a row that was changed since gets no new hash.
+func (s *Service) exclude(ctx context.Context, tx pg.Tx, b Batch, items []Item) error {
+	if !s.isIntact(b, items) {
+		return fmt.Errorf("the rows of batch %s differ from what was submitted: it gets no other hash", b.ID)
+	}
+	excluded := []int{}
+	for k := range items {
+		if items[k].Refused != "" {
+			items[k].IsIncluded = false
+			excluded = append(excluded, items[k].Number)
+		}
+	}
+	sealed, err := b.sealStored(items)
+	if err != nil {
+		return fmt.Errorf("leave rows of batch %s out: %w", b.ID, err)
+	}
+	header, err := json.Marshal(sealed)
+	if err != nil {
+		return fmt.Errorf("write the header of batch %s: %w", b.ID, err)
+	}
+	hash := sealed.ComputeHash()
+	_, err = tx.Exec(ctx, `UPDATE payout_items SET included = false WHERE batch_id = $1 AND row_no = ANY ($2)`, b.ID,
+		excluded)
+	if err != nil {
+		return fmt.Errorf("leave rows of batch %s out: %w", b.ID, err)
+	}
+	err = setStatus(ctx, tx, b, AwaitingApproval,
+		`look_at = NULL, content_hash = $5, header = $6, request_mac = $7`, hash[:], string(header),
+		s.GrantKey.BatchRequestMAC(hash, b.Required))
+	if err != nil {
+		return err
+	}
+	postings, err := b.newExclusions(items)
+	if err != nil {
+		return err
+	}
+	if err := ledger.Post(ctx, tx, postings...); err != nil {
+		return fmt.Errorf("release what batch %s leaves out: %w", b.ID, err)
+	}
+	return s.announce(ctx, tx, b, workActor, "checked", map[string]any{
+		"contentHash": hash, "formerContentHash": b.ContentHash, "excluded": excluded, "totals": sealed.Totals,
 	})
 }
 
@@ -145,7 +250,7 @@ func (s *Service) invalidate(ctx context.Context, b Batch, i Item, refused strin
 		if err := refuseRow(ctx, tx, b.ID, i.Number, refused); err != nil {
 			return err
 		}
-		return endUnpaid(ctx, tx, current, Invalid, cutSentence(fmt.Sprintf("Row %d: %s", i.Number, refused)),
+		return s.endUnpaid(ctx, tx, current, Invalid, cutSentence(fmt.Sprintf("Row %d: %s", i.Number, refused)),
 			workActor)
 	})
 }
@@ -164,7 +269,8 @@ func refuseRow(ctx context.Context, tx pg.Tx, batchID string, row int, refused s
 }
 
 // Expand requests the withdrawal of each row of an approved batch that has none, and ends the batch once no row is
-// open. A row that has no answer waits, and the rows behind it go on.
+// open. A row that has no answer waits, and the rows behind it go on. A paused batch gets no withdrawals, and one that
+// was cancelled loses those that have no slot. Rules BP-5, BP-11 and BP-12.
 func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 	b, items, err := s.load(ctx, orgID, batchID)
 	if err != nil || b.Status != Processing {
@@ -172,18 +278,56 @@ func (s *Service) Expand(ctx context.Context, orgID, batchID string) error {
 	}
 	var problems []error
 	for _, i := range items {
-		if i.Refused != "" || i.WithdrawalID != "" && i.WithdrawalStatus != "BLOCKED" {
+		if i.Refused != "" || !i.IsIncluded {
 			continue
 		}
-		refused, err := s.Payments.RequestRow(ctx, b.payment(i))
-		if err == nil && refused != "" {
-			err = s.releaseRow(ctx, b, i, cutSentence(refused))
+		hasPayment := i.WithdrawalID != "" && i.WithdrawalStatus != "BLOCKED"
+		switch {
+		case b.StoppedAt != nil && hasPayment:
+			err = s.recallRow(ctx, b, i)
+		case b.StoppedAt != nil:
+			err = s.releaseRow(ctx, b, i, "The batch payout was cancelled before this row had a payment.")
+		case hasPayment || b.PausedAt != nil:
+			continue
+		default:
+			err = s.requestRow(ctx, b, i)
+		}
+		if pg.ViolatesConstraint(err, "withdrawals_batch_approved") {
+			break // the batch was paused or cancelled since it was read
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("pay row %d: %w", i.Number, err))
+			problems = append(problems, fmt.Errorf("row %d: %w", i.Number, err))
 		}
 	}
 	return errors.Join(append(problems, s.settle(ctx, orgID, batchID))...)
+}
+
+// requestRow requests the withdrawal of a row. A refusal that may end leaves the row waiting, and the row says why.
+func (s *Service) requestRow(ctx context.Context, b Batch, i Item) error {
+	refused, err := s.Payments.RequestRow(ctx, b.payment(i))
+	if err == nil && refused != "" {
+		return s.releaseRow(ctx, b, i, cutSentence(refused))
+	}
+	f := fault.Find(err)
+	if f == nil {
+		return err
+	}
+	noteErr := s.DB.InOrg(ctx, b.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE payout_items SET waits_for = $3
+			WHERE batch_id = $1 AND row_no = $2 AND refused IS NULL AND waits_for IS DISTINCT FROM $3`,
+			b.ID, i.Number, cutSentence(f.Reason))
+		return err
+	})
+	return errors.Join(err, noteErr)
+}
+
+// recallRow takes back the withdrawal of a row of a cancelled batch if it has not ended and has no slot.
+func (s *Service) recallRow(ctx context.Context, b Batch, i Item) error {
+	if i.WithdrawalStatus != "PROCESSING" && i.WithdrawalStatus != "AWAITING_APPROVAL" {
+		return nil
+	}
+	return s.Payments.RecallRow(ctx, b.payment(i), *b.Stopper)
 }
 
 // releaseRow notes that a row is never paid, and gives its amount back.
@@ -206,9 +350,9 @@ func (s *Service) releaseRow(ctx context.Context, b Batch, i Item, refused strin
 		if err != nil {
 			return fmt.Errorf("release the hold of row %d: %w", i.Number, err)
 		}
-		return audit.Record(ctx, tx, newEntry(b, workActor, "row_refused", map[string]any{
+		return s.announce(ctx, tx, b, workActor, "row_refused", map[string]any{
 			"row": i.Number, "amount": i.Amount, "reason": refused,
-		}))
+		})
 	})
 }
 
@@ -223,8 +367,11 @@ func (s *Service) settle(ctx context.Context, orgID, batchID string) error {
 		if err != nil {
 			return err
 		}
-		paid := 0
+		included, paid := 0, 0
 		for _, i := range items {
+			if i.IsIncluded {
+				included++
+			}
 			switch {
 			case i.Refused != "":
 			case i.WithdrawalStatus == "COMPLETED":
@@ -234,14 +381,13 @@ func (s *Service) settle(ctx context.Context, orgID, batchID string) error {
 				return nil
 			}
 		}
-		status := EndStatus(len(items), paid)
+		status := EndStatus(included, paid, b.StoppedAt != nil)
 		if err := setStatus(ctx, tx, b, status, `ended_at = $4, look_at = NULL`); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, newEntry(b, workActor, string(status), map[string]any{
-			"rows": len(items),
-			"paid": paid,
-		}))
+		return s.announce(ctx, tx, b, workActor, string(status), map[string]any{
+			"rows": len(items), "included": included, "paid": paid,
+		})
 	})
 }
 

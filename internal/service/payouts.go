@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -48,6 +49,16 @@ func (p batchPayments) RequestRow(ctx context.Context, row payout.RowPayment) (r
 		return "It was paid by withdrawal " + w.ID + " before this database was restored.", nil
 	}
 	return "", nil
+}
+
+// RecallRow implements payout.Payments.
+func (p batchPayments) RecallRow(ctx context.Context, row payout.RowPayment, actor audit.Actor) error {
+	_, err := p.withdrawals.Cancel(ctx, row.OrgID, signer.BatchWithdrawalID(row.OrgID, row.Row.BatchID, row.Row.Row),
+		actor)
+	if fault.HasCode(err, fault.InvalidState) {
+		return nil // it has a slot, or it has ended
+	}
+	return err
 }
 
 // batchBook proves the rows of batches to withdrawals.

@@ -40,11 +40,17 @@ const (
 	textPrefix = "sha256:"
 )
 
-// Modes of a batch.
+// Mode says what becomes of a batch of which a row cannot be paid.
+type Mode string
+
+// The modes.
 const (
-	Strict  = "STRICT"  // every row is paid, or none
-	Partial = "PARTIAL" // rows that cannot be paid are left out
+	Strict  Mode = "STRICT"  // every row is paid, or none
+	Partial Mode = "PARTIAL" // rows that cannot be paid are left out
 )
+
+// Modes are all modes.
+var Modes = []Mode{Strict, Partial}
 
 // Hash is the hash of a leaf, of a node or of a batch.
 type Hash [sha256.Size]byte
@@ -77,17 +83,17 @@ func (h *Hash) UnmarshalText(text []byte) (err error) {
 
 // Row is one row of a batch, in the form in which it is paid.
 type Row struct {
-	Number     int    // from 1, in the order of the input
-	Salt       []byte // SaltBytes random bytes
-	MintID     int
-	Chain      chain.Name
-	Contract   chain.Address // "" for the native coin
-	ToAddress  chain.Address // in its canonical form
-	Amount     money.Amount  // atomic units
-	Memo       string
-	CustomerID string // a label of the caller
-	Reference  string
-	IsIncluded bool // false: the batch shows the row and does not pay it
+	Number     int           `json:"row"`  // from 1, in the order of the input
+	Salt       []byte        `json:"salt"` // SaltBytes random bytes
+	MintID     int           `json:"mintId"`
+	Chain      chain.Name    `json:"chain"`
+	Contract   chain.Address `json:"contract"`  // "" for the native coin
+	ToAddress  chain.Address `json:"toAddress"` // in its canonical form
+	Amount     money.Amount  `json:"amount"`    // atomic units
+	Memo       string        `json:"memo"`
+	CustomerID string        `json:"customerId"` // a label of the caller
+	Reference  string        `json:"reference"`
+	IsIncluded bool          `json:"included"` // false: the batch shows the row and does not pay it
 }
 
 // ComputeLeaf returns the hash of a row as a leaf of the tree.
@@ -107,7 +113,7 @@ type Total struct {
 type Header struct {
 	OrgID    string  `json:"orgId"`
 	BatchID  string  `json:"batchId"`
-	Mode     string  `json:"mode"`
+	Mode     Mode    `json:"mode"`
 	MadeBy   string  `json:"madeBy"` // kind and id of the maker, who never approves
 	Rows     int     `json:"rows"`
 	Included int     `json:"included"`
@@ -118,7 +124,7 @@ type Header struct {
 // ComputeHash returns the content hash of a batch. Rule BP-2.
 func (h Header) ComputeHash() Hash {
 	words := []string{
-		batchVersion, h.OrgID, h.BatchID, h.Mode, h.MadeBy, strconv.Itoa(h.Rows), strconv.Itoa(h.Included),
+		batchVersion, h.OrgID, h.BatchID, string(h.Mode), h.MadeBy, strconv.Itoa(h.Rows), strconv.Itoa(h.Included),
 		strconv.Itoa(len(h.Totals)),
 	}
 	for _, t := range h.Totals {
@@ -137,7 +143,7 @@ var (
 
 // Seal returns the header of a batch: its counts, totals and root follow from the rows, which are in the order of
 // their numbers. Errors: ErrRows, ErrSalt, and money.ErrRange for a sum above the largest amount.
-func Seal(orgID, batchID, mode, madeBy string, rows []Row) (Header, error) {
+func Seal(orgID, batchID string, mode Mode, madeBy string, rows []Row) (Header, error) {
 	h := Header{OrgID: orgID, BatchID: batchID, Mode: mode, MadeBy: madeBy, Rows: len(rows)}
 	if len(rows) == 0 || len(rows) > RowsMax {
 		return Header{}, ErrRows

@@ -35,6 +35,10 @@ func ReadCSV(data []byte) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
+	named := make([]string, 0, len(columns))
+	for _, column := range columns {
+		named = append(named, Columns[column])
+	}
 	var lines []Line
 	for !c.isAtEnd() {
 		if len(lines) > RowsMax {
@@ -45,7 +49,7 @@ func ReadCSV(data []byte) ([]Line, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := Line{Number: len(lines) + 1, Line: start, problem: problem}
+		l := Line{Number: len(lines) + 1, Line: start, problem: problem, columns: named}
 		switch {
 		case problem != "":
 		case len(values) != len(names):

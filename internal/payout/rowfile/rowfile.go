@@ -11,6 +11,7 @@ package rowfile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -44,6 +45,27 @@ type Line struct {
 	values [6]string
 	// problem says why the values of the row could not be told apart; "" otherwise.
 	problem string
+	// columns are those that the list names, in its order. All lines of a list share them.
+	columns []string
+}
+
+// Values returns the values as they were given, in the order of Columns. Those of a row that could not be told apart
+// are empty.
+func (l Line) Values() []string { return slices.Clone(l.values[:]) }
+
+// NewLine returns a row with values in the order of Columns, as Values returned them.
+func NewLine(number, line int, values []string) Line {
+	l := Line{Number: number, Line: line}
+	copy(l.values[:], values)
+	return l
+}
+
+// NamedColumns returns the columns that a list names, in its order. A JSON list names all columns.
+func NamedColumns(lines []Line) []string {
+	if len(lines) == 0 || len(lines[0].columns) == 0 {
+		return slices.Clone(Columns)
+	}
+	return slices.Clone(lines[0].columns)
 }
 
 // Row is a row whose values are known.
