@@ -101,6 +101,15 @@ const (
 	InvoiceIssued Type = "INVOICE_ISSUED"
 	// CreditNoteIssued has a CreditNote, which gives back a part of an invoice.
 	CreditNoteIssued Type = "CREDIT_NOTE_ISSUED"
+
+	// These have a BatchPayout. BatchPayoutCompleted is also sent for one of which some rows were not paid: its Status
+	// says so.
+	BatchPayoutAwaitingApproval Type = "BATCH_PAYOUT_AWAITING_APPROVAL"
+	BatchPayoutProcessing       Type = "BATCH_PAYOUT_PROCESSING"
+	BatchPayoutCompleted        Type = "BATCH_PAYOUT_COMPLETED"
+	BatchPayoutRejected         Type = "BATCH_PAYOUT_REJECTED"
+	// BatchPayoutFailed tells that no row is paid: the batch is INVALID, or FAILED.
+	BatchPayoutFailed Type = "BATCH_PAYOUT_FAILED"
 )
 
 // Envelope is the body of every webhook.
@@ -118,7 +127,7 @@ type Envelope struct {
 	// Sequence is 1, 2, … within the organization, without gaps. A requested sample has none.
 	Sequence int64 `json:"sequence,omitempty" doc:"1, 2, … within your organization, without gaps. Only requested samples do not have it."`
 	// decode by Type
-	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, an invoice or a credit note."`
+	Data json.RawMessage `json:"data" doc:"The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, a batch payout, an invoice or a credit note."`
 }
 
 // Values of Environment. TEST is everything that moves no money of the main networks: a test
@@ -319,6 +328,8 @@ type Withdrawal struct {
 	WhitelistedAddressID *string `json:"whitelistedAddressId,omitempty"`
 	OrganizationSwapID   *string `json:"organizationSwapId" doc:"The swap of the organization's own money whose output it pays, or null." example:"os_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
 	RefundID             *string `json:"refundId" doc:"The refund of a checkout that it pays, or null." example:"ref_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	BatchPayoutID        *string `json:"batchPayoutId" doc:"The batch payout of which it pays a row, or null." example:"bp_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Row                  *int    `json:"row" doc:"The row of the batch payout that it pays, from 1, or null." bounds:"minimum=1" example:"7"`
 
 	MintID int  `json:"mintId"`
 	Mint   Mint `json:"mint"`

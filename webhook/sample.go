@@ -118,6 +118,8 @@ func Sample(t Type) (data any, ok bool) {
 		c.Exception, c.Details.Exceptions = "REFUNDED", List[string]{"REFUNDED"}
 		c.Refund, c.UpdatedAt = sampleRefund(), later(90000)
 		return c, true
+	case BatchPayoutAwaitingApproval, BatchPayoutProcessing, BatchPayoutCompleted, BatchPayoutRejected, BatchPayoutFailed:
+		return sampleBatchPayout(t), true
 	case InvoiceIssued:
 		return sampleInvoice(), true
 	case CreditNoteIssued:
@@ -203,6 +205,29 @@ func sampleRefund() *Refund {
 		IdempotencyKey: text("refund-77"), CreatedAt: later(86400), UpdatedAt: later(90000),
 		ExpiresAt: later(86400 + 30*86400), CompletedAt: moment(90000),
 	}
+}
+
+func sampleBatchPayout(t Type) BatchPayout {
+	b := BatchPayout{
+		BatchPayoutID: "bp_01J9ZW3M8Q4S5T6V7W8X9YZABC", Status: "AWAITING_APPROVAL", Mode: "STRICT",
+		ContentHash: "sha256:9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b", ItemCount: 120,
+		ValidCount: 120, Counts: BatchPayoutCounts{Waiting: 120},
+		Totals:    List[BatchPayoutTotal]{{MintID: 1, Amount: "600000000"}},
+		Approvals: Approvals{Required: 2}, IdempotencyKey: text("salaries-2026-01"), CreatedAt: later(0),
+		SubmittedAt: moment(60),
+	}
+	switch t {
+	case BatchPayoutProcessing:
+		b.Status, b.Approvals.Received, b.ApprovedAt = "PROCESSING", 2, moment(900)
+	case BatchPayoutCompleted:
+		b.Status, b.Approvals.Received, b.ApprovedAt = "PARTIALLY_COMPLETED", 2, moment(900)
+		b.Counts, b.EndedAt = BatchPayoutCounts{Paid: 119, Unpaid: 1}, moment(3600)
+	case BatchPayoutRejected:
+		b.Status, b.Problem, b.EndedAt = "REJECTED", text("The list is of last month."), moment(900)
+	case BatchPayoutFailed:
+		b.Status, b.Problem, b.EndedAt = "INVALID", text("Row 7: Risk screening refuses the address."), moment(70)
+	}
+	return b
 }
 
 // ownDeposit makes a customer's deposit one of the organization's own.

@@ -77,6 +77,8 @@ const (
 	DecideCheckout       Action = "checkout.decide"   // accept what was paid, assign an unmatched payment
 	RefundCheckout       Action = "checkout.refund"   // also an unmatched payment, and give a refund another claim key
 	CancelRefund         Action = "refund.cancel"
+	ManageBatchPayouts   Action = "batch_payout.manage" // make, submit, resume, make one of the unpaid rows
+	StopBatchPayout      Action = "batch_payout.stop"   // pause, or cancel before its approval
 	ManageWebhooks       Action = "webhook.manage"
 	ReplaceWebhookSecret Action = "webhook.replace_secret"
 	ManageKeys           Action = "api_key.manage"
@@ -247,6 +249,14 @@ var permissions = map[Action]Permission{
 	CancelRefund: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
 		Rules: []string{"KEY-2", "CO-91", "ROLE-2"},
+	},
+	ManageBatchPayouts: {
+		Key: ScopeFull, Roles: []Role{Owner, Admin, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "BP-16", "ROLE-2"},
+	},
+	StopBatchPayout: {
+		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Approver, Finance}, StepUp: ActFactor,
+		Rules: []string{"KEY-2", "BP-16", "ROLE-2"},
 	},
 	ManageWebhooks: {
 		Key: ScopeNoMoneyOut, Roles: []Role{Owner, Admin, Developer}, StepUp: SudoFactor,

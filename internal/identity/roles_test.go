@@ -29,6 +29,8 @@ var titles = []struct {
 	{DecideCheckout, "accept what was paid for a checkout, give an unmatched payment to one"},
 	{RefundCheckout, "refund a checkout or an unmatched payment, give a refund another claim key"},
 	{CancelRefund, "cancel a refund"},
+	{ManageBatchPayouts, "make, submit and resume a batch payout, make one of its unpaid rows"},
+	{StopBatchPayout, "pause a batch payout, cancel one before its approval"},
 	{ChangeCheckouts, "change the settings of checkouts"},
 	{ManageWebhooks, "create, change and delete webhook endpoints"},
 	{ReplaceWebhookSecret, "replace the secret of an endpoint"},
@@ -151,6 +153,7 @@ func TestEveryChangeTakesASecondFactor(t *testing.T) {
 		DecideFlaggedDeposit,
 		RedirectFlaggedDeposit, CompleteResolution, FreezePayments, LiftFreeze, AdvanceOrder,
 		FailSwap, WriteOffSwap, DecideSwapArrival, DecideCheckout, RefundCheckout, CancelRefund,
+		ManageBatchPayouts, StopBatchPayout,
 		MarkInvoicePaid, CreditInvoice, AddPriceMark,
 	}
 	for action, row := range permissions {

@@ -223,7 +223,8 @@ func New(conf Config, parts Parts) *Service {
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = &payout.Service{
-		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants, Log: parts.Log,
+		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants,
+		Events: NewBatchEvents(), Log: parts.Log,
 	}
 	s.Withdrawals.Batches = batchBook{s.Payouts}
 	s.Voider.Listeners = s.voidListeners()

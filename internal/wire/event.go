@@ -62,6 +62,12 @@ var encoders = map[event.Type]func(data any) (any, error){
 	event.CheckoutException:  encode(Checkout),
 	event.CheckoutRefunded:   encode(Checkout),
 
+	event.BatchPayoutAwaitingApproval: encode(BatchPayout),
+	event.BatchPayoutProcessing:       encode(BatchPayout),
+	event.BatchPayoutCompleted:        encode(BatchPayout),
+	event.BatchPayoutRejected:         encode(BatchPayout),
+	event.BatchPayoutFailed:           encode(BatchPayout),
+
 	event.InvoiceIssued:    encode(Invoice),
 	event.CreditNoteIssued: encode(CreditNote),
 }

@@ -127,7 +127,7 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 		WithdrawalID: w.ID, Type: withdrawalType(w.Owner), IdempotencyKey: w.IdempotencyKey,
 		CustomerID: textOrNil(w.Owner.CustomerID()), Product: textOrNil(w.Owner.Product()),
 		WhitelistedAddressID: w.WhitelistedAddressID, OrganizationSwapID: textOrNil(w.SwapID),
-		RefundID: textOrNil(w.RefundID),
+		RefundID: textOrNil(w.RefundID), BatchPayoutID: textOrNil(w.BatchID), Row: numberOrNil(w.BatchRow),
 
 		MintID: w.Mint.ID, Mint: Mint(w.Mint), Amount: w.Amount.String(),
 		AmountDecimal: w.Amount.Decimal(w.Mint.Decimals), USDValue: cents(w.USDValue), ToAddress: string(w.ToAddress),
@@ -182,6 +182,14 @@ func textOrNil[T ~string](s T) *string {
 		return nil
 	}
 	return text(&s)
+}
+
+// numberOrNil returns nil for zero.
+func numberOrNil(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // text returns a typed text as a plain one; nil stays nil.

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/apikey"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
@@ -48,6 +49,8 @@ type Config struct {
 	DepositSwaps *depositswap.Service
 	// Checkouts keeps products and checkouts.
 	Checkouts *checkout.Service
+	// Payouts keeps batch payouts.
+	Payouts   *payout.Service
 	Whitelist *whitelist.Service
 	Wallets   withdrawal.AddressIssuer
 	Prices    price.Source // may be nil: then no mint has a price
@@ -104,7 +107,7 @@ func (a *api) surface() *kernel.Surface {
 		Guide: docs.Integrate,
 		Pages: []string{docs.Testing, docs.Errors, docs.Changelog},
 		Routes: slices.Concat(a.routes(), a.depositSwapRoutes(), a.swapRoutes(), a.organizationSwapRoutes(),
-			a.billingRoutes(),
+			a.payoutRoutes(), a.billingRoutes(),
 			a.productRoutes(), a.linkRoutes(), a.checkoutRoutes(), a.refundRoutes(), a.unmatchedRoutes(),
 			a.flaggedRoutes(), a.keyRoutes()),
 		Forbidden: a.forbiddenRoutes(), Groups: groups, Webhooks: webhooks(), WebhookHeaders: webhookHeaders,
@@ -206,6 +209,7 @@ var groups = []kernel.Group{
 	{Name: "Payment links", Text: "Payment links: public pages on which everyone buys your products."},
 	{Name: "Checkouts", Text: "Checkouts: what a payer owes, how it can be paid, and what was paid."},
 	{Name: "Refunds", Text: "Refunds: what is given back of a checkout, to an address of its payer."},
+	{Name: "Batch payouts", Text: "Batch payouts: many payments of your own money under one approval of people."},
 	{Name: "Billing", Text: "Billing: what you owe the operator for fees, month by month."},
 	{Name: "API keys", Text: "The API keys of your organization, for the holder of the main key."},
 	{Name: "Webhooks", Text: "Webhook endpoints, the feed of all events, and the keys that sign events."},

@@ -53,6 +53,8 @@ func eventDataType(t event.Type) reflect.Type {
 		return reflect.TypeFor[webhook.Withdrawal]()
 	case strings.HasPrefix(string(t), "CHECKOUT_"):
 		return reflect.TypeFor[webhook.Checkout]()
+	case strings.HasPrefix(string(t), "BATCH_PAYOUT_"):
+		return reflect.TypeFor[webhook.BatchPayout]()
 	case t == event.InvoiceIssued:
 		return reflect.TypeFor[webhook.Invoice]()
 	case t == event.CreditNoteIssued:

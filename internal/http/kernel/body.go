@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,36 +18,37 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 )
 
-// BodyBytesMax bounds a request body.
+// BodyBytesMax bounds the body of a request whose route names no other bound.
 const BodyBytesMax = 64 << 10
 
-// readBody reads a complete JSON body, or refuses it by its type or size. If the body is optional,
-// an empty one counts as an object without members. Rule REQ-7.
-func readBody(w http.ResponseWriter, r *http.Request, optional bool) ([]byte, error) {
-	typed := hasJSONType(r)
-	if !typed && !optional {
-		return nil, newUnsupportedBody()
+// readBody reads a complete body of a type that the route takes, or refuses it by its type or size. If the body
+// is optional, an empty one counts as an object without members. Rule REQ-7.
+func (rt Route) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	typed := rt.takesType(r)
+	if !typed && !rt.Optional {
+		return nil, rt.newUnsupportedBody()
 	}
-	body, err := readBytes(w, r)
+	body, err := rt.readBytes(w, r)
 	switch {
 	case err != nil:
 		return nil, err
-	case optional && len(body) == 0:
+	case rt.Optional && len(body) == 0:
 		return []byte("{}"), nil
 	case !typed:
-		return nil, newUnsupportedBody()
+		return nil, rt.newUnsupportedBody()
 	}
 	return body, nil
 }
 
 // readBytes reads a complete body of any type, or refuses it by its size.
-func readBytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
+func (rt Route) readBytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	bytesMax := cmp.Or(rt.BodyBytesMax, BodyBytesMax)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(bytesMax)))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, fault.NothingWritten,
-			"The body is larger than %d bytes.", BodyBytesMax).
+			"The body is larger than %d bytes.", bytesMax).
 			WithAdvice("Send a smaller body.")
 	case err != nil:
 		return nil, fault.New(fault.Invalid, fault.InvalidJSON, fault.NothingWritten,
@@ -56,18 +58,32 @@ func readBytes(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// hasJSONType reports whether a request declares its body as JSON without an encoding.
-func hasJSONType(r *http.Request) bool {
+// takesType reports whether a request declares its body as one of the types that the route takes.
+func (rt Route) takesType(r *http.Request) bool {
+	return hasType(r, "application/json") || rt.Handler.serveTable != nil && hasTableType(r)
+}
+
+// hasTableType reports whether a request declares its body as a table.
+func hasTableType(r *http.Request) bool { return hasType(r, "text/csv") }
+
+// hasType reports whether a request declares its body as that type, in UTF-8 and without an encoding.
+func hasType(r *http.Request, want string) bool {
 	types := r.Header.Values("Content-Type")
 	if len(types) != 1 || r.Header.Get("Content-Encoding") != "" {
 		return false
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
 	charset, named := params["charset"]
-	return err == nil && kind == "application/json" && (!named || strings.EqualFold(charset, "utf-8"))
+	return err == nil && kind == want && (!named || strings.EqualFold(charset, "utf-8"))
 }
 
-func newUnsupportedBody() error {
+func (rt Route) newUnsupportedBody() error {
+	if rt.Handler.serveTable != nil {
+		return fault.New(fault.Invalid, fault.UnsupportedMediaType, fault.NothingWritten,
+			"The body has to be JSON or CSV, both in UTF-8. It has to have exactly one header Content-Type: "+
+				"application/json or text/csv, and no Content-Encoding.").
+			WithAdvice("Send it in one of these forms.")
+	}
 	return fault.New(fault.Invalid, fault.UnsupportedMediaType, fault.NothingWritten,
 		"The body has to be JSON. It has to have exactly one header Content-Type: application/json, "+
 			"and no Content-Encoding.").

@@ -94,7 +94,7 @@ func TestABodyThatDidNotArriveIsNoMissingBody(t *testing.T) {
 			lost := io.MultiReader(strings.NewReader(arrived), iotest.ErrReader(io.ErrUnexpectedEOF))
 			r := httptest.NewRequest(http.MethodPost, "/", lost)
 			r.Header.Set("Content-Type", "application/json")
-			body, err := readBody(httptest.NewRecorder(), r, optional)
+			body, err := Route{Optional: optional}.readBody(httptest.NewRecorder(), r)
 			if !fault.HasCode(err, fault.InvalidJSON) {
 				t.Errorf("%q of an optional (%v) body: got %q and %v, want it refused", arrived, optional, body, err)
 			}

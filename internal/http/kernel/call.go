@@ -68,6 +68,9 @@ func (c *Request) PathParam(name string) string {
 	return s
 }
 
+// HasTable reports whether the body is a table, on a route that takes one.
+func (c *Request) HasTable() bool { return c.route.Handler.serveTable != nil && hasTableType(c.Request) }
+
 // AnswerWith chooses among the statuses that the route has.
 func (c *Request) AnswerWith(status int) { c.status = status }
 
@@ -158,7 +161,7 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 		c.Request = c.WithContext(s.conf.DB.WithShare(c.Context(), c.caller.CallerID(),
 			cmp.Or(s.conf.TurnMax, turnMaxDefault)))
 		if rt.Answered != nil {
-			c.Body, bodyErr = readBytes(c.serverWriter, c.Request)
+			c.Body, bodyErr = rt.readBytes(c.serverWriter, c.Request)
 			var isKnown bool
 			if result, isKnown, err = rt.Answered(c); err != nil || isKnown {
 				return result, err
@@ -190,13 +193,13 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 	}
 	switch {
 	case rt.Answered == nil:
-	case !hasJSONType(c.Request):
-		return result, newUnsupportedBody()
+	case !rt.takesType(c.Request):
+		return result, rt.newUnsupportedBody()
 	case bodyErr != nil:
 		return result, bodyErr
 	}
 	if rt.Handler.request != nil && c.Body == nil {
-		if c.Body, err = readBody(c.serverWriter, c.Request, rt.Optional); err != nil {
+		if c.Body, err = rt.readBody(c.serverWriter, c.Request); err != nil {
 			return result, err
 		}
 	}
@@ -210,6 +213,9 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 	}
 	if c.table {
 		return rt.Table(c)
+	}
+	if c.HasTable() {
+		return rt.Handler.serveTable(c)
 	}
 	return rt.Handler.serve(c)
 }
@@ -257,7 +263,7 @@ func (c *Request) checkScope() (err error) {
 			continue
 		}
 		if c.Body == nil {
-			if c.Body, err = readBody(c.serverWriter, c.Request, c.route.Optional); err != nil {
+			if c.Body, err = c.route.readBody(c.serverWriter, c.Request); err != nil {
 				return err
 			}
 		}

@@ -118,6 +118,9 @@ func (d *drawing) drawOperation(r Route) *huma.Operation {
 				Schema: d.schemaOf(r.Handler.request, true), Example: r.RequestExample(),
 			},
 		}}
+		if r.Handler.serveTable != nil {
+			op.RequestBody.Content["text/csv"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+		}
 	}
 	for _, s := range r.Answers {
 		op.Responses[strconv.Itoa(s.Status)] = d.drawSuccess(r, s)

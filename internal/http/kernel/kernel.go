@@ -105,12 +105,11 @@ func New(surface *Surface, conf Config) http.Handler {
 func (s *server) newRouter() http.Handler {
 	mux := chi.NewRouter()
 	for _, r := range slices.Concat(s.surface.Routes, s.surface.Forbidden) {
-		paths := []string{PathPrefix + r.Path}
-		if r.NeedsNoKey {
-			paths = append(paths, r.Path)
-		}
-		for _, path := range paths {
-			mux.Method(r.Method, path, s.serveRoute(r))
+		for _, path := range r.paths() {
+			mux.Method(r.Method, PathPrefix+path, s.serveRoute(r))
+			if r.NeedsNoKey {
+				mux.Method(r.Method, path, s.serveRoute(r))
+			}
 		}
 	}
 	notFound := s.rejectUnrouted(func(_ http.ResponseWriter, r *http.Request) error {

@@ -34,6 +34,8 @@ type Route struct {
 	ResultAt string
 	Query    []Parameter
 	Optional bool // the body may be left out
+	// BodyBytesMax bounds the body; 0: the bound of every other call.
+	BodyBytesMax int
 	Headers  []Header
 	Answers  []Success    // the first is the usual one
 	Faults   []fault.Code // in addition to those of every call
@@ -90,6 +92,19 @@ func (r Route) fileOf(path string) *File {
 	return nil
 }
 
+// paths are the paths of the call: its own and, where that ends with a word, those of its files. The path of a file
+// behind a parameter is one of the route already.
+func (r Route) paths() []string {
+	paths := []string{r.Path}
+	if strings.HasSuffix(r.Path, "}") {
+		return paths
+	}
+	for _, f := range r.Files {
+		paths = append(paths, r.Path+f.Suffix)
+	}
+	return paths
+}
+
 func (r Route) hasTable() bool { return r.Table != nil }
 
 // jsonOnly reports whether a read refuses a request for a table. A write does not refuse it: its
@@ -131,6 +146,8 @@ type Handler struct {
 	request, response               reflect.Type // nil: no body
 	requestExample, responseExample any
 	serve                           func(*Request) (answer, error)
+	// serveTable answers a request whose body is CSV; nil: the body is JSON.
+	serveTable func(*Request) (answer, error)
 }
 
 // Handle makes the handler of a call without a body. The result is the body of the answer.
@@ -156,6 +173,16 @@ func HandleBody[C Caller, Req, Resp any](
 			return encode(handle(callOf[C](r), body))
 		},
 	}
+}
+
+// HandleBodyOrTable makes the handler of a call whose body is JSON, which it reads strictly, or a table as CSV, which
+// the second function reads itself.
+func HandleBodyOrTable[C Caller, Req, Resp any](
+	handle func(*Call[C], Req) (Resp, error), handleTable func(*Call[C]) (Resp, error), request Req, example Resp,
+) Handler {
+	h := HandleBody(handle, request, example)
+	h.serveTable = func(r *Request) (answer, error) { return encode(handleTable(callOf[C](r))) }
+	return h
 }
 
 // HandleEmpty makes the handler of a call whose answer has no body.

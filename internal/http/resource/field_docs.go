@@ -79,6 +79,11 @@ var TypeDocs = map[reflect.Type]string{
 	reflect.TypeFor[UnmatchedPayment](): "A payment that arrived for your checkouts and named none of them, or " +
 		"several.",
 	reflect.TypeFor[kernel.Page[UnmatchedPayment]](): "A page of unmatched payments.",
+	reflect.TypeFor[webhook.BatchPayout](): "A list of payments of your own money that people approve as a whole, by " +
+		"its contentHash.",
+	reflect.TypeFor[kernel.Page[webhook.BatchPayout]](): "A page of batch payouts.",
+	reflect.TypeFor[webhook.BatchPayoutTotal]():         "What a batch payout pays of one mint.",
+	reflect.TypeFor[webhook.BatchPayoutCounts]():        "What became of the rows that a batch payout pays.",
 	reflect.TypeFor[webhook.Invoice](): "What an organization owes the operator for a month. INVOICE_ISSUED tells " +
 		"that it was issued.",
 	reflect.TypeFor[kernel.Page[webhook.Invoice]](): "A page of invoices.",
@@ -474,11 +479,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"Accept out, or send Accept: application/json.",
 	},
 	fault.BodyTooLarge: {
-		Kind: fault.Invalid, Text: "the body is larger than 64 KB",
+		Kind: fault.Invalid, Text: "the body is larger than 64 KB; a batch payout may have 2,000,000 bytes",
 		Example: "The body is larger than 65536 bytes." + NothingWritten + " Send a smaller body.",
 	},
 	fault.UnsupportedMediaType: {
-		Kind: fault.Invalid, Text: "the body is not sent as application/json",
+		Kind: fault.Invalid, Text: "the body is not sent as application/json; a batch payout may also be text/csv",
 		Example: "The body has to be JSON, sent with Content-Type: application/json." + NothingWritten +
 			" Send it in this " +
 			"form.",

@@ -86,6 +86,8 @@ var WithdrawalColumns = []kernel.Column[webhook.Withdrawal]{
 		Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.OrganizationSwapID) },
 	},
 	{Name: "refundId", Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.RefundID) }},
+	{Name: "batchPayoutId", Cell: func(w webhook.Withdrawal) string { return TextOrEmpty(w.BatchPayoutID) }},
+	{Name: "row", Cell: func(w webhook.Withdrawal) string { return NumberOrEmpty(w.Row) }},
 }
 
 // NumberOrEmpty writes a number, and "" for nil.

@@ -84,6 +84,12 @@ const (
 
 	InvoiceIssued    = webhook.InvoiceIssued
 	CreditNoteIssued = webhook.CreditNoteIssued
+
+	BatchPayoutAwaitingApproval = webhook.BatchPayoutAwaitingApproval
+	BatchPayoutProcessing       = webhook.BatchPayoutProcessing
+	BatchPayoutCompleted        = webhook.BatchPayoutCompleted
+	BatchPayoutRejected         = webhook.BatchPayoutRejected
+	BatchPayoutFailed           = webhook.BatchPayoutFailed
 )
 
 // extension says of every known type whether it is an extension.
@@ -114,6 +120,9 @@ var extension = map[Type]bool{
 	CheckoutRefunded: true,
 
 	InvoiceIssued: true, CreditNoteIssued: true,
+
+	BatchPayoutAwaitingApproval: true, BatchPayoutProcessing: true, BatchPayoutCompleted: true,
+	BatchPayoutRejected: true, BatchPayoutFailed: true,
 }
 
 // AllTypes lists every type, sorted.

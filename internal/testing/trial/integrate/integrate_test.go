@@ -336,6 +336,8 @@ func TestTheGuideHoldsFromTheFirstLineToTheLast(t *testing.T) {
 		{"payout-994", "INVALID_ADDRESS"},
 		{"/withdraw/preview", `["AWAITING_APPROVAL",["REQUIRE_APPROVAL"]]`},
 		{"payout-995", "CANCELLED"},
+		{"payouts.csv", `["DRAFT",3,"4500000",[]]`},
+		{"payouts approve", `[3,"COMPLETED","750000"]`},
 		{"checkout-77", "OPEN\n49.99\n"},
 		{"sold()", `["COMPLETED","NONE","49.99","CREDITED"]`},
 		{"given()", `["COMPLETED","AMOUNT","10000000"]`},

@@ -1,0 +1,52 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cofferpay/coffer/internal/payout"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
+	"github.com/cofferpay/coffer/internal/wire"
+)
+
+// batchEvents tells organizations of their batch payouts.
+type batchEvents struct{ recorder event.Recorder }
+
+// NewBatchEvents returns what records the events of batch payouts.
+func NewBatchEvents() payout.Publisher { return batchEvents{wire.NewRecorder()} }
+
+// eventsOfBatches has the event of each status that has one. A draft, a batch that is being checked and one that was
+// taken back have none: its organization has just asked for that.
+var eventsOfBatches = map[payout.Status]event.Type{
+	payout.AwaitingApproval: event.BatchPayoutAwaitingApproval,
+	payout.Processing:       event.BatchPayoutProcessing,
+	payout.Completed:        event.BatchPayoutCompleted, payout.PartiallyCompleted: event.BatchPayoutCompleted,
+	payout.Rejected: event.BatchPayoutRejected,
+	payout.Invalid:  event.BatchPayoutFailed, payout.Failed: event.BatchPayoutFailed,
+}
+
+// PublishBatch implements payout.Publisher. A change that leaves the status as it is, such as a pause, tells nothing
+// again. Rule BP-18.
+func (e batchEvents) PublishBatch(ctx context.Context, tx pg.Tx, b payout.Batch) error {
+	eventType, hasEvent := eventsOfBatches[b.Status]
+	if !hasEvent {
+		return nil
+	}
+	var isTold bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE org_id = $1 AND resource_id = $2 AND type = $3)`,
+		b.OrgID, b.ID, string(eventType)).Scan(&isTold)
+	if err != nil {
+		return fmt.Errorf("look for what was told of batch %s: %w", b.ID, err)
+	}
+	if isTold {
+		return nil
+	}
+	_, err = e.recorder.Record(ctx, tx, event.Event{
+		OrgID: b.OrgID, Type: eventType, ResourceKind: "batch_payout", ResourceID: b.ID, Data: b,
+	})
+	if err != nil {
+		return fmt.Errorf("tell of batch %s: %w", b.ID, err)
+	}
+	return nil
+}
