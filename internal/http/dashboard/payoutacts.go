@@ -41,7 +41,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 	digest := pages.Field{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."}
 	return []pages.Act{
 		{
-			Name: submitPayoutAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp,
+			Name: submitPayoutAct, Action: identity.ManageBatchPayouts, StepUp: pages.ActStepUp,
 			// Each of the rows may have a box.
 			BodyBytesMax: rowfile.RowsMax*32 + 64<<10,
 			Fields: []pages.Field{
@@ -68,7 +68,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 			},
 		},
 		{
-			Name: cancelPayoutAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp,
+			Name: cancelPayoutAct, Action: identity.StopBatchPayout, StepUp: pages.ActStepUp,
 			FindDone: d.findPayout(func(_ *pages.Request, b payout.Batch) bool {
 				return b.EndedAt != nil || b.StoppedAt != nil
 			}),
@@ -77,7 +77,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 			},
 		},
 		{
-			Name: pausePayoutAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp,
+			Name: pausePayoutAct, Action: identity.StopBatchPayout, StepUp: pages.ActStepUp,
 			FindDone: d.findPayout(func(_ *pages.Request, b payout.Batch) bool {
 				return b.EndedAt != nil || b.PausedAt != nil
 			}),
@@ -86,7 +86,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 			},
 		},
 		{
-			Name: resumePayoutAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp,
+			Name: resumePayoutAct, Action: identity.ManageBatchPayouts, StepUp: pages.ActStepUp,
 			FindDone: d.findPayout(func(_ *pages.Request, b payout.Batch) bool {
 				return b.EndedAt != nil || b.Status == payout.Processing && b.PausedAt == nil
 			}),
@@ -95,7 +95,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 			},
 		},
 		{
-			Name: retryPayoutAct, Action: identity.WithdrawOwnMoney, StepUp: pages.ActStepUp, Keyed: true,
+			Name: retryPayoutAct, Action: identity.ManageBatchPayouts, StepUp: pages.ActStepUp, Keyed: true,
 			FindDone: func(*pages.Request) (string, error) { return "", nil }, // Retry finds what the key made.
 			Run:      d.retryPayout,
 		},

@@ -741,12 +741,12 @@ func (v *payoutView) addRefusedStep(r *pages.Request, log payoutLog) {
 
 // explainActs says what the person can do about a batch payout. Rule PAGE-103.
 func (v *payoutView) explainActs(r *pages.Request, b payout.Batch, log payoutLog) {
-	isMaker := r.IsAllowed(identity.WithdrawOwnMoney)
+	isMaker, isStopper := r.IsAllowed(identity.ManageBatchPayouts), r.IsAllowed(identity.StopBatchPayout)
 	isDecider := r.IsAllowed(identity.DecideWithdrawal)
 	isRunning := b.Status == payout.Processing && b.StoppedAt == nil
 	v.CanSubmit = isMaker && v.Stage == reviewStage
-	v.CanCancel = isMaker && b.EndedAt == nil && (b.Status != payout.Processing || isRunning)
-	v.CanPause = isMaker && isRunning && b.PausedAt == nil
+	v.CanCancel = isStopper && b.EndedAt == nil && (b.Status != payout.Processing || isRunning)
+	v.CanPause = isStopper && isRunning && b.PausedAt == nil
 	v.CanResume = isMaker && isRunning && b.PausedAt != nil
 	v.CanRetry = isMaker && b.EndedAt != nil && b.Counts.Paid < b.Header.Rows
 	if isMaker {

@@ -50,7 +50,7 @@ const (
 // payoutFormPage takes a list of payments and makes a draft of it. Nothing is held. Rule PAGE-101.
 func (d *dashboard) payoutFormPage() pages.Page {
 	return pages.Page{
-		Path: "/payouts/new", Title: "New payout", Action: identity.WithdrawOwnMoney, Load: d.loadPayoutForm,
+		Path: "/payouts/new", Title: "New payout", Action: identity.ManageBatchPayouts, Load: d.loadPayoutForm,
 		Acts: []pages.Act{{
 			Name: uploadAct, Keyed: true, BodyBytesMax: uploadBytesMax,
 			Fields: []pages.Field{

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -11,12 +12,14 @@ import (
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/http/resource"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/webhook"
 )
 
@@ -28,19 +31,8 @@ const payoutsTab = "Payouts"
 
 const payoutDescription = "Lists of payments of your own money, each approved as a whole."
 
-// payoutStatuses are the statuses of batch payouts, in the order in which one goes through them.
-var payoutStatuses = []payout.Status{
-	payout.Draft, payout.Validating, payout.Invalid, payout.AwaitingApproval, payout.Processing, payout.Completed,
-	payout.PartiallyCompleted, payout.Failed, payout.Cancelled, payout.Rejected,
-}
-
 var payoutStatusParameter = kernel.Parameter{
-	Name: "status", Kind: kernel.WordParameter, Enum: func() (words []string) {
-		for _, status := range payoutStatuses {
-			words = append(words, string(status))
-		}
-		return words
-	}(),
+	Name: "status", Kind: kernel.WordParameter, Enum: resource.BatchPayoutStatuses,
 }
 
 // payoutsToApprove selects the batch payouts that wait for a person.
@@ -134,8 +126,11 @@ func newPayoutProgress(b payout.Batch) payoutProgress {
 		n    int
 		word string
 	}{
-		{c.Processing, "on their way"}, {c.Waiting, "waiting"}, {c.Unpaid, "not paid"},
-		{b.Header.Rows - c.Included, "left out"}, {c.Bad, "unreadable"},
+		{c.Processing, "on their way"},
+		{c.Waiting, "waiting"},
+		{c.Unpaid, "not paid"},
+		{b.Header.Rows - c.Included, "left out"},
+		{c.Bad, "unreadable"},
 	} {
 		if part.n > 0 {
 			p.More = append(p.More, strconv.Itoa(part.n)+" "+part.word)
@@ -253,7 +248,7 @@ func (d *dashboard) listPayouts(r *pages.Request, f payout.Filter, p pagination.
 		return view, err
 	}
 	view = payoutsView{ListPath: r.PagePath(), CSVPath: r.CSVPath()}
-	if r.IsAllowed(identity.WithdrawOwnMoney) {
+	if r.IsAllowed(identity.ManageBatchPayouts) {
 		view.FormPath = r.Path("payouts", "new")
 	}
 	for _, b := range found.Items {
@@ -278,9 +273,9 @@ func (d *dashboard) loadPayouts(r *pages.Request) (templ.Component, error) {
 	}
 	view.IsFiltered = f != (payout.Filter{})
 	view.FromDay, view.ToDay = r.Query[fromDayParameter.Name], r.Query[toDayParameter.Name]
-	for _, status := range payoutStatuses {
+	for _, status := range resource.BatchPayoutStatuses {
 		view.Statuses = append(view.Statuses, choice{
-			Value: string(status), Text: payoutChip(status).Word, IsChosen: f.Status == string(status),
+			Value: status, Text: payoutChip(payout.Status(status)).Word, IsChosen: f.Status == status,
 		})
 	}
 	view.Calls = []string{d.callText("GET", "/batch-payouts", "")}
@@ -312,34 +307,18 @@ func (d *dashboard) countPayoutsToApprove(r *pages.Request) (text string, err er
 	return countNoun("batch payout", len(found.Items), found.NextCursor != nil) + " to approve", nil
 }
 
-var payoutColumns = []kernel.Column[payout.Batch]{
-	{Name: "batchId", Cell: func(b payout.Batch) string { return b.ID }},
-	{Name: "createdAt", Cell: func(b payout.Batch) string { return webhook.At(b.CreatedAt).String() }},
-	{Name: "status", Cell: func(b payout.Batch) string { return string(b.Status) }},
-	{Name: "mode", Cell: func(b payout.Batch) string { return string(b.Header.Mode) }},
-	{Name: "contentHash", Cell: func(b payout.Batch) string { return b.ContentHash.String() }},
-	{Name: "rows", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Header.Rows) }},
-	{Name: "included", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Counts.Included) }},
-	{Name: "paid", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Counts.Paid) }},
-	{Name: "unpaid", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Counts.Unpaid) }},
-	{Name: "unreadable", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Counts.Bad) }},
-	{Name: "approvals", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Approvals) }},
-	{Name: "approvalsRequired", Cell: func(b payout.Batch) string { return strconv.Itoa(b.Required) }},
-	{Name: "retryOf", Cell: func(b payout.Batch) string { return b.RetryOf }},
-	{Name: "problem", Cell: func(b payout.Batch) string { return b.Problem }},
-}
-
-// totalColumns are a column for the sum of each coin of a catalogue, in whole coins.
-func totalColumns(mints mint.Catalogue) (columns []kernel.Column[payout.Batch]) {
+// totalColumns are a column for the sum of each coin of a catalogue, in atomic units.
+func totalColumns(mints mint.Catalogue) (columns []kernel.Column[webhook.BatchPayout]) {
 	for _, m := range mints.List(mint.Filter{}) {
-		columns = append(columns, kernel.Column[payout.Batch]{
-			Name: "total " + m.Symbol + " " + string(m.Chain),
-			Cell: func(b payout.Batch) string {
-				i := slices.IndexFunc(b.Header.Totals, func(t contenthash.Total) bool { return t.MintID == m.ID })
-				if i < 0 {
-					return ""
+		columns = append(columns, kernel.Column[webhook.BatchPayout]{
+			Name: fmt.Sprintf("total %d %s %s", m.ID, m.Symbol, m.Chain),
+			Cell: func(b webhook.BatchPayout) string {
+				for _, t := range b.Totals {
+					if t.MintID == m.ID {
+						return t.Amount
+					}
 				}
-				return b.Header.Totals[i].Amount.Decimal(m.Decimals)
+				return ""
 			},
 		})
 	}
@@ -351,9 +330,9 @@ func (d *dashboard) writePayouts(r *pages.Request, w *kernel.StreamWriter, f pay
 	if err != nil {
 		return err
 	}
-	columns := slices.Concat(payoutColumns, totalColumns(mints))
+	columns := slices.Concat(resource.BatchPayoutColumns, totalColumns(mints))
 	return kernel.WriteTable(r.Context(), w, true, columns,
-		func(ctx context.Context, desc bool, row func(payout.Batch) error) error {
+		func(ctx context.Context, desc bool, row func(webhook.BatchPayout) error) error {
 			p := pagination.Page{Limit: pagination.LimitMax, Desc: desc}
 			for {
 				found, err := d.conf.Payouts.List(ctx, r.Session.OrgID, f, p)
@@ -361,7 +340,7 @@ func (d *dashboard) writePayouts(r *pages.Request, w *kernel.StreamWriter, f pay
 					return err
 				}
 				for _, b := range found.Items {
-					if err := row(b); err != nil {
+					if err := row(wire.BatchPayout(b)); err != nil {
 						return err
 					}
 				}
