@@ -172,6 +172,13 @@ var deeds = []deed{
 
 	{name: "payouts check", none: "it reads a file"},
 	{name: "payouts show", none: "it shows a batch, and writes nothing"},
+	{name: "payouts items", none: "it writes a table of a batch to the terminal"},
+	{name: "payouts hash", none: "it recomputes a hash, and writes a file at most"},
+	{name: "payouts proof show", none: "it shows the proof of a row"},
+	{name: "payouts proof verify", none: "it reads a file"},
+	{name: "payouts pause", file: "../service/payouts_life_test.go", action: "payout.paused"},
+	{name: "payouts resume", file: "../service/payouts_life_test.go", action: "payout.resumed"},
+	{name: "payouts retry", file: "../service/payouts_test.go", action: "payout.created"},
 	{name: "payouts create", file: "../service/payouts_test.go", action: "payout.created"},
 	{name: "payouts submit", file: "../service/payouts_test.go", action: "payout.submitted"},
 	{name: "payouts approve", file: "../service/payouts_test.go", action: "payout.approved"},

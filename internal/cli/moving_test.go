@@ -33,6 +33,7 @@ var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
 	"payouts create", "payouts submit", "payouts approve", "payouts reject", "payouts cancel",
+	"payouts pause", "payouts resume", "payouts retry",
 	"swaps approve", "swaps reject", "swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide",
 	"swaps providers suspend", "swaps providers resume",
 	"changes approve", "changes withdraw", "settings set", "whitelist add", "whitelist remove", "signer clock confirm",
@@ -62,7 +63,7 @@ var reading = []string{
 	"customers list", "events list",
 	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
 	"swaps deposit list", "swaps deposit show", "billing fees", "billing verify",
-	"payouts check", "payouts show",
+	"payouts check", "payouts show", "payouts items", "payouts hash", "payouts proof show", "payouts proof verify",
 }
 
 // Every command is in one of the lists, so that a new command that moves money is played.

@@ -21,10 +21,11 @@ var actionCommands = map[identity.Action][]string{
 	},
 	identity.DecideWithdrawal: {
 		"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject", "payouts approve",
-		"payouts reject", "payouts show",
+		"payouts reject", "payouts show", "payouts pause", "payouts resume", "payouts items", "payouts hash",
+		"payouts proof show",
 	},
 	identity.WithdrawOwnMoney: {
-		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel",
+		"withdrawals organization", "payouts create", "payouts submit", "payouts cancel", "payouts retry",
 	},
 	identity.DecideFlaggedDeposit:   {"deposits approve", "deposits reject"},
 	identity.RedirectFlaggedDeposit: {"deposits redirect"},

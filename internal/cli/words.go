@@ -64,6 +64,7 @@ var words = fault.Words{
 		fault.SameAccount:            "Correct it and repeat the command.",
 		fault.StatusNotPatchable:     "Leave the status out of the change.",
 		fault.ProductArchived:        "Put the product on sale again, or sell another one.",
+		fault.DuplicateBatch:         "Look at that batch first; --acknowledge with its id submits this one, too.",
 		fault.ReferencePaid:          "Show the payer the other checkout, or cancel it first.",
 		fault.RefundExceedsPayment:   "Refund less.",
 		fault.OptionUnavailable:      "Choose another coin, or try again later.",

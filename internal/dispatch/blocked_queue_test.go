@@ -113,6 +113,42 @@ func TestNothingOfATokenUnderQuarantineGetsASlot(t *testing.T) {
 	}
 }
 
+// Rule BP-11.
+func TestNothingOfAPausedBatchGetsASlot(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
+	replica := func(sql string, args ...any) {
+		tx, err := pgtest.OwnerPool(t, b.db).Begin(b.ctx)
+		b.must(err)
+		_, err = tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`)
+		b.must(err)
+		_, err = tx.Exec(b.ctx, sql, args...)
+		b.must(err)
+		b.must(tx.Commit(b.ctx))
+	}
+	replica(`UPDATE dispatch_orders SET customer_id = NULL, product = 'BATCH_PAYOUT',
+		batch = '{"batchId": "bp_1", "row": 1, "contentHash": "sha256:` + strings.Repeat("00", 32) + `"}'
+		WHERE order_id = 'wd_1'`)
+	replica(`
+		INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
+			request_digest, maker_kind, maker_id, created_at, status, submitter_kind, submitter_id, submitted_at,
+			approvals_required, request_mac, approved_at, look_at, updated_at, paused_at)
+		VALUES ('bp_1', $1, 5, 'STRICT', 1, sha256('bp_1'), sha256('bp_1'), '{}', '', 'API_KEY', 'key_1', now(),
+			'PROCESSING', 'USER', 'usr_maker', now(), 1, 'mac', now(), now(), now(), now())`, b.org)
+	b.runRounds()
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
+		t.Errorf("paused: got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
+	}
+	replica(`UPDATE payout_batches SET paused_at = NULL WHERE org_id = $1`, b.org)
+	replica(`UPDATE dispatch_orders SET attempt_after = created_at WHERE org_id = $1`, b.org)
+	b.runRounds()
+	if _, waits := b.orderStatus("wd_1"); waits == string(dispatch.WaitFreeze) {
+		t.Error("resumed: it still waits")
+	}
+}
+
 func TestARefusedReplacementHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())

@@ -33,13 +33,25 @@ func (d *Worker) freezeReason(ctx context.Context, tx pg.Tx, orders ...Order) (s
 	return "", nil
 }
 
-// checkStopped returns a stoppedError if something prevents an order from getting a slot: a freeze, or
-// the quarantine of its token, whose transfers may not do what they say.
+// checkStopped returns a stoppedError if something prevents an order from getting a slot: a freeze, the pause or the
+// end of its batch, or the quarantine of its token, whose transfers may not do what they say.
 func (d *Worker) checkStopped(ctx context.Context, tx pg.Tx, o Order) error {
 	if detail, err := d.freezeReason(ctx, tx, o); err != nil {
 		return err
 	} else if detail != "" {
 		return &stoppedError{o, WaitFreeze, detail}
+	}
+	if o.Batch != nil {
+		var isStopped bool
+		err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM payout_batches WHERE org_id = $1 AND batch_id = $2
+				AND (paused_at IS NOT NULL OR stopped_at IS NOT NULL))`, o.OrgID, o.Batch.BatchID).Scan(&isStopped)
+		if err != nil {
+			return fmt.Errorf("look whether the batch of order %s is paused: %w", o.ID, err)
+		}
+		if isStopped {
+			return &stoppedError{o, WaitFreeze, "batch payout " + o.Batch.BatchID + " is paused or cancelled"}
+		}
 	}
 	var quarantine *string
 	if err := tx.QueryRow(

@@ -13,6 +13,11 @@ var payoutChecks = []Check{
 				WHERE i.batch_id = b.batch_id) i ON true
 		WHERE (i.rows, i.last) IS DISTINCT FROM (b.row_count::bigint, b.row_count)
 		UNION ALL
+		SELECT b.org_id, 'batch ' || b.batch_id, format('leaves row %s out, and its mode is %s and its status %s',
+			i.row_no, b.mode, b.status)
+		FROM payout_items i JOIN payout_batches b USING (batch_id)
+		WHERE NOT i.included AND (b.mode <> 'PARTIAL' OR b.status IN ('DRAFT', 'VALIDATING', 'INVALID'))
+		UNION ALL
 		SELECT b.org_id, 'batch ' || b.batch_id, format('is %s with %s approvals and needs %s', b.status, a.people,
 			b.approvals_required)
 		FROM payout_batches b CROSS JOIN LATERAL (
@@ -36,7 +41,8 @@ var payoutChecks = []Check{
 			LEFT JOIN payout_batches b ON b.batch_id = w.batch_id
 		WHERE w.batch_id IS NOT NULL AND ((w.org_id, w.product, w.mint_id, w.amount, w.to_address)
 				IS DISTINCT FROM (b.org_id, 'BATCH_PAYOUT', i.mint_id, i.amount, i.to_address)
-			OR b.approved_at IS NULL OR i.refused IS NOT NULL AND w.status <> 'BLOCKED')
+			OR b.approved_at IS NULL OR i.refused IS NOT NULL AND w.status <> 'BLOCKED'
+			OR NOT i.included)
 		UNION ALL
 		SELECT min(w.org_id), 'row ' || w.batch_row || ' of batch ' || w.batch_id, format('has %s withdrawals',
 			count(*))
@@ -57,17 +63,19 @@ var payoutChecks = []Check{
 		Promise: "a batch has ended if all its rows have, and says how",
 		breachSQL: `
 		SELECT b.org_id, 'batch ' || b.batch_id, format('is %s, and of %s rows %s are paid and %s open', b.status,
-			b.row_count, i.paid,
+			i.included, i.paid,
 			i.open)
 		FROM payout_batches b CROSS JOIN LATERAL (
-			SELECT count(*) FILTER (WHERE w.status = 'COMPLETED') AS paid,
+			SELECT count(*) FILTER (WHERE i.included) AS included,
+				count(*) FILTER (WHERE w.status = 'COMPLETED') AS paid,
 				count(*) FILTER (WHERE i.refused IS NULL AND (w.status IN ('COMPLETED', 'FAILED', 'REJECTED',
 					'CANCELLED')) IS NOT TRUE) AS open
 			FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no
 			WHERE i.batch_id = b.batch_id) i
-		WHERE b.status IN ('COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED') AND (i.open > 0
-			OR b.status <> CASE i.paid WHEN b.row_count THEN 'COMPLETED' WHEN 0
-				THEN 'FAILED' ELSE 'PARTIALLY_COMPLETED' END)`,
+		WHERE b.approved_at IS NOT NULL AND b.status <> 'PROCESSING' AND (i.open > 0
+			OR b.status <> CASE i.paid WHEN i.included THEN 'COMPLETED'
+				WHEN 0 THEN CASE WHEN b.stopped_at IS NULL THEN 'FAILED' ELSE 'CANCELLED' END
+				ELSE 'PARTIALLY_COMPLETED' END)`,
 	},
 
 	{
@@ -80,7 +88,8 @@ var payoutChecks = []Check{
 			FROM ledger_accounts a JOIN ledger_balances b USING (account_id) WHERE a.kind = 'BATCH_HELD') h
 		FULL JOIN (SELECT i.org_id, i.mint_id, sum(i.amount) AS amount
 			FROM payout_items i JOIN payout_batches b USING (batch_id)
-			WHERE (b.status IN ('VALIDATING', 'AWAITING_APPROVAL') OR b.status = 'PROCESSING' AND i.refused IS NULL)
+			WHERE (b.status = 'VALIDATING' OR b.status = 'AWAITING_APPROVAL' AND i.included
+					OR b.status = 'PROCESSING' AND i.refused IS NULL)
 				AND NOT EXISTS (SELECT FROM withdrawals w WHERE w.batch_id = i.batch_id AND w.batch_row = i.row_no
 					AND w.status <> 'BLOCKED')
 			GROUP BY 1, 2) r ON r.org_id = h.org_id AND r.mint_id = h.mint_id
@@ -90,7 +99,7 @@ var payoutChecks = []Check{
 	{
 		ID: "I-88-posted",
 		Promise: "every submitted batch was held once, and given back once if it ended before its approval, and of " +
-			"an approved one the rows that nothing pays",
+			"others the rows that they leave out or that nothing pays",
 		breachSQL: `
 		WITH posted AS (
 			SELECT t.cause_kind, t.cause_id, count(*) AS legs, sum(t.amount) AS amount, min(t.org_id) AS org_id,
@@ -101,21 +110,28 @@ var payoutChecks = []Check{
 			JOIN ledger_accounts c ON c.account_id = t.credit_account
 			WHERE t.cause_kind IN ('BATCH_HOLD', 'BATCH_RELEASE') GROUP BY 1, 2),
 		sums AS (
-			SELECT b.batch_id || '/' || i.mint_id AS cause_id, b.org_id, i.mint_id, sum(i.amount) AS amount, b.status
+			SELECT b.batch_id, b.org_id, i.mint_id, sum(i.amount) AS amount,
+				sum(i.amount) FILTER (WHERE i.included) AS included, sum(i.amount) FILTER (WHERE NOT i.included)
+					AS excluded, b.status, b.approved_at
 			FROM payout_batches b JOIN payout_items i USING (batch_id) WHERE b.submitted_at IS NOT NULL
 				GROUP BY b.batch_id, i.mint_id),
 		due AS (
-			SELECT 'BATCH_HOLD' AS cause_kind, cause_id, org_id, mint_id, amount, 'PRODUCT BATCH_PAYOUT' AS debit,
-				'BATCH_HELD BATCH_PAYOUT' AS credit FROM sums
+			SELECT 'BATCH_HOLD' AS cause_kind, batch_id || '/' || mint_id AS cause_id, org_id, mint_id, amount,
+				'PRODUCT BATCH_PAYOUT' AS debit, 'BATCH_HELD BATCH_PAYOUT' AS credit FROM sums
 			UNION ALL
-			SELECT 'BATCH_RELEASE', cause_id, org_id, mint_id, amount, 'BATCH_HELD BATCH_PAYOUT', 'PRODUCT BATCH_PAYOUT'
-			FROM sums WHERE status IN ('INVALID', 'CANCELLED', 'REJECTED')
+			SELECT 'BATCH_RELEASE', batch_id || '/' || mint_id, org_id, mint_id, included, 'BATCH_HELD BATCH_PAYOUT',
+				'PRODUCT BATCH_PAYOUT'
+			FROM sums WHERE status IN ('INVALID', 'CANCELLED', 'REJECTED') AND approved_at IS NULL AND included > 0
+			UNION ALL
+			SELECT 'BATCH_RELEASE', batch_id || '/excluded/' || mint_id, org_id, mint_id, excluded,
+				'BATCH_HELD BATCH_PAYOUT', 'PRODUCT BATCH_PAYOUT'
+			FROM sums WHERE excluded > 0
 			UNION ALL
 			SELECT 'BATCH_RELEASE', b.batch_id || '/row/' || i.row_no, b.org_id, i.mint_id, i.amount,
 				'BATCH_HELD BATCH_PAYOUT',
 				'PRODUCT BATCH_PAYOUT'
-			FROM payout_batches b JOIN payout_items i USING (batch_id) WHERE b.approved_at IS NOT NULL AND i.refused
-				IS NOT NULL)
+			FROM payout_batches b JOIN payout_items i USING (batch_id) WHERE b.approved_at IS NOT NULL AND i.included
+				AND i.refused IS NOT NULL)
 		SELECT coalesce(r.org_id, p.org_id), 'batch ' || coalesce(r.cause_id, p.cause_id),
 			format('%s of %s of mint %s was posted as %s from %s to %s', coalesce(r.cause_kind, p.cause_kind),
 				r.amount, r.mint_id, p.amount, p.debit, p.credit)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,6 +184,41 @@ func (h *testEnv) listPayouts(who tenant) []payout.Batch {
 		h.t.Fatal(err)
 	}
 	return found.Items
+}
+
+// addShownPayouts adds batch payouts in several states, with texts of strangers, and returns their ids.
+func (h *testEnv) addShownPayouts(rows int) map[string]string {
+	h.t.Helper()
+	odd := strings.Repeat("A very long name ", 12) + "<script>alert(1)</script>"
+	list := func(rows int, further ...string) string {
+		lines := []string{"reference,customerId,mintId,toAddress,amount"}
+		for i := range rows {
+			lines = append(lines, fmt.Sprintf("salary-%d,%s,2,%s,0.00%d", i+1, odd, payees[i%len(payees)], i+1))
+		}
+		return strings.Join(append(lines, further...), "\n")
+	}
+	bad := []string{odd + ",,2," + payees[0] + `,"1,000.50"`, "a,b"}
+	for range rows {
+		bad = append(bad, "x,"+odd+",99,nobody,1e5")
+	}
+	ids := map[string]string{
+		"unreadable": h.addPayout(h.one, identity.Finance, list(1, bad...), contenthash.Strict).ID,
+	}
+	ids["draft"] = h.addPayout(h.one, identity.Finance, list(rows+4, bad...), contenthash.Partial).ID
+	made := map[string]payout.Batch{}
+	for i, name := range []string{"waiting", "running", "paid"} {
+		made[name] = h.submitPayout(h.one, identity.Finance,
+			h.addPayout(h.one, identity.Finance, list(rows+i), contenthash.Partial))
+		ids[name] = made[name].ID
+	}
+	for _, name := range []string{"running", "paid"} {
+		made[name] = h.approvePayout(h.one, identity.Admin, made[name])
+		made[name] = h.approvePayout(h.one, identity.Owner, made[name])
+	}
+	h.endRows(made["running"], "COMPLETED", "AWAITING_APPROVAL")
+	h.endRows(made["paid"], slices.Repeat([]string{"COMPLETED", "FAILED"}, (rows+4)/2)...)
+	h.workPayouts()
+	return ids
 }
 
 // upload sends the form of a new payout as a browser does, with a file or a text.

@@ -52,6 +52,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "transfers"},
 			{Name: "payout_batches"},
 			{Name: "payout_items", Fresh: "its batch is new or locked"},
+			{Name: "payout_bad_rows", Fresh: "its batch is new"},
+			{Name: "payout_warnings", Fresh: "its batch is locked"},
 			{Name: "payout_approvals", Fresh: "its batch is locked"},
 			{Name: "swaps", Strong: true},
 			{Name: "swap_approvals", Fresh: "its swap is locked"},

@@ -1,0 +1,282 @@
+-- Why: a list keeps the rows that cannot be read, a batch may leave rows out, and people are warned before they submit
+-- one. A list is not submitted twice by mistake. People pause a batch that is being paid, cancel it, and retry what it
+-- did not pay.
+
+-- +goose Up
+-- +goose StatementBegin
+ALTER TABLE payout_batches
+    ADD COLUMN list_columns text[] NOT NULL DEFAULT '{}',
+    ADD COLUMN is_decimal boolean NOT NULL DEFAULT false,
+    ADD COLUMN bad_count integer NOT NULL DEFAULT 0,
+    ADD COLUMN retry_of text,
+    ADD COLUMN submitted_hash bytea,
+    ADD COLUMN duplicate_of text,
+    ADD COLUMN paused_at timestamptz,
+    ADD COLUMN pause_reason text,
+    ADD COLUMN stopped_at timestamptz,
+    ADD COLUMN stopper_kind text,
+    ADD COLUMN stopper_id text COLLATE "C";
+ALTER TABLE payout_items
+    ADD COLUMN included boolean NOT NULL DEFAULT true,
+    ADD COLUMN waits_for text;
+ALTER TABLE payout_batches DROP CONSTRAINT payout_batches_mode_known;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_mode_known CHECK (mode IN ('STRICT', 'PARTIAL')) NOT VALID;
+ALTER TABLE payout_batches DROP CONSTRAINT payout_batches_approved;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_approved CHECK (
+        (approved_at IS NOT NULL) = (status IN ('PROCESSING', 'COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED')
+            OR status = 'CANCELLED' AND stopped_at IS NOT NULL)) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_list_bounded CHECK (bad_count BETWEEN 0 AND 5000 - row_count AND cardinality(list_columns) <= 6) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_retry FOREIGN KEY (org_id, retry_of) REFERENCES payout_batches (org_id, batch_id) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_duplicate FOREIGN KEY (org_id, duplicate_of) REFERENCES payout_batches (org_id, batch_id) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_readable CHECK (submitted_at IS NULL OR bad_count = 0 OR mode = 'PARTIAL') NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_submitted_as CHECK (
+        num_nonnulls(submitted_hash, duplicate_of) = 0
+        OR num_nonnulls(submitted_at, submitted_hash) = 2 AND octet_length(submitted_hash) = 32) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_paused CHECK (
+        (paused_at IS NULL OR approved_at IS NOT NULL) AND (pause_reason IS NULL OR paused_at IS NOT NULL)
+        AND char_length(pause_reason) BETWEEN 1 AND 1000) NOT VALID;
+ALTER TABLE payout_batches ADD CONSTRAINT payout_batches_stopped CHECK (
+        num_nonnulls(stopped_at, stopper_kind, stopper_id) IN (0, 3) AND (stopped_at IS NULL OR approved_at IS NOT NULL)) NOT VALID;
+ALTER TABLE payout_items ADD CONSTRAINT payout_items_excluded CHECK (included OR refused IS NOT NULL AND checked_at IS NULL) NOT VALID;
+ALTER TABLE payout_items ADD CONSTRAINT payout_items_waits CHECK (char_length(waits_for) BETWEEN 1 AND 1000) NOT VALID;
+GRANT INSERT (list_columns, is_decimal, bad_count, retry_of),
+    UPDATE (content_hash, header, submitted_hash, duplicate_of, paused_at, pause_reason, stopped_at, stopper_kind, stopper_id)
+    ON payout_batches TO coffer_app;
+GRANT UPDATE (paused_at, pause_reason) ON payout_batches TO coffer_system;
+GRANT UPDATE (included, waits_for) ON payout_items TO coffer_app;
+DROP TRIGGER payout_batches_stay ON payout_batches;
+CREATE TRIGGER payout_batches_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF batch_id, org_id, mode, row_count, list_hash,
+    idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, list_columns, is_decimal, bad_count,
+    retry_of ON payout_batches FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE OR REPLACE FUNCTION payout_batches_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF (NEW.version, NEW.status) IS DISTINCT FROM (1::bigint, 'DRAFT') OR NEW.retry_of IS NOT NULL AND (
+                SELECT b.ended_at IS NOT NULL FROM payout_batches b WHERE b.batch_id = NEW.retry_of AND b.org_id = NEW.org_id) IS NOT TRUE THEN
+            RAISE EXCEPTION 'batch % begins with an outcome', NEW.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_begin';
+        END IF;
+        RETURN NEW;
+    END IF;
+    -- What was approved changes once, when a PARTIAL batch leaves rows out, before anyone may approve it.
+    IF (NEW.content_hash, NEW.header) IS DISTINCT FROM (OLD.content_hash, OLD.header)
+       AND ((OLD.status, NEW.status, OLD.mode) IS DISTINCT FROM ('VALIDATING', 'AWAITING_APPROVAL', 'PARTIAL')
+            OR NEW.content_hash = OLD.content_hash OR NEW.header = OLD.header) THEN
+        RAISE EXCEPTION 'batch % has the content that was submitted', OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_content_fixed';
+    END IF;
+    IF OLD.status = NEW.status THEN
+        IF (NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.submitted_hash, NEW.duplicate_of, NEW.approvals_required,
+                NEW.request_mac, NEW.approved_at, NEW.ended_at, NEW.problem)
+           IS DISTINCT FROM (OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.submitted_hash, OLD.duplicate_of,
+                OLD.approvals_required, OLD.request_mac, OLD.approved_at, OLD.ended_at, OLD.problem)
+           OR (NEW.paused_at, NEW.pause_reason, NEW.stopped_at, NEW.stopper_kind, NEW.stopper_id)
+                IS NOT DISTINCT FROM (OLD.paused_at, OLD.pause_reason, OLD.stopped_at, OLD.stopper_kind, OLD.stopper_id)
+            AND (NEW.version, NEW.updated_at) IS DISTINCT FROM (OLD.version, OLD.updated_at) THEN
+            RAISE EXCEPTION 'batch % changes with its status alone', OLD.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_fixed';
+        END IF;
+        IF (NEW.paused_at, NEW.pause_reason, NEW.stopped_at, NEW.stopper_kind, NEW.stopper_id)
+                IS NOT DISTINCT FROM (OLD.paused_at, OLD.pause_reason, OLD.stopped_at, OLD.stopper_kind, OLD.stopper_id) THEN
+            RETURN NEW;
+        END IF;
+        IF OLD.status <> 'PROCESSING' OR OLD.stopped_at IS NOT NULL OR OLD.paused_at IS NOT NULL AND NEW.paused_at <> OLD.paused_at THEN
+            RAISE EXCEPTION 'batch % is not being paid, or was cancelled', OLD.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_pausable';
+        END IF;
+    ELSIF (NEW.paused_at, NEW.pause_reason, NEW.stopped_at, NEW.stopper_kind, NEW.stopper_id)
+            IS DISTINCT FROM (OLD.paused_at, OLD.pause_reason, OLD.stopped_at, OLD.stopper_kind, OLD.stopper_id)
+        AND (NEW.status <> 'PROCESSING' OR NEW.stopped_at IS NOT NULL) THEN
+        RAISE EXCEPTION 'batch % is not being paid', OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_pausable';
+    END IF;
+    IF NEW.version <> OLD.version + 1 OR NEW.updated_at < OLD.updated_at THEN
+        RAISE EXCEPTION 'a change of batch % does not follow version %', OLD.batch_id, OLD.version
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_version_forward';
+    END IF;
+    IF OLD.status <> NEW.status AND (OLD.status || ' ' || NEW.status) NOT IN (
+            'DRAFT VALIDATING', 'DRAFT CANCELLED', 'VALIDATING INVALID', 'VALIDATING AWAITING_APPROVAL', 'VALIDATING CANCELLED',
+            'AWAITING_APPROVAL PROCESSING', 'AWAITING_APPROVAL REJECTED', 'AWAITING_APPROVAL CANCELLED',
+            'PROCESSING COMPLETED', 'PROCESSING PARTIALLY_COMPLETED', 'PROCESSING FAILED', 'PROCESSING CANCELLED') THEN
+        RAISE EXCEPTION 'batch % does not go from % to %', OLD.batch_id, OLD.status, NEW.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_transition_known';
+    END IF;
+    IF OLD.status <> 'DRAFT' AND ((NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.submitted_hash, NEW.duplicate_of, NEW.approvals_required)
+               IS DISTINCT FROM (OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.submitted_hash, OLD.duplicate_of, OLD.approvals_required)
+           OR NEW.request_mac IS DISTINCT FROM OLD.request_mac AND NEW.content_hash = OLD.content_hash)
+       OR OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at THEN
+        RAISE EXCEPTION 'batch % was submitted and approved once', OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_submitted_once';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE OR REPLACE FUNCTION payout_items_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    b record;
+BEGIN
+    SELECT status, version, row_count, mode INTO b FROM payout_batches WHERE batch_id = NEW.batch_id;
+    IF TG_OP = 'INSERT' THEN
+        IF (b.status = 'DRAFT' AND b.version = 1 AND NEW.row_no <= b.row_count) IS NOT TRUE
+           OR num_nonnulls(NEW.checked_at, NEW.refused, NEW.waits_for) > 0 OR NOT NEW.included THEN
+            RAISE EXCEPTION 'row % is not one of batch %', NEW.row_no, NEW.batch_id
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_items_begin';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.checked_at IS DISTINCT FROM OLD.checked_at AND (OLD.checked_at IS NOT NULL OR NEW.checked_at IS NULL OR b.status <> 'VALIDATING')
+       OR NEW.refused IS DISTINCT FROM OLD.refused AND (OLD.refused IS NOT NULL OR NEW.refused IS NULL
+            OR b.status NOT IN ('VALIDATING', 'PROCESSING'))
+       OR NEW.included <> OLD.included AND (NEW.included OR (b.status, b.mode) IS DISTINCT FROM ('VALIDATING', 'PARTIAL'))
+       OR NEW.waits_for IS DISTINCT FROM OLD.waits_for AND b.status <> 'PROCESSING' THEN
+        RAISE EXCEPTION 'what is known of row % of batch % is written once', OLD.row_no, OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_items_fixed';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TABLE payout_bad_rows (
+    batch_id text NOT NULL,
+    position integer NOT NULL, -- in the list, from 1; it counts the rows of payout_items, too
+    org_id   text NOT NULL,
+    line     integer NOT NULL, -- in the text of the list
+    fields   text[] NOT NULL,  -- the values in the order of all columns; long ones are cut
+    problems jsonb NOT NULL,   -- what is wrong with each
+    CONSTRAINT payout_bad_rows_pkey PRIMARY KEY (batch_id, position),
+    CONSTRAINT payout_bad_rows_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
+    CONSTRAINT payout_bad_rows_bounded CHECK (position BETWEEN 1 AND 5000 AND line > 0 AND cardinality(fields) = 6
+        AND jsonb_typeof(problems) = 'array' AND jsonb_array_length(problems) > 0)
+);
+SELECT coffer_tenant('payout_bad_rows', 'SELECT, INSERT', 'SELECT');
+CREATE TRIGGER payout_bad_rows_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payout_bad_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE TABLE payout_warnings (
+    batch_id   text NOT NULL,
+    row_no     integer NOT NULL,
+    kind       text NOT NULL,
+    org_id     text NOT NULL,
+    text       text NOT NULL,
+    needs_tick boolean NOT NULL,
+    ticked     boolean NOT NULL,
+    CONSTRAINT payout_warnings_pkey PRIMARY KEY (batch_id, row_no, kind),
+    CONSTRAINT payout_warnings_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
+    CONSTRAINT payout_warnings_row FOREIGN KEY (batch_id, row_no) REFERENCES payout_items (batch_id, row_no),
+    CONSTRAINT payout_warnings_kind_known CHECK (kind IN ('DUPLICATE_ROW', 'REFERENCE_SEEN', 'LOOK_ALIKE', 'FIRST_PAYMENT')),
+    CONSTRAINT payout_warnings_ticked CHECK (needs_tick = (kind = 'LOOK_ALIKE') AND ticked = needs_tick),
+    CONSTRAINT payout_warnings_words CHECK (char_length(text) BETWEEN 1 AND 1000)
+);
+SELECT coffer_tenant('payout_warnings', 'SELECT, INSERT', 'SELECT');
+CREATE TRIGGER payout_warnings_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payout_warnings
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION payout_notes_begin() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    IF (SELECT CASE TG_TABLE_NAME WHEN 'payout_bad_rows' THEN b.status = 'DRAFT' AND b.version = 1
+                ELSE b.status = 'VALIDATING' AND b.version = 2 END
+            FROM payout_batches b WHERE b.batch_id = NEW.batch_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a row of % comes too late for batch %', TG_TABLE_NAME, NEW.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_notes_begin';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER payout_bad_rows_begin BEFORE INSERT ON payout_bad_rows FOR EACH ROW EXECUTE FUNCTION payout_notes_begin();
+CREATE TRIGGER payout_warnings_begin BEFORE INSERT ON payout_warnings FOR EACH ROW EXECUTE FUNCTION payout_notes_begin();
+
+CREATE OR REPLACE FUNCTION payout_batches_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    b      record;
+    unheld bigint;
+    kept   bigint;
+    excluded bigint;
+    included bigint;
+    unpaid bigint;
+    paid   bigint;
+    broken text;
+BEGIN
+    SELECT x.status, x.row_count, x.bad_count, x.mode, x.approvals_required, x.submitted_at IS NOT NULL AS is_held, x.approved_at IS NOT NULL AS is_approved
+        INTO b FROM payout_batches x WHERE x.batch_id = NEW.batch_id;
+    SELECT count(*) FILTER (WHERE h.cause_id IS NULL), count(*) FILTER (WHERE r.cause_id IS NULL AND m.is_included),
+        count(*) FILTER (WHERE x.cause_id IS NULL AND m.is_excluded) INTO unheld, kept, excluded
+    FROM (SELECT (i.batch_id || '/' || i.mint_id) COLLATE "C" AS cause_id, (i.batch_id || '/excluded/' || i.mint_id) COLLATE "C" AS exclusion_id,
+            bool_or(i.included) AS is_included, bool_or(NOT i.included) AS is_excluded
+        FROM payout_items i WHERE i.batch_id = NEW.batch_id GROUP BY i.batch_id, i.mint_id) m
+    LEFT JOIN ledger_transfers h ON h.cause_kind = 'BATCH_HOLD' AND h.cause_id = m.cause_id AND h.leg = 0
+    LEFT JOIN ledger_transfers r ON r.cause_kind = 'BATCH_RELEASE' AND r.cause_id = m.cause_id AND r.leg = 0
+    LEFT JOIN ledger_transfers x ON x.cause_kind = 'BATCH_RELEASE' AND x.cause_id = m.exclusion_id AND x.leg = 0;
+    broken := CASE
+        WHEN b.row_count <> (SELECT count(*) FROM payout_items i WHERE i.batch_id = NEW.batch_id) THEN 'payout_batches_whole'
+        WHEN b.bad_count <> (SELECT count(*) FROM payout_bad_rows i WHERE i.batch_id = NEW.batch_id) THEN 'payout_batches_bad_rows'
+        WHEN b.is_held AND unheld > 0 THEN 'payout_batches_held'
+        WHEN b.is_held AND NOT b.is_approved AND b.status IN ('INVALID', 'CANCELLED', 'REJECTED') AND kept > 0 THEN 'payout_batches_released'
+        WHEN excluded > 0 THEN 'payout_batches_excluded'
+        WHEN b.status = 'AWAITING_APPROVAL' AND EXISTS (SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id
+                AND i.included AND (i.checked_at IS NULL OR i.refused IS NOT NULL)) THEN 'payout_batches_checked'
+        WHEN b.status = 'AWAITING_APPROVAL' AND (OLD.content_hash <> NEW.content_hash) <> EXISTS (
+                SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id AND NOT i.included) THEN 'payout_batches_content_follows'
+        WHEN b.status = 'PROCESSING' AND b.approvals_required > (SELECT count(*) FROM payout_approvals a WHERE a.batch_id = NEW.batch_id)
+            THEN 'payout_batches_approved_by_enough'
+        END;
+    IF broken IS NULL AND b.is_approved AND b.status IN ('COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED', 'CANCELLED') THEN
+        SELECT count(*) FILTER (WHERE i.included), count(*) FILTER (WHERE w.status = 'COMPLETED'),
+            count(*) FILTER (WHERE i.refused IS NULL AND (w.status IN ('COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED')) IS NOT TRUE) INTO included, paid, unpaid
+        FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no WHERE i.batch_id = NEW.batch_id;
+        broken := CASE WHEN unpaid > 0 OR b.status <> CASE paid WHEN included THEN 'COMPLETED'
+                WHEN 0 THEN CASE WHEN NEW.stopped_at IS NULL THEN 'FAILED' ELSE 'CANCELLED' END ELSE 'PARTIALLY_COMPLETED' END
+            THEN 'payout_batches_ended_by_rows' END;
+    END IF;
+    IF broken IS NOT NULL THEN
+        RAISE EXCEPTION 'batch % is %, and other rows say something else', NEW.batch_id, b.status
+            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION ledger_batch_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    batch text := split_part(NEW.cause_id, '/', 1) COLLATE "default";
+    part  text := split_part(NEW.cause_id, '/', 2) COLLATE "default";
+    row_text text := split_part(NEW.cause_id, '/', 3) COLLATE "default";
+BEGIN
+    IF (SELECT b.org_id = NEW.org_id AND (d.subject, c.subject) = ('BATCH_PAYOUT', 'BATCH_PAYOUT')
+            AND CASE
+                WHEN part = 'row' THEN NEW.cause_kind = 'BATCH_RELEASE' AND b.status = 'PROCESSING'
+                    AND NEW.cause_id = (batch || '/row/' || row_text) COLLATE "C"
+                    AND (SELECT (i.mint_id, i.amount) = (NEW.mint_id, NEW.amount) AND i.refused IS NOT NULL
+                        FROM payout_items i WHERE i.batch_id = batch AND i.row_no::text = row_text)
+                WHEN part = 'excluded' THEN NEW.cause_kind = 'BATCH_RELEASE' AND b.status = 'AWAITING_APPROVAL'
+                    AND NEW.cause_id = (batch || '/excluded/' || NEW.mint_id) COLLATE "C"
+                    AND NEW.amount = (SELECT sum(i.amount) FROM payout_items i WHERE i.batch_id = batch AND i.mint_id = NEW.mint_id AND NOT i.included)
+                ELSE NEW.cause_id = (batch || '/' || NEW.mint_id) COLLATE "C"
+                    AND NEW.amount = (SELECT sum(i.amount) FROM payout_items i WHERE i.batch_id = batch AND i.mint_id = NEW.mint_id
+                        AND i.included)
+                    AND CASE NEW.cause_kind WHEN 'BATCH_HOLD' THEN b.status = 'VALIDATING' AND b.version = 2
+                        ELSE b.status IN ('INVALID', 'CANCELLED', 'REJECTED') AND b.submitted_at IS NOT NULL AND b.approved_at IS NULL END END
+            AND CASE NEW.cause_kind WHEN 'BATCH_HOLD' THEN (d.kind, c.kind) = ('PRODUCT', 'BATCH_HELD')
+                ELSE (d.kind, c.kind) = ('BATCH_HELD', 'PRODUCT') END
+        FROM payout_batches b, ledger_accounts d, ledger_accounts c
+        WHERE b.batch_id = batch AND d.account_id = NEW.debit_account AND c.account_id = NEW.credit_account) IS NOT TRUE THEN
+        RAISE EXCEPTION 'nothing that is written down moves this money: % %', NEW.cause_kind, NEW.cause_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_transfers_of_batch';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION withdrawals_batch() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM payout_batches b WHERE b.batch_id = NEW.batch_id AND b.org_id = NEW.org_id AND b.status = 'PROCESSING'
+        AND (NEW.restored_at IS NOT NULL OR b.paused_at IS NULL AND b.stopped_at IS NULL) FOR SHARE;
+    IF NOT FOUND OR (SELECT (i.mint_id, i.chain, i.amount, i.to_address) = (NEW.mint_id, NEW.chain, NEW.amount, NEW.to_address)
+                AND i.included AND i.refused IS NULL AND NEW.fee_mode = 'ORGANIZATION' AND NEW.fee_deducted IS NULL
+                AND NEW.key_hash = key_digest('batch ' || i.batch_id || ':' || i.row_no)
+            FROM payout_items i WHERE i.batch_id = NEW.batch_id AND i.row_no = NEW.batch_row) IS NOT TRUE THEN
+        RAISE EXCEPTION 'withdrawal % pays a row that is not this one', NEW.withdrawal_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_batch_approved';
+    END IF;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
