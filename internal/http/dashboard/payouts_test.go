@@ -27,8 +27,8 @@ import (
 
 // The addresses of payees. The last one looks like the second one.
 var payees = []string{
-	recipient, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
-	"0xfB6916000000000000000000000000000000d359",
+	recipient, otherRecipient, "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB",
+	"0xde709f000000000000000000000000000000fb77",
 }
 
 // rowPayments pays rows of batch payouts as withdrawals, but for the addresses that a test rules out.
@@ -116,7 +116,10 @@ func (h *testEnv) submitPayout(who tenant, role identity.Role, b payout.Batch) p
 		h.t.Fatal(err)
 	}
 	h.workPayouts()
-	return h.payout(who, b.ID)
+	if b = h.payout(who, b.ID); b.Status != payout.AwaitingApproval {
+		h.t.Fatalf("got %s, %s, want a batch payout that waits for approval", b.Status, b.Problem)
+	}
+	return b
 }
 
 // approvePayout approves a batch payout and has its rows paid as far as they are now.
@@ -283,6 +286,9 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 	}
 	h.get(finance, made).want(t, http.StatusOK, "Being checked")
 	h.workPayouts()
+	if b := h.payout(h.one, batchID); b.Status != payout.AwaitingApproval {
+		t.Fatalf("got %s, %s", b.Status, b.Problem)
+	}
 	h.get(finance, made).want(t, http.StatusOK, "Waits for approval", "0 of 1 approvals",
 		"You made this payout, so another person has to approve it.")
 	h.post(finance, made+"/approve", append(fields, "code", rightCode+"x")...).want(t, http.StatusForbidden)
@@ -444,9 +450,9 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 
 	large := h.addPayout(h.one, identity.Finance, "mintId,toAddress,amount\n1,"+payees[0]+",5000\n", contenthash.Strict)
 	path = Prefix + "/payouts/" + large.ID
-	h.get(finance, path).want(t, http.StatusOK, "The balance is too small", "4\u202f998")
+	h.get(finance, path).want(t, http.StatusOK, "The balance is too small", "5\u202f000")
 	h.post(finance, path+"/submit", "digest", payoutDigest(large.ContentHash), "code", rightCode+"e").
-		want(t, http.StatusUnprocessableEntity, "The balance of batch payouts lacks 4998 USDC on Ethereum.")
+		want(t, http.StatusUnprocessableEntity, "The balance of batch payouts lacks 5000 USDC on Ethereum.")
 }
 
 // A payout that is being paid is paused, resumed and cancelled by those who may, and rejected before. Rule PAGE-103.
