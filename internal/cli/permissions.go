@@ -63,7 +63,7 @@ var actionCommands = map[identity.Action][]string{
 	identity.RunInstallation: {
 		"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "signer clock show",
 		"signer clock confirm", "keys create", "keys show", "keys backup", "keys restore", "rescue", "audit verify",
-		"receipt verify",
+		"receipt verify", "payouts proof verify",
 		"config check", "config sample", "version",
 	},
 	identity.UseDevelopmentWorld: {

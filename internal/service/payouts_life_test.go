@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity/org"
+	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
@@ -23,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 // listOf reads a CSV list.
@@ -307,6 +311,8 @@ func TestABatchWarnsBeforeItIsSubmitted(t *testing.T) {
 func TestABatchIsPausedAndGoesOn(t *testing.T) {
 	t.Parallel()
 	h := newPayoutEnv(t)
+	events := &statusRecorder{}
+	h.Events = events
 	waiting := h.submitted()
 	_, err := h.Pause(t.Context(), h.org, waiting.ID, firstApprover)
 	h.wantCode("a batch that is not approved", err, fault.InvalidState)
@@ -352,6 +358,10 @@ func TestABatchIsPausedAndGoesOn(t *testing.T) {
 	h.wantBalances("resumed", "94000", "0", "6000")
 	h.wantAudited(b.ID, "usr_maker payout.created", "usr_maker payout.submitted", "payout payout.checked",
 		"usr_first payout.approved", "usr_first payout.paused", "usr_first payout.resumed")
+	if want := []string{"VALIDATING 0 of 3", "AWAITING_APPROVAL 0 of 3", "PROCESSING 1 of 3"}; !slices.Equal(
+		events.published, want) {
+		t.Errorf("published: got %v, want %v", events.published, want)
+	}
 }
 
 // A batch that is cancelled while it is paid loses what has no slot, and its amounts come back once. Rule BP-12.
@@ -527,6 +537,72 @@ func TestTheResultOfABatchAndTheProofsOfItsRows(t *testing.T) {
 	if list, err = h.ExportList(t.Context(), h.org, b.ID); err != nil || list.VerifyList() == nil {
 		t.Error("rows that were changed have the hash")
 	}
-	_, err = h.BadRows(t.Context(), "org_other", b.ID)
-	h.wantCode("another organization", err, fault.CodeNotFound)
+}
+
+// Another organization's batch is not there, whatever is asked of it.
+func TestABatchOfAnotherOrganizationIsNotThere(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	b := h.create()
+	other, _, err := org.Create(t.Context(), h.DB, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"show":     func() error { _, err := h.ByID(t.Context(), other.ID, b.ID); return err },
+		"rows":     func() error { _, err := h.Items(t.Context(), other.ID, b.ID); return err },
+		"bad rows": func() error { _, err := h.BadRows(t.Context(), other.ID, b.ID); return err },
+		"warnings": func() error { _, err := h.Warnings(t.Context(), other.ID, b.ID); return err },
+		"results":  func() error { return h.WriteCSV(t.Context(), other.ID, b.ID, io.Discard) },
+		"proof":    func() error { _, err := h.RowProof(t.Context(), other.ID, b.ID, 1); return err },
+		"retry":    func() error { _, err := h.Retry(t.Context(), other.ID, b.ID, nil, batchMaker); return err },
+		"pause":    func() error { _, err := h.Pause(t.Context(), other.ID, b.ID, batchMaker); return err },
+		"resume":   func() error { _, err := h.Resume(t.Context(), other.ID, b.ID, batchMaker); return err },
+		"cancel":   func() error { _, err := h.Cancel(t.Context(), other.ID, b.ID, batchMaker); return err },
+		"submit": func() error {
+			_, err := h.Submit(t.Context(), other.ID, b.ID, payout.SubmitRequest{
+				ContentHash: b.ContentHash, Actor: batchMaker,
+			})
+			return err
+		},
+	} {
+		h.wantCode(name, call(), fault.CodeNotFound)
+	}
+	page, err := h.List(t.Context(), other.ID, payout.Filter{}, pagination.Page{})
+	if err != nil || len(page.Items) != 0 {
+		t.Errorf("got %v, %v", page.Items, err)
+	}
+}
+
+// A row is checked as its withdrawal will be: what no withdrawal would pay is left out. Rule BP-8.
+func TestRowsThatNoWithdrawalWouldPayAreLeftOut(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	lines := h.listOf("mintId,toAddress,amount", "1,"+string(payees[0])+",1000", "1,"+string(signertest.Token)+",1000",
+		"1,"+string(payees[1])+",1", "1,0x0000000000000000000000000000000000000000,1000")
+	b := h.validated(h.createPartial(lines))
+	if b.Status != payout.AwaitingApproval || b.Header.Included != 1 {
+		t.Errorf("got %s, %q, %d included", b.Status, b.Problem, b.Header.Included)
+	}
+	h.must(h.Cancel(t.Context(), h.org, b.ID, batchMaker))
+	err := h.DB.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return mint.Quarantine(ctx, tx, payoutUSDC, "its events lie")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = h.validated(h.createPartial(lines))
+	if b.Status != payout.Invalid || !strings.Contains(b.Problem, "quarantined") {
+		t.Errorf("a quarantined coin: got %s, %q", b.Status, b.Problem)
+	}
+	h.wantBalances("nothing is held", "100000", "0", "0")
+}
+
+// statusRecorder records the statuses that are published.
+type statusRecorder struct{ published []string }
+
+// PublishBatch implements payout.Publisher.
+func (r *statusRecorder) PublishBatch(_ context.Context, _ pg.Tx, b payout.Batch) error {
+	r.published = append(r.published, fmt.Sprintf("%s %d of %d", b.Status, b.Approvals, b.Counts.Included))
+	return nil
 }

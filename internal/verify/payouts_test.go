@@ -7,8 +7,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// payouts adds three batches: one that is being paid, with a paid row, a row that waits and one that is refused; one
-// that waits for its approval; one that is invalid; and one of which nothing could be paid.
+// payouts adds batches: one that is being paid, with a paid row, a row that waits and one that is refused; one
+// that waits for its approval, and one that does so without a row that it leaves out; one that is invalid; and one of
+// which nothing could be paid.
 func (h *testEnv) payouts(
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
@@ -31,6 +32,7 @@ func (h *testEnv) payouts(
 		{"bp_wait", "AWAITING_APPROVAL", []int{3}},
 		{"bp_bad", "INVALID", []int{2}},
 		{"bp_fail", "FAILED", []int{2}},
+		{"bp_part", "AWAITING_APPROVAL", []int{3, 2}},
 	} {
 		sum := 0
 		h.exec(`
@@ -63,6 +65,13 @@ func (h *testEnv) payouts(
 		case "AWAITING_APPROVAL":
 			h.exec(`UPDATE payout_batches SET version = 3, status = $2, look_at = NULL WHERE batch_id = $1`, b.id,
 				b.status)
+			if b.id == "bp_part" {
+				h.exec(`UPDATE payout_batches SET mode = 'PARTIAL' WHERE batch_id = $1`, b.id)
+				h.exec(`UPDATE payout_items SET included = false, refused = 'no', checked_at = NULL
+					WHERE batch_id = $1 AND row_no = 2`, b.id)
+				release.Amount = u(b.amounts[1])
+				h.post(ledger.BatchRelease, b.id+"/excluded/1", release)
+			}
 		case "PROCESSING", "FAILED":
 			h.exec(`INSERT INTO payout_approvals VALUES ($2, $1::text, 'USER', 'usr_a', now(), sha256(convert_to($1,
 				'UTF8')), 'mac')`, b.id,
@@ -127,6 +136,13 @@ var payoutTamperings = []tampering{
 	{"I-87", "a payment of a refused row", []string{
 		`UPDATE payout_items SET refused = 'no' WHERE batch_id = 'bp_run' AND row_no = 1`,
 	}},
+	{"I-87", "a row that a STRICT batch leaves out", []string{
+		`UPDATE payout_batches SET mode = 'STRICT' WHERE batch_id = 'bp_part'`,
+	}},
+	{"I-87", "a payment of a row that is left out", []string{
+		`UPDATE payout_items SET included = false, refused = 'no', checked_at = NULL
+			WHERE batch_id = 'bp_run' AND row_no = 1`,
+	}},
 	{"I-87", "a second payment", []string{
 		`DROP INDEX withdrawals_batch_once`,
 		`INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address, request_digest,
@@ -156,11 +172,19 @@ var payoutTamperings = []tampering{
 	{"I-87-ended", "completed, and a row is open", []string{
 		`UPDATE payout_batches SET status = 'COMPLETED', ended_at = now(), look_at = NULL WHERE batch_id = 'bp_run'`,
 	}},
+	{"I-87-ended", "cancelled, and a row is open", []string{
+		`UPDATE payout_batches SET status = 'CANCELLED', ended_at = now(), look_at = NULL, stopped_at = now(),
+			stopper_kind = 'USER', stopper_id = 'usr_a' WHERE batch_id = 'bp_run'`,
+	}},
 	{"I-87-ended", "completed, and nothing is paid", []string{
 		`UPDATE payout_batches SET status = 'COMPLETED' WHERE batch_id = 'bp_fail'`,
 	}},
 	{"I-88", "a row of another amount", []string{
 		`UPDATE payout_items SET amount = 6 WHERE batch_id = 'bp_run' AND row_no = 2`,
+	}},
+	{"I-88", "a row that is left out and held", []string{
+		`UPDATE payout_items SET included = false, refused = 'no', checked_at = NULL
+			WHERE batch_id = 'bp_part' AND row_no = 1`,
 	}},
 	{"I-88", "a batch that ended and is held", []string{
 		`UPDATE payout_batches SET status = 'CANCELLED', ended_at = now() WHERE batch_id = 'bp_wait'`,
@@ -168,6 +192,9 @@ var payoutTamperings = []tampering{
 	{"I-88-posted", "a hold removed", []string{`DELETE FROM ledger_transfers WHERE cause_kind = 'BATCH_HOLD'`}},
 	{"I-88-posted", "a hold of another amount", []string{
 		`UPDATE ledger_transfers SET amount = amount + 1 WHERE cause_kind = 'BATCH_HOLD' AND cause_id = 'bp_wait/1'`,
+	}},
+	{"I-88-posted", "a row that is left out without a release", []string{
+		`DELETE FROM ledger_transfers WHERE cause_id = 'bp_part/excluded/1'`,
 	}},
 	{"I-88-posted", "a release of a waiting batch", []string{
 		`UPDATE ledger_transfers SET cause_id = 'bp_wait/1' WHERE cause_kind = 'BATCH_RELEASE'
