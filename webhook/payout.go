@@ -31,7 +31,7 @@ type BatchPayout struct {
 	// StoppedAt tells of a cancellation while rows were being paid.
 	StoppedAt *Time   `json:"stoppedAt" doc:"When it was cancelled while its rows were being paid; null otherwise."`
 	Problem   *string `json:"problem" doc:"Why it is INVALID or REJECTED, for a person; null otherwise." example:"Row 7: Risk screening refuses the address."`
-	RetryOf     *string `json:"retryOf" doc:"The batch payout whose unpaid rows it pays again; null if it is none." example:"bp_01J9ZW3M8Q4S5T6V7W8X9YZABD"`
+	RetryOf   *string `json:"retryOf" doc:"The batch payout whose unpaid rows it pays again; null if it is none." example:"bp_01J9ZW3M8Q4S5T6V7W8X9YZABD"`
 
 	IdempotencyKey *string `json:"idempotencyKey" doc:"The key of the request that made it; null if the request had none." example:"salaries-2026-01"`
 

@@ -223,7 +223,7 @@ func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest
 }
 
 func newUnreadable(b Batch) error {
-	return fault.New(fault.Unprocessable, fault.InvalidState, fault.NothingHeld,
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingHeld,
 		"%d rows of this batch payout cannot be read, and its mode is STRICT: every row is paid, or none.", b.BadRows).
 		WithAdvice("Correct the rows that the draft names and make a batch of the whole list again, or use the mode "+
 			"PARTIAL, which leaves them out.").

@@ -292,34 +292,41 @@ type Filter struct {
 func (s *Service) List(
 	ctx context.Context, org string, f Filter, p pagination.Page,
 ) (page pagination.Result[Batch], err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+		page, err = readPage(ctx, tx, org, f, p)
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("list the batches of %s: %w", org, err)
+	}
+	return page, nil
+}
+
+func readPage(
+	ctx context.Context, tx pg.Tx, org string, f Filter, p pagination.Page,
+) (page pagination.Result[Batch], err error) {
 	q := pagination.NewQuery(selectBatches+`WHERE b.org_id = ?`, org)
 	if f.Status != "" {
 		q.AddCondition("b.status = ?", f.Status)
 	}
 	q.SetTimeRange(f.CreatedAfter, f.CreatedBefore)
 	sql, args := q.BuildPage(p, "b.created_at", "b.batch_id")
-	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
-		if err != nil {
-			return err
-		}
-		found, err := pgx.CollectRows(rows, scanBatch)
-		if err != nil {
-			return err
-		}
-		page = pagination.CutPage(p, found, func(b Batch) pagination.Cursor {
-			return pagination.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}
-		})
-		pointers := make([]*Batch, len(page.Items))
-		for i := range page.Items {
-			pointers[i] = &page.Items[i]
-		}
-		return loadCounts(ctx, tx, pointers...)
-	})
+	rows, err := tx.Query(ctx, sql, pg.Planned(q.Filtered(), args)...)
 	if err != nil {
-		return page, fmt.Errorf("list the batches of %s: %w", org, err)
+		return page, err
 	}
-	return page, nil
+	found, err := pgx.CollectRows(rows, scanBatch)
+	if err != nil {
+		return page, err
+	}
+	page = pagination.CutPage(p, found, func(b Batch) pagination.Cursor {
+		return pagination.Cursor{CreatedAt: b.CreatedAt, ID: b.ID}
+	})
+	pointers := make([]*Batch, len(page.Items))
+	for i := range page.Items {
+		pointers[i] = &page.Items[i]
+	}
+	return page, loadCounts(ctx, tx, pointers...)
 }
 
 // Items returns the rows of a batch in their order. Error: fault NOT_FOUND.

@@ -193,7 +193,7 @@ func refuseUnticked(warnings []Warning, ticked []int) error {
 	if len(unticked) == 0 {
 		return nil
 	}
-	return fault.New(fault.Unprocessable, fault.InvalidState, fault.NothingHeld,
+	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingHeld,
 		"The addresses of %d rows look like other ones: such addresses are offered to be copied by mistake.",
 		len(unticked)).
 		WithAdvice("Compare every character of each address, and name each of these rows in ticked.").

@@ -3,18 +3,31 @@ package service
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 // batchEvents tells organizations of their batch payouts.
 type batchEvents struct{ recorder event.Recorder }
 
-// NewBatchEvents returns what records the events of batch payouts.
-func NewBatchEvents() payout.Publisher { return batchEvents{wire.NewRecorder()} }
+// NewPayouts builds the batch payouts whose rows some withdrawals pay. grants may be nil.
+func NewPayouts(
+	db *pg.DB, chains chain.Chains, withdrawals *withdrawal.Service, grants *signer.GrantKey, log *slog.Logger,
+) *payout.Service {
+	s := &payout.Service{
+		DB: db, Chains: chains, Payments: batchPayments{withdrawals}, GrantKey: grants,
+		Events: batchEvents{wire.NewRecorder()}, Log: log,
+	}
+	withdrawals.Batches = batchBook{s}
+	return s
+}
 
 // eventsOfBatches has the event of each status that has one. A draft, a batch that is being checked and one that was
 // taken back have none: its organization has just asked for that.

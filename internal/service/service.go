@@ -222,11 +222,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
-	s.Payouts = &payout.Service{
-		DB: parts.DB, Chains: s.Chains, Payments: batchPayments{s.Withdrawals}, GrantKey: parts.Grants,
-		Events: NewBatchEvents(), Log: parts.Log,
-	}
-	s.Withdrawals.Batches = batchBook{s.Payouts}
+	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{

@@ -56,10 +56,10 @@ type BatchPayoutReport struct {
 
 // BatchPayoutProblem is what is wrong with one value of one row.
 type BatchPayoutProblem struct {
-	Position int    `json:"position" doc:"The position of the row in the list, from 1." bounds:"minimum=1" example:"7"`
-	Line    int     `json:"line" doc:"Its line in the text of a CSV list, whose header is line 1; in a JSON list the number of the row." bounds:"minimum=1" example:"8"`
-	Column  *string `json:"column" doc:"The value; null for the row as a whole." example:"amount"`
-	Message string  `json:"message" doc:"What is wrong, for a person." example:"\"1,000\" has a separator, and it is not clear whether it separates thousands or decimals. Write digits without one, such as 1500000."`
+	Position int     `json:"position" doc:"The position of the row in the list, from 1." bounds:"minimum=1" example:"7"`
+	Line     int     `json:"line" doc:"Its line in the text of a CSV list, whose header is line 1; in a JSON list the number of the row." bounds:"minimum=1" example:"8"`
+	Column   *string `json:"column" doc:"The value; null for the row as a whole." example:"amount"`
+	Message  string  `json:"message" doc:"What is wrong, for a person." example:"\"1,000\" has a separator, and it is not clear whether it separates thousands or decimals. Write digits without one, such as 1500000."`
 }
 
 // BatchPayoutWarning is something about one row that a person should look at.
@@ -104,22 +104,22 @@ type BatchPayoutRetry struct {
 
 // BatchPayoutProof proves to a payee that people approved a row.
 type BatchPayoutProof struct {
-	ContentHash string                      `json:"contentHash" doc:"What people approved." example:"sha256:9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"`
-	Header      BatchPayoutProofHeader      `json:"header" doc:"What contentHash covers beside the rows."`
-	Row         BatchPayoutProofRow         `json:"row" doc:"The row, whose hash is a leaf of the tree."`
-	Path        webhook.List[string]        `json:"path" doc:"The hashes that lead from the leaf to the root, as RFC 6962 defines them."`
+	ContentHash string                 `json:"contentHash" doc:"What people approved." example:"sha256:9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b"`
+	Header      BatchPayoutProofHeader `json:"header" doc:"What contentHash covers beside the rows."`
+	Row         BatchPayoutProofRow    `json:"row" doc:"The row, whose hash is a leaf of the tree."`
+	Path        webhook.List[string]   `json:"path" doc:"The hashes that lead from the leaf to the root, as RFC 6962 defines them."`
 }
 
 // BatchPayoutProofHeader is what the rows of a batch have in common.
 type BatchPayoutProofHeader struct {
-	OrgID    string                                `json:"orgId" doc:"Your organization." example:"org_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
-	BatchID  string                                `json:"batchId" doc:"The batch payout." example:"bp_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
-	Mode     string                                `json:"mode" doc:"STRICT or PARTIAL." example:"STRICT"`
-	MadeBy   string                                `json:"madeBy" doc:"Who made it, and never approves it." example:"API_KEY org_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
-	Rows     int                                   `json:"rows" doc:"How many rows the list has." example:"120"`
-	Included int                                   `json:"included" doc:"How many of them it pays." example:"120"`
-	Totals   webhook.List[BatchPayoutProofTotal]   `json:"totals" doc:"What they pay together, by mint."`
-	Root     string                                `json:"root" doc:"The root of the tree of rows." example:"sha256:1f1a0e6f1c3b2a4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5"`
+	OrgID    string                              `json:"orgId" doc:"Your organization." example:"org_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	BatchID  string                              `json:"batchId" doc:"The batch payout." example:"bp_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Mode     string                              `json:"mode" doc:"STRICT or PARTIAL." example:"STRICT"`
+	MadeBy   string                              `json:"madeBy" doc:"Who made it, and never approves it." example:"API_KEY org_01J9ZW3M8Q4S5T6V7W8X9YZABC"`
+	Rows     int                                 `json:"rows" doc:"How many rows the list has." example:"120"`
+	Included int                                 `json:"included" doc:"How many of them it pays." example:"120"`
+	Totals   webhook.List[BatchPayoutProofTotal] `json:"totals" doc:"What they pay together, by mint."`
+	Root     string                              `json:"root" doc:"The root of the tree of rows." example:"sha256:1f1a0e6f1c3b2a4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5"`
 }
 
 // BatchPayoutProofTotal is what a batch pays of one mint, as the hash covers it.
@@ -311,8 +311,8 @@ func (a *api) payoutRoutes() []kernel.Route {
 		{
 			Method: http.MethodPost, Path: "/batch-payouts/{batchPayoutId}/resume", Name: "resumeBatchPayout",
 			Action: identity.ManageBatchPayouts, Group: group,
-			Summary: "Resume a batch payout",
-			Text:    "Goes on with the payment of a paused batch. One that is not paused stays as it is.",
+			Summary:   "Resume a batch payout",
+			Text:      "Goes on with the payment of a paused batch. One that is not paused stays as it is.",
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusOK, Text: "The batch payout, whose rows are being paid."}},
 			Faults:    []fault.Code{fault.CodeNotFound, fault.InvalidState},

@@ -36,8 +36,8 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[LinkRequest]():             "Makes a payment link.",
 	reflect.TypeFor[LinkItemRequest]():         "One product of a payment link.",
 	reflect.TypeFor[LinkChange]():              "Changes a payment link. Fields that are left out stay as they are.",
-	reflect.TypeFor[BatchPayoutRequest](): "Makes a batch payout of a list of payments.",
-	reflect.TypeFor[BatchPayoutRow]():     "A payment of a list.",
+	reflect.TypeFor[BatchPayoutRequest]():      "Makes a batch payout of a list of payments.",
+	reflect.TypeFor[BatchPayoutRow]():          "A payment of a list.",
 	reflect.TypeFor[BatchPayoutReport](): "A batch payout with what is wrong with its rows, and what a person should " +
 		"look at.",
 	reflect.TypeFor[BatchPayoutProblem]():           "What is wrong with one value of one row.",

@@ -69,7 +69,9 @@ func (c *Request) PathParam(name string) string {
 }
 
 // HasTable reports whether the body is a table, on a route that takes one.
-func (c *Request) HasTable() bool { return c.route.Handler.serveTable != nil && hasTableType(c.Request) }
+func (c *Request) HasTable() bool {
+	return c.route.Handler.serveTable != nil && hasTableType(c.Request)
+}
 
 // AnswerWith chooses among the statuses that the route has.
 func (c *Request) AnswerWith(status int) { c.status = status }

@@ -36,9 +36,9 @@ type Route struct {
 	Optional bool // the body may be left out
 	// BodyBytesMax bounds the body; 0: the bound of every other call.
 	BodyBytesMax int
-	Headers  []Header
-	Answers  []Success    // the first is the usual one
-	Faults   []fault.Code // in addition to those of every call
+	Headers      []Header
+	Answers      []Success    // the first is the usual one
+	Faults       []fault.Code // in addition to those of every call
 	// Answered answers a call whose idempotency key is known, before everything but the key and the
 	// address of the caller can refuse it. AnswerKnown makes one; nil: the handler looks keys up.
 	Answered func(*Request) (result answer, isKnown bool, err error)

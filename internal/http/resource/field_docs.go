@@ -494,6 +494,13 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 			"payment.",
 		Extra: map[string]any{"existingId": exampleWithdrawalID},
 	},
+	fault.DuplicateBatch: {
+		Kind: fault.Conflict, Text: "the same list was submitted before; existingId names that batch payout",
+		Param: "acknowledgeDuplicateOf",
+		Example: "Batch payout " + ExampleBatchPayout.BatchPayoutID + " pays the same list and was submitted before." +
+			nothingHeld + " Look at it first, and name it in acknowledgeDuplicateOf if the list has to be paid once more.",
+		Extra: map[string]any{"existingId": ExampleBatchPayout.BatchPayoutID},
+	},
 	fault.InvalidState: {
 		Kind: fault.Conflict, Text: "the resource is in a state that does not allow the call; the sentence says in " +
 			"which",

@@ -70,6 +70,7 @@ var Words = fault.Words{
 		fault.StatusNotPatchable:     "Leave status out of the change.",
 		fault.ProductArchived:        "Put the product on sale again, or sell another one.",
 		fault.ReferencePaid:          "Show the payer the checkout that existingId names, or cancel it first.",
+		fault.DuplicateBatch:         "Look at the batch payout that existingId names first.",
 		fault.RefundExceedsPayment:   "Refund at most details.available.",
 		fault.OptionUnavailable:      "Choose another coin, or try again later.",
 		fault.CodeUnauthorized:       "Send a valid key.",

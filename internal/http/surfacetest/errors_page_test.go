@@ -38,6 +38,8 @@ var cures = map[fault.Code]string{
 		"another one.",
 	fault.ReferencePaid: "Show the payer the checkout that `existingId` names. If it is open and shall not be paid, " +
 		"cancel it with `POST /checkouts/{checkoutId}/cancel` first.",
+	fault.DuplicateBatch: "Look at the batch payout that `existingId` names. If the same list is meant to be paid once " +
+		"more, submit again with its id as `acknowledgeDuplicateOf`.",
 	fault.RefundExceedsPayment: "Refund at most `details.available`, which is in atomic units of the mint. What " +
 		"open refunds take counts until they are cancelled or expire.",
 	fault.OptionUnavailable: "Offer the payer another mint of `acceptedMintIds`, or try again later. " +
@@ -56,8 +58,8 @@ var cures = map[fault.Code]string{
 	fault.CodeNotFound:         "Check the id and the path. A resource of another organization is not found, either.",
 	fault.MethodNotAllowed:     "Use a method that the header `Allow` names.",
 	fault.NotAcceptable:        "Leave the header `Accept` out, or send `Accept: application/json`.",
-	fault.BodyTooLarge:         "Send a smaller body.",
-	fault.UnsupportedMediaType: "Send the header `Content-Type: application/json`.",
+	fault.BodyTooLarge:         "Send a smaller body. Split a list of more than 2,000,000 bytes into several batch payouts.",
+	fault.UnsupportedMediaType: "Send the header `Content-Type: application/json`; a batch payout may also be `text/csv`.",
 	fault.IdempotencyConflict:  "Look at what `existingId` names before anything else: a payment, a transfer or a swap with this key exists. Use a new key only for a new one.",
 	fault.ApprovalRefused:      "Read `error`, which says who has to approve or what to look at first. Nothing was approved.",
 	fault.InvalidState:         "Read the resource again: `currentStatus` has its status. It may have ended in the meantime.",
