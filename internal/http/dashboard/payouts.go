@@ -333,20 +333,7 @@ func (d *dashboard) writePayouts(r *pages.Request, w *kernel.StreamWriter, f pay
 	columns := slices.Concat(resource.BatchPayoutColumns, totalColumns(mints))
 	return kernel.WriteTable(r.Context(), w, true, columns,
 		func(ctx context.Context, desc bool, row func(webhook.BatchPayout) error) error {
-			p := pagination.Page{Limit: pagination.LimitMax, Desc: desc}
-			for {
-				found, err := d.conf.Payouts.List(ctx, r.Session.OrgID, f, p)
-				if err != nil {
-					return err
-				}
-				for _, b := range found.Items {
-					if err := row(wire.BatchPayout(b)); err != nil {
-						return err
-					}
-				}
-				if p.Cursor = found.NextCursor; p.Cursor == nil {
-					return nil
-				}
-			}
+			return d.conf.Payouts.ForEach(ctx, r.Session.OrgID, f, desc,
+				func(b payout.Batch) error { return row(wire.BatchPayout(b)) })
 		})
 }

@@ -218,7 +218,7 @@ func (h *testEnv) addShownPayouts(rows int) map[string]string {
 		made[name] = h.approvePayout(h.one, identity.Admin, made[name])
 		made[name] = h.approvePayout(h.one, identity.Owner, made[name])
 	}
-	h.endRows(made["running"], "COMPLETED", "AWAITING_APPROVAL")
+	h.endRows(made["running"], "COMPLETED", "FAILED")
 	h.endRows(made["paid"], slices.Repeat([]string{"COMPLETED", "FAILED"}, (rows+4)/2)...)
 	h.workPayouts()
 	return ids

@@ -43,7 +43,9 @@ type payoutReport struct {
 func (s *tourRun) tourPayouts(ctx context.Context) error {
 	s.printTitle("The marketplace pays a list of people")
 	var rows []payoutRow
-	for _, p := range []tokenAmount{{s.usdc.Symbol, "10.5"}, {s.usdc.Symbol, "4.5"}, {s.usdc.Symbol, "5"}, {s.ether.Symbol, "0.5"}} {
+	for _, p := range []tokenAmount{
+		{s.usdc.Symbol, "10.5"}, {s.usdc.Symbol, "4.5"}, {s.usdc.Symbol, "5"}, {s.ether.Symbol, "0.5"},
+	} {
 		m, amount, err := s.mintOf("ETHEREUM", p)
 		if err != nil {
 			return err
