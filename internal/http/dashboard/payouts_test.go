@@ -164,7 +164,8 @@ func (h *testEnv) alter(sql string, args ...any) {
 // endRows ends the payments of rows, as their orders do: the first ones have the statuses.
 func (h *testEnv) endRows(b payout.Batch, statuses ...string) {
 	h.t.Helper()
-	h.alter(`UPDATE withdrawals SET status = s.status, tx_hash = CASE s.status WHEN 'COMPLETED' THEN $3 END,
+	h.alter(`UPDATE withdrawals SET status = s.status,
+			approved_at = CASE WHEN requires_approval THEN now() ELSE approved_at END, tx_hash = CASE s.status WHEN 'COMPLETED' THEN $3 END,
 		failure_reason = CASE s.status WHEN 'FAILED' THEN 'The token refused it.' END, completed_at = now()
 		FROM unnest($2::text[]) WITH ORDINALITY AS s (status, row) WHERE batch_id = $1 AND batch_row = s.row`,
 		b.ID, statuses, firstHash)
