@@ -119,6 +119,9 @@ func countRows(n int) string { return ui.FormatCount(n, "row") }
 
 func newPayoutProgress(b payout.Batch) payoutProgress {
 	c := b.Counts
+	if b.ApprovedAt == nil {
+		c.Waiting, c.Unpaid = 0, 0 // nothing was asked to pay them
+	}
 	p := payoutProgress{
 		Paid: c.Paid, Included: c.Included, Text: strconv.Itoa(c.Paid) + " of " + countRows(c.Included) + " paid",
 	}
