@@ -15,7 +15,7 @@ import (
 
 // In a browser one person uploads a list with a bad row, reads what is wrong, corrects it, reviews the draft and
 // submits it. Another person approves it, and the page of the first one follows the payments by itself. The results
-// are downloaded. Rules PAGE-9 and PAGE-101 to PAGE-104.
+// are downloaded. Rules PAGE-9, PAGE-101, PAGE-102, PAGE-103 and PAGE-104.
 func TestTwoPeoplePayAListInABrowser(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

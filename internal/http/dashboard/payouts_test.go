@@ -256,7 +256,8 @@ func (h *testEnv) openUpload(token string) string {
 }
 
 // A list is uploaded, shown with its totals, submitted with a second factor, approved by another person alone, and
-// paid; the results are a table. Rules PAGE-101 to PAGE-104 and PAGE-15.
+// paid; the results are a table, and a row has its proof. Rules PAGE-15, PAGE-100, PAGE-101, PAGE-102, PAGE-103,
+// PAGE-104 and PAGE-105.
 func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -327,6 +328,13 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 	}
 	h.get(finance, Prefix+"/payouts?status=DRAFT").want(t, http.StatusOK, draft)
 	h.get(finance, Prefix+"/payouts.csv?status=PARTIALLY_COMPLETED").want(t, http.StatusOK, batchID, "7500000")
+
+	// A row that was changed since leads no row of the payout to the approved hash.
+	h.alter(`UPDATE payout_items SET amount = amount + 1 WHERE batch_id = $1 AND row_no = 2`, batchID)
+	broken := h.get(owner, made+"/rows/1").want(t, http.StatusOK, "This row is not what people approved")
+	if strings.Contains(broken.body, "Copy the proof") {
+		t.Error("got a proof of a payout whose rows were changed")
+	}
 }
 
 // Each row that cannot be read stands on the page with its line, its text and what is wrong. A STRICT draft is not
@@ -409,6 +417,10 @@ func TestAListThatIsNoneComesBackWithWhatIsWrong(t *testing.T) {
 	}
 	huge := strings.Repeat("x", uploadBytesMax+1)
 	h.upload(finance, key, huge, "", wholeUnit, "STRICT").want(t, http.StatusRequestEntityTooLarge)
+	// A form without a file is none of parts.
+	h.send(finance, http.MethodPost, Prefix+"/payouts/bp_01J9ZW3M8Q4S5T6V7W8X9YZABC/"+cancelPayoutAct,
+		strings.NewReader("--x--\r\n"), "Content-Type", "multipart/form-data; boundary=x").
+		want(t, http.StatusBadRequest, "another type than the forms of these pages")
 	// The same form without a file, as a program sends it.
 	h.post(finance, Prefix+"/payouts/new/"+uploadAct, listFileName, "", listTextName, payList(1), unitName, wholeUnit,
 		modeName, "STRICT", "formKey", key).want(t, http.StatusSeeOther)

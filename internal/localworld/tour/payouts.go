@@ -21,8 +21,8 @@ const payoutProduct = "BATCH_PAYOUT"
 
 // payoutRow is a row of the list of the tour.
 type payoutRow struct {
-	mint    localworld.Mint
-	to      common.Address
+	mint   localworld.Mint
+	to     common.Address
 	whole  string // the amount, as the list writes it
 	amount *big.Int
 }
