@@ -97,11 +97,14 @@ CREATE TABLE dispatch_orders (
                 AND customer_id IS NULL
             WHEN 'TOKEN_ACCOUNT' THEN to_wallet_id IS NOT NULL AND from_wallet_id IS NULL AND contract <> ''
                 AND customer_id IS NULL
+            WHEN 'ALLOWANCE' THEN to_wallet_id IS NULL AND from_wallet_id IS NULL AND contract <> '' AND customer_id IS NULL
+            WHEN 'REVOCATION' THEN to_wallet_id IS NULL AND from_wallet_id IS NULL AND contract <> '' AND customer_id IS NULL
             ELSE false
         END),
     -- A consolidation pays nothing: its UTXOs come back to a change wallet. The rent of a token account is part of the fee.
+    -- An allowance moves nothing.
     CONSTRAINT dispatch_orders_positive CHECK (
-        CASE WHEN purpose IN ('MERGE', 'TOKEN_ACCOUNT') THEN amount = 0 ELSE amount > 0 END),
+        CASE WHEN purpose IN ('MERGE', 'TOKEN_ACCOUNT', 'ALLOWANCE', 'REVOCATION') THEN amount = 0 ELSE amount > 0 END),
     CONSTRAINT dispatch_orders_status_known CHECK (status IN
         ('QUEUED', 'SLOTTED', 'SIGNED', 'BROADCAST', 'PAID', 'FAILED', 'REFUSED', 'WITHDRAWN', 'STUCK')),
     -- What an order waits for, in the queue or after an end whose proof is dead, and which of these
@@ -189,6 +192,12 @@ CREATE UNIQUE INDEX nonce_accounts_address_once ON dispatch_orders (chain, to_ad
 CREATE UNIQUE INDEX token_accounts_one_open ON dispatch_orders (to_wallet_id, mint_id)
     WHERE purpose = 'TOKEN_ACCOUNT' AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN') AND trigger <> 'RESTORED';
 CREATE INDEX token_accounts_of_wallet ON dispatch_orders (to_wallet_id, mint_id, created_at) WHERE purpose = 'TOKEN_ACCOUNT';
+-- One open change of an allowance at a time.
+CREATE UNIQUE INDEX payout_allowances_one_open ON dispatch_orders (wallet_id, chain, mint_id)
+    WHERE purpose IN ('ALLOWANCE', 'REVOCATION') AND status NOT IN ('PAID', 'FAILED', 'REFUSED', 'WITHDRAWN')
+        AND trigger <> 'RESTORED';
+CREATE INDEX payout_allowances_of_wallet ON dispatch_orders (wallet_id, chain, mint_id, created_at)
+    WHERE purpose IN ('ALLOWANCE', 'REVOCATION');
 CREATE INDEX sweeps_of_wallet ON dispatch_orders (coalesce(from_wallet_id, wallet_id), mint_id, created_at)
     WHERE purpose = 'SWEEP';
 CREATE INDEX sweeps_not_paid ON dispatch_orders (org_id, mint_id) WHERE purpose = 'SWEEP' AND status <> 'PAID';
@@ -301,6 +310,19 @@ BEGIN
 END $$;
 CREATE TRIGGER dispatch_orders_token_account BEFORE INSERT ON dispatch_orders
     FOR EACH ROW WHEN (NEW.purpose = 'TOKEN_ACCOUNT') EXECUTE FUNCTION dispatch_orders_token_account();
+
+-- What the payout contract may move is a treasury's.
+CREATE FUNCTION dispatch_orders_allowance() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT w.purpose = 'TREASURY' FROM wallets w WHERE w.wallet_id = NEW.wallet_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'order % allows the payout contract something of a wallet that is no treasury', NEW.order_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_allowance';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER dispatch_orders_allowance BEFORE INSERT ON dispatch_orders
+    FOR EACH ROW WHEN (NEW.purpose IN ('ALLOWANCE', 'REVOCATION')) EXECUTE FUNCTION dispatch_orders_allowance();
 
 -- A payment, a return or a payment to a swap provider is where its cause is.
 CREATE FUNCTION dispatch_orders_follow() RETURNS trigger LANGUAGE plpgsql

@@ -79,6 +79,15 @@ SELECT order_id AS creation_id, org_id, chain, to_wallet_id AS wallet_id, mint_i
 FROM dispatch_orders WHERE purpose = 'TOKEN_ACCOUNT';
 SELECT coffer_shared('token_account_creations', 'SELECT', 'SELECT');
 
+-- What the payout contract of an EVM chain may move of a treasury, in calls of that treasury: any amount of a token, or,
+-- after a revocation, nothing. The chain has the allowance; these are the orders that changed it. FAILED and REFUSED
+-- changed nothing.
+CREATE VIEW payout_allowances WITH (security_invoker = true) AS
+SELECT order_id AS allowance_id, org_id, chain, wallet_id, mint_id, purpose = 'ALLOWANCE' AS is_granted, trigger,
+    CASE WHEN status IN ('REFUSED', 'WITHDRAWN') THEN 'REFUSED' ELSE order_outcome(status) END AS status, created_at, ended_at
+FROM dispatch_orders WHERE purpose IN ('ALLOWANCE', 'REVOCATION');
+SELECT coffer_shared('payout_allowances', 'SELECT', 'SELECT');
+
 -- The token accounts of these addresses that exist, as a quorum of providers said of the final state. Wallets are asked
 -- for a payment only where a row says so. Who created an account makes no difference, and none is ever closed.
 CREATE TABLE token_accounts (

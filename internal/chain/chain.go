@@ -378,6 +378,20 @@ type TokenAccounts interface {
 	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
+// PayoutContract is implemented where a contract makes several payments of a token in one transaction. It moves what an
+// account allows it to move, in calls of that account only. The methods that ask providers may be called again after an
+// error and are safe for concurrent use.
+type PayoutContract interface {
+	// Address returns the address of the contract, which follows from its code. It is pure.
+	Address() Address
+	// IsDeployed reports whether exactly that code stands at the address, in the latest blocks. It is true only if
+	// each of a quorum of providers says so.
+	IsDeployed(ctx context.Context) (bool, error)
+	// Allowance returns how much of a token the contract may move of an owner, in the latest blocks: the least that
+	// the providers of a quorum say.
+	Allowance(ctx context.Context, owner, token Address) (money.Amount, error)
+}
+
 // ContractCaller calls contracts, on chains that have them. It may be called again after an error
 // and is safe for concurrent use.
 type ContractCaller interface {
@@ -463,7 +477,13 @@ type Payment struct {
 	// CreatesTokenAccount says that the payment creates To's account for Contract, unless it exists.
 	// From pays its rent, and Amount is zero: see TokenAccounts.
 	CreatesTokenAccount bool
+	// GrantsAllowance says that the payment lets the contract at To move any amount of From's Contract, when From
+	// calls it. RevokesAllowance ends that. Amount is zero: see PayoutContract.
+	GrantsAllowance, RevokesAllowance bool
 }
+
+// SetsAllowance reports whether the payment changes an allowance and moves nothing.
+func (p Payment) SetsAllowance() bool { return p.GrantsAllowance || p.RevokesAllowance }
 
 // Slot is what a transaction takes on a chain. Of two transactions in one slot at most one is ever
 // mined.
@@ -853,6 +873,8 @@ type Chain struct {
 	SlotProver SlotProver
 	// TokenAccounts is set where tokens are held in accounts that can be closed, else nil.
 	TokenAccounts TokenAccounts
+	// PayoutContract is set where a contract makes several payments in one transaction, else nil.
+	PayoutContract PayoutContract
 	// Memos is set where payers write memos, else nil.
 	Memos Memos
 	// Providers returns what this process has seen of each provider, in the order of the configuration. It is

@@ -170,6 +170,10 @@ var deeds = []deed{
 	{name: "swaps write-off", file: "../http/surfacetest/audited_test.go", action: "operator writeOffSwap"},
 	{name: "swaps arrivals decide", file: "../http/surfacetest/audited_test.go", action: "operator decideSwapArrival"},
 
+	{name: "allowances list", reads: true},
+	{name: "allowances contract", none: "it prints what is in the program"},
+	{name: "allowances grant", file: "../testing/trial/tokens/payouts_test.go", action: "allowance.requested"},
+	{name: "allowances revoke", file: "../testing/trial/tokens/payouts_test.go", action: "allowance.requested"},
 	{name: "payouts check", none: "it reads a file"},
 	{name: "payouts show", none: "it shows a batch, and writes nothing"},
 	{name: "payouts items", none: "it writes a table of a batch to the terminal"},

@@ -23,38 +23,39 @@ import (
 
 // commands is the complete command line.
 type commands struct {
-	Serve       serve        `cmd:"" help:"Run the service with a configuration file."`
-	Migrate     migrate      `cmd:"" help:"Migrate the database to the schema of this program, as its owner."`
-	Signer      signerCmd    `cmd:"" help:"Run the signer as a separate process, at a unix socket."`
-	Local       local        `cmd:"" help:"Run the whole service on this machine with real local chains, take the tour, or use the faucet."`
-	Withdrawals withdrawals  `cmd:"" help:"Show withdrawals, and decide about those that wait for an approval."`
-	Payouts     payoutsCmd   `cmd:"" help:"Make, show and submit batch payouts, and decide about those that wait for an approval."`
-	Deposits    depositsCmd  `cmd:"" help:"Show deposits, and decide about flagged ones."`
-	Swaps       swapsCmd     `cmd:"" help:"Show swaps, decide about stuck ones and stray arrivals, and suspend providers."`
-	Billing     billingCmd   `cmd:"" help:"Show what organizations owe, and bill it."`
-	Customers   customersCmd `cmd:"" help:"Show the customers of organizations."`
-	Events      eventsCmd    `cmd:"" help:"Show and follow the events of organizations."`
-	Settings    settingsCmd  `cmd:"" help:"Show and change an organization's settings."`
-	Whitelist   whitelistCmd `cmd:"" help:"Show, add and remove the addresses that an organization may pay its own money to."`
-	Changes     changesCmd   `cmd:"" help:"Show, approve and withdraw change requests that wait for a second operator."`
-	Dispatch    dispatchCmd  `cmd:"" help:"Show outgoing orders, raise their fee, cancel them, resolve stuck ones."`
-	Sweep       sweepCmd     `cmd:"" help:"Sweep every deposit that can be swept to the treasuries now, whatever its value."`
-	Mints       mintsCmd     `cmd:"" help:"Show the mints and their quarantines, and begin or end a quarantine."`
-	Wallets     walletsCmd   `cmd:"" help:"Show each organization's treasury on each chain, its gas, and what to send to which address."`
-	Reserves    reservesCmd  `cmd:"" help:"Show the reserves and liabilities of each mint."`
-	Chain       chainCmd     `cmd:"" help:"Show the finality breaks of a chain, and decide about them."`
-	Freezes     freezesCmd   `cmd:"" help:"Freeze outgoing payments, show freezes, and lift them."`
-	Verify      verifyCmd    `cmd:"" help:"Check the books against themselves and against the chains."`
-	Keys        keysCmd      `cmd:"" help:"Create, show, back up and restore the keys."`
-	Rescue      rescueCmd    `cmd:"" help:"Find and move the money of a seed whose database and journal are both lost."`
-	Org         orgCmd       `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
-	Key         keyCmd       `cmd:"" help:"Roll and list the API keys of organizations."`
-	Operator    operatorCmd  `cmd:"" help:"Create, roll and revoke the keys of the operator's interface."`
-	Audit       auditCmd     `cmd:"" help:"Export the audit log, check an export, show its state."`
-	Receipt     receiptCmd   `cmd:"" help:"Check the receipt of a checkout."`
-	Risk        riskCmd      `cmd:"" help:"Import the sanctions list, and show the risk providers."`
-	Config      configCmd    `cmd:"" help:"Check a configuration file, or print a sample."`
-	Version     versionCmd   `cmd:"" help:"Show the commit of this program, its compiler, and its API version."`
+	Serve       serve         `cmd:"" help:"Run the service with a configuration file."`
+	Migrate     migrate       `cmd:"" help:"Migrate the database to the schema of this program, as its owner."`
+	Signer      signerCmd     `cmd:"" help:"Run the signer as a separate process, at a unix socket."`
+	Local       local         `cmd:"" help:"Run the whole service on this machine with real local chains, take the tour, or use the faucet."`
+	Withdrawals withdrawals   `cmd:"" help:"Show withdrawals, and decide about those that wait for an approval."`
+	Payouts     payoutsCmd    `cmd:"" help:"Make, show and submit batch payouts, and decide about those that wait for an approval."`
+	Deposits    depositsCmd   `cmd:"" help:"Show deposits, and decide about flagged ones."`
+	Swaps       swapsCmd      `cmd:"" help:"Show swaps, decide about stuck ones and stray arrivals, and suspend providers."`
+	Billing     billingCmd    `cmd:"" help:"Show what organizations owe, and bill it."`
+	Customers   customersCmd  `cmd:"" help:"Show the customers of organizations."`
+	Events      eventsCmd     `cmd:"" help:"Show and follow the events of organizations."`
+	Settings    settingsCmd   `cmd:"" help:"Show and change an organization's settings."`
+	Whitelist   whitelistCmd  `cmd:"" help:"Show, add and remove the addresses that an organization may pay its own money to."`
+	Changes     changesCmd    `cmd:"" help:"Show, approve and withdraw change requests that wait for a second operator."`
+	Dispatch    dispatchCmd   `cmd:"" help:"Show outgoing orders, raise their fee, cancel them, resolve stuck ones."`
+	Allowances  allowancesCmd `cmd:"" help:"Show, grant and revoke what the payout contract may move of treasuries."`
+	Sweep       sweepCmd      `cmd:"" help:"Sweep every deposit that can be swept to the treasuries now, whatever its value."`
+	Mints       mintsCmd      `cmd:"" help:"Show the mints and their quarantines, and begin or end a quarantine."`
+	Wallets     walletsCmd    `cmd:"" help:"Show each organization's treasury on each chain, its gas, and what to send to which address."`
+	Reserves    reservesCmd   `cmd:"" help:"Show the reserves and liabilities of each mint."`
+	Chain       chainCmd      `cmd:"" help:"Show the finality breaks of a chain, and decide about them."`
+	Freezes     freezesCmd    `cmd:"" help:"Freeze outgoing payments, show freezes, and lift them."`
+	Verify      verifyCmd     `cmd:"" help:"Check the books against themselves and against the chains."`
+	Keys        keysCmd       `cmd:"" help:"Create, show, back up and restore the keys."`
+	Rescue      rescueCmd     `cmd:"" help:"Find and move the money of a seed whose database and journal are both lost."`
+	Org         orgCmd        `cmd:"" help:"Create, list, freeze and unfreeze organizations."`
+	Key         keyCmd        `cmd:"" help:"Roll and list the API keys of organizations."`
+	Operator    operatorCmd   `cmd:"" help:"Create, roll and revoke the keys of the operator's interface."`
+	Audit       auditCmd      `cmd:"" help:"Export the audit log, check an export, show its state."`
+	Receipt     receiptCmd    `cmd:"" help:"Check the receipt of a checkout."`
+	Risk        riskCmd       `cmd:"" help:"Import the sanctions list, and show the risk providers."`
+	Config      configCmd     `cmd:"" help:"Check a configuration file, or print a sample."`
+	Version     versionCmd    `cmd:"" help:"Show the commit of this program, its compiler, and its API version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"The same as coffer version."`
 }

@@ -32,6 +32,7 @@ var moving = map[string]string{
 var steering = []string{
 	"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "mints quarantine", "mints release",
 	"chain repoint",
+	"allowances grant", "allowances revoke",
 	"payouts create", "payouts submit", "payouts approve", "payouts reject", "payouts cancel",
 	"payouts pause", "payouts resume", "payouts retry",
 	"swaps approve", "swaps reject", "swaps look", "swaps fail", "swaps write-off", "swaps arrivals decide",
@@ -64,6 +65,7 @@ var reading = []string{
 	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
 	"swaps deposit list", "swaps deposit show", "billing fees", "billing verify",
 	"payouts check", "payouts show", "payouts items", "payouts hash", "payouts proof show", "payouts proof verify",
+	"allowances list", "allowances contract",
 }
 
 // Every command is in one of the lists, so that a new command that moves money is played.

@@ -18,6 +18,7 @@ var actionCommands = map[identity.Action][]string{
 		"org show", "key list", "operator key list", "audit status", "audit export", "risk show", "risk senders",
 		"local risk list", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list", "billing fees",
 		"billing verify", "swaps deposit list", "swaps deposit show", "payouts check",
+		"allowances list", "allowances contract",
 	},
 	identity.DecideWithdrawal: {
 		"withdrawals approve", "withdrawals remove", "swaps approve", "swaps reject", "payouts approve",
@@ -55,7 +56,10 @@ var actionCommands = map[identity.Action][]string{
 	identity.ManageOperatorKeys: {
 		"operator key create", "operator key roll", "operator key revoke", "operator invite",
 	},
-	identity.SteerOrders:     {"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep"},
+	identity.SteerOrders: {
+		"dispatch bump", "dispatch cancel", "dispatch resolve", "sweep", "allowances grant",
+		"allowances revoke",
+	},
 	identity.QuarantineMint:  {"mints quarantine", "mints release"},
 	identity.DecideFinality:  {"chain repoint"},
 	identity.ImportSanctions: {"risk import"},

@@ -187,7 +187,8 @@ func gasWanted(
 			continue
 		}
 		if name.IsUTXO() {
-			w.Payments, w.Sweeps = (w.Payments+dispatch.OrdersPerTxMax-1)/dispatch.OrdersPerTxMax, 0
+			perTx := dispatch.OrdersPerTxMax(name)
+			w.Payments, w.Sweeps = (w.Payments+perTx-1)/perTx, 0
 		}
 		var waits money.Amount
 		for _, p := range []struct {

@@ -82,15 +82,15 @@ func TestCoinIsAskedForByTransactions(t *testing.T) {
 		"nothing waits": {flat, chain.Bitcoin, report.GasDemand{}, 0, most},
 		"one payment":   {flat, chain.Bitcoin, report.GasDemand{Payments: 1}, 0, most},
 		"as many as go together": {
-			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax}, 0, most,
+			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax(chain.Bitcoin)}, 0, most,
 		},
 		"one more": {
-			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax + 1}, 0, 2 * most,
+			flat, chain.Bitcoin, report.GasDemand{Payments: dispatch.OrdersPerTxMax(chain.Bitcoin) + 1}, 0, 2 * most,
 		},
 		"what is there already": {
-			flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 150_000, 2*most - 150_000,
+			flat, chain.Bitcoin, report.GasDemand{Payments: 130}, 150_000, 2*most - 150_000,
 		},
-		"more than enough is there": {flat, chain.Bitcoin, report.GasDemand{Payments: 30}, 3 * most, 0},
+		"more than enough is there": {flat, chain.Bitcoin, report.GasDemand{Payments: 130}, 3 * most, 0},
 		"nothing is swept": {
 			flat, chain.Bitcoin, report.GasDemand{Payments: 2, Sweeps: 2}, 0, most,
 		},

@@ -23,7 +23,8 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		}
 		return reasons, nil
 	}
-	if !slices.ContainsFunc(ps, func(p chain.Payment) bool { return p.Contract != "" }) {
+	movesToken := func(p chain.Payment) bool { return p.Contract != "" && !p.SetsAllowance() }
+	if !slices.ContainsFunc(ps, movesToken) {
 		return reasons, nil
 	}
 	c, err := d.chain.Reader.Final(ctx, outcome.Block.Height)
@@ -42,7 +43,7 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 	var holdings []chain.Holding
 	for _, p := range ps {
 		for _, address := range []chain.Address{p.From, p.To} {
-			if h := (chain.Holding{Address: address, Contract: p.Contract}); p.Contract != "" &&
+			if h := (chain.Holding{Address: address, Contract: p.Contract}); movesToken(p) &&
 				!slices.Contains(holdings, h) {
 				holdings = append(holdings, h)
 			}
@@ -59,7 +60,7 @@ func (d *Worker) findContradictions(ctx context.Context, ps []chain.Payment, out
 		return nil, fmt.Errorf("balances after its block (this needs a provider that keeps old state): %w", err)
 	}
 	for i, p := range ps {
-		if p.Contract == "" {
+		if !movesToken(p) {
 			continue
 		}
 		from, to := chain.Holding{

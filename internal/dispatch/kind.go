@@ -45,6 +45,8 @@ type Kind struct {
 	// These say what the transaction does instead of a transfer. A consolidation makes one output of
 	// many and no payment.
 	CreatesNonceAccount, CreatesTokenAccount, ClosesTokenAccount, Consolidates bool
+	// These say that the transaction sets the allowance of the payout contract and moves nothing.
+	GrantsAllowance, RevokesAllowance bool
 	// SlotIsPayee says that the slot is the account that the order creates. Such a slot has no
 	// proof.
 	SlotIsPayee bool
@@ -85,7 +87,7 @@ const (
 // Payee is who may receive the amount of an order.
 type Payee string
 
-// The payees. All but ToAnyone and ToProvider are of the order's organization.
+// The payees. All but ToAnyone, ToProvider and ToPayouts are of the order's organization.
 const (
 	ToAnyone       Payee = "ANYONE"   // any address outside Coffer
 	ToProvider     Payee = "PROVIDER" // a deposit address that a swap provider signed
@@ -94,6 +96,7 @@ const (
 	ToChangeWallet Payee = "CHANGE_WALLET"
 	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury
 	ToSharedWallet Payee = "SHARED_WALLET" // the address that checkouts share
+	ToPayouts      Payee = "PAYOUTS"       // the payout contract of the chain
 )
 
 // The sentences that several kinds share.
@@ -169,6 +172,18 @@ var kinds = []Kind{
 		AfterRecall: afterRecallPlanned,
 		failpoints:  failpoints{afterProof: "W26", afterEnd: "W27"},
 	},
+	{
+		Purpose: signer.GrantAllowance, Source: FromTreasury, Payee: ToPayouts,
+		GrantsAllowance: true,
+		AfterRecall:     "Rows of batches are paid one by one until a person asks for the allowance.",
+		failpoints:      failpoints{afterProof: "W26", afterEnd: "W27"},
+	},
+	{
+		Purpose: signer.RevokeAllowance, Source: FromTreasury, Payee: ToPayouts,
+		RevokesAllowance: true,
+		AfterRecall:      "The allowance stays as it is until a person revokes it again.",
+		failpoints:       failpoints{afterProof: "W26", afterEnd: "W27"},
+	},
 }
 
 // Kinds returns the kinds of orders, one for each purpose.
@@ -197,6 +212,19 @@ func (k Kind) isInternal() bool { return !k.NeedsGrant }
 // leavesInstallation reports whether the amount goes to an address outside Coffer. The payee or the
 // amount of such an order may be what the chain refuses.
 func (k Kind) leavesInstallation() bool { return k.Payee == ToAnyone || k.Payee == ToProvider }
+
+// setsAllowance reports whether an order changes the allowance of the payout contract.
+func (k Kind) setsAllowance() bool { return k.GrantsAllowance || k.RevokesAllowance }
+
+// allowancePurposes returns the purposes of the orders that change an allowance.
+func allowancePurposes() (purposes []signer.Purpose) {
+	for _, k := range kinds {
+		if k.setsAllowance() {
+			purposes = append(purposes, k.Purpose)
+		}
+	}
+	return purposes
+}
 
 // movesGas reports whether the amount is gas of the paying wallet.
 func (k Kind) movesGas() bool { return k.Reserves == wallet.GasReserved }

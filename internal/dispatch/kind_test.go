@@ -17,12 +17,14 @@ func TestTheKindsOfDispatchAndOfTheSignerAgree(t *testing.T) {
 		fromTreasury, needsGrant, needsBalance bool
 		createsNonceAccount, createsAccount    bool
 		closes, consolidates, movesGas         bool
+		grantsAllowance, revokesAllowance      bool
 	}
 	theirs := map[signer.Purpose]shared{}
 	for _, k := range signer.Kinds() {
 		theirs[k.Purpose] = shared{
 			string(k.Payee), k.Source == signer.FromTreasury, k.NeedsGrant, k.NeedsBalance,
 			k.CreatesNonceAccount, k.CreatesTokenAccount, k.ClosesTokenAccount, k.Consolidates, k.PaysGas,
+			k.GrantsAllowance, k.RevokesAllowance,
 		}
 	}
 	seen := map[signer.Purpose]bool{}
@@ -30,6 +32,7 @@ func TestTheKindsOfDispatchAndOfTheSignerAgree(t *testing.T) {
 		ours := shared{
 			string(k.Payee), k.Source == FromTreasury, k.NeedsGrant, k.ReportsBalance,
 			k.CreatesNonceAccount, k.CreatesTokenAccount, k.ClosesTokenAccount, k.Consolidates, k.movesGas(),
+			k.GrantsAllowance, k.RevokesAllowance,
 		}
 		if their, ok := theirs[k.Purpose]; !ok || ours != their || seen[k.Purpose] {
 			t.Errorf("%s: got %+v, and the signer has %+v (an entry: %v; listed twice: %v)",

@@ -81,7 +81,7 @@ type Order struct {
 	To           chain.Address
 	MintID       int
 	Contract     chain.Address // "" for the native coin
-	Amount       money.Amount  // zero for a consolidation; native units for the close of a token account
+	Amount       money.Amount  // zero for an order that moves nothing; native units for the close of a token account
 	CustomerID   string        // the customer whose balance pays; "" for orders of no customer
 	// Product is the product whose balance pays an organization's own payment. WhitelistedID is the
 	// whitelist entry that it pays. Both are "" for every other order.
@@ -430,7 +430,8 @@ func (o Order) chainPayment(account chain.Address) chain.Payment {
 	p := chain.Payment{
 		From: account, To: o.To, Contract: o.Contract, Amount: o.Amount,
 		CreatesNonceAccount: kind.CreatesNonceAccount, CreatesTokenAccount: kind.CreatesTokenAccount,
-		ClosesTokenAccount: kind.ClosesTokenAccount,
+		ClosesTokenAccount: kind.ClosesTokenAccount, GrantsAllowance: kind.GrantsAllowance,
+		RevokesAllowance: kind.RevokesAllowance,
 	}
 	if o.FromWalletID != "" {
 		p.From, p.Payer = o.fromAddress, account

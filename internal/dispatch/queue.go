@@ -17,12 +17,8 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// OrdersPerTxMax is the most orders that share one slot, however many payments a transaction could
-// make. All orders of a slot end together, and each adds to the rows that are locked at once.
-const OrdersPerTxMax = 24
-
 // queueReadMax bounds the orders that one round reads because they may share a transaction.
-const queueReadMax = 96
+func queueReadMax(name chain.Name) int { return 4 * OrdersPerTxMax(name) }
 
 // admitQueued gives slots to a wallet's queued orders, at most limit of them. The order whose last
 // look is longest ago comes first, and a waiting order does not hold up the ones behind it. In
@@ -37,11 +33,11 @@ func (d *Worker) admitQueued(
 	if limit <= 0 {
 		return false, nil
 	}
-	queue, err := d.loadDue(ctx, payer, max(limit, queueReadMax))
+	queue, err := d.loadDue(ctx, payer, max(limit, queueReadMax(d.chain.Name)))
 	if err != nil {
 		return false, err
 	}
-	if d.groupSize(payer, queue) <= 1 {
+	if d.groupSize(payer, queue) <= 1 && !d.hasBatchRows(queue) {
 		queue = queue[:min(len(queue), limit)]
 	}
 	if len(queue) > 0 && acct == nil {
@@ -64,7 +60,7 @@ func (d *Worker) admitQueued(
 	for len(queue) > 0 && limit > 0 {
 		var group []Order
 		group, queue = d.nextGroup(payer, queue)
-		slots, err := d.admitGroup(ctx, payer, *acct, group, limit)
+		slots, err := d.admitTogether(ctx, payer, *acct, group, limit)
 		busy = busy || slots > 0
 		limit -= slots
 		if err != nil && !errors.Is(err, errLostRace) {
@@ -94,7 +90,9 @@ func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (q
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		rows, err := tx.Query(ctx, selectOrders+` FROM dispatch_orders
 			WHERE chain = $1 AND wallet_id = $2 AND status = 'QUEUED' AND attempt_after <= $3
-			ORDER BY attempt_after, created_at, order_id LIMIT $4`, d.chain.Name, payer.ID, tx.Now, limit)
+			-- An allowance makes the payments behind it cheaper.
+			ORDER BY purpose <> ALL ($5), attempt_after, created_at, order_id LIMIT $4`,
+			d.chain.Name, payer.ID, tx.Now, limit, allowancePurposes())
 		if err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (d *Worker) loadDue(ctx context.Context, payer wallet.Wallet, limit int) (q
 // noteProvidersSilent notes that a wallet's queued orders wait for the providers, which did not
 // answer about the slots before them. So people can end the waiting orders.
 func (d *Worker) noteProvidersSilent(ctx context.Context, payer wallet.Wallet, cause error) error {
-	queue, err := d.loadDue(ctx, payer, queueReadMax)
+	queue, err := d.loadDue(ctx, payer, queueReadMax(d.chain.Name))
 	if err != nil {
 		return err
 	}
@@ -134,7 +132,7 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 	if len(orders) < 2 {
 		return len(orders)
 	}
-	return min(OrdersPerTxMax, d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
+	return min(OrdersPerTxMax(d.chain.Name), d.chain.Sender.BatchSize(buildPayments(orders, payer.Address)))
 }
 
 // nextGroup splits off the first order of a queue and those that may share its slot. Orders
@@ -145,13 +143,13 @@ func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining
 	if !first.Kind().MayBeBatched || first.WaitingFor.Cause().IsAlone {
 		return queue[:1], queue[1:]
 	}
-	var samePurpose []Order
+	var alike []Order
 	for _, o := range queue {
-		if o.Purpose == first.Purpose && !o.WaitingFor.Cause().IsAlone {
-			samePurpose = append(samePurpose, o)
+		if o.Purpose == first.Purpose && !o.WaitingFor.Cause().IsAlone && d.mayShare(first, o) {
+			alike = append(alike, o)
 		}
 	}
-	group = samePurpose[:max(1, d.groupSize(payer, samePurpose))]
+	group = alike[:max(1, d.groupSize(payer, alike))]
 	for _, o := range queue {
 		if !slices.ContainsFunc(group, func(member Order) bool { return member.ID == o.ID }) {
 			remaining = append(remaining, o)

@@ -81,6 +81,22 @@ func newSlotModel(d *Worker, name chain.Name) slotModel {
 	}
 }
 
+// The most orders that share one slot, however many payments a transaction could make. All orders of
+// a slot end together, and each adds to the rows that are locked at once. On UTXO chains the outputs
+// that an organization has free limit how much it pays at a time, so more orders share them there.
+const (
+	ordersPerTxMax     = 24
+	ordersPerUTXOTxMax = 100
+)
+
+// OrdersPerTxMax returns the most orders that share one slot on a chain. Rule BP-20.
+func OrdersPerTxMax(name chain.Name) int {
+	if name.IsUTXO() {
+		return ordersPerUTXOTxMax
+	}
+	return ordersPerTxMax
+}
+
 // nonceOnly is a model whose slots take the nonce and nothing else, and need no proof.
 type nonceOnly struct{ d *Worker }
 

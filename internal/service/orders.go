@@ -21,8 +21,9 @@ func (s *Service) orderFeatures() map[signer.Purpose]orderFeature {
 	return map[signer.Purpose]orderFeature{
 		signer.Payment: s.Withdrawals, signer.Sweep: sweep.SweepListener{}, signer.GasTopUp: sweep.TopUpListener{},
 		signer.CreateNonceAccount: sweep.NonceAccountListener{}, signer.CloseTokenAccount: sweep.Listener{},
-		signer.CreateTokenAccount: sweep.Listener{},
-		signer.Consolidate:        sweep.Listener{}, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
+		signer.CreateTokenAccount: sweep.Listener{}, signer.GrantAllowance: sweep.Listener{},
+		signer.RevokeAllowance: sweep.Listener{},
+		signer.Consolidate:     sweep.Listener{}, signer.Return: s.Deposits, signer.SwapPayment: s.Swaps,
 	}
 }
 

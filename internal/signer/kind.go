@@ -29,6 +29,8 @@ type Kind struct {
 	// These say what the transaction does instead of a transfer. A consolidation makes one output of
 	// many and is alone in its transaction. It has an amount of zero, as the creation of a token account.
 	CreatesNonceAccount, CreatesTokenAccount, ClosesTokenAccount, Consolidates bool
+	// These say that the transaction sets the allowance of the payout contract and moves nothing.
+	GrantsAllowance, RevokesAllowance bool
 	// EachTxCosts says that every transaction of an intent can be mined and charged.
 	EachTxCosts bool
 }
@@ -68,6 +70,7 @@ const (
 	ToChangeWallet Payee = "CHANGE_WALLET" // one that no other slot names
 	ToNonceAccount Payee = "NONCE_ACCOUNT" // a nonce account of the treasury that pays
 	ToSharedWallet Payee = "SHARED_WALLET" // the address that checkouts share
+	ToPayouts      Payee = "PAYOUTS"       // the payout contract of the chain, whose address follows from its code
 	ToProvider     Payee = "PROVIDER"      // a deposit address that a swap provider signed
 )
 
@@ -118,6 +121,16 @@ var kinds = []Kind{
 		WalletRule:         "close %[1]s does not move the content of another wallet to the treasury",
 		ClosesTokenAccount: true,
 	},
+	{
+		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts,
+		WalletRule:      "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
+		GrantsAllowance: true,
+	},
+	{
+		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts,
+		WalletRule:       "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
+		RevokesAllowance: true,
+	},
 }
 
 // Kind returns the kind of an intent. An unknown purpose, which no signer admits, has the zero Kind.
@@ -142,7 +155,12 @@ func (intent Intent) LeavesInstallation() bool {
 
 // PaysNothing reports whether an intent has an amount of zero.
 func (intent Intent) PaysNothing() bool {
-	return intent.Kind().Consolidates || intent.Kind().CreatesTokenAccount
+	return intent.Kind().Consolidates || intent.Kind().CreatesTokenAccount || intent.SetsAllowance()
+}
+
+// SetsAllowance reports whether an intent changes the allowance of the payout contract.
+func (intent Intent) SetsAllowance() bool {
+	return intent.Kind().GrantsAllowance || intent.Kind().RevokesAllowance
 }
 
 // PaysOwnMoney reports whether an intent pays an organization's own money to an entry of the whitelist: neither a

@@ -60,7 +60,7 @@ func TestEveryPurposeHasOneKind(t *testing.T) {
 			t.Errorf("%s: %q is no source", k.Purpose, k.Source)
 		}
 		payees := []Payee{
-			ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToSharedWallet, ToProvider,
+			ToAnyone, ToTreasury, ToWallet, ToChangeWallet, ToNonceAccount, ToSharedWallet, ToPayouts, ToProvider,
 		}
 		if !slices.Contains(payees, k.Payee) {
 			t.Errorf("%s: %q is no payee", k.Purpose, k.Payee)

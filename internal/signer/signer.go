@@ -100,6 +100,8 @@ type Purpose string
 //     nonce accounts.
 //   - CreateTokenAccount creates the token account of the address that an organization's checkouts
 //     share, and pays no one.
+//   - GrantAllowance lets the payout contract move a token of a treasury, in calls of that treasury.
+//     RevokeAllowance ends that. Both pay no one.
 //   - SwapPayment pays the deposit address of a swap provider, which signed that the output and a
 //     refund come to wallets of the swap.
 const (
@@ -111,6 +113,8 @@ const (
 	Consolidate        Purpose = "MERGE"
 	CreateNonceAccount Purpose = "PLACE"
 	CreateTokenAccount Purpose = "TOKEN_ACCOUNT"
+	GrantAllowance     Purpose = "ALLOWANCE"
+	RevokeAllowance    Purpose = "REVOCATION"
 	SwapPayment        Purpose = "SWAP"
 )
 
@@ -131,7 +135,7 @@ type Intent struct {
 	// compares it with To.
 	ToWallet *WalletRef    `json:"toWallet,omitempty"`
 	Contract chain.Address `json:"contract,omitempty"` // "" for the native coin
-	Amount   money.Amount  `json:"amount"`             // zero for Consolidate and CreateTokenAccount, and only there
+	Amount   money.Amount  `json:"amount"`             // zero where Intent.PaysNothing, and only there
 	// FeeMax is the most that a paying transaction may cost, in native units. Zero means no limit
 	// other than the policy's.
 	FeeMax money.Amount `json:"feeMax,omitzero"`

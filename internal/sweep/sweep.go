@@ -148,6 +148,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 func (s *Sweeper) Plan(ctx context.Context) (made int, err error) {
 	steps := []func(context.Context) (int, error){
 		s.recallReverting, s.planOnDemand, s.planByValue, s.planTopUps, s.planNonceAccounts, s.planTokenAccounts,
+		s.planAllowances,
 		s.planConsolidations, s.planCloses,
 	}
 	if s.chain.Name.IsUTXO() {

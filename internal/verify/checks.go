@@ -1,6 +1,10 @@
 package verify
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+)
 
 // The meaning of the tables for the checks. A change of how an order reserves changes these lines
 // too.
@@ -719,6 +723,14 @@ var bookChecks = []Check{
 		LEFT JOIN mints m ON m.mint_id = a.mint_id
 		WHERE (w.org_id, w.family, w.purpose) IS DISTINCT FROM (a.org_id, 'SOLANA', 'CHECKOUT_SHARED')
 			OR m.chain IS DISTINCT FROM 'SOLANA' OR m.contract = ''`,
+	},
+
+	{
+		ID: "I-16-allowance",
+		Promise: "every allowance of the payout contract and every revocation was planned, is of a treasury and of that " +
+			"contract's address, and moves nothing",
+		breachSQL: unplannedOrders(`'ALLOWANCE', 'REVOCATION'`,
+			`pays AND o.amount = 0 AND o.contract <> '' AND o.to_address = '`+string(evmtx.PayoutContract)+`'`),
 	},
 
 	{ID: "I-17", Promise: "an order ended on a proven block, and its fee was posted once", breachSQL: `

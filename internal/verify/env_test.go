@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/customer"
@@ -292,6 +293,11 @@ func newTestEnv(t testing.TB) *testEnv {
 		VALUES ('ta_open', $1, 'TOKEN_ACCOUNT', 'ETHEREUM', 'we_tre', 'we_shared', '0xwe_shared', 1,
 			$2, 0, 'QUEUED', now(), now(), 'DEMAND')`, h.org, tokenContract)
 	h.insertCause("ta_open")
+	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
+			status, attempt_after, created_at, trigger)
+		VALUES ('al_open', $1, 'ALLOWANCE', 'ETHEREUM', 'we_tre', $3, 1, $2, 0, 'QUEUED', now(), now(), 'DEMAND')`,
+		h.org, tokenContract, evmtx.PayoutContract)
+	h.insertCause("al_open")
 
 	charged := map[string]int{"wd_failed": 3}
 	withdrawnOf := func(mintID int, id string, amount int, status string, held bool, events ...string) {

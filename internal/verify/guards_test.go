@@ -361,6 +361,20 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 				planned(`'PLACE', 'customer_id', NULL, 'mint_id', 2, 'contract', '', 'to_address', '0xother'`)),
 			"dispatch_orders_caused",
 		},
+		"an allowance that was not planned": {copied("al_open", `"trigger": "RESTORED"`), "dispatch_orders_caused"},
+		"an allowance twice at a time":      {copied("al_open", `"trigger": "PERSON"`), "payout_allowances_one_open"},
+		"a revocation beside an allowance": {
+			copied("al_open", `"trigger": "PERSON", "purpose": "REVOCATION"`), "payout_allowances_one_open",
+		},
+		"an allowance of an address of a customer": {
+			copied("al_open", `"wallet_id": "we_dep", "trigger": "RESTORED"`), "dispatch_orders_allowance",
+		},
+		"an allowance with an amount": {
+			copied("al_open", `"amount": 1, "trigger": "RESTORED"`), "dispatch_orders_positive",
+		},
+		"an allowance of no token": {
+			copied("al_open", `"mint_id": 2, "contract": "", "trigger": "RESTORED"`), "dispatch_orders_purpose_known",
+		},
 		"a token account that was not planned": {
 			copied("ta_open", `"trigger": "RESTORED"`), "dispatch_orders_caused",
 		},

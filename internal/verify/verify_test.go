@@ -27,6 +27,7 @@ var unaudited = map[string]string{
 	"closes.status":                  "its order, by I-16",
 	"nonce_accounts.status":          "its order, by I-16",
 	"token_account_creations.status": "its order, by I-16",
+	"payout_allowances.status":       "its order, by I-16",
 	"consolidations.status":          "its order, by I-16",
 	"utxos.status":                   "its deposit or its order, by I-47-state and I-47-slot",
 	"deliveries.status":              "what was tried is a row of its own; no money and no right hangs on it",
@@ -753,6 +754,12 @@ var tamperings = []tampering{
 		"a place that was planned as a close",
 		[]string{`UPDATE internal_orders SET purpose = 'CLOSE' WHERE order_id = 'pl_open'`},
 	},
+	{"I-16-allowance", "an allowance that was not planned", []string{`DELETE FROM internal_orders
+		WHERE order_id = 'al_open'`}},
+	{"I-16-allowance", "an allowance of another address", []string{`UPDATE dispatch_orders
+		SET to_address = '0xother' WHERE order_id = 'al_open'`}},
+	{"I-16-allowance", "an allowance of a customer's address", []string{`UPDATE dispatch_orders SET wallet_id = 'we_dep'
+		WHERE order_id = 'al_open'`}},
 	{"I-16-token-account", "an account that was not planned", []string{`DELETE FROM internal_orders
 		WHERE order_id = 'ta_open'`}},
 	{"I-16-token-account", "an account of another address", []string{`UPDATE dispatch_orders

@@ -33,17 +33,25 @@ func (a *adapter) Call(ctx context.Context, to chain.Address, data []byte) ([]ch
 				blockByHash{common.HexToHash(head.Hash), true})
 			return chain.CallResult{At: head, Data: out}, err
 		})
-	var results []chain.CallResult
+	results, err := collectQuorum(answers, a.Quorum)
+	if err != nil {
+		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, err)
+	}
+	return results, nil
+}
+
+// collectQuorum returns the values of those providers that answered. Error: fewer than a quorum did.
+func collectQuorum[T any](answers []quorum.Answer[*provider, T], quorumSize int) (values []T, err error) {
 	var errs []error
 	for _, s := range answers {
 		if s.Err != nil {
 			errs = append(errs, s.Err)
 			continue
 		}
-		results = append(results, s.Value)
+		values = append(values, s.Value)
 	}
-	if len(results) < a.Quorum {
-		return nil, fmt.Errorf("contract %s on %s: %w", to, a.Name, errors.Join(errs...))
+	if len(values) < quorumSize {
+		return nil, errors.Join(errs...)
 	}
-	return results, nil
+	return values, nil
 }

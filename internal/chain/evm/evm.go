@@ -184,8 +184,9 @@ func New(ctx context.Context, cfg Config) (chain.Chain, error) {
 	return chain.Chain{
 		Name: cfg.Name, Network: cfg.Network, CAIP2: "eip155:" + id, SignerID: id,
 		AddressCodec: evmtx.AddressCodec{ChainID: cfg.ChainID}, Reader: a, Sender: a,
-		SeesInternal: func() bool { return len(a.tracingProviders()) > 0 },
-		Providers:    endpoint.StatesOf(a.withArchives()),
+		PayoutContract: payoutContract{a},
+		SeesInternal:   func() bool { return len(a.tracingProviders()) > 0 },
+		Providers:      endpoint.StatesOf(a.withArchives()),
 	}, err
 }
 

@@ -17,16 +17,12 @@ import (
 // like any other. A provider that invents a failure would otherwise cause a refund of a payment
 // that arrived. The answer "in no block" needs a quorum that has searched.
 func (a *adapter) Outcome(ctx context.Context, txs []chain.TxHash, ps ...chain.Payment) (*chain.Outcome, error) {
-	p, err := chain.SinglePayment(ps)
-	if err != nil {
-		return nil, fmt.Errorf("outcome on %s: %w", a.Name, err)
-	}
 	if len(txs) == 0 {
 		return nil, nil
 	}
 	found, missing, err := quorum.SearchAll(ctx, a.providers,
 		func(ctx context.Context, node *provider) (*chain.Outcome, error) {
-			return a.readOutcome(ctx, node, txs, p)
+			return a.readOutcome(ctx, node, txs, ps)
 		})
 	rooted := a.stack != optimism && a.stack != avalanche // the roots cover its whole cost
 	o, votes := majorityOutcome(found, rooted)
@@ -75,7 +71,7 @@ type txLocation struct {
 }
 
 func (a *adapter) readOutcome(
-	ctx context.Context, node *provider, txs []chain.TxHash, p *chain.Payment,
+	ctx context.Context, node *provider, txs []chain.TxHash, ps []chain.Payment,
 ) (*chain.Outcome, error) {
 	locations := make([]*txLocation, len(txs))
 	elems := make([]rpc.BatchElem, len(txs))
@@ -96,7 +92,7 @@ func (a *adapter) readOutcome(
 		if err != nil {
 			return nil, err
 		}
-		return s.buildOutcome(txs[i], p, location.stackFields)
+		return s.buildOutcome(txs[i], ps, location.stackFields)
 	}
 	return nil, nil
 }
@@ -104,7 +100,7 @@ func (a *adapter) readOutcome(
 // buildOutcome returns the result of a transaction in the block. reported is the cost in addition
 // to its gas, as the provider says.
 func (s *verifiedBlock) buildOutcome(
-	hash chain.TxHash, p *chain.Payment, reported stackFields,
+	hash chain.TxHash, ps []chain.Payment, reported stackFields,
 ) (*chain.Outcome, error) {
 	for i, tx := range s.txs {
 		if txHash(tx.hash) != hash {
@@ -118,23 +114,26 @@ func (s *verifiedBlock) buildOutcome(
 			Tx: hash, Block: s.chainBlock(), Fee: fee,
 			Succeeded: s.receipts[i].Status == types.ReceiptStatusSuccessful,
 		}
-		o.Paid = o.Succeeded && p != nil && s.makesPayment(i, *p)
+		o.Paid = o.Succeeded && s.makesPayments(i, ps)
 		return o, nil
 	}
 	return nil, fmt.Errorf("transaction %s is not in block %s, although its receipt says so", hash, s.hash)
 }
 
-// makesPayment reports whether a payment is among the effects of a successful transaction.
-func (s *verifiedBlock) makesPayment(i int, p chain.Payment) bool {
-	if p.Contract == "" {
+// makesPayments reports whether all payments are among the effects of a successful transaction.
+func (s *verifiedBlock) makesPayments(i int, ps []chain.Payment) bool {
+	if len(ps) == 1 && ps[0].Contract == "" {
 		tr, err := s.nativeTransfer(i)
-		return err == nil && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
+		return err == nil && tr.From == ps[0].From && tr.To == ps[0].To && tr.Amount == ps[0].Amount
 	}
+	if len(ps) == 1 && ps[0].SetsAllowance() {
+		return true // it moves nothing, and the allowance is read before it is used
+	}
+	var effects []chain.Transfer
 	for _, l := range s.receipts[i].transfers {
-		tr := l.chainTransfer(txHash(s.txs[i].hash), s.receipts[i].firstLog)
-		if tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount {
-			return true
-		}
+		effects = append(effects, l.chainTransfer(txHash(s.txs[i].hash), s.receipts[i].firstLog))
 	}
-	return false
+	return chain.MakesPayments(effects, ps, func(tr chain.Transfer, p chain.Payment) bool {
+		return tr.Contract == p.Contract && tr.From == p.From && tr.To == p.To && tr.Amount == p.Amount
+	})
 }

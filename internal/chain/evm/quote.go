@@ -46,21 +46,27 @@ type quoteResult struct {
 	reverted *chain.RevertedError
 }
 
-// BatchSize returns one: a transaction makes one payment.
-func (a *adapter) BatchSize([]chain.Payment) int { return 1 }
-
-// Quote simulates the payment on the latest state and proposes its fees.
-func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
-	if len(ps) != 1 {
-		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments, and a transaction makes one", a.Name, len(ps))
+// BatchSize counts payments of one account in one token, which the payout contract makes. A payment of coin is alone.
+func (a *adapter) BatchSize(ps []chain.Payment) int {
+	n := min(1, len(ps))
+	for n < min(len(ps), evmtx.PaymentsMax) && evmtx.CanShareTx(ps[0]) && evmtx.CanShareTx(ps[n]) &&
+		ps[n].Contract == ps[0].Contract && ps[n].From == ps[0].From {
+		n++
 	}
-	p := ps[0]
-	c, err := newCallArgs(p)
+	return n
+}
+
+// Quote simulates payments on the latest state and proposes the fees of their transaction.
+func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, error) {
+	if len(ps) == 0 || len(ps) > a.BatchSize(ps) {
+		return chain.Fees{}, fmt.Errorf("quote on %s: %d payments share no transaction", a.Name, len(ps))
+	}
+	c, err := newCallArgs(ps)
 	if err != nil {
 		return chain.Fees{}, fmt.Errorf("quote on %s: %w", a.Name, err)
 	}
 	fees, err := quorum.FirstAnswer(ctx, a.providers, func(ctx context.Context, node *provider) (quoteResult, error) {
-		fees, err := a.quotePayment(ctx, node, p, c)
+		fees, err := a.quotePayments(ctx, node, ps, c)
 		var reverted *chain.RevertedError
 		if errors.As(err, &reverted) {
 			return quoteResult{reverted: reverted}, nil // an answer, not a failure to give one
@@ -76,13 +82,13 @@ func (a *adapter) Quote(ctx context.Context, ps ...chain.Payment) (chain.Fees, e
 	return fees.fees, nil
 }
 
-func newCallArgs(p chain.Payment) (callArgs, error) {
-	from, err := evmtx.Bytes(p.From)
+func newCallArgs(ps []chain.Payment) (callArgs, error) {
+	from, err := evmtx.Bytes(ps[0].From)
 	if err != nil {
 		return callArgs{}, err
 	}
 	// The call is the one that Build encodes.
-	tx, err := evmtx.NewPaymentTx(0, p.From, &p, 0, chain.Fees{})
+	tx, err := evmtx.NewPaymentsTx(0, ps[0].From, ps, 0, chain.Fees{})
 	if err != nil {
 		return callArgs{}, err
 	}
@@ -93,7 +99,10 @@ func newCallArgs(p chain.Payment) (callArgs, error) {
 	return callArgs{From: &from, To: to, Value: (*hexutil.Big)(tx.Value.Big()), Data: tx.Data}, nil
 }
 
-func (a *adapter) quotePayment(ctx context.Context, node *provider, p chain.Payment, c callArgs) (chain.Fees, error) {
+func (a *adapter) quotePayments(
+	ctx context.Context, node *provider, ps []chain.Payment, c callArgs,
+) (chain.Fees, error) {
+	p := ps[0]
 	// Checked first, because nodes report missing coin in different ways.
 	held, err := node.readBalances(ctx, "latest", []chain.Holding{{Address: p.From}})
 	if err != nil {
@@ -102,7 +111,11 @@ func (a *adapter) quotePayment(ctx context.Context, node *provider, p chain.Paym
 	if p.Contract == "" {
 		return a.quoteNative(ctx, node, p, c, held[0])
 	}
-	if err := node.simulateToken(ctx, p, c); err != nil {
+	simulate := node.simulateToken
+	if len(ps) > 1 {
+		simulate = node.simulatePayouts
+	}
+	if err := simulate(ctx, p, c); err != nil {
 		return chain.Fees{}, err
 	}
 	gas, err := node.estimateGas(ctx, c)
@@ -296,17 +309,13 @@ func asRevert(err error) error {
 
 // Build encodes the transaction of a payment; it asks no provider.
 func (a *adapter) Build(from chain.Address, s chain.Slot, fees chain.Fees, ps ...chain.Payment) ([]byte, error) {
-	p, err := chain.SinglePayment(ps)
-	if err != nil {
-		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
-	}
 	if s.Key != "" {
 		return nil, fmt.Errorf("build on %s: %v, and its transactions are numbered", a.Name, s)
 	}
 	if a.FeeCap.Less(fees.FeeCap) {
 		return nil, fmt.Errorf("build on %s: fee cap %v is above the configured %v", a.Name, fees.FeeCap, a.FeeCap)
 	}
-	tx, err := evmtx.NewPaymentTx(a.ChainID, from, p, s.Nonce, fees)
+	tx, err := evmtx.NewPaymentsTx(a.ChainID, from, ps, s.Nonce, fees)
 	if err != nil {
 		return nil, fmt.Errorf("build on %s: %w", a.Name, err)
 	}

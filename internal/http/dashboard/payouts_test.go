@@ -165,7 +165,8 @@ func (h *testEnv) alter(sql string, args ...any) {
 func (h *testEnv) endRows(b payout.Batch, statuses ...string) {
 	h.t.Helper()
 	h.alter(`UPDATE withdrawals SET status = s.status,
-			approved_at = CASE WHEN requires_approval THEN now() ELSE approved_at END, tx_hash = CASE s.status WHEN 'COMPLETED' THEN $3 END,
+			approved_at = CASE WHEN requires_approval THEN now() ELSE approved_at END,
+			tx_hash = CASE s.status WHEN 'COMPLETED' THEN $3 END,
 		failure_reason = CASE s.status WHEN 'FAILED' THEN 'The token refused it.' END, completed_at = now()
 		FROM unnest($2::text[]) WITH ORDINALITY AS s (status, row) WHERE batch_id = $1 AND batch_row = s.row`,
 		b.ID, statuses, firstHash)
@@ -309,8 +310,8 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 	h.get(owner, made).want(t, http.StatusOK, "Paid in part", "2 of 3 rows paid", "1 not paid", "The token refused it.",
 		"Make a new draft", "Owner Person", "Approved: its rows are paid")
 	h.get(owner, made+"?state=NOT_PAID").want(t, http.StatusOK, "salary-2")
-	table := h.get(finance, made+".csv").want(t, http.StatusOK, "reference,customerId,mintId,toAddress,amount,withdrawalId",
-		"salary-1,employee 1,1,"+payees[0]+",1.5,wd_", "FAILED")
+	table := h.get(finance, made+".csv").want(t, http.StatusOK,
+		"reference,customerId,mintId,toAddress,amount,withdrawalId", "salary-1,employee 1,1,"+payees[0]+",1.5,wd_", "FAILED")
 	if got := strings.Count(table.body, "\n"); got != 4 {
 		t.Errorf("got %d lines of results, want a head and 3 rows", got)
 	}

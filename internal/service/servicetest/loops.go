@@ -27,6 +27,7 @@ var Capabilities = []Capability{
 	{"NonceAccounts", func(ch chain.Chain) bool { return ch.NonceAccounts != nil }, []string{"sweep", "dispatch"}},
 	{"SlotProver", func(ch chain.Chain) bool { return ch.SlotProver != nil }, []string{"dispatch"}},
 	{"TokenAccounts", func(ch chain.Chain) bool { return ch.TokenAccounts != nil }, []string{"sweep"}},
+	{"PayoutContract", func(ch chain.Chain) bool { return ch.PayoutContract != nil }, []string{"sweep", "dispatch"}},
 	{"Memos", func(ch chain.Chain) bool { return ch.Memos != nil }, []string{"memos"}},
 	{"Tiers", func(ch chain.Chain) bool { return len(ch.Tiers) > 0 }, []string{"scan", "deposit"}},
 	// A withdrawal and the return of a deposit ask for it when a person requests them.

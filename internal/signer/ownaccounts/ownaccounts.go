@@ -1,7 +1,9 @@
-// Package ownaccounts checks the intents that create accounts of an organization on Solana: the nonce accounts of a
-// treasury, and the token accounts of the address that checkouts share.
+// Package ownaccounts checks the intents that pay no one and prepare payments. On Solana they create the nonce accounts
+// of a treasury, and the token accounts of the address that checkouts share. On EVM chains they set what the payout
+// contract may move of a treasury.
 //
-// Both spend rent of the treasury, so neither leaves a choice. The address of a nonce account follows from the treasury
+// The contract's address follows from its code, and the contract moves tokens of its caller only, so an allowance lets no
+// one move anything. The accounts spend rent of the treasury, so neither leaves a choice. The address of a nonce account follows from the treasury
 // and a number. The address of a token account follows from a wallet, which the caller of this package derives, and
 // from a token, which the policy names. Such an account is never closed, so its rent is paid once. The package knows no
 // key and no journal.
@@ -63,6 +65,30 @@ func CheckTokenAccount(intent signer.Intent, policy signpolicy.Chain) error {
 	case policy.FeeMax.Less(family.TokenAccountCost()): // before it has a slot in which nothing could be signed
 		return signer.Refuse(signer.PolicyLimit, "a token account on %s costs %v, and the policy's feeMax is %v",
 			intent.Chain, family.TokenAccountCost(), policy.FeeMax)
+	}
+	return nil
+}
+
+// CheckAllowance checks that an intent sets what the payout contract of a chain may move of a treasury: any amount of a
+// token of the policy, or nothing any more. No other address is ever allowed anything. A token that the policy does not
+// name any more can still be revoked. Rule BP-24.
+func CheckAllowance(intent signer.Intent, policy signpolicy.Chain) error {
+	kind := intent.Kind()
+	family, hasContract := txcodec.Find(intent.From.Family).(txcodec.PayoutContract)
+	_, isAllowed := policy.AssetLimit(intent.Contract)
+	switch {
+	case !kind.Source.Includes(intent.From):
+		return signer.Refuse(signer.RefusedWallet, kind.WalletRule, intent.ID, intent.From.Purpose)
+	case intent.Payer != nil:
+		return signer.Refuse(signer.RefusedWallet, "the treasury of %s %s pays its fee itself", kind.Noun, intent.ID)
+	case !hasContract || intent.ToWallet != nil || intent.To != family.PayoutContract():
+		return signer.Refuse(signer.RefusedDestination, "%s %s is of %s, which is not the payout contract of %s",
+			kind.Noun, intent.ID, intent.To, intent.Chain)
+	case intent.Contract == "":
+		return signer.Refuse(signer.RefusedDestination, "%s %s names no token", kind.Noun, intent.ID)
+	case kind.GrantsAllowance && !isAllowed:
+		return signer.Refuse(signer.PolicyLimit, "%s %s is for token %s on %s, which the policy does not name",
+			kind.Noun, intent.ID, intent.Contract, intent.Chain)
 	}
 	return nil
 }

@@ -124,6 +124,8 @@ func (eng *Engine) checkDestination(intent signer.Intent, policy signpolicy.Chai
 	switch kind.Payee {
 	case signer.ToNonceAccount:
 		return ownaccounts.CheckNonceAccount(intent, eng.index.wallets[intent.From].address, policy)
+	case signer.ToPayouts:
+		return ownaccounts.CheckAllowance(intent, policy)
 	case signer.ToAnyone, signer.ToProvider:
 		switch {
 		case !allowed:

@@ -65,6 +65,13 @@ type TokenAccounts interface {
 	TokenAccountCost() money.Amount
 }
 
+// PayoutContract is implemented by the codec of a family on whose chains a contract makes several payments in one
+// transaction.
+type PayoutContract interface {
+	// PayoutContract returns the address of the contract, which follows from its code.
+	PayoutContract() chain.Address
+}
+
 // Effect is what the bytes of a payload do: all that the rules compare.
 type Effect struct {
 	NetworkID   string        // the signerId inside; "" where a slot is of one network alone
@@ -132,14 +139,8 @@ func (evmCodec) Decode(payload []byte) (Effect, error) {
 	}
 	return Effect{
 		NetworkID: fmt.Sprint(tx.ChainID), Slot: signer.Slot{Nonce: tx.Nonce},
-		MaxCost: maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
-		CheckPayments: singlePayment(func(p chain.Payment) error {
-			contract, payee, amount, err := evmtx.ParsePayee(tx)
-			if err == nil && (contract != p.Contract || payee != p.To || amount != p.Amount) {
-				err = fmt.Errorf("it pays %v of %q to %s", amount, contract, payee)
-			}
-			return err
-		}),
+		MaxCost:       maxFee(chain.Fees{GasLimit: tx.Gas, TipCap: tx.TipCap, FeeCap: tx.FeeCap}),
+		CheckPayments: func(ps ...chain.Payment) error { return evmtx.CheckPayments(tx, ps) },
 		CheckCancel: func(account chain.Address) error {
 			if tx.To != account || !tx.Value.IsZero() || len(tx.Data) != 0 {
 				return fmt.Errorf("it does more than send zero from %s to itself", account)
@@ -163,6 +164,8 @@ func (evmCodec) IsCanonical(a chain.Address) bool {
 }
 
 func (evmCodec) SeparateFeePayer() bool { return false }
+
+func (evmCodec) PayoutContract() chain.Address { return evmtx.PayoutContract }
 
 func (evmCodec) SlotResources(string) []string { return nil }
 

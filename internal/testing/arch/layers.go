@@ -88,6 +88,7 @@ var packages = []pkg{
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/testing/contract", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
+	{"internal/chain/evm/payoutcontract", words, 0},
 	{"internal/chain/solana/solanatx", words, 0},
 	{"internal/chain/bitcoin/bitcointx", words, mayKeys},  // public ones: taproot addresses are points of the curve
 	{"internal/chain/bitcoin/coinselect", words, mayRand}, // for draws of coins, seeded by the order

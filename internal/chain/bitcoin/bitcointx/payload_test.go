@@ -532,3 +532,34 @@ func TestWhatIsSignedIsWhatTheStandardsSay(t *testing.T) {
 		t.Errorf("got %v, want the standard's signature taken", err)
 	}
 }
+
+// What a payment adds to a transaction falls with the number of payments in it: the inputs, the change and the frame
+// are paid once. Rule BP-20.
+func TestPaymentsTogetherTakeFewVirtualBytesEach(t *testing.T) {
+	t.Parallel()
+	l, err := NewSlotKey(
+		local, []chain.Output{coinOf("a", 0, 50_000_000, segwitOf(t, 1)), coinOf("b", 1, 50_000_000, segwitOf(t, 2))},
+		segwitOf(t, 3),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		payments int
+		most     uint64 // virtual bytes for each payment, rounded up
+	}{{1, 209}, {2, 120}, {8, 54}, {24, 40}, {PayeesMax, 33}} {
+		var ps []chain.Payment
+		for i := range c.payments {
+			ps = append(ps, pay(segwitOf(t, byte(4+i)), 10_000))
+		}
+		tx, err := built(l, ps, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each := (tx.VirtualSize() + uint64(c.payments) - 1) / uint64(c.payments)
+		t.Logf("%d together: %d virtual bytes, %d each", c.payments, tx.VirtualSize(), each)
+		if each > c.most {
+			t.Errorf("%d together: got %d virtual bytes each, want at most %d", c.payments, each, c.most)
+		}
+	}
+}

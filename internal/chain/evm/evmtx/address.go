@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 )
 
 const addressDigits = 40
@@ -82,6 +83,8 @@ func (AddressCodec) ParseContract(s string) (chain.Address, error) { return Pars
 var unspendable = map[common.Address]bool{
 	common.HexToAddress("0xfffffffffffffffffffffffffffffffffffffffe"): true, // the system's own account
 	common.HexToAddress("0xffffffffffffffffffffffffffffffffffffffff"): true,
+	// The payout contract moves what its caller has, and never what it holds itself.
+	payoutcontract.Address: true,
 	// The address that many programs write for "the native coin".
 	common.HexToAddress("0xeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"): true,
 	common.HexToAddress("0xdeaddeaddeaddeaddeaddeaddeaddeaddeaddead"): true,

@@ -2,9 +2,9 @@
 // EIP-1559 payload, the call of a token's transfer, and the signed bytes. The adapter builds
 // transactions with it, and the signer decodes with it what it is asked to sign.
 //
-// It is pure: no network, no key, no clock. It knows one form of payment. Everything else is an
-// error: an access list, a contract creation, bytes left over, another call than transfer, coin
-// sent along with a call. The same input gives the same bytes, so a crash leaves nothing to
+// It is pure: no network, no key, no clock. It knows the transfer of coin, the transfer of a token, a
+// call of the payout contract and the allowance of that contract. Everything else is an error: an access list, a
+// contract creation, bytes left over, another call, coin sent along with a call. The same input gives the same bytes, so a crash leaves nothing to
 // remember.
 package evmtx
 
@@ -24,8 +24,9 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// payloadBytesMax is above the size of any of Coffer's payments, signed or not.
-const payloadBytesMax = 512
+// payloadBytesMax is above the size of any of Coffer's transactions, signed or not. The largest makes PaymentsMax
+// payments.
+const payloadBytesMax = 512 + PaymentsMax*wordBytes
 
 // emptyList is RLP's empty list, the only access list that is accepted.
 var emptyList = rlp.RawValue{0xc0}

@@ -403,3 +403,217 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// payouts returns payments of alice that may share a transaction.
+func payouts(n int) (ps []chain.Payment) {
+	for i := range n {
+		ps = append(ps, chain.Payment{
+			From: alice, To: Canonical(common.BigToAddress(big.NewInt(int64(0xbeef00 + i)))), Contract: token,
+			Amount: money.Units(uint64(1000 + i)),
+		})
+	}
+	return ps
+}
+
+// Rule BP-23.
+func TestPaymentsOfOneTransactionAreReadBackAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	largest := payouts(PaymentsMax)
+	for i := range largest {
+		largest[i].Amount, _ = money.FromBig(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 96), big.NewInt(1)))
+	}
+	fees := chain.Fees{GasLimit: 1_000_000, TipCap: money.Units(1), FeeCap: money.Units(1_000_000_000_000)}
+	for _, ps := range [][]chain.Payment{payouts(2), payouts(PaymentsMax), largest} {
+		tx, err := NewPaymentsTx(1, alice, ps, 7, fees)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := tx.Payload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := Decode(payload)
+		if err != nil || !reflect.DeepEqual(read, tx) {
+			t.Fatalf("got %+v, %v, want %+v", read, err, tx)
+		}
+		if err := CheckPayments(read, ps); err != nil {
+			t.Errorf("%d payments: got %v, want them found", len(ps), err)
+		}
+	}
+}
+
+// The signer compares each payment with one that it has admitted. Rule BP-23.
+func TestATransactionOfOtherPaymentsIsRecognized(t *testing.T) {
+	t.Parallel()
+	fees := chain.Fees{GasLimit: 1_000_000, FeeCap: money.Units(1)}
+	ps := payouts(3)
+	tx, err := NewPaymentsTx(1, alice, ps, 7, fees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(t *Tx, ps []chain.Payment) []chain.Payment{
+		"another amount":  func(_ *Tx, ps []chain.Payment) []chain.Payment { ps[1].Amount = money.Units(9); return ps },
+		"another payee":   func(_ *Tx, ps []chain.Payment) []chain.Payment { ps[1].To = alice; return ps },
+		"another token":   func(_ *Tx, ps []chain.Payment) []chain.Payment { ps[1].Contract = alice; return ps },
+		"another account": func(_ *Tx, ps []chain.Payment) []chain.Payment { ps[1].From = token; return ps },
+		"one less":        func(_ *Tx, ps []chain.Payment) []chain.Payment { return ps[:2] },
+		"one alone":       func(_ *Tx, ps []chain.Payment) []chain.Payment { return ps[:1] },
+		"none":            func(_ *Tx, ps []chain.Payment) []chain.Payment { return nil },
+		"one more":        func(_ *Tx, ps []chain.Payment) []chain.Payment { return append(ps, ps[0]) },
+		"another order":   func(_ *Tx, ps []chain.Payment) []chain.Payment { ps[0], ps[1] = ps[1], ps[0]; return ps },
+		"another contract": func(t *Tx, ps []chain.Payment) []chain.Payment {
+			t.To = alice
+			return ps
+		},
+		"coin along": func(t *Tx, ps []chain.Payment) []chain.Payment { t.Value = money.Units(1); return ps },
+		"a byte more": func(t *Tx, ps []chain.Payment) []chain.Payment {
+			t.Data = append(bytes.Clone(t.Data), 0)
+			return ps
+		},
+		"a word more": func(t *Tx, ps []chain.Payment) []chain.Payment {
+			t.Data = append(bytes.Clone(t.Data), make([]byte, 32)...)
+			return ps
+		},
+		"padding of the token": func(t *Tx, ps []chain.Payment) []chain.Payment {
+			t.Data = bytes.Clone(t.Data)
+			t.Data[5] = 1
+			return ps
+		},
+		"items elsewhere": func(t *Tx, ps []chain.Payment) []chain.Payment {
+			t.Data = bytes.Clone(t.Data)
+			t.Data[4+32+31] = 0x60
+			return ps
+		},
+		"an allowance": func(_ *Tx, ps []chain.Payment) []chain.Payment {
+			return []chain.Payment{{From: alice, To: PayoutContract, Contract: token, GrantsAllowance: true}}
+		},
+	} {
+		other := tx
+		if err := CheckPayments(other, change(&other, payouts(3))); err == nil {
+			t.Errorf("%s: got it accepted, want a refusal", name)
+		}
+	}
+}
+
+// The payout contract makes neither a payment of coin, nor one of nothing, nor one above 96 bits, nor more than 24.
+// Rule BP-22.
+func TestWhatCannotShareATransactionIsRefused(t *testing.T) {
+	t.Parallel()
+	above, err := money.FromBig(new(big.Int).Lsh(big.NewInt(1), 96))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*chain.Payment){
+		"coin":           func(p *chain.Payment) { p.Contract = "" },
+		"another token":  func(p *chain.Payment) { p.Contract = alice },
+		"nothing":        func(p *chain.Payment) { p.Amount = money.Zero },
+		"above 96 bits":  func(p *chain.Payment) { p.Amount = above },
+		"of another":     func(p *chain.Payment) { p.From = token },
+		"an allowance":   func(p *chain.Payment) { p.GrantsAllowance = true },
+		"of a fee payer": func(p *chain.Payment) { p.Payer = token },
+	} {
+		for n := range 2 {
+			ps := payouts(2)
+			change(&ps[n])
+			if tx, err := NewPaymentsTx(1, ps[0].From, ps, 0, chain.Fees{GasLimit: 1}); err == nil {
+				t.Errorf("%s: got %+v, want a refusal", name, tx)
+			}
+		}
+	}
+	if tx, err := NewPaymentsTx(1, alice, payouts(PaymentsMax+1), 0, chain.Fees{GasLimit: 1}); err == nil {
+		t.Errorf("one too many: got %+v, want a refusal", tx)
+	}
+}
+
+// An allowance is of the payout contract, all or none, and nothing else has its form. Rule BP-24.
+func TestOnlyThePayoutContractIsAllowedAnything(t *testing.T) {
+	t.Parallel()
+	grant := chain.Payment{From: alice, To: PayoutContract, Contract: token, GrantsAllowance: true}
+	revoke := chain.Payment{From: alice, To: PayoutContract, Contract: token, RevokesAllowance: true}
+	build := func(p chain.Payment) Tx {
+		t.Helper()
+		tx, err := NewPaymentTx(1, alice, &p, 1, chain.Fees{GasLimit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	for _, p := range []chain.Payment{grant, revoke} {
+		if err := CheckPayments(build(p), []chain.Payment{p}); err != nil {
+			t.Errorf("%+v: got %v, want it found", p, err)
+		}
+	}
+	payment := chain.Payment{From: alice, To: PayoutContract, Contract: token, Amount: money.Units(5)}
+	refused := map[string]struct {
+		tx Tx
+		p  chain.Payment
+	}{
+		"a revocation as a grant": {build(revoke), grant},
+		"a grant as a revocation": {build(grant), revoke},
+		"a payment as a grant":    {build(payment), grant},
+		"a grant as a payment":    {build(grant), payment},
+	}
+	other := build(grant)
+	other.To = alice
+	refused["a grant of another token"] = struct {
+		tx Tx
+		p  chain.Payment
+	}{other, grant}
+	data, err := ApproveData(alice, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := build(grant)
+	foreign.Data = data
+	refused["an allowance of another address"] = struct {
+		tx Tx
+		p  chain.Payment
+	}{foreign, grant}
+	toOther := grant
+	toOther.To = alice
+	refused["an allowance that was admitted for another address"] = struct {
+		tx Tx
+		p  chain.Payment
+	}{foreign, toOther}
+	for name, c := range refused {
+		if err := CheckPayments(c.tx, []chain.Payment{c.p}); err == nil {
+			t.Errorf("%s: got it accepted, want a refusal", name)
+		}
+	}
+	for name, change := range map[string]func(*chain.Payment){
+		"of another address": func(p *chain.Payment) { p.To = alice },
+		"of coin":            func(p *chain.Payment) { p.Contract = "" },
+		"with an amount":     func(p *chain.Payment) { p.Amount = money.Units(1) },
+		"granted, revoked":   func(p *chain.Payment) { p.RevokesAllowance = true },
+	} {
+		p := grant
+		change(&p)
+		if tx, err := NewPaymentTx(1, alice, &p, 1, chain.Fees{GasLimit: 1}); err == nil {
+			t.Errorf("%s: got %+v, want a refusal", name, tx)
+		}
+	}
+	if !(AddressCodec{}).IsUnspendable(PayoutContract) {
+		t.Error("what is paid to the payout contract is lost, and it is taken for an address of a person")
+	}
+}
+
+// FuzzParsePay proves that a call which is read is the one that is written for what was read.
+func FuzzParsePay(f *testing.F) {
+	for _, n := range []int{2, 3, PaymentsMax} {
+		data, err := PayData(payouts(n))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ps, err := ParsePay(data)
+		if err != nil {
+			return
+		}
+		again, err := PayData(ps)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%x: got %+v, which is written as %x, %v", data, ps, again, err)
+		}
+	})
+}

@@ -81,6 +81,9 @@ func NewPaymentTx(chainID uint64, from chain.Address, p *chain.Payment, nonce ui
 	if p.From != from {
 		return Tx{}, fmt.Errorf("payment is from %s, not from %s", p.From, from)
 	}
+	if p.SetsAllowance() {
+		return newAllowanceTx(t, *p)
+	}
 	if p.Contract == "" {
 		t.To, t.Value = p.To, p.Amount
 		return t, nil

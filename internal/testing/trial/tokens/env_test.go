@@ -109,6 +109,12 @@ func newFiatToken(h *testEnv) common.Address {
 // service connects to the chain.
 func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *testEnv {
 	t.Helper()
+	return newGrantedEnv(t, nil, tokens, with...)
+}
+
+// newGrantedEnv creates a service like newTestEnv whose signer checks grants, unless the key is nil.
+func newGrantedEnv(t *testing.T, grants *signer.GrantKey, tokens tokenList, with ...func(*evm.Config)) *testEnv {
+	t.Helper()
 	h := &testEnv{
 		T: t, ctx: t.Context(), tokenAddresses: map[int]common.Address{},
 		clockTime: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -144,11 +150,11 @@ func newTestEnv(t *testing.T, tokens tokenList, with ...func(*evm.Config)) *test
 	o, _, err := org.Create(h.ctx, h.db, "Acme")
 	h.mustSucceed(err)
 	h.org = o.ID
-	sign, attest := signertest.New(t)
+	sign, attest := signertest.NewWithGrants(t, grants)
 	h.sign = sign
 	prices := price.Fixed{Prices: map[int]money.USD{}, Clock: h.readClock}
 	h.Harness = harness.New(harness.Config{
-		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices,
+		DB: h.db, Chain: ch, Signer: sign, AttestKey: attest, Prices: prices, Grants: grants,
 	})
 	h.steps = h.ListSteps(nil)
 	h.mustSucceed(journal.Import(h.ctx, h.db, sign, h.Wallets))

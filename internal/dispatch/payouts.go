@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/wallet"
+)
+
+// Where a contract makes several payments in one transaction, rows of one batch in one token share a slot. Their
+// organization pays the network's fee, and people approved all of them by one hash. Every other payment is alone there,
+// because one payee could make the payments of all others fail. See docs/design/payouts.md#several-rows-in-one-transaction.
+
+// mayShare reports whether an order may share a slot with another one of its purpose. Rule BP-22.
+func (d *Worker) mayShare(a, b Order) bool {
+	if d.chain.PayoutContract == nil || a.ID == b.ID {
+		return true
+	}
+	return a.Batch != nil && b.Batch != nil && a.Batch.BatchID == b.Batch.BatchID && a.MintID == b.MintID
+}
+
+// hasBatchRows reports whether orders of a queue may share a slot that a contract pays, wherever they are in it.
+func (d *Worker) hasBatchRows(queue []Order) bool {
+	if d.chain.PayoutContract == nil {
+		return false
+	}
+	for _, o := range queue {
+		if o.Batch != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// admitTogether gives orders a slot together where that is possible now, and otherwise one after the other. It returns
+// how many slots that took, at most limit.
+func (d *Worker) admitTogether(
+	ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int,
+) (slots int, err error) {
+	if len(group) == 1 || d.chain.PayoutContract == nil || d.canPayOut(ctx, payer, group) {
+		return d.admitGroup(ctx, payer, acct, group, limit)
+	}
+	for _, o := range group {
+		added, err := d.admitGroup(ctx, payer, acct, []Order{o}, limit-slots)
+		slots += added
+		if err != nil && !errors.Is(err, errLostRace) {
+			return slots, err
+		}
+	}
+	return slots, nil
+}
+
+// canPayOut reports whether the contract can make payments of a wallet: a quorum of providers says that exactly its code
+// stands at its address, and the wallet has allowed it all that is reserved for payments in flight and these. Without an
+// answer it is false, and the payments are made one by one. Rule BP-22.
+func (d *Worker) canPayOut(ctx context.Context, payer wallet.Wallet, group []Order) bool {
+	isDeployed, err := d.chain.PayoutContract.IsDeployed(ctx)
+	if err != nil || !isDeployed {
+		if err != nil {
+			d.log.Info("payments are made one by one, because the payout contract was not read", "why", err)
+		}
+		return false
+	}
+	var need money.Amount
+	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		funds, err := wallet.LoadFunds(ctx, tx, payer.ID, group[0].MintID)
+		need = funds.Reserved
+		return err
+	})
+	for _, o := range group {
+		if err == nil {
+			need, err = need.Add(o.Amount)
+		}
+	}
+	var allowed money.Amount
+	if err == nil {
+		allowed, err = d.chain.PayoutContract.Allowance(ctx, payer.Address, group[0].Contract)
+	}
+	if err != nil {
+		d.log.Info("payments are made one by one, because their allowance was not read", "why", err)
+		return false
+	}
+	return !allowed.Less(need)
+}
