@@ -22,7 +22,10 @@ func TestABatchIsShownWithItsHashAndItsRows(t *testing.T) {
 	mints := mint.NewCatalogue(mint.Mint{ID: 3, Chain: chain.Ethereum, Symbol: "USDC", Decimals: 6})
 	b := payout.Batch{
 		ID: "bp_1", Status: payout.Processing, Required: 2, Approvals: 2,
-		Header: contenthash.Header{Mode: contenthash.Strict, Rows: 3, Included: 3, Totals: []contenthash.Total{{MintID: 3, Amount: money.Units(3_500_000)}}},
+		Header: contenthash.Header{
+			Mode: contenthash.Strict, Rows: 3, Included: 3,
+			Totals: []contenthash.Total{{MintID: 3, Amount: money.Units(3_500_000)}},
+		},
 	}
 	row := func(number int, amount uint64) payout.Item {
 		return payout.Item{Row: contenthash.Row{

@@ -303,6 +303,13 @@ func (d *Worker) admitIntent(ctx context.Context, payer wallet.Wallet, c candida
 			"why", refusal.Message,
 		)
 		return nil, d.leaveWaiting(ctx, o, WaitFeeLimit, money.Zero, refusal.Error())
+	case errors.As(err, &refusal) && refusal.Code == signer.PolicyLimit && o.Batch != nil:
+		// People approved the batch as a whole. Its rows go on when the window of the limit allows it, or when a
+		// person raises the limit; who does not want to wait cancels the batch. Rule BP-11.
+		d.raiseAlarm(
+			ctx, o.ID, "a limit of the signer holds up a row of a batch payout", "order", o.ID, "why", refusal.Message,
+		)
+		return nil, d.leaveWaiting(ctx, o, WaitFeeLimit, money.Zero, refusal.Message)
 	case errors.As(err, &refusal) && refusal.Code == signer.RefusedClock:
 		d.raiseAlarm(
 			ctx, o.ID, "the signer's clock has to be confirmed at its host before it makes payments with a time limit",

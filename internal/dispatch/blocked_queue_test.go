@@ -114,25 +114,61 @@ func TestNothingOfATokenUnderQuarantineGetsASlot(t *testing.T) {
 	}
 }
 
+// execWithoutTriggers changes rows without what the database demands of them.
+func (b *testEnv) execWithoutTriggers(sql string, args ...any) {
+	b.Helper()
+	tx, err := pgtest.OwnerPool(b.T, b.db).Begin(b.ctx)
+	b.must(err)
+	_, err = tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`)
+	b.must(err)
+	_, err = tx.Exec(b.ctx, sql, args...)
+	b.must(err)
+	b.must(tx.Commit(b.ctx))
+}
+
+// makeBatchRow makes the order one of the first row of batch bp_1.
+func (b *testEnv) makeBatchRow(id string) {
+	b.Helper()
+	b.execWithoutTriggers(`UPDATE dispatch_orders SET customer_id = NULL, product = 'BATCH_PAYOUT',
+		batch = '{"batchId": "bp_1", "row": 1, "contentHash": "sha256:`+strings.Repeat("00", 32)+`"}'
+		WHERE order_id = $1`, id)
+}
+
+// limitedSigner refuses every payment by a limit of its policy.
+type limitedSigner struct{ signer.Signer }
+
+func (limitedSigner) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error) {
+	return signer.Entry{}, signer.Refuse(signer.PolicyLimit, "%s", "payments of a day are 400 at most")
+}
+
+// A limit of the signer returns a customer's payment to people. A row of a batch, which people approved as a whole,
+// waits and says why. Rule BP-11.
+func TestALimitOfTheSignerLeavesARowOfABatchWaiting(t *testing.T) {
+	t.Parallel()
+	b := newTestEnv(t, openPolicy())
+	b.fundWallet(b.treasury, coin, 1000)
+	b.newWorkerWith(limitedSigner{b.signer}, dispatch.Config{})
+	for _, id := range []string{"wd_1", "wd_2"} {
+		b.submitOrder(b.newOrder(id, sim.Address("customer"), 400))
+	}
+	b.makeBatchRow("wd_1")
+	b.runRounds()
+	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFeeLimit) {
+		t.Errorf("a row: got %v waiting for %q, want QUEUED waiting for FEE_LIMIT", s, waits)
+	}
+	if s, _ := b.orderStatus("wd_2"); s != dispatch.Refused {
+		t.Errorf("a customer's payment: got %v, want REFUSED", s)
+	}
+}
+
 // Rule BP-11.
 func TestNothingOfAPausedBatchGetsASlot(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
 	b.submitOrder(b.newOrder("wd_1", sim.Address("customer"), 400))
-	replica := func(sql string, args ...any) {
-		tx, err := pgtest.OwnerPool(t, b.db).Begin(b.ctx)
-		b.must(err)
-		_, err = tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`)
-		b.must(err)
-		_, err = tx.Exec(b.ctx, sql, args...)
-		b.must(err)
-		b.must(tx.Commit(b.ctx))
-	}
-	replica(`UPDATE dispatch_orders SET customer_id = NULL, product = 'BATCH_PAYOUT',
-		batch = '{"batchId": "bp_1", "row": 1, "contentHash": "sha256:` + strings.Repeat("00", 32) + `"}'
-		WHERE order_id = 'wd_1'`)
-	replica(`
+	b.makeBatchRow("wd_1")
+	b.execWithoutTriggers(`
 		INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
 			request_digest, maker_kind, maker_id, created_at, status, submitter_kind, submitter_id, submitted_at,
 			approvals_required, request_mac, approved_at, look_at, updated_at, paused_at)

@@ -27,7 +27,7 @@ const (
 	WaitProviders     WaitReason = "CHAIN"      // the providers do not answer
 	WaitSigner        WaitReason = "SIGNER"     // the signer does not answer
 	WaitClock         WaitReason = "CLOCK"      // the signer's clock has to be confirmed
-	WaitFeeLimit      WaitReason = "FEE_LIMIT"  // the wallet reached the signer's fee limit of the day
+	WaitFeeLimit      WaitReason = "FEE_LIMIT"  // a limit of the signer for fees, or for rows of batches
 	WaitError         WaitReason = "ERROR"      // an error that the service does not know stopped it
 	WaitBlock         WaitReason = "BLOCK"      // its transaction was sent again, or its block is not proven yet
 	WaitEarlierNonce  WaitReason = "EARLIER"    // an earlier nonce of its wallet cannot be sent again yet
@@ -196,7 +196,7 @@ var waitCauses = []WaitCause{
 	},
 	{
 		Reason: WaitFeeLimit, Concerns: ConcernsWallet, EndedBy: EndsWithDay, Queued: true,
-		Sentence: "the signer, which lets its wallet spend no more on fees today",
+		Sentence: "the signer, whose limits let its wallet pay no more at present",
 	},
 	{
 		Reason: WaitError, Concerns: ConcernsOrder, EndedBy: EndsAtTurn, Queued: true, IsAlone: true,

@@ -259,7 +259,8 @@ func insertBatch(ctx context.Context, tx pg.Tx, b Batch, d draft) error {
 		INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
 			idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, status, updated_at,
 			list_columns, is_decimal, bad_count, retry_of)
-		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'DRAFT', $13, $14, $15, $16, nullif($17, ''))`,
+		VALUES ($1, $2, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'DRAFT', $13, $14, $15, $16,
+			nullif($17, ''))`,
 		b.ID, b.OrgID, b.Header.Mode, b.Header.Rows, b.ContentHash[:], listHash[:], string(header), b.IdempotencyKey,
 		keyHash, b.digest, b.Maker.Kind, b.Maker.ID, tx.Now, b.Columns, b.UsesDecimal, b.BadRows, b.RetryOf)
 	for _, i := range d.items {

@@ -48,12 +48,12 @@ func (i Item) Reason() string {
 		return i.WaitsFor
 	case i.WithdrawalStatus == "AWAITING_APPROVAL":
 		return "Its withdrawal waits for people: " + strings.Join(i.reasons, ", ") + "."
-	case i.WithdrawalStatus != "PROCESSING" || i.orderWait == dispatch.WaitNone:
+	case i.WithdrawalStatus != "PROCESSING" || i.orderWait == "":
 		return i.endedBecause
-	case i.orderWait == dispatch.WaitFreeze && i.orderDetail != "":
-		return "Its payment is stopped: " + i.orderDetail + "."
+	case strings.HasPrefix(i.orderDetail, "batch payout "):
+		return "Its batch payout is paused or cancelled."
 	}
-	return "Its payment waits for " + i.orderWait.Cause().Sentence + "."
+	return "Its payment waits for " + dispatch.WaitReason(i.orderWait).Cause().Sentence + "."
 }
 
 // resultColumns follow the columns of the list in an export.

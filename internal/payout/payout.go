@@ -25,7 +25,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
-	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
@@ -132,7 +131,7 @@ type Item struct {
 	isChecked    bool
 	reasons      []string // why its withdrawal waits for people
 	endedBecause string   // why its withdrawal was not paid
-	orderWait    dispatch.WaitReason
+	orderWait    string   // why its order has no slot yet, or ""
 	orderDetail  string
 }
 

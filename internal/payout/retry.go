@@ -5,10 +5,14 @@ import (
 	"crypto/rand"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // Retry makes a draft of the rows of a batch that ended without their payment, also those that it left out. The draft
@@ -34,8 +38,12 @@ func (s *Service) Retry(
 		mode: former.Header.Mode, columns: former.Columns, isDecimal: former.UsesDecimal, retryOf: former.ID,
 		actor: actor,
 	}
+	paid, err := s.findPaid(ctx, org, batchID, items)
+	if err != nil {
+		return Batch{}, err
+	}
 	for _, i := range items {
-		if i.WithdrawalStatus == "COMPLETED" {
+		if paid[i.Number] {
 			continue
 		}
 		row := Item{Row: i.Row, Line: i.Line, Position: len(d.items) + 1}
@@ -53,4 +61,33 @@ func (s *Service) Retry(
 		return Batch{}, fmt.Errorf("retry batch %s: %w", batchID, err)
 	}
 	return b, err
+}
+
+// findPaid returns the rows whose payment was made or may still be made, by their numbers. A payment that came back
+// from the signer's journal may have lost its row, and has the id of the row's payment.
+func (s *Service) findPaid(ctx context.Context, org, batchID string, items []Item) (map[int]bool, error) {
+	numbers, ids := map[string]int{}, make([]string, 0, len(items))
+	for _, i := range items {
+		withdrawalID := signer.BatchWithdrawalID(org, batchID, i.Number)
+		numbers[withdrawalID], ids = i.Number, append(ids, withdrawalID)
+	}
+	var made []string
+	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT withdrawal_id FROM withdrawals WHERE org_id = $1 AND withdrawal_id = ANY ($2)
+				AND status NOT IN ('FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')`, org, ids)
+		if err != nil {
+			return err
+		}
+		made, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what batch %s paid: %w", batchID, err)
+	}
+	paid := map[int]bool{}
+	for _, withdrawalID := range made {
+		paid[numbers[withdrawalID]] = true
+	}
+	return paid, nil
 }

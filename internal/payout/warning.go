@@ -83,18 +83,18 @@ type history struct {
 
 // findWarnings looks at the rows of a batch and at what the organization has paid before.
 func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warning, error) {
-	known, err := loadHistory(ctx, tx, b)
+	histories, err := loadHistory(ctx, tx, b)
 	if err != nil {
 		return nil, err
 	}
 	type payment struct {
-		mintID     int
-		to, amount string
+		mintID          int
+		address, amount string
 	}
 	payments, references := map[payment]int{}, map[string]int{}
 	addresses := map[string][]chain.Address{} // by their ends
 	for k, i := range items {
-		ends := known[k].ends
+		ends := histories[k].ends
 		if !slices.Contains(addresses[ends], i.ToAddress) {
 			addresses[ends] = append(addresses[ends], i.ToAddress)
 		}
@@ -106,7 +106,7 @@ func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warni
 				Row: i.Number, Kind: kind, Text: fmt.Sprintf(format, args...), NeedsTick: kind == LookAlike,
 			})
 		}
-		h, paid := known[k], payment{i.MintID, string(i.ToAddress), i.Amount.String()}
+		h, paid := histories[k], payment{i.MintID, string(i.ToAddress), i.Amount.String()}
 		if earlier, isThere := payments[paid]; isThere {
 			add(DuplicateRow, "Row %d pays the same amount of the same coin to the same address.", earlier)
 		} else {
@@ -116,9 +116,9 @@ func findWarnings(ctx context.Context, tx pg.Tx, b Batch, items []Item) ([]Warni
 			add(FirstPayment, "Nothing was paid to this address before.")
 		}
 		alike := h.alike
-		for _, other := range addresses[h.ends] {
-			if alike == "" && other != i.ToAddress {
-				alike = other
+		for _, address := range addresses[h.ends] {
+			if alike == "" && address != i.ToAddress {
+				alike = address
 			}
 		}
 		if alike != "" && !h.isKnown {
@@ -159,7 +159,8 @@ func loadHistory(ctx context.Context, tx pg.Tx, b Batch) ([]history, error) {
 					AND w.org_id = $1 AND w.reference = i.reference AND w.created_at > $3
 					AND w.status NOT IN ('FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')
 					ORDER BY w.created_at DESC, w.withdrawal_id LIMIT 1),
-				(SELECT 'Row ' || j.row_no || ' of ' || j.batch_id FROM payout_items j JOIN payout_batches o USING (batch_id)
+				(SELECT 'Row ' || j.row_no || ' of ' || j.batch_id
+					FROM payout_items j JOIN payout_batches o USING (batch_id)
 					WHERE i.reference <> '' AND j.org_id = $1 AND j.reference = i.reference AND j.reference <> ''
 					AND j.batch_id <> $2 AND j.refused IS NULL AND o.submitted_at > $3
 					AND o.status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING')
@@ -170,13 +171,13 @@ func loadHistory(ctx context.Context, tx pg.Tx, b Batch) ([]history, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what was paid before batch %s: %w", b.ID, err)
 	}
-	known, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h history, err error) {
+	histories, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h history, err error) {
 		return h, row.Scan(&h.row, &h.ends, &h.isKnown, &h.alike, &h.isFirst, &h.reference)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read what was paid before batch %s: %w", b.ID, err)
 	}
-	return known, nil
+	return histories, nil
 }
 
 // UntickedDetail names the rows that still need a tick in the details of the fault of Submit.

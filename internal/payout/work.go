@@ -119,7 +119,8 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 				return err
 			}
 			_, err := tx.Exec(ctx, `
-				UPDATE payout_items SET checked_at = CASE WHEN $4 = '' THEN $3::timestamptz END, refused = nullif($4, '')
+				UPDATE payout_items SET checked_at = CASE WHEN $4 = '' THEN $3::timestamptz END,
+					refused = nullif($4, '')
 				WHERE batch_id = $1 AND row_no = $2 AND checked_at IS NULL AND refused IS NULL`,
 				batchID, i.Number, tx.Now, cutSentence(refused))
 			return err

@@ -189,16 +189,19 @@ func TestTheDatabaseKeepsWhatWasSubmitted(t *testing.T) {
 	h := newPayoutEnv(t)
 	b := h.submitted()
 	for sql, want := range map[string]string{
-		`UPDATE payout_batches SET content_hash = sha256('x'), version = version + 1 WHERE batch_id = $1`: "payout_batches_content_fixed",
-		`UPDATE payout_batches SET paused_at = now(), version = version + 1 WHERE batch_id = $1`:          "payout_batches_pausable",
-		`UPDATE payout_items SET included = false, refused = 'x', checked_at = NULL WHERE batch_id = $1`:  "payout_items_fixed",
-		`INSERT INTO payout_bad_rows SELECT batch_id, 4, org_id, 5, '{a,b,c,d,e,f}', '[{}]' FROM payout_batches
-			WHERE batch_id = $1`: "payout_notes_begin",
+		`payout_batches SET content_hash = sha256('x'), version = version + 1`: "payout_batches_content_fixed",
+		`payout_batches SET paused_at = now(), version = version + 1`:          "payout_batches_pausable",
+		`payout_items SET included = false, refused = 'x', checked_at = NULL`:  "payout_items_fixed",
 	} {
-		_, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), sql, b.ID)
+		_, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `UPDATE `+sql+` WHERE batch_id = $1`, b.ID)
 		if !pg.ViolatesConstraint(err, want) {
-			t.Errorf("%.60s: got %v, want %s", sql, err, want)
+			t.Errorf("%s: got %v, want %s", sql, err, want)
 		}
+	}
+	_, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `INSERT INTO payout_bad_rows
+		SELECT batch_id, 4, org_id, 5, '{a,b,c,d,e,f}', '[{}]' FROM payout_batches WHERE batch_id = $1`, b.ID)
+	if !pg.ViolatesConstraint(err, "payout_notes_begin") {
+		t.Errorf("a bad row of a submitted batch: got %v", err)
 	}
 }
 
@@ -318,7 +321,8 @@ func TestABatchIsPausedAndGoesOn(t *testing.T) {
 	h.wantCode("a batch that is not approved", err, fault.InvalidState)
 	b := h.must(h.Approve(t.Context(), h.org, waiting.ID, waiting.ContentHash, firstApprover))
 	b = h.must(h.Pause(t.Context(), h.org, b.ID, firstApprover))
-	if again := h.must(h.Pause(t.Context(), h.org, b.ID, firstApprover)); again.Version != b.Version || b.PausedAt == nil {
+	again := h.must(h.Pause(t.Context(), h.org, b.ID, firstApprover))
+	if again.Version != b.Version || b.PausedAt == nil {
 		t.Errorf("got version %d, want %d", again.Version, b.Version)
 	}
 	h.expand(b)
@@ -468,6 +472,15 @@ func TestWhatABatchDidNotPayIsRetriedUnderAnotherApproval(t *testing.T) {
 			t.Errorf("row %d: %v", i+1, err)
 		}
 	}
+	// The payment of row 2 came back from the signer's journal without its row.
+	tamper(h, `UPDATE withdrawals SET batch_id = NULL, batch_row = NULL, status = 'COMPLETED', tx_hash = 'r',
+		broadcast_at = now(), restored_at = now(), end_status = NULL, end_note = NULL, end_actor_kind = NULL,
+		end_actor = NULL WHERE batch_id = $1 AND batch_row = 2`, b.ID)
+	tamper(h, `UPDATE payout_items SET refused = 'It was paid.' WHERE batch_id = $1 AND row_no = 2`, b.ID)
+	if last := h.must(h.Retry(t.Context(), h.org, b.ID, nil, batchMaker)); last.Header.Rows != 1 {
+		t.Errorf("a row that was paid before the restore is retried: got %d rows, want 1", last.Header.Rows)
+	}
+
 	done := h.approved()
 	h.expand(done)
 	tamper(h, `UPDATE withdrawals SET status = 'COMPLETED', tx_hash = 'd' || batch_row, broadcast_at = now()
