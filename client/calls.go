@@ -19,11 +19,13 @@ import (
 const (
 	AddressNotWhitelisted     Code = "ADDRESS_NOT_WHITELISTED"
 	AmountBelowMinimum        Code = "AMOUNT_BELOW_MINIMUM"
+	ApprovalRefused           Code = "APPROVAL_REFUSED"
 	BodyTooLarge              Code = "BODY_TOO_LARGE"
 	CustomerFrozen            Code = "CUSTOMER_FROZEN"
 	DepositsSuspended         Code = "DEPOSITS_SUSPENDED"
 	DepositNotFlagged         Code = "DEPOSIT_NOT_FLAGGED"
 	DestinationNotAllowed     Code = "DESTINATION_NOT_ALLOWED"
+	DuplicateBatch            Code = "DUPLICATE_BATCH"
 	FeatureDisabled           Code = "FEATURE_DISABLED"
 	IdempotencyConflict       Code = "IDEMPOTENCY_CONFLICT"
 	IdempotencyKeyMismatch    Code = "IDEMPOTENCY_KEY_MISMATCH"
@@ -73,6 +75,9 @@ type (
 	Actor               = webhook.Actor
 	AddressProof        = webhook.AddressProof
 	Approvals           = webhook.Approvals
+	BatchPayout         = webhook.BatchPayout
+	BatchPayoutCounts   = webhook.BatchPayoutCounts
+	BatchPayoutTotal    = webhook.BatchPayoutTotal
 	Checkout            = webhook.Checkout
 	CheckoutDetails     = webhook.CheckoutDetails
 	CheckoutPayment     = webhook.CheckoutPayment
@@ -158,6 +163,292 @@ type Balance struct {
 type Balances struct {
 	// The items, in order.
 	Data []Balance `json:"data"`
+}
+
+// The values of BatchPayout.Mode.
+const (
+	BatchPayoutModeStrict  = "STRICT"
+	BatchPayoutModePartial = "PARTIAL"
+)
+
+// BatchPayoutItem: A row of a batch payout, with what became of it.
+type BatchPayoutItem struct {
+	// What the payee receives, in atomic units. In a row that cannot be read, the text as
+	// it was given.
+	Amount string `json:"amount"`
+	// Your label, or null.
+	CustomerID *string `json:"customerId"`
+	// Whether the batch pays the row.
+	Included bool `json:"included"`
+	// Its line in the text of a CSV list, whose header is line 1; in a JSON list the
+	// number of the row.
+	Line int `json:"line"`
+	// The memo that belongs to the address; null on a chain without memos.
+	Memo *string `json:"memo"`
+	// What is paid; null in a row whose mint cannot be read.
+	MintID *int `json:"mintId"`
+	// What the network took for it, in atomic units of the native coin of its chain; null
+	// until that is final.
+	NetworkFee *string `json:"networkFee"`
+	// Its position in the list, from 1, which problems name.
+	Position int `json:"position"`
+	// Why it is not paid, or what it waits for, for a person; null if there is nothing to
+	// say.
+	Reason *string `json:"reason"`
+	// Your own reference of the payment.
+	Reference *string `json:"reference"`
+	// The number of the row, which its withdrawal, its proof and its warnings name: from
+	// 1, without those that cannot be read. null for a row that cannot be read.
+	Row *int `json:"row"`
+	// UNREADABLE: the row cannot be read, see problems of the batch. EXCLUDED: the batch
+	// leaves it out. REFUSED: it is never paid by this batch. WAITING: it has no payment
+	// yet. Otherwise the status of the withdrawal that pays it. After REFUSED, FAILED,
+	// REJECTED and CANCELLED its amount is in the balance of BATCH_PAYOUT again. Statuses
+	// may be added without notice.
+	Status string `json:"status"`
+	// Where it goes, in the canonical form of its chain. In a row that cannot be read, the
+	// text as it was given.
+	ToAddress string `json:"toAddress"`
+	// The hash of its transaction; null before it has one.
+	TxHash *string `json:"txHash"`
+	// The withdrawal that pays it; null without one.
+	WithdrawalID *string `json:"withdrawalId"`
+}
+
+// BatchPayoutItemPage: A page of rows.
+type BatchPayoutItemPage struct {
+	// The items, in order.
+	Data []BatchPayoutItem `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// BatchPayoutPage: A page of batch payouts.
+type BatchPayoutPage struct {
+	// The items, in order.
+	Data []BatchPayout `json:"data"`
+	// Whether there are more items.
+	HasMore bool `json:"hasMore"`
+	// The cursor of the next page; null on the last page.
+	NextCursor *string `json:"nextCursor"`
+}
+
+// BatchPayoutProblem: What is wrong with one value of one row.
+type BatchPayoutProblem struct {
+	// The value; null for the row as a whole.
+	Column *string `json:"column"`
+	// Its line in the text of a CSV list, whose header is line 1; in a JSON list the
+	// number of the row.
+	Line int `json:"line"`
+	// What is wrong, for a person.
+	Message string `json:"message"`
+	// The position of the row in the list, from 1.
+	Position int `json:"position"`
+}
+
+// BatchPayoutProof: Proves that people approved a row of a batch payout.
+type BatchPayoutProof struct {
+	// What people approved.
+	ContentHash string `json:"contentHash"`
+	// What contentHash covers beside the rows.
+	Header BatchPayoutProofHeader `json:"header"`
+	// The hashes that lead from the leaf to the root, as RFC 6962 defines them.
+	Path []string `json:"path"`
+	// The row, whose hash is a leaf of the tree.
+	Row BatchPayoutProofRow `json:"row"`
+}
+
+// BatchPayoutProofHeader: What the rows of a batch payout have in common.
+type BatchPayoutProofHeader struct {
+	// The batch payout.
+	BatchID string `json:"batchId"`
+	// How many of them it pays.
+	Included int `json:"included"`
+	// Who made it, and never approves it.
+	MadeBy string `json:"madeBy"`
+	// STRICT or PARTIAL.
+	Mode string `json:"mode"`
+	// Your organization.
+	OrgID string `json:"orgId"`
+	// The root of the tree of rows.
+	Root string `json:"root"`
+	// How many rows the list has.
+	Rows int `json:"rows"`
+	// What they pay together, by mint.
+	Totals []BatchPayoutProofTotal `json:"totals"`
+}
+
+// BatchPayoutProofRow: A row as its hash covers it.
+type BatchPayoutProofRow struct {
+	// The amount in atomic units.
+	Amount string `json:"amount"`
+	// The chain. Chains may be added without notice.
+	Chain string `json:"chain"`
+	// The token's contract; empty for the native coin of the chain.
+	Contract string `json:"contract"`
+	// Your label, or empty.
+	CustomerID string `json:"customerId"`
+	// Whether the batch pays the row.
+	Included bool `json:"included"`
+	// Empty: no chain of this installation has memos.
+	Memo string `json:"memo"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+	// Your own reference, or empty.
+	Reference string `json:"reference"`
+	// The row, from 1.
+	Row int `json:"row"`
+	// 16 random bytes in base64, so that the proof of one row says nothing about the row
+	// beside it.
+	Salt string `json:"salt"`
+	// Where it goes, in the canonical form of its chain.
+	ToAddress string `json:"toAddress"`
+}
+
+// BatchPayoutProofTotal: What a batch payout pays of one mint.
+type BatchPayoutProofTotal struct {
+	// The amount in atomic units.
+	Amount string `json:"amount"`
+	// The mint: a token on a chain.
+	MintID int `json:"mintId"`
+}
+
+// BatchPayoutReport: A batch payout with what is wrong with its rows, and what a
+// person should look at.
+type BatchPayoutReport struct {
+	// How many of the needed approvals it has. Only people approve, and never the one who
+	// made or submitted it.
+	Approvals Approvals `json:"approvals"`
+	// When it had every approval; null before.
+	ApprovedAt *webhook.Time `json:"approvedAt"`
+	// The id of the batch payout, bp_…
+	BatchPayoutID string `json:"batchPayoutId"`
+	// What is submitted and approved: one SHA-256 over every field of every row, with
+	// mode, counts and totals. PARTIAL: it changes when a row is left out.
+	ContentHash string `json:"contentHash"`
+	// What became of the rows that it pays, as of now.
+	Counts BatchPayoutCounts `json:"counts"`
+	// When it was created.
+	CreatedAt webhook.Time `json:"createdAt"`
+	// When it came to its last status; null before.
+	EndedAt *webhook.Time `json:"endedAt"`
+	// What the networks would take for the rows that are not paid yet, in dollars, at most
+	// and each row in a transaction of its own. null without an answer of a chain or a
+	// recent price, once it was approved, and in every answer but those of POST and GET of
+	// one batch.
+	EstimatedNetworkFeeUSD *string `json:"estimatedNetworkFeeUsd"`
+	// The key of the request that made it; null if the request had none.
+	IdempotencyKey *string `json:"idempotencyKey"`
+	// How many it does not pay, because they cannot be read or paid.
+	InvalidCount int `json:"invalidCount"`
+	// How many rows the list has.
+	ItemCount int `json:"itemCount"`
+	// STRICT: one row that cannot be paid makes the whole batch INVALID. PARTIAL: such
+	// rows are left out.
+	Mode string `json:"mode"`
+	// Why the service paused it, for a person; null if a person did, or if it is not
+	// paused.
+	PauseReason *string `json:"pauseReason"`
+	// Whether no further row is paid until the batch is resumed.
+	Paused bool `json:"paused"`
+	// When it was paused; null if it is not.
+	PausedAt *webhook.Time `json:"pausedAt"`
+	// Why it is INVALID or REJECTED, for a person; null otherwise.
+	Problem *string `json:"problem"`
+	// What is wrong with rows that cannot be read, all of it.
+	Problems []BatchPayoutProblem `json:"problems"`
+	// The batch payout whose unpaid rows it pays again; null if it is none.
+	RetryOf *string `json:"retryOf"`
+	// DRAFT: nothing is held. VALIDATING: its sum is held, and its rows are checked.
+	// INVALID: it cannot be paid, see problem. AWAITING_APPROVAL: people look at its
+	// contentHash. PROCESSING: its rows are being paid. COMPLETED: every row was paid.
+	// PARTIALLY_COMPLETED: some were. FAILED: none was. REJECTED: a person refused it.
+	// CANCELLED: you took it back, and no row was paid. After INVALID, REJECTED and
+	// CANCELLED its sum is in the balance of BATCH_PAYOUT again, and so is the amount of
+	// each row that ended unpaid.
+	Status string `json:"status"`
+	// When it was cancelled while its rows were being paid; null otherwise.
+	StoppedAt *webhook.Time `json:"stoppedAt"`
+	// When its sum was held; null before.
+	SubmittedAt *webhook.Time `json:"submittedAt"`
+	// What its rows pay together, by mint.
+	Totals []BatchPayoutTotal `json:"totals"`
+	// How many of them it pays.
+	ValidCount int `json:"validCount"`
+	// What a person should look at before the batch is submitted.
+	Warnings []BatchPayoutWarning `json:"warnings"`
+}
+
+// The values of BatchPayoutReport.Mode.
+const (
+	BatchPayoutReportModeStrict  = "STRICT"
+	BatchPayoutReportModePartial = "PARTIAL"
+)
+
+// BatchPayoutRequest: Makes a batch payout of a list of payments.
+type BatchPayoutRequest struct {
+	// Your name for this batch: 1 to 255 printable ASCII characters without a space. It
+	// never expires. Without it every call makes another one.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+	// What one row that cannot be paid does. STRICT, also if it is left out: nothing is
+	// paid. PARTIAL: the row is left out, and the others are paid.
+	Mode string `json:"mode,omitzero"`
+	// The payments, in the order in which they are numbered: 1 to 5,000.
+	Rows []BatchPayoutRow `json:"rows"`
+	// Whether amounts are in whole tokens, such as 1.5, instead of atomic units.
+	UseDecimal bool `json:"useDecimal,omitzero"`
+}
+
+// BatchPayoutRetry: Makes a batch payout of the unpaid rows of another one.
+type BatchPayoutRetry struct {
+	// Your name for the new batch, as in POST /batch-payouts.
+	IdempotencyKey string `json:"idempotencyKey,omitzero"`
+}
+
+// BatchPayoutRow: A payment of a list.
+type BatchPayoutRow struct {
+	// Whole atomic units, or whole tokens with useDecimal: ASCII digits without sign,
+	// exponent and separator. Every row needs it.
+	Amount string `json:"amount,omitzero"`
+	// A label of your own. It makes no customer and moves no customer's money; of a
+	// customer whom you know and who is frozen, the row is not paid.
+	CustomerID string `json:"customerId,omitzero"`
+	// Leave it out: no chain of this installation has memos.
+	Memo string `json:"memo,omitzero"`
+	// What is paid. Every row needs it.
+	MintID *int `json:"mintId,omitzero"`
+	// Your own reference of the payment, up to 255 bytes. Its events carry it.
+	Reference string `json:"reference,omitzero"`
+	// Where it goes, on the chain of the mint. Every row needs it.
+	ToAddress string `json:"toAddress,omitzero"`
+}
+
+// BatchPayoutSubmission: Submits a batch payout by its contentHash.
+type BatchPayoutSubmission struct {
+	// The batch payout that existingId named, if the same list is meant to be paid once
+	// more.
+	AcknowledgeDuplicateOf string `json:"acknowledgeDuplicateOf,omitzero"`
+	// The contentHash that you saw.
+	ContentHash string `json:"contentHash"`
+	// The rows whose warnings with needsTick a person has looked at.
+	Ticked []int `json:"ticked,omitzero"`
+}
+
+// BatchPayoutWarning: Something about one row that a person should look at.
+type BatchPayoutWarning struct {
+	// DUPLICATE_ROW: an earlier row pays the same amount to the same address.
+	// REFERENCE_SEEN: a payment of the last 90 days has the same reference. LOOK_ALIKE:
+	// the address resembles a known one. FIRST_PAYMENT: your organization has never paid
+	// the address. Kinds may be added without notice.
+	Kind string `json:"kind"`
+	// The warning, for a person.
+	Message string `json:"message"`
+	// Whether the submission has to name the row in ticked.
+	NeedsTick bool `json:"needsTick"`
+	// The number of the row.
+	Row int `json:"row"`
 }
 
 // The values of Checkout.Exception.
@@ -4155,6 +4446,262 @@ func (c *Client) ReplaceClaimKey(ctx context.Context, refundID string, opts ...C
 		return out, err
 	}
 	k := call{method: "POST", path: "/refunds/" + refundIDPart + "/claim-key", repeat: never}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CancelBatchPayout: Cancel a batch payout. Takes a batch back. Before its approval
+// its sum is in the balance of BATCH_PAYOUT again. While its rows are being paid, it
+// stays PROCESSING with stoppedAt: the service takes back what has no transaction yet
+// and returns those amounts, and the batch ends with the others. A cancelled one stays
+// as it is.
+//
+// POST /batch-payouts/{batchPayoutId}/cancel. The client repeats the call if no answer comes.
+func (c *Client) CancelBatchPayout(ctx context.Context, batchPayoutID string, opts ...CallOption) (out BatchPayout, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/batch-payouts/" + batchPayoutIDPart + "/cancel", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// CreateBatchPayoutParams are the parameters of CreateBatchPayout. Zero values are not sent.
+type CreateBatchPayoutParams struct {
+	// The mode of a list in CSV. In JSON it is a member of the body.
+	Mode string
+	// Whether amounts of a list in CSV are in whole tokens. In JSON it is a member of the
+	// body.
+	UseDecimal *bool
+}
+
+// CreateBatchPayout: Make a batch payout. Makes a draft of a list of payments out of
+// the balance of your product BATCH_PAYOUT. Nothing is held and nothing is paid before
+// its submission. The list is JSON, or CSV with Content-Type: text/csv, whose first
+// line names the columns reference, customerId, mintId, toAddress, memo and amount, in
+// any order, of which mintId, toAddress and amount are needed; commas, semicolons or
+// tabs separate them. A list of CSV has mode and useDecimal in the query and its key
+// in the header Idempotency-Key. A list has at most 5,000 rows and 2,000,000 bytes.
+// problems names everything that is wrong with a row, in one answer; nothing is
+// guessed. STRICT refuses to be submitted with such a row, and PARTIAL leaves it out.
+// Correct the list and send it as a new batch: a draft never changes. With an
+// idempotencyKey the same list returns the same batch as it is now, and the same key
+// with another one is refused with 409 IDEMPOTENCY_CONFLICT. A key never expires.
+// Without a key every call makes another draft. A 4xx means that this request made
+// none.
+//
+// POST /batch-payouts. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) CreateBatchPayout(ctx context.Context, body BatchPayoutRequest, p CreateBatchPayoutParams, opts ...CallOption) (out BatchPayoutReport, err error) {
+	k := call{method: "POST", path: "/batch-payouts", repeat: withKey, body: body, key: body.IdempotencyKey}
+	q := params{}
+	q.text("mode", p.Mode)
+	q.flag("useDecimal", p.UseDecimal)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetBatchPayout: Read a batch payout. One batch payout, with the problems of its rows
+// and the warnings about them. Ask again to follow one that is being paid: counts says
+// how far it is.
+//
+// GET /batch-payouts/{batchPayoutId}. The client repeats the call if no answer comes.
+func (c *Client) GetBatchPayout(ctx context.Context, batchPayoutID string, opts ...CallOption) (out BatchPayoutReport, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/batch-payouts/" + batchPayoutIDPart, repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// GetBatchPayoutProof: Prove a row of a batch payout. Proves that people approved a
+// row, for its payee: who has the proof computes the leaf of the row, with path the
+// root, and with the header the contentHash, without asking the service. It says
+// nothing about any other row.
+//
+// GET /batch-payouts/{batchPayoutId}/items/{row}/proof. The client repeats the call if no answer comes.
+func (c *Client) GetBatchPayoutProof(ctx context.Context, batchPayoutID string, row string, opts ...CallOption) (out BatchPayoutProof, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	rowPart, err := segment("row", row)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/batch-payouts/" + batchPayoutIDPart + "/items/" + rowPart + "/proof", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ListBatchPayoutItemsParams are the parameters of ListBatchPayoutItems. Zero values are not sent.
+type ListBatchPayoutItemsParams struct {
+	// Only rows in this status.
+	Status string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListBatchPayoutItems: List the rows of a batch payout. The rows of a batch payout in
+// the order of the list, with what became of each. With .csv behind the path, the call
+// returns all of them as a table: the columns of the list in its order, and the
+// results behind them.
+//
+// GET /batch-payouts/{batchPayoutId}/items. The client repeats the call if no answer comes.
+func (c *Client) ListBatchPayoutItems(ctx context.Context, batchPayoutID string, p ListBatchPayoutItemsParams, opts ...CallOption) (out BatchPayoutItemPage, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "GET", path: "/batch-payouts/" + batchPayoutIDPart + "/items", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// BatchPayoutItems: every item of ListBatchPayoutItems, over all pages.
+func (c *Client) BatchPayoutItems(ctx context.Context, batchPayoutID string, p ListBatchPayoutItemsParams, opts ...CallOption) iter.Seq2[BatchPayoutItem, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]BatchPayoutItem, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListBatchPayoutItems(ctx, batchPayoutID, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListBatchPayoutsParams are the parameters of ListBatchPayouts. Zero values are not sent.
+type ListBatchPayoutsParams struct {
+	// Only in this status.
+	Status string
+	// Only items created after this time; the time itself is excluded.
+	CreatedAfter time.Time
+	// Only items created before this time; the time itself is excluded.
+	CreatedBefore time.Time
+	// The order by time of creation: desc, the default, is newest first; asc is oldest
+	// first.
+	Order string
+	// The number of items on a page; the default is 50.
+	Limit int
+	// The nextCursor of the previous page, with the same filters and order.
+	Cursor string
+}
+
+// ListBatchPayouts: List batch payouts. The organization's batch payouts, without
+// their rows. The table has no totals; items.csv has the rows of one. With Accept:
+// text/csv the call returns everything that the filters select as one table, as of one
+// moment, without limit and cursor. If the table breaks off, the connection ends
+// without the end of the answer. A cell that a spreadsheet would read as a formula has
+// an apostrophe in front of it.
+//
+// GET /batch-payouts. The client repeats the call if no answer comes.
+func (c *Client) ListBatchPayouts(ctx context.Context, p ListBatchPayoutsParams, opts ...CallOption) (out BatchPayoutPage, err error) {
+	k := call{method: "GET", path: "/batch-payouts", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// BatchPayouts: every item of ListBatchPayouts, over all pages.
+func (c *Client) BatchPayouts(ctx context.Context, p ListBatchPayoutsParams, opts ...CallOption) iter.Seq2[BatchPayout, error] {
+	return each(ctx, p.Cursor, func(ctx context.Context, cursor string) ([]BatchPayout, *string, error) {
+		p.Cursor = cursor
+		page, err := c.ListBatchPayouts(ctx, p, opts...)
+		return page.Data, page.NextCursor, err
+	})
+}
+
+// ListBatchPayoutsCSV: everything that ListBatchPayouts has as one table, without
+// limit and cursor. The table is read as it arrives; the caller closes it. A read
+// error means that the table is not complete.
+func (c *Client) ListBatchPayoutsCSV(ctx context.Context, p ListBatchPayoutsParams, opts ...CallOption) (out io.ReadCloser, err error) {
+	k := call{method: "GET", path: "/batch-payouts", repeat: always}
+	q := params{}
+	q.text("status", p.Status)
+	q.time("createdAfter", p.CreatedAfter)
+	q.time("createdBefore", p.CreatedBefore)
+	q.text("order", p.Order)
+	q.number("limit", int64(p.Limit))
+	q.text("cursor", p.Cursor)
+	k.query = url.Values(q)
+	return c.stream(ctx, k, opts)
+}
+
+// PauseBatchPayout: Pause a batch payout. Stops the payment of further rows, and takes
+// payments back that have no transaction yet. What is on its way to the chain goes on.
+// A paused batch stays as it is.
+//
+// POST /batch-payouts/{batchPayoutId}/pause. The client repeats the call if no answer comes.
+func (c *Client) PauseBatchPayout(ctx context.Context, batchPayoutID string, opts ...CallOption) (out BatchPayout, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/batch-payouts/" + batchPayoutIDPart + "/pause", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// ResumeBatchPayout: Resume a batch payout. Goes on with the payment of a paused
+// batch. One that is not paused stays as it is.
+//
+// POST /batch-payouts/{batchPayoutId}/resume. The client repeats the call if no answer comes.
+func (c *Client) ResumeBatchPayout(ctx context.Context, batchPayoutID string, opts ...CallOption) (out BatchPayout, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/batch-payouts/" + batchPayoutIDPart + "/resume", repeat: always}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// RetryBatchPayout: Make a batch payout of unpaid rows. Makes a draft of the rows of
+// an ended batch that were not paid, with approvals of its own: nothing is paid again
+// under the old one. retryOf names the ended batch. With an idempotencyKey the same
+// call returns the same draft.
+//
+// POST /batch-payouts/{batchPayoutId}/retry. The client repeats the call if no answer comes and it has an IdempotencyKey; without one it sends the call once.
+func (c *Client) RetryBatchPayout(ctx context.Context, batchPayoutID string, body BatchPayoutRetry, opts ...CallOption) (out BatchPayout, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/batch-payouts/" + batchPayoutIDPart + "/retry", repeat: withKey, body: body, key: body.IdempotencyKey}
+	err = c.do(ctx, k, &out, opts)
+	return out, err
+}
+
+// SubmitBatchPayout: Submit a batch payout. Submits a draft with the contentHash that
+// you saw. Its whole sum leaves the balance of your product BATCH_PAYOUT and is held,
+// or nothing is held and 422 INSUFFICIENT_BALANCE has in details.shortfall what is
+// missing of each mint. Then the service checks and screens each row, and the batch
+// waits for the approval of people, never of its maker. A batch that was submitted
+// before is returned as it is. 409 APPROVAL_REFUSED: contentHash is not that of the
+// batch. 409 DUPLICATE_BATCH: the same list was submitted before, as existingId. Name
+// it in acknowledgeDuplicateOf if it is meant to be paid once more.
+//
+// POST /batch-payouts/{batchPayoutId}/submit. The client repeats the call if no answer comes.
+func (c *Client) SubmitBatchPayout(ctx context.Context, batchPayoutID string, body BatchPayoutSubmission, opts ...CallOption) (out BatchPayout, err error) {
+	batchPayoutIDPart, err := segment("batchPayoutId", batchPayoutID)
+	if err != nil {
+		return out, err
+	}
+	k := call{method: "POST", path: "/batch-payouts/" + batchPayoutIDPart + "/submit", repeat: always, body: body}
 	err = c.do(ctx, k, &out, opts)
 	return out, err
 }

@@ -6,11 +6,13 @@ import { type CallOptions, Connection, type Options, each, segment } from "./htt
 export type Code =
   | "ADDRESS_NOT_WHITELISTED"
   | "AMOUNT_BELOW_MINIMUM"
+  | "APPROVAL_REFUSED"
   | "BODY_TOO_LARGE"
   | "CUSTOMER_FROZEN"
   | "DEPOSITS_SUSPENDED"
   | "DEPOSIT_NOT_FLAGGED"
   | "DESTINATION_NOT_ALLOWED"
+  | "DUPLICATE_BATCH"
   | "FEATURE_DISABLED"
   | "IDEMPOTENCY_CONFLICT"
   | "IDEMPOTENCY_KEY_MISMATCH"
@@ -133,6 +135,399 @@ export interface Balance {
 export interface Balances {
   /** The items, in order. */
   data: Balance[];
+}
+
+/** A list of payments of your own money that people approve as a whole, by its contentHash. */
+export interface BatchPayout {
+  /**
+   * How many of the needed approvals it has. Only people approve, and never the one who made or
+   * submitted it.
+   */
+  approvals: Approvals;
+  /** When it had every approval; null before. */
+  approvedAt: string | null;
+  /** The id of the batch payout, bp_… */
+  batchPayoutId: string;
+  /**
+   * What is submitted and approved: one SHA-256 over every field of every row, with mode, counts and
+   * totals. PARTIAL: it changes when a row is left out.
+   */
+  contentHash: string;
+  /** What became of the rows that it pays, as of now. */
+  counts: BatchPayoutCounts;
+  /** When it was created. */
+  createdAt: string;
+  /** When it came to its last status; null before. */
+  endedAt: string | null;
+  /**
+   * What the networks would take for the rows that are not paid yet, in dollars, at most and each
+   * row in a transaction of its own. null without an answer of a chain or a recent price, once it
+   * was approved, and in every answer but those of POST and GET of one batch.
+   */
+  estimatedNetworkFeeUsd: string | null;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /** How many it does not pay, because they cannot be read or paid. */
+  invalidCount: number;
+  /** How many rows the list has. */
+  itemCount: number;
+  /**
+   * STRICT: one row that cannot be paid makes the whole batch INVALID. PARTIAL: such rows are left
+   * out.
+   */
+  mode: "STRICT" | "PARTIAL";
+  /** Why the service paused it, for a person; null if a person did, or if it is not paused. */
+  pauseReason: string | null;
+  /** Whether no further row is paid until the batch is resumed. */
+  paused: boolean;
+  /** When it was paused; null if it is not. */
+  pausedAt: string | null;
+  /** Why it is INVALID or REJECTED, for a person; null otherwise. */
+  problem: string | null;
+  /** The batch payout whose unpaid rows it pays again; null if it is none. */
+  retryOf: string | null;
+  /**
+   * DRAFT: nothing is held. VALIDATING: its sum is held, and its rows are checked. INVALID: it
+   * cannot be paid, see problem. AWAITING_APPROVAL: people look at its contentHash. PROCESSING: its
+   * rows are being paid. COMPLETED: every row was paid. PARTIALLY_COMPLETED: some were. FAILED: none
+   * was. REJECTED: a person refused it. CANCELLED: you took it back, and no row was paid. After
+   * INVALID, REJECTED and CANCELLED its sum is in the balance of BATCH_PAYOUT again, and so is the
+   * amount of each row that ended unpaid.
+   */
+  status: string;
+  /** When it was cancelled while its rows were being paid; null otherwise. */
+  stoppedAt: string | null;
+  /** When its sum was held; null before. */
+  submittedAt: string | null;
+  /** What its rows pay together, by mint. */
+  totals: BatchPayoutTotal[];
+  /** How many of them it pays. */
+  validCount: number;
+}
+
+/** What became of the rows that a batch payout pays. */
+export interface BatchPayoutCounts {
+  /** Rows whose payment is final. */
+  paid: number;
+  /** Rows that a withdrawal is paying. */
+  processing: number;
+  /** Rows that ended without a payment. Their amounts are in the balance of BATCH_PAYOUT again. */
+  unpaid: number;
+  /** Rows without a payment yet. */
+  waiting: number;
+}
+
+/** A row of a batch payout, with what became of it. */
+export interface BatchPayoutItem {
+  /**
+   * What the payee receives, in atomic units. In a row that cannot be read, the text as it was
+   * given.
+   */
+  amount: string;
+  /** Your label, or null. */
+  customerId: string | null;
+  /** Whether the batch pays the row. */
+  included: boolean;
+  /**
+   * Its line in the text of a CSV list, whose header is line 1; in a JSON list the number of the
+   * row.
+   */
+  line: number;
+  /** The memo that belongs to the address; null on a chain without memos. */
+  memo: string | null;
+  /** What is paid; null in a row whose mint cannot be read. */
+  mintId: number | null;
+  /**
+   * What the network took for it, in atomic units of the native coin of its chain; null until that
+   * is final.
+   */
+  networkFee: string | null;
+  /** Its position in the list, from 1, which problems name. */
+  position: number;
+  /** Why it is not paid, or what it waits for, for a person; null if there is nothing to say. */
+  reason: string | null;
+  /** Your own reference of the payment. */
+  reference: string | null;
+  /**
+   * The number of the row, which its withdrawal, its proof and its warnings name: from 1, without
+   * those that cannot be read. null for a row that cannot be read.
+   */
+  row: number | null;
+  /**
+   * UNREADABLE: the row cannot be read, see problems of the batch. EXCLUDED: the batch leaves it
+   * out. REFUSED: it is never paid by this batch. WAITING: it has no payment yet. Otherwise the
+   * status of the withdrawal that pays it. After REFUSED, FAILED, REJECTED and CANCELLED its amount
+   * is in the balance of BATCH_PAYOUT again. Statuses may be added without notice.
+   */
+  status: string;
+  /**
+   * Where it goes, in the canonical form of its chain. In a row that cannot be read, the text as it
+   * was given.
+   */
+  toAddress: string;
+  /** The hash of its transaction; null before it has one. */
+  txHash: string | null;
+  /** The withdrawal that pays it; null without one. */
+  withdrawalId: string | null;
+}
+
+/** A page of rows. */
+export interface BatchPayoutItemPage {
+  /** The items, in order. */
+  data: BatchPayoutItem[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** A page of batch payouts. */
+export interface BatchPayoutPage {
+  /** The items, in order. */
+  data: BatchPayout[];
+  /** Whether there are more items. */
+  hasMore: boolean;
+  /** The cursor of the next page; null on the last page. */
+  nextCursor: string | null;
+}
+
+/** What is wrong with one value of one row. */
+export interface BatchPayoutProblem {
+  /** The value; null for the row as a whole. */
+  column: string | null;
+  /**
+   * Its line in the text of a CSV list, whose header is line 1; in a JSON list the number of the
+   * row.
+   */
+  line: number;
+  /** What is wrong, for a person. */
+  message: string;
+  /** The position of the row in the list, from 1. */
+  position: number;
+}
+
+/** Proves that people approved a row of a batch payout. */
+export interface BatchPayoutProof {
+  /** What people approved. */
+  contentHash: string;
+  /** What contentHash covers beside the rows. */
+  header: BatchPayoutProofHeader;
+  /** The hashes that lead from the leaf to the root, as RFC 6962 defines them. */
+  path: string[];
+  /** The row, whose hash is a leaf of the tree. */
+  row: BatchPayoutProofRow;
+}
+
+/** What the rows of a batch payout have in common. */
+export interface BatchPayoutProofHeader {
+  /** The batch payout. */
+  batchId: string;
+  /** How many of them it pays. */
+  included: number;
+  /** Who made it, and never approves it. */
+  madeBy: string;
+  /** STRICT or PARTIAL. */
+  mode: string;
+  /** Your organization. */
+  orgId: string;
+  /** The root of the tree of rows. */
+  root: string;
+  /** How many rows the list has. */
+  rows: number;
+  /** What they pay together, by mint. */
+  totals: BatchPayoutProofTotal[];
+}
+
+/** A row as its hash covers it. */
+export interface BatchPayoutProofRow {
+  /** The amount in atomic units. */
+  amount: string;
+  /** The chain. Chains may be added without notice. */
+  chain: string;
+  /** The token's contract; empty for the native coin of the chain. */
+  contract: string;
+  /** Your label, or empty. */
+  customerId: string;
+  /** Whether the batch pays the row. */
+  included: boolean;
+  /** Empty: no chain of this installation has memos. */
+  memo: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /** Your own reference, or empty. */
+  reference: string;
+  /** The row, from 1. */
+  row: number;
+  /** 16 random bytes in base64, so that the proof of one row says nothing about the row beside it. */
+  salt: string;
+  /** Where it goes, in the canonical form of its chain. */
+  toAddress: string;
+}
+
+/** What a batch payout pays of one mint. */
+export interface BatchPayoutProofTotal {
+  /** The amount in atomic units. */
+  amount: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+}
+
+/** A batch payout with what is wrong with its rows, and what a person should look at. */
+export interface BatchPayoutReport {
+  /**
+   * How many of the needed approvals it has. Only people approve, and never the one who made or
+   * submitted it.
+   */
+  approvals: Approvals;
+  /** When it had every approval; null before. */
+  approvedAt: string | null;
+  /** The id of the batch payout, bp_… */
+  batchPayoutId: string;
+  /**
+   * What is submitted and approved: one SHA-256 over every field of every row, with mode, counts and
+   * totals. PARTIAL: it changes when a row is left out.
+   */
+  contentHash: string;
+  /** What became of the rows that it pays, as of now. */
+  counts: BatchPayoutCounts;
+  /** When it was created. */
+  createdAt: string;
+  /** When it came to its last status; null before. */
+  endedAt: string | null;
+  /**
+   * What the networks would take for the rows that are not paid yet, in dollars, at most and each
+   * row in a transaction of its own. null without an answer of a chain or a recent price, once it
+   * was approved, and in every answer but those of POST and GET of one batch.
+   */
+  estimatedNetworkFeeUsd: string | null;
+  /** The key of the request that made it; null if the request had none. */
+  idempotencyKey: string | null;
+  /** How many it does not pay, because they cannot be read or paid. */
+  invalidCount: number;
+  /** How many rows the list has. */
+  itemCount: number;
+  /**
+   * STRICT: one row that cannot be paid makes the whole batch INVALID. PARTIAL: such rows are left
+   * out.
+   */
+  mode: "STRICT" | "PARTIAL";
+  /** Why the service paused it, for a person; null if a person did, or if it is not paused. */
+  pauseReason: string | null;
+  /** Whether no further row is paid until the batch is resumed. */
+  paused: boolean;
+  /** When it was paused; null if it is not. */
+  pausedAt: string | null;
+  /** Why it is INVALID or REJECTED, for a person; null otherwise. */
+  problem: string | null;
+  /** What is wrong with rows that cannot be read, all of it. */
+  problems: BatchPayoutProblem[];
+  /** The batch payout whose unpaid rows it pays again; null if it is none. */
+  retryOf: string | null;
+  /**
+   * DRAFT: nothing is held. VALIDATING: its sum is held, and its rows are checked. INVALID: it
+   * cannot be paid, see problem. AWAITING_APPROVAL: people look at its contentHash. PROCESSING: its
+   * rows are being paid. COMPLETED: every row was paid. PARTIALLY_COMPLETED: some were. FAILED: none
+   * was. REJECTED: a person refused it. CANCELLED: you took it back, and no row was paid. After
+   * INVALID, REJECTED and CANCELLED its sum is in the balance of BATCH_PAYOUT again, and so is the
+   * amount of each row that ended unpaid.
+   */
+  status: string;
+  /** When it was cancelled while its rows were being paid; null otherwise. */
+  stoppedAt: string | null;
+  /** When its sum was held; null before. */
+  submittedAt: string | null;
+  /** What its rows pay together, by mint. */
+  totals: BatchPayoutTotal[];
+  /** How many of them it pays. */
+  validCount: number;
+  /** What a person should look at before the batch is submitted. */
+  warnings: BatchPayoutWarning[];
+}
+
+/** Makes a batch payout of a list of payments. */
+export interface BatchPayoutRequest {
+  /**
+   * Your name for this batch: 1 to 255 printable ASCII characters without a space. It never expires.
+   * Without it every call makes another one.
+   */
+  idempotencyKey?: string | null;
+  /**
+   * What one row that cannot be paid does. STRICT, also if it is left out: nothing is paid. PARTIAL:
+   * the row is left out, and the others are paid.
+   */
+  mode?: string | null;
+  /** The payments, in the order in which they are numbered: 1 to 5,000. */
+  rows: BatchPayoutRow[];
+  /** Whether amounts are in whole tokens, such as 1.5, instead of atomic units. */
+  useDecimal?: boolean;
+}
+
+/** Makes a batch payout of the unpaid rows of another one. */
+export interface BatchPayoutRetry {
+  /** Your name for the new batch, as in POST /batch-payouts. */
+  idempotencyKey?: string | null;
+}
+
+/** A payment of a list. */
+export interface BatchPayoutRow {
+  /**
+   * Whole atomic units, or whole tokens with useDecimal: ASCII digits without sign, exponent and
+   * separator. Every row needs it.
+   */
+  amount?: string | null;
+  /**
+   * A label of your own. It makes no customer and moves no customer's money; of a customer whom you
+   * know and who is frozen, the row is not paid.
+   */
+  customerId?: string | null;
+  /** Leave it out: no chain of this installation has memos. */
+  memo?: string | null;
+  /** What is paid. Every row needs it. */
+  mintId?: number | null;
+  /** Your own reference of the payment, up to 255 bytes. Its events carry it. */
+  reference?: string | null;
+  /** Where it goes, on the chain of the mint. Every row needs it. */
+  toAddress?: string | null;
+}
+
+/** Submits a batch payout by its contentHash. */
+export interface BatchPayoutSubmission {
+  /** The batch payout that existingId named, if the same list is meant to be paid once more. */
+  acknowledgeDuplicateOf?: string | null;
+  /** The contentHash that you saw. */
+  contentHash: string;
+  /** The rows whose warnings with needsTick a person has looked at. */
+  ticked?: number[];
+}
+
+/** What a batch payout pays of one mint. */
+export interface BatchPayoutTotal {
+  /** The amount in atomic units. */
+  amount: string;
+  /** The mint: a token on a chain. */
+  mintId: number;
+  /**
+   * The value of the amount in dollars, rounded to cents; null without a recent price, and in
+   * events.
+   */
+  usdValue: string | null;
+}
+
+/** Something about one row that a person should look at. */
+export interface BatchPayoutWarning {
+  /**
+   * DUPLICATE_ROW: an earlier row pays the same amount to the same address. REFERENCE_SEEN: a
+   * payment of the last 90 days has the same reference. LOOK_ALIKE: the address resembles a known
+   * one. FIRST_PAYMENT: your organization has never paid the address. Kinds may be added without
+   * notice.
+   */
+  kind: string;
+  /** The warning, for a person. */
+  message: string;
+  /** Whether the submission has to name the row in ticked. */
+  needsTick: boolean;
+  /** The number of the row. */
+  row: number;
 }
 
 /**
@@ -1103,7 +1498,7 @@ export interface EndpointChange {
    * The events that the endpoint shall receive. Empty: the seven events of the interface and no
    * extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "BATCH_PAYOUT_AWAITING_APPROVAL" | "BATCH_PAYOUT_COMPLETED" | "BATCH_PAYOUT_FAILED" | "BATCH_PAYOUT_PROCESSING" | "BATCH_PAYOUT_REJECTED" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** ENABLED or PAUSED. */
@@ -1141,7 +1536,7 @@ export interface EndpointRequest {
    * The events that the endpoint shall receive. Empty or left out: the seven events of the interface
    * and no extension. * alone: all events, including later ones.
    */
-  events?: ("*" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
+  events?: ("*" | "BATCH_PAYOUT_AWAITING_APPROVAL" | "BATCH_PAYOUT_COMPLETED" | "BATCH_PAYOUT_FAILED" | "BATCH_PAYOUT_PROCESSING" | "BATCH_PAYOUT_REJECTED" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED")[] | null;
   /** Limits which events the endpoint receives. */
   filters?: EndpointFilters | null;
   /** The URL to which events are posted: HTTPS, and no address inside a private network. */
@@ -1230,8 +1625,8 @@ export interface Envelope {
   /** The date of the payload version. */
   apiVersion: string;
   /**
-   * The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, an invoice or
-   * a credit note.
+   * The object of the event: a deposit, a withdrawal, a transfer, a swap, a checkout, a batch
+   * payout, an invoice or a credit note.
    */
   data: Record<string, unknown>;
   /** LIVE, or TEST for everything that moves no money of a main network. */
@@ -2836,7 +3231,7 @@ export interface SwapSummary {
 /** Asks for a sample event. */
 export interface TestRequest {
   /** The type of the event. */
-  type: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
+  type: "BATCH_PAYOUT_AWAITING_APPROVAL" | "BATCH_PAYOUT_COMPLETED" | "BATCH_PAYOUT_FAILED" | "BATCH_PAYOUT_PROCESSING" | "BATCH_PAYOUT_REJECTED" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED";
 }
 
 /**
@@ -3149,6 +3544,8 @@ export interface Withdrawal {
   approvals: Approvals;
   /** When it was approved. */
   approvedAt: string | null;
+  /** The batch payout of which it pays a row, or null. */
+  batchPayoutId: string | null;
   /** When it was first sent to the network. */
   broadcastAt: string | null;
   /** The status on the chain. */
@@ -3218,6 +3615,8 @@ export interface Withdrawal {
   replacedTxHashes: string[];
   /** Whether a person has to approve it, or had to. */
   requiresApproval: boolean;
+  /** The row of the batch payout that it pays, from 1, or null. */
+  row: number | null;
   /** The result of risk screening. */
   screening: WithdrawalScreening;
   /** The status in the service's books. */
@@ -3266,6 +3665,11 @@ export interface WithdrawalScreening {
 
 /** What each type of event carries. */
 export interface EventData {
+  BATCH_PAYOUT_AWAITING_APPROVAL: BatchPayout;
+  BATCH_PAYOUT_COMPLETED: BatchPayout;
+  BATCH_PAYOUT_FAILED: BatchPayout;
+  BATCH_PAYOUT_PROCESSING: BatchPayout;
+  BATCH_PAYOUT_REJECTED: BatchPayout;
   CHECKOUT_COMPLETED: Checkout;
   CHECKOUT_EXCEPTION: Checkout;
   CHECKOUT_EXPIRED: Checkout;
@@ -3638,6 +4042,40 @@ export interface ListRefundsParams {
   cursor?: string | undefined;
 }
 
+/** The parameters of createBatchPayout. */
+export interface CreateBatchPayoutParams {
+  /** The mode of a list in CSV. In JSON it is a member of the body. */
+  mode?: "STRICT" | "PARTIAL" | undefined;
+  /** Whether amounts of a list in CSV are in whole tokens. In JSON it is a member of the body. */
+  useDecimal?: boolean | undefined;
+}
+
+/** The parameters of listBatchPayoutItems. */
+export interface ListBatchPayoutItemsParams {
+  /** Only rows in this status. */
+  status?: "UNREADABLE" | "EXCLUDED" | "REFUSED" | "WAITING" | "AWAITING_APPROVAL" | "PROCESSING" | "BROADCAST" | "COMPLETED" | "FAILED" | "REJECTED" | "CANCELLED" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
+/** The parameters of listBatchPayouts. */
+export interface ListBatchPayoutsParams {
+  /** Only in this status. */
+  status?: "DRAFT" | "VALIDATING" | "INVALID" | "AWAITING_APPROVAL" | "PROCESSING" | "COMPLETED" | "PARTIALLY_COMPLETED" | "REJECTED" | "CANCELLED" | "FAILED" | undefined;
+  /** Only items created after this time; the time itself is excluded. */
+  createdAfter?: string | Date | undefined;
+  /** Only items created before this time; the time itself is excluded. */
+  createdBefore?: string | Date | undefined;
+  /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
+  order?: "desc" | "asc" | undefined;
+  /** The number of items on a page; the default is 50. */
+  limit?: number | undefined;
+  /** The nextCursor of the previous page, with the same filters and order. */
+  cursor?: string | undefined;
+}
+
 /** The parameters of listCreditNotes. */
 export interface ListCreditNotesParams {
   /** Only of this invoice. */
@@ -3691,7 +4129,7 @@ export interface ListWebhookDeliveriesParams {
   /** Only attempts to send this event. */
   eventId?: string | undefined;
   /** Only attempts to send events of this type. */
-  type?: "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
+  type?: "BATCH_PAYOUT_AWAITING_APPROVAL" | "BATCH_PAYOUT_COMPLETED" | "BATCH_PAYOUT_FAILED" | "BATCH_PAYOUT_PROCESSING" | "BATCH_PAYOUT_REJECTED" | "CHECKOUT_COMPLETED" | "CHECKOUT_EXCEPTION" | "CHECKOUT_EXPIRED" | "CHECKOUT_PROCESSING" | "CHECKOUT_REFUNDED" | "CREDIT_NOTE_ISSUED" | "CUSTOMER_DEPOSIT" | "CUSTOMER_DEPOSIT_APPROVED" | "CUSTOMER_DEPOSIT_REDIRECTED" | "CUSTOMER_DEPOSIT_REJECTED" | "CUSTOMER_DEPOSIT_REVERSED" | "CUSTOMER_DEPOSIT_SEEN" | "CUSTOMER_SWAP_DELAYED" | "CUSTOMER_SWAP_FAILED" | "CUSTOMER_SWAP_REFUNDED" | "CUSTOMER_WITHDRAW" | "CUSTOMER_WITHDRAW_APPROVED" | "CUSTOMER_WITHDRAW_AWAITING_APPROVAL" | "CUSTOMER_WITHDRAW_BLOCKED" | "CUSTOMER_WITHDRAW_CANCELLED" | "CUSTOMER_WITHDRAW_COMPLETED" | "CUSTOMER_WITHDRAW_FAILED" | "CUSTOMER_WITHDRAW_REJECTED" | "INVOICE_ISSUED" | "ORGANIZATION_DEPOSIT" | "ORGANIZATION_DEPOSIT_REVERSED" | "ORGANIZATION_SWAP_COMPLETED" | "ORGANIZATION_SWAP_FAILED" | "ORGANIZATION_WITHDRAW" | "ORGANIZATION_WITHDRAW_APPROVED" | "ORGANIZATION_WITHDRAW_AWAITING_APPROVAL" | "ORGANIZATION_WITHDRAW_BLOCKED" | "ORGANIZATION_WITHDRAW_CANCELLED" | "ORGANIZATION_WITHDRAW_COMPLETED" | "ORGANIZATION_WITHDRAW_FAILED" | "ORGANIZATION_WITHDRAW_REJECTED" | "TRANSFER_COMPLETED" | undefined;
   /** Only attempts of this time or later. */
   since?: string | Date | undefined;
   /** The order by time of creation: desc, the default, is newest first; asc is oldest first. */
@@ -4782,6 +5220,150 @@ export class Coffer {
    */
   replaceClaimKey(refundId: string, options: CallOptions = {}): Promise<Refund> {
     return this.#connection.call<Refund>({ method: "POST", path: `/refunds/${segment("refundId", refundId)}/claim-key`, repeat: "NEVER" }, options);
+  }
+
+  /**
+   * Cancel a batch payout. Takes a batch back. Before its approval its sum is in the balance of
+   * BATCH_PAYOUT again. While its rows are being paid, it stays PROCESSING with stoppedAt: the
+   * service takes back what has no transaction yet and returns those amounts, and the batch ends
+   * with the others. A cancelled one stays as it is.
+   *
+   * POST /batch-payouts/{batchPayoutId}/cancel. The client repeats the call if no answer comes.
+   */
+  cancelBatchPayout(batchPayoutId: string, options: CallOptions = {}): Promise<BatchPayout> {
+    return this.#connection.call<BatchPayout>({ method: "POST", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/cancel`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Make a batch payout. Makes a draft of a list of payments out of the balance of your product
+   * BATCH_PAYOUT. Nothing is held and nothing is paid before its submission. The list is JSON, or
+   * CSV with Content-Type: text/csv, whose first line names the columns reference, customerId,
+   * mintId, toAddress, memo and amount, in any order, of which mintId, toAddress and amount are
+   * needed; commas, semicolons or tabs separate them. A list of CSV has mode and useDecimal in the
+   * query and its key in the header Idempotency-Key. A list has at most 5,000 rows and 2,000,000
+   * bytes. problems names everything that is wrong with a row, in one answer; nothing is guessed.
+   * STRICT refuses to be submitted with such a row, and PARTIAL leaves it out. Correct the list and
+   * send it as a new batch: a draft never changes. With an idempotencyKey the same list returns the
+   * same batch as it is now, and the same key with another one is refused with 409
+   * IDEMPOTENCY_CONFLICT. A key never expires. Without a key every call makes another draft. A 4xx
+   * means that this request made none.
+   *
+   * POST /batch-payouts. The client repeats the call if no answer comes and it has an
+   * idempotencyKey; without one it sends the call once.
+   */
+  createBatchPayout(body: BatchPayoutRequest, params: CreateBatchPayoutParams = {}, options: CallOptions = {}): Promise<BatchPayoutReport> {
+    return this.#connection.call<BatchPayoutReport>({ method: "POST", path: `/batch-payouts`, repeat: "WITH_KEY", body, key: body.idempotencyKey, query: { mode: params.mode, useDecimal: params.useDecimal } }, options);
+  }
+
+  /**
+   * Read a batch payout. One batch payout, with the problems of its rows and the warnings about
+   * them. Ask again to follow one that is being paid: counts says how far it is.
+   *
+   * GET /batch-payouts/{batchPayoutId}. The client repeats the call if no answer comes.
+   */
+  getBatchPayout(batchPayoutId: string, options: CallOptions = {}): Promise<BatchPayoutReport> {
+    return this.#connection.call<BatchPayoutReport>({ method: "GET", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Prove a row of a batch payout. Proves that people approved a row, for its payee: who has the
+   * proof computes the leaf of the row, with path the root, and with the header the contentHash,
+   * without asking the service. It says nothing about any other row.
+   *
+   * GET /batch-payouts/{batchPayoutId}/items/{row}/proof. The client repeats the call if no answer
+   * comes.
+   */
+  getBatchPayoutProof(batchPayoutId: string, row: string, options: CallOptions = {}): Promise<BatchPayoutProof> {
+    return this.#connection.call<BatchPayoutProof>({ method: "GET", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/items/${segment("row", row)}/proof`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * List the rows of a batch payout. The rows of a batch payout in the order of the list, with what
+   * became of each. With .csv behind the path, the call returns all of them as a table: the columns
+   * of the list in its order, and the results behind them.
+   *
+   * GET /batch-payouts/{batchPayoutId}/items. The client repeats the call if no answer comes.
+   */
+  listBatchPayoutItems(batchPayoutId: string, params: ListBatchPayoutItemsParams = {}, options: CallOptions = {}): Promise<BatchPayoutItemPage> {
+    return this.#connection.call<BatchPayoutItemPage>({ method: "GET", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/items`, repeat: "ALWAYS", query: { status: params.status, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listBatchPayoutItems, over all pages. */
+  batchPayoutItems(batchPayoutId: string, params: ListBatchPayoutItemsParams = {}, options: CallOptions = {}): AsyncGenerator<BatchPayoutItem, void, undefined> {
+    return each(params.cursor, (cursor) => this.listBatchPayoutItems(batchPayoutId, { ...params, cursor }, options));
+  }
+
+  /**
+   * List batch payouts. The organization's batch payouts, without their rows. The table has no
+   * totals; items.csv has the rows of one. With Accept: text/csv the call returns everything that
+   * the filters select as one table, as of one moment, without limit and cursor. If the table breaks
+   * off, the connection ends without the end of the answer. A cell that a spreadsheet would read as
+   * a formula has an apostrophe in front of it.
+   *
+   * GET /batch-payouts. The client repeats the call if no answer comes.
+   */
+  listBatchPayouts(params: ListBatchPayoutsParams = {}, options: CallOptions = {}): Promise<BatchPayoutPage> {
+    return this.#connection.call<BatchPayoutPage>({ method: "GET", path: `/batch-payouts`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /** Every item of listBatchPayouts, over all pages. */
+  batchPayouts(params: ListBatchPayoutsParams = {}, options: CallOptions = {}): AsyncGenerator<BatchPayout, void, undefined> {
+    return each(params.cursor, (cursor) => this.listBatchPayouts({ ...params, cursor }, options));
+  }
+
+  /**
+   * What listBatchPayouts has as one table, without limit and cursor. The table is read as it
+   * arrives. A read error means that the table is not complete.
+   */
+  listBatchPayoutsCSV(params: ListBatchPayoutsParams = {}, options: CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#connection.stream({ method: "GET", path: `/batch-payouts`, repeat: "ALWAYS", query: { status: params.status, createdAfter: params.createdAfter, createdBefore: params.createdBefore, order: params.order, limit: params.limit, cursor: params.cursor } }, options);
+  }
+
+  /**
+   * Pause a batch payout. Stops the payment of further rows, and takes payments back that have no
+   * transaction yet. What is on its way to the chain goes on. A paused batch stays as it is.
+   *
+   * POST /batch-payouts/{batchPayoutId}/pause. The client repeats the call if no answer comes.
+   */
+  pauseBatchPayout(batchPayoutId: string, options: CallOptions = {}): Promise<BatchPayout> {
+    return this.#connection.call<BatchPayout>({ method: "POST", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/pause`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Resume a batch payout. Goes on with the payment of a paused batch. One that is not paused stays
+   * as it is.
+   *
+   * POST /batch-payouts/{batchPayoutId}/resume. The client repeats the call if no answer comes.
+   */
+  resumeBatchPayout(batchPayoutId: string, options: CallOptions = {}): Promise<BatchPayout> {
+    return this.#connection.call<BatchPayout>({ method: "POST", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/resume`, repeat: "ALWAYS" }, options);
+  }
+
+  /**
+   * Make a batch payout of unpaid rows. Makes a draft of the rows of an ended batch that were not
+   * paid, with approvals of its own: nothing is paid again under the old one. retryOf names the
+   * ended batch. With an idempotencyKey the same call returns the same draft.
+   *
+   * POST /batch-payouts/{batchPayoutId}/retry. The client repeats the call if no answer comes and it
+   * has an idempotencyKey; without one it sends the call once.
+   */
+  retryBatchPayout(batchPayoutId: string, body: BatchPayoutRetry = {}, options: CallOptions = {}): Promise<BatchPayout> {
+    return this.#connection.call<BatchPayout>({ method: "POST", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/retry`, repeat: "WITH_KEY", body, key: body.idempotencyKey }, options);
+  }
+
+  /**
+   * Submit a batch payout. Submits a draft with the contentHash that you saw. Its whole sum leaves
+   * the balance of your product BATCH_PAYOUT and is held, or nothing is held and 422
+   * INSUFFICIENT_BALANCE has in details.shortfall what is missing of each mint. Then the service
+   * checks and screens each row, and the batch waits for the approval of people, never of its maker.
+   * A batch that was submitted before is returned as it is. 409 APPROVAL_REFUSED: contentHash is not
+   * that of the batch. 409 DUPLICATE_BATCH: the same list was submitted before, as existingId. Name
+   * it in acknowledgeDuplicateOf if it is meant to be paid once more.
+   *
+   * POST /batch-payouts/{batchPayoutId}/submit. The client repeats the call if no answer comes.
+   */
+  submitBatchPayout(batchPayoutId: string, body: BatchPayoutSubmission, options: CallOptions = {}): Promise<BatchPayout> {
+    return this.#connection.call<BatchPayout>({ method: "POST", path: `/batch-payouts/${segment("batchPayoutId", batchPayoutId)}/submit`, repeat: "ALWAYS", body }, options);
   }
 
   /**

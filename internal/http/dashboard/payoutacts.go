@@ -189,7 +189,7 @@ func (d *dashboard) submitPayout(r *pages.Request) (string, error) {
 			WithAdvice("Look at it first. If the list has to be paid once more, tick the box and submit it again.").
 			WithParam(duplicateName)
 	case len(unticked) > 0:
-		return "", fault.New(f.Kind, f.Code, f.Effect, "%s of addresses that look like other ones have no tick.",
+		return "", fault.New(f.Kind, f.Code, f.Effect, "The addresses of %s look like other ones and have no tick.",
 			countRows(len(unticked))).
 			WithAdvice("Compare every character of each address, and tick its row.").WithParam(tickedName)
 	case len(missing) > 0:

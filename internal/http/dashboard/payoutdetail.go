@@ -688,7 +688,7 @@ func (v *payoutView) addPayoutStep(r *pages.Request, entry audit.Row, names peop
 	}
 	switch {
 	case entry.Action == "payout.checked" && len(detail.Excluded) > 0:
-		step.Text = countRows(len(detail.Excluded)) + " cannot be paid and are left out, so it has another hash"
+		step.Text = "It leaves out " + countRows(len(detail.Excluded)) + " that cannot be paid, so it has another hash"
 	case entry.Action == "payout.partially_completed":
 		step.Text = strconv.Itoa(detail.Paid) + " of " + countRows(detail.Rows)
 	}

@@ -355,7 +355,7 @@ func TestRowsThatCannotBeReadAreShownWithTheirLines(t *testing.T) {
 		t.Error("a STRICT draft with such rows has a form that submits it")
 	}
 	h.post(finance, strict+"/submit", "digest", payoutDigest(h.listPayouts(h.one)[0].ContentHash), "code", rightCode).
-		want(t, http.StatusUnprocessableEntity)
+		want(t, http.StatusConflict)
 
 	partial := h.upload(finance, h.openUpload(finance), list, "", wholeUnit, "PARTIAL").want(t, http.StatusSeeOther).
 		header.Get("Location")
@@ -370,7 +370,7 @@ func TestRowsThatCannotBeReadAreShownWithTheirLines(t *testing.T) {
 	if checked.ContentHash == b.ContentHash || checked.Header.Included != 1 {
 		t.Errorf("got %d rows under the same hash: %v", checked.Header.Included, checked.ContentHash == b.ContentHash)
 	}
-	h.get(finance, partial).want(t, http.StatusOK, "1 row cannot be paid and are left out", "Left out",
+	h.get(finance, partial).want(t, http.StatusOK, "It leaves out 1 row that cannot be paid", "Left out",
 		"Screening refuses the address &lt;b&gt;.", checked.ContentHash.String())
 }
 
@@ -447,7 +447,7 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 		`name="ticked" value="2"`)
 	fields := []string{"digest", shown.hidden(t, "digest")}
 	h.post(finance, path+"/submit", append(fields, "ticked", "3", "code", rightCode)...).
-		want(t, http.StatusUnprocessableEntity, "1 row of addresses that look like other ones have no tick.",
+		want(t, http.StatusConflict, "The addresses of 1 row look like other ones and have no tick.",
 			`name="ticked" value="3" checked`)
 	ticked := append(fields, "ticked", "2", "ticked", "3")
 	h.post(finance, path+"/submit", append(ticked, "code", rightCode+"b")...).want(t, http.StatusSeeOther)

@@ -108,8 +108,10 @@ var FieldDocs = map[string]kernel.FieldDoc{
 		Text: "The cursor of the next page, with the same types; null on the last page. The last sequence, given as " +
 			"after, leads to the same page.",
 	},
-	"id":     {Text: "The id of the mint. Other objects name it mintId.", Example: 1},
-	"mintId": {Text: "The mint: a token on a chain.", Example: 1},
+	"batchPayoutId": {Text: "The id of the batch payout, bp_…", Example: "bp_01J9ZW3M8Q4S5T6V7W8X9YZABC"},
+	"row":           {Text: "The number of a row, from 1.", Example: 7},
+	"id":            {Text: "The id of the mint. Other objects name it mintId.", Example: 1},
+	"mintId":        {Text: "The mint: a token on a chain.", Example: 1},
 	"decimals": {
 		Text:   "The number of decimals of the atomic unit. Read it before you convert an amount.",
 		Bounds: map[string]any{"minimum": 0, "maximum": 36},
@@ -493,6 +495,11 @@ var Problems = map[fault.Code]kernel.ProblemDoc{
 		Example: "This idempotencyKey belongs to another withdrawal." + nothingHeld + " Use a new key for a new " +
 			"payment.",
 		Extra: map[string]any{"existingId": exampleWithdrawalID},
+	},
+	fault.ApprovalRefused: {
+		Kind: fault.Conflict, Text: "contentHash is not that of the batch payout as it is now", Param: "contentHash",
+		Example: "This contentHash is not that of batch payout " + ExampleBatchPayout.BatchPayoutID + "." +
+			NothingWritten + " Look at the batch and its rows again, and name the hash that is shown with them.",
 	},
 	fault.DuplicateBatch: {
 		Kind: fault.Conflict, Text: "the same list was submitted before; existingId names that batch payout",

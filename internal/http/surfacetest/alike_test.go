@@ -386,6 +386,23 @@ var places = map[string]func(x *similarCustomers){
 			}
 		}
 	},
+	"organization createBatchPayout body rows.customerId": func(x *similarCustomers) {
+		for i, id := range x.ids {
+			row := batchRow("r", stranger, "1000")
+			row["customerId"] = id
+			got := x.call(x.one, "POST", "/batch-payouts", map[string]any{
+				"rows": []any{row}, "idempotencyKey": fmt.Sprint("alike-", i),
+			})
+			if got.status == 400 {
+				continue // a label that a list cannot have is refused whole, and never changed
+			}
+			items := x.wantStatus(x.call(x.one, "GET",
+				"/batch-payouts/"+x.wantStatus(got, 201).text("batchPayoutId")+"/items", nil), 200).list()
+			if len(items) != 1 || items[0]["customerId"] != id {
+				x.t.Errorf("%q: got %v, want its own label", id, items)
+			}
+		}
+	},
 	"organization listCheckouts query customerId": func(x *similarCustomers) {
 		x.only(x.testEnv, x.one, "/checkouts?", "customerId", fieldsOf("customerId"))
 	},
@@ -746,8 +763,9 @@ func TestAnotherSpellingOfAnIdFindsNothing(t *testing.T) {
 		"organizationId": q.one.id, "depositId": q.held[0], "endpointId": endpoint, "eventId": told, "mintId": "1",
 		"symbol": "USDC", "name": "house", "swapId": swapID, "depositSwapId": depositSwapID,
 		"productId": q.makeProduct(q.one, "one"), "checkoutId": checkoutID,
-		"linkId":   q.sellLink(q.one, q.makeLink(q.one, "one")),
-		"refundId": q.makeRefund(q.one, checkoutID, "one").text("refundId"),
+		"linkId":        q.sellLink(q.one, q.makeLink(q.one, "one")),
+		"refundId":      q.makeRefund(q.one, checkoutID, "one").text("refundId"),
+		"batchPayoutId": q.makeBatch(q.one, "one").text("batchPayoutId"), "row": "1",
 		"provider": "ONE_CLICK", "month": "2026-01", "invoiceId": invoiceID,
 		"feeLineId": feeLineID,
 		"withdrawalId": q.wantStatus(q.call(q.one, "POST", "/withdraw", payment("requireApproval", true)), 202).

@@ -211,6 +211,44 @@ var acts = map[string]act{
 		},
 		rows: []string{"caller refund.cancelled REFUND id"},
 	},
+	"organization createBatchPayout": {
+		body: said(batchBody("audited-batch")), rows: []string{"caller payout.created BATCH_PAYOUT batchPayoutId"},
+	},
+	"organization submitBatchPayout": {
+		id: func(d *desks) string {
+			d.fundBatches(d.one, 50_000)
+			return d.makeBatch(d.one, "audited-submit").text("batchPayoutId")
+		},
+		body: func(d *desks) any {
+			return map[string]any{"contentHash": d.makeBatch(d.one, "audited-submit").body["contentHash"]}
+		},
+		rows: []string{"caller payout.submitted BATCH_PAYOUT id"},
+	},
+	"organization cancelBatchPayout": {
+		id:   func(d *desks) string { return d.makeBatch(d.one, "audited-cancel").text("batchPayoutId") },
+		rows: []string{"caller payout.cancelled BATCH_PAYOUT id"},
+	},
+	"organization pauseBatchPayout": {
+		id:   func(d *desks) string { return d.approvedBatch(d.one, "audited-pause") },
+		rows: []string{"caller payout.paused BATCH_PAYOUT id"},
+	},
+	"organization resumeBatchPayout": {
+		id: func(d *desks) string {
+			id := d.approvedBatch(d.one, "audited-resume")
+			d.wantStatus(d.call(d.one, "POST", "/batch-payouts/"+id+"/pause", nil), 200)
+			return id
+		},
+		rows: []string{"caller payout.resumed BATCH_PAYOUT id"},
+	},
+	"organization retryBatchPayout": {
+		id: func(d *desks) string {
+			id := d.makeBatch(d.one, "audited-retry").text("batchPayoutId")
+			d.wantStatus(d.call(d.one, "POST", "/batch-payouts/"+id+"/cancel", nil), 200)
+			return id
+		},
+		body: said(map[string]any{"idempotencyKey": "audited-again"}),
+		rows: []string{"caller payout.created BATCH_PAYOUT batchPayoutId"},
+	},
 	"organization replaceClaimKey": {
 		id: func(d *desks) string {
 			return d.makeRefund(d.one, d.paidCheckout(d.one, "claimed", 60_000_000), "replaced").text("refundId")

@@ -160,7 +160,7 @@ func TestNoReadGrowsWithTheNumberOfCustomers(t *testing.T) {
 		for _, list := range []string{
 			"ledger/entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps", "events",
 			"deposit-swaps", "organization-swaps", "whitelisted-addresses", "products", "checkouts",
-			"payment-links", "refunds", "unmatched-payments", "billing/invoices",
+			"payment-links", "refunds", "unmatched-payments", "billing/invoices", "batch-payouts",
 			"billing/credit-notes",
 		} {
 			if !followed[h.face.Header+" /"+list] {
@@ -298,7 +298,7 @@ func middle(t *testing.T, key []byte, org, path, next string, n int) string {
 	for _, list := range []string{
 		"ledger entries", "customers", "deposits", "withdrawals", "transfers", "customer-swaps",
 		"organization-swaps", "deposit-swaps", "products", "payment-links", "checkouts", "refunds",
-		"unmatched-payments", "deposit swaps of all", "invoices", "invoices of all",
+		"unmatched-payments", "deposit swaps of all", "invoices", "invoices of all", "batch payouts",
 		"credit notes", "credit notes of all",
 		"whitelisted-addresses",
 		"mints", "webhook-endpoints",
@@ -342,7 +342,8 @@ func requests(t *testing.T, org string, r kernel.Route) []string {
 		"depositSwapId": population.ID("ds", n), "productId": population.ID("prod", n),
 		"checkoutId": population.ID("co", n), "linkId": population.ID("plink", n),
 		"refundId": population.ID("ref", n), "invoiceId": population.ID("inv", n),
-		"endpointId": population.Endpoint, "organizationId": org,
+		"batchPayoutId": population.ID("bp", n),
+		"endpointId":    population.Endpoint, "organizationId": org,
 	}
 	if strings.HasPrefix(r.Path, "/unmatched-payments/") {
 		places["depositId"] = population.ID("dep", 1500) // every twentieth
@@ -408,6 +409,8 @@ var unwatched = map[string]string{
 	"/local-risk/{address}":              "one row by its key, of a table that operators write",
 	"/checkouts/{checkoutId}/receipt":    "one row by its key with its payments, as /checkouts/{checkoutId} reads",
 	"/organization-swap/{swapId}":        "one row by its key, of a table that customers' swaps fill",
+
+	"/batch-payouts/{batchPayoutId}/items/{row}/proof": "reads every row of one batch, at most 5000, which are its tree",
 
 	"/billing/current":                           "adds up the fees that no invoice has, which are those of a month",
 	"/billing/unpriced":                          "the fees without a price, at most 1000, until an operator states it",

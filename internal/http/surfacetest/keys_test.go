@@ -50,6 +50,7 @@ func TestEveryCallOfAnOrganizationSaysItsScope(t *testing.T) {
 		"createTransfer", "createCustomerSwap", "createOrganizationSwap",
 		"approveDeposit", "rejectDeposit", "redirectDeposit", "completeDeposit", "unfreezeCustomer",
 		"rotateWebhookSecret", "createRefund", "replaceClaimKey", "refundUnmatchedPayment",
+		"createBatchPayout", "submitBatchPayout", "resumeBatchPayout", "retryBatchPayout",
 	}
 	for _, r := range slices.Concat(organizations.Routes, organizations.Forbidden) {
 		want := []identity.Scope{identity.ScopeNoMoneyOut}

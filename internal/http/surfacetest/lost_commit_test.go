@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/service"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/transfer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -55,6 +56,7 @@ type subject struct {
 	arrival    string // at a wallet of the swap
 	checkout   string
 	refund     string // of the checkout
+	batch      reply  // the answer that made it
 	stray      string // an unmatched payment
 }
 
@@ -154,6 +156,35 @@ var moving = map[string]struct {
 		},
 		call: func(p *process, s *subject) reply {
 			return p.org.call(p.one, "POST", "/refunds/"+s.refund+"/cancel", nil)
+		},
+	},
+	"organizations submitBatchPayout": {
+		prepare: func(p *process, s *subject) {
+			p.fundsBatch(s)
+			s.batch = p.makeBatch(p.one, s.name)
+		},
+		call: func(p *process, s *subject) reply { return p.org.submitBatch(p.one, s.batch) },
+	},
+	"organizations resumeBatchPayout": {
+		prepare: func(p *process, s *subject) {
+			p.fundsBatch(s)
+			s.batch = p.makeBatch(p.one, s.name)
+			p.wantStatus(p.submitBatch(p.one, s.batch), 202)
+			p.approveBatch(p.one, s.batch.text("batchPayoutId"))
+			p.wantStatus(p.call(p.one, "POST", "/batch-payouts/"+s.batch.text("batchPayoutId")+"/pause", nil), 200)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/batch-payouts/"+s.batch.text("batchPayoutId")+"/resume", nil)
+		},
+	},
+	"organizations cancelBatchPayout": {
+		prepare: func(p *process, s *subject) {
+			p.fundsBatch(s)
+			s.batch = p.makeBatch(p.one, s.name)
+			p.wantStatus(p.submitBatch(p.one, s.batch), 202)
+		},
+		call: func(p *process, s *subject) reply {
+			return p.org.call(p.one, "POST", "/batch-payouts/"+s.batch.text("batchPayoutId")+"/cancel", nil)
 		},
 	},
 	"organizations createDepositSwap": {
@@ -266,6 +297,7 @@ var moving = map[string]struct {
 
 // unmoving are the writes that move no money and let none move.
 var unmoving = []string{
+	"organizations createBatchPayout", "organizations retryBatchPayout", "organizations pauseBatchPayout",
 	"organizations createDepositAddress", "organizations createOrganizationDepositAddress",
 	"organizations estimateWithdrawal", "organizations previewWithdrawal", "organizations updateCustomer",
 	"organizations quoteCustomerSwap", "organizations quoteDepositSwap", "organizations quoteOrganizationSwap",
@@ -464,6 +496,7 @@ func (q *queue) process(db *pg.DB) *process {
 	}
 	conf.Withdrawals, p.pay, conf.Swaps = &pay, &pay, q.newSwaps(db, book, conf.Chains)
 	conf.DepositSwaps = q.newDepositSwaps(db, book, conf.Chains, conf.Swaps)
+	conf.Payouts = service.NewPayouts(db, conf.Chains, &pay, nil, newLogger(q.logs))
 	conf.Checkouts = &checkout.Service{
 		DB: db, Images: imageOfOnePoint{}, Wallets: book, Chains: conf.Chains, ClaimURL: q.conf.Checkouts.ClaimURL,
 		PaymentStatuses: q.conf.Checkouts.PaymentStatuses, Events: q.conf.Checkouts.Events, Log: q.conf.Checkouts.Log,
@@ -518,6 +551,15 @@ func (p *process) says(w withdrawal.Withdrawal, err error) reply {
 
 // funds gives the subject's customer money.
 func (p *process) funds(s *subject) { p.deposit(p.one, s.name, 1000) }
+
+// fundsBatch gives BATCH_PAYOUT what a batch of two rows pays.
+func (p *process) fundsBatch(s *subject) {
+	p.deposit(p.one, s.name, 3000)
+	p.wantStatus(p.call(p.one, "POST", "/transfers", map[string]any{
+		"mintId": usdc, "amount": "3000", "from": map[string]any{"customerId": s.name},
+		"to": map[string]any{"product": "BATCH_PAYOUT"}, "idempotencyKey": "batch-" + s.name,
+	}), 201)
+}
 
 // fundsProductSwap lets the organization swap money of its own.
 func (p *process) fundsProductSwap(s *subject) {
@@ -641,9 +683,13 @@ func (p *process) state(s *subject) (text string) {
 			UNION SELECT swap_id || suffix FROM swaps, unnest(ARRAY['', '/1', '/2']) suffix
 				WHERE customer_id = $1 OR idempotency_key = $1
 			UNION SELECT refund_id FROM refunds WHERE idempotency_key = $1
+			UNION SELECT batch_id FROM payout_batches WHERE idempotency_key = $1
+			UNION SELECT batch_id || '/1' FROM payout_batches WHERE idempotency_key = $1
 			UNION SELECT deposit_id FROM deposits WHERE deposit_id = $2
 			UNION SELECT resolution_id FROM deposit_resolutions WHERE deposit_id = $2)
-		SELECT format('refunds [%s], deposit swaps [%s], swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+		SELECT format('batches [%s], refunds [%s], deposit swaps [%s], swaps [%s], arrivals [%s], withdrawals [%s], orders [%s], transfers %s, deposit %s, resolutions [%s], postings [%s], events [%s], decisions [%s], freezes %s',
+			(SELECT string_agg(status || ' ' || (paused_at IS NOT NULL), ', ') FROM payout_batches
+				WHERE idempotency_key = $1),
 			(SELECT string_agg(status || ' ' || amount, ', ') FROM refunds WHERE idempotency_key = $1),
 			(SELECT string_agg(status, ', ') FROM deposit_swaps WHERE customer_id = $1),
 			(SELECT string_agg(status || ' ' || restored, ', ' ORDER BY swap_id) FROM swaps

@@ -91,6 +91,18 @@ func (h *testEnv) approveBatch(who tenant, batchID string) {
 	}
 }
 
+// approvedBatch returns a batch of two rows that people approved. It pays for it.
+func (h *testEnv) approvedBatch(who tenant, key string) (batchID string) {
+	h.t.Helper()
+	h.deposit(who, "payer-"+key, 3000)
+	h.wantStatus(h.call(who, "POST", "/transfers", charge("fund-"+key, "amount", "3000",
+		"from", map[string]any{"customerId": "payer-" + key}, "to", map[string]any{"product": "BATCH_PAYOUT"})), 201)
+	made := h.makeBatch(who, key)
+	h.wantStatus(h.submitBatch(who, made), 202)
+	h.approveBatch(who, made.text("batchPayoutId"))
+	return made.text("batchPayoutId")
+}
+
 // processingBatch returns a batch whose rows have their withdrawals.
 func (h *testEnv) processingBatch(who tenant, key string) (batchID string) {
 	h.t.Helper()
@@ -149,7 +161,7 @@ func TestABatchPayoutIsMadeSubmittedAndShown(t *testing.T) {
 		"itemCount": 2.0, "validCount": 2.0, "invalidCount": 0.0,
 		"counts":                 map[string]any{"waiting": 2.0, "processing": 0.0, "paid": 0.0, "unpaid": 0.0},
 		"totals":                 []any{map[string]any{"mintId": 1.0, "amount": "3000", "usdValue": "0.00"}},
-		"estimatedNetworkFeeUsd": nil, "approvals": map[string]any{"required": 0.0, "received": 0.0},
+		"estimatedNetworkFeeUsd": nil, "approvals": map[string]any{"required": 0.0, "received": 0.0, "expiresAt": nil},
 		"paused": false, "pausedAt": nil, "pauseReason": nil, "stoppedAt": nil, "problem": nil, "retryOf": nil,
 		"idempotencyKey": "salaries", "createdAt": made.body["createdAt"], "submittedAt": nil, "approvedAt": nil,
 		"endedAt": nil, "problems": []any{}, "warnings": made.body["warnings"],

@@ -147,6 +147,8 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"cancelCheckout": "/checkouts/{checkoutId}", "acceptCheckout": "/checkouts/{checkoutId}",
 			"assignUnmatchedPayment": "/unmatched-payments/{depositId}", "refundUnmatchedPayment": key,
 			"createRefund": key, "cancelRefund": "/refunds/{refundId}", "replaceClaimKey": "/refunds/{refundId}",
+			"createBatchPayout": key, "retryBatchPayout": key, "submitBatchPayout": repeat,
+			"cancelBatchPayout": repeat, "pauseBatchPayout": repeat, "resumeBatchPayout": repeat,
 			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {

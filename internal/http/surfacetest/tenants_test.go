@@ -13,7 +13,7 @@ import (
 )
 
 // everybodys are parameters that do not identify a resource of an organization.
-var everybodys = []string{"mintId"}
+var everybodys = []string{"mintId", "row"}
 
 // absentID has the form of an id and identifies nothing.
 func absentID(of string) string {
@@ -68,7 +68,8 @@ func TestNothingOfAnotherOrganizationIsThereInAnyCall(t *testing.T) {
 		"depositId": q.held[0], "withdrawalId": waits, "transferId": moved, "endpointId": endpoint, "eventId": eventID,
 		"jobId": job, "customerId": alice, "apiKeyId": keyID, "swapId": swapID,
 		"depositSwapId": depositSwapID, "productId": productID, "checkoutId": checkoutID, "linkId": linkID,
-		"refundId": refundID, "invoiceId": q.issueInvoice(q.one),
+		"batchPayoutId": q.makeBatch(q.one, "s").text("batchPayoutId"),
+		"refundId":      refundID, "invoiceId": q.issueInvoice(q.one),
 		"the swapId of an organization swap": ownSwapID,
 	}
 	for name, v := range ids {

@@ -193,6 +193,20 @@ var historyRows = []string{
 		CASE n % 10 WHEN 0 THEN 'AWAITING_ADDRESS' WHEN 1 THEN 'CANCELLED' WHEN 2 THEN 'EXPIRED'
 			ELSE CASE n % 100 WHEN 3 THEN 'REQUESTED' WHEN 13 THEN 'SENT' ELSE 'COMPLETED' END END AS status
 		FROM $N) s`,
+	// Of ten batch payouts one is a draft, and the others were cancelled. Each has one row.
+	`INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
+		request_digest, maker_kind, maker_id, created_at, status, ended_at, updated_at, list_columns)
+	SELECT 'bp_' || lpad(n::text, 26, '0'), $ORG, 1, 'STRICT', 1, sha256(n::text::bytea), sha256(n::text::bytea),
+		jsonb_build_object('orgId', $ORG, 'batchId', 'bp_' || lpad(n::text, 26, '0'), 'mode', 'STRICT', 'madeBy',
+			'API_KEY ' || $ORG, 'rows', 1, 'included', 1, 'root', 'sha256:' || encode(sha256(n::text::bytea), 'hex'),
+			'totals', jsonb_build_array(jsonb_build_object('mintId', 1, 'amount', '1000'))), '', 'API_KEY', $ORG, made,
+		CASE n % 10 WHEN 0 THEN 'DRAFT' ELSE 'CANCELLED' END, CASE n % 10 WHEN 0 THEN NULL ELSE made END, made,
+		'{mintId,toAddress,amount}'
+	FROM (SELECT n, timestamptz '2026-01-01Z' + n * interval '1 s' AS made FROM $N) s`,
+	`INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, contract, to_address, amount,
+		customer_id, reference)
+	SELECT 'bp_' || lpad(n::text, 26, '0'), 1, $ORG, 2, substring(sha256(n::text::bytea) FROM 1 FOR 16), 1, 'ETHEREUM', '',
+		'0x5' || lpad(to_hex(n), 39, '0'), 1000, '', '' FROM $N`,
 	`INSERT INTO refund_parts (refund_id, deposit_id, org_id, amount)
 	SELECT 'ref_' || lpad(n::text, 26, '0'), 'dep_' || lpad(n::text, 26, '0'), $ORG, 1000 FROM $N`,
 	`INSERT INTO checkout_unmatched (deposit_id, org_id, mint_id, amount, reason, seen_at)
