@@ -1364,15 +1364,15 @@ func payoutItemTable(items []payoutItem) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var55 string
-					templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs("Review the payment of row " + item.Number)
+					templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs("Review payment of row " + item.Number)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 299, Col: 98}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 299, Col: 94}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var55))
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\">Review its payment</a> ")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "\">Review payment</a> ")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1395,15 +1395,15 @@ func payoutItemTable(items []payoutItem) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var57 string
-					templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs("Show the payment of row " + item.Number)
+					templ_7745c5c3_Var57, templ_7745c5c3_Err = templ.JoinStringErrs("Show payment of row " + item.Number)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 301, Col: 96}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 301, Col: 92}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var57))
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 114, "\">Its payment</a> ")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 114, "\">Show payment</a> ")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1427,9 +1427,9 @@ func payoutItemTable(items []payoutItem) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var59 string
-					templ_7745c5c3_Var59, templ_7745c5c3_Err = templ.JoinStringErrs("Open the transaction of row " + item.Number + " in the explorer, another site")
+					templ_7745c5c3_Var59, templ_7745c5c3_Err = templ.JoinStringErrs("Explorer, another site: the transaction of row " + item.Number)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 304, Col: 188}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 304, Col: 172}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var59))
 					if templ_7745c5c3_Err != nil {

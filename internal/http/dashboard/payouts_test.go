@@ -303,7 +303,7 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 		h.post(owner, made+"/approve", append(fields, "code", code)...).want(t, http.StatusSeeOther)
 	}
 	h.workPayouts()
-	h.get(owner, made).want(t, http.StatusOK, "Being paid", "0 of 3 rows paid", "3 on their way", "Its payment")
+	h.get(owner, made).want(t, http.StatusOK, "Being paid", "0 of 3 rows paid", "3 on their way", "Show payment of row 1")
 	b := h.payout(h.one, batchID)
 	h.endRows(b, "COMPLETED", "FAILED", "COMPLETED")
 	h.workPayouts()
