@@ -100,21 +100,9 @@ func (s *Service) issueCreditNote(
 	if err != nil {
 		return note, err
 	}
-	var knownID string
-	var knownDigest string
-	err = tx.QueryRow(ctx, `
-		SELECT coalesce(min(credit_note_id), ''), coalesce(min(encode(request_digest, 'hex')), '')
-		FROM credit_notes WHERE idempotency_key = $1`, r.IdempotencyKey).Scan(&knownID, &knownDigest)
-	if err != nil {
-		return note, fmt.Errorf("look for the key of a credit note: %w", err)
-	}
-	if knownID != "" {
-		if knownDigest != fmt.Sprintf("%x", r.digest()) {
-			return note, fault.New(fault.Conflict, fault.IdempotencyConflict, fault.NothingWritten,
-				"This key is of another credit note.").WithAdvice("Use a new key for each credit note.")
-		}
-		note, err = LoadCreditNote(ctx, tx, knownID)
-		note.IsKnown = true
+	note, isKnown, err := findByKey(ctx, tx, r)
+	if err != nil || isKnown {
+		note.IsKnown = isKnown
 		return note, err
 	}
 	note = CreditNote{
@@ -190,6 +178,39 @@ func (s *Service) issueCreditNote(
 			"number": number, "invoice": inv.Number, "reason": note.Reason, "total": note.Total.Cents(),
 		},
 	})
+}
+
+// findByKey returns the credit note that a key made. Error: fault IDEMPOTENCY_CONFLICT, with that note, for another
+// request. Rule BI-14.
+func findByKey(ctx context.Context, tx pg.Tx, r CreditRequest) (note CreditNote, isKnown bool, err error) {
+	var knownID, digest string
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(min(credit_note_id), ''), coalesce(min(encode(request_digest, 'hex')), '')
+		FROM credit_notes WHERE idempotency_key = $1`, r.IdempotencyKey).Scan(&knownID, &digest)
+	if err != nil {
+		return note, false, fmt.Errorf("look for the key of a credit note: %w", err)
+	}
+	if knownID == "" {
+		return note, false, nil
+	}
+	if note, err = LoadCreditNote(ctx, tx, knownID); err != nil {
+		return note, false, err
+	}
+	if digest != fmt.Sprintf("%x", r.digest()) {
+		return note, false, fault.New(fault.Conflict, fault.IdempotencyConflict, fault.NothingWritten,
+			"This key is of another credit note.").WithAdvice("Use a new key for each credit note.")
+	}
+	return note, true, nil
+}
+
+// FindCreditNote returns the credit note that the key of a request made. Error: fault IDEMPOTENCY_CONFLICT, with that
+// note, for another request.
+func (s *Service) FindCreditNote(ctx context.Context, r CreditRequest) (note CreditNote, isKnown bool, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		note, isKnown, err = findByKey(ctx, tx, r)
+		return err
+	})
+	return note, isKnown, err
 }
 
 // checkLeft refuses lines that the invoice does not have, and more than is left of a line. The invoice is locked, so

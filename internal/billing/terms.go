@@ -286,6 +286,16 @@ func (t Terms) values() changerequest.Values {
 	}
 }
 
+// IsWantedBy reports whether a change request would save just these terms.
+func (t Terms) IsWantedBy(r changerequest.Request) bool {
+	if r.Kind != changerequest.BillingTerms {
+		return false
+	}
+	wanted, _, err := readTerms(r)
+	normal, errTerms := t.normalize()
+	return err == nil && errTerms == nil && wanted.OrgID == t.OrgID && isSame(wanted.values(), normal.values())
+}
+
 func isSame(a, b changerequest.Values) bool {
 	return maps.EqualFunc(a, b, func(x, y json.RawMessage) bool { return slices.Equal(x, y) })
 }

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,5 +86,59 @@ func TestAListIsReadByTheNameOfItsFile(t *testing.T) {
 	want := "row 2 (line 3), amount: The amount is missing.\nrow 3 (line 4): The row is empty.\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// A payee verifies a proof, and an organization its list, from a file alone. Rule BP-14.
+func TestProofsAndListsAreVerifiedFromFilesAlone(t *testing.T) {
+	t.Parallel()
+	var rows []contenthash.Row
+	for i := range 3 {
+		rows = append(rows, contenthash.Row{
+			Number: i + 1, Salt: bytes.Repeat([]byte{byte(i)}, contenthash.SaltBytes), MintID: 3, Chain: chain.Ethereum,
+			ToAddress: "0xpayee", Amount: money.Units(uint64(7 + i)), IsIncluded: i != 1,
+		})
+	}
+	h, err := contenthash.Seal("org_1", "bp_1", contenthash.Partial, "USER u", rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := contenthash.List{ContentHash: h.ComputeHash(), Header: h, Rows: rows}
+	write := func(v any) string {
+		text, err := json.Marshal(v)
+		path := filepath.Join(t.TempDir(), "file.json")
+		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	changed := list
+	changed.Rows = slices.Clone(rows)
+	changed.Rows[0].Amount = money.Units(8)
+	proof := contenthash.NewRowProof(h, rows, 0)
+	for name, c := range map[string]struct {
+		run  func(std streams) error
+		want string // in what is printed; "" for an error
+	}{
+		"a row":          {proofVerify{File: write(proof)}.Run, "pays row 1: 7 units of mint 3 to 0xpayee on ETHEREUM"},
+		"a row left out": {proofVerify{File: write(contenthash.NewRowProof(h, rows, 1))}.Run, "leaves out row 2"},
+		"another row":    {proofVerify{File: write(contenthash.NewRowProof(h, changed.Rows, 0))}.Run, ""},
+		"another batch":  {proofVerify{File: write(proof), Hash: contenthash.Hash{}.String()}.Run, ""},
+		"no proof":       {proofVerify{File: write(list)}.Run, ""},
+		"a list": {func(std streams) error {
+			return payoutHash{ID: "bp_1", File: write(list)}.Run(t.Context(), std)
+		}, h.ComputeHash().String() + "\n3 rows lead to it, of which 2 are included."},
+		"a changed list": {func(std streams) error {
+			return payoutHash{ID: "bp_1", File: write(changed)}.Run(t.Context(), std)
+		}, ""},
+		"another list": {func(std streams) error {
+			return payoutHash{ID: "bp_2", File: write(list)}.Run(t.Context(), std)
+		}, ""},
+	} {
+		var out bytes.Buffer
+		err := c.run(streams{out: &out})
+		if (err == nil) != (c.want != "") || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: got %q, %v, want %q", name, out.String(), err, c.want)
+		}
 	}
 }

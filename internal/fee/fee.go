@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
@@ -189,6 +190,7 @@ func scanLine(row pgx.CollectableRow) (l Line, err error) {
 type Filter struct {
 	OrgID      string
 	InvoiceID  string
+	IsUnbilled bool      // only lines that are on no invoice
 	Start, End time.Time // the first inclusive, the second exclusive
 }
 
@@ -212,6 +214,9 @@ func (f Filter) query() *pagination.Query {
 	}
 	if f.InvoiceID != "" {
 		q.AddCondition("l.invoice_id = ?", f.InvoiceID)
+	}
+	if f.IsUnbilled {
+		q.AddCondition("l.invoice_id IS NULL")
 	}
 	if !f.Start.IsZero() {
 		q.AddCondition("l.incurred_at >= ?", f.Start)
@@ -237,6 +242,22 @@ func List(ctx context.Context, tx pg.Tx, f Filter, p pagination.Page) (paginatio
 	return pagination.CutPage(p, found, func(l Line) pagination.Cursor {
 		return pagination.Cursor{CreatedAt: l.IncurredAt, ID: l.ID}
 	}), nil
+}
+
+// ByID returns a line, in a transaction that sees it. Error: fault NOT_FOUND.
+func ByID(ctx context.Context, tx pg.Tx, feeLineID string) (Line, error) {
+	rows, err := tx.Query(ctx, selectLines+` WHERE l.fee_line_id = $1`, feeLineID)
+	if err != nil {
+		return Line{}, fmt.Errorf("read fee %s: %w", feeLineID, err)
+	}
+	l, err := pgx.CollectExactlyOneRow(rows, scanLine)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return l, fault.New(fault.NotFound, fault.CodeNotFound, fault.NothingWritten, "This fee does not exist.")
+	}
+	if err != nil {
+		return l, fmt.Errorf("read fee %s: %w", feeLineID, err)
+	}
+	return l, nil
 }
 
 // ForEach calls fn for every line of a filter, in list order.

@@ -141,11 +141,19 @@ func (c *console) loadChanges(r *pages.Request) (templ.Component, error) {
 	for _, request := range found.Items {
 		row := newChangeRow(r, request, names)
 		view.Table.addRow(ui.StateChip(row.Chip), ui.Text(row.Title),
-			link(r.Path("organizations", request.OrgID), organizations.nameOf(request.OrgID)), ui.Foreign(row.Author),
+			partyLink(r, request.OrgID, organizations), ui.Foreign(row.Author),
 			ui.When(row.Created), openLink(row.Path, "Review", row.Title))
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	return changesList(view, isActive), nil
+}
+
+// partyLink leads to the organization of a change request, or names the installation.
+func partyLink(r *pages.Request, orgID string, organizations orgNames) templ.Component {
+	if orgID == "" {
+		return nothing("the installation")
+	}
+	return link(r.Path("organizations", orgID), organizations.nameOf(orgID))
 }
 
 var changeColumns = []kernel.Column[changerequest.Request]{
@@ -282,7 +290,7 @@ func (c *console) loadChange(r *pages.Request) (templ.Component, error) {
 		Facts: []ui.Fact{
 			{
 				Name:  "Organization",
-				Value: link(r.Path("organizations", request.OrgID), organizations.nameOf(request.OrgID)),
+				Value: partyLink(r, request.OrgID, organizations),
 			},
 			{Name: "Requested by", Value: ui.Foreign(nameOfAuthor(names, request.AuthorKey, request.Author))},
 			{Name: "Requested", Value: ui.When(r.Moment(request.CreatedAt))},
@@ -298,7 +306,8 @@ func (c *console) loadChange(r *pages.Request) (templ.Component, error) {
 	}
 	for _, name := range request.ChangedNames() {
 		view.Values.addRow(
-			valueName(name), valueText(name, request.Before[name]), valueText(name, request.Wanted[name]),
+			valueName(name), valueText(request.Kind, name, request.Before[name]),
+			valueText(request.Kind, name, request.Wanted[name]),
 		)
 	}
 	view.addAct(r, request)
@@ -316,12 +325,20 @@ func valueName(name string) templ.Component {
 }
 
 // valueNames has the words of values whose names are not those of settings.
-var valueNames = map[string]string{"openClaim": "Claim on the provider, in atomic units", "swapId": "Swap"}
+var valueNames = map[string]string{
+	"openClaim": "Claim on the provider, in atomic units", "swapId": "Swap",
+	nameField: "Legal name", addressField: "Address", taxIDField: "Tax ID", emailField: "E-mail",
+	taxRateField: "Tax rate", taxNoteField: "Tax note", seriesField: "Series of invoices",
+	noteSeriesField: "Series of credit notes", dayField: "Billing day", languageField: "Language of documents",
+}
 
 // valueText writes a value of a change request whole: an operator decides by it.
-func valueText(name string, value json.RawMessage) templ.Component {
+func valueText(kind changerequest.Kind, name string, value json.RawMessage) templ.Component {
 	if value == nil {
 		return nothing("none")
+	}
+	if kind == changerequest.BillingTerms {
+		return termsText(name, value)
 	}
 	form, isSetting := settingForms[name]
 	text := ""
@@ -338,6 +355,28 @@ func valueText(name string, value json.RawMessage) templ.Component {
 		return foreignOrNothing(text, "none")
 	}
 	return foreignOrNothing(formatSetting(form.Kind, value), "not set")
+}
+
+// termsText writes a value of billing terms.
+func termsText(name string, value json.RawMessage) templ.Component {
+	var lines []string
+	var bps int
+	var text string
+	switch {
+	case string(value) == "null":
+		return nothing("as the seller's")
+	case json.Unmarshal(value, &lines) == nil:
+		cells := []templ.Component{}
+		for _, line := range lines {
+			cells = append(cells, ui.Foreign(line), lineBreak())
+		}
+		return join(cells...)
+	case name == taxRateField && json.Unmarshal(value, &bps) == nil:
+		return ui.Text(taxText(bps))
+	case json.Unmarshal(value, &text) != nil:
+		text = string(value)
+	}
+	return foreignOrNothing(text, "none")
 }
 
 // addAct adds what this operator can do. The author retracts, and every other operator approves.

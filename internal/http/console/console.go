@@ -135,6 +135,8 @@ func (c *console) surface() pages.Surface {
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
 			c.swapsPage(), c.swapPage(), c.depositSwapsPage(), c.depositSwapPage(), c.arrivalsPage(), c.arrivalPage(),
+			c.billingPage(), c.invoicesPage(), c.invoicePage(), c.creditPage(), c.creditNotesPage(), c.creditNotePage(),
+			c.unpricedPage(), c.sellerTermsPage(), c.orgTermsPage(),
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
 			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),

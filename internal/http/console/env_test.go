@@ -203,7 +203,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
 		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Swaps: h.swaps, Prices: prices,
-		DepositSwaps: h.depositSwaps,
+		DepositSwaps: h.depositSwaps, Billing: h.newBilling(),
 		PriceAge:     func(int) time.Duration { return time.Hour },
 		Withdrawals:  h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),

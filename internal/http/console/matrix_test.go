@@ -67,6 +67,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	for i := range n {
 		depositSwapID = h.addDepositSwap(fmt.Sprint("top-up-", i)).ID
 	}
+	invoice, creditNote := h.fillBilling(n)
 	freezeID := h.freezeOrg()
 	var orderID, treasuryID string
 	for query, value := range map[string]*string{
@@ -90,6 +91,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"organizationId": h.orgID, "setting": "approvalQuorum", "depositId": depositID, "freezeId": freezeID,
 			"changeRequestId": changeID, "withdrawalId": withdrawalID, "orderId": orderID, "walletId": treasuryID,
 			"swapId": swapID, "provider": "ONE_CLICK", "depositSwapId": depositSwapID,
+			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
 		},
 		OwnValues: map[string]map[string]string{"/swap-arrivals/{depositId}": {"depositId": strayID}},
 		Queries: map[string]string{
@@ -108,6 +110,10 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			{Name: "deposit-swaps-none", Path: "/deposit-swaps?provider=NONE", Token: ann},
 			{Name: "swaps-none", Path: "/swaps?provider=NONE", Token: ann},
 			{Name: "swaps-auditor", Path: "/swaps/" + swapID, Token: h.signInAs(h.eve)},
+			{Name: "billing-month-none", Path: "/billing?month=2020-01", Token: ann},
+			{Name: "billing-auditor", Path: "/billing", Token: h.signInAs(h.eve)},
+			{Name: "billing-invoice-verified", Path: "/billing/invoices/" + invoice.ID + "?verify=true", Token: ann},
+			{Name: "billing-invoices-none", Path: "/billing/invoices?status=PAID", Token: ann},
 			{Name: "deposit-auditor", Path: "/flagged/" + depositID, Token: h.signInAs(h.eve)},
 		},
 	}

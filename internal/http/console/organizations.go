@@ -312,6 +312,8 @@ func (c *console) loadOrganization(r *pages.Request) (templ.Component, error) {
 		{r.Path("flagged") + query, "Flagged deposits"},
 		{r.Path("withdrawals") + query, "Withdrawals"},
 		{r.Path("wallets") + query, "Wallets"},
+		{r.Path("organizations", name, "billing-terms"), "Billing terms"},
+		{r.Path("billing", "invoices") + query, "Invoices"},
 		{r.Path("freezes") + query, "Freezes"},
 		{r.Path("audit") + "?" + url.Values{"resourceId": {name}}.Encode(), "Audit log"},
 	}

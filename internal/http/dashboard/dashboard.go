@@ -128,6 +128,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.developersPage(), d.keyPage(), d.tokensPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(),
 			d.deliveryPage(), d.jobPage(), d.eventsPage(), d.eventPage(),
 			d.customersPage(), d.customerPage(), d.statementPage(),
+			d.billingPage(), d.invoicesPage(), d.invoicePage(), d.creditNotesPage(), d.creditNotePage(),
 			d.auditPage(),
 		},
 	}, d.conf.SignIn)

@@ -89,6 +89,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		link = h.addLink(h.one, product)
 	}
 
+	invoice, creditNote := h.fillBilling(h.one, n)
+
 	owner, finance := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Finance)
 	confirm, fields := h.confirmWithdrawal(finance, Prefix+"/withdraw/CHECKOUT/1", entry, "5")
 	h.post(finance, confirm+"/request", append(fields, "code", rightCode+"own")...)
@@ -139,6 +141,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
 			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID, "refundId": refund.ID,
 			"batchId": payouts["paid"], "row": "1",
+			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
 			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
@@ -163,6 +166,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
 			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID, unmatched,
 			h.one.people[identity.Viewer].ID, firstHash, payouts["paid"], payouts["waiting"], "salary-1",
+			invoice.ID, creditNote.ID,
 		},
 		CountReports: h.reports.Load,
 	}
@@ -216,6 +220,10 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "checkout-completed", Path: "/checkouts/" + completed.ID, Token: owner},
 		{Name: "products-archived", Path: "/products?status=ARCHIVED", Token: owner},
 		{Name: "deposit-swaps-empty", Path: "/deposit-swaps", Token: stranger.Token},
+		{Name: "billing-empty", Path: "/billing", Token: stranger.Token},
+		{Name: "billing-invoices-empty", Path: "/billing/invoices", Token: stranger.Token},
+		{Name: "billing-invoices-none", Path: "/billing/invoices?status=PAID", Token: finance},
+		{Name: "billing-credit-notes-empty", Path: "/billing/credit-notes", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},
 		{Name: "payouts-empty", Path: "/payouts", Token: stranger.Token},
 		{Name: "payouts-none", Path: "/payouts?status=FAILED", Token: finance},

@@ -20,6 +20,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -86,9 +87,21 @@ type Page struct {
 	// LoadImage returns an image that the page shows, and its media type; nil: the page has none. It is served below
 	// the path of the page, to the people who may open the page.
 	LoadImage func(*Request) (mediaType string, content []byte, err error)
-	Acts      []Act
+	// Files are documents that the page offers, to the people who may open the page.
+	Files []File
+	Acts  []Act
 
 	tableAction identity.Action // of the surface
+}
+
+// File is a document that a page offers. It is served at the path of the page with its suffix.
+type File struct {
+	Suffix, ContentType string
+	// Policy has the browser show the document by this policy, in place of that of the pages; "" has it save the
+	// document.
+	Policy string
+	// Load returns the name of the document without its suffix, and what writes it.
+	Load func(*Request) (name string, write func(io.Writer) error, err error)
 }
 
 // StepUp says which proof of the person's presence an act needs.
@@ -232,6 +245,9 @@ func New(surface Surface, conf Config) http.Handler {
 		}
 		if p.LoadImage != nil {
 			mux.Get(s.routePath(p)+ImageSuffix, s.handleImage(p))
+		}
+		for _, file := range p.Files {
+			mux.Get(s.routePath(p)+file.Suffix, s.handleFile(p, file))
 		}
 		for _, act := range p.Acts {
 			mux.Post(s.actPath(p, act), s.handleAct(p, act))

@@ -284,6 +284,39 @@ func (s *server) handleCSV(p Page) http.HandlerFunc {
 	}
 }
 
+// handleFile serves a document of a page. Its slot is one of those of tables. Rule PAGE-97.
+func (s *server) handleFile(p Page, file File) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req := s.open(w, r, p)
+		if req == nil {
+			return
+		}
+		release, err := s.tables.Acquire(req.tenant())
+		if err != nil {
+			s.refuse(w, req, err)
+			return
+		}
+		defer release()
+		name, write, err := file.Load(req)
+		if err != nil {
+			s.refuse(w, req, err)
+			return
+		}
+		disposition := "attachment"
+		if file.Policy != "" {
+			disposition = "inline"
+			w.Header().Set("Content-Security-Policy", file.Policy+"; frame-ancestors 'none'")
+		}
+		w.Header().Set("Content-Type", file.ContentType)
+		w.Header().Set("Content-Disposition", disposition+`; filename="`+name+file.Suffix+`"`)
+		if err := write(w); err != nil {
+			s.log.LogAttrs(r.Context(), slog.LevelError, "document ended early", slog.String("requestId", req.ID),
+				slog.Any("error", err))
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
 // handleImage serves the image of a page. A browser takes it for nothing else than what its type says, and runs
 // nothing of it. Rule PAGE-82.
 func (s *server) handleImage(p Page) http.HandlerFunc {

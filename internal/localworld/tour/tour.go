@@ -82,7 +82,7 @@ func Play(ctx context.Context, o Options) (err error) {
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
 		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
 		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourCheckouts, s.tourPayouts,
-		s.tourLateSwap, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.tourLateSwap, s.tourBilling, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)

@@ -203,6 +203,7 @@ var packages = []pkg{
 	{"internal/verify", reporting, 0},
 	{"internal/report", reporting, 0},
 	{"internal/wire", reporting, 0},
+	{"internal/billing/billingtest", reporting, testOnly},
 
 	{"internal/service", assembly, 0},
 	{"internal/service/servicetest", surfaces, testOnly},

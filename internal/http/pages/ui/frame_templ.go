@@ -650,6 +650,11 @@ func Icon(name string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		case "invoice":
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<path d=\"M4 2.500h6l2.500 2.500v8.500h-8.500zM10 2.500v2.500h2.500M6 8h4.500M6 10.500h4.500\"></path>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		case "code":
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {

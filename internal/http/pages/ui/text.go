@@ -28,10 +28,14 @@ func EscapeForeign(text string) string {
 // digitsInGroup is the length of a group of digits.
 const digitsInGroup = 3
 
-// GroupDigits groups the digits of a decimal figure before its point by U+202F.
+// GroupDigits groups the digits of a decimal figure before its point by U+202F. A minus sign stays before them.
 func GroupDigits(figure string) string {
-	whole, fraction, hasFraction := strings.Cut(figure, ".")
+	digits, isNegative := strings.CutPrefix(figure, "-")
+	whole, fraction, hasFraction := strings.Cut(digits, ".")
 	var out strings.Builder
+	if isNegative {
+		out.WriteByte('-')
+	}
 	for i, digit := range []byte(whole) {
 		if i > 0 && (len(whole)-i)%digitsInGroup == 0 {
 			out.WriteString(narrowSpace)
@@ -42,6 +46,14 @@ func GroupDigits(figure string) string {
 		out.WriteString("." + fraction)
 	}
 	return out.String()
+}
+
+// FormatDollars writes dollars for people, with a minus sign before the sign of the currency.
+func FormatDollars(figure string) string {
+	if digits, isNegative := strings.CutPrefix(figure, "-"); isNegative {
+		return "-$" + GroupDigits(digits)
+	}
+	return "$" + GroupDigits(figure)
 }
 
 // AddressGroup is a part of an address. A strong one is among those that a person compares first.

@@ -163,6 +163,9 @@ func (h House) checkStranger(t testing.TB, p pages.Page, path string) {
 	if p.WriteCSV != nil {
 		addresses = append(addresses, path+csvSuffix)
 	}
+	for _, file := range p.Files {
+		addresses = append(addresses, path+file.Suffix)
+	}
 	isOfOne := len(h.foreignParameters(p)) > 0
 	for _, address := range addresses {
 		got := h.fetchPath(t, h.Stranger.Token, address)

@@ -109,6 +109,7 @@ const (
 	jobID      = "wj_00000000000000000000000000"
 	changeID   = "mch_00000000000000000000000000"
 	requestID  = "chg_00000000000000000000000000"
+	noteID     = "crn_00000000000000000000000000"
 )
 
 // noMailer sends no mails.
@@ -315,7 +316,7 @@ func (s *Set) addRows(ctx context.Context) error {
 	}
 	fill := strings.NewReplacer(
 		"$ORG", "'"+org+"'", "$MEMBER", "'"+s.member.ID+"'", "$EVENT", "'"+population.ID("evt", n)+"'",
-		"$FLAGGED", "'"+s.flaggedID()+"'",
+		"$FLAGGED", "'"+s.flaggedID()+"'", "$INVOICE", "'"+s.invoiceID()+"'",
 	)
 	if err := s.addSwap(ctx, tx); err != nil {
 		return err
@@ -405,6 +406,14 @@ func (s *Set) addSwap(ctx context.Context, tx pgx.Tx) error {
 
 // The statements are filled in as text: the values are our own.
 var addedRows = []string{
+	`INSERT INTO invoices (invoice_id, org_id, month, ends_at, series, sequence, tax_rate_bps, subtotal, tax, total,
+		document, document_hash, status, issued_at)
+	VALUES ($INVOICE, $ORG, '2026-06', '2026-07-01Z', 'PAGES', 1, 0, 100, 0, 100, '{"sections":[]}', sha256(''),
+		'ISSUED', '2026-07-03Z') ON CONFLICT DO NOTHING`,
+	`INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, request_digest, series, sequence,
+		reason, lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
+	VALUES ('` + noteID + `', $ORG, $INVOICE, 'pages', sha256(''), 'PAGESCN', 1, 'pages', true, 1, 0, 1,
+		'{"sections":[]}', sha256(''), '2026-07-04Z', 'OPERATOR pages') ON CONFLICT DO NOTHING`,
 	`INSERT INTO address_funds (wallet_id, mint_id, org_id, gas) VALUES ('` + treasuryID + `', 2, $ORG, 1000)
 	ON CONFLICT DO NOTHING`,
 	`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by,
@@ -433,6 +442,9 @@ func (s *Set) flaggedID() string { return population.ID("dep", s.middle()/300*30
 // heldID is a withdrawal that waits for approval.
 func (s *Set) heldID() string { return population.ID("wd", s.middle()/300*300+2) }
 
+// invoiceID is an invoice with the fees of some customers in the middle.
+func (s *Set) invoiceID() string { return population.ID("inv", s.middle()/20*20+3) }
+
 // values returns what stands for the parameters of the path of a page.
 func (s *Set) values(path string) map[string]string {
 	n := s.middle()
@@ -445,7 +457,7 @@ func (s *Set) values(path string) map[string]string {
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
-		"batchId": s.batchID, "row": "1",
+		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
@@ -563,8 +575,8 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"organizationId": {f.set.conf.OrgID}, "eventId": {population.ID("evt", n)}, "email": {"a@example.test"},
 		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
 		"checkoutId": {population.ID("co", n)}, "name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"},
-		"walletId": {"adr_crowd_treasury"},
-		"scope":    {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
+		"walletId": {"adr_crowd_treasury"}, "month": {"2026-01", "2026-06"},
+		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
 	}
 	for _, v := range plain {
 		if v.Page.Path == "/transactions" { // Each kind is a list of its own.

@@ -234,9 +234,17 @@ var historyRows = []string{
 	`INSERT INTO swap_reports (swap_id, number, org_id, status, word, refund, reason, tx_hashes, created_at)
 	SELECT 'cs_' || lpad(n::text, 26, '0'), 1, $ORG, 'PROCESSING', 'PROCESSING', 'NONE', '', '{}',
 		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N`,
-	`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at)
+	// All fees but some of the first customers' are on an invoice. Those have no price. A page that sums up what is
+	// on no invoice reads them and no more, however many customers there are.
+	`INSERT INTO price_marks (price_mark_id, mint_id, price, source, quoted_at, created_at) OVERRIDING SYSTEM VALUE
+	VALUES (1000000000, 1, 1, 'crowd', '2026-01-01Z', '2026-01-01Z') ON CONFLICT DO NOTHING`,
+	`INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, incurred_at,
+		usd_value, price_mark_id, invoice_id)
 	SELECT 'fee_' || lpad(n::text, 26, '0'), $ORG, 'SWAP_FEE', 'SWAP', 'cs_' || lpad(n::text, 26, '0'), 1, 2, 25,
-		'2026-01-01Z'::timestamptz + n * interval '1 second' FROM $N WHERE n % 300 <> 1 AND n >= 20`,
+		'2026-01-01Z'::timestamptz + n * interval '1 second', CASE WHEN billed THEN 0.000002 END,
+		CASE WHEN billed THEN 1000000000 END,
+		CASE WHEN billed THEN 'inv_' || lpad((n / 20 * 20 + 3)::text, 26, '0') END
+	FROM (SELECT n, n % 50 <> 7 OR n > 2000 AS billed FROM $N) s WHERE n % 300 <> 1 AND n >= 20`,
 
 	`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
 	SELECT 'evt_' || lpad(n::text, 26, '0'), $ORG, CASE WHEN n % 100 = 3 THEN 'CUSTOMER_WITHDRAW_CANCELLED' ELSE 'CUSTOMER_DEPOSIT' END, 'DEPOSIT', 'dep_' || lpad(n::text, 26, '0'), 1, '{}',
