@@ -64,7 +64,8 @@ func (d *dashboard) payoutActs() []pages.Act {
 			}),
 			Run: func(r *pages.Request) (string, error) {
 				reason := strings.ReplaceAll(r.Values["reason"], "\r\n", "\n")
-				return resultOfPayout(r)(d.conf.Payouts.Reject(r.Context(), r.Session.OrgID, payoutID(r), reason, actor(r)))
+				b, err := d.conf.Payouts.Reject(r.Context(), r.Session.OrgID, payoutID(r), reason, actor(r))
+				return resultOfPayout(r)(b, err)
 			},
 		},
 		{

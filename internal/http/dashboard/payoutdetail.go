@@ -201,9 +201,9 @@ type payoutTotal struct {
 
 // warningGroup are the warnings of one kind that need no tick.
 type warningGroup struct {
-	Title string
-	Texts []string
-	More  string // how many more there are; "" for none
+	Title    string
+	Texts    []string
+	RestText string // how many more there are; "" for none
 }
 
 // tickRow is a row that a person has to look at and tick.
@@ -322,13 +322,13 @@ func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
 }
 
 // cutPart returns the bounds of a part of a list, and how it is shown.
-func cutPart(r *pages.Request, parameter kernel.Parameter, total, partMax int) (from, end int, part listPart) {
+func cutPart(r *pages.Request, parameter kernel.Parameter, total, partMax int) (start, end int, part listPart) {
 	number, err := strconv.Atoi(r.Query[parameter.Name])
 	last := max((total+partMax-1)/partMax, 1)
 	if err != nil || number > last {
 		number = 1
 	}
-	from, end = (number-1)*partMax, min(number*partMax, total)
+	start, end = (number-1)*partMax, min(number*partMax, total)
 	path := func(n int) string {
 		query := url.Values{}
 		for name, value := range r.Query {
@@ -344,10 +344,10 @@ func cutPart(r *pages.Request, parameter kernel.Parameter, total, partMax int) (
 		part.NextPath = path(number + 1)
 	}
 	if last > 1 {
-		part.Text = fmt.Sprintf("%s to %s of %s", ui.GroupDigits(strconv.Itoa(from+1)), ui.GroupDigits(strconv.Itoa(end)),
-			ui.GroupDigits(strconv.Itoa(total)))
+		grouped := func(n int) string { return ui.GroupDigits(strconv.Itoa(n)) }
+		part.Text = fmt.Sprintf("%s to %s of %s", grouped(start+1), grouped(end), grouped(total))
 	}
-	return from, end, part
+	return start, end, part
 }
 
 // addBadRows adds the rows of the list that cannot be read.
@@ -359,8 +359,8 @@ func (d *dashboard) addBadRows(r *pages.Request, view *payoutView, b payout.Batc
 	if err != nil {
 		return err
 	}
-	from, end, part := cutPart(r, badPartParameter, len(bad), shownBadRowsMax)
-	for _, row := range bad[from:end] {
+	start, end, part := cutPart(r, badPartParameter, len(bad), shownBadRowsMax)
+	for _, row := range bad[start:end] {
 		view.Bad = append(view.Bad, newBadRow(row.Position, row.Fields, row.Problems))
 	}
 	view.BadPart, view.BadText = part, countRows(len(bad))+" cannot be read"
@@ -418,7 +418,7 @@ func (d *dashboard) addWarnings(r *pages.Request, view *payoutView, b payout.Bat
 			}
 		}
 		if rest := counts[kind] - len(group.Texts); rest > 0 {
-			group.More = "and " + countRows(rest) + " more"
+			group.RestText = "and " + countRows(rest) + " more"
 		}
 		view.Warnings = append(view.Warnings, group)
 	}
@@ -439,9 +439,9 @@ func (d *dashboard) addItems(
 	if view.IsFiltered {
 		items = slices.DeleteFunc(slices.Clone(items), func(i payout.Item) bool { return groupOfItem(i) != wanted })
 	}
-	from, end, part := cutPart(r, itemsPartParameter, len(items), shownItemsMax)
+	start, end, part := cutPart(r, itemsPartParameter, len(items), shownItemsMax)
 	view.ItemsPart = part
-	for _, i := range items[from:end] {
+	for _, i := range items[start:end] {
 		view.Items = append(view.Items, d.newPayoutItem(r, b, i, mints))
 	}
 }
@@ -602,7 +602,7 @@ func describeBatch(b payout.Batch) swapNow {
 	case payout.PartiallyCompleted:
 		return swapNow{
 			ui.Wait, strconv.Itoa(b.Counts.Paid) + " of " + countRows(b.Header.Rows) + " are paid for good.",
-			"The amounts of the other rows are in the balance of batch payouts. To pay them again, make a new draft of them.",
+			"The amounts of the other rows are in the balance of batch payouts. A new draft of them can be approved.",
 		}
 	case payout.Failed:
 		return swapNow{ui.Bad, "No row was paid. " + isBack, "Each row says why. A new draft of them can be approved."}
@@ -754,7 +754,7 @@ func (v *payoutView) explainActs(r *pages.Request, b payout.Batch, log payoutLog
 	}
 	switch {
 	case isRunning:
-		v.CancelText = "What is sent already is paid. Every other row gets no payment, and its amount returns to the balance."
+		v.CancelText = "What is sent already is paid. Every other amount returns to the balance of batch payouts."
 	case b.Submitter != nil:
 		v.CancelText = "Nothing of it is paid, and its sum returns to the balance."
 	default:

@@ -165,12 +165,12 @@ func payoutOverview(view payoutView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if len(view.Progress.More) > 0 {
+				if len(view.Progress.Tallies) > 0 {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<ul class=\"tallies\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					for _, more := range view.Progress.More {
+					for _, more := range view.Progress.Tallies {
 						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<li>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
@@ -739,15 +739,15 @@ func payoutWarnings(view payoutView) templ.Component {
 							return templ_7745c5c3_Err
 						}
 					}
-					if group.More != "" {
+					if group.RestText != "" {
 						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<li>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var29 string
-						templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(group.More)
+						templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(group.RestText)
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 163, Col: 23}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 163, Col: 27}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 						if templ_7745c5c3_Err != nil {

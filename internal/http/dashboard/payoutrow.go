@@ -76,10 +76,14 @@ func (d *dashboard) loadPayoutRow(r *pages.Request) (templ.Component, error) {
 		view.Facts = append(view.Facts, ui.Fact{Name: "Why", Value: ui.Foreign(view.Reason)})
 	}
 	if view.WithdrawalPath != "" {
-		view.Facts = append(view.Facts, ui.Fact{Name: "Payment", Value: pathLink(view.WithdrawalPath, "Show its withdrawal")})
+		view.Facts = append(view.Facts, ui.Fact{
+			Name: "Payment", Value: pathLink(view.WithdrawalPath, "Show its withdrawal"),
+		})
 	}
 	if view.Hash != "" {
-		view.Facts = append(view.Facts, ui.Fact{Name: "Transaction", Value: chainTransaction(view.Hash, view.ExplorerURL)})
+		view.Facts = append(view.Facts, ui.Fact{
+			Name: "Transaction", Value: chainTransaction(view.Hash, view.ExplorerURL),
+		})
 	}
 	if err := d.addProof(r, &view, b, number); err != nil {
 		return nil, err

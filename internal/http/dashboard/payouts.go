@@ -109,9 +109,9 @@ func batchChip(b payout.Batch) ui.Chip {
 // payoutProgress is how far a batch payout has come.
 type payoutProgress struct {
 	Paid, Included int
-	// Text counts the rows that are paid, and More those of every other kind.
-	Text string
-	More []string
+	// Text counts the rows that are paid, and Tallies those of every other kind.
+	Text    string
+	Tallies []string
 }
 
 // countRows writes a number of rows.
@@ -136,7 +136,7 @@ func newPayoutProgress(b payout.Batch) payoutProgress {
 		{c.Bad, "unreadable"},
 	} {
 		if part.n > 0 {
-			p.More = append(p.More, strconv.Itoa(part.n)+" "+part.word)
+			p.Tallies = append(p.Tallies, strconv.Itoa(part.n)+" "+part.word)
 		}
 	}
 	return p

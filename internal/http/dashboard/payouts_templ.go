@@ -458,7 +458,7 @@ func payoutTable(caption, verb string, rows []payoutLine) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			for _, more := range row.Progress.More {
+			for _, more := range row.Progress.Tallies {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<span class=\"second\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

@@ -204,7 +204,7 @@ func (h *testEnv) addShownPayouts(rows int) map[string]string {
 	}
 	bad := []string{odd + ",,2," + payees[0] + `,"1,000.50"`, "a,b"}
 	for range rows {
-		bad = append(bad, "x,"+odd+",99,nobody,1e5")
+		bad = append(bad, "x,"+odd+",99,unknown,1e5")
 	}
 	ids := map[string]string{
 		"unreadable": h.addPayout(h.one, identity.Finance, list(1, bad...), contenthash.Strict).ID,
@@ -303,7 +303,8 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 		h.post(owner, made+"/approve", append(fields, "code", code)...).want(t, http.StatusSeeOther)
 	}
 	h.workPayouts()
-	h.get(owner, made).want(t, http.StatusOK, "Being paid", "0 of 3 rows paid", "3 on their way", "Show payment of row 1")
+	h.get(owner, made).want(t, http.StatusOK, "Being paid", "0 of 3 rows paid", "3 on their way",
+		"Show payment of row 1")
 	b := h.payout(h.one, batchID)
 	h.endRows(b, "COMPLETED", "FAILED", "COMPLETED")
 	h.workPayouts()
@@ -311,7 +312,8 @@ func TestAPayoutIsUploadedApprovedByAnotherPersonAndPaid(t *testing.T) {
 		"Make a new draft", "Owner Person", "Approved: its rows are paid")
 	h.get(owner, made+"?state=NOT_PAID").want(t, http.StatusOK, "salary-2")
 	table := h.get(finance, made+".csv").want(t, http.StatusOK,
-		"reference,customerId,mintId,toAddress,amount,withdrawalId", "salary-1,employee 1,1,"+payees[0]+",1.5,wd_", "FAILED")
+		"reference,customerId,mintId,toAddress,amount,withdrawalId", "salary-1,employee 1,1,"+payees[0]+",1.5,wd_",
+		"FAILED")
 	if got := strings.Count(table.body, "\n"); got != 4 {
 		t.Errorf("got %d lines of results, want a head and 3 rows", got)
 	}
@@ -359,7 +361,8 @@ func TestRowsThatCannotBeReadAreShownWithTheirLines(t *testing.T) {
 
 	partial := h.upload(finance, h.openUpload(finance), list, "", wholeUnit, "PARTIAL").want(t, http.StatusSeeOther).
 		header.Get("Location")
-	h.get(finance, partial).want(t, http.StatusOK, "2 rows cannot be read", "they are not paid", "Submit 2 rows</button>")
+	h.get(finance, partial).want(t, http.StatusOK, "2 rows cannot be read", "they are not paid",
+		"Submit 2 rows</button>")
 	if b := h.listPayouts(h.one)[0]; b.Header.Rows != 2 || b.BadRows != 2 {
 		t.Errorf("got %d rows and %d that cannot be read, want 2 and 2", b.Header.Rows, b.BadRows)
 	}
@@ -386,16 +389,19 @@ func TestAListThatIsNoneComesBackWithWhatIsWrong(t *testing.T) {
 		file, text string
 		want       []string
 	}{
-		"nothing":           {want: []string{"Choose a file, or paste a list."}},
-		"both":              {file: payList(1), text: payList(1), want: []string{"and not both"}},
-		"another file":      {file: "PK\x03\x04\xff\xfe", want: []string{"not in UTF-8"}},
-		"no columns":        {text: "hello", want: []string{"has to name the columns", ">hello</textarea>"}},
-		"too many rows":     {file: tooMany, want: []string{"more than 5000 rows"}},
-		"too many bytes":    {file: payList(1) + strings.Repeat("x", rowfile.BytesMax), want: []string{"at most 2000000"}},
+		"nothing":       {want: []string{"Choose a file, or paste a list."}},
+		"both":          {file: payList(1), text: payList(1), want: []string{"and not both"}},
+		"another file":  {file: "PK\x03\x04\xff\xfe", want: []string{"not in UTF-8"}},
+		"no columns":    {text: "hello", want: []string{"has to name the columns", ">hello</textarea>"}},
+		"too many rows": {file: tooMany, want: []string{"more than 5000 rows"}},
+		"too many bytes": {
+			file: payList(1) + strings.Repeat("x", rowfile.BytesMax), want: []string{"at most 2000000"},
+		},
 		"no JSON":           {text: `[{"mintId":`, want: []string{"is not JSON"}},
 		"an unclosed quote": {text: "mintId,toAddress,amount\n1,\"x,1", want: []string{"Line 2:", "never closed"}},
-		"no row can be read": {text: "mintId,toAddress,amount\n1,nobody,1\n", want: []string{
-			"No row of this list can be paid as it is written.", "1 row cannot be read", "is not an address on ETHEREUM",
+		"no row can be read": {text: "mintId,toAddress,amount\n1,unknown,1\n", want: []string{
+			"No row of this list can be paid as it is written.", "1 row cannot be read",
+			"is not an address on ETHEREUM",
 			"<b>2</b>",
 		}},
 		"a formula": {text: "mintId,toAddress,amount,reference\n1," + payees[0] + ",1,=HYPERLINK(1)\n", want: []string{
@@ -485,7 +491,8 @@ func TestAPayoutIsPausedResumedCancelledAndRejected(t *testing.T) {
 		h.post(stranger, path+"/"+act, "code", rightCode).want(t, http.StatusNotFound)
 	}
 	h.post(stranger, path+"/approve", "digest", digest, "code", rightCode).want(t, http.StatusNotFound)
-	h.post(approver, path+"/reject", "reason", "", "code", rightCode).want(t, http.StatusUnprocessableEntity, "Enter why.")
+	h.post(approver, path+"/reject", "reason", "", "code", rightCode).
+		want(t, http.StatusUnprocessableEntity, "Enter why.")
 	h.post(approver, path+"/reject", "reason", "Wrong <month>", "code", rightCode).want(t, http.StatusSeeOther)
 	h.get(viewer, path).want(t, http.StatusOK, "Rejected", "Wrong &lt;month&gt;",
 		"Its sum is in the balance of batch payouts again.")
@@ -524,7 +531,7 @@ func TestTheLargestListIsShownInParts(t *testing.T) {
 	for n := range rowfile.RowsMax {
 		address := fmt.Sprintf("0x%040x", n*7919+1)
 		if n%10 == 0 {
-			address = "nobody"
+			address = "unknown"
 		}
 		rows = append(rows, "r-"+strconv.Itoa(n)+",1,"+address+",1.25")
 	}

@@ -22,7 +22,7 @@ const payoutProduct = "BATCH_PAYOUT"
 // payoutRow is a row of the list of the tour.
 type payoutRow struct {
 	mint   localworld.Mint
-	to     common.Address
+	payee  common.Address
 	whole  string // the amount, as the list writes it
 	amount *big.Int
 }
@@ -123,7 +123,7 @@ func (s *tourRun) uploadPayout(ctx context.Context, rows []payoutRow) (b payoutR
 	var list []map[string]any
 	for i, row := range rows {
 		list = append(list, map[string]any{
-			"reference": fmt.Sprintf("salary-%d", i+1), "mintId": row.mint.ID, "toAddress": row.to.Hex(),
+			"reference": fmt.Sprintf("salary-%d", i+1), "mintId": row.mint.ID, "toAddress": row.payee.Hex(),
 			"amount": row.whole,
 		})
 	}
@@ -188,17 +188,17 @@ func (s *tourRun) waitPayoutPaid(ctx context.Context, b payoutReport, rows []pay
 		return fmt.Errorf("BATCH_PAYOUT_COMPLETED has %+v", paid)
 	}
 	for _, row := range rows {
-		got, err := s.chainBalance(ctx, row.mint, row.to)
+		got, err := s.chainBalance(ctx, row.mint, row.payee)
 		if err != nil {
 			return err
 		}
 		if got.Cmp(row.amount) != 0 {
-			return fmt.Errorf("%s has %s of %s on the chain, want exactly %s", row.to.Hex(), got, row.mint.Symbol,
+			return fmt.Errorf("%s has %s of %s on the chain, want exactly %s", row.payee.Hex(), got, row.mint.Symbol,
 				row.amount)
 		}
 	}
-	s.printStep("BATCH_PAYOUT_COMPLETED number %d: each of the %d payees has exactly its amount on the chain", e.Sequence,
-		len(rows))
+	s.printStep("BATCH_PAYOUT_COMPLETED number %d: each of the %d payees has exactly its amount on the chain",
+		e.Sequence, len(rows))
 	table, err := s.readTable(ctx, "/batch-payouts/"+url.PathEscape(b.BatchPayoutID)+"/items.csv")
 	if err != nil {
 		return err

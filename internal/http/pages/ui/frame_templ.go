@@ -651,32 +651,32 @@ func Icon(name string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		case "invoice":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<path d=\"M4 2.500h6l2.500 2.500v8.500h-8.500zM10 2.500v2.500h2.500M6 8h4.500M6 10.500h4.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<path d=\"M4 2.500h6l2.500 2.500v8.500h-8.500zM10 2.500v2.500h2.500M6 8h4.500M6 10.500h4.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "code":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "team":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "settings":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 69, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "download":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 69, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 70, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 70, "</svg>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</svg>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
