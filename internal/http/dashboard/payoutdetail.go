@@ -203,7 +203,7 @@ type payoutTotal struct {
 type warningGroup struct {
 	Title    string
 	Texts    []string
-	RestText string // how many more there are; "" for none
+	MoreText string // how many more there are; "" for none
 }
 
 // tickRow is a row that a person has to look at and tick.
@@ -418,7 +418,7 @@ func (d *dashboard) addWarnings(r *pages.Request, view *payoutView, b payout.Bat
 			}
 		}
 		if rest := counts[kind] - len(group.Texts); rest > 0 {
-			group.RestText = "and " + countRows(rest) + " more"
+			group.MoreText = "and " + countRows(rest) + " more"
 		}
 		view.Warnings = append(view.Warnings, group)
 	}

@@ -739,13 +739,13 @@ func payoutWarnings(view payoutView) templ.Component {
 							return templ_7745c5c3_Err
 						}
 					}
-					if group.RestText != "" {
+					if group.MoreText != "" {
 						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<li>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var29 string
-						templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(group.RestText)
+						templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(group.MoreText)
 						if templ_7745c5c3_Err != nil {
 							return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/dashboard/payoutdetail.templ`, Line: 163, Col: 27}
 						}
