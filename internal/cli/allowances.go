@@ -106,8 +106,8 @@ func (c allowanceFlags) change(ctx context.Context, std streams, isGranted bool)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Order %s is queued; the running service sends its transaction. Watch it: coffer dispatch show %s\n",
-		orderID, orderID)
+	fmt.Fprintf(std.out, "Order %s is queued; the running service sends its transaction.\n"+
+		"Watch it: coffer dispatch show %s\n", orderID, orderID)
 	return nil
 }
 

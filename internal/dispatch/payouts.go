@@ -12,7 +12,8 @@ import (
 
 // Where a contract makes several payments in one transaction, rows of one batch in one token share a slot. Their
 // organization pays the network's fee, and people approved all of them by one hash. Every other payment is alone there,
-// because one payee could make the payments of all others fail. See docs/design/payouts.md#several-rows-in-one-transaction.
+// because one payee could make the payments of all others fail. See
+// docs/design/payouts.md#several-rows-in-one-transaction.
 
 // mayShare reports whether an order may share a slot with another one of its purpose. Rule BP-22.
 func (d *Worker) mayShare(a, b Order) bool {
@@ -35,9 +36,9 @@ func (d *Worker) hasBatchRows(queue []Order) bool {
 	return false
 }
 
-// admitTogether gives orders a slot together where that is possible now, and otherwise one after the other. It returns
+// admitSharing gives orders a slot together where that is possible now, and otherwise one after the other. It returns
 // how many slots that took, at most limit.
-func (d *Worker) admitTogether(
+func (d *Worker) admitSharing(
 	ctx context.Context, payer wallet.Wallet, acct chain.Account, group []Order, limit int,
 ) (slots int, err error) {
 	if len(group) == 1 || d.chain.PayoutContract == nil || d.canPayOut(ctx, payer, group) {
@@ -53,9 +54,9 @@ func (d *Worker) admitTogether(
 	return slots, nil
 }
 
-// canPayOut reports whether the contract can make payments of a wallet: a quorum of providers says that exactly its code
-// stands at its address, and the wallet has allowed it all that is reserved for payments in flight and these. Without an
-// answer it is false, and the payments are made one by one. Rule BP-22.
+// canPayOut reports whether the contract can make payments of a wallet: a quorum of providers says that
+// exactly its code stands at its address, and the wallet has allowed it all that is reserved for payments
+// in flight and these. Without an answer it is false, and the payments are made one by one. Rule BP-22.
 func (d *Worker) canPayOut(ctx context.Context, payer wallet.Wallet, group []Order) bool {
 	isDeployed, err := d.chain.PayoutContract.IsDeployed(ctx)
 	if err != nil || !isDeployed {

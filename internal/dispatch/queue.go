@@ -60,7 +60,7 @@ func (d *Worker) admitQueued(
 	for len(queue) > 0 && limit > 0 {
 		var group []Order
 		group, queue = d.nextGroup(payer, queue)
-		slots, err := d.admitTogether(ctx, payer, *acct, group, limit)
+		slots, err := d.admitSharing(ctx, payer, *acct, group, limit)
 		busy = busy || slots > 0
 		limit -= slots
 		if err != nil && !errors.Is(err, errLostRace) {

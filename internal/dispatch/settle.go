@@ -19,7 +19,7 @@ import (
 )
 
 // endSlot ends the orders of a slot in one transaction: their status, the wallets' funds, the
-// postings of their feature, and the fee.
+// postings of their feature, and the fee. Rule BP-26.
 func (d *Worker) endSlot(
 	ctx context.Context, payer wallet.Wallet, s slot, outcome chain.Outcome, proof int64,
 ) (err error) {

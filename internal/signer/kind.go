@@ -122,14 +122,12 @@ var kinds = []Kind{
 		ClosesTokenAccount: true,
 	},
 	{
-		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts,
-		WalletRule:      "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
-		GrantsAllowance: true,
+		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts, GrantsAllowance: true,
+		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 	{
-		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts,
-		WalletRule:       "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
-		RevokesAllowance: true,
+		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts, RevokesAllowance: true,
+		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 }
 
@@ -156,11 +154,6 @@ func (intent Intent) LeavesInstallation() bool {
 // PaysNothing reports whether an intent has an amount of zero.
 func (intent Intent) PaysNothing() bool {
 	return intent.Kind().Consolidates || intent.Kind().CreatesTokenAccount || intent.SetsAllowance()
-}
-
-// SetsAllowance reports whether an intent changes the allowance of the payout contract.
-func (intent Intent) SetsAllowance() bool {
-	return intent.Kind().GrantsAllowance || intent.Kind().RevokesAllowance
 }
 
 // PaysOwnMoney reports whether an intent pays an organization's own money to an entry of the whitelist: neither a

@@ -187,6 +187,22 @@ func (intent Intent) Account() WalletRef {
 	return intent.From
 }
 
+// SetsAllowance reports whether an intent changes the allowance of the payout contract.
+func (intent Intent) SetsAllowance() bool {
+	return intent.Kind().GrantsAllowance || intent.Kind().RevokesAllowance
+}
+
+// ChainPayment returns what a transaction of the intent has to do; source is the address of From.
+func (intent Intent) ChainPayment(source chain.Address) chain.Payment {
+	kind := intent.Kind()
+	return chain.Payment{
+		From: source, To: intent.To, Contract: intent.Contract, Amount: intent.Amount,
+		CreatesNonceAccount: kind.CreatesNonceAccount, CreatesTokenAccount: kind.CreatesTokenAccount,
+		ClosesTokenAccount: kind.ClosesTokenAccount, GrantsAllowance: kind.GrantsAllowance,
+		RevokesAllowance: kind.RevokesAllowance,
+	}
+}
+
 // HasSameWords reports whether two intents have the same fields, grants apart.
 func (intent Intent) HasSameWords(o Intent) bool {
 	differ := func(a, b *WalletRef) bool { return (a == nil) != (b == nil) || a != nil && *a != *b }

@@ -20,8 +20,8 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// allowanceRowsMin is the number of waiting rows of a batch from which an allowance is worth its fee: it costs less than
-// two payments save.
+// allowanceRowsMin is the number of waiting rows of a batch from which an allowance is worth its fee: it
+// costs less than two payments save.
 const allowanceRowsMin = 3
 
 // lackingAllowance is a token of a treasury in which a batch pays rows that wait.
@@ -34,8 +34,9 @@ type lackingAllowance struct {
 func (l lackingAllowance) key() string { return fmt.Sprint("allowance ", l.WalletID, " ", l.MintID) }
 
 // planAllowances lets the payout contract move the tokens in which batches wait to be paid. The service does so once
-// for a treasury and a token. After that a person decides: an allowance that was revoked does not come back with the next
-// batch. An allowance that the chain has already, for example in a restored database, costs nothing. Rule BP-25.
+// for a treasury and a token. After that a person decides: an allowance that was revoked does not come back
+// with the next batch. An allowance that the chain has already, for example in a restored database,
+// costs nothing. Rule BP-25.
 func (s *Sweeper) planAllowances(ctx context.Context) (made int, err error) {
 	if s.chain.PayoutContract == nil {
 		return 0, nil
@@ -124,9 +125,10 @@ func (s *Sweeper) allowanceOrder(
 	}
 }
 
-// SetAllowance has the payout contract allowed to move a token of an organization's treasury, or no longer allowed to. It
-// returns the id of the order, which the running service carries out. Payments that share a transaction under way are
-// not affected if they are mined first; otherwise they fail as a whole, and their amounts come back. Rule BP-25.
+// SetAllowance has the payout contract allowed to move a token of an organization's treasury, or no longer
+// allowed to. It returns the id of the order, which the running service carries out. Payments that share a
+// transaction under way are not affected if they are mined first; otherwise they fail as a whole, and their amounts
+// come back. Rule BP-25.
 func (s *Sweeper) SetAllowance(
 	ctx context.Context, orgID string, m mint.Mint, isGranted bool, actor audit.Actor,
 ) (orderID string, err error) {

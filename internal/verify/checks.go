@@ -727,8 +727,8 @@ var bookChecks = []Check{
 
 	{
 		ID: "I-16-allowance",
-		Promise: "every allowance of the payout contract and every revocation was planned, is of a treasury and of that " +
-			"contract's address, and moves nothing",
+		Promise: "every allowance of the payout contract and every revocation was planned, is of a treasury and of " +
+			"that contract's address, and moves nothing",
 		breachSQL: unplannedOrders(`'ALLOWANCE', 'REVOCATION'`,
 			`pays AND o.amount = 0 AND o.contract <> '' AND o.to_address = '`+string(evmtx.PayoutContract)+`'`),
 	},

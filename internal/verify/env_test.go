@@ -293,7 +293,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		VALUES ('ta_open', $1, 'TOKEN_ACCOUNT', 'ETHEREUM', 'we_tre', 'we_shared', '0xwe_shared', 1,
 			$2, 0, 'QUEUED', now(), now(), 'DEMAND')`, h.org, tokenContract)
 	h.insertCause("ta_open")
-	h.exec(`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
+	h.exec(`
+		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
 			status, attempt_after, created_at, trigger)
 		VALUES ('al_open', $1, 'ALLOWANCE', 'ETHEREUM', 'we_tre', $3, 1, $2, 0, 'QUEUED', now(), now(), 'DEMAND')`,
 		h.org, tokenContract, evmtx.PayoutContract)

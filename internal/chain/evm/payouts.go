@@ -84,11 +84,11 @@ func (c payoutContract) Allowance(ctx context.Context, owner, token chain.Addres
 	if err != nil {
 		return fail(err)
 	}
-	least := allowances[0]
+	lowest := allowances[0]
 	for _, a := range allowances {
-		least = minAmount(least, a)
+		lowest = minAmount(lowest, a)
 	}
-	return least, nil
+	return lowest, nil
 }
 
 // simulatePayouts returns nil if a call of the payout contract would succeed on the latest state.

@@ -99,7 +99,9 @@ func TestOnlyRowsOfOneBatchAreSignedTogether(t *testing.T) {
 			return ps
 		}, signer.RefusedPayload},
 		"one less": {rows, func(ps []chain.Payment) []chain.Payment { return ps[:2] }, signer.RefusedPayload},
-		"one more": {rows, func(ps []chain.Payment) []chain.Payment { return append(ps, ps[0]) }, signer.RefusedPayload},
+		"one more": {
+			rows, func(ps []chain.Payment) []chain.Payment { return append(ps, ps[0]) }, signer.RefusedPayload,
+		},
 		"of another batch": {
 			[]signer.Intent{rows[0], otherBatch}, nil, signer.RefusedIntent,
 		},
@@ -151,7 +153,9 @@ func TestOnlyThePayoutContractGetsAnAllowance(t *testing.T) {
 			"coin":                 {func(i *signer.Intent) { i.Contract = "" }, signer.RefusedDestination},
 			"an amount":            {func(i *signer.Intent) { i.Amount = money.Units(1) }, signer.RefusedMalformed},
 			"a customer":           {func(i *signer.Intent) { i.CustomerID = "ann" }, signer.RefusedMalformed},
-			"a row":                {func(i *signer.Intent) { i.Batch = &signer.BatchRow{BatchID: "b", Row: 1} }, signer.RefusedMalformed},
+			"a row": {
+				func(i *signer.Intent) { i.Batch = &signer.BatchRow{BatchID: "b", Row: 1} }, signer.RefusedMalformed,
+			},
 		} {
 			i := intent(name)
 			c.change(&i)
@@ -167,7 +171,8 @@ func TestOnlyThePayoutContractGetsAnAllowance(t *testing.T) {
 		if purpose == signer.RevokeAllowance {
 			nonce = 1
 		}
-		p := chain.Payment{From: from, To: i.To, Contract: i.Contract, GrantsAllowance: purpose == signer.GrantAllowance}
+		p := chain.Payment{From: from, To: i.To, Contract: i.Contract}
+		p.GrantsAllowance = purpose == signer.GrantAllowance
 		p.RevokesAllowance = !p.GrantsAllowance
 		opposite := p
 		opposite.GrantsAllowance, opposite.RevokesAllowance = p.RevokesAllowance, p.GrantsAllowance

@@ -2,11 +2,11 @@
 // of a treasury, and the token accounts of the address that checkouts share. On EVM chains they set what the payout
 // contract may move of a treasury.
 //
-// The contract's address follows from its code, and the contract moves tokens of its caller only, so an allowance lets no
-// one move anything. The accounts spend rent of the treasury, so neither leaves a choice. The address of a nonce account follows from the treasury
-// and a number. The address of a token account follows from a wallet, which the caller of this package derives, and
-// from a token, which the policy names. Such an account is never closed, so its rent is paid once. The package knows no
-// key and no journal.
+// The contract's address follows from its code, and the contract moves tokens of its caller only, so an allowance lets
+// no one move anything. The accounts spend rent of the treasury, so neither leaves a choice. The address of a nonce
+// account follows from the treasury and a number. The address of a token account follows from a wallet, which the
+// caller of this package derives, and from a token, which the policy names. Such an account is never closed, so its
+// rent is paid once. The package knows no key and no journal.
 package ownaccounts
 
 import (

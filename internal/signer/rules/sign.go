@@ -7,6 +7,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/batches"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
@@ -148,9 +149,6 @@ func (eng *Engine) matchPayload(
 	if err := eng.checkInputs(lead, effect.Inputs); err != nil {
 		return effect, err
 	}
-	if refusal := checkBatchRows(intents); refusal != nil {
-		return effect, refusal
-	}
 	if slices.ContainsFunc(intents, func(member *intentState) bool { return member.Kind().Consolidates }) {
 		return effect, eng.checkConsolidation(intents, effect, policy, payer)
 	}
@@ -162,15 +160,10 @@ func (eng *Engine) matchPayload(
 	}
 	payments := make([]chain.Payment, len(intents))
 	for n, member := range intents {
-		payments[n] = chain.Payment{
-			From: eng.index.wallets[member.From].address, To: member.To,
-			Contract: member.Contract, Amount: member.Amount,
-			CreatesNonceAccount: member.Kind().CreatesNonceAccount,
-			CreatesTokenAccount: member.Kind().CreatesTokenAccount,
-			ClosesTokenAccount:  member.Kind().ClosesTokenAccount,
-			GrantsAllowance:     member.Kind().GrantsAllowance,
-			RevokesAllowance:    member.Kind().RevokesAllowance,
+		if refusal := batches.CheckMember(lead.Intent, member.Intent); refusal != nil {
+			return effect, refusal
 		}
+		payments[n] = member.ChainPayment(eng.index.wallets[member.From].address)
 	}
 	if err := effect.CheckPayments(payments...); err != nil {
 		if len(intents) > 1 {
@@ -181,25 +174,6 @@ func (eng *Engine) matchPayload(
 			lead.ID, lead.Amount, lead.Contract, lead.To, err)
 	}
 	return effect, nil
-}
-
-// checkBatchRows refuses payments that share a transaction on an EVM chain unless they are rows of one batch, as people
-// approved it. There a payee's code or a token can make the transaction of all of them fail, so a customer's payment is
-// always alone. Rule BP-23.
-func checkBatchRows(intents []*intentState) *signer.Refusal {
-	lead := intents[0]
-	if len(intents) == 1 || lead.Chain.Family() != chain.EVM {
-		return nil
-	}
-	for _, member := range intents {
-		if member.Batch == nil || lead.Batch == nil || member.Batch.BatchID != lead.Batch.BatchID ||
-			member.Batch.ContentHash != lead.Batch.ContentHash {
-			return signer.Refuse(signer.RefusedIntent,
-				"intents %s and %s cannot share a transaction on %s: they are not rows of one approved batch", lead.ID,
-				member.ID, lead.Chain)
-		}
-	}
-	return nil
 }
 
 // checkConsolidation checks that a payload makes one output of many, alone in its transaction and

@@ -170,6 +170,7 @@ var packages = []pkg{
 	{"internal/signer/swapterms", core, 0},
 	{"internal/signer/payouts", core, 0},
 	{"internal/signer/refunds", core, 0},
+	{"internal/signer/batches", core, 0},
 	{"internal/signer/ownaccounts", core, 0},
 	{"internal/signer/window", core, 0},
 	{"internal/signer/clock", core, 0},

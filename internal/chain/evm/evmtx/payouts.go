@@ -55,12 +55,12 @@ func PayData(ps []chain.Payment) ([]byte, error) {
 		if !CanShareTx(p) || p.Contract != ps[0].Contract || p.From != ps[0].From {
 			return nil, fmt.Errorf("payment %d cannot share a transaction with the first", i+1)
 		}
-		to, err := Bytes(p.To)
+		payee, err := Bytes(p.To)
 		if err != nil {
 			return nil, fmt.Errorf("payee of payment %d: %w", i+1, err)
 		}
 		amount := p.Amount.Uint256().Bytes32()
-		data = append(data, to[:]...)
+		data = append(data, payee[:]...)
 		data = append(data, amount[common.AddressLength:]...)
 	}
 	return data, nil
@@ -89,11 +89,11 @@ func ParsePay(data []byte) ([]chain.Payment, error) {
 		}
 	}
 	// Padding, offset and count have one form, so every other text differs from what is written again.
-	again, err := PayData(ps)
+	written, err := PayData(ps)
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(again, data) {
+	if !bytes.Equal(written, data) {
 		return nil, errors.New("call of pay is not in its one form")
 	}
 	return ps, nil
@@ -136,16 +136,16 @@ func newAllowanceTx(t Tx, p chain.Payment) (Tx, error) {
 // NewPaymentsTx returns the transaction of payments of an account: a cancel for none, a transfer for one, and a call of
 // the payout contract for several.
 func NewPaymentsTx(
-	chainID uint64, from chain.Address, ps []chain.Payment, nonce uint64, fees chain.Fees,
+	chainID uint64, account chain.Address, ps []chain.Payment, nonce uint64, fees chain.Fees,
 ) (Tx, error) {
 	switch len(ps) {
 	case 0:
-		return NewPaymentTx(chainID, from, nil, nonce, fees)
+		return NewPaymentTx(chainID, account, nil, nonce, fees)
 	case 1:
-		return NewPaymentTx(chainID, from, &ps[0], nonce, fees)
+		return NewPaymentTx(chainID, account, &ps[0], nonce, fees)
 	}
-	if ps[0].From != from {
-		return Tx{}, fmt.Errorf("payments are from %s, not from %s", ps[0].From, from)
+	if ps[0].From != account {
+		return Tx{}, fmt.Errorf("payments are from %s, not from %s", ps[0].From, account)
 	}
 	data, err := PayData(ps)
 	if err != nil {
@@ -168,9 +168,9 @@ func CheckPayments(t Tx, ps []chain.Payment) error {
 	case ps[0].SetsAllowance():
 		return checkAllowance(t, ps[0])
 	}
-	contract, to, amount, err := ParsePayee(t)
-	if err == nil && (contract != ps[0].Contract || to != ps[0].To || amount != ps[0].Amount) {
-		err = fmt.Errorf("it pays %v of %q to %s", amount, contract, to)
+	contract, payee, amount, err := ParsePayee(t)
+	if err == nil && (contract != ps[0].Contract || payee != ps[0].To || amount != ps[0].Amount) {
+		err = fmt.Errorf("it pays %v of %q to %s", amount, contract, payee)
 	}
 	return err
 }

@@ -3,7 +3,7 @@
 //
 // The contract is deployed with CREATE2 by the deployer that every chain has at one address. So its address follows
 // from its code, is the same on every chain, and needs no configuration: what stands there is this contract or nothing.
-// The contract has no owner and no storage, takes no coin and never holds a token.
+// The contract has no owner and no storage, takes no coin and never holds a token. Rule BP-21.
 //
 // The package is pure. It sends nothing and knows no key.
 package payoutcontract

@@ -576,7 +576,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
 		"checkoutId": {population.ID("co", n)}, "name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"},
 		"walletId": {"adr_crowd_treasury"}, "month": {"2026-01", "2026-06"},
-		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
+		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"}, "rows": {"1", "6"}, "unreadable": {"1"},
 	}
 	for _, v := range plain {
 		if v.Page.Path == "/transactions" { // Each kind is a list of its own.

@@ -780,3 +780,29 @@ func TestAnOrderDoesNotEndBeforeItsOutputs(t *testing.T) {
 		t.Errorf("got %v, want utxos_match_slot", err)
 	}
 }
+
+// A hundred payments share a transaction, and the next ones another. Rule BP-20.
+func TestAHundredPaymentsShareATransaction(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.depositOutputs(h.treasury, 20_000, 20_000)
+	h.depositOutputs(h.alice, 20_000)
+	var ids []string
+	for range 105 {
+		ids = append(ids, h.requestWithdrawal(60))
+	}
+	h.runAllSteps()
+	for orders, want := range map[int]int{100: 1, 5: 1} {
+		if n := queryCount(h, fmt.Sprintf(`SELECT count(*) FROM dispatch_slots WHERE orders = %d`, orders)); n != want {
+			t.Errorf("got %d transactions of %d payments, want %d", n, orders, want)
+		}
+	}
+	h.mineUntilFinal(4)
+	for i, id := range ids {
+		h.wantStatus(id, "PAID")
+		if got := h.net.Received(sim.Address(fmt.Sprint("payee ", i+1)), ""); got != money.Units(60) {
+			t.Errorf("payee %d has %v, want 60", i+1, got)
+		}
+	}
+	h.checkBooks()
+}
