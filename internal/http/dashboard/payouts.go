@@ -42,7 +42,7 @@ var payoutsToApprove = payout.Filter{Status: string(payout.AwaitingApproval)}
 func (d *dashboard) payoutsPage() pages.Page {
 	return pages.Page{
 		Path: "/payouts", Title: "Payouts", Action: identity.ReadOrganization, Group: "", Icon: "payout",
-		Shortcut: "o", Live: []string{payoutKind},
+		Shortcut: "o", Live: []string{payoutKind, "WITHDRAWAL"},
 		Query: []kernel.Parameter{pages.CursorParameter, payoutStatusParameter, fromDayParameter, toDayParameter},
 		Load:  d.loadPayouts, WriteCSV: func(r *pages.Request, w *kernel.StreamWriter) error {
 			f, err := readPayoutFilter(r)
