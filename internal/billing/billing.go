@@ -44,7 +44,10 @@ type Service struct {
 	PriceAge func(mintID int) time.Duration
 	Chains   []chain.Name // the enabled ones, whose coins have marks
 	Events   event.Recorder
-	Log      *slog.Logger
+	// FeeReaders returns what reads the fees of a chain, nil for a chain that is not configured. VerifyOnChain alone
+	// needs it.
+	FeeReaders func(name chain.Name) FeeReader
+	Log        *slog.Logger
 }
 
 func (s *Service) log() *slog.Logger {

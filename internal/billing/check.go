@@ -22,6 +22,10 @@ type Verification struct {
 	Lines   int64
 	// Difference says where the invoice first differs from what it is computed from; "" if nowhere.
 	Difference string
+	// ChainFees counts the network fees that their chains confirmed, and Unread names those whose transactions no chain
+	// showed: see VerifyOnChain.
+	ChainFees int64
+	Unread    []UnreadFee
 }
 
 // Verify computes an invoice again: each line from the ledger, the order that a final block ended, and the

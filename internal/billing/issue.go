@@ -37,17 +37,25 @@ type Skipped struct {
 	Reason SkipReason
 }
 
+// Failed is an organization whose invoice could not be issued.
+type Failed struct {
+	OrgID string
+	Err   error
+}
+
 // RunResult is what a run of a month did.
 type RunResult struct {
 	Month    string
 	Invoices []Invoice // of the month, also those that were issued before
 	Issued   int       // by this run
 	Skipped  []Skipped
+	Failed   []Failed // a commit may have lost its answer, so a repeated run may find their invoices
 }
 
-// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays,
-// so a run may be repeated, and two may run at once. Errors: faults INVALID_REQUEST, INVALID_STATE if the month
-// is not over, NOT_FOUND. Rules BI-6, BI-7, BI-8 and BI-9.
+// IssueInvoices issues the invoices of a month, for one organization or for all. What was issued before stays, so a run
+// may be repeated, and two may run at once. An organization that fails keeps no other one waiting: the result names it.
+// Errors: faults INVALID_REQUEST, INVALID_STATE if the month is not over, NOT_FOUND; of one organization, why it
+// failed. Rules BI-6, BI-7, BI-8, BI-9 and BI-24.
 func (s *Service) IssueInvoices(
 	ctx context.Context, month, org string, requester audit.Actor,
 ) (result RunResult, err error) {
@@ -77,10 +85,12 @@ func (s *Service) IssueInvoices(
 	}
 	for _, orgID := range orgs {
 		issued, err := s.issue(ctx, orgID, m, requester)
-		if err != nil {
-			return result, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err)
-		}
 		switch {
+		case err != nil && (org != "" || ctx.Err() != nil):
+			return result, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err)
+		case err != nil:
+			s.log().ErrorContext(ctx, "billing: an invoice was not issued", "org", orgID, "month", m.Name, "error", err)
+			result.Failed = append(result.Failed, Failed{orgID, err})
 		case issued.reason != "":
 			result.Skipped = append(result.Skipped, Skipped{orgID, issued.reason})
 		default:
@@ -250,9 +260,6 @@ func (s *Service) issueIn(
 	d.TaxRateBps, d.TaxNote, d.Language = terms.taxRateBps, terms.taxNote, terms.language
 	inv.Subtotal, inv.Tax, inv.Total = d.Subtotal, d.Tax, d.Total
 	inv.Outstanding = d.Total
-	if err := bound.write(ctx, tx, inv.ID, org); err != nil {
-		return o, err
-	}
 	encoded, hash, err := freeze(inv.Document)
 	if err != nil {
 		return o, err
@@ -304,7 +311,8 @@ func takeNumber(
 	return sequence, issuedAt.UTC(), fmt.Sprintf("%s-%06d", series, sequence), nil
 }
 
-// The statements that sum lines up by section. The second one binds them to an invoice, whatever their number.
+// The statements that sum lines up by section. The second one binds them to an invoice, whatever their number, and the
+// database writes the sections of the invoice with it.
 const (
 	selectSections = `
 		SELECT fee_section(b.kind, b.is_credit), b.mint_id, m.chain, m.symbol, m.decimals, b.lines, b.amount,
@@ -372,26 +380,6 @@ func sumCents(list []section) *big.Int {
 		}
 	}
 	return sum
-}
-
-// write writes the sections of an invoice.
-func (x sections) write(ctx context.Context, tx pg.Tx, invoiceID, org string) error {
-	n := len(x.list)
-	kinds, mints, lines := make([]string, n), make([]int, n), make([]int64, n)
-	amounts, values := make([]money.Amount, n), make([]money.USD, n)
-	for i, entry := range x.list {
-		kinds[i], mints[i], lines[i], amounts[i], values[i] = entry.kind, entry.mintID, entry.lines, entry.amount,
-			entry.usdExact
-	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO invoice_sections (invoice_id, org_id, kind, mint_id, lines, amount, usd_exact, usd)
-		SELECT $1, $2, x.kind, x.mint_id, x.lines, x.amount, x.usd_exact, round(x.usd_exact, 2)
-		FROM unnest($3::text[], $4::int[], $5::bigint[], $6::numeric[], $7::numeric[])
-			AS x (kind, mint_id, lines, amount, usd_exact)`, invoiceID, org, kinds, mints, lines, amounts, values)
-	if err != nil {
-		return fmt.Errorf("write the sections of %s: %w", invoiceID, err)
-	}
-	return nil
 }
 
 // printed returns the sections as a document has them.

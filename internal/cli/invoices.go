@@ -18,8 +18,15 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
-// errDiffers is the result of a verification that found a difference.
-var errDiffers = errors.New("the invoice differs from what it is computed from")
+// The results of commands that found something.
+var (
+	errDiffers   = errors.New("the invoice differs from what it is computed from")
+	errUnread    = errors.New("the chains did not show all transactions, so the invoice is not verified on chain")
+	errNotBilled = errors.New("the invoices of some organizations could not be issued; repeat the run")
+)
+
+// unreadShownMax is how many fees a verification names that could not be read.
+const unreadShownMax = 20
 
 type billingRun struct {
 	configFlags
@@ -46,8 +53,14 @@ func (c billingRun) Run(ctx context.Context, std streams) error {
 			}
 			fmt.Fprintf(w, "-\t-\t%s\t%s\n", s.OrgID, reason)
 		}
+		for _, f := range r.Failed {
+			fmt.Fprintf(w, "-\t-\t%s\tfailed: %v\n", f.OrgID, f.Err)
+		}
 		fmt.Fprintf(w, "%d issued for %s.\n", r.Issued, r.Month)
-		return w.Flush()
+		if err := w.Flush(); err != nil || len(r.Failed) == 0 {
+			return err
+		}
+		return errNotBilled
 	})
 }
 
@@ -69,7 +82,8 @@ func (c operatorFlags) act(
 
 type billingVerify struct {
 	configFlags
-	ID string `arg:"" help:"The invoice, inv_…"`
+	ID      string `arg:"" help:"The invoice, inv_…"`
+	Offline bool   `help:"Ask no chain: compare with the ledger, the proven transactions and the prices alone."`
 }
 
 // Run computes the invoice again.
@@ -79,7 +93,11 @@ func (c billingVerify) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	v, err := tools.Billing.Verify(ctx, c.ID)
+	verify := tools.Billing.VerifyOnChain
+	if c.Offline {
+		verify = tools.Billing.Verify
+	}
+	v, err := verify(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -89,6 +107,21 @@ func (c billingVerify) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(std.out, "%s of $%s: all %d lines are what the ledger, the proven transactions and the prices say.\n",
 		v.Invoice.Number, v.Invoice.Total.Cents(), v.Lines)
+	if c.Offline {
+		fmt.Fprintln(std.out, "No chain was asked.")
+		return nil
+	}
+	fmt.Fprintf(std.out, "%d transactions cost what their chains say.\n", v.ChainFees)
+	for i, u := range v.Unread {
+		if i == unreadShownMax {
+			fmt.Fprintf(std.out, "… and %d more.\n", len(v.Unread)-i)
+			break
+		}
+		fmt.Fprintf(std.out, "%s, transaction %s, could not be read: %s\n", u.FeeLineID, u.TxHash, u.Reason)
+	}
+	if len(v.Unread) > 0 {
+		return errUnread
+	}
 	return nil
 }
 

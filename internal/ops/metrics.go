@@ -575,6 +575,29 @@ var gauges = []gauge{
 	newGauge("coffer_swap_arrivals_open_oldest_seconds", "Age of the oldest of them; 0 when there is none.", `
 		SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM swap_arrivals
 		WHERE role = 'STRAY' AND decision IS NULL`),
+	newGauge("coffer_invoices_issued", "Invoices that were issued in the last day.", `
+		SELECT count(*)::float8 FROM invoices WHERE issued_at > now() - interval '24 hours'`),
+	newGauge("coffer_invoices_unpaid", "Invoices that are not marked as paid.", `
+		SELECT count(*)::float8 FROM invoices WHERE status = 'ISSUED'`),
+	newGauge("coffer_invoices_unpaid_usd", "What is left to pay of them in dollars, for graphs.", `
+		SELECT coalesce(sum(i.total - n.credited), 0)::float8 FROM invoices i CROSS JOIN LATERAL (
+			SELECT coalesce(sum(c.total), 0) AS credited FROM credit_notes c WHERE c.invoice_id = i.invoice_id) n
+		WHERE i.status = 'ISSUED'`),
+	newGauge("coffer_invoices_unpaid_oldest_seconds", "Age of the oldest of them; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(issued_at)), 0)::float8 FROM invoices WHERE status = 'ISSUED'`),
+	newGauge("coffer_fee_lines_unpriced",
+		"Fees older than a quarter of an hour that have no value, and are on no invoice until they have one.", `
+		SELECT count(*)::float8 FROM fee_lines
+		WHERE usd_value IS NULL AND incurred_at < now() - interval '15 minutes'`),
+	newGauge("coffer_fee_lines_unpriced_oldest_seconds", "Age of the oldest of them; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(incurred_at)), 0)::float8 FROM fee_lines
+		WHERE usd_value IS NULL AND incurred_at < now() - interval '15 minutes'`),
+	newGauge("coffer_price_mark_age_seconds",
+		"Time since the newest stored price of a chain's coin, by which its network fees get their value.", `
+		SELECT m.chain, extract(epoch FROM now() - p.created_at)::float8
+		FROM mints m JOIN scan_cursors c ON c.chain = m.chain CROSS JOIN LATERAL (
+			SELECT created_at FROM price_marks WHERE mint_id = m.mint_id ORDER BY created_at DESC LIMIT 1) p
+		WHERE m.kind = 'NATIVE' AND c.updated_at > now() - interval '24 hours'`, "chain"),
 	newGauge("coffer_mints_quarantined", "Quarantined mints, of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

@@ -108,6 +108,22 @@ INSERT INTO swap_arrivals (deposit_id, org_id, swap_id, role, reason, created_at
 	VALUES ('dep_1', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, NULL, NULL, NULL, NULL),
 	       ('dep_2', 'org_1', 'cs_1', 'REFUND', '', $T, NULL, NULL, NULL, NULL),
 	       ('dep_3', 'org_1', 'cs_1', 'STRAY', 'AFTER_END', $T, 'KEPT', 'x', 'OPERATOR opk_1', $T);
+INSERT INTO price_marks (mint_id, price, source, quoted_at, created_at) VALUES (1, 3000, 'x', $T, $T);
+INSERT INTO fee_lines (fee_line_id, org_id, kind, source_kind, source_id, mint_id, amount, fee_bps, usd_value,
+	price_mark_id, incurred_at, tx_hash)
+	VALUES ('fee_1', 'org_1', 'NETWORK_FEE', 'NETWORK_FEE', 'wd_3', 1, 100, 0, NULL, NULL, $T, '0x9'),
+	       ('fee_2', 'org_1', 'NETWORK_FEE', 'NETWORK_FEE', 'gas_1', 1, 100, 0, NULL, NULL, now(), '0x8'),
+	       ('fee_3', 'org_1', 'NETWORK_FEE', 'NETWORK_FEE', 'wd_4', 1, 100, 0, 1, 1, $T, '0x7');
+INSERT INTO invoices (invoice_id, org_id, month, ends_at, series, sequence, tax_rate_bps, subtotal, tax, total,
+	document, document_hash, status, issued_at, paid_at, paid_reference, paid_by)
+	VALUES ('inv_1', 'org_1', '2020-01', '2020-02-01Z', 'INV', 1, 0, 12.50, 0, 12.50, '{}', sha256(''), 'ISSUED', $T,
+			NULL, NULL, NULL),
+	       ('inv_2', 'org_1', '2020-02', '2020-03-01Z', 'INV', 2, 0, 99, 0, 99, '{}', sha256(''), 'PAID',
+			'2020-03-03Z', $T, 'bank', 'OPERATOR x');
+INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, request_digest, series, sequence, reason,
+	lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
+	VALUES ('crn_1', 'org_1', 'inv_1', 'k', sha256(''), 'CN', 1, 'x', true, 2.25, 0, 2.25, '{}', sha256(''), $T,
+		'OPERATOR x');
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
 `
@@ -120,9 +136,14 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	for name, want := range map[string]float64{
 		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0,
 		"coffer_swap_arrivals_open": 0, "coffer_swap_arrivals_open_oldest_seconds": 0,
-		"coffer_verify_breached": 0, "coffer_mints_quarantined": 0, "coffer_mails_queued_oldest_seconds": 0,
-		"coffer_db_look_ok": 1, `coffer_role{role="api"}`: 1, `coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
-		"coffer_db_commits_unknown_total": 0, "coffer_deposit_swaps_tampered_total": 0,
+		"coffer_invoices_issued": 0, "coffer_invoices_unpaid": 0, "coffer_invoices_unpaid_usd": 0,
+		"coffer_invoices_unpaid_oldest_seconds": 0, "coffer_fee_lines_unpriced": 0,
+		"coffer_fee_lines_unpriced_oldest_seconds": 0,
+		"coffer_verify_breached":                   0, "coffer_mints_quarantined": 0,
+		"coffer_mails_queued_oldest_seconds": 0,
+		"coffer_db_look_ok":                  1, `coffer_role{role="api"}`: 1,
+		`coffer_db_transactions_rerun_total{cause="deadlock"}`: 0,
+		"coffer_db_commits_unknown_total":                      0, "coffer_deposit_swaps_tampered_total": 0,
 	} {
 		if got, ok := calm[name]; !ok || got != want {
 			t.Errorf("a calm day: %s: got %v %v, want %v", name, got, ok, want)
@@ -203,6 +224,13 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_providers_suspended{provider="TWO",source="operator"}`:                  1,
 		"coffer_swap_arrivals_open":                                                          1,
 		"coffer_swap_arrivals_open_oldest_seconds":                                           age,
+		"coffer_invoices_issued":                                                             1,
+		"coffer_invoices_unpaid":                                                             1,
+		"coffer_invoices_unpaid_usd":                                                         10.25,
+		"coffer_invoices_unpaid_oldest_seconds":                                              age,
+		"coffer_fee_lines_unpriced":                                                          1,
+		"coffer_fee_lines_unpriced_oldest_seconds":                                           age,
+		`coffer_price_mark_age_seconds{chain="ETHEREUM"}`:                                    age,
 		"coffer_deposit_swaps_tampered_total":                                                1,
 		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
 		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,

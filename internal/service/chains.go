@@ -1,6 +1,7 @@
 package service
 
 import (
+	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/finality"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -41,6 +42,15 @@ func (s *Service) Walker(name chain.Name) *scan.Walker { return s.walkers[name] 
 // Without a signer it assigns transactions to slots; the running service has them signed and
 // broadcasts them.
 func (s *Service) DispatchWorker(name chain.Name) *dispatch.Worker { return s.dispatchWorkers[name] }
+
+// feeReader returns what reads the fees of a chain, or nil if the chain is not configured.
+func (s *Service) feeReader(name chain.Name) billing.FeeReader {
+	worker := s.dispatchWorkers[name]
+	if worker == nil {
+		return nil
+	}
+	return worker
+}
 
 // Sweeper returns the sweeper of a chain, or nil if the chain is not configured.
 func (s *Service) Sweeper(name chain.Name) *sweep.Sweeper { return s.sweepers[name] }

@@ -99,6 +99,15 @@ func (c *console) runBilling(r *pages.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(result.Failed) > 0 {
+		first, reason := result.Failed[0], "An internal error, which the log of the service has."
+		if f := fault.Find(first.Err); f != nil {
+			reason = f.Reason
+		}
+		return "", fault.New(fault.Conflict, fault.InvalidState, fault.Stated,
+			"%d invoices were issued. The invoices of %d organizations could not be. That of %s: %s", result.Issued,
+			len(result.Failed), first.OrgID, reason).WithAdvice("Run the month again once that is corrected.")
+	}
 	return monthPath(r, result.Month), nil
 }
 

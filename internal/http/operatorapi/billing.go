@@ -2,6 +2,7 @@ package operatorapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -42,6 +43,13 @@ type BillingRunResult struct {
 	Issued   int            `json:"issued" doc:"How many invoices this run issued. The others were issued before." example:"1"`
 	Invoices []OwnedInvoice `json:"invoices" doc:"The invoices of the month."`
 	Skipped  []UnbilledOrg  `json:"skipped" doc:"The organizations without an invoice of the month."`
+	Failed   []FailedOrg    `json:"failed" doc:"The organizations whose invoice could not be issued, or of which that is not known. The others have theirs. Repeat the call."`
+}
+
+// FailedOrg is an organization whose invoice of a month could not be issued.
+type FailedOrg struct {
+	OrganizationID string `json:"organizationId" doc:"The organization."`
+	Reason         string `json:"reason" doc:"Why, in a sentence." example:"The series INV is of other documents."`
 }
 
 // UnbilledOrg is an organization without an invoice of a month.
@@ -217,13 +225,15 @@ func (a *api) billingRoutes() []kernel.Route {
 			Summary: "Issue the invoices of a month",
 			Text: "Issues the invoices of a month that is over, which the service does by itself on the day of " +
 				"the terms. What " +
-				"was issued before stays, so the call may be repeated.",
+				"was issued before stays, so the call may be repeated. An organization that fails is named in " +
+				"failed, and the others get their invoices.",
 			Retryable: true, ResultAt: "/billing/invoices",
 			Answers: []kernel.Success{{Status: http.StatusOK, Text: "The invoices of the month."}},
 			Faults:  []fault.Code{fault.CodeNotFound, fault.InvalidState},
 			Handler: kernel.HandleBody(a.runBilling, BillingRun{Month: "2026-01"}, BillingRunResult{
 				Month: "2026-01", Issued: 1, Invoices: []OwnedInvoice{exampleInvoice},
 				Skipped: []UnbilledOrg{{resource.ExampleOrganizationID, "NO_TERMS"}},
+				Failed:  []FailedOrg{},
 			}),
 		},
 		{
@@ -397,12 +407,23 @@ func (a *api) runBilling(c *call, body BillingRun) (BillingRunResult, error) {
 	if err != nil {
 		return BillingRunResult{}, err
 	}
-	shown := BillingRunResult{Month: r.Month, Issued: r.Issued, Invoices: []OwnedInvoice{}, Skipped: []UnbilledOrg{}}
+	shown := BillingRunResult{
+		Month: r.Month, Issued: r.Issued, Invoices: []OwnedInvoice{}, Skipped: []UnbilledOrg{}, Failed: []FailedOrg{},
+	}
 	for _, inv := range r.Invoices {
 		shown.Invoices = append(shown.Invoices, showInvoice(inv))
 	}
 	for _, s := range r.Skipped {
 		shown.Skipped = append(shown.Skipped, UnbilledOrg{s.OrgID, string(s.Reason)})
+	}
+	for _, f := range r.Failed {
+		reason := "An internal error, which the log of the service has."
+		if refusal := fault.Find(f.Err); refusal != nil {
+			reason = refusal.Reason
+		} else if errors.Is(f.Err, pg.ErrCommitUnknown) {
+			reason = "The answer of the database was lost, so the invoice may have been issued."
+		}
+		shown.Failed = append(shown.Failed, FailedOrg{f.OrgID, reason})
 	}
 	return shown, nil
 }

@@ -70,6 +70,7 @@ var typeDocs = map[reflect.Type]string{
 	reflect.TypeFor[BillingRun]():                      "The month to bill.",
 	reflect.TypeFor[BillingRunResult]():                "What a run of a month did.",
 	reflect.TypeFor[UnbilledOrg]():                     "An organization without an invoice of a month.",
+	reflect.TypeFor[FailedOrg]():                       "An organization whose invoice of a month could not be issued.",
 	reflect.TypeFor[InvoicePayment]():                  "The payment of an invoice.",
 	reflect.TypeFor[CreditOrder]():                     "A credit note to issue.",
 	reflect.TypeFor[CreditedLine]():                    "What a credit note gives back of one fee.",

@@ -66,6 +66,7 @@ func TestTheFunctionsThatLockAreKnown(t *testing.T) {
 		"deposit_decisions_use":      {"risk_answer_uses"},
 		"deposits_proof_live":        {"scan_cursors"},
 		"dispatch_orders_proof_live": {"scan_cursors"},
+		"fee_lines_bind":             {"invoice_sections"},
 		"finality_breaks_next":       {"scan_cursors"},
 		"finality_proofs_on_fork":    {"scan_cursors"},
 		"fold_organization_totals":   {"organization_total_changes", "organization_totals"},

@@ -130,7 +130,8 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"V", 1, 7},
 		{"Q", 1, 26},
 		{"QW", 5, 29},
-		{"C", 1, 14},
+		{"C", 1, 16},
+		{"L", 1, 4},
 	} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))

@@ -393,14 +393,15 @@ func (s *cellRun) checkEvents(ctx context.Context) error {
 			}
 			sequence = e.Sequence
 			var resource struct {
-				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID string
-				Swap                                                    *struct{ CustomerSwapID string }
+				WithdrawalID, DepositID, TransferID, SwapID, CheckoutID, InvoiceID, CreditNoteID string
+
+				Swap *struct{ CustomerSwapID string }
 			}
 			if err := json.Unmarshal(e.Data, &resource); err != nil {
 				return err
 			}
 			eventKey := string(e.Type) + " of " + resource.DepositID + resource.TransferID + resource.SwapID +
-				resource.CheckoutID
+				resource.CheckoutID + resource.InvoiceID + resource.CreditNoteID
 			if resource.SwapID == "" { // a swap of the organization names its withdrawal, too
 				eventKey += resource.WithdrawalID
 			}

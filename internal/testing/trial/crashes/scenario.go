@@ -149,7 +149,7 @@ func newScenario(ctx context.Context, program string, chainSite site) (t *scenar
 		webhook.CustomerSwapDelayed, webhook.OrganizationDeposit, webhook.OrganizationWithdraw,
 		webhook.OrganizationWithdrawCompleted, webhook.OrganizationSwapCompleted, webhook.OrganizationSwapFailed,
 		webhook.CheckoutProcessing, webhook.CheckoutCompleted, webhook.CheckoutExpired, webhook.CheckoutException,
-		webhook.CheckoutRefunded,
+		webhook.CheckoutRefunded, webhook.InvoiceIssued, webhook.CreditNoteIssued,
 	}
 	if status, err := t.callAPI(
 		ctx, http.MethodPost, "/webhook-endpoints",
@@ -477,7 +477,7 @@ func (e endpoint) callOnce(ctx context.Context, method, path string, payload []b
 		return 0, err
 	}
 	req.Header.Set(e.header, e.key)
-	if method == http.MethodPost {
+	if method == http.MethodPost || method == http.MethodPut {
 		req.Header.Set("content-type", "application/json")
 	}
 	resp, err := impatient.Do(req)
