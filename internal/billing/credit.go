@@ -302,12 +302,19 @@ func boundByInvoice(ctx context.Context, tx pg.Tx, inv Invoice, parts *sections)
 	if err != nil {
 		return nil, fmt.Errorf("read the credit notes of %s: %w", inv.ID, err)
 	}
-	left := map[string]*big.Int{} // by section, in cents
+	// By kind and coin, in cents. Two mints may have one name, such as a token and its bridged form; then they share
+	// what is left of both.
+	left := map[string]*big.Int{}
 	leftSubtotal, leftTax := usdToCents(inv.Subtotal), usdToCents(inv.Tax)
 	for _, x := range inv.Document.Sections {
-		if left[x.Kind+x.Chain+x.Symbol], err = parseCents(x.USD); err != nil {
+		billed, err := parseCents(x.USD)
+		if err != nil {
 			return nil, err
 		}
+		if ofAnother := left[x.Kind+x.Chain+x.Symbol]; ofAnother != nil {
+			billed.Add(billed, ofAnother)
+		}
+		left[x.Kind+x.Chain+x.Symbol] = billed
 	}
 	for _, note := range earlier {
 		leftSubtotal.Sub(leftSubtotal, usdToCents(note.Subtotal))
@@ -322,9 +329,14 @@ func boundByInvoice(ctx context.Context, tx pg.Tx, inv Invoice, parts *sections)
 		}
 	}
 	for i, x := range parts.list {
-		if rest := left[x.kind+x.chain+x.symbol]; rest != nil && rest.Cmp(x.cents) < 0 {
-			parts.list[i].cents = rest
+		rest := left[x.kind+x.chain+x.symbol]
+		if rest == nil {
+			continue
 		}
+		if rest.Cmp(x.cents) < 0 {
+			parts.list[i].cents = new(big.Int).Set(rest)
+		}
+		rest.Sub(rest, parts.list[i].cents)
 	}
 	parts.subtotal = sumCents(parts.list)
 	switch {
@@ -335,8 +347,8 @@ func boundByInvoice(ctx context.Context, tx pg.Tx, inv Invoice, parts *sections)
 			formatCents(leftSubtotal)).WithAdvice("Credit less of it.")
 	}
 	tax = taxOn(parts.subtotal, inv.Document.TaxRateBps)
-	if tax.Cmp(leftTax) > 0 {
-		tax = leftTax
+	if tax.Cmp(leftTax) > 0 || parts.subtotal.Cmp(leftSubtotal) == 0 {
+		tax = leftTax // no tax is left on nothing
 	}
 	return tax, nil
 }

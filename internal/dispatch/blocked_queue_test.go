@@ -161,8 +161,8 @@ func TestALimitOfTheSignerLeavesARowOfABatchWaiting(t *testing.T) {
 	}
 }
 
-// Rule BP-11.
-func TestNothingOfAPausedBatchGetsASlot(t *testing.T) {
+// Rules BP-11 and BP-12.
+func TestNothingOfAPausedOrCancelledBatchGetsASlot(t *testing.T) {
 	t.Parallel()
 	b := newTestEnv(t, openPolicy())
 	b.fundWallet(b.treasury, coin, 1000)
@@ -174,9 +174,15 @@ func TestNothingOfAPausedBatchGetsASlot(t *testing.T) {
 			approvals_required, request_mac, approved_at, look_at, updated_at, paused_at)
 		VALUES ('bp_1', $1, 5, 'STRICT', 1, sha256('bp_1'), sha256('bp_1'), '{}', '', 'API_KEY', 'key_1', now(),
 			'PROCESSING', 'USER', 'usr_maker', now(), 1, 'mac', now(), now(), now(), now())`, b.org)
-	b.runRounds()
-	if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
-		t.Errorf("paused: got %v waiting for %q, want QUEUED waiting for FREEZE", s, waits)
+	for _, name := range []string{"paused", "cancelled"} {
+		b.runRounds()
+		if s, waits := b.orderStatus("wd_1"); s != dispatch.Queued || waits != string(dispatch.WaitFreeze) {
+			t.Errorf("%s: got %v waiting for %q, want QUEUED waiting for FREEZE", name, s, waits)
+		}
+		b.execWithoutTriggers(`UPDATE payout_batches SET paused_at = NULL, stopped_at = now(), stopper_kind = 'USER',
+			stopper_id = 'usr_maker' WHERE org_id = $1`, b.org)
+		b.execWithoutTriggers(`UPDATE dispatch_orders SET waiting_for = NULL, attempt_after = created_at
+			WHERE org_id = $1`, b.org)
 	}
 }
 

@@ -66,7 +66,7 @@ func keepText(text string, runesMax int) string {
 // fault NOT_FOUND. Rule BP-7.
 func (s *Service) BadRows(ctx context.Context, org, batchID string) (bad []BadRow, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		if _, err := readBatch(ctx, tx, org, batchID, ""); err != nil {
+		if _, err := readBatch(ctx, tx, org, batchID); err != nil {
 			return err
 		}
 		bad, err = loadBadRows(ctx, tx, batchID)

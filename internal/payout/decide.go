@@ -60,7 +60,7 @@ func (s *Service) announce(
 	ctx context.Context, tx pg.Tx, b Batch, actor audit.Actor, verb string, detail map[string]any,
 ) error {
 	if s.Events != nil {
-		changed, err := readBatch(ctx, tx, b.OrgID, b.ID, "")
+		changed, err := readBatch(ctx, tx, b.OrgID, b.ID)
 		if err != nil {
 			return err
 		}

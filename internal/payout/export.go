@@ -68,7 +68,7 @@ func (s *Service) WriteCSV(ctx context.Context, org, batchID string, w io.Writer
 	var bad []BadRow
 	var mints mint.Catalogue
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if b, err = readBatch(ctx, tx, org, batchID, ""); err != nil {
+		if b, err = readBatch(ctx, tx, org, batchID); err != nil {
 			return err
 		}
 		if items, err = loadItems(ctx, tx, batchID); err != nil {

@@ -224,12 +224,12 @@ func newNotFound() error {
 		"Your organization has no batch payout with this id.")
 }
 
-// readBatch returns a batch as the transaction sees it; lock is "" or a clause that locks its row.
-func readBatch(ctx context.Context, tx pg.Tx, org, batchID, lock string) (Batch, error) {
+// readBatch returns a batch as the transaction sees it.
+func readBatch(ctx context.Context, tx pg.Tx, org, batchID string) (Batch, error) {
 	if !id.IsValid(batchPrefix, batchID) {
 		return Batch{}, newNotFound()
 	}
-	rows, err := tx.Query(ctx, selectBatches+`WHERE b.org_id = $1 AND b.batch_id = $2`+lock, org, batchID)
+	rows, err := tx.Query(ctx, selectBatches+`WHERE b.org_id = $1 AND b.batch_id = $2`, org, batchID)
 	if err != nil {
 		return Batch{}, fmt.Errorf("read batch %s: %w", batchID, err)
 	}
@@ -243,8 +243,15 @@ func readBatch(ctx context.Context, tx pg.Tx, org, batchID, lock string) (Batch,
 	return b, nil
 }
 
+// lockBatch locks a batch, which puts what happens to it in an order, and returns it as it is then. The statement that
+// waits for the lock would count the approvals of the time before it waited.
 func lockBatch(ctx context.Context, tx pg.Tx, org, batchID string) (Batch, error) {
-	return readBatch(ctx, tx, org, batchID, ` FOR NO KEY UPDATE OF b`)
+	_, err := tx.Exec(ctx, `SELECT 1 FROM payout_batches WHERE org_id = $1 AND batch_id = $2 FOR NO KEY UPDATE`, org,
+		batchID)
+	if err != nil {
+		return Batch{}, fmt.Errorf("lock batch %s: %w", batchID, err)
+	}
+	return readBatch(ctx, tx, org, batchID)
 }
 
 // loadCounts counts the rows of batches by what became of them.
@@ -279,7 +286,7 @@ func loadCounts(ctx context.Context, tx pg.Tx, batches ...*Batch) error {
 // ByID returns a batch as it is now. Error: fault NOT_FOUND, also for one of another organization.
 func (s *Service) ByID(ctx context.Context, org, batchID string) (b Batch, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if b, err = readBatch(ctx, tx, org, batchID, ""); err != nil {
+		if b, err = readBatch(ctx, tx, org, batchID); err != nil {
 			return err
 		}
 		return loadCounts(ctx, tx, &b)
@@ -344,7 +351,7 @@ func (s *Service) Items(ctx context.Context, org, batchID string) (items []Item,
 // load returns a batch and its rows.
 func (s *Service) load(ctx context.Context, orgID, batchID string) (b Batch, items []Item, err error) {
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		if b, err = readBatch(ctx, tx, orgID, batchID, ""); err != nil {
+		if b, err = readBatch(ctx, tx, orgID, batchID); err != nil {
 			return err
 		}
 		items, err = loadItems(ctx, tx, batchID)

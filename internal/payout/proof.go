@@ -27,7 +27,7 @@ type Proof struct {
 func (s *Service) LoadProofs(
 	ctx context.Context, tx pg.Tx, org, batchID string, numbers ...int,
 ) (proofs []Proof, err error) {
-	b, err := readBatch(ctx, tx, org, batchID, "")
+	b, err := readBatch(ctx, tx, org, batchID)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type Warning struct {
 // submitted batch as of its submission, which kept them. Error: fault NOT_FOUND. Rule BP-10.
 func (s *Service) Warnings(ctx context.Context, org, batchID string) (warnings []Warning, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		b, err := readBatch(ctx, tx, org, batchID, "")
+		b, err := readBatch(ctx, tx, org, batchID)
 		if err != nil {
 			return err
 		}

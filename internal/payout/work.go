@@ -111,6 +111,11 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 			if refused, err = s.Payments.CheckRow(ctx, b.payment(i)); err != nil {
 				return fmt.Errorf("check row %d: %w", i.Number, err)
 			}
+			if refused != "" { // perhaps by a freeze that came since, which says nothing about the row
+				if frozen, isStopped, err = s.findFrozen(ctx, orgID, items); err != nil || isStopped {
+					return err
+				}
+			}
 		}
 		if refused != "" && b.Header.Mode == contenthash.Strict {
 			return s.invalidate(ctx, b, i, cutSentence(refused))
