@@ -464,7 +464,7 @@ func (a *App) wireAPI() error {
 		DB: a.parts.DB, Chains: a.Chains, Withdrawals: a.Withdrawals, Transfers: a.Transfers,
 		Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts, Payouts: a.Payouts,
 		Whitelist: a.Whitelist, Wallets: a.Wallets,
-		Prices:  a.parts.Prices, WebhookKeys: a.webhookKeys,
+		Prices: a.parts.Prices, WebhookKeys: a.webhookKeys,
 		Receipts: receipt.Signer{Keys: a.parts.WebhookKeys}, Environment: a.conf.serviceConfig().Environment,
 		Deposits:  a.Deposits,
 		Endpoints: a.Endpoints,

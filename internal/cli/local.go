@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/tour"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/verify"
 )
 
@@ -198,6 +199,18 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 			} else {
 				_, err = tools.Swaps.RejectOrganization(ctx, p.OrgID, id, "the tour", p)
 			}
+			return err
+		},
+		ApprovePayout: func(ctx context.Context, email, id, text string) error {
+			p, err := personByEmail(ctx, tools.DB(), email)
+			if err != nil {
+				return err
+			}
+			hash, err := contenthash.Parse(text)
+			if err != nil {
+				return err
+			}
+			_, err = tools.Payouts.Approve(ctx, p.OrgID, id, hash, audit.User(p.ID))
 			return err
 		},
 		Decide: func(ctx context.Context, email, id string, isApproval bool) error {

@@ -204,8 +204,8 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	conf := Config{
 		DB: h.db, SignIn: h.signIn, Chains: chains, Deposits: h.deposits, Swaps: h.swaps, Prices: prices,
 		DepositSwaps: h.depositSwaps, Billing: h.newBilling(),
-		PriceAge:     func(int) time.Duration { return time.Hour },
-		Withdrawals:  h.payments, Limits: limits, Changes: h.changes,
+		PriceAge:    func(int) time.Duration { return time.Hour },
+		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
 			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,

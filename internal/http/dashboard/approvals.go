@@ -72,6 +72,7 @@ func (d *dashboard) loadApprovals(r *pages.Request) (templ.Component, error) {
 func approvalTabs(r *pages.Request, current, count string) []ui.Tab {
 	tabs := []ui.Tab{
 		{Title: "Withdrawals", Path: r.Path("approvals")},
+		{Title: payoutsTab, Path: r.Path("approvals", "payouts")},
 		{Title: "Own swaps", Path: r.Path("approvals", "organization-swaps")},
 		{Title: "Flagged deposits", Path: r.Path("approvals", "flagged")},
 		{Title: "Failed swaps", Path: r.Path("approvals", "swaps")},

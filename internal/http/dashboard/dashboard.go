@@ -27,6 +27,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
@@ -57,6 +58,7 @@ type Config struct {
 	// DepositSwaps are read only: customers' backends make them.
 	DepositSwaps *depositswap.Service
 	Checkouts    *checkout.Service
+	Payouts      *payout.Service
 	Whitelist    *whitelist.Service
 	Wallets      *wallet.Service
 	Chains       chain.Chains
@@ -109,7 +111,7 @@ func (d *dashboard) surface() pages.Surface {
 		Pages: []pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
-			d.ownSwapsToApprovePage(), d.historyPage(),
+			d.ownSwapsToApprovePage(), d.payoutsToApprovePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
 			d.swapsPage(), d.swapPage(), d.depositSwapsPage(), d.depositSwapPage(),
@@ -120,6 +122,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.linksPage(), d.linkFormPage(), d.linkPage(),
 			d.ownSwapsPage(), d.ownSwapPage(), d.swapFormPage(), d.swapConfirmPage(),
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
+			d.payoutsPage(), d.payoutFormPage(), d.payoutPage(), d.payoutRowPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.tokensPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(),

@@ -43,6 +43,7 @@ import (
 	"github.com/cofferpay/coffer/internal/ledger/ledgertest"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
@@ -96,6 +97,8 @@ type testEnv struct {
 
 	depositSwaps   *depositswap.Service
 	checkouts      *checkout.Service
+	payouts        *payout.Service
+	unpayable      map[chain.Address]string // why rows of batch payouts to these addresses cannot be paid
 	images         scriptedImages
 	world          *world // nil until a test opens it
 	people         *signin.Service
@@ -145,7 +148,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	h := &testEnv{
 		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
-		rolled: map[string]string{},
+		rolled: map[string]string{}, unpayable: map[chain.Address]string{},
 	}
 	h.db = pgtest.NewWithClock(t, h.now)
 	token := mint.Mint{
@@ -199,10 +202,12 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.settingChanges = &memberchange.Service{DB: h.db, Mails: h.mails, Delay: memberchange.DelayDefault}
 	h.newSwaps(chains, prices, log)
 	h.checkouts = h.newCheckouts(chains, log)
+	h.payouts = h.newPayouts(chains, log)
 	conf := Config{
 		DB: h.db, SignIn: h.people, Withdrawals: h.withdrawals, Prices: prices, Origin: origin,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
 		Swaps:       h.swaps, DepositSwaps: h.depositSwaps, Checkouts: h.checkouts,
+		Payouts:  h.payouts,
 		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
 		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
 		KeyRolled: h.keepRolled,

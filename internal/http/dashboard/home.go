@@ -18,7 +18,7 @@ import (
 func (d *dashboard) homePage() pages.Page {
 	return pages.Page{
 		Path: "/", Title: "Home", Action: identity.ReadOrganization, Icon: "home", Shortcut: "h", Load: d.loadHome,
-		Live: []string{"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", checkoutKind},
+		Live: []string{"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", checkoutKind, payoutKind},
 	}
 }
 
@@ -30,6 +30,7 @@ type homeView struct {
 	Approvals, Flagged, Swaps  string // how many wait; "" for none
 	OwnSwaps                   string
 	CheckoutsPath, Checkouts   string
+	PayoutsPath, Payouts       string
 	Products                   []productCard
 	Disabled                   []disabledRow
 }
@@ -50,7 +51,7 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	view := homeView{
 		Greeting: r.Session.OrgName, ApprovalsPath: r.Path("approvals"), FlaggedPath: r.Path("approvals", "flagged"),
 		SwapsPath: r.Path("approvals", "swaps"), OwnSwapsPath: r.Path("approvals", "organization-swaps"),
-		CheckoutsPath: r.Path("checkouts", "decisions"),
+		CheckoutsPath: r.Path("checkouts", "decisions"), PayoutsPath: r.Path("approvals", "payouts"),
 	}
 	held, err := d.conf.Withdrawals.List(
 		r.Context(), r.Session.OrgID, heldFilter, pagination.Page{Limit: waitingMax, Desc: true},
@@ -96,6 +97,9 @@ func (d *dashboard) loadHome(r *pages.Request) (templ.Component, error) {
 	if len(ownSwaps.Items) > 0 {
 		count := countNoun("swap", len(ownSwaps.Items), ownSwaps.NextCursor != nil)
 		view.OwnSwaps = count + " of your own money to approve"
+	}
+	if view.Payouts, err = d.countPayoutsToApprove(r); err != nil {
+		return nil, err
 	}
 	checkouts, hasMore, err := d.countDecisions(r)
 	if err != nil {

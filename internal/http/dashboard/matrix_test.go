@@ -44,6 +44,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	}
 	h.fundProduct(h.one, "CHECKOUT", usdc, 12_500_000_000)
 	h.fundProduct(h.one, "BATCH_PAYOUT", evil, 7_000_000)
+	payouts := h.addShownPayouts(n)
 	entry := h.allow(h.one, recipient, "Cold wallet <b>")
 	h.set(h.one, "twoFactorUsdThreshold", `"100"`)
 	counter := &deposit.AddressService{DB: h.db, Chains: h.withdrawals.Chains, Wallets: h.book}
@@ -139,6 +140,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"product": "CHECKOUT", "mintId": "1", "customerId": "alice", "withdrawalId": second, "depositId": flagged,
 			"transferId": moved, "swapId": shownSwaps["back"].ID(), "depositSwapId": depositSwap,
 			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID, "refundId": refund.ID,
+			"batchId": payouts["paid"], "row": "1",
 			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
 			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
@@ -163,8 +165,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		Marks: []string{
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
 			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID, unmatched,
+			h.one.people[identity.Viewer].ID, firstHash, payouts["paid"], payouts["waiting"], "salary-1",
 			invoice.ID, creditNote.ID,
-			h.one.people[identity.Viewer].ID, firstHash,
 		},
 		CountReports: h.reports.Load,
 	}
@@ -223,6 +225,14 @@ func (h *testEnv) fill(n int) pagematrix.House {
 		{Name: "billing-invoices-none", Path: "/billing/invoices?status=PAID", Token: finance},
 		{Name: "billing-credit-notes-empty", Path: "/billing/credit-notes", Token: stranger.Token},
 		{Name: "empty-home", Token: stranger.Token},
+		{Name: "payouts-empty", Path: "/payouts", Token: stranger.Token},
+		{Name: "payouts-none", Path: "/payouts?status=FAILED", Token: finance},
+		{Name: "payouts-queue-empty", Path: "/approvals/payouts", Token: stranger.Token},
+		{Name: "payout-unreadable", Path: "/payouts/" + payouts["unreadable"], Token: finance},
+		{Name: "payout-draft", Path: "/payouts/" + payouts["draft"], Token: finance},
+		{Name: "payout-to-approve", Path: "/payouts/" + payouts["waiting"], Token: approver},
+		{Name: "payout-running", Path: "/payouts/" + payouts["running"], Token: finance},
+		{Name: "payout-row-unproven", Path: "/payouts/" + payouts["waiting"] + "/rows/1", Token: finance},
 	}
 	return house
 }

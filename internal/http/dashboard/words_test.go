@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/memberchange"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -76,6 +77,9 @@ func TestEveryStateHasWordsOfItsOwn(t *testing.T) {
 		}},
 		{"checkout", "RefundStatus", func(s string) string { return refundChip(checkout.RefundStatus(s)).Word }},
 		{"checkout", "RefundKind", func(s string) string { return refundKindText(checkout.RefundKind(s)) }},
+		{"payout", "Status", func(s string) string { return payoutChip(payout.Status(s)).Word }},
+		{"payout", "WarningKind", func(s string) string { return warningTitle(payout.WarningKind(s)) }},
+		{"http/dashboard", "itemGroup", func(s string) string { return itemGroup(s).text() }},
 		{"ledger", "CauseKind", func(s string) string { return causeText(ledger.CauseKind(s)) }},
 		{"identity/apikey", "Status", func(s string) string { return keyChip(apikey.Status(s)).Word }},
 		{"identity/memberchange", "Status", func(s string) string { return changeChip(memberchange.Status(s)).Word }},

@@ -1,9 +1,12 @@
 package pages
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,7 +55,7 @@ func hasField(act Act, name string) bool {
 // page of this version wrote. A field that is empty or too long is in r.Form.Errors. It returns the
 // second factor. Rule PAGE-2.
 func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof signin.Proof, err error) {
-	values, err := parseForm(w, r.Request)
+	values, err := parseForm(w, r.Request, act)
 	if err != nil {
 		return signin.Proof{}, err
 	}
@@ -82,11 +85,11 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 			entries = []string{joined}
 		case len(entries) > 1:
 			return signin.Proof{}, newStrangeForm("It has the field %q twice.", f.Name)
-		case !utf8.ValidString(entries[0]):
+		case !f.IsFile && !utf8.ValidString(entries[0]):
 			return signin.Proof{}, newStrangeForm("The field %q is not text.", f.Name)
 		}
 		value := entries[0]
-		if !f.Secret || f.Name == ui.CodeName {
+		if !f.IsFile && !f.IsVerbatim && (!f.Secret || f.Name == ui.CodeName) {
 			value = strings.TrimSpace(value)
 		}
 		if value == "" && !f.Optional {
@@ -94,7 +97,7 @@ func (s *server) readForm(w http.ResponseWriter, r *Request, act Act) (proof sig
 		} else if len(value) > f.BytesMax {
 			r.Form.Errors[f.Name] = "This is too long."
 		}
-		if !f.Secret {
+		if !f.Secret && !f.IsFile {
 			r.Form.Typed[f.Name] = value
 		}
 		r.Values[f.Name] = value
@@ -145,26 +148,29 @@ func (r *Request) TakeProof() (proof signin.Proof) {
 	return proof
 }
 
-// parseForm reads a body that a browser sent for a form.
-func parseForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+// parseForm reads a body that a browser sent for the form of an act.
+func parseForm(w http.ResponseWriter, r *http.Request, act Act) (url.Values, error) {
 	types := r.Header.Values("Content-Type")
-	kind := ""
+	kind, boundary := "", ""
 	if len(types) == 1 {
-		if parsed, _, err := mime.ParseMediaType(types[0]); err == nil {
-			kind = parsed
+		if parsed, parameters, err := mime.ParseMediaType(types[0]); err == nil {
+			kind, boundary = parsed, parameters["boundary"]
 		}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, kernel.BodyBytesMax))
+	bytesMax := cmp.Or(act.BodyBytesMax, kernel.BodyBytesMax)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bytesMax))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, fault.New(fault.Invalid, fault.BodyTooLarge, fault.NothingWritten,
-			"This form is larger than %d bytes.", kernel.BodyBytesMax)
+			"This form is larger than %d bytes.", bytesMax)
 	case err != nil:
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 			"The form did not arrive completely.")
 	case kind == "" && len(body) == 0:
 		return url.Values{}, nil
+	case kind == multipartType && slices.ContainsFunc(act.Fields, func(f Field) bool { return f.IsFile }):
+		return parseMultipart(body, boundary)
 	case kind != "application/x-www-form-urlencoded":
 		return nil, newStrangeForm("It has another type than the forms of these pages.")
 	}
@@ -173,6 +179,33 @@ func parseForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 		return nil, newStrangeForm("It cannot be read.")
 	}
 	return values, nil
+}
+
+const (
+	multipartType = "multipart/form-data"
+	// partsMax bounds the parts of a form with a file: no form of the pages has as many fields.
+	partsMax = 100
+)
+
+// parseMultipart reads the parts of a form with a file. The name of the file, which the user's machine chose, counts
+// for nothing.
+func parseMultipart(body []byte, boundary string) (url.Values, error) {
+	values := url.Values{}
+	reader := multipart.NewReader(bytes.NewReader(body), boundary)
+	for n := 0; ; n++ {
+		part, err := reader.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
+		if err != nil || n == partsMax {
+			return nil, newStrangeForm("It cannot be read.")
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return nil, newStrangeForm("It cannot be read.")
+		}
+		values.Add(part.FormName(), string(text))
+	}
 }
 
 // newStrangeForm refuses a form that a page of this version did not write.

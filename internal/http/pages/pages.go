@@ -131,6 +131,8 @@ type Act struct {
 	// Run carries out the act and returns the path of the page that shows the result. An act whose result
 	// is shown once calls Request.ShowOnce in place of that.
 	Run func(*Request) (path string, err error)
+	// BodyBytesMax bounds the body of a form with a file; 0 is the bound of every other form.
+	BodyBytesMax int64
 	// Data says that the script of the kit sends the form. Run calls Request.AnswerData, and a refusal is
 	// JSON as well.
 	Data bool
@@ -147,7 +149,12 @@ type Field struct {
 	// HasBoxes says that it is a box at each row of a list: a browser sends the value of each ticked one.
 	// Request.ListTicked returns them. BytesMax holds for all together.
 	HasBoxes bool
-	Missing  string
+	// IsFile says that a browser sends the bytes of a file, so the form is multipart/form-data. They may be in any
+	// character set, and they never come back to the browser.
+	IsFile bool
+	// IsVerbatim says that spaces and line ends around the value belong to it.
+	IsVerbatim bool
+	Missing    string
 }
 
 // Surface is a set of pages under one prefix.

@@ -109,7 +109,7 @@ func (s *server) handleOptions(p Page, act Act) http.HandlerFunc {
 			s.refuseData(w, req, newRoleMissing(req.Session, act.Action))
 			return
 		}
-		values, err := parseForm(w, r)
+		values, err := parseForm(w, r, act)
 		if err != nil {
 			s.refuseData(w, req, err)
 			return

@@ -36,6 +36,8 @@ type Options struct {
 	Decide func(ctx context.Context, email, withdrawalID string, approve bool) error
 	// DecideSwap approves or rejects a swap of the organization's own money that waits for it, as Decide does.
 	DecideSwap func(ctx context.Context, email, swapID string, approve bool) error
+	// ApprovePayout approves a batch payout that waits for it by its content hash, as Decide does.
+	ApprovePayout func(ctx context.Context, email, batchID, contentHash string) error
 	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
@@ -79,8 +81,8 @@ func Play(ctx context.Context, o Options) (err error) {
 	for _, chapter := range []func(context.Context) error{
 		s.startListening, s.tourDeposit, s.tourNativeCoin, s.startLateSwap, s.tourWithdrawal, s.tourApproval,
 		s.tourTwoApprovals, s.tourRemoval, s.tourRefusals, s.tourScreening, s.tourOtherChains, s.tourSwaps,
-		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourCheckouts, s.tourLateSwap,
-		s.tourBilling, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
+		s.tourRefundedSwap, s.tourDepositSwap, s.tourOrganizationSwaps, s.tourCheckouts, s.tourPayouts,
+		s.tourLateSwap, s.tourBilling, s.checkFeedOrder, s.checkBooks, s.unsubscribe,
 	} {
 		if err := chapter(ctx); err != nil {
 			fmt.Fprintf(s.Output, "\n  x  %v\n", err)

@@ -625,53 +625,58 @@ func Icon(name string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		case "payout":
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<path d=\"M2.500 4h5M2.500 8h5M2.500 12h5M9.500 8h4M11.500 5.500 14 8l-2.500 2.500\"></path>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		case "balance":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<path d=\"M2.500 4.500h11v8h-11zM2.500 7.500h11M10.500 10h1\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<path d=\"M2.500 4.500h11v8h-11zM2.500 7.500h11M10.500 10h1\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "link":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "<path d=\"M6.700 9.300a2.600 2.600 0 0 0 3.700 0l2.300-2.300A2.600 2.600 0 0 0 9 3.300l-.8.8M9.300 6.700a2.600 2.600 0 0 0-3.700 0L3.300 9A2.600 2.600 0 0 0 7 12.700l.8-.8\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<path d=\"M6.700 9.300a2.600 2.600 0 0 0 3.700 0l2.300-2.300A2.600 2.600 0 0 0 9 3.300l-.8.8M9.300 6.700a2.600 2.600 0 0 0-3.700 0L3.300 9A2.600 2.600 0 0 0 7 12.700l.8-.8\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "product":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<path d=\"M2.500 5 8 2.500 13.500 5v6L8 13.500 2.500 11zM2.500 5 8 7.500 13.500 5M8 7.500v6\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "<path d=\"M2.500 5 8 2.500 13.500 5v6L8 13.500 2.500 11zM2.500 5 8 7.500 13.500 5M8 7.500v6\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "checkout":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 64, "<path d=\"M3.500 2.500h9v11l-1.500-1-1.500 1-1.500-1-1.500 1-1.500-1-1.500 1zM6 6h4M6 9h4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<path d=\"M3.500 2.500h9v11l-1.500-1-1.500 1-1.500-1-1.500 1-1.500-1-1.500 1zM6 6h4M6 9h4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "invoice":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<path d=\"M4 2.500h6l2.500 2.500v8.500h-8.500zM10 2.500v2.500h2.500M6 8h4.500M6 10.500h4.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<path d=\"M4 2.500h6l2.500 2.500v8.500h-8.500zM10 2.500v2.500h2.500M6 8h4.500M6 10.500h4.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "code":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "<path d=\"M5.500 4.500 2 8l3.500 3.500M10.500 4.500 14 8l-3.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "team":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<circle cx=\"6\" cy=\"5.500\" r=\"2.500\"></circle> <path d=\"M1.500 13c.5-2.500 2-4 4.500-4s4 1.500 4.500 4M10.500 3.200a2.500 2.500 0 0 1 0 4.600M12 9.500c1.400.6 2.200 1.800 2.500 3.500\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "settings":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 68, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 69, "<path d=\"M2.500 5h6M11.500 5h2M2.500 11h2M7.500 11h6\"></path> <circle cx=\"10\" cy=\"5\" r=\"1.500\"></circle> <circle cx=\"6\" cy=\"11\" r=\"1.500\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "download":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 69, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 70, "<path d=\"M8 2.500v7M5 7l3 3 3-3M3 12.500h10\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 70, "</svg>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</svg>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -278,6 +278,12 @@ func (p *Page) Type(selector, text string) {
 	p.runActions(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
+// ChooseFile chooses a file of this machine in the field that a CSS selector finds.
+func (p *Page) ChooseFile(selector, file string) {
+	p.t.Helper()
+	p.runActions(chromedp.SetUploadFiles(chromedp.CSS(selector), []string{file}))
+}
+
 // PressKeys presses keys one after another, such as "\t" and "\r", wherever the focus is.
 func (p *Page) PressKeys(keys string) {
 	p.t.Helper()

@@ -372,7 +372,8 @@ var sourcePoints = map[string]string{
 var unplayed = []struct{ name, why string }{
 	{
 		"B14",
-		"it begins with a backup from before the payments: TestARestoredBatchPaysNoRowTwiceAndWaits of internal/service",
+		"it begins with a backup from before the payments: TestARestoredBatchPaysNoRowTwiceAndWaits of " +
+			"internal/service",
 	},
 	{
 		"A05",

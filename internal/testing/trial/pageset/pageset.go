@@ -39,6 +39,8 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
+	"github.com/cofferpay/coffer/internal/payout/rowfile"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
@@ -73,6 +75,7 @@ type Set struct {
 	keyset  *seal.Keyset
 	service *service.Service
 	strayID string // a stray arrival of a swap
+	batchID string // a batch payout
 }
 
 // attestsAll takes every wallet of a checkout as attested: the signer did not see those of the population.
@@ -147,6 +150,9 @@ func New(ctx context.Context, conf Config) (*Set, error) {
 	if err := s.addRows(ctx); err != nil {
 		return nil, fmt.Errorf("add the rows of the pages: %w", err)
 	}
+	if err := s.addPayout(ctx); err != nil {
+		return nil, fmt.Errorf("add a batch payout: %w", err)
+	}
 	if err := s.buildDashboard(ctx, prices, log); err != nil {
 		return nil, err
 	}
@@ -172,7 +178,7 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	conf := dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
-		Checkouts: s.service.Checkouts,
+		Checkouts: s.service.Checkouts, Payouts: s.service.Payouts,
 		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
 		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
@@ -347,6 +353,27 @@ func (s *Set) ownSwap() swaptest.Row {
 // swapProvider is the provider of the swap.
 const swapProvider = "ONE_CLICK"
 
+// payoutRows is the number of rows of the batch payout, which its page shows in parts.
+const payoutRows = 300
+
+// addPayout adds a draft of a list of payments.
+func (s *Set) addPayout(ctx context.Context) error {
+	var list strings.Builder
+	list.WriteString("reference,mintId,toAddress,amount\n")
+	for n := range payoutRows {
+		fmt.Fprintf(&list, "salary-%d,1,0x%040x,%d\n", n+1, n*7919+1, n+1)
+	}
+	lines, err := rowfile.ReadCSV([]byte(list.String()))
+	if err != nil {
+		return err
+	}
+	made, err := s.service.Payouts.Create(ctx, s.conf.OrgID, payout.CreateRequest{
+		Lines: lines, IdempotencyKey: new("pages"), Actor: s.member.Actor(),
+	})
+	s.batchID = made.ID
+	return err
+}
+
 // addSwap adds a swap with its wallets, a report and a stray arrival.
 func (s *Set) addSwap(ctx context.Context, tx pgx.Tx) error {
 	r := s.swap()
@@ -430,8 +457,8 @@ func (s *Set) values(path string) map[string]string {
 		"jobId": jobID, "memberId": s.member.ID, "changeId": changeID, "organizationId": s.conf.OrgID,
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
-		"invoiceId": s.invoiceID(), "creditNoteId": noteID, "changeRequestId": requestID,
-		"setting": "screeningUsdThreshold",
+		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
+		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
 	case "/approvals/deposits/{depositId}", "/flagged/{depositId}":
@@ -549,7 +576,7 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 		"idempotencyKey": {"pages", "unknown"}, "provider": {swapProvider},
 		"checkoutId": {population.ID("co", n)}, "name": {"House"}, "status": {"QUEUED", "STUCK"}, "chain": {"ETHEREUM"},
 		"walletId": {"adr_crowd_treasury"}, "month": {"2026-01", "2026-06"},
-		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"},
+		"scope": {"CUSTOMER", "CHAIN"}, "source": {"OPERATOR", "VERIFY"}, "rows": {"1", "6"}, "unreadable": {"1"},
 	}
 	for _, v := range plain {
 		if v.Page.Path == "/transactions" { // Each kind is a list of its own.
