@@ -65,7 +65,8 @@ func TestCoinsWithOneSymbolAreCreditedInFull(t *testing.T) {
 		})
 	}
 	tokens = append(tokens, mint.Mint{
-		ID: ether, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "ETH", Decimals: 18,
+		ID: ether, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Native, Symbol: "ETH", Name: "ETH",
+		Decimals:       18,
 		DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
 		Finality: "FINALIZED",
 	})

@@ -92,7 +92,8 @@ func TestTermsThatChangedSinceARequestStay(t *testing.T) {
 	}
 	apply := func() error {
 		return e.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
-			return e.service().ApplyApproved(operator.Key{})(ctx, tx, changerequest.Request{OrgID: e.one, Wanted: wanted})
+			r := changerequest.Request{OrgID: e.one, Wanted: wanted}
+			return e.service().ApplyApproved(operator.Key{})(ctx, tx, r)
 		})
 	}
 	e.saveTerms(e.one, 1900, "One") // version 2, by another operator

@@ -15,15 +15,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// hookedPayments runs a hook before each check of a row.
+// hookedPayments runs a hook before each check of rows.
 type hookedPayments struct {
 	payout.Payments
 	beforeCheck func()
 }
 
-func (p hookedPayments) CheckRow(ctx context.Context, row payout.RowPayment) (string, error) {
+func (p hookedPayments) CheckRows(ctx context.Context, rows []payout.RowPayment) ([]int, error) {
 	p.beforeCheck()
-	return p.Payments.CheckRow(ctx, row)
+	return p.Payments.CheckRows(ctx, rows)
 }
 
 func (h *payoutEnv) freeze(f freeze.Freeze) {
@@ -67,16 +67,15 @@ func TestAFreezeMakesNoBatchInvalid(t *testing.T) {
 		h.wantStatus(b.ID, payout.AwaitingApproval)
 	}
 
-	checks := 0
-	h.Payments = hookedPayments{h.Payments, func() {
-		if checks++; checks == 2 {
-			h.freeze(freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org})
-		}
+	checked := h.Payments
+	h.Payments = hookedPayments{checked, func() {
+		h.freeze(freeze.Freeze{Scope: freeze.ScopeOrganization, OrgID: h.org})
 	}}
 	b := h.createPartial(list(t))
 	b = h.must(h.submit(b.ID, b.ContentHash, batchMaker))
 	h.validate(b)
 	h.wantStatus(b.ID, payout.Validating)
+	h.Payments = checked
 	h.liftFreezes()
 	h.validate(b)
 	if b = h.must(h.ByID(t.Context(), h.org, b.ID)); b.Status != payout.AwaitingApproval || b.Header.Included != 3 {
@@ -107,7 +106,8 @@ func TestARowThatScreeningBlocksIsFoundBeforeTheApproval(t *testing.T) {
 	b := h.create()
 	b = h.must(h.submit(b.ID, b.ContentHash, batchMaker))
 	h.validate(b)
-	if b = h.must(h.ByID(t.Context(), h.org, b.ID)); b.Status != payout.Invalid || !strings.Contains(b.Problem, "Row 2") {
+	b = h.must(h.ByID(t.Context(), h.org, b.ID))
+	if b.Status != payout.Invalid || !strings.Contains(b.Problem, "Row 2") {
 		t.Errorf("STRICT: got %s, %q", b.Status, b.Problem)
 	}
 	b = h.createPartial(list(t))

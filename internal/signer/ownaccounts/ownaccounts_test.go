@@ -24,12 +24,21 @@ func TestAnAllowanceIsOfATokenOfThePolicy(t *testing.T) {
 		change  func(*signer.Intent)
 		want    string
 	}{
-		"a token of the policy":       {signer.GrantAllowance, func(*signer.Intent) {}, ""},
-		"another token":               {signer.GrantAllowance, func(i *signer.Intent) { i.Contract = other }, signer.PolicyLimit},
-		"the end of another token's":  {signer.RevokeAllowance, func(i *signer.Intent) { i.Contract = other }, ""},
-		"of another payer":            {signer.GrantAllowance, func(i *signer.Intent) { i.Payer = &treasury }, signer.RefusedWallet},
-		"of a wallet as its payee":    {signer.GrantAllowance, func(i *signer.Intent) { i.ToWallet = &treasury }, signer.RefusedDestination},
-		"of an address of a customer": {signer.GrantAllowance, func(i *signer.Intent) { i.From = signertest.Deposit("org_1", "ann") }, signer.RefusedWallet},
+		"a token of the policy": {signer.GrantAllowance, func(*signer.Intent) {}, ""},
+		"another token": {
+			signer.GrantAllowance, func(i *signer.Intent) { i.Contract = other }, signer.PolicyLimit,
+		},
+		"the end of another token's": {signer.RevokeAllowance, func(i *signer.Intent) { i.Contract = other }, ""},
+		"of another payer": {
+			signer.GrantAllowance, func(i *signer.Intent) { i.Payer = &treasury }, signer.RefusedWallet,
+		},
+		"of a wallet as its payee": {
+			signer.GrantAllowance, func(i *signer.Intent) { i.ToWallet = &treasury }, signer.RefusedDestination,
+		},
+		"of an address of a customer": {
+			signer.GrantAllowance, func(i *signer.Intent) { i.From = signertest.Deposit("org_1", "ann") },
+			signer.RefusedWallet,
+		},
 	} {
 		i := signer.Intent{
 			ID: "al_1", Purpose: c.purpose, Chain: signertest.Chain, From: treasury, To: evmtx.PayoutContract,
