@@ -147,8 +147,11 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"cancelCheckout": "/checkouts/{checkoutId}", "acceptCheckout": "/checkouts/{checkoutId}",
 			"assignUnmatchedPayment": "/unmatched-payments/{depositId}", "refundUnmatchedPayment": key,
 			"createRefund": key, "cancelRefund": "/refunds/{refundId}", "replaceClaimKey": "/refunds/{refundId}",
-			"createBatchPayout": key, "retryBatchPayout": key, "submitBatchPayout": repeat,
-			"cancelBatchPayout": repeat, "pauseBatchPayout": repeat, "resumeBatchPayout": repeat,
+			"createBatchPayout": key, "retryBatchPayout": key,
+			"submitBatchPayout": "/batch-payouts/{batchPayoutId}",
+			"cancelBatchPayout": "/batch-payouts/{batchPayoutId}",
+			"pauseBatchPayout":  "/batch-payouts/{batchPayoutId}",
+			"resumeBatchPayout": "/batch-payouts/{batchPayoutId}",
 			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {
