@@ -152,7 +152,7 @@ func TestAnInternalErrorNamesWhatShowsTheResult(t *testing.T) {
 			"cancelBatchPayout": "/batch-payouts/{batchPayoutId}",
 			"pauseBatchPayout":  "/batch-payouts/{batchPayoutId}",
 			"resumeBatchPayout": "/batch-payouts/{batchPayoutId}",
-			"createApiKey": "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
+			"createApiKey":      "/api-keys", "rollApiKey": "/api-keys", "deleteApiKey": "/api-keys",
 		},
 		operators: {
 			"createOrganization": "/organizations", "rollApiKey": "/organizations/{organizationId}/api-keys",
