@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net/http"
@@ -60,10 +61,13 @@ func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	trigger(" is FAILED: REVERTED", "failed-payout", "--customer", "ann")
+	made := trigger(" is FAILED: REVERTED", "failed-payout", "--customer", "ann")
+	// On a slow machine a payment may be in a block before its destination refuses. Then the trigger makes another one.
+	want := fmt.Sprint(10_000_000_000_000_000 - 1_000_000_000_000_000*strings.Count(made, "another payment is made"))
 	balances, err := api.ListCustomerBalances(ctx, "ann")
-	if err != nil || len(balances.Data) != 1 || balances.Data[0].Available != "10000000000000000" {
-		t.Errorf("after a failed payout: got %+v %v, want all of the deposit", balances.Data, err)
+	if err != nil || len(balances.Data) != 1 || balances.Data[0].Available != want {
+		t.Errorf("after a failed payout: got %+v %v, want %s: all of the deposit but what was paid", balances.Data, err,
+			want)
 	}
 	list("FAILED: REVERTED", "withdrawals", "list", "--customer", "ann")
 	list("There is no such withdrawal.", "withdrawals", "list", "--customer", "bob")

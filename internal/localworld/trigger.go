@@ -23,9 +23,13 @@ const (
 	// makes a block. The payment may wait for native coin to arrive.
 	blockPatience       = 3 * time.Second
 	triggerPollInterval = 50 * time.Millisecond
+	// payoutTriesMax is how many payments a trigger makes until one is refused in time.
+	payoutTriesMax = 3
 	// opInvalid is code that accepts no native coin: INVALID (EIP-141).
 	opInvalid = 0xfe
 )
+
+var errPaidFirst = errors.New("was paid before its destination refused")
 
 // Trigger makes an incident of real operation happen in the world. It uses the API and the local
 // Ethereum alone.
@@ -63,6 +67,18 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 		return w, err
 	}
 	defer t.node.CloseClient()
+	for range payoutTriesMax {
+		if w, err = t.failPayout(ctx); !errors.Is(err, errPaidFirst) {
+			break
+		}
+		t.Report("%s was paid before its destination refused, so another payment is made", w.WithdrawalID)
+	}
+	return w, err
+}
+
+// failPayout makes one payment and lets its destination refuse it. Error: errPaidFirst if a block that the payment
+// waited for already had it.
+func (t *Trigger) failPayout(ctx context.Context) (w webhook.Withdrawal, err error) {
 	const amount = "1000000000000000" // 0.001
 	if err := t.ensureBalance(ctx, amount); err != nil {
 		return w, err
@@ -119,7 +135,7 @@ func (t *Trigger) FailedPayout(ctx context.Context) (w webhook.Withdrawal, err e
 			return false, err
 		}
 		if w.Status == "COMPLETED" {
-			return false, fmt.Errorf("%s was paid before its destination refused: try again", w.WithdrawalID)
+			return false, fmt.Errorf("%s %w: try again", w.WithdrawalID, errPaidFirst)
 		}
 		return w.Status == "FAILED", nil
 	})
