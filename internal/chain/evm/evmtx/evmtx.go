@@ -3,10 +3,9 @@
 // transactions with it, and the signer decodes with it what it is asked to sign.
 //
 // It is pure: no network, no key, no clock. It knows the transfer of coin, the transfer of a token, a
-// call of the payout contract and the allowance of that contract. Everything else is an error: an access list, a
-// contract creation, bytes left over, another call, coin sent along with a call.
-// The same input gives the same bytes, so a crash leaves nothing to
-// remember.
+// call of the payout contract and the allowance of that contract. Everything else is an error: an
+// access list, a contract creation, bytes left over, another call, coin sent along with a call. The
+// same input gives the same bytes, so a crash leaves nothing to remember.
 package evmtx
 
 import (
