@@ -39,23 +39,14 @@ var eventsOfBatches = map[payout.Status]event.Type{
 	payout.Invalid:  event.BatchPayoutFailed, payout.Failed: event.BatchPayoutFailed,
 }
 
-// PublishBatch implements payout.Publisher. A change that leaves the status as it is, such as a pause, tells nothing
-// again. Rule BP-18.
+// PublishBatch implements payout.Publisher. It is called for each new status, and a batch has each status once, so
+// each event is told once. Rule BP-18.
 func (e batchEvents) PublishBatch(ctx context.Context, tx pg.Tx, b payout.Batch) error {
 	eventType, hasEvent := eventsOfBatches[b.Status]
 	if !hasEvent {
 		return nil
 	}
-	var isTold bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE org_id = $1 AND resource_id = $2 AND type = $3)`,
-		b.OrgID, b.ID, string(eventType)).Scan(&isTold)
-	if err != nil {
-		return fmt.Errorf("look for what was told of batch %s: %w", b.ID, err)
-	}
-	if isTold {
-		return nil
-	}
-	_, err = e.recorder.Record(ctx, tx, event.Event{
+	_, err := e.recorder.Record(ctx, tx, event.Event{
 		OrgID: b.OrgID, Type: eventType, ResourceKind: "batch_payout", ResourceID: b.ID, Data: b,
 	})
 	if err != nil {
