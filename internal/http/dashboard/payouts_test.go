@@ -459,6 +459,9 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 	path := Prefix + "/payouts/" + b.ID
 	shown := h.get(finance, path).want(t, http.StatusOK, "Compare every character", `name="ticked" value="3"`,
 		`name="ticked" value="2"`)
+	if strings.Contains(shown.body, "The same list was submitted before") {
+		t.Error("the first draft of a list says that the list was submitted before")
+	}
 	fields := []string{"digest", shown.hidden(t, "digest")}
 	h.post(finance, path+"/submit", append(fields, "ticked", "3", "code", rightCode)...).
 		want(t, http.StatusConflict, "The addresses of 1 row look like other ones and have no tick.",
@@ -468,6 +471,8 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 
 	second := h.addPayout(h.one, identity.Finance, list, contenthash.Strict)
 	path = Prefix + "/payouts/" + second.ID
+	h.get(finance, path).want(t, http.StatusOK, "The same list was submitted before",
+		`name="duplicateOf" value="`+b.ID+`"`, Prefix+"/payouts/"+b.ID)
 	ticked[1] = payoutDigest(second.ContentHash)
 	h.post(finance, path+"/submit", append(ticked, "code", rightCode+"c")...).
 		want(t, http.StatusConflict, "The same list was submitted before", `name="duplicateOf" value="`+b.ID+`"`,
