@@ -213,6 +213,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
 		x.totals.CountPayment(*r.Admit, recordedAt)
+		x.totals.CountRow(*r.Admit)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
