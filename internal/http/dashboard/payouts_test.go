@@ -61,6 +61,11 @@ func (p rowPayments) RequestRow(ctx context.Context, row payout.RowPayment) (str
 	return "", err
 }
 
+// FreshPrice implements payout.Payments.
+func (rowPayments) FreshPrice(context.Context, int) (price money.USD, isFresh bool) {
+	return price, false
+}
+
 // RecallRow implements payout.Payments. A payment of these tests has its slot at once.
 func (rowPayments) RecallRow(context.Context, payout.RowPayment, audit.Actor) error { return nil }
 
@@ -262,6 +267,21 @@ func (h *testEnv) upload(token, key, file, text, unit, mode string) reply {
 func (h *testEnv) openUpload(token string) string {
 	h.t.Helper()
 	return h.get(token, Prefix+"/payouts/new").want(h.t, http.StatusOK, "Check the list").hidden(h.t, "formKey")
+}
+
+// A payout that needed no person says below which amount, and shows no approvals.
+func TestAPayoutThatNeedsNoPersonSaysWhy(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fundProduct(h.one, "BATCH_PAYOUT", usdc, 10_000_000)
+	b := h.submitPayout(h.one, identity.Finance, h.addPayout(h.one, identity.Finance, payList(3), contenthash.Strict))
+	h.alter(`UPDATE payout_batches SET status = 'PROCESSING', approvals_required = 0, auto_below = 500, auto_value = 7.5,
+		approved_at = now(), look_at = now() + interval '1 hour' WHERE batch_id = $1`, b.ID)
+	page := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/payouts/"+b.ID).
+		want(t, http.StatusOK, "No person needed: below 500 USD")
+	if strings.Contains(page.body, "0 of 0") {
+		t.Error("the page counts approvals that no one has to give")
+	}
 }
 
 // A list is uploaded, shown with its totals, submitted with a second factor, approved by another person alone, and
