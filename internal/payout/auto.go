@@ -23,7 +23,7 @@ var errFrozen = errors.New("a freeze stops the batch")
 
 // autoApproval says why a batch needs no person.
 type autoApproval struct {
-	below, value money.USD
+	limit, value money.USD
 	prices       map[int]money.USD // of a whole unit, by mint
 }
 
@@ -81,46 +81,47 @@ func (s *Service) judge(
 	ctx context.Context, tx pg.Tx, b Batch, items []Item, settings org.Settings, active *freeze.ActiveSet,
 	prices map[int]money.USD, c *checked,
 ) error {
-	below := settings.BatchAutoApproveUSD
-	if below == nil {
+	bound := settings.BatchAutoApproveUSD
+	if bound == nil {
 		return nil
 	}
 	if _, isStopped := sortFreezes(b.OrgID, active, items); isStopped {
 		return errFrozen
 	}
-	value, why, err := valueTotals(ctx, tx, c.header.Totals, prices)
+	value, reason, err := valueTotals(ctx, tx, c.header.Totals, prices)
 	if err != nil {
 		return err
 	}
 	switch threshold := settings.TwoFactorUSDThreshold; {
-	case why != "":
-	case value.Cmp(*below) >= 0:
-		why = fmt.Sprintf("It is worth %s dollars, and %s is %s.", value, autoSetting, below)
-	case threshold != nil && value.Cmp(*threshold) > 0:
-		why = fmt.Sprintf("It is worth %s dollars, and twoFactorUsdThreshold of the organization is %s.", value,
+	case reason != "":
+	case value.Cmp(*bound) >= 0:
+		reason = fmt.Sprintf("It is worth %s dollars, and %s is %s.", value, autoSetting, bound)
+	case threshold != nil && // Rule BP-65.
+		value.Cmp(*threshold) > 0:
+		reason = fmt.Sprintf("It is worth %s dollars, and twoFactorUsdThreshold of the organization is %s.", value,
 			threshold)
 	case b.RetryOf != "":
-		why = "It pays again what an earlier batch did not pay."
+		reason = "It pays again what an earlier batch did not pay."
 	case len(c.excluded) == 0 && !s.isIntact(b, items): // exclude has compared them otherwise
-		why = "Its rows or terms differ from what was submitted."
-	default:
-		if why, err = findSuspicious(ctx, tx, b, items); err == nil && why == "" {
-			why, err = findHeldBySigner(ctx, tx, b.OrgID, c.header.Totals)
+		reason = "Its rows or terms differ from what was submitted."
+	default: // Rules BP-64 and BP-66.
+		if reason, err = findSuspicious(ctx, tx, b, items); err == nil && reason == "" {
+			reason, err = findHeldBySigner(ctx, tx, b.OrgID, c.header.Totals)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if c.people = why; why == "" {
-		c.auto = &autoApproval{below: *below, value: value, prices: prices}
+	if c.people = reason; reason == "" {
+		c.auto = &autoApproval{limit: *bound, value: value, prices: prices}
 	}
 	return nil
 }
 
-// valueTotals returns what totals are worth in dollars. why says what keeps them from having a value, or is "".
+// valueTotals returns what totals are worth in dollars. reason says what keeps them from having a value, or is "".
 func valueTotals(
 	ctx context.Context, tx pg.Tx, totals []contenthash.Total, prices map[int]money.USD,
-) (value money.USD, why string, err error) {
+) (value money.USD, reason string, err error) {
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
 		return value, "", err
@@ -144,7 +145,7 @@ func valueTotals(
 
 // findSuspicious returns why a person has to look at the included rows, or "". What was warned of at the submission
 // counts, and what is to be warned of now.
-func findSuspicious(ctx context.Context, tx pg.Tx, b Batch, items []Item) (why string, err error) {
+func findSuspicious(ctx context.Context, tx pg.Tx, b Batch, items []Item) (reason string, err error) {
 	warnings, err := loadWarnings(ctx, tx, b.ID)
 	if err != nil {
 		return "", err
@@ -169,7 +170,7 @@ func findSuspicious(ctx context.Context, tx pg.Tx, b Batch, items []Item) (why s
 
 // findHeldBySigner returns why another batch without a person would not be paid: rows of one wait for the signer in one
 // of these coins. "" says that none do.
-func findHeldBySigner(ctx context.Context, tx pg.Tx, orgID string, totals []contenthash.Total) (why string, err error) {
+func findHeldBySigner(ctx context.Context, tx pg.Tx, orgID string, totals []contenthash.Total) (reason string, err error) {
 	mintIDs := make([]int, 0, len(totals))
 	for _, t := range totals {
 		mintIDs = append(mintIDs, t.MintID)

@@ -281,15 +281,15 @@ func (s *Service) writeChecked(ctx context.Context, tx pg.Tx, b Batch, items []I
 		return fmt.Errorf("write the header of batch %s: %w", b.ID, err)
 	}
 	status, required, set := AwaitingApproval, b.Required, `look_at = NULL`
-	var below, value *money.USD
+	var limit, value *money.USD
 	if c.auto != nil {
 		status, required, set = Processing, 0, `look_at = $4, approved_at = $4`
-		below, value = &c.auto.below, &c.auto.value
+		limit, value = &c.auto.limit, &c.auto.value
 	}
 	if c.auto != nil || len(c.excluded) > 0 {
 		err = setStatus(ctx, tx, b, status, set+`, content_hash = $5, header = CASE WHEN content_hash = $5 THEN header
 			ELSE $6::jsonb END, approvals_required = $7, request_mac = $8, auto_below = $9, auto_value = $10`,
-			c.hash[:], string(header), required, s.GrantKey.BatchRequestMAC(c.hash, required), below, value)
+			c.hash[:], string(header), required, s.GrantKey.BatchRequestMAC(c.hash, required), limit, value)
 	} else {
 		err = setStatus(ctx, tx, b, status, set)
 	}
@@ -315,7 +315,7 @@ func (s *Service) writeChecked(ctx context.Context, tx pg.Tx, b Batch, items []I
 		}
 		return s.announce(ctx, tx, b, workActor, "checked", detail)
 	}
-	detail["setting"], detail["below"], detail["value"] = autoSetting, c.auto.below, c.auto.value
+	detail["setting"], detail["below"], detail["value"] = autoSetting, c.auto.limit, c.auto.value
 	detail["prices"], detail["totals"], detail["required"] = c.auto.prices, c.header.Totals, required
 	return s.announce(ctx, tx, b, workActor, "approved", detail)
 }

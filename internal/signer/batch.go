@@ -96,6 +96,16 @@ func (intent Intent) IsUnapproved() bool {
 	return intent.Batch != nil && g != nil && (g.IsUnapproved || g.Batch != nil && g.Required < 1)
 }
 
+// RecordGrant leaves of the grant what the journal has of it. It returns what the header says that the batch pays of the
+// mint, if no person approved the batch.
+func (intent *Intent) RecordGrant() (inBatch money.Amount) {
+	if intent.IsUnapproved() && intent.Grant.Batch != nil {
+		inBatch = intent.Grant.Batch.Header.TotalOf(intent.MintID)
+	}
+	intent.Grant = intent.Grant.Recorded()
+	return inBatch
+}
+
 // checkBatch refuses the payment of a row that is not what people approved. It builds the row from the fields that
 // are paid, so none of them can differ from what was approved. How much may be paid without a person is in package
 // limits, because that needs the policy and the journal. Rules BP-3 and BP-33.

@@ -96,8 +96,10 @@ func (b *Book) CountPayment(intent signer.Intent, paidAt time.Time) {
 	}
 }
 
-// CountRow counts an admitted row of a batch that no person approved, as one of its batch. No time ends that.
-func (b *Book) CountRow(intent signer.Intent) {
+// CountAdmitted counts an intent that is admitted now. A row of a batch that no person approved counts in its batch,
+// too, and no time ends that. Rule BP-61.
+func (b *Book) CountAdmitted(intent signer.Intent, paidAt time.Time) {
+	b.CountPayment(intent, paidAt)
 	if !intent.IsUnapproved() {
 		return
 	}
@@ -184,10 +186,13 @@ func CheckCurrent(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
 	return nil // the cost of the others is a fee
 }
 
-// CheckPayment checks a payment against the limits, without taking them.
-func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, now time.Time) error {
+// CheckPayment checks a payment against the limits, without taking them. inBatch is what checkUnapproved says.
+func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, inBatch money.Amount, now time.Time) error {
 	if !intent.LeavesInstallation() {
 		return nil
+	}
+	if err := b.checkUnapproved(p, intent, inBatch, now); err != nil {
+		return err
 	}
 	limit, section, ok := find(p, intent)
 	if !ok {
@@ -223,9 +228,9 @@ func checkNamed(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
 	switch {
 	case !isNamed:
 		return signer.Refuse(signer.PolicyLimit,
-			"no person approved batch %s, and the policy pays nothing of %q on %s without one: cancel the batch, and let "+
-				"people approve its retry, or add the asset under chains.%s.unapprovedBatches", intent.Batch.BatchID,
-			intent.Contract, intent.Chain, intent.Chain)
+			"no person approved batch %s, and the policy pays nothing of %q on %s without one: cancel the batch, and "+
+				"let people approve its retry, or add the asset under chains.%s.unapprovedBatches",
+			intent.Batch.BatchID, intent.Contract, intent.Chain, intent.Chain)
 	case limit.BatchMax.Less(intent.Amount):
 		return signer.Refuse(signer.PolicyLimit,
 			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; this row is %v",
@@ -234,10 +239,10 @@ func checkNamed(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
 	return nil
 }
 
-// CheckUnapproved checks a row of a batch that no person approved, without taking the limits: what the batch pays in
+// checkUnapproved checks a row of a batch that no person approved, without taking the limits: what the batch pays in
 // all by its header, what it has been paid so far, and what all such batches have been paid in 24 hours. inBatch is
 // what the header says of the row's mint. It asks nothing of any other intent. Rules BP-60 to BP-62.
-func (b *Book) CheckUnapproved(p signpolicy.Policy, intent signer.Intent, inBatch money.Amount, now time.Time) error {
+func (b *Book) checkUnapproved(p signpolicy.Policy, intent signer.Intent, inBatch money.Amount, now time.Time) error {
 	if !intent.IsUnapproved() {
 		return nil
 	}
@@ -253,13 +258,14 @@ func (b *Book) CheckUnapproved(p signpolicy.Policy, intent signer.Intent, inBatc
 	}
 	if limit.BatchMax.Less(inBatch) {
 		return signer.Refuse(signer.PolicyLimit,
-			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; it pays %v: cancel it, and "+
-				"let people approve its retry", intent.Batch.BatchID, limit.BatchMax, intent.Contract, intent.Chain, inBatch)
+			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; it pays %v: cancel "+
+				"it, and let people approve its retry", intent.Batch.BatchID, limit.BatchMax, intent.Contract,
+			intent.Chain, inBatch)
 	}
 	if paid := b.batches[ofAsset]; limit.BatchMax.Less(addUpTo(paid, intent.Amount)) {
 		return signer.Refuse(signer.PolicyLimit,
-			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; this is %v on top of %v",
-			intent.Batch.BatchID, limit.BatchMax, intent.Contract, intent.Chain, intent.Amount, paid)
+			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; this is %v on top "+
+				"of %v", intent.Batch.BatchID, limit.BatchMax, intent.Contract, intent.Chain, intent.Amount, paid)
 	}
 	spent := b.unapproved.SumWithin(asset{intent.Chain, intent.Contract}, now)
 	if limit.DayMax.Less(addUpTo(spent, intent.Amount)) {
