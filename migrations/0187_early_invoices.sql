@@ -1,4 +1,4 @@
--- Why: a local world has no clock that reaches the end of a month, so nobody who tries the product sees an invoice. Where
+-- Why: a local world has no clock that reaches the end of a month, so a person who tries it sees no invoice. Where
 -- every mint is of a local network, the invoice of the running month is issued early. Everywhere else the database refuses
 -- it as before: the trigger comes before the constraint goes. What becomes due afterwards is on the next invoice.
 

@@ -70,8 +70,8 @@ func (s *Service) IssueInvoices(
 }
 
 // IssueEarly issues the invoices of the running month, with what became due until now, for one organization or for all.
-// What becomes due afterwards is on the invoices of the next month. Only a local network has it, where no month ends while
-// somebody tries the service. Errors: faults INVALID_STATE on every other network, NOT_FOUND. Rule BI-25.
+// What becomes due afterwards is on the invoices of the next month. Only a local network has it, where no month ends
+// while a person tries the service. Errors: faults INVALID_STATE on every other network, NOT_FOUND. Rule BI-25.
 func (s *Service) IssueEarly(ctx context.Context, org string, requester audit.Actor) (RunResult, error) {
 	if !s.IsLocal {
 		return RunResult{}, newNotEarly()
@@ -126,7 +126,8 @@ func newMonthNotOver(m Month) error {
 }
 
 func newNotEarly() error {
-	return refuseState("An invoice is issued before its month is over in a local world alone, where no coin has a value.").
+	return refuseState(
+		"An invoice is issued before its month is over in a local world alone, where no coin has a value.").
 		WithAdvice("Bill the month when it is over.")
 }
 

@@ -74,10 +74,13 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 	return errors.Join(err, w.Stop())
 }
 
+// findProgram returns the path of this program. Tests replace it, because they are another one.
+var findProgram = os.Executable
+
 // newWorldOptions returns the options of a world for a person: its service is a process of this program, which can be
 // killed alone, and the payout contract is deployed.
 func newWorldOptions(std streams, level slog.Level) (localworld.Options, error) {
-	program, err := os.Executable()
+	program, err := findProgram()
 	if err != nil {
 		return localworld.Options{}, fmt.Errorf("find this program: %w", err)
 	}
@@ -183,7 +186,8 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
   %s. The file has the other people. Mails are files in %s.
 
   Ctrl-C ends it.
-`, localworld.InfoFile, info.BaseURL, info.APIKey, info.PayoutTemplate, info.DashboardURL, info.Users[0].Email, info.Users[0].Password,
+`, localworld.InfoFile, info.BaseURL, info.APIKey, info.PayoutTemplate, info.DashboardURL,
+		info.Users[0].Email, info.Users[0].Password,
 		info.Users[0].TOTPSecret, info.ConsoleURL, info.Operators[0].Email, info.Operators[0].TOTPSecret,
 		localworld.MailFolder)
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
-// The whole tour, from the first address to the last check, on the three real chains of make run.
+// The whole tour, from the first address to the last check, on the three real chains of make run. Rule BP-81.
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -85,7 +85,9 @@ func TestTheTourHolds(t *testing.T) {
 	})
 	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })
 	t.Run("the list of the description can be read as it is, and names three chains", func(t *testing.T) {
-		for _, args := range [][]string{{"check"}, {"check", "--decimal"}, {"create", "--decimal", "--as", w.Info.Users[0].Email}} {
+		for _, args := range [][]string{
+			{"check"}, {"check", "--decimal"}, {"create", "--decimal", "--as", w.Info.Users[0].Email},
+		} {
 			var printed bytes.Buffer
 			args = append([]string{"payouts"}, append(args, w.Info.PayoutTemplate, "--config", w.Info.Config)...)
 			if code := cli.Run(t.Context(), args, &printed, &printed); code != 0 {

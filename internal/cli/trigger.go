@@ -78,11 +78,12 @@ func (c triggerCrash) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	done, err := info.InterruptService(ctx)
+	interruption, err := info.InterruptService(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, "Process %d was killed, and process %d continues.\n", done.Killed, done.Started)
+	fmt.Fprintf(std.out, "Process %d was killed, and process %d continues.\n", interruption.Killed,
+		interruption.Started)
 	return nil
 }
 

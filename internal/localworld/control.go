@@ -27,7 +27,7 @@ var errNoControl = errors.New("the service of this world has no process of its o
 	"start the world with make run, or bin/coffer local")
 
 // Interrupt ends the service of a world with Options.Program as kill -9 does and starts it again. It returns when the
-// service answers.
+// service answers. Rule BP-82.
 func (w *World) Interrupt(ctx context.Context) (i Interruption, err error) {
 	w.childMu.Lock()
 	defer w.childMu.Unlock()
@@ -94,9 +94,9 @@ func (c *controlServer) closeServer() error {
 }
 
 // InterruptService asks the running world to kill its service as kill -9 does, and to start it again.
-func (i Info) InterruptService(ctx context.Context) (done Interruption, err error) {
+func (i Info) InterruptService(ctx context.Context) (interruption Interruption, err error) {
 	if i.Control == "" {
-		return done, errNoControl
+		return interruption, errNoControl
 	}
 	var dialer net.Dialer
 	client := &http.Client{Transport: &http.Transport{
@@ -107,22 +107,22 @@ func (i Info) InterruptService(ctx context.Context) (done Interruption, err erro
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://world"+interruptPath, nil)
 	if err != nil {
-		return done, err
+		return interruption, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return done, fmt.Errorf("ask the world to kill the service: %w", err)
+		return interruption, fmt.Errorf("ask the world to kill the service: %w", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, tailBytesMax+4096))
 	if err != nil {
-		return done, fmt.Errorf("ask the world to kill the service: %w", err)
+		return interruption, fmt.Errorf("ask the world to kill the service: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return done, fmt.Errorf("the world could not kill the service and start it again: %s", body)
+		return interruption, fmt.Errorf("the world could not kill the service and start it again: %s", body)
 	}
-	if err := json.Unmarshal(body, &done); err != nil {
-		return done, fmt.Errorf("ask the world to kill the service: %w", err)
+	if err := json.Unmarshal(body, &interruption); err != nil {
+		return interruption, fmt.Errorf("ask the world to kill the service: %w", err)
 	}
-	return done, nil
+	return interruption, nil
 }

@@ -21,7 +21,9 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 )
 
-// deployPayoutContract deploys the payout contract on Ethereum as an operator does on any chain, unless it stands there.
+// deployPayoutContract deploys the payout contract on Ethereum as an operator does on any chain, unless it stands
+// there.
+// Rule BP-81.
 func (w *World) deployPayoutContract(ctx context.Context) error {
 	if !w.opts.PayoutContract {
 		return nil
@@ -102,7 +104,8 @@ func payeeAddress(name chain.Name, reference string) string {
 	case chain.Solana:
 		return base58.Encode(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey))
 	case chain.Bitcoin:
-		return string(bitcointx.KeyAddress(&chaincfg.RegressionNetParams, [bitcointx.KeyBytes]byte(append([]byte{2}, seed[:]...))))
+		key := [bitcointx.KeyBytes]byte(append([]byte{2}, seed[:]...))
+		return string(bitcointx.KeyAddress(&chaincfg.RegressionNetParams, key))
 	default:
 		return common.BytesToAddress(seed[12:]).Hex()
 	}

@@ -559,7 +559,7 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 }
 
 // A service that ends by itself ends the world, with the reason. One that the world kills does not, and the world that
-// runs the service itself says that it cannot be killed alone.
+// runs the service itself says that it cannot be killed alone. Rule BP-82.
 func TestAWorldEndsWithItsServiceUnlessItKilledIt(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t, buildProgram(t))

@@ -235,7 +235,7 @@ func newUnreadable(b Batch) error {
 }
 
 // EarlierSubmission returns the newest other batch with the list of this one that was submitted and may have paid
-// something, or "". A submission has to name it. Rule BP-9.
+// something, or "". A submission has to name it. Rules BP-9 and BP-80.
 func (s *Service) EarlierSubmission(ctx context.Context, org, batchID string) (earlier string, err error) {
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		earlier, err = findEarlierSubmission(ctx, tx, org, batchID)

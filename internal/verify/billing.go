@@ -101,7 +101,8 @@ var billingChecks = []Check{
 	},
 
 	{
-		ID: "I-90-month", Promise: "a month is billed when it is over, and early where all mints are of a local network alone",
+		ID:      "I-90-month",
+		Promise: "a month is billed when it is over, and early where all mints are of a local network alone",
 		breachSQL: `
 		SELECT i.org_id, 'invoice ' || i.invoice_id, format('of %s is dated %s, before the month is over', i.month,
 			i.issued_at)

@@ -69,7 +69,8 @@ func (h *testEnv) addToBooks(f billingtest.Fee) {
 			WHERE (d.org_id, d.mint_id, d.kind, c.org_id, c.mint_id, c.kind) =
 				($1, $3, 'FEES_DUE', $1, $3, 'FEES_BILLED')`,
 		} {
-			if _, err := tx.Exec(ctx, sql, f.OrgID, f.SourceID, f.MintID, fmt.Sprint(f.Amount), f.IncurredAt); err != nil {
+			_, err := tx.Exec(ctx, sql, f.OrgID, f.SourceID, f.MintID, fmt.Sprint(f.Amount), f.IncurredAt)
+			if err != nil {
 				return err
 			}
 		}
@@ -370,9 +371,9 @@ func TestBillingTermsCanHaveNoTaxNote(t *testing.T) {
 	h.saveTerms()
 	save := func(version, note string) {
 		t.Helper()
-		change := h.post(ann, own+"/save", "version", version, "legalName", "Buyer Ltd", "address", "1 Street", "taxId", "",
-			"email", "", "taxRateBps", "", "taxNote", note, "invoiceSeries", "", "creditNoteSeries", "", "billingDay", "",
-			"language", "").location(t)
+		change := h.post(ann, own+"/save", "version", version, "legalName", "Buyer Ltd", "address", "1 Street",
+			"taxId", "", "email", "", "taxRateBps", "", "taxNote", note, "invoiceSeries", "", "creditNoteSeries", "",
+			"billingDay", "", "language", "").location(t)
 		h.post(bob, change+"/approve").want(t, http.StatusSeeOther)
 	}
 	want := func(when string, note *string, typed string) {

@@ -469,7 +469,7 @@ func TestAListThatIsNoneComesBackWithWhatIsWrong(t *testing.T) {
 }
 
 // A look-alike needs a tick, a list that was submitted before needs an acknowledgement, and a balance that is too
-// small is named in whole coins. Rule PAGE-102.
+// small is named in whole coins. Rules BP-80 and PAGE-102.
 func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

@@ -45,8 +45,8 @@ type currentBill struct {
 	Unpriced int
 }
 
-// tourBilling computes the bill of the month again from its fees, and the fees of a transaction from the chain. Then the
-// running month is billed, which only a local world can do before the month is over, and the invoice is verified.
+// tourBilling computes the bill of the month again from its fees, and the fees of a transaction from the chain. Then
+// the running month is billed, which only a local world can do before the month is over, and the invoice is verified.
 func (s *tourRun) tourBilling(ctx context.Context) error {
 	s.printTitle("The month's bill adds up")
 	if err := s.saveTerms(ctx); err != nil {
@@ -242,7 +242,7 @@ func (s *tourRun) tourInvoice(ctx context.Context, month string) error {
 	if err != nil {
 		return err
 	}
-	due, err := s.listUnbilled(ctx)
+	unbilled, err := s.listUnbilled(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (s *tourRun) tourInvoice(ctx context.Context, month string) error {
 		s.printStep("%s was billed before, as %s: what became due since then is on the next invoice", month,
 			issued.Number)
 	default:
-		if err := s.checkBilled(ctx, due, issued.InvoiceID); err != nil {
+		if err := s.checkBilled(ctx, unbilled, issued.InvoiceID); err != nil {
 			return err
 		}
 		s.printStep("invoice %s of %s: $%s with every fee that had a price; the next fees are on the next one",
@@ -287,7 +287,7 @@ func (s *tourRun) findInvoice(ctx context.Context, month string) (*invoice, erro
 }
 
 // checkBilled checks that each fee that was due and had a price is on the invoice.
-func (s *tourRun) checkBilled(ctx context.Context, due []billedFee, invoiceID string) error {
+func (s *tourRun) checkBilled(ctx context.Context, unbilled []billedFee, invoiceID string) error {
 	fees, err := s.listFees(ctx)
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (s *tourRun) checkBilled(ctx context.Context, due []billedFee, invoiceID st
 	for _, f := range fees {
 		billed[f.FeeLineID] = f.InvoiceID != nil && *f.InvoiceID == invoiceID
 	}
-	for _, f := range due {
+	for _, f := range unbilled {
 		if f.USDValue != nil && !billed[f.FeeLineID] {
 			return fmt.Errorf("fee %s was due and had a price, and is not on invoice %s", f.FeeLineID, invoiceID)
 		}

@@ -56,8 +56,8 @@ type payoutReport struct {
 	} `json:"problems"`
 }
 
-// tourPayouts shows a list of payments on all chains with a row that cannot be read: another person approves the rest as
-// a whole, the service is killed while it pays, and each row is paid once.
+// tourPayouts shows a list of payments on all chains with a row that cannot be read: another person approves the rest
+// as a whole, the service is killed while it pays, and each row is paid once.
 func (s *tourRun) tourPayouts(ctx context.Context) error {
 	s.printTitle("The marketplace pays a list of people")
 	rows, err := s.fundPayouts(ctx)
@@ -175,12 +175,12 @@ func (s *tourRun) interruptPayout(ctx context.Context, b payoutReport, rows int)
 	if counts.Paid == rows {
 		return errors.New("the list was paid before the service could be killed")
 	}
-	done, err := s.Interrupt(ctx)
+	interruption, err := s.Interrupt(ctx)
 	if err != nil {
 		return err
 	}
 	s.printStep("the service (process %d) is killed when %d of %d rows are sent and %d are final; process %d continues",
-		done.Killed, sent, rows, counts.Paid, done.Started)
+		interruption.Killed, sent, rows, counts.Paid, interruption.Started)
 	return nil
 }
 

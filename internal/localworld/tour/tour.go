@@ -45,8 +45,8 @@ type Options struct {
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
 	// which the tour reads itself.
 	Holds func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error)
-	// Interrupt, if set, kills the service while it pays a list and starts it again, to show that nothing depends on one
-	// process that stays up.
+	// Interrupt, if set, kills the service while it pays a list and starts it again, to show that nothing depends on
+	// one process that stays up.
 	Interrupt func(ctx context.Context) (localworld.Interruption, error)
 }
 
