@@ -132,6 +132,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"QW", 5, 29},
 		{"C", 1, 16},
 		{"B", 1, 7},
+		{"B", 8, 11},
 		{"B", 12, 14},
 		{"L", 1, 4},
 	} {
