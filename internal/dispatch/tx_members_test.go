@@ -31,6 +31,14 @@ func (s rowSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Ent
 	return s.Signer.AdmitIntent(ctx, asRow(i))
 }
 
+// rowsTo returns a signer for a Worker of the env.
+func (b *testEnv) rowsTo(s signer.Signer) signer.Signer {
+	if b.asRows {
+		return rowSigner{s}
+	}
+	return s
+}
+
 // asRow returns a customer's payment as a row of a batch.
 func asRow(i signer.Intent) signer.Intent {
 	if i.Purpose == signer.Payment {
@@ -296,7 +304,7 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	on.Sender = silentToken{on.Sender}
 	listeners := map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}
 	b.worker = dispatch.New(
-		b.db, on, rowSigner{b.signer}, journal.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
+		b.db, on, b.rowsTo(b.signer), journal.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	b.submitThree()
 	b.runRounds()

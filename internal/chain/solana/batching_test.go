@@ -371,8 +371,13 @@ func TestAPaymentOfAGroupCostsAPartOfASignature(t *testing.T) {
 		together       int
 		lamportsAtMost uint64
 	}{
-		{"", 1, 5_060}, {"", 8, 640}, {"", 17, 305}, {"", 19, 275},
-		{surfpool.USDC, 1, 5_060}, {surfpool.USDC, 8, 640}, {surfpool.USDC, 17, 305},
+		{"", 1, 5_060},
+		{"", 8, 640},
+		{"", 17, 305},
+		{"", 19, 275},
+		{surfpool.USDC, 1, 5_060},
+		{surfpool.USDC, 8, 640},
+		{surfpool.USDC, 17, 305},
 	} {
 		ps := l.newRows(t, treasury, c.contract, c.together)
 		if c.together > 2 {

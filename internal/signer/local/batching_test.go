@@ -129,8 +129,8 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
-	small, alike, large := v.payment("wd_1", ""), v.payment("wd_2", ""), v.payment("wd_3", "")
-	large.Amount = money.Units(5_000_001)
+	small, alike, large := v.row("pb_1", 1, ""), v.row("pb_1", 2, ""), v.row("pb_1", 3, "")
+	small.Amount, alike.Amount, large.Amount = money.Units(5_000_000), money.Units(5_000_000), money.Units(5_000_001)
 	for _, i := range []signer.Intent{small, alike, large} {
 		v.admit(i)
 	}
@@ -140,9 +140,9 @@ func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
 	}}
 	v.restart(p)
 	request := func(i signer.Intent) signer.SignRequest { return v.request(i, 0, nonceA, nil) }
-	v.refuses("led by the large one", v.both(request(large), request(small), []string{"wd_1"}, nil), signer.PolicyLimit)
-	v.refuses("with the large one", v.both(request(small), request(large), []string{"wd_3"}, nil), signer.PolicyLimit)
-	v.signs(v.both(request(small), request(alike), []string{"wd_2"}, nil))
+	v.refuses("led by the large one", v.both(request(large), request(small), []string{small.ID}, nil), signer.PolicyLimit)
+	v.refuses("with the large one", v.both(request(small), request(large), []string{large.ID}, nil), signer.PolicyLimit)
+	v.signs(v.both(request(small), request(alike), []string{alike.ID}, nil))
 }
 
 // row returns the intent of a row of a batch.
