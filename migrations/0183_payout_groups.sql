@@ -4,7 +4,7 @@
 -- +goose Up
 -- +goose StatementBegin
 -- Payments share a slot on Bitcoin as they come. Elsewhere they are rows of one batch, under one hash, and of one mint: one
--- payee can make all payments of a slot fail, and their organization bears the fee. Neither changes afterwards.
+-- payee can make all payments of a slot fail, and their organization bears the fee. Neither changes afterwards. Rule BP-53.
 CREATE OR REPLACE FUNCTION dispatch_orders_tx_of_batch() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN

@@ -423,7 +423,7 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole AFTER UPDATE ON dispatch_orde
 CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_tx_whole();
 -- Payments share a slot on Bitcoin as they come. Elsewhere they are rows of one batch, under one hash, and of one mint: one
--- payee can make all payments of a slot fail, and their organization bears the fee. Neither changes afterwards.
+-- payee can make all payments of a slot fail, and their organization bears the fee. Neither changes afterwards. Rule BP-53.
 CREATE FUNCTION dispatch_orders_tx_of_batch() RETURNS trigger LANGUAGE plpgsql
     SET search_path = public, pg_temp SET enable_seqscan = off AS $$
 BEGIN

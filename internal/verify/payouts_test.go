@@ -174,6 +174,7 @@ var payoutTamperings = []tampering{
 			WHERE purpose = 'PAYMENT' AND chain = 'ETHEREUM' AND batch IS NULL AND order_id > 'wd_bp')`,
 	}},
 	{"I-87-together", "a row in the transaction of a payment of no batch", []string{
+		`ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_tx_lead_before`,
 		`UPDATE dispatch_orders SET tx_lead_id = (SELECT min(order_id) FROM dispatch_orders
 			WHERE purpose = 'PAYMENT' AND chain = 'ETHEREUM' AND batch IS NULL) WHERE order_id = 'wd_bp'`,
 	}},

@@ -58,7 +58,7 @@ func (e ethereum) prepareGroups(ctx context.Context, t *scenario) error {
 	if err := t.runCommand("allowances", "grant", t.world.Info.OrganizationID, strconv.Itoa(t.mint.ID)); err != nil {
 		return err
 	}
-	return waitUntil(ctx, "the payout contract is allowed the token", sceneMax, func(ctx context.Context) (bool, error) {
+	return waitUntil(ctx, "the contract is allowed the token", sceneMax, func(ctx context.Context) (bool, error) {
 		var n int
 		err := t.queryRow(ctx, `SELECT count(*) FROM payout_allowances WHERE is_granted AND status = 'DONE'`, nil, &n)
 		return n > 0, err

@@ -478,7 +478,8 @@ func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, err
 // runCommand runs a command of the operator to its end.
 func (t *scenario) runCommand(noun, verb string, args ...string) error {
 	p, err := launchProcess(
-		noun+" "+verb, t.program, nil, nil, append([]string{noun, verb, "--config", t.configPath("service")}, args...)...,
+		noun+" "+verb, t.program, nil, nil,
+		append([]string{noun, verb, "--config", t.configPath("service")}, args...)...,
 	)
 	if err != nil {
 		return err
