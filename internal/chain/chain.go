@@ -378,8 +378,8 @@ type TokenAccounts interface {
 	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
-// PayeeAccounts is implemented where a transaction makes several payments of one account, and the payee of each can make
-// all of them fail. It may be called again after an error and is safe for concurrent use.
+// PayeeAccounts is implemented where a transaction makes several payments of one account, and the payee of each can
+// make all of them fail. It may be called again after an error and is safe for concurrent use.
 type PayeeAccounts interface {
 	// CanShare reports for each payment whether it may share a transaction with other payments of its account: it
 	// creates nothing for its payee, who can receive it in the latest state. One provider says so, and Quote asks

@@ -111,7 +111,8 @@ func TestARowWhosePayeeCannotShareIsAlone(t *testing.T) {
 	var queue []Order
 	for _, id := range []string{"a", "b", "c", "d"} {
 		queue = append(queue, Order{
-			ID: id, Purpose: signer.Payment, To: chain.Address("to " + id), Batch: &signer.BatchRow{BatchID: "bp_1", Row: 1},
+			ID: id, Purpose: signer.Payment, To: chain.Address("to " + id),
+			Batch: &signer.BatchRow{BatchID: "bp_1", Row: 1},
 		})
 	}
 	for name, c := range map[string]struct {

@@ -236,7 +236,8 @@ func openPolicy() signpolicy.Chain {
 func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, conf) }
 
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
-	b.worker = dispatch.New(b.db, b.chain.ToChain(), b.rowsTo(s), journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
+	s = b.rowsTo(s)
+	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: sweepListener{b.feature}, signer.GasTopUp: b.feature,
 		signer.SwapPayment: swapListener{b.feature},
 	}, conf, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(s)))

@@ -39,7 +39,8 @@ func canFollow(batch []chain.Payment, p chain.Payment) bool {
 		return len(batch) == 0 || isShareable(batch[0]) && p.Contract == batch[0].Contract
 	}
 	return isIncoming(p) && !slices.ContainsFunc(batch, func(q chain.Payment) bool {
-		return isShareable(q) || q.ClosesTokenAccount != p.ClosesTokenAccount || q.From == p.From && q.Contract == p.Contract
+		return isShareable(q) || q.ClosesTokenAccount != p.ClosesTokenAccount ||
+			q.From == p.From && q.Contract == p.Contract
 	})
 }
 
@@ -57,8 +58,8 @@ func isShareable(p chain.Payment) bool {
 		p.To != p.From && !p.Amount.IsZero() && (p.Contract != "" || !p.Amount.Less(money.Units(solanatx.WalletRent)))
 }
 
-// CanShare implements chain.PayeeAccounts. The payee of a token has an account for it, owns it and can use it. A payment
-// of SOL needs no look at its payee. Rule BP-42.
+// CanShare implements chain.PayeeAccounts. The payee of a token has an account for it, owns it and can use it. A
+// payment of SOL needs no look at its payee. Rule BP-42.
 func (c *Client) CanShare(ctx context.Context, ps []chain.Payment) ([]bool, error) {
 	canShare := make([]bool, len(ps))
 	q := accountBatch{positions: map[chain.Address]int{}}

@@ -336,16 +336,18 @@ func TestPaymentsOfATreasuryGoTogetherUpToAPacket(t *testing.T) {
 		ps   []chain.Payment
 		want int
 	}{
-		"SOL":                           {repeat("", 30), 19},
-		"a token":                       {repeat(usdc.Address, 30), 17},
-		"SOL, and a token behind it":    {append(repeat("", 2), repeat(usdc.Address, 2)...), 2},
-		"a token, and SOL behind it":    {append(repeat(usdc.Address, 2), repeat("", 2)...), 2},
-		"less SOL than an account has":  {append(repeat("", 2), pay("", solanatx.WalletRent-1), pay("", 1)), 2},
-		"less SOL in front":             {append([]chain.Payment{pay("", solanatx.WalletRent-1)}, repeat("", 2)...), 1},
-		"one payee twice":               {append(twice, twice...), 2},
-		"another treasury's":            {with(func(p *chain.Payment) { p.From = other }), 2},
-		"out of another account":        {with(func(p *chain.Payment) { p.From, p.Payer = other, treasury }), 2},
-		"a sweep":                       {with(func(p *chain.Payment) { p.From, p.To, p.Payer = other, treasury, treasury }), 2},
+		"SOL":                          {repeat("", 30), 19},
+		"a token":                      {repeat(usdc.Address, 30), 17},
+		"SOL, and a token behind it":   {append(repeat("", 2), repeat(usdc.Address, 2)...), 2},
+		"a token, and SOL behind it":   {append(repeat(usdc.Address, 2), repeat("", 2)...), 2},
+		"less SOL than an account has": {append(repeat("", 2), pay("", solanatx.WalletRent-1), pay("", 1)), 2},
+		"less SOL in front":            {append([]chain.Payment{pay("", solanatx.WalletRent-1)}, repeat("", 2)...), 1},
+		"one payee twice":              {append(twice, twice...), 2},
+		"another treasury's":           {with(func(p *chain.Payment) { p.From = other }), 2},
+		"out of another account":       {with(func(p *chain.Payment) { p.From, p.Payer = other, treasury }), 2},
+		"a sweep": {with(func(p *chain.Payment) {
+			p.From, p.To, p.Payer = other, treasury, treasury
+		}), 2},
 		"to itself":                     {with(func(p *chain.Payment) { p.To = treasury }), 2},
 		"nothing":                       {with(func(p *chain.Payment) { p.Amount = money.Zero }), 2},
 		"a nonce account":               {with(func(p *chain.Payment) { p.CreatesNonceAccount = true }), 2},
@@ -410,7 +412,8 @@ func TestAPaymentOfAGroupCostsAPartOfASignature(t *testing.T) {
 			t.Fatalf("got %+v, %v, want all of them paid", o, err)
 		}
 		fee, _ := o.Fee.Uint64()
-		t.Logf("%d of %q together: %d bytes, %d lamports each", c.together, c.contract, len(raw), fee/uint64(c.together))
+		t.Logf("%d of %q together: %d bytes, %d lamports each", c.together, c.contract, len(raw),
+			fee/uint64(c.together))
 		if fee/uint64(c.together) > c.lamportsAtMost {
 			t.Errorf("%d of %q together: got %d lamports each, want at most %d", c.together, c.contract,
 				fee/uint64(c.together), c.lamportsAtMost)

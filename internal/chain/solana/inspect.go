@@ -133,7 +133,8 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 				account(tokens[i].source), account(tokens[i].target))
 			s.createsAccount = s.createsAccount || !made
 			if err == nil && !made && makesOnly(ps) {
-				err = newRefusal(chain.CausePayee, "%s has no account for the token, so the payment is made alone", pay.To)
+				err = newRefusal(chain.CausePayee, "%s has no account for the token, so the payment is made alone",
+					pay.To)
 			}
 		}
 		if err != nil {

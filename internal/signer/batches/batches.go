@@ -11,8 +11,8 @@ import (
 )
 
 // CheckMember refuses an intent that shares a transaction with a lead, unless both are rows of one batch under one
-// content hash. The lead passes as its own member. Outputs of Bitcoin cannot fail each other, so there any intents pass.
-// On Solana what comes back to the treasury passes, as a sweep does. Rules BP-23 and BP-43.
+// content hash. The lead passes as its own member. Outputs of Bitcoin cannot fail each other, so there any intents
+// pass. On Solana what comes back to the treasury passes, as a sweep does. Rules BP-23 and BP-43.
 func CheckMember(lead, member signer.Intent) *signer.Refusal {
 	family := lead.Chain.Family()
 	switch {

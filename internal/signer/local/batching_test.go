@@ -140,8 +140,10 @@ func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
 	}}
 	v.restart(p)
 	request := func(i signer.Intent) signer.SignRequest { return v.request(i, 0, nonceA, nil) }
-	v.refuses("led by the large one", v.both(request(large), request(small), []string{small.ID}, nil), signer.PolicyLimit)
-	v.refuses("with the large one", v.both(request(small), request(large), []string{large.ID}, nil), signer.PolicyLimit)
+	led, with := v.both(request(large), request(small), []string{small.ID}, nil),
+		v.both(request(small), request(large), []string{large.ID}, nil)
+	v.refuses("led by the large one", led, signer.PolicyLimit)
+	v.refuses("with the large one", with, signer.PolicyLimit)
 	v.signs(v.both(request(small), request(alike), []string{alike.ID}, nil))
 }
 

@@ -147,7 +147,8 @@ func (w *testEnv) wantRows(mintID int, batchID string, rows []payRow, unpaid ...
 }
 
 // Rows of a batch in SOL leave together, and so do rows in a token whose payees have accounts for it. What needs an
-// account, what is less than an account has to hold, and a customer's payment are alone. Rules BP-20, BP-40, BP-41 and BP-42.
+// account, what is less than an account has to hold, and a customer's payment are alone.
+// Rules BP-20, BP-40, BP-41 and BP-42.
 func TestRowsOfABatchShareATransactionOnSolana(t *testing.T) {
 	t.Parallel()
 	w := newBatchEnv(t)
@@ -173,7 +174,8 @@ func TestRowsOfABatchShareATransactionOnSolana(t *testing.T) {
 	w.wantRows(usdc, paidTokens, tokens)
 	for _, id := range []string{single, other} {
 		w.wantText("a customer's payment", "PAID 1",
-			`SELECT o.status || ' ' || s.orders FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE order_id = $1`, id)
+			`SELECT o.status || ' ' || s.orders
+			FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE order_id = $1`, id)
 	}
 	for name, c := range map[string]struct {
 		batchID        string
@@ -200,8 +202,8 @@ func TestRowsOfABatchShareATransactionOnSolana(t *testing.T) {
 	w.checkBooks()
 }
 
-// A payee whose account is frozen or closed between the simulation and the block fails all rows of the transaction, with
-// the proof of the block and for one fee. Their amounts are spendable again. Rule BP-26.
+// A payee whose account is frozen or closed between the simulation and the block fails all rows of the transaction,
+// with the proof of the block and for one fee. Their amounts are spendable again. Rule BP-26.
 func TestAGroupThatFailsOnSolanaFailsAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *testEnv, r payRow){
@@ -233,8 +235,9 @@ func TestAGroupThatFailsOnSolanaFailsAsAWhole(t *testing.T) {
 			w.advanceClock(10 * time.Second)
 			w.mustRunAll()
 			const group = `SELECT %s FROM dispatch_orders o JOIN dispatch_slots s USING (order_id) WHERE s.orders = 6`
-			hash := w.queryText(`SELECT tx_hash FROM dispatch_attempts WHERE order_id = (` + fmt.Sprintf(group, "order_id") + `)`)
-			w.mustSucceed(w.node.AdvanceFailedNonce(w.ctx, chain.TxHash(hash), w.queryText(fmt.Sprintf(group, "slot_key"))))
+			lead, key := w.queryText(fmt.Sprintf(group, "order_id")), w.queryText(fmt.Sprintf(group, "slot_key"))
+			hash := w.queryText(`SELECT tx_hash FROM dispatch_attempts WHERE order_id = $1`, lead)
+			w.mustSucceed(w.node.AdvanceFailedNonce(w.ctx, chain.TxHash(hash), key))
 			for range 2 {
 				w.settleAll()
 			}
@@ -242,8 +245,8 @@ func TestAGroupThatFailsOnSolanaFailsAsAWhole(t *testing.T) {
 			w.wantText("failed with a proof", "6", `
 				SELECT count(*) FROM dispatch_orders
 				WHERE batch IS NOT NULL AND status = 'FAILED' AND proof_id IS NOT NULL AND NOT payee_failed`)
-			w.wantText("one transaction", "1", `SELECT count(*) FROM dispatch_attempts a JOIN dispatch_orders USING (order_id)
-				WHERE batch IS NOT NULL`)
+			w.wantText("one transaction", "1", `
+				SELECT count(*) FROM dispatch_attempts a JOIN dispatch_orders USING (order_id) WHERE batch IS NOT NULL`)
 			w.wantBalance("PRODUCT", string(ledger.BatchProduct), fmt.Sprint(batchUnits))
 			w.checkBooks()
 		})
