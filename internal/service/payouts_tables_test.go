@@ -126,7 +126,8 @@ func TestTheTablesLetOnlyRowsOfOneBatchShareASlot(t *testing.T) {
 		return ids
 	}
 	own, others := rows(), rows()
-	const customers = `UPDATE dispatch_orders SET batch = NULL, product = NULL, customer_id = 'payer' WHERE order_id = $1`
+	const customers = `UPDATE dispatch_orders SET batch = NULL, product = NULL, customer_id = 'payer'
+		WHERE order_id = $1`
 	const join = `UPDATE dispatch_orders SET status = 'SLOTTED', tx_lead_id = $1 WHERE order_id = $2`
 	const restored = `INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id,
 			contract, amount, customer_id, product, status, attempt_after, created_at, batch, tx_lead_id)

@@ -15,7 +15,7 @@ import (
 // processed: of the coin, and of each token of the catalogue. Invariant I-89, rule BP-54.
 //
 // What it holds is a remark and no breach. Anyone can send it something, and a breach freezes all payments: a stranger
-// could stop them for the price of a transfer. It is nobody's loss but the sender's. The contract moves what its caller
+// could stop them for the price of a transfer. Only the sender has lost it. The contract moves what its caller
 // owns and never what it holds, so it cannot pay it out, and no payment depends on it.
 //
 // Without an answer of a quorum it is not known what the contract holds: the outcome says so, and the error why.

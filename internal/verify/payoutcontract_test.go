@@ -70,7 +70,8 @@ func TestWhatThePayoutContractHoldsIsARemarkAndStopsNoPayment(t *testing.T) {
 			t.Fatalf("%s: got %+v, %+v, %v, want %d remarks", name, o, remarks, err, len(holds))
 		}
 		for i, part := range holds {
-			if !strings.Contains(remarks[i].Detail, part) || !strings.Contains(remarks[i].Subject, string(contract.Address())) {
+			if !strings.Contains(remarks[i].Detail, part) ||
+				!strings.Contains(remarks[i].Subject, string(contract.Address())) {
 				t.Errorf("%s: got %+v, want %q in it", name, remarks[i], part)
 			}
 		}

@@ -24,7 +24,8 @@ var _ chain.PayoutContract = payoutContract{}
 // Address implements chain.PayoutContract.
 func (payoutContract) Address() chain.Address { return evmtx.PayoutContract }
 
-// IsDeployed reads the code at every provider. Other code at the address, which no chain allows, is as none. Rule BP-55.
+// IsDeployed reads the code at every provider. Other code at the address, which no chain allows, is as none.
+// Rule BP-55.
 func (c payoutContract) IsDeployed(ctx context.Context) (bool, error) {
 	answers := quorum.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (bool, error) {
 		return p.hasPayoutContract(ctx)

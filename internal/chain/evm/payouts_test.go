@@ -177,7 +177,7 @@ func TestWithoutAQuorumTheAllowanceIsNotKnown(t *testing.T) {
 			node.SetRule("eth_call", allowance(1000))
 		}
 	}
-	if _, err := p.contract(t, 2).Allowance(t.Context(), "nobody", p.Token()); err == nil {
+	if _, err := p.contract(t, 2).Allowance(t.Context(), "no address", p.Token()); err == nil {
 		t.Error("an owner that is no address: got no error")
 	}
 }

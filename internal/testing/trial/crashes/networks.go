@@ -182,7 +182,7 @@ var sites = []site{
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,
 			"F03": "a return needs no gas at its address: the treasury's coins pay for it",
 			"F06": "nobody can refuse a payment there",
-			"B11": "nobody can refuse a payment there, so no group reverts",
+			"B11": "no payee can refuse a payment there, so no group reverts",
 		},
 		overrides: map[string]point{
 			"W28": {title: "cancel final, before the release", play: playMinedCancel, sourcePoint: "W26"},
