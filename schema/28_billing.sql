@@ -95,9 +95,10 @@ CREATE TABLE invoices (
     CONSTRAINT invoices_of_organization UNIQUE (org_id, invoice_id),
     CONSTRAINT invoices_month_once UNIQUE (org_id, month),
     CONSTRAINT invoices_sequence_once UNIQUE (series, sequence),
-    CONSTRAINT invoices_month_over CHECK (
+    CONSTRAINT invoices_month_begun CHECK (
         ends_at AT TIME ZONE 'UTC' = date_trunc('month', ends_at AT TIME ZONE 'UTC')
-        AND month = to_char(ends_at AT TIME ZONE 'UTC' - interval '1 month', 'YYYY-MM') AND issued_at >= ends_at),
+        AND month = to_char(ends_at AT TIME ZONE 'UTC' - interval '1 month', 'YYYY-MM')
+        AND issued_at AT TIME ZONE 'UTC' >= ends_at AT TIME ZONE 'UTC' - interval '1 month'),
     CONSTRAINT invoices_totals CHECK (
         subtotal > 0 AND tax = round(subtotal * tax_rate_bps / 10000, 2) AND total = subtotal + tax
         AND tax_rate_bps BETWEEN 0 AND 10000 AND sequence > 0),
@@ -119,6 +120,20 @@ CREATE TRIGGER invoices_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF invoice_id, 
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER invoices_paid_once BEFORE UPDATE ON invoices FOR EACH ROW WHEN (OLD.status <> 'ISSUED' OR NEW.status <> 'PAID')
     EXECUTE FUNCTION refuse_row_change();
+
+-- A month is billed when it is over. Only where every mint is of a local network, and so no mint has a value, it is billed
+-- early. The network of a mint never changes, and no mint is removed.
+CREATE FUNCTION invoices_early() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM mints m WHERE m.network <> 'LOCAL') THEN
+        RAISE EXCEPTION 'invoice % is of %, which is not over', NEW.invoice_id, NEW.month
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'invoices_month_over';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER invoices_month_over BEFORE INSERT ON invoices FOR EACH ROW WHEN (NEW.issued_at < NEW.ends_at)
+    EXECUTE FUNCTION invoices_early();
 
 -- The sums of an invoice, by kind and mint. Only these are rounded, to cents, half up.
 CREATE TABLE invoice_sections (

@@ -5,7 +5,7 @@
 //   - a fee that is on two invoices, or is lost (a line per fee, and the database binds it once)
 //   - a number that is missing in a series, or comes twice (the number and its document are one transaction)
 //   - an issued document that changes (no role may change it, and a hash shows it)
-//   - a month that is billed before it is over, or twice
+//   - a month that is billed twice, or before it is over (but for a local network)
 //
 // A crash leaves a whole document or none. Lines without a document are on the next invoice.
 package billing
@@ -47,6 +47,7 @@ type Service struct {
 	// FeeReaders returns what reads the fees of a chain, nil for a chain that is not configured. VerifyOnChain alone
 	// needs it.
 	FeeReaders func(name chain.Name) FeeReader
+	IsLocal    bool // a local network, where IssueEarly works
 	Log        *slog.Logger
 }
 

@@ -66,6 +66,22 @@ func (s *Service) IssueInvoices(
 	if s.DB.Clock()().Before(m.End) {
 		return result, newMonthNotOver(m)
 	}
+	return s.issueAll(ctx, m, false, org, requester)
+}
+
+// IssueEarly issues the invoices of the running month, with what became due until now, for one organization or for all.
+// What becomes due afterwards is on the invoices of the next month. Only a local network has it, where no month ends
+// while a person tries the service. Errors: faults INVALID_STATE on every other network, NOT_FOUND. Rule BI-25.
+func (s *Service) IssueEarly(ctx context.Context, org string, requester audit.Actor) (RunResult, error) {
+	if !s.IsLocal {
+		return RunResult{}, newNotEarly()
+	}
+	return s.issueAll(ctx, monthOf(s.DB.Clock()()), true, org, requester)
+}
+
+func (s *Service) issueAll(
+	ctx context.Context, m Month, isEarly bool, org string, requester audit.Actor,
+) (result RunResult, err error) {
 	result.Month = m.Name
 	var orgs []string
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -84,7 +100,7 @@ func (s *Service) IssueInvoices(
 		return result, fmt.Errorf("list the organizations to bill: %w", err)
 	}
 	for _, orgID := range orgs {
-		issued, err := s.issue(ctx, orgID, m, requester)
+		issued, err := s.issue(ctx, orgID, m, isEarly, requester)
 		switch {
 		case err != nil && (org != "" || ctx.Err() != nil):
 			return result, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err)
@@ -107,6 +123,12 @@ func (s *Service) IssueInvoices(
 func newMonthNotOver(m Month) error {
 	return refuseState("%s is not over: it ends at %s.", m.Name, m.End.Format(time.RFC3339)).
 		WithAdvice("Bill it when it is over.")
+}
+
+func newNotEarly() error {
+	return refuseState(
+		"An invoice is issued before its month is over in a local world alone, where no coin has a value.").
+		WithAdvice("Bill the month when it is over.")
 }
 
 // IssueDue issues the invoices that are due by themselves: from 06:00 UTC on the day of the terms, for the
@@ -146,7 +168,7 @@ func (s *Service) IssueDue(ctx context.Context) error {
 	var failed []error
 	for _, orgID := range orgs {
 		m := lastDue(now, days[orgID])
-		if _, err := s.issue(ctx, orgID, m, audit.System("billing")); err != nil {
+		if _, err := s.issue(ctx, orgID, m, false, audit.System("billing")); err != nil {
 			failed = append(failed, fmt.Errorf("bill %s for %s: %w", orgID, m.Name, err))
 		}
 	}
@@ -161,7 +183,9 @@ type outcome struct {
 }
 
 // issue issues an organization's invoice of a month, or returns the one that exists. Rules BI-6, BI-7 and BI-10.
-func (s *Service) issue(ctx context.Context, org string, m Month, requester audit.Actor) (o outcome, err error) {
+func (s *Service) issue(
+	ctx context.Context, org string, m Month, isEarly bool, requester audit.Actor,
+) (o outcome, err error) {
 	isBilled := false
 	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		o = outcome{}
@@ -176,7 +200,7 @@ func (s *Service) issue(ctx context.Context, org string, m Month, requester audi
 		return o, err
 	}
 	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		o, err = s.issueIn(ctx, tx, org, m, requester)
+		o, err = s.issueIn(ctx, tx, org, m, isEarly, requester)
 		failpoint.HitBeforeCommit("L02")
 		return err
 	})
@@ -205,7 +229,7 @@ func (s *Service) collectFor(ctx context.Context, org string) error {
 }
 
 func (s *Service) issueIn(
-	ctx context.Context, tx pg.Tx, org string, m Month, requester audit.Actor,
+	ctx context.Context, tx pg.Tx, org string, m Month, isEarly bool, requester audit.Actor,
 ) (o outcome, err error) {
 	if err := pg.LockExclusive(ctx, tx, "billing of "+org); err != nil {
 		return o, err
@@ -214,7 +238,7 @@ func (s *Service) issueIn(
 	if o.invoice, isBilled, err = findOfMonth(ctx, tx, org, m.Name); err != nil || isBilled {
 		return o, err
 	}
-	if tx.Now.Before(m.End) {
+	if tx.Now.Before(m.End) && (!isEarly || tx.Now.Before(m.Start)) {
 		return o, newMonthNotOver(m)
 	}
 	terms, err := loadPrinted(ctx, tx, org)
@@ -270,6 +294,9 @@ func (s *Service) issueIn(
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'ISSUED', $13)`,
 		inv.ID, org, m.Name, m.End, terms.invoiceSeries, sequence, terms.taxRateBps, inv.Subtotal, inv.Tax, inv.Total,
 		encoded, hash, issuedAt)
+	if pg.ViolatesConstraint(err, "invoices_month_over") {
+		return o, newNotEarly()
+	}
 	if err != nil {
 		return o, fmt.Errorf("write invoice %s: %w", number, err)
 	}

@@ -89,6 +89,16 @@ func LoadInvoice(ctx context.Context, tx pg.Tx, invoiceID string) (Invoice, erro
 	return findInvoice(ctx, tx, ` WHERE i.invoice_id = $1`, invoiceID)
 }
 
+// InvoiceIDByNumber returns the id of an invoice of any organization. Error: fault NOT_FOUND.
+func (s *Service) InvoiceIDByNumber(ctx context.Context, number string) (invoiceID string, err error) {
+	err = s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		i, err := findInvoice(ctx, tx, ` WHERE i.number = $1`, number)
+		invoiceID = i.ID
+		return err
+	})
+	return invoiceID, err
+}
+
 func findOfMonth(ctx context.Context, tx pg.Tx, org, month string) (Invoice, bool, error) {
 	i, err := findInvoice(ctx, tx, ` WHERE i.org_id = $1 AND i.month = $2`, org, month)
 	if fault.HasCode(err, fault.CodeNotFound) {
@@ -212,7 +222,7 @@ func LoadCreditNote(ctx context.Context, tx pg.Tx, creditNoteID string) (n Credi
 
 // Provisional is what the next invoice of an organization would have, as of now.
 type Provisional struct {
-	Month    Month
+	Month    Month // of that invoice: the running one, or the one after it if the running one is billed
 	Sections []document.Section
 	Subtotal string // in whole cents, without tax; below zero while credits are more
 	Unpriced int    // lines without a value, which are in no sum
@@ -222,6 +232,15 @@ type Provisional struct {
 // invoice, in a transaction that sees it. Rule BI-22.
 func LoadProvisional(ctx context.Context, tx pg.Tx, org string) (p Provisional, err error) {
 	p.Month = monthOf(tx.Now)
+	var isBilled bool
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM invoices WHERE org_id = $1 AND month = $2)`, org,
+		p.Month.Name).Scan(&isBilled)
+	if err != nil {
+		return p, fmt.Errorf("look for an invoice of the running month of %s: %w", org, err)
+	}
+	if isBilled { // early, in a local world
+		p.Month = monthOf(p.Month.End)
+	}
 	x, err := loadSections(ctx, tx, sumUnbilled, org, p.Month.End)
 	if err != nil {
 		return p, err

@@ -209,6 +209,7 @@ var deeds = []deed{
 	{name: "local pay", none: "it calls the interfaces, whose calls have rows of their own"},
 	{name: "local trigger reorg", none: "it changes a local chain and writes no database"},
 	{name: "local trigger outage", none: "it stops an answer of a local chain and writes no database"},
+	{name: "local trigger crash", none: "it kills the service of a local world and writes no database"},
 	{name: "local swaps behave", none: "it changes the local swap provider and writes no database"},
 	{name: "local swaps price", none: "it changes the local swap provider and writes no database"},
 	{name: "local swaps show", none: "it asks the local swap provider"},

@@ -16,7 +16,7 @@ import (
 
 type billingCmd struct {
 	Fees   billingFees   `cmd:"" help:"Show the fees that organizations owe for completed swaps and networks, oldest first."`
-	Run    billingRun    `cmd:"" help:"Issue the invoices of a month that is over. What was issued before stays."`
+	Run    billingRun    `cmd:"" help:"Issue the invoices of a month that is over, or of the running one in a local world. What was issued before stays."`
 	Verify billingVerify `cmd:"" help:"Compute an invoice again from the ledger, proven transactions, prices and chains. It names the first line that differs."`
 	Paid   billingPaid   `cmd:"" help:"Mark an invoice as paid, with a reference."`
 	Credit billingCredit `cmd:"" help:"Issue a credit note for fees of one invoice, or for all that is left of it."`

@@ -31,14 +31,21 @@ const unreadShownMax = 20
 type billingRun struct {
 	configFlags
 	operatorFlags
-	Month string `required:"" placeholder:"2026-01" help:"The month in UTC."`
+	Month string `required:"" xor:"month" placeholder:"2026-01" help:"The month in UTC, which is over."`
+	Early bool   `required:"" xor:"month" help:"The running month, with what became due until now. Only a local world has it; what becomes due afterwards is on the next invoice."`
 	Org   string `help:"Only this organization, org_…"`
 }
 
 // Run issues the invoices of the month.
 func (c billingRun) Run(ctx context.Context, std streams) error {
 	return c.act(ctx, c.configFlags, func(tools *app.App, actor audit.Actor) error {
-		r, err := tools.Billing.IssueInvoices(ctx, c.Month, c.Org, actor)
+		issue := func() (billing.RunResult, error) {
+			if c.Early {
+				return tools.Billing.IssueEarly(ctx, c.Org, actor)
+			}
+			return tools.Billing.IssueInvoices(ctx, c.Month, c.Org, actor)
+		}
+		r, err := issue()
 		if err != nil {
 			return err
 		}
@@ -82,7 +89,7 @@ func (c operatorFlags) act(
 
 type billingVerify struct {
 	configFlags
-	ID      string `arg:"" help:"The invoice, inv_…"`
+	ID      string `arg:"" name:"invoice" help:"The invoice, inv_… or its number."`
 	Offline bool   `help:"Ask no chain: compare with the ledger, the proven transactions and the prices alone."`
 }
 
@@ -97,7 +104,13 @@ func (c billingVerify) Run(ctx context.Context, std streams) error {
 	if c.Offline {
 		verify = tools.Billing.Verify
 	}
-	v, err := verify(ctx, c.ID)
+	invoiceID := c.ID
+	if !strings.HasPrefix(invoiceID, "inv_") {
+		if invoiceID, err = tools.Billing.InvoiceIDByNumber(ctx, c.ID); err != nil {
+			return err
+		}
+	}
+	v, err := verify(ctx, invoiceID)
 	if err != nil {
 		return err
 	}

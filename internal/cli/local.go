@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -56,25 +57,58 @@ func (c localRun) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	started := time.Now()
-	w, err := localworld.Start(ctx, localworld.Options{
-		Chains: chains, StateDir: c.Keep, Limits: c.Limits, OutageProxies: true, Port: c.Port,
-		OperatorPort: c.OperatorPort, OpsPort: c.OpsPort, ChainPort: c.ChainPort, DatabasePort: c.DatabasePort,
-		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
-		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
-	})
+	opts, err := newWorldOptions(std, level)
+	if err != nil {
+		return err
+	}
+	opts.Chains, opts.StateDir, opts.Limits, opts.OutageProxies, opts.Port = chains, c.Keep, c.Limits, true, c.Port
+	opts.OperatorPort, opts.OpsPort, opts.ChainPort = c.OperatorPort, c.OpsPort, c.ChainPort
+	opts.DatabasePort = c.DatabasePort
+	w, err := localworld.Start(ctx, opts)
 	if err != nil {
 		return err
 	}
 	printWorld(std, w.Info, time.Since(started))
+	err = followWorld(ctx, std, w)
+	fmt.Fprintln(std.out, "\nStopping.")
+	return errors.Join(err, w.Stop())
+}
+
+// findProgram returns the path of this program. Tests replace it, because they are another one.
+var findProgram = os.Executable
+
+// newWorldOptions returns the options of a world for a person: its service is a process of this program, which can be
+// killed alone, and the payout contract is deployed.
+func newWorldOptions(std streams, level slog.Level) (localworld.Options, error) {
+	program, err := findProgram()
+	if err != nil {
+		return localworld.Options{}, fmt.Errorf("find this program: %w", err)
+	}
+	return localworld.Options{
+		Program: program, Output: std.err, LogLevel: strings.ToLower(level.String()), PayoutContract: true,
+		Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level})),
+		Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
+	}, nil
+}
+
+// followWorld prints the events of a world until it ends.
+func followWorld(ctx context.Context, std streams, w *localworld.World) error {
+	conf, err := app.ReadConfig(w.Info.Config)
+	if err != nil {
+		return err
+	}
+	tools, err := app.OpenTools(ctx, conf, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
 	watching, quiet := context.WithCancel(ctx)
 	defer quiet()
 	var journaling sync.WaitGroup
-	journaling.Go(func() { (&worldLog{db: w.ServiceDB(), out: std.out}).runUntilDone(watching) })
+	journaling.Go(func() { (&worldLog{db: tools.DB(), out: std.out}).runUntilDone(watching) })
 	err = w.WaitEnd(ctx)
 	quiet()
 	journaling.Wait()
-	fmt.Fprintln(std.out, "\nStopping.")
-	return errors.Join(err, w.Stop())
+	return errors.Join(err, tools.Close())
 }
 
 // localChains parses the names of the chains that a local world can have.
@@ -130,6 +164,11 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
 		}
 		fmt.Fprintf(t, "  mint %d\t%s on %s  %s\n", m.ID, m.Symbol, strings.ToLower(m.Chain), contract)
 	}
+	for _, name := range localworld.AllChains {
+		if address, ok := info.PayoutContracts[string(name)]; ok {
+			fmt.Fprintf(t, "  payout contract\ton %s  %s\n", strings.ToLower(string(name)), address)
+		}
+	}
 	t.Flush()
 	fmt.Fprintf(std.out, `
   %s has all of this, too. Try, in another terminal:
@@ -138,6 +177,7 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
     curl -s %s/deposit -H 'x-api-key: %s' \
          -H 'content-type: application/json' -d '{"mintId":1,"customerId":"user_42"}'
     bin/coffer local faucet --mint 1 --to ADDRESS --amount 250
+    bin/coffer payouts check --decimal %s
 
   Sign in at %s as %s
   with the password "%s" and a code of the TOTP secret
@@ -146,7 +186,8 @@ func printWorld(std streams, info localworld.Info, took time.Duration) {
   %s. The file has the other people. Mails are files in %s.
 
   Ctrl-C ends it.
-`, localworld.InfoFile, info.BaseURL, info.APIKey, info.DashboardURL, info.Users[0].Email, info.Users[0].Password,
+`, localworld.InfoFile, info.BaseURL, info.APIKey, info.PayoutTemplate, info.DashboardURL,
+		info.Users[0].Email, info.Users[0].Password,
 		info.Users[0].TOTPSecret, info.ConsoleURL, info.Operators[0].Email, info.Operators[0].TOTPSecret,
 		localworld.MailFolder)
 }
@@ -162,11 +203,12 @@ func (localTour) Run(ctx context.Context, std streams) error {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		w, err := localworld.Start(ctx, localworld.Options{
-			Dir: dir, Chains: localworld.AllChains,
-			Log:      slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-			Progress: func(format string, args ...any) { fmt.Fprintf(std.out, "  "+format+"\n", args...) },
-		})
+		opts, err := newWorldOptions(std, slog.LevelWarn)
+		if err != nil {
+			return err
+		}
+		opts.Dir, opts.Chains = dir, localworld.AllChains
+		w, err := localworld.Start(ctx, opts)
 		if err != nil {
 			return err
 		}
@@ -187,8 +229,19 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 		return err
 	}
 	defer tools.Close()
+	var interrupt func(ctx context.Context) (localworld.Interruption, error)
+	if info.Control != "" {
+		interrupt = info.InterruptService
+	}
 	return tour.Play(ctx, tour.Options{
-		Info: info, Output: output,
+		Info: info, Output: output, Interrupt: interrupt,
+		Command: func(ctx context.Context, args ...string) (string, error) {
+			var printed bytes.Buffer
+			if code := Run(ctx, append(args, "--config", info.Config), &printed, &printed); code != 0 {
+				return printed.String(), fmt.Errorf("the command ended with %d", code)
+			}
+			return printed.String(), nil
+		},
 		DecideSwap: func(ctx context.Context, email, id string, isApproval bool) error {
 			p, err := personByEmail(ctx, tools.DB(), email)
 			if err != nil {

@@ -45,7 +45,7 @@ var steering = []string{
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
 	"local run", "local tour", "local faucet", "local pay", "local trigger failed-payout", "local trigger reorg",
-	"local trigger outage", "local swaps behave", "local swaps price", "local risk set",
+	"local trigger outage", "local trigger crash", "local swaps behave", "local swaps price", "local risk set",
 	"local risk clear", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
 	"operator key roll", "operator key revoke", "operator invite",

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	findProgram = func() (string, error) { return exec.LookPath("coffer") }
 	testscript.Main(m, map[string]func(){
 		"coffer": func() { os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) },
 	})

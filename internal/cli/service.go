@@ -57,9 +57,15 @@ func (s serve) Run(ctx context.Context, std streams) error {
 	if conf.IsSignerOnly() {
 		return serveSigner(ctx, conf, std)
 	}
-	service, err := app.New(ctx, conf, newLogger(conf.Log, std.err))
+	log := newLogger(conf.Log, std.err)
+	service, err := app.New(ctx, conf, log)
 	if err != nil {
 		return err
+	}
+	if conf.Network == chain.Local {
+		if err := localworld.EquipService(service, s.ConfigFile, log); err != nil {
+			return errors.Join(err, service.Close())
+		}
 	}
 	return errors.Join(service.Run(ctx), service.Close())
 }

@@ -1,12 +1,17 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"log/slog"
 	"math/big"
 	"net/http"
+	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,20 +20,27 @@ import (
 	"github.com/btcsuite/btcd/chaincfg/v2"
 	"github.com/mr-tron/base58"
 
+	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
+	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 	"github.com/cofferpay/coffer/internal/cli"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
-// The whole tour, from the first address to the last check, on the three real chains of make run.
+// The whole tour, from the first address to the last check, on the three real chains of make run. Rule BP-81.
 func TestTheTourHolds(t *testing.T) {
 	t.Parallel()
+	dir := t.TempDir()
+	program, err := exec.LookPath("coffer") // this test as the program, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
 	w, err := localworld.Start(t.Context(), localworld.Options{
-		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains,
-		BlockTime: 300 * time.Millisecond, Calm: true, QuickBlocks: true,
+		PrepareDatabase: pgtest.FillDataDir, Dir: dir, Chains: localworld.AllChains,
+		BlockTime: 300 * time.Millisecond, Calm: true, QuickBlocks: true, Program: program, PayoutContract: true,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -52,9 +64,18 @@ func TestTheTourHolds(t *testing.T) {
 		}
 	})
 	t.Run("the audit log has who decided about a swap", func(t *testing.T) {
+		conf, err := app.ReadConfig(w.Info.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := app.OpenTools(t.Context(), conf, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tools.Close()
 		for _, action := range []string{"swap.approved", "swap.rejected"} {
 			var people int
-			if err := w.ServiceDB().ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+			if err := tools.DB().ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 				return tx.QueryRow(ctx, `SELECT count(DISTINCT actor_id) FROM audit_log
 					WHERE action = $1 AND actor_kind = 'USER'`, action).Scan(&people)
 			}); err != nil || people != 1 {
@@ -63,6 +84,45 @@ func TestTheTourHolds(t *testing.T) {
 		}
 	})
 	t.Run("what programs outside need stands in the description", func(t *testing.T) { described(t, w.Info) })
+	t.Run("the list of the description can be read as it is, and names three chains", func(t *testing.T) {
+		for _, args := range [][]string{
+			{"check"}, {"check", "--decimal"}, {"create", "--decimal", "--as", w.Info.Users[0].Email},
+		} {
+			var printed bytes.Buffer
+			args = append([]string{"payouts"}, append(args, w.Info.PayoutTemplate, "--config", w.Info.Config)...)
+			if code := cli.Run(t.Context(), args, &printed, &printed); code != 0 {
+				t.Errorf("coffer %v: got %d, %s", args, code, printed.String())
+			}
+		}
+		list, err := os.ReadFile(w.Info.PayoutTemplate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(list)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		chains := map[string]bool{}
+		for _, row := range rows[1:] {
+			for _, m := range w.Info.Mints {
+				if strconv.Itoa(m.ID) == row[slices.Index(rows[0], "mintId")] {
+					chains[m.Chain] = true
+				}
+			}
+		}
+		if len(chains) != 3 || w.Info.PayoutContracts["ETHEREUM"] != payoutcontract.Address.Hex() {
+			t.Errorf("got rows on %v, and the contract on %v", chains, w.Info.PayoutContracts)
+		}
+	})
+	t.Run("a command kills the service, and it answers again", func(t *testing.T) {
+		var printed bytes.Buffer
+		if code := cli.Run(
+			t.Context(), []string{"local", "trigger", "crash", "--dir", dir}, &printed, &printed,
+		); code != 0 || !strings.Contains(printed.String(), " was killed, and process ") {
+			t.Errorf("got %d, %s", code, printed.String())
+		}
+		request(t, http.MethodGet, w.Info.BaseURL+"/mints", "x-api-key", w.Info.APIKey, http.StatusOK, nil)
+	})
 	t.Run("what a person mistyped is not sent", func(t *testing.T) {
 		for id, to := range map[int]string{
 			1: w.Info.OrganizationID, 7: "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1",

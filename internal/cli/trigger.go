@@ -15,6 +15,7 @@ import (
 type localTrigger struct {
 	FailedPayout triggerFailedPayout `cmd:"" help:"Make the chain revert a withdrawal of ETH. It becomes FAILED, its amount returns to the balance, CUSTOMER_WITHDRAW_FAILED is sent, and the next withdrawal to that address waits for an approval."`
 	Reorg        triggerReorg        `cmd:"" help:"Replace the block of a deposit of ETH. The deposit is CONFIRMING and then ORPHANED, is never credited, and has no event, except for an endpoint that names CUSTOMER_DEPOSIT_SEEN."`
+	Crash        triggerCrash        `cmd:"" help:"Kill the service as kill -9 does, and start it again. Callers get no answer meanwhile; what it has begun continues, and nothing is paid twice."`
 	Outage       triggerOutage       `cmd:"" help:"Make the provider of a chain answer 503. The service sees no deposits, withdrawals are accepted and wait, estimates are 503 UNAVAILABLE; all continues after the time, or with --end."`
 }
 
@@ -65,6 +66,24 @@ func (c triggerReorg) Run(ctx context.Context, std streams) error {
 	}
 	fmt.Fprintf(std.out, `%s is %s and was never credited. There is nothing to end: the chain continues without it.
 `, d.DepositID, d.Status)
+	return nil
+}
+
+type triggerCrash struct {
+	Dir string `hidden:"" default:"." type:"path" help:"The folder in which the local world was started."`
+}
+
+func (c triggerCrash) Run(ctx context.Context, std streams) error {
+	info, err := localworld.ReadInfo(c.Dir)
+	if err != nil {
+		return err
+	}
+	interruption, err := info.InterruptService(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, "Process %d was killed, and process %d continues.\n", interruption.Killed,
+		interruption.Started)
 	return nil
 }
 

@@ -2,14 +2,17 @@ package localworld
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +30,7 @@ type child struct {
 	log    *tail
 	exited <-chan struct{}
 	err    func() error // how it ended, once exited is closed
+	ending atomic.Bool  // this process ends it
 }
 
 // tail has the last output of a process.
@@ -62,9 +66,11 @@ func (w *World) RestartService(ctx context.Context, env ...string) error {
 		return errors.New("the service is still running")
 	}
 	var err error
-	if w.child, err = launchProgram(w.opts.Program, env, "serve", "--config", w.configFile()); err != nil {
+	w.child, err = launchProgram(w.opts.Program, w.opts.Output, env, "serve", "--config", w.configFile())
+	if err != nil {
 		return err
 	}
+	go w.reportExit(w.child)
 	return w.child.waitReady(ctx, func(ctx context.Context) bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Info.OpsURL+"/readyz", nil)
 		if err != nil {
@@ -87,7 +93,7 @@ func (w *World) RestartSigner(ctx context.Context) error {
 	}
 	var err error
 	if w.signer, err = launchProgram(
-		w.opts.Program, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socketPath(),
+		w.opts.Program, w.opts.Output, nil, "signer", "serve", "--config", w.signerFile(), "--socket", w.socketPath(),
 	); err != nil {
 		return err
 	}
@@ -98,15 +104,33 @@ func (w *World) RestartSigner(ctx context.Context) error {
 	})
 }
 
+// reportExit tells WaitEnd of a service that ended without being told to.
+func (w *World) reportExit(c *child) {
+	<-c.exited
+	if c.ending.Load() {
+		return
+	}
+	select {
+	case w.serviceEnded <- fmt.Errorf("%w\n%s", cmp.Or(c.err(), errEndedByItself), c.log):
+	default:
+	}
+}
+
+var errEndedByItself = errors.New("it ended by itself")
+
 // KillSigner ends the signer as kill -9 does and returns when it has ended.
 func (w *World) KillSigner() error { return w.signer.killProcess() }
 
-// launchProgram starts the program with env added to its environment. The program ends with this
-// process.
-func launchProgram(program string, env []string, args ...string) (*child, error) {
+// launchProgram starts the program with env added to its environment. output receives what it prints, unless it is nil.
+// The program ends with this process.
+func launchProgram(program string, output io.Writer, env []string, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(program, args...), log: &tail{}}
 	c.cmd.Env = append(os.Environ(), env...)
-	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
+	var printed io.Writer = c.log
+	if output != nil {
+		printed = io.MultiWriter(c.log, output)
+	}
+	c.cmd.Stdout, c.cmd.Stderr = printed, printed
 	var err error
 	if c.exited, c.err, err = tied.Start(c.cmd); err != nil {
 		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
@@ -143,6 +167,7 @@ func (c *child) waitReady(ctx context.Context, isReady func(context.Context) boo
 }
 
 func (c *child) killProcess() error {
+	c.ending.Store(true)
 	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -186,6 +211,7 @@ func (c *child) stopProcess() error {
 	if !c.isRunning() {
 		return nil
 	}
+	c.ending.Store(true)
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

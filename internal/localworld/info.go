@@ -38,6 +38,11 @@ type Info struct {
 	Database       Database            `json:"database"`
 	Config         string              `json:"config"` // the configuration file that the service runs with
 	OutageProxies  bool                `json:"gates"`  // an outage of a chain's provider can be simulated
+	// PayoutContracts are the chains with the payout contract and its address there.
+	PayoutContracts map[string]string `json:"payoutContracts,omitempty"`
+	PayoutTemplate  string            `json:"payoutTemplate,omitempty"` // a list of payments in CSV
+	// Control is the unix socket at which the world takes commands; "" if the service runs in the world's process.
+	Control string `json:"control,omitempty"`
 }
 
 // Operator is the operator of this world.

@@ -12,12 +12,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,7 +40,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/freeport"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
-	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
 // Options describe the world to start. The zero value is a new world on free ports.
@@ -55,6 +56,12 @@ type Options struct {
 	// runs the service in this process.
 	Program string
 	Env     []string // added to the environment of Program
+	// Output receives what Program prints, in addition to ServiceLog; nil: nothing does.
+	Output io.Writer
+	// LogLevel is the level of the log of Program; "" is the usual one.
+	LogLevel string
+	// PayoutContract deploys the payout contract on the EVM chains of the world.
+	PayoutContract bool
 	// SignerProcess runs the signer as a separate process of Program, too. It can be killed apart
 	// from the service.
 	SignerProcess bool
@@ -123,7 +130,9 @@ type World struct {
 	running       bool
 	started       bool // Start has succeeded, and Stop has not been called
 	serviceEnded  chan error
-	child         *child // with Options.Program
+	child         *child     // with Options.Program
+	childMu       sync.Mutex // held by Interrupt and Stop, which end the child
+	control       *controlServer
 	signer        *child // with Options.SignerProcess
 	outageProxies []*outageProxy
 }
@@ -198,6 +207,9 @@ func Start(ctx context.Context, opts Options) (w *World, err error) {
 		return w, err
 	}
 	w.fillInfo(conf, tokens)
+	if err := w.writePayoutTemplate(); err != nil {
+		return w, err
+	}
 	if err := w.startService(ctx); err != nil {
 		return w, err
 	}
@@ -213,15 +225,16 @@ func (w *World) startService(ctx context.Context) error {
 		if err != nil || w.opts.WithoutService {
 			return err
 		}
-		return w.RestartService(ctx, w.opts.Env...)
+		if err := w.RestartService(ctx, w.opts.Env...); err != nil {
+			return err
+		}
+		w.control, err = w.openControl(ctx)
+		return err
 	}
 	service := w.app
-	service.OnKeyRolled(func(ctx context.Context, org string, key seal.Secret) {
-		if _, err := SaveAPIKey(w.configFile(), org, key); err != nil {
-			w.opts.Log.WarnContext(ctx, "the local world could not store a rolled key", "error", err)
-		}
-	})
-	service.PlayPayers(payerCases{dir: w.opts.Dir, log: w.opts.Log})
+	if err := EquipService(service, w.configFile(), w.opts.Log); err != nil {
+		return err
+	}
 	w.running = true
 	go func() { w.serviceEnded <- service.Run(ctx) }()
 	return w.app.WaitReady(ctx)
@@ -267,7 +280,10 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 			if err == nil {
 				err = json.Unmarshal(b, &tokens)
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return w.deployPayoutContract(chainsCtx)
 		}
 		if tokens, err = w.chain.DeployTokens(chainsCtx); err != nil {
 			return err
@@ -276,7 +292,10 @@ func (w *World) startDependencies(ctx context.Context) (tokens anvil.Tokens, err
 		if err == nil {
 			err = os.WriteFile(file, b, 0o600)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return w.deployPayoutContract(chainsCtx)
 	})
 	g.Go(func() error {
 		if err := chains.Wait(); err != nil {
@@ -340,6 +359,9 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	conf.Webhooks.Development = true
 	if w.opts.Limits {
 		conf.API.Limits = app.UsualLimits()
+	}
+	if w.opts.LogLevel != "" {
+		conf.Log.Level = w.opts.LogLevel
 	}
 	second := app.Duration(time.Second)
 	conf.Intervals = app.Intervals{
@@ -583,10 +605,16 @@ func (w *World) Stop() error {
 		}
 	}
 	w.stop()
+	if w.control != nil {
+		errs = append(errs, w.control.closeServer())
+		w.control = nil
+	}
+	w.childMu.Lock()
 	if w.child != nil {
 		errs = append(errs, w.child.stopProcess())
 		w.child = nil
 	}
+	w.childMu.Unlock()
 	if w.signer != nil {
 		errs = append(errs, w.signer.stopProcess())
 		w.signer = nil

@@ -23,6 +23,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/app"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/caller"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
@@ -332,7 +333,7 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	opts := localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), StateDir: filepath.Join(t.TempDir(), "world"),
-		BlockTime: 250 * time.Millisecond, Calm: true, Log: slog.New(slog.DiscardHandler),
+		BlockTime: 250 * time.Millisecond, Calm: true, PayoutContract: true, Log: slog.New(slog.DiscardHandler),
 	}
 	var first localworld.Info
 	for life := range 2 {
@@ -348,6 +349,11 @@ func TestAKeptWorldGoesOnWhereItWas(t *testing.T) {
 		eth, err := ethclient.DialContext(t.Context(), w.Info.Chains["ETHEREUM"].RPCURL)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if code, err := eth.CodeAt(t.Context(), payoutcontract.Address, nil); err != nil ||
+			!payoutcontract.IsRuntimeCode(code) || w.Info.PayoutContracts["ETHEREUM"] != payoutcontract.Address.Hex() {
+			t.Errorf("life %d: got the payout contract at %v, %v, want it at %v", life+1, w.Info.PayoutContracts, err,
+				payoutcontract.Address)
 		}
 		n := &scenario{T: t, World: w, ctx: t.Context(), eth: eth}
 		n.payIn(fmt.Sprintf("user_%d", life), "USDC", 5_000_000)
@@ -549,6 +555,40 @@ func TestAFolderHasOneWorldAndItsDescriptionIsOfALivingOne(t *testing.T) {
 	}
 	if info, err := localworld.ReadInfo(dir); err != nil || info.APIKey != w.Info.APIKey {
 		t.Errorf("the description is of %s (%v), want %s", info.OrganizationID, err, w.Info.OrganizationID)
+	}
+}
+
+// A service that ends by itself ends the world, with the reason. One that the world kills does not, and the world that
+// runs the service itself says that it cannot be killed alone. Rule BP-82.
+func TestAWorldEndsWithItsServiceUnlessItKilledIt(t *testing.T) {
+	t.Parallel()
+	n := newScenario(t, buildProgram(t))
+	ended := make(chan error, 1)
+	go func() { ended <- n.WaitEnd(n.ctx) }()
+	done, err := n.Info.InterruptService(n.ctx)
+	if err != nil || done.Killed == done.Started || done.Started == 0 {
+		t.Fatalf("got %+v, %v, want another process", done, err)
+	}
+	if n.call(http.MethodGet, "/mints", nil, nil) != http.StatusOK {
+		t.Error("the service does not answer after it was killed")
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the world ended with %v, and it killed the service itself", err)
+	default:
+	}
+	process, err := os.FindProcess(done.Started)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the service ended") {
+		t.Errorf("got %v, want that the service ended", err)
+	}
+	if _, err := (localworld.Info{}).InterruptService(n.ctx); err == nil || !strings.Contains(err.Error(), "make run") {
+		t.Errorf("without a process of its own: got %v, want how to get one", err)
 	}
 }
 

@@ -234,27 +234,41 @@ func newUnreadable(b Batch) error {
 		WithExtra("currentStatus", string(b.Status))
 }
 
-// refuseDuplicate refuses a list that another batch of the organization has, which was submitted and may have paid
-// something, until the caller names that batch. Rule BP-9.
-func refuseDuplicate(ctx context.Context, tx pg.Tx, b Batch, acknowledged string) error {
-	var earlier string
-	err := tx.QueryRow(ctx, `
+// EarlierSubmission returns the newest other batch with the list of this one that was submitted and may have paid
+// something, or "". A submission has to name it. Rules BP-9 and BP-80.
+func (s *Service) EarlierSubmission(ctx context.Context, org, batchID string) (earlier string, err error) {
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		earlier, err = findEarlierSubmission(ctx, tx, org, batchID)
+		return err
+	})
+	return earlier, err
+}
+
+func findEarlierSubmission(ctx context.Context, tx pg.Tx, org, batchID string) (earlier string, err error) {
+	err = tx.QueryRow(ctx, `
 		SELECT o.batch_id FROM payout_batches o JOIN payout_batches b ON b.batch_id = $2 AND o.list_hash = b.list_hash
 		WHERE o.org_id = $1 AND o.batch_id <> $2 AND o.submitted_at IS NOT NULL
 			AND o.status NOT IN ('INVALID', 'CANCELLED', 'REJECTED', 'FAILED')
-		ORDER BY o.submitted_at DESC, o.batch_id DESC LIMIT 1`, b.OrgID, b.ID).Scan(&earlier)
+		ORDER BY o.submitted_at DESC, o.batch_id DESC LIMIT 1`, org, batchID).Scan(&earlier)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("look for batches of the same list as %s: %w", batchID, err)
+	}
+	return earlier, nil
+}
+
+// refuseDuplicate refuses a list that another batch of the organization has, which was submitted and may have paid
+// something, until the caller names that batch. Rule BP-9.
+func refuseDuplicate(ctx context.Context, tx pg.Tx, b Batch, acknowledged string) error {
+	earlier, err := findEarlierSubmission(ctx, tx, b.OrgID, b.ID)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		if acknowledged != "" {
-			return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
-				"%.64q is no batch payout of the same list that was submitted and may have paid something.",
-				acknowledged).WithAdvice("Leave acknowledgeDuplicateOf out.").WithParam("acknowledgeDuplicateOf")
-		}
-		return nil
 	case err != nil:
-		return fmt.Errorf("look for batches of the same list as %s: %w", b.ID, err)
+		return err
 	case earlier == acknowledged:
 		return nil
+	case earlier == "":
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
+			"%.64q is no batch payout of the same list that was submitted and may have paid something.",
+			acknowledged).WithAdvice("Leave acknowledgeDuplicateOf out.").WithParam("acknowledgeDuplicateOf")
 	}
 	return fault.New(fault.Conflict, fault.DuplicateBatch, fault.NothingHeld,
 		"Batch payout %s pays the same list and was submitted before.", earlier).

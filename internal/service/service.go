@@ -227,7 +227,7 @@ func New(conf Config, parts Parts) *Service {
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{
 		DB: parts.DB, Prices: parts.Prices, PriceAge: conf.PriceAge, Chains: slices.Sorted(maps.Keys(s.Chains)),
-		Events: wire.NewRecorder(), FeeReaders: s.feeReader, Log: parts.Log,
+		Events: wire.NewRecorder(), FeeReaders: s.feeReader, IsLocal: conf.IsLocal, Log: parts.Log,
 	}
 	s.buildEvents()
 	s.buildMail()

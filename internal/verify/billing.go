@@ -101,6 +101,17 @@ var billingChecks = []Check{
 	},
 
 	{
+		ID:      "I-90-month",
+		Promise: "a month is billed when it is over, and early where all mints are of a local network alone",
+		breachSQL: `
+		SELECT i.org_id, 'invoice ' || i.invoice_id, format('of %s is dated %s, before the month is over', i.month,
+			i.issued_at)
+		FROM invoices i
+		WHERE i.issued_at < i.ends_at AND (EXISTS (SELECT FROM mints m WHERE m.network <> 'LOCAL')
+			OR i.issued_at AT TIME ZONE 'UTC' < i.ends_at AT TIME ZONE 'UTC' - interval '1 month')`,
+	},
+
+	{
 		ID: "I-90-credits", Promise: "credit notes give back parts of lines of their invoice, and never exceed it",
 		breachSQL: `
 		SELECT n.org_id, 'credit note ' || n.credit_note_id, format('gives back %s of line %s of invoice %s', c.amount,

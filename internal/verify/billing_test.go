@@ -103,6 +103,15 @@ var billingTamperings = []tampering{
 			document_hash,
 			'ISSUED', issued_at - interval '1 day' FROM invoices`,
 	}},
+	{"I-90-month", "an invoice of a month that has not begun", []string{
+		`ALTER TABLE invoices DROP CONSTRAINT invoices_month_begun`,
+		`UPDATE invoices SET issued_at = ends_at - interval '40 days'`,
+		`UPDATE invoice_series SET last_issued_at = now()`,
+	}},
+	{"I-90-month", "an early invoice where money has a value", []string{
+		`UPDATE mints SET network = 'MAINNET' WHERE mint_id = 2`,
+		`UPDATE invoices SET issued_at = ends_at - interval '1 hour'`,
+	}},
 	{"I-90-credits", "more than the line", []string{`UPDATE credit_note_lines SET amount = 6`}},
 	{"I-90-credits", "worth more than the line", []string{`UPDATE credit_note_lines SET usd_value = 1e6`}},
 	{"I-90-credits", "more than the invoice", []string{

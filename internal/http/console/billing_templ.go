@@ -1763,7 +1763,7 @@ func termsForm(view termsView) templ.Component {
 		}
 		templ_7745c5c3_Err = ui.Field(view.Form, ui.Input{
 			Act: view.Act, Name: taxNoteField, Label: "Tax note", Type: "text", MaxLength: taxNoteMax, Optional: true,
-			Autocomplete: "off", Hint: view.hintOr("What invoices say about the tax.", "Empty: the seller's."),
+			Autocomplete: "off", Hint: view.hintOr("What invoices say about the tax.", "Empty: the seller's. A dash (-): no note."),
 		}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err

@@ -50,6 +50,34 @@ func (h *testEnv) addFees(n int) (fees []billingtest.Fee) {
 	return fees
 }
 
+// addToBooks posts a network fee, with the order that a final block ended.
+func (h *testEnv) addToBooks(f billingtest.Fee) {
+	h.t.Helper()
+	h.insertRows(func(ctx context.Context, tx pgx.Tx) error {
+		for _, sql := range []string{
+			`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract,
+				amount, status, attempt_after, created_at, ended_at, tx_hash, fee, proof_id, trigger)
+			SELECT $2, $1, 'PLACE', chain, 'wal', $2, mint_id, '', 1, 'PAID', $5, $5, $5, $2, $4, 1, 'VALUE'
+			FROM mints WHERE mint_id = $3`,
+			`INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, floored, created_at)
+			SELECT $1, $3, kind, '', false, $5 FROM unnest('{FEES_DUE,FEES_BILLED}'::text[]) kind
+			WHERE ($2::text, $4::numeric) IS NOT NULL ON CONFLICT DO NOTHING`,
+			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id,
+				leg, created_at)
+			SELECT $1, $3, d.account_id, c.account_id, $4::numeric, 'NETWORK_FEE', $2, 1, $5
+			FROM ledger_accounts d, ledger_accounts c
+			WHERE (d.org_id, d.mint_id, d.kind, c.org_id, c.mint_id, c.kind) =
+				($1, $3, 'FEES_DUE', $1, $3, 'FEES_BILLED')`,
+		} {
+			_, err := tx.Exec(ctx, sql, f.OrgID, f.SourceID, f.MintID, fmt.Sprint(f.Amount), f.IncurredAt)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // addUnpriced adds a fee without a price.
 func (h *testEnv) addUnpriced() {
 	h.t.Helper()
@@ -334,6 +362,35 @@ func TestBillingTermsNeedASecondOperator(t *testing.T) {
 	h.get(ann, Prefix+"/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/billing-terms").want(t, http.StatusNotFound)
 }
 
+// An organization without a tax note is not one that has the seller's. Rule PAGE-99.
+func TestBillingTermsCanHaveNoTaxNote(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	ann, bob := h.signInAs(h.ann), h.signInAs(h.bob)
+	own := Prefix + "/organizations/" + h.orgID + "/billing-terms"
+	h.saveTerms()
+	save := func(version, note string) {
+		t.Helper()
+		change := h.post(ann, own+"/save", "version", version, "legalName", "Buyer Ltd", "address", "1 Street",
+			"taxId", "", "email", "", "taxRateBps", "", "taxNote", note, "invoiceSeries", "", "creditNoteSeries", "",
+			"billingDay", "", "language", "").location(t)
+		h.post(bob, change+"/approve").want(t, http.StatusSeeOther)
+	}
+	want := func(when string, note *string, typed string) {
+		t.Helper()
+		got, err := h.newBilling().TermsByOrg(t.Context(), h.orgID)
+		if err != nil || (got.TaxNote == nil) != (note == nil) || note != nil && *got.TaxNote != *note {
+			t.Errorf("%s: got %+v, %v, want the note %v", when, got, err, note)
+		}
+		h.get(ann, own).want(t, http.StatusOK, `name="taxNote" type="text" value="`+typed+`"`)
+	}
+	want("as saved", new("VAT 19 %"), "VAT 19 %")
+	save("1", "-")
+	want("a dash", new(""), "-")
+	save("2", "")
+	want("empty", nil, "")
+}
+
 // A fee without a price stands in its list until an operator states the price of its time, with where it is from. Rules
 // BI-5 and PAGE-98.
 func TestAPriceIsStatedOnItsPage(t *testing.T) {
@@ -374,6 +431,11 @@ func TestAnInvoiceIsComputedAgainOnItsPage(t *testing.T) {
 	if got := h.get(eve, page).want(t, http.StatusOK); strings.Contains(got.body, "differs from the books") {
 		t.Error("the page computes the invoice again without being asked")
 	}
+	for _, f := range fees {
+		h.addToBooks(f)
+	}
+	h.get(eve, page+"?verify=true").want(t, http.StatusOK, "The invoice is what the books say",
+		"were computed again from the ledger, the proven transactions and the prices.")
 	var pdf bytes.Buffer
 	if err := inv.Document.PDF(&pdf); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,8 @@ const (
 	addressBytesMax = 4000
 	taxNoteMax      = 1000
 	percentDigits   = 2
+	// noTaxNote stands in the form for a note that is empty, because an empty field is as for all.
+	noTaxNote = "-"
 )
 
 // termsProblems say what is wrong with a field, where the feature says it by the names of the interface.
@@ -131,6 +133,9 @@ func readTermsForm(r *pages.Request, orgID string) (t billing.Terms, err error) 
 		if line = strings.TrimSpace(line); line != "" {
 			t.Party.Address = append(t.Party.Address, line)
 		}
+	}
+	if t.TaxNote != nil && *t.TaxNote == noTaxNote {
+		t.TaxNote = new("")
 	}
 	if text := r.Values[taxRateField]; text != "" {
 		bps, ok := parsePercent(text)
@@ -343,9 +348,13 @@ func (v *termsView) fillForm(t billing.Terms) {
 		return
 	}
 	v.Address = strings.Join(t.Party.Address, "\n")
+	note := textOrEmpty(t.TaxNote)
+	if t.TaxNote != nil && note == "" && !v.IsSeller() {
+		note = noTaxNote
+	}
 	v.Form = ui.Form{Act: saveTermsAct, Typed: map[string]string{
 		nameField: t.Party.Name, taxIDField: t.Party.TaxID, emailField: t.Party.Email,
-		taxNoteField: textOrEmpty(t.TaxNote), seriesField: textOrEmpty(t.InvoiceSeries),
+		taxNoteField: note, seriesField: textOrEmpty(t.InvoiceSeries),
 		noteSeriesField: textOrEmpty(t.CreditNoteSeries),
 	}}
 	if t.TaxRateBps != nil {

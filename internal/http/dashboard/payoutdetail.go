@@ -299,7 +299,14 @@ func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
 	if b.RetryOf != "" {
 		view.RetryOfPath = payoutPath(r, b.RetryOf)
 	}
-	if view.ExistingID = r.Form.Value(submitPayoutAct, existingName); view.ExistingID != "" {
+	view.ExistingID = r.Form.Value(submitPayoutAct, existingName)
+	if view.ExistingID == "" && b.Status == payout.Draft {
+		view.ExistingID, err = d.conf.Payouts.EarlierSubmission(r.Context(), r.Session.OrgID, b.ID)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if view.ExistingID != "" {
 		view.ExistingPath = payoutPath(r, view.ExistingID)
 	}
 	if view.Totals, err = d.loadPayoutTotals(r, b, items, mints); err != nil {

@@ -469,7 +469,7 @@ func TestAListThatIsNoneComesBackWithWhatIsWrong(t *testing.T) {
 }
 
 // A look-alike needs a tick, a list that was submitted before needs an acknowledgement, and a balance that is too
-// small is named in whole coins. Rule PAGE-102.
+// small is named in whole coins. Rules BP-80 and PAGE-102.
 func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -480,6 +480,9 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 	path := Prefix + "/payouts/" + b.ID
 	shown := h.get(finance, path).want(t, http.StatusOK, "Compare every character", `name="ticked" value="3"`,
 		`name="ticked" value="2"`)
+	if strings.Contains(shown.body, "The same list was submitted before") {
+		t.Error("the first draft of a list says that the list was submitted before")
+	}
 	fields := []string{"digest", shown.hidden(t, "digest")}
 	h.post(finance, path+"/submit", append(fields, "ticked", "3", "code", rightCode)...).
 		want(t, http.StatusConflict, "The addresses of 1 row look like other ones and have no tick.",
@@ -489,6 +492,8 @@ func TestASubmissionNeedsTicksAndMoney(t *testing.T) {
 
 	second := h.addPayout(h.one, identity.Finance, list, contenthash.Strict)
 	path = Prefix + "/payouts/" + second.ID
+	h.get(finance, path).want(t, http.StatusOK, "The same list was submitted before",
+		`name="duplicateOf" value="`+b.ID+`"`, Prefix+"/payouts/"+b.ID)
 	ticked[1] = payoutDigest(second.ContentHash)
 	h.post(finance, path+"/submit", append(ticked, "code", rightCode+"c")...).
 		want(t, http.StatusConflict, "The same list was submitted before", `name="duplicateOf" value="`+b.ID+`"`,

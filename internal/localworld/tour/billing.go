@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -43,9 +45,8 @@ type currentBill struct {
 	Unpriced int
 }
 
-// tourBilling computes the bill of the month again from its fees, and the fees of a transaction from the chain. A month
-// is billed when it is over, so the tour sees that this one is refused, and has the service compute the invoices of the
-// month before again.
+// tourBilling computes the bill of the month again from its fees, and the fees of a transaction from the chain. Then
+// the running month is billed, which only a local world can do before the month is over, and the invoice is verified.
 func (s *tourRun) tourBilling(ctx context.Context) error {
 	s.printTitle("The month's bill adds up")
 	if err := s.saveTerms(ctx); err != nil {
@@ -76,7 +77,7 @@ func (s *tourRun) tourBilling(ctx context.Context) error {
 	if err := s.compareWithChain(ctx, fees); err != nil {
 		return err
 	}
-	return s.tourBillingRun(ctx, bill.Month)
+	return s.tourInvoice(ctx, time.Now().UTC().Format("2006-01"))
 }
 
 // saveTerms says what invoices print about both parties. Saved again, the same terms stay.
@@ -96,7 +97,13 @@ func (s *tourRun) saveTerms(ctx context.Context) error {
 }
 
 // listUnbilled returns the fees that are on no invoice.
-func (s *tourRun) listUnbilled(ctx context.Context) (fees []billedFee, err error) {
+func (s *tourRun) listUnbilled(ctx context.Context) ([]billedFee, error) {
+	fees, err := s.listFees(ctx)
+	return slices.DeleteFunc(fees, func(f billedFee) bool { return f.InvoiceID != nil }), err
+}
+
+// listFees returns all fees.
+func (s *tourRun) listFees(ctx context.Context) (fees []billedFee, err error) {
 	for cursor := ""; ; {
 		var page struct {
 			Data       []billedFee `json:"data"`
@@ -109,11 +116,7 @@ func (s *tourRun) listUnbilled(ctx context.Context) (fees []billedFee, err error
 		if err := s.api.getJSON(ctx, "/billing/fees?"+query.Encode(), &page); err != nil {
 			return nil, err
 		}
-		for _, f := range page.Data {
-			if f.InvoiceID == nil {
-				fees = append(fees, f)
-			}
-		}
+		fees = append(fees, page.Data...)
 		if page.NextCursor == nil {
 			return fees, nil
 		}
@@ -219,47 +222,97 @@ func (s *tourRun) compareWithChain(ctx context.Context, fees []billedFee) error 
 	return nil
 }
 
-// tourBillingRun has the present month refused, and the invoices of the month before issued and computed again.
-func (s *tourRun) tourBillingRun(ctx context.Context, month string) error {
+// invoice is an invoice as the interface shows it.
+type invoice struct {
+	InvoiceID string `json:"invoiceId"`
+	Number    string `json:"number"`
+	Month     string `json:"month"`
+	Total     string `json:"total"`
+}
+
+// tourInvoice bills the running month and verifies the invoice. A second tour of the month finds the first one's.
+func (s *tourRun) tourInvoice(ctx context.Context, month string) error {
 	err := s.operator.postJSON(ctx, "/billing/run", map[string]string{"month": month}, nil)
 	var refused *apiError
 	if !errors.As(err, &refused) || refused.Code != "INVALID_STATE" {
 		return fmt.Errorf("a run of %s, which is not over: got %v, want INVALID_STATE", month, err)
 	}
-	s.printStep("no invoice of %s is issued before the month is over: %s", month, refused.Message)
-	first, err := time.Parse("2006-01", month)
+	s.printStep("no network with money bills a month before it is over: %s", refused.Message)
+	before, err := s.findInvoice(ctx, month)
 	if err != nil {
 		return err
 	}
-	var run struct {
-		Invoices []struct {
-			InvoiceID      string `json:"invoiceId"`
-			Number         string `json:"number"`
-			OrganizationID string `json:"organizationId"`
-		} `json:"invoices"`
+	unbilled, err := s.listUnbilled(ctx)
+	if err != nil {
+		return err
 	}
-	before := first.AddDate(0, -1, 0).Format("2006-01")
-	if err := s.operator.postJSON(ctx, "/billing/run", map[string]string{"month": before}, &run); err != nil {
-		return fmt.Errorf("bill %s: %w", before, err)
+	if err := s.runCommand(ctx, "billing", "run", "--early"); err != nil {
+		return err
 	}
-	for _, inv := range run.Invoices {
-		var v struct {
-			Lines      int64   `json:"lines"`
-			Verified   bool    `json:"verified"`
-			Difference *string `json:"difference"`
+	issued, err := s.findInvoice(ctx, month)
+	switch {
+	case err != nil:
+		return err
+	case issued == nil:
+		return fmt.Errorf("no invoice of %s was issued", month)
+	case before != nil && *before != *issued:
+		return fmt.Errorf("%s had invoice %s, and has %s", month, before.Number, issued.Number)
+	case before != nil:
+		s.printStep("%s was billed before, as %s: what became due since then is on the next invoice", month,
+			issued.Number)
+	default:
+		if err := s.checkBilled(ctx, unbilled, issued.InvoiceID); err != nil {
+			return err
 		}
-		path := "/billing/invoices/" + url.PathEscape(inv.InvoiceID) + "/verification"
-		if err := s.operator.getJSON(ctx, path, &v); err != nil {
-			return fmt.Errorf("compute invoice %s again: %w", inv.Number, err)
-		}
-		if !v.Verified {
-			return fmt.Errorf("invoice %s differs from the books: %s", inv.Number, orNull(v.Difference))
-		}
-		s.printStep("coffer billing verify: the %d fees of invoice %s are what ledger, chain and prices say", v.Lines,
-			inv.Number)
+		s.printStep("invoice %s of %s: $%s with every fee that had a price; the next fees are on the next one",
+			issued.Number, month, issued.Total)
 	}
-	if len(run.Invoices) == 0 {
-		s.printStep("nothing was due for %s, so it has no invoice", before)
+	return s.runCommand(ctx, "billing", "verify", issued.Number)
+}
+
+// findInvoice returns the organization's invoice of a month, or nil.
+func (s *tourRun) findInvoice(ctx context.Context, month string) (*invoice, error) {
+	var page struct {
+		Data []invoice `json:"data"`
+	}
+	if err := s.api.getJSON(ctx, "/billing/invoices?limit=100", &page); err != nil {
+		return nil, err
+	}
+	for _, i := range page.Data {
+		if i.Month == month {
+			return &i, nil
+		}
+	}
+	return nil, nil
+}
+
+// checkBilled checks that each fee that was due and had a price is on the invoice.
+func (s *tourRun) checkBilled(ctx context.Context, unbilled []billedFee, invoiceID string) error {
+	fees, err := s.listFees(ctx)
+	if err != nil {
+		return err
+	}
+	billed := map[string]bool{}
+	for _, f := range fees {
+		billed[f.FeeLineID] = f.InvoiceID != nil && *f.InvoiceID == invoiceID
+	}
+	for _, f := range unbilled {
+		if f.USDValue != nil && !billed[f.FeeLineID] {
+			return fmt.Errorf("fee %s was due and had a price, and is not on invoice %s", f.FeeLineID, invoiceID)
+		}
+	}
+	return nil
+}
+
+// runCommand runs a command of coffer as the operator does, and prints what it says.
+func (s *tourRun) runCommand(ctx context.Context, args ...string) error {
+	output, err := s.Command(ctx, args...)
+	if err != nil {
+		return fmt.Errorf("coffer %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	s.printStep("coffer %s", strings.Join(args, " "))
+	for line := range strings.Lines(output) {
+		fmt.Fprintf(s.Output, "        %s\n", strings.TrimRight(line, "\n"))
 	}
 	return nil
 }

@@ -22,10 +22,28 @@ const payoutProduct = "BATCH_PAYOUT"
 // payoutRow is a row of the list of the tour.
 type payoutRow struct {
 	mint   localworld.Mint
-	payee  common.Address
+	payee  string
 	whole  string // the amount, as the list writes it
 	amount *big.Int
 }
+
+// payoutPart is what the list pays on a chain: rows of a token, one to each payee.
+type payoutPart struct {
+	chain, symbol, whole string
+	rows                 int
+	newAddress           func() (string, error)
+}
+
+// payoutParts are what the list pays. Rows of a token on Ethereum and of Bitcoin share transactions. Native coin on
+// Ethereum is paid row by row.
+var payoutParts = []payoutPart{
+	{"ETHEREUM", "USDC", "1.25", 13, newEthereumAddress},
+	{"ETHEREUM", "ETH", "0.05", 2, newEthereumAddress},
+	{"SOLANA", "SOL", "0.02", 4, newSolanaAddress},
+	{"BITCOIN", "BTC", "0.001", 10, newBitcoinAddress},
+}
+
+func newEthereumAddress() (string, error) { return newAddress().Hex(), nil }
 
 // payoutReport is a batch payout with what is wrong with its rows.
 type payoutReport struct {
@@ -38,27 +56,13 @@ type payoutReport struct {
 	} `json:"problems"`
 }
 
-// tourPayouts shows a list of payments with a row that cannot be read: another person approves the rest as a whole,
-// and each row is paid once.
+// tourPayouts shows a list of payments on all chains with a row that cannot be read: another person approves the rest
+// as a whole, the service is killed while it pays, and each row is paid once.
 func (s *tourRun) tourPayouts(ctx context.Context) error {
 	s.printTitle("The marketplace pays a list of people")
-	var rows []payoutRow
-	for _, p := range []tokenAmount{
-		{s.usdc.Symbol, "10.5"}, {s.usdc.Symbol, "4.5"}, {s.usdc.Symbol, "5"}, {s.ether.Symbol, "0.5"},
-	} {
-		m, amount, err := s.mintOf("ETHEREUM", p)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, payoutRow{m, newAddress(), p.whole, amount})
-	}
-	for _, fund := range []struct {
-		mint   localworld.Mint
-		amount *big.Int
-	}{{s.usdc, atomicUnits(20, s.usdc)}, {s.ether, atomicUnits(1, s.ether)}} {
-		if err := s.fundPayouts(ctx, fund.mint, fund.amount); err != nil {
-			return err
-		}
+	rows, err := s.fundPayouts(ctx)
+	if err != nil {
+		return err
 	}
 	b, err := s.uploadPayout(ctx, rows)
 	if err != nil {
@@ -74,62 +78,126 @@ func (s *tourRun) tourPayouts(ctx context.Context) error {
 	if err := s.ApprovePayout(ctx, person, b.BatchPayoutID, b.ContentHash); err != nil {
 		return err
 	}
-	s.printStep("approved by %s, by the hash over all rows", person)
+	s.printStep("approved by %s, by the hash over all rows; a key made the list", person)
 	if s.Interrupt != nil {
-		if err := s.Interrupt(ctx); err != nil {
+		if err := s.interruptPayout(ctx, b, len(rows)); err != nil {
 			return err
 		}
-		s.printStep("the service was killed and started again while it paid")
 	}
 	return s.waitPayoutPaid(ctx, b, rows)
 }
 
-// fundPayouts pays a customer in from outside and moves the amount to the balance that pays lists, as a charge does.
-func (s *tourRun) fundPayouts(ctx context.Context, m localworld.Mint, amount *big.Int) error {
-	before, err := s.loadBalance(ctx, m)
-	if err != nil {
-		return err
+// fundPayouts pays a customer in from outside, on all chains at once, and moves the amounts to the balance that pays
+// lists, as charges do. It returns the rows that they pay.
+func (s *tourRun) fundPayouts(ctx context.Context) (rows []payoutRow, err error) {
+	type deposit struct {
+		mint         localworld.Mint
+		amount       *big.Int
+		whole, after string
 	}
-	want, err := addAmounts(before.Available, amount)
-	if err != nil {
-		return err
+	var deposits []deposit
+	for _, part := range payoutParts {
+		if _, ok := s.Info.Chains[part.chain]; !ok {
+			continue
+		}
+		m, amount, err := s.mintOf(part.chain, tokenAmount{part.symbol, part.whole})
+		if err != nil {
+			return nil, err
+		}
+		for range part.rows {
+			payee, err := part.newAddress()
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, payoutRow{m, payee, part.whole, amount})
+		}
+		d := deposit{mint: m, amount: new(big.Int).Mul(amount, big.NewInt(int64(part.rows)))}
+		before, err := s.loadBalance(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if d.after, err = addAmounts(before.Available, d.amount); err != nil {
+			return nil, err
+		}
+		address, _, err := s.addressAndURI(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.Info.PayAddress(ctx, m, address, d.amount); err != nil {
+			return nil, fmt.Errorf("pay from the faucet: %w", err)
+		}
+		deposits = append(deposits, d)
 	}
-	address, err := s.createDepositAddress(ctx, m)
-	if err != nil {
-		return err
+	for _, d := range deposits {
+		if err := s.waitUntil(ctx, "the money for the list is credited", func() (bool, error) {
+			b, err := s.loadBalance(ctx, d.mint)
+			return err == nil && b.Available == d.after, err
+		}); err != nil {
+			return nil, err
+		}
+		var moved webhook.Transfer
+		if err := s.api.postJSON(ctx, "/transfers", map[string]any{
+			"mintId": d.mint.ID, "amount": d.amount.String(), "idempotencyKey": "tour-" + randomHex(8),
+			"from": map[string]any{"customerId": s.customer}, "to": map[string]any{"product": payoutProduct},
+		}, &moved); err != nil {
+			return nil, err
+		}
+		s.printStep("transfer %s: %s %s are there for lists", moved.TransferID,
+			formatWhole(d.amount.String(), d.mint), d.mint.Symbol)
 	}
-	if _, err := s.payFromFaucet(ctx, m, address, amount); err != nil {
-		return err
-	}
-	if err := s.waitUntil(ctx, "the money for the list is credited", func() (bool, error) {
-		b, err := s.loadBalance(ctx, m)
-		return err == nil && b.Available == want, err
+	return rows, nil
+}
+
+// interruptPayout kills the service while it pays the rows of a batch: some are sent, and none or not all are final.
+func (s *tourRun) interruptPayout(ctx context.Context, b payoutReport, rows int) error {
+	var counts webhook.BatchPayoutCounts
+	sent := 0
+	if err := s.waitUntil(ctx, "the first payment of the list is sent", func() (bool, error) {
+		items, err := s.listPayoutItems(ctx, b)
+		if err != nil {
+			return false, err
+		}
+		sent = 0
+		for _, item := range items {
+			if item.TxHash != nil {
+				sent++
+			}
+		}
+		var now webhook.BatchPayout
+		if err := s.api.getJSON(ctx, "/batch-payouts/"+url.PathEscape(b.BatchPayoutID), &now); err != nil {
+			return false, err
+		}
+		counts = now.Counts
+		return sent > 0, nil
 	}); err != nil {
 		return err
 	}
-	var moved webhook.Transfer
-	if err := s.api.postJSON(ctx, "/transfers", map[string]any{
-		"mintId": m.ID, "amount": amount.String(), "idempotencyKey": "tour-" + randomHex(8),
-		"from": map[string]any{"customerId": s.customer}, "to": map[string]any{"product": payoutProduct},
-	}, &moved); err != nil {
+	if counts.Paid == rows {
+		return errors.New("the list was paid before the service could be killed")
+	}
+	interruption, err := s.Interrupt(ctx)
+	if err != nil {
 		return err
 	}
-	s.printStep("transfer %s: %s %s are there for lists", moved.TransferID, formatWhole(amount.String(), m), m.Symbol)
+	s.printStep("the service (process %d) is killed when %d of %d rows are sent and %d are final; process %d continues",
+		interruption.Killed, sent, rows, counts.Paid, interruption.Started)
 	return nil
 }
 
 // uploadPayout makes a draft of the rows and of one that a spreadsheet spoiled, twice with one key.
 func (s *tourRun) uploadPayout(ctx context.Context, rows []payoutRow) (b payoutReport, err error) {
 	var list []map[string]any
+	prefix := "salary-" + randomHex(3)
 	for i, row := range rows {
 		list = append(list, map[string]any{
-			"reference": fmt.Sprintf("salary-%d", i+1), "mintId": row.mint.ID, "toAddress": row.payee.Hex(),
+			"reference": fmt.Sprintf("%s-%d", prefix, i+1), "mintId": row.mint.ID, "toAddress": row.payee,
 			"amount": row.whole,
 		})
 	}
 	const spoiled = "1,000"
 	list = append(list, map[string]any{
-		"reference": "salary-5", "mintId": s.usdc.ID, "toAddress": newAddress().Hex(), "amount": spoiled,
+		"reference": fmt.Sprintf("%s-%d", prefix, len(rows)+1), "mintId": s.usdc.ID, "toAddress": newAddress().Hex(),
+		"amount": spoiled,
 	})
 	body := map[string]any{
 		"rows": list, "mode": "PARTIAL", "useDecimal": true, "idempotencyKey": "tour-" + randomHex(8),
@@ -188,17 +256,20 @@ func (s *tourRun) waitPayoutPaid(ctx context.Context, b payoutReport, rows []pay
 		return fmt.Errorf("BATCH_PAYOUT_COMPLETED has %+v", paid)
 	}
 	for _, row := range rows {
-		got, err := s.chainBalance(ctx, row.mint, row.payee)
+		got, err := s.payeeBalance(ctx, row)
 		if err != nil {
 			return err
 		}
 		if got.Cmp(row.amount) != 0 {
-			return fmt.Errorf("%s has %s of %s on the chain, want exactly %s", row.payee.Hex(), got, row.mint.Symbol,
+			return fmt.Errorf("%s has %s of %s on the chain, want exactly %s", row.payee, got, row.mint.Symbol,
 				row.amount)
 		}
 	}
 	s.printStep("BATCH_PAYOUT_COMPLETED number %d: each of the %d payees has exactly its amount on the chain",
 		e.Sequence, len(rows))
+	if err := s.countTransactions(ctx, b); err != nil {
+		return err
+	}
 	table, err := s.readTable(ctx, "/batch-payouts/"+url.PathEscape(b.BatchPayoutID)+"/items.csv")
 	if err != nil {
 		return err
@@ -211,6 +282,55 @@ func (s *tourRun) waitPayoutPaid(ctx context.Context, b payoutReport, rows []pay
 	s.printStep("the results have the %d rows of the list in its order; the last one: %s", len(lines)-1,
 		strings.TrimSpace(lines[len(lines)-1]))
 	return nil
+}
+
+// payoutItem is a row of a batch payout as the interface shows it.
+type payoutItem struct {
+	MintID *int    `json:"mintId"`
+	TxHash *string `json:"txHash"`
+}
+
+func (s *tourRun) listPayoutItems(ctx context.Context, b payoutReport) ([]payoutItem, error) {
+	var page struct {
+		Data []payoutItem `json:"data"`
+	}
+	err := s.api.getJSON(ctx, "/batch-payouts/"+url.PathEscape(b.BatchPayoutID)+"/items?limit=100", &page)
+	return page.Data, err
+}
+
+// countTransactions prints how many transactions the rows of each coin shared.
+func (s *tourRun) countTransactions(ctx context.Context, b payoutReport) error {
+	items, err := s.listPayoutItems(ctx, b)
+	if err != nil {
+		return err
+	}
+	rows, hashes := map[int]int{}, map[int]map[string]bool{}
+	for _, item := range items {
+		if item.MintID == nil || item.TxHash == nil {
+			continue
+		}
+		rows[*item.MintID]++
+		if hashes[*item.MintID] == nil {
+			hashes[*item.MintID] = map[string]bool{}
+		}
+		hashes[*item.MintID][*item.TxHash] = true
+	}
+	for _, m := range s.Info.Mints {
+		if rows[m.ID] > 0 {
+			s.printStep("%d rows of %s on %s were paid in %d transactions", rows[m.ID], m.Symbol, m.Chain,
+				len(hashes[m.ID]))
+		}
+	}
+	return nil
+}
+
+// payeeBalance returns what the payee of a row has on its chain.
+func (s *tourRun) payeeBalance(ctx context.Context, row payoutRow) (*big.Int, error) {
+	if row.mint.Chain == "ETHEREUM" {
+		return s.chainBalance(ctx, row.mint, common.HexToAddress(row.payee))
+	}
+	held, err := s.Holds(ctx, row.mint, row.payee)
+	return held.Big(), err
 }
 
 // describePayout returns how far a batch payout has come, as an error.

@@ -38,14 +38,16 @@ type Options struct {
 	DecideSwap func(ctx context.Context, email, swapID string, approve bool) error
 	// ApprovePayout approves a batch payout that waits for it by its content hash, as Decide does.
 	ApprovePayout func(ctx context.Context, email, batchID, contentHash string) error
+	// Command runs a command of coffer and returns what it prints.
+	Command func(ctx context.Context, args ...string) (string, error)
 	// Check runs the verifier and returns the breaches that it found.
 	Check func(ctx context.Context) ([]string, error)
 	// Holds returns the balance of an address in the final block, on chains other than Ethereum,
 	// which the tour reads itself.
 	Holds func(ctx context.Context, m localworld.Mint, address string) (money.Amount, error)
-	// Interrupt, if set, is called between the request of the withdrawal and its end, to show that
-	// nothing depends on one process that stays up.
-	Interrupt func(ctx context.Context) error
+	// Interrupt, if set, kills the service while it pays a list and starts it again, to show that nothing depends on
+	// one process that stays up.
+	Interrupt func(ctx context.Context) (localworld.Interruption, error)
 }
 
 // stepMax is how long one step may take before it counts as failed.
@@ -283,12 +285,6 @@ func (s *tourRun) tourWithdrawal(ctx context.Context) error {
 		return fmt.Errorf("the same key made another withdrawal, %s", replay.WithdrawalID)
 	}
 	s.printStep("the same request with the same key returns the same withdrawal")
-	if s.Interrupt != nil {
-		if err := s.Interrupt(ctx); err != nil {
-			return err
-		}
-		s.printStep("the service was killed and started again meanwhile")
-	}
 	return s.waitPaid(ctx, w, recipient, s.usdc, amount)
 }
 
