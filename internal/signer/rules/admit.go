@@ -42,7 +42,11 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
 		return Decision{}, refusal
 	}
-	intent.Grant = intent.Grant.Recorded()
+	consents, err := eng.checkPeople(intent, reading)
+	if err != nil {
+		return Decision{}, err
+	}
+	intent.Grant = intent.Grant.Recorded(consents...)
 	if refusal := eng.index.payouts.Check(intent, reading.Now); refusal != nil {
 		return Decision{}, refusal
 	}

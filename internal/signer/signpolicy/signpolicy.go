@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -29,6 +30,8 @@ type Policy struct {
 	WhitelistCoolingOff string `json:"whitelistCoolingOff,omitempty"`
 	// Swaps are the swap providers that may be paid. If absent, none may.
 	Swaps *Swaps `json:"swaps,omitempty"`
+	// Approvers is what the signer asks of passkeys that approve payments. If absent, none can be enrolled.
+	Approvers *Approvers `json:"approvers,omitempty"`
 }
 
 const (
@@ -68,6 +71,9 @@ type Chain struct {
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
+	// Tokens say how amounts are written for those who sign a payment, by contract, "" for the native coin. Amounts of
+	// other assets are written in atomic units.
+	Tokens map[chain.Address]signer.Token `json:"tokens,omitempty"`
 	// Unlimited removes the limits of payments for every asset that Assets does not name, and of
 	// fees. It is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
@@ -158,6 +164,12 @@ func (p Policy) Validate() error {
 					name, contract)
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
+		p.Chains[name].validateTokens(complaints(complain).aboutPart("chains." + string(name) + "."))
+	}
+	if p.Approvers != nil {
+		p.Approvers.validate(complaints(complain).aboutPart("approvers."))
 	}
 	if p.Swaps != nil {
 		p.Swaps.validate(p.Chains, complaints(complain).aboutPart("swaps."))

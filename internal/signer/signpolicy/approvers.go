@@ -1,0 +1,156 @@
+package signpolicy
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Approvers is what the signer asks of the passkeys with which people approve payments. It is the signer's own setting:
+// who controls the server can neither add a page from which signatures count nor shorten a cooling-off.
+type Approvers struct {
+	// Sites are where passkeys are used. Without one, no passkey can be enrolled.
+	Sites []Site `json:"sites,omitempty"`
+	// CoolingOff is how long a new passkey or a looser rule is not used, such as "24h". If absent, it is a day.
+	CoolingOff string `json:"coolingOff,omitempty"`
+	// RecoveryCoolingOff is the same for a passkey that is founded where a rule exists. If absent, it is three days.
+	RecoveryCoolingOff string `json:"recoveryCoolingOff,omitempty"`
+	// SignatureLasts is how long a signature of a payment may be used before the payment is admitted. If absent, it is
+	// a day.
+	SignatureLasts string `json:"signatureLasts,omitempty"`
+}
+
+// Site is a host name for which passkeys are made, and the pages that may ask for them.
+type Site struct {
+	ID      string   `json:"id"`      // the RP id, such as approve.example.com
+	Origins []string `json:"origins"` // such as https://approve.example.com
+}
+
+const (
+	approverCoolingOffDefault = 24 * time.Hour
+	recoveryCoolingOffDefault = 72 * time.Hour
+	signatureLastsDefault     = 24 * time.Hour
+	signatureLastsMax         = 7 * 24 * time.Hour
+)
+
+// EffectiveApprovers returns the section on approvers, with nothing allowed if it is absent.
+func (p Policy) EffectiveApprovers() Approvers {
+	if p.Approvers == nil {
+		return Approvers{}
+	}
+	return *p.Approvers
+}
+
+func parseOr(text string, absent, unreadable time.Duration) time.Duration {
+	if text == "" {
+		return absent
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return unreadable
+	}
+	return d
+}
+
+// KeyCoolingOff returns CoolingOff, or RecoveryCoolingOff for a recovery, of a policy that was validated.
+func (a Approvers) KeyCoolingOff(isRecovery bool) time.Duration {
+	if isRecovery {
+		return parseOr(a.RecoveryCoolingOff, recoveryCoolingOffDefault, coolingOffMax)
+	}
+	return parseOr(a.CoolingOff, approverCoolingOffDefault, coolingOffMax)
+}
+
+// SignatureMax returns SignatureLasts of a policy that was validated.
+func (a Approvers) SignatureMax() time.Duration {
+	return parseOr(a.SignatureLasts, signatureLastsDefault, 0)
+}
+
+// Allows reports whether passkeys of a site may be used on a page of an origin.
+func (a Approvers) Allows(site, origin string) bool {
+	return slices.ContainsFunc(a.Sites, func(s Site) bool {
+		return s.ID == site && slices.Contains(s.Origins, origin)
+	})
+}
+
+func (a Approvers) validate(complain complaints) {
+	for _, d := range []struct {
+		name, text string
+		most       time.Duration
+	}{
+		{"coolingOff", a.CoolingOff, coolingOffMax}, {"recoveryCoolingOff", a.RecoveryCoolingOff, coolingOffMax},
+		{"signatureLasts", a.SignatureLasts, signatureLastsMax},
+	} {
+		parsed, err := time.ParseDuration(d.text)
+		if d.text != "" && (err != nil || parsed < 0 || parsed > d.most) {
+			complain("%s: got %q, want a duration from 0s to %s, such as 24h", d.name, d.text, d.most)
+		}
+	}
+	if a.KeyCoolingOff(true) < a.KeyCoolingOff(false) {
+		complain("recoveryCoolingOff: %s is shorter than coolingOff, %s", a.KeyCoolingOff(true), a.KeyCoolingOff(false))
+	}
+	seen := map[string]bool{}
+	for n, site := range a.Sites {
+		switch {
+		case !isHostName(site.ID):
+			complain("sites[%d].id: got %q, want a host name without scheme and port; a passkey is refused on an IP "+
+				"address", n, site.ID)
+		case seen[site.ID]:
+			complain("sites[%d].id: %s is named twice", n, site.ID)
+		case len(site.Origins) == 0:
+			complain("sites[%d].origins: name at least one page of %s, such as https://%s", n, site.ID, site.ID)
+		}
+		seen[site.ID] = true
+		for _, origin := range site.Origins {
+			if why := checkOrigin(origin, site.ID); why != "" {
+				complain("sites[%d].origins: %q %s", n, origin, why)
+			}
+		}
+	}
+}
+
+func isHostName(name string) bool {
+	return name != "" && len(name) <= 253 && net.ParseIP(name) == nil && name == strings.ToLower(name) &&
+		!strings.ContainsAny(name, "/:@[] ?#%\\") && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".") &&
+		(strings.Contains(name, ".") || name == "localhost")
+}
+
+// checkOrigin says why a browser would not use passkeys of the site on a page of the origin.
+func checkOrigin(origin, site string) string {
+	u, err := url.Parse(origin)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
+		return "is no origin: give scheme, host name and port, such as https://" + site
+	case !isHostName(u.Hostname()):
+		return "has no host name: a passkey is refused on an IP address"
+	case u.Hostname() != site && !strings.HasSuffix(u.Hostname(), "."+site):
+		return "does not fit the site " + site
+	case u.Scheme == "https":
+		return ""
+	case u.Scheme == "http" && u.Hostname() == "localhost":
+		return ""
+	}
+	return "has to use https; http is for localhost alone"
+}
+
+// Token returns how amounts of an asset are written for people, or nil if the policy does not say it.
+func (c Chain) Token(contract chain.Address) *signer.Token {
+	token, ok := c.Tokens[contract]
+	if !ok {
+		return nil
+	}
+	return &token
+}
+
+func (c Chain) validateTokens(complain complaints) {
+	for contract, token := range c.Tokens {
+		if token.Symbol == "" || len(token.Symbol) > 20 || token.Symbol != signer.EscapeText(token.Symbol) ||
+			token.Decimals < 0 || token.Decimals > 36 {
+			complain("tokens.%q: give a symbol of 1 to 20 printable ASCII characters and 0 to 36 decimals", contract)
+		}
+	}
+}
