@@ -150,9 +150,9 @@ const (
 
 	// QuorumMax is the most people that a rule can ask for.
 	QuorumMax = 10
-	// fingerprintDigits are 80 bits. The server chooses nothing that is hashed, so it would have to find a second key
+	// FingerprintDigits are 80 bits. The server chooses nothing that is hashed, so it would have to find a second key
 	// with the fingerprint of a given one.
-	fingerprintDigits = 20
+	FingerprintDigits = 20
 )
 
 // HashEmail returns the hash by which the journal knows a person. Package approver has the one form of an address.
@@ -166,7 +166,7 @@ func HashEmail(orgID, email string) string {
 func (e EnrolRequest) Fingerprint(installation string) string {
 	sum := sha256.Sum256(encodeWords(fingerprintVersion, installation, e.OrgID, e.Email, string(e.Right),
 		string(e.PublicKey)))
-	return hex.EncodeToString(sum[:])[:fingerprintDigits]
+	return hex.EncodeToString(sum[:])[:FingerprintDigits]
 }
 
 // words returns the fields as a proof covers them.

@@ -39,6 +39,22 @@ func CheckEnrolment(e signer.EnrolRequest) *signer.Refusal {
 	return nil
 }
 
+// CheckFounding checks what a person types at the signer's host to admit a passkey.
+func CheckFounding(org, email string, right signer.Right, fingerprint string) *signer.Refusal {
+	isDigits := len(fingerprint) == signer.FingerprintDigits && strings.Trim(fingerprint, "0123456789abcdef") == ""
+	switch {
+	case !IsWord(org):
+		return malformed("the organization has 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case !isEmail(email):
+		return malformed("%.80q is no e-mail address in printable ASCII", email)
+	case right != signer.RightApprove && right != signer.RightEnrol:
+		return malformed("the right is %s or %s, not %.80q", signer.RightApprove, signer.RightEnrol, right)
+	case !isDigits:
+		return malformed("a fingerprint has %d hexadecimal digits, and %.80q has not", signer.FingerprintDigits, fingerprint)
+	}
+	return nil
+}
+
 // isEmail reports whether an address has the one form in which a person is counted.
 func isEmail(email string) bool {
 	name, host, ok := strings.Cut(email, "@")
