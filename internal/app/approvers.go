@@ -14,7 +14,9 @@ import (
 type ApproverOrder = hostorders.Order
 
 // ApproverOrders returns what was decided at the signer's host, in that order.
-func ApproverOrders(conf Config) ([]ApproverOrder, error) { return hostorders.Read(conf.Signer.Journal) }
+func ApproverOrders(conf Config) ([]ApproverOrder, error) {
+	return hostorders.Read(conf.Signer.Journal)
+}
 
 // FoundApprover admits a passkey by its fingerprint. The running signer reads that when the passkey is enrolled.
 func FoundApprover(conf Config, org, email, right, fingerprint, reason string) (ApproverOrder, error) {
