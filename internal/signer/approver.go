@@ -25,6 +25,16 @@ const (
 	RightEnrol   Right = "ENROL"   // which passkeys exist, and the rule
 )
 
+// People says whether the payments of a kind need signatures of people.
+type People string
+
+// By a rule, people sign what pays a third party. What ends at an address that the signer derives itself or that a
+// pinned provider signed has limits of its own.
+const (
+	PeopleByRule People = "BY_RULE"
+	PeopleNever  People = "NEVER"
+)
+
 // KeySignature is the signature of a statement by an enrolled passkey.
 type KeySignature struct {
 	KeyID     string              `json:"keyId"` // of the enrolment
@@ -113,10 +123,10 @@ type ApprovalRule struct {
 
 // AssetRule says how much of an asset may be paid without people.
 type AssetRule struct {
-	Chain    chain.Name    `json:"chain"`
-	Contract chain.Address `json:"contract,omitempty"` // "" for the coin
-	From     money.Amount  `json:"from"`               // a payment of this much or more needs people
-	DayMax   money.Amount  `json:"dayMax"`             // all payments without people in 24 hours
+	Chain     chain.Name    `json:"chain"`
+	Contract  chain.Address `json:"contract,omitempty"` // "" for the coin
+	Threshold money.Amount  `json:"threshold"`          // a payment of this much or more needs people
+	DayMax    money.Amount  `json:"dayMax"`             // all payments without people in 24 hours
 }
 
 // RuleRequest is a rule with the signatures of those who change it.
@@ -213,7 +223,7 @@ func RuleStatement(r ApprovalRule, c StatementContext) Statement {
 		add("returns", yesNo(r.Returns))
 	for _, a := range r.Assets {
 		s = s.add("asset", fmt.Sprintf("%s: without people below %v units, and at most %v units in a day",
-			asset(a.Chain, a.Contract), a.From, a.DayMax))
+			asset(a.Chain, a.Contract), a.Threshold, a.DayMax))
 	}
 	return s.add("version", strconv.Itoa(r.Version)).finish(r.OrgID, c)
 }
@@ -252,7 +262,7 @@ func (b RuleBody) SignedBytes() []byte {
 		strconv.FormatBool(b.Returns), strconv.FormatBool(b.Loosens), b.UsableFrom, strconv.Itoa(len(b.Assets)),
 	}
 	for _, a := range b.Assets {
-		words = append(words, string(a.Chain), string(a.Contract), a.From.String(), a.DayMax.String())
+		words = append(words, string(a.Chain), string(a.Contract), a.Threshold.String(), a.DayMax.String())
 	}
 	for _, c := range b.SignedBy {
 		words = append(words, c.KeyID, c.SignatureHash)

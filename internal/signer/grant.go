@@ -105,6 +105,8 @@ type Grant struct {
 	Batch *BatchGrant `json:"batch,omitempty"`
 	// Consents are the signatures with which the payment was admitted. Only the journal's record has them.
 	Consents []Consent `json:"consents,omitempty"`
+	// IsUnapproved says in the journal alone that an admitted row is of a batch that needed no person.
+	IsUnapproved bool `json:"unapproved,omitempty"`
 }
 
 // Approval is the approval of one person.

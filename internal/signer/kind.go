@@ -37,16 +37,6 @@ type Kind struct {
 	EachTxCosts bool
 }
 
-// People says whether the payments of a kind need signatures of people.
-type People string
-
-// By a rule, people sign what pays a third party. What ends at an address that the signer derives itself or that a
-// pinned provider signed has limits of its own.
-const (
-	PeopleByRule People = "BY_RULE"
-	PeopleNever  People = "NEVER"
-)
-
 // Source is a class of wallets that may pay.
 type Source string
 
@@ -134,11 +124,13 @@ var kinds = []Kind{
 		ClosesTokenAccount: true,
 	},
 	{
-		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts, GrantsAllowance: true, People: PeopleNever,
+		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts, GrantsAllowance: true,
+		People:     PeopleNever,
 		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 	{
-		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts, RevokesAllowance: true, People: PeopleNever,
+		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts, RevokesAllowance: true,
+		People:     PeopleNever,
 		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 }

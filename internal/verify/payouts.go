@@ -25,7 +25,11 @@ var payoutChecks = []Check{
 				AND a.content_hash = b.content_hash
 				AND (a.approver_kind, a.approver_id) NOT IN ((b.maker_kind, b.maker_id), (b.submitter_kind,
 					b.submitter_id))) a
-		WHERE b.approved_at IS NOT NULL AND (b.approvals_required < 1 OR a.people < b.approvals_required)
+		WHERE b.approved_at IS NOT NULL AND (
+			a.people < b.approvals_required OR b.approvals_required < 1 AND NOT EXISTS (
+			SELECT FROM audit_log l WHERE l.resource_id = b.batch_id AND l.org_id = b.org_id
+				AND l.action = 'payout.approved' AND l.detail ->> 'setting' = 'batchAutoApproveUsd'
+				AND (l.detail ->> 'below')::numeric = b.auto_below AND (l.detail ->> 'value')::numeric = b.auto_value))
 		UNION ALL
 		SELECT a.org_id, 'batch ' || a.batch_id,
 			format('is approved by %s %s, who made or submitted it, or over another hash',
@@ -56,6 +60,17 @@ var payoutChecks = []Check{
 		WHERE (o.batch IS NOT NULL AND (w.batch_id IS NOT NULL OR w.restored_at IS NULL) OR w.batch_id IS NOT NULL)
 			AND (o.batch->>'batchId', o.batch->>'row', o.batch->>'contentHash')
 				IS DISTINCT FROM (w.batch_id, w.batch_row::text, 'sha256:' || encode(b.content_hash, 'hex'))`,
+	},
+	{
+		ID:      "I-87-together",
+		Promise: "payments that share a transaction are rows of one batch in one mint, except on Bitcoin",
+		breachSQL: `
+		SELECT o.org_id, 'order ' || o.order_id,
+			format('pays %s in mint %s, and shares the transaction of %s, which pays %s in mint %s',
+			coalesce(o.batch::text, 'no row'), o.mint_id, l.order_id, coalesce(l.batch::text, 'no row'), l.mint_id)
+		FROM dispatch_orders o LEFT JOIN dispatch_orders l ON l.order_id = o.tx_lead_id
+		WHERE o.tx_lead_id IS NOT NULL AND o.purpose = 'PAYMENT' AND NOT is_utxo(o.chain)
+			AND ((l.purpose, l.mint_id, l.batch - 'row') = (o.purpose, o.mint_id, o.batch - 'row')) IS NOT TRUE`,
 	},
 
 	{

@@ -7,6 +7,7 @@
 package approvers
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -52,11 +54,16 @@ type assetOfOrg struct {
 
 // Situation is what a decision depends on beside the journal's entries.
 type Situation struct {
-	Now          time.Time
-	AdoptedAt    time.Time // of a journal that continues a lost one
-	Installation string    // hex of the attestation key
-	Policy       signpolicy.Policy
+	Now       time.Time
+	Ahead     time.Duration // how much further the system's clock is than the journal's time may follow
+	AdoptedAt time.Time     // of a journal that continues a lost one
+	AttestKey keys.AttestKey
+	Grants    *signer.GrantKey
+	Policy    signpolicy.Policy
+	IsRescue  bool // a person saves funds with the seed alone
 }
+
+func (s Situation) installation() string { return hex.EncodeToString(s.AttestKey.PublicKey()) }
 
 // NewBook returns the book of an empty journal.
 func NewBook() *Book {
@@ -168,11 +175,11 @@ func (s Situation) coolingOff() time.Duration {
 // usableFrom returns when a passkey counts: after its own cooling-off, and after the present one since its enrolment
 // or a later adoption of the journal.
 func (k *key) usableFrom(s Situation) time.Time {
-	since := k.enrolledAt
-	if since.Before(s.AdoptedAt) {
-		since = s.AdoptedAt
+	startedAt := k.enrolledAt
+	if startedAt.Before(s.AdoptedAt) {
+		startedAt = s.AdoptedAt
 	}
-	if usableFrom := since.Add(s.coolingOff()); k.usableTime.Before(usableFrom) {
+	if usableFrom := startedAt.Add(s.coolingOff()); k.usableTime.Before(usableFrom) {
 		return usableFrom
 	}
 	return k.usableTime
@@ -184,11 +191,11 @@ func (b *Book) isRetired(id string) bool {
 }
 
 // people returns the people of an organization who have a passkey with a right that was not retired, those that cool
-// off included, and without the passkey except.
-func (b *Book) people(org string, right signer.Right, except string) map[string]bool {
+// off included, and without the passkey skippedID.
+func (b *Book) people(org string, right signer.Right, skippedID string) map[string]bool {
 	people := map[string]bool{}
 	for id, k := range b.keys {
-		if k.OrgID == org && k.Right == right && id != except && !b.isRetired(id) {
+		if k.OrgID == org && k.Right == right && id != skippedID && !b.isRetired(id) {
 			people[k.EmailHash] = true
 		}
 	}
@@ -213,21 +220,21 @@ func (b *Book) Required(intent signer.Intent, s Situation) int {
 	if intent.PaysOwnMoney() && r.OwnPayments || intent.Purpose == signer.Return && r.Returns {
 		return r.Quorum
 	}
-	at := slices.IndexFunc(r.Assets, func(a signer.AssetRule) bool {
+	found := slices.IndexFunc(r.Assets, func(a signer.AssetRule) bool {
 		return a.Chain == intent.Chain && a.Contract == intent.Contract
 	})
-	if at < 0 {
+	if found < 0 {
 		return r.Quorum
 	}
 	sum, err := b.unsigned.SumWithin(assetOf(intent), s.Now).Add(total(intent))
-	if err == nil && total(intent).Less(r.Assets[at].From) && !r.Assets[at].DayMax.Less(sum) {
+	if err == nil && total(intent).Less(r.Assets[found].Threshold) && !r.Assets[found].DayMax.Less(sum) {
 		return 0
 	}
 	return r.Quorum
 }
 
-// DependsOnTime reports whether the time decides if a payment needs signatures, or if they are still valid.
-func (b *Book) DependsOnTime(intent signer.Intent) bool {
+// dependsOnTime reports whether the time decides if a payment needs signatures, or if they are still valid.
+func (b *Book) dependsOnTime(intent signer.Intent) bool {
 	return intent.Kind().People != signer.PeopleNever && len(b.rules[intent.From.OrgID]) > 0
 }
 
@@ -256,10 +263,10 @@ func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent
 		if a.Signature == nil {
 			continue
 		}
-		k, why := b.verify(*a.Signature, intent.From.OrgID, signer.RightApprove, s, statement)
+		k, err := b.verify(*a.Signature, intent.From.OrgID, signer.RightApprove, s, statement)
 		switch {
-		case why != nil:
-			return nil, refuse("has a signature by %.80q that is not valid: %v", a.Approver, why)
+		case err != nil:
+			return nil, refuse("has a signature by %.80q that is not valid: %v", a.Approver, err)
 		case k.Person != a.Approver:
 			return nil, refuse("has a signature by %.80q with the passkey of %.80q", a.Approver, k.Person)
 		case k.Person == intent.MadeBy():
@@ -314,6 +321,6 @@ func verifyStatement(
 	case notAfter.Sub(s.Now) > policy.SignatureMax():
 		return fmt.Errorf("it ends at %s, which is more than %s from now", signature.NotAfter, policy.SignatureMax())
 	}
-	c := signer.StatementContext{Installation: s.Installation, Approver: e.Person, NotAfter: signature.NotAfter}
+	c := signer.StatementContext{Installation: s.installation(), Approver: e.Person, NotAfter: signature.NotAfter}
 	return signature.Assertion.Verify(e.Passkey(), statement(c).Challenge())
 }

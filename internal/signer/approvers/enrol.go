@@ -32,8 +32,8 @@ func (b *Book) CheckEnrolment(e signer.EnrolRequest, isFounded bool, s Situation
 		switch {
 		case k.OrgID != e.OrgID || b.isRetired(id):
 		case (k.EmailHash == body.EmailHash) != (k.Person == e.Person):
-			return body, refuse("%.80q is enrolled under another e-mail address or name, as %s: a person counts once, so "+
-				"retire those passkeys first", e.Person, id)
+			return body, refuse("%.80q is enrolled under another e-mail address or name, as %s: a person counts once, "+
+				"so retire those passkeys first", e.Person, id)
 		case slices.Equal(k.PublicKey, e.PublicKey):
 			return body, refuse("passkey %s has the public key of %s", e.ID, id)
 		}
@@ -50,8 +50,8 @@ func (b *Book) CheckEnrolment(e signer.EnrolRequest, isFounded bool, s Situation
 		return body, nil
 	}
 	if !hasRule {
-		return body, refuse("passkey %s is not founded: %s has no rule yet, so a person at the signer's host admits it by "+
-			"its fingerprint, with `coffer signer approvers found`", e.ID, e.OrgID)
+		return body, refuse("passkey %s is not founded: %s has no rule yet, so a person at the signer's host admits it "+
+			"by its fingerprint, with `coffer signer approvers found`", e.ID, e.OrgID)
 	}
 	if refusal := b.checkEnrollers(e.OrgID, e.AdmittedBy, 0, s, statement); refusal != nil {
 		return body, refusal
@@ -79,7 +79,8 @@ func (b *Book) checkEnrollers(
 		people[k.EmailHash] = true
 	}
 	if len(people) < required {
-		return refuse("the signatures of %d people who may enrol are needed, and these are of %d", required, len(people))
+		return refuse("the signatures of %d people who may enrol are needed, and these are of %d", required,
+			len(people))
 	}
 	return nil
 }
@@ -97,8 +98,8 @@ func (b *Book) FindRetired(r signer.Retirement) (seq uint64, ok bool, _ *signer.
 	return existing.seq, ok, nil
 }
 
-// CheckRetirement refuses the end of a passkey that nobody who may asked for, or that would leave fewer people than
-// the rule needs: who has the server could otherwise lock everybody out. isServer says that the server's key asked for
+// CheckRetirement refuses the end of a passkey that no one asked for who may, or that would leave fewer people than
+// the rule needs: who has the server could otherwise lock all people out. isServer says that the server's key asked for
 // it, isHost that a person at the signer's host did. Rule SA-3.
 func (b *Book) CheckRetirement(r signer.RetireRequest, isServer, isHost bool, s Situation) *signer.Refusal {
 	if isHost {
@@ -120,8 +121,8 @@ func (b *Book) CheckRetirement(r signer.RetireRequest, isServer, isHost bool, s 
 	}
 	if rule := b.newest(r.OrgID); rule != nil && len(b.people(r.OrgID, k.Right, k.ID)) < rule.Quorum ||
 		b.effective(r.OrgID, s) != nil && len(b.people(r.OrgID, k.Right, k.ID)) < b.effective(r.OrgID, s).Quorum {
-		return refuse("passkey %s stays: without it fewer people than the rule needs have the right %s. Enrol another one "+
-			"first, or retire it at the signer's host", r.ID, k.Right)
+		return refuse("passkey %s stays: without it fewer people than the rule needs have the right %s. Enrol another "+
+			"one first, or retire it at the signer's host", r.ID, k.Right)
 	}
 	return nil
 }
@@ -129,16 +130,16 @@ func (b *Book) CheckRetirement(r signer.RetireRequest, isServer, isHost bool, s 
 // checkRetirer checks the signature of a retirement: by the same person, by one who may enrol, and for a passkey that
 // cools off by anyone who is enrolled.
 func (b *Book) checkRetirer(r signer.RetireRequest, target *key, isCooling bool, s Situation) *signer.Refusal {
-	by := b.keys[r.SignedBy.KeyID]
-	if by == nil {
+	retirer := b.keys[r.SignedBy.KeyID]
+	if retirer == nil {
 		return refuse("passkey %s is not retired: passkey %.80q was never enrolled", r.ID, r.SignedBy.KeyID)
 	}
-	isSamePerson := target != nil && by.EmailHash == target.EmailHash
-	if by.Right != signer.RightEnrol && !isSamePerson && !isCooling {
+	isSamePerson := target != nil && retirer.EmailHash == target.EmailHash
+	if retirer.Right != signer.RightEnrol && !isSamePerson && !isCooling {
 		return refuse("passkey %s is not retired: %s may end passkeys of its own person only, and those that cool off",
-			r.ID, by.ID)
+			r.ID, retirer.ID)
 	}
-	_, err := b.verify(*r.SignedBy, r.OrgID, by.Right, s, func(c signer.StatementContext) signer.Statement {
+	_, err := b.verify(*r.SignedBy, r.OrgID, retirer.Right, s, func(c signer.StatementContext) signer.Statement {
 		return signer.RetireStatement(r.Retirement, c)
 	})
 	if err != nil {

@@ -46,8 +46,8 @@ func (b *Book) CheckRule(r signer.RuleRequest, s Situation) (signer.RuleBody, *s
 	}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		if n := len(b.people(r.OrgID, right, "")); n < r.Quorum {
-			return body, refuse("the rule asks for %d people, and %d have a passkey with the right %s: enrol more first",
-				r.Quorum, n, right)
+			return body, refuse("the rule asks for %d people, and %d have a passkey with the right %s: enrol more "+
+				"first", r.Quorum, n, right)
 		}
 	}
 	if effective != nil && loosens(effective.ApprovalRule, r.ApprovalRule) ||
@@ -69,14 +69,14 @@ func loosens(before, after signer.ApprovalRule) bool {
 		return true
 	}
 	for _, a := range after.Assets {
-		from, dayMax := money.Zero, money.Zero
-		at := slices.IndexFunc(before.Assets, func(o signer.AssetRule) bool {
+		threshold, dayMax := money.Zero, money.Zero
+		found := slices.IndexFunc(before.Assets, func(o signer.AssetRule) bool {
 			return o.Chain == a.Chain && o.Contract == a.Contract
 		})
-		if at >= 0 {
-			from, dayMax = before.Assets[at].From, before.Assets[at].DayMax
+		if found >= 0 {
+			threshold, dayMax = before.Assets[found].Threshold, before.Assets[found].DayMax
 		}
-		if from.Less(a.From) || dayMax.Less(a.DayMax) {
+		if threshold.Less(a.Threshold) || dayMax.Less(a.DayMax) {
 			return true
 		}
 	}

@@ -159,7 +159,7 @@ func ParsePublicKey(pkix []byte) (crypto.PublicKey, error) {
 	default:
 		return nil, errors.New("the public key of the passkey is of a kind that is not supported")
 	}
-	if again, err := x509.MarshalPKIXPublicKey(key); err != nil || !bytes.Equal(again, pkix) {
+	if canonical, err := x509.MarshalPKIXPublicKey(key); err != nil || !bytes.Equal(canonical, pkix) {
 		return nil, errors.New("the public key of the passkey is not in its one encoding")
 	}
 	return key, nil

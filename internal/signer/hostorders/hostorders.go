@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/syntax"
 )
 
 // Order is one decision.
@@ -37,8 +38,19 @@ const linesMax = 10_000
 // Path returns the file beside a journal.
 func Path(journal string) string { return journal + ".approvers" }
 
-// Append adds a decision to the file of a journal and waits until it is on disk.
+// Append adds a decision to the file of a journal and waits until it is on disk. It refuses one that is malformed.
 func Append(journal string, order Order, now time.Time) error {
+	refusal := syntax.CheckReason(order.Reason)
+	switch {
+	case refusal != nil:
+	case order.RetiredID != "":
+		refusal = syntax.CheckIDs(order.OrgID, order.RetiredID)
+	default:
+		refusal = syntax.CheckFounding(order.OrgID, order.Email, order.Right, order.Fingerprint)
+	}
+	if refusal != nil {
+		return fmt.Errorf("nothing was decided about approvers: %s", refusal.Message)
+	}
 	order.DecidedAt = signer.FormatTime(now)
 	line, err := json.Marshal(order)
 	if err != nil {

@@ -111,9 +111,8 @@ func (env *approversEnv) payment(
 	}
 	intent.Grant = env.grants.MakeGrant(terms, money.Zero, 0, 0, approvals)
 	for n, p := range by {
-		signature := p.Sign(t, env.installation, env.now.Add(time.Hour), func(c signer.StatementContext) signer.Statement {
-			return intent.Statement("31337", nil, c)
-		})
+		statement := func(c signer.StatementContext) signer.Statement { return intent.Statement("31337", nil, c) }
+		signature := p.Sign(t, env.installation, env.now.Add(time.Hour), statement)
 		intent.Grant.Approvals[n].Signature = &signature
 	}
 	return intent
@@ -137,7 +136,7 @@ func TestAPaymentAboveTheRuleLeavesWithSignaturesOfPeopleAlone(t *testing.T) {
 	}
 	rule := signer.ApprovalRule{
 		OrgID: approversOrg, Version: 1, Quorum: 2, Assets: []signer.AssetRule{{
-			Chain: signertest.Chain, Contract: signertest.Token, From: money.Units(50), DayMax: money.Units(1100),
+			Chain: signertest.Chain, Contract: signertest.Token, Threshold: money.Units(50), DayMax: money.Units(1100),
 		}},
 	}
 	set := func(rule signer.ApprovalRule, by ...*signertest.Passkey) (signer.RecordedRule, error) {

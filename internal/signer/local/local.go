@@ -24,7 +24,6 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/anchor"
 	"github.com/cofferpay/coffer/internal/signer/clock"
-	"github.com/cofferpay/coffer/internal/signer/hostorders"
 	"github.com/cofferpay/coffer/internal/signer/journalfile"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/rules"
@@ -263,50 +262,6 @@ func (s *Signer) VoidIntent(ctx context.Context, v signer.Void) (signer.Entry, e
 	}
 	failpoint.Hit("V03")
 	return e, nil
-}
-
-// EnrolKey records a passkey of an approver.
-func (s *Signer) EnrolKey(ctx context.Context, e signer.EnrolRequest) (signer.EnrolledKey, error) {
-	orders, err := hostorders.Read(s.conf.Journal)
-	if err != nil {
-		return signer.EnrolledKey{}, err
-	}
-	isFounded := hostorders.IsFounded(orders, e, s.installation)
-	var enrolled signer.EnrolledKey
-	seq, err := s.decide(ctx, syntax.CheckEnrolment(e), func(reading rules.Reading) (d rules.Decision, err error) {
-		enrolled.EnrolBody, d, err = s.rules.EnrolKey(e, isFounded, reading)
-		return d, err
-	})
-	if enrolled.Entry, err = s.waitDurable(seq, err); err != nil {
-		return signer.EnrolledKey{}, err
-	}
-	return enrolled, nil
-}
-
-// RetireKey ends a passkey.
-func (s *Signer) RetireKey(ctx context.Context, r signer.RetireRequest) (signer.Entry, error) {
-	orders, err := hostorders.Read(s.conf.Journal)
-	if err != nil {
-		return signer.Entry{}, err
-	}
-	isHost := hostorders.IsRetired(orders, r.Retirement)
-	malformed := syntax.CheckIDs(r.OrgID, r.ID)
-	return s.waitDurable(s.decide(ctx, malformed, func(reading rules.Reading) (rules.Decision, error) {
-		return s.rules.RetireKey(r, isHost, reading)
-	}))
-}
-
-// SetRule records the next version of a rule.
-func (s *Signer) SetRule(ctx context.Context, r signer.RuleRequest) (signer.RecordedRule, error) {
-	var recorded signer.RecordedRule
-	seq, err := s.decide(ctx, syntax.CheckRule(r), func(reading rules.Reading) (d rules.Decision, err error) {
-		recorded.RuleBody, d, err = s.rules.SetRule(r, reading)
-		return d, err
-	})
-	if recorded.Entry, err = s.waitDurable(seq, err); err != nil {
-		return signer.RecordedRule{}, err
-	}
-	return recorded, nil
 }
 
 // noteTime writes the time to the clock file at intervals, or always with force.

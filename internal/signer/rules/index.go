@@ -215,8 +215,8 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
-		x.totals.CountPayment(*r.Admit, recordedAt)
 		x.approvers.Count(*r.Admit, recordedAt)
+		x.totals.CountAdmitted(*r.Admit, recordedAt)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
 		if intent == nil {
@@ -281,12 +281,8 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		return x.endorsed.Endorse(seq, recordedAt, *r.Endorse)
 	case signer.RecordRevoke:
 		return x.endorsed.Revoke(seq, *r.Revoke)
-	case signer.RecordEnrol:
-		return x.approvers.Enrol(seq, recordedAt, *r.Enrol)
-	case signer.RecordRetire:
-		return x.approvers.Retire(seq, *r.Retire)
-	case signer.RecordRule:
-		return x.approvers.SetRule(seq, *r.Rule)
+	case signer.RecordEnrol, signer.RecordRetire, signer.RecordRule:
+		return x.approvers.Apply(seq, recordedAt, r)
 	case signer.RecordVoid:
 		if _, twice := x.voids[r.Void.ID]; twice {
 			return fmt.Errorf("payment %s was already voided", r.Void.ID)

@@ -43,7 +43,8 @@ func NewPasskey(t testing.TB, org, person string, right signer.Right) *Passkey {
 	return &Passkey{
 		Enrolment: signer.Enrolment{
 			OrgID: org, ID: fmt.Sprintf("apk_%s_%s", person, right), Person: "PERSON " + person, Right: right,
-			CredentialID: []byte("credential of " + org + person + string(right)), PublicKey: public, Site: Site, Origin: Origin,
+			CredentialID: []byte("credential of " + org + person + string(right)), PublicKey: public,
+			Site: Site, Origin: Origin,
 		},
 		Email: person + "@example.com", Key: key,
 	}
@@ -55,8 +56,8 @@ func (p *Passkey) Sign(
 ) signer.KeySignature {
 	t.Helper()
 	end := signer.FormatMicros(notAfter)
-	challenge := statement(signer.StatementContext{Installation: installation, Approver: p.Person, NotAfter: end}).Challenge()
-	return signer.KeySignature{KeyID: p.ID, NotAfter: end, Assertion: p.Assert(t, challenge)}
+	c := signer.StatementContext{Installation: installation, Approver: p.Person, NotAfter: end}
+	return signer.KeySignature{KeyID: p.ID, NotAfter: end, Assertion: p.Assert(t, statement(c).Challenge())}
 }
 
 // Assert answers a challenge on the passkey's own site.

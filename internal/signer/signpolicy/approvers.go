@@ -80,34 +80,34 @@ func (a Approvers) Allows(site, origin string) bool {
 func (a Approvers) validate(complain complaints) {
 	for _, d := range []struct {
 		name, text string
-		most       time.Duration
+		longest    time.Duration
 	}{
 		{"coolingOff", a.CoolingOff, coolingOffMax}, {"recoveryCoolingOff", a.RecoveryCoolingOff, coolingOffMax},
 		{"signatureLasts", a.SignatureLasts, signatureLastsMax},
 	} {
 		parsed, err := time.ParseDuration(d.text)
-		if d.text != "" && (err != nil || parsed < 0 || parsed > d.most) {
-			complain("%s: got %q, want a duration from 0s to %s, such as 24h", d.name, d.text, d.most)
+		if d.text != "" && (err != nil || parsed < 0 || parsed > d.longest) {
+			complain("%s: got %q, want a duration from 0s to %s, such as 24h", d.name, d.text, d.longest)
 		}
 	}
 	if a.KeyCoolingOff(true) < a.KeyCoolingOff(false) {
 		complain("recoveryCoolingOff: %s is shorter than coolingOff, %s", a.KeyCoolingOff(true), a.KeyCoolingOff(false))
 	}
-	seen := map[string]bool{}
+	isNamed := map[string]bool{}
 	for n, site := range a.Sites {
 		switch {
 		case !isHostName(site.ID):
 			complain("sites[%d].id: got %q, want a host name without scheme and port; a passkey is refused on an IP "+
 				"address", n, site.ID)
-		case seen[site.ID]:
+		case isNamed[site.ID]:
 			complain("sites[%d].id: %s is named twice", n, site.ID)
 		case len(site.Origins) == 0:
 			complain("sites[%d].origins: name at least one page of %s, such as https://%s", n, site.ID, site.ID)
 		}
-		seen[site.ID] = true
+		isNamed[site.ID] = true
 		for _, origin := range site.Origins {
-			if why := checkOrigin(origin, site.ID); why != "" {
-				complain("sites[%d].origins: %q %s", n, origin, why)
+			if problem := checkOrigin(origin, site.ID); problem != "" {
+				complain("sites[%d].origins: %q %s", n, origin, problem)
 			}
 		}
 	}

@@ -50,7 +50,8 @@ func CheckFounding(org, email string, right signer.Right, fingerprint string) *s
 	case right != signer.RightApprove && right != signer.RightEnrol:
 		return malformed("the right is %s or %s, not %.80q", signer.RightApprove, signer.RightEnrol, right)
 	case !isDigits:
-		return malformed("a fingerprint has %d hexadecimal digits, and %.80q has not", signer.FingerprintDigits, fingerprint)
+		return malformed("a fingerprint has %d hexadecimal digits, and %.80q has not", signer.FingerprintDigits,
+			fingerprint)
 	}
 	return nil
 }
@@ -80,7 +81,7 @@ func CheckRule(r signer.RuleRequest) *signer.Refusal {
 		chain    chain.Name
 		contract chain.Address
 	}
-	seen := map[assetName]bool{}
+	isNamed := map[assetName]bool{}
 	for n, a := range r.Assets {
 		codec, name := txcodec.Find(a.Chain.Family()), assetName{a.Chain, a.Contract}
 		switch {
@@ -89,12 +90,12 @@ func CheckRule(r signer.RuleRequest) *signer.Refusal {
 				a.Chain)
 		case a.Contract != "" && !codec.IsCanonical(a.Contract):
 			return malformed("assets[%d].contract: %.80q is not an address in its canonical form", n, a.Contract)
-		case a.From.IsZero():
-			return malformed("assets[%d].from: leave the asset out if every payment of it needs people", n)
-		case seen[name]:
+		case a.Threshold.IsZero():
+			return malformed("assets[%d].threshold: leave the asset out if every payment of it needs people", n)
+		case isNamed[name]:
 			return malformed("assets[%d]: the asset is named twice", n)
 		}
-		seen[name] = true
+		isNamed[name] = true
 	}
 	return nil
 }

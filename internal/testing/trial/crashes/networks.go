@@ -51,6 +51,11 @@ type network interface {
 	paymentsPerTx() int
 	releasePayments(ctx context.Context, t *scenario) error
 
+	// prepareGroups prepares the chain for rows of batches that share a transaction, where that needs something.
+	prepareGroups(ctx context.Context, t *scenario) error
+	// preparePayees prepares payees for rows in a token that share a transaction, where that needs something.
+	preparePayees(ctx context.Context, token string, payees []string) error
+
 	// holdPool holds what the service sends before it is mined, or releases it.
 	holdPool(t *scenario, waits bool)
 	// mineInstead mines a transaction that waits, and not the other one in its slot.
@@ -90,6 +95,10 @@ type simpleNetwork struct{}
 
 func (simpleNetwork) paymentsPerTx() int                               { return 1 }
 func (simpleNetwork) releasePayments(context.Context, *scenario) error { return nil }
+
+func (simpleNetwork) prepareGroups(context.Context, *scenario) error { return nil }
+
+func (simpleNetwork) preparePayees(context.Context, string, []string) error { return nil }
 
 func (simpleNetwork) topUpFees(context.Context, *scenario) error { return nil }
 
@@ -164,7 +173,7 @@ var sites = []site{
 	},
 	{
 		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: big.NewInt(1_000_000_000), openNetwork: openBitcoin,
-		families: "WDFVSQC",
+		families: "WDFVSQCB",
 		swaps:    swapSite{"BTC", big.NewInt(1_000_000_000), big.NewInt(200_000)},
 		excluded: map[string]string{
 			"Q25": onSolanaAlone, "Q26": onSolanaAlone, "C16": noSharedAddress,
@@ -173,6 +182,7 @@ var sites = []site{
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,
 			"F03": "a return needs no gas at its address: the treasury's coins pay for it",
 			"F06": "nobody can refuse a payment there",
+			"B11": "no payee can refuse a payment there, so no group reverts",
 		},
 		overrides: map[string]point{
 			"W28": {title: "cancel final, before the release", play: playMinedCancel, sourcePoint: "W26"},
