@@ -63,7 +63,7 @@ type Enrolment struct {
 	Right        Right  `json:"right"`
 	CredentialID []byte `json:"credentialId"`
 	PublicKey    []byte `json:"publicKey"` // PKIX
-	Site         string `json:"site"`
+	RPID         string `json:"rpId"`
 	Origin       string `json:"origin"`
 }
 
@@ -182,7 +182,7 @@ func (e EnrolRequest) Fingerprint(installation string) string {
 // words returns the fields as a proof covers them.
 func (e Enrolment) words() []string {
 	return []string{
-		e.OrgID, e.ID, e.Person, string(e.Right), string(e.CredentialID), string(e.PublicKey), e.Site, e.Origin,
+		e.OrgID, e.ID, e.Person, string(e.Right), string(e.CredentialID), string(e.PublicKey), e.RPID, e.Origin,
 	}
 }
 
@@ -191,7 +191,7 @@ func (e Enrolment) Equal(o Enrolment) bool { return slices.Equal(e.words(), o.wo
 
 // Passkey returns what signatures of the enrolled passkey are verified against.
 func (e Enrolment) Passkey() assertion.Passkey {
-	return assertion.Passkey{CredentialID: e.CredentialID, PublicKey: e.PublicKey, Site: e.Site, Origin: e.Origin}
+	return assertion.Passkey{CredentialID: e.CredentialID, PublicKey: e.PublicKey, RPID: e.RPID, Origin: e.Origin}
 }
 
 // EnrolStatement returns what a person signs who adds a passkey: the passkey itself, and each person who admits it.
@@ -204,7 +204,7 @@ func EnrolStatement(e EnrolRequest, c StatementContext) Statement {
 		add("fingerprint", e.Fingerprint(c.Installation)).
 		add("publicKey", hex.EncodeToString(publicKey[:])).
 		add("credential", base64.RawURLEncoding.EncodeToString(e.CredentialID)).
-		add("site", e.Site).
+		add("rpId", e.RPID).
 		add("origin", e.Origin).
 		add("id", e.ID).
 		finish(e.OrgID, c)

@@ -302,14 +302,14 @@ func (b *Book) verify(
 	return k, verifyStatement(signature, k.Enrolment, s, statement)
 }
 
-// verifyStatement checks the passkey's signature itself: words, page and time.
+// verifyStatement checks the passkey's signature itself: words, page and time. Rule SA-7.
 func verifyStatement(
 	signature signer.KeySignature, e signer.Enrolment, s Situation,
 	statement func(signer.StatementContext) signer.Statement,
 ) error {
 	policy := s.Policy.EffectiveApprovers()
-	if !policy.Allows(e.Site, e.Origin) {
-		return fmt.Errorf("the policy does not name the site %.200q with the page %.200q under approvers.sites", e.Site,
+	if !policy.Allows(e.RPID, e.Origin) {
+		return fmt.Errorf("the policy does not name the site %.200q with the page %.200q under approvers.relyingParties", e.RPID,
 			e.Origin)
 	}
 	notAfter, err := time.Parse(time.RFC3339Nano, signature.NotAfter)

@@ -93,8 +93,8 @@ func (b *Book) AdmitPayment(intent signer.Intent, s Situation) ([]signer.Consent
 		return nil, limits.RefuseUnconfirmed(s.Ahead)
 	case s.Grants == nil && b.Required(intent, s) > 0:
 		// Without the key nothing ties a grant to its payment.
-		return nil, signer.Refuse(signer.RefusedSignature, "%s %s needs signatures of people, and this signer has no key "+
-			"of grants: give it approvals.key", intent.Kind().Noun, intent.ID)
+		return nil, signer.Refuse(signer.RefusedSignature, "%s %s needs signatures of people, and this signer has no "+
+			"key of grants: give it approvals.key", intent.Kind().Noun, intent.ID)
 	}
 	consents, refusal := b.CheckPayment(intent, s)
 	if refusal != nil {

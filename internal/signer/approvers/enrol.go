@@ -50,8 +50,8 @@ func (b *Book) CheckEnrolment(e signer.EnrolRequest, isFounded bool, s Situation
 		return body, nil
 	}
 	if !hasRule {
-		return body, refuse("passkey %s is not founded: %s has no rule yet, so a person at the signer's host admits it "+
-			"by its fingerprint, with `coffer signer approvers found`", e.ID, e.OrgID)
+		return body, refuse("passkey %s is not founded: %s has no rule yet, so a person at the signer's host admits "+
+			"it by its fingerprint, with `coffer signer approvers found`", e.ID, e.OrgID)
 	}
 	if refusal := b.checkEnrollers(e.OrgID, e.AdmittedBy, 0, s, statement); refusal != nil {
 		return body, refusal

@@ -34,7 +34,7 @@ type Assertion struct {
 type Passkey struct {
 	CredentialID []byte
 	PublicKey    []byte // PKIX, as the browser's getPublicKey returns it
-	Site         string // the RP id, a host name
+	RPID         string // the RP id, a host name
 	Origin       string // where the page stands, such as https://approve.example.com
 }
 
@@ -74,7 +74,7 @@ type clientData struct {
 }
 
 // Verify returns nil if the holder of the passkey confirmed the challenge on its site and was verified by it. The
-// error says which part differs.
+// error says which part differs. Rule SA-7.
 func (a Assertion) Verify(key Passkey, challenge Challenge) error {
 	switch {
 	case len(a.CredentialID) == 0 || len(a.CredentialID) > CredentialIDBytesMax:
@@ -99,7 +99,7 @@ func (a Assertion) Verify(key Passkey, challenge Challenge) error {
 	case client.CrossOrigin || client.TopOrigin != "":
 		return errors.New("it is from a page inside another page")
 	}
-	if err := checkAuthenticatorData(a.AuthenticatorData, key.Site); err != nil {
+	if err := checkAuthenticatorData(a.AuthenticatorData, key.RPID); err != nil {
 		return err
 	}
 	publicKey, err := ParsePublicKey(key.PublicKey)
@@ -114,15 +114,15 @@ func (a Assertion) Verify(key Passkey, challenge Challenge) error {
 	return nil
 }
 
-func checkAuthenticatorData(data []byte, site string) error {
+func checkAuthenticatorData(data []byte, rpID string) error {
 	if len(data) < authDataBytes {
 		return errors.New("what the passkey says is too short")
 	}
-	siteHash := sha256.Sum256([]byte(site))
+	rpHash := sha256.Sum256([]byte(rpID))
 	flags := data[sha256.Size]
 	switch {
-	case !bytes.Equal(data[:sha256.Size], siteHash[:]):
-		return fmt.Errorf("it is for another site than %s", site)
+	case !bytes.Equal(data[:sha256.Size], rpHash[:]):
+		return fmt.Errorf("it is for another site than %s", rpID)
 	case flags&userPresent == 0:
 		return errors.New("no one touched the passkey")
 	case flags&userVerified == 0:

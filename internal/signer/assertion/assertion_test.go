@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	site   = "approve.example.com"
+	rpID   = "approve.example.com"
 	origin = "https://approve.example.com"
 )
 
@@ -43,7 +43,7 @@ func newAuthenticators(t testing.TB) map[string]authenticator {
 		pkix, err := x509.MarshalPKIXPublicKey(public)
 		must(err)
 		made[name] = authenticator{assertion.Passkey{
-			CredentialID: []byte(name), PublicKey: pkix, Site: site, Origin: origin,
+			CredentialID: []byte(name), PublicKey: pkix, RPID: rpID, Origin: origin,
 		}, sign}
 	}
 	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -74,7 +74,7 @@ func clientJSON(challenge assertion.Challenge) string {
 }
 
 func authenticatorData(flags byte) []byte {
-	sum := sha256.Sum256([]byte(site))
+	sum := sha256.Sum256([]byte(rpID))
 	return append(sum[:], flags, 0, 0, 0, 7)
 }
 

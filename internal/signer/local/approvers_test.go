@@ -43,7 +43,7 @@ func openApprovers(t *testing.T) *approversEnv {
 	}
 	policy := signertest.NewPolicy()
 	policy.Approvers = &signpolicy.Approvers{
-		Sites: []signpolicy.Site{{ID: signertest.Site, Origins: []string{signertest.Origin}}},
+		RelyingParties: []signpolicy.RelyingParty{{ID: signertest.RPID, Origins: []string{signertest.Origin}}},
 	}
 	env.conf = local.Config{
 		Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants,
@@ -139,15 +139,7 @@ func TestAPaymentAboveTheRuleLeavesWithSignaturesOfPeopleAlone(t *testing.T) {
 			Chain: signertest.Chain, Contract: signertest.Token, Threshold: money.Units(50), DayMax: money.Units(1100),
 		}},
 	}
-	set := func(rule signer.ApprovalRule, by ...*signertest.Passkey) (signer.RecordedRule, error) {
-		request := signer.RuleRequest{ApprovalRule: rule}
-		for _, p := range by {
-			request.SignedBy = append(request.SignedBy, p.Sign(t, env.installation, env.now.Add(time.Hour),
-				func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(rule, c) }))
-		}
-		return env.SetRule(t.Context(), request)
-	}
-	if _, err := set(rule, enrol...); !isRefused(err, signer.RefusedApprover) {
+	if _, err := env.set(t, rule, enrol...); !isRefused(err, signer.RefusedApprover) {
 		t.Errorf("a rule by passkeys that cool off: got %v, want it refused", err)
 	}
 	env.now = env.now.Add(23*time.Hour + 59*time.Minute)
@@ -155,13 +147,13 @@ func TestAPaymentAboveTheRuleLeavesWithSignaturesOfPeopleAlone(t *testing.T) {
 		t.Errorf("a small payment: got %v", err)
 	}
 	env.now = env.now.Add(time.Minute)
-	if _, err := set(rule, enrol[0]); !isRefused(err, signer.RefusedApprover) {
+	if _, err := env.set(t, rule, enrol[0]); !isRefused(err, signer.RefusedApprover) {
 		t.Errorf("a rule by one of two: got %v, want it refused", err)
 	}
-	if _, err := set(rule, approve...); !isRefused(err, signer.RefusedApprover) {
+	if _, err := env.set(t, rule, approve...); !isRefused(err, signer.RefusedApprover) {
 		t.Errorf("a rule by passkeys for payments: got %v, want it refused", err)
 	}
-	if _, err := set(rule, enrol...); err != nil {
+	if _, err := env.set(t, rule, enrol...); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -180,4 +172,118 @@ func TestAPaymentAboveTheRuleLeavesWithSignaturesOfPeopleAlone(t *testing.T) {
 			t.Errorf("a payment %s: got %v, want it refused: %v", name, err, c.refused)
 		}
 	}
+}
+
+// set asks for a rule with the signatures of passkeys.
+func (env *approversEnv) set(
+	t *testing.T, rule signer.ApprovalRule, by ...*signertest.Passkey,
+) (signer.RecordedRule, error) {
+	t.Helper()
+	request := signer.RuleRequest{ApprovalRule: rule}
+	for _, p := range by {
+		request.SignedBy = append(request.SignedBy, p.Sign(t, env.installation, env.now.Add(time.Hour),
+			func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(rule, c) }))
+	}
+	return env.SetRule(t.Context(), request)
+}
+
+// retire asks for the end of a passkey with the signature of another one.
+func (env *approversEnv) retire(t *testing.T, target, by *signertest.Passkey) error {
+	t.Helper()
+	request := signer.RetireRequest{Retirement: signer.Retirement{OrgID: target.OrgID, ID: target.ID}}
+	signature := by.Sign(t, env.installation, env.now.Add(time.Hour),
+		func(c signer.StatementContext) signer.Statement { return signer.RetireStatement(request.Retirement, c) })
+	request.SignedBy = &signature
+	_, err := env.RetireKey(t.Context(), request)
+	return err
+}
+
+// Rules SA-2, SA-3 and SA-4: who may end a passkey, and what an end leaves.
+func TestARetiredPasskeySignsNothingAndTheRuleKeepsItsPeople(t *testing.T) {
+	t.Parallel()
+	env := openApprovers(t)
+	signertest.IssueAddress(t, env, signertest.Treasury(approversOrg))
+	people := map[string][2]*signertest.Passkey{}
+	for _, person := range []string{"ann", "ben", "cay"} {
+		people[person] = [2]*signertest.Passkey{
+			signertest.NewPasskey(t, approversOrg, person, signer.RightApprove),
+			signertest.NewPasskey(t, approversOrg, person, signer.RightEnrol),
+		}
+		env.found(t, people[person][0])
+		env.found(t, people[person][1])
+	}
+	ann, ben, cay := people["ann"], people["ben"], people["cay"]
+	env.now = env.now.Add(24 * time.Hour)
+	rule := signer.ApprovalRule{OrgID: approversOrg, Version: 1, Quorum: 2, OwnPayments: true, Returns: true}
+	if _, err := env.set(t, rule, ann[1], ben[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.retire(t, ben[0], ann[0]); !isRefused(err, signer.RefusedApprover) {
+		t.Errorf("ann ends ben's passkey with hers for payments: got %v, want it refused", err)
+	}
+	admits := func(id string, want string, by ...*signertest.Passkey) {
+		t.Helper()
+		_, err := env.AdmitIntent(t.Context(), env.payment(t, id, 5, by...))
+		if want == "" && err != nil || want != "" && !isRefused(err, want) {
+			t.Errorf("payment %s: got %v, want %q", id, err, want)
+		}
+	}
+	admits("wd_1", "", ann[0], ben[0])
+	if err := env.retire(t, cay[0], cay[0]); err != nil {
+		t.Errorf("cay ends her own passkey: got %v", err)
+	}
+	admits("wd_2", signer.RefusedSignature, ann[0], cay[0])
+	if err := env.retire(t, ben[0], ann[1]); !isRefused(err, signer.RefusedApprover) {
+		t.Errorf("an end that leaves one person for a rule of two: got %v, want it refused", err)
+	}
+	byServer := signer.RetireRequest{Retirement: signer.Retirement{OrgID: approversOrg, ID: ben[0].ID}}
+	byServer.MAC = env.grants.RetirementMAC(byServer.Retirement)
+	if _, err := env.RetireKey(t.Context(), byServer); !isRefused(err, signer.RefusedApprover) {
+		t.Errorf("the server's end that leaves one person: got %v, want it refused", err)
+	}
+	admits("wd_3", "", ann[0], ben[0])
+	order := hostorders.Order{OrgID: approversOrg, RetiredID: ben[0].ID, Reason: "the device was stolen"}
+	if err := hostorders.Append(env.conf.Journal, order, env.now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.RetireKey(t.Context(), byServer); err != nil {
+		t.Errorf("an end that the host decided: got %v", err)
+	}
+	admits("wd_4", signer.RefusedSignature, ann[0], ben[0])
+
+	// A recovery at the host cools off for three days, and each enrolled person may end it.
+	for _, person := range []string{"dan", "eli"} {
+		env.found(t, signertest.NewPasskey(t, approversOrg, person, signer.RightApprove))
+	}
+	fay := signertest.NewPasskey(t, approversOrg, "fay", signer.RightApprove)
+	env.found(t, fay)
+	env.now = env.now.Add(72*time.Hour - time.Second)
+	admits("wd_5", signer.RefusedSignature, ann[0], fay)
+	if err := env.retire(t, fay, ann[0]); err != nil {
+		t.Errorf("ann objects to a passkey that cools off: got %v", err)
+	}
+	env.now = env.now.Add(2 * time.Second)
+	admits("wd_6", signer.RefusedSignature, ann[0], fay)
+
+	// Loosening waits for a day; the older version holds until then.
+	looser := rule
+	looser.Version, looser.Quorum = 2, 1
+	if _, err := env.set(t, looser, ann[1]); !isRefused(err, signer.RefusedApprover) {
+		t.Errorf("a looser rule by one of two: got %v, want it refused", err)
+	}
+	recorded, err := env.set(t, looser, ann[1], ben[1])
+	if err != nil || !recorded.Loosens {
+		t.Fatalf("got %+v, %v, want a rule that loosens", recorded, err)
+	}
+	env.now = env.now.Add(24*time.Hour - time.Second)
+	admits("wd_7", signer.RefusedSignature, ann[0])
+	env.now = env.now.Add(time.Second)
+	admits("wd_8", "", ann[0])
+	stricter := rule
+	stricter.Version = 3
+	if _, err := env.set(t, stricter, ann[1], ben[1]); err != nil {
+		t.Fatal(err)
+	}
+	env.now = env.now.Add(time.Microsecond)
+	admits("wd_9", signer.RefusedSignature, ann[0])
 }

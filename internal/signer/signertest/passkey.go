@@ -18,7 +18,7 @@ import (
 
 // The site of the passkeys of the tests.
 const (
-	Site   = "approve.example.com"
+	RPID   = "approve.example.com"
 	Origin = "https://approve.example.com"
 )
 
@@ -44,7 +44,7 @@ func NewPasskey(t testing.TB, org, person string, right signer.Right) *Passkey {
 		Enrolment: signer.Enrolment{
 			OrgID: org, ID: fmt.Sprintf("apk_%s_%s", person, right), Person: "PERSON " + person, Right: right,
 			CredentialID: []byte("credential of " + org + person + string(right)), PublicKey: public,
-			Site: Site, Origin: Origin,
+			RPID: RPID, Origin: Origin,
 		},
 		Email: person + "@example.com", Key: key,
 	}
@@ -65,8 +65,8 @@ func (p *Passkey) Assert(t testing.TB, challenge assertion.Challenge) assertion.
 	t.Helper()
 	client := fmt.Sprintf(`{"type":"webauthn.get","challenge":%q,"origin":%q,"crossOrigin":false}`,
 		base64.RawURLEncoding.EncodeToString(challenge[:]), p.Origin)
-	site := sha256.Sum256([]byte(p.Site))
-	data := append(site[:], 1|4, 0, 0, 0, 0) // a person is present and verified, and there is no counter
+	rpHash := sha256.Sum256([]byte(p.RPID))
+	data := append(rpHash[:], 1|4, 0, 0, 0, 0) // a person is present and verified, and there is no counter
 	return p.SignBytes(t, data, []byte(client))
 }
 

@@ -14,8 +14,8 @@ import (
 // Approvers is what the signer asks of the passkeys with which people approve payments. It is the signer's own setting:
 // who controls the server can neither add a page from which signatures count nor shorten a cooling-off.
 type Approvers struct {
-	// Sites are where passkeys are used. Without one, no passkey can be enrolled.
-	Sites []Site `json:"sites,omitempty"`
+	// RelyingParties are where passkeys are used. Without one, no passkey can be enrolled.
+	RelyingParties []RelyingParty `json:"relyingParties,omitempty"`
 	// CoolingOff is how long a new passkey or a looser rule is not used, such as "24h". If absent, it is a day.
 	CoolingOff string `json:"coolingOff,omitempty"`
 	// RecoveryCoolingOff is the same for a passkey that is founded where a rule exists. If absent, it is three days.
@@ -25,8 +25,8 @@ type Approvers struct {
 	SignatureLasts string `json:"signatureLasts,omitempty"`
 }
 
-// Site is a host name for which passkeys are made, and the pages that may ask for them.
-type Site struct {
+// RPID is a host name for which passkeys are made, and the pages that may ask for them.
+type RelyingParty struct {
 	ID      string   `json:"id"`      // the RP id, such as approve.example.com
 	Origins []string `json:"origins"` // such as https://approve.example.com
 }
@@ -71,9 +71,9 @@ func (a Approvers) SignatureMax() time.Duration {
 }
 
 // Allows reports whether passkeys of a site may be used on a page of an origin.
-func (a Approvers) Allows(site, origin string) bool {
-	return slices.ContainsFunc(a.Sites, func(s Site) bool {
-		return s.ID == site && slices.Contains(s.Origins, origin)
+func (a Approvers) Allows(rpID, origin string) bool {
+	return slices.ContainsFunc(a.RelyingParties, func(s RelyingParty) bool {
+		return s.ID == rpID && slices.Contains(s.Origins, origin)
 	})
 }
 
@@ -94,20 +94,20 @@ func (a Approvers) validate(complain complaints) {
 		complain("recoveryCoolingOff: %s is shorter than coolingOff, %s", a.KeyCoolingOff(true), a.KeyCoolingOff(false))
 	}
 	isNamed := map[string]bool{}
-	for n, site := range a.Sites {
+	for n, party := range a.RelyingParties {
 		switch {
-		case !isHostName(site.ID):
-			complain("sites[%d].id: got %q, want a host name without scheme and port; a passkey is refused on an IP "+
-				"address", n, site.ID)
-		case isNamed[site.ID]:
-			complain("sites[%d].id: %s is named twice", n, site.ID)
-		case len(site.Origins) == 0:
-			complain("sites[%d].origins: name at least one page of %s, such as https://%s", n, site.ID, site.ID)
+		case !isHostName(party.ID):
+			complain("relyingParties[%d].id: got %q, want a host name without scheme and port; a passkey is refused on an IP "+
+				"address", n, party.ID)
+		case isNamed[party.ID]:
+			complain("relyingParties[%d].id: %s is named twice", n, party.ID)
+		case len(party.Origins) == 0:
+			complain("relyingParties[%d].origins: name at least one page of %s, such as https://%s", n, party.ID, party.ID)
 		}
-		isNamed[site.ID] = true
-		for _, origin := range site.Origins {
-			if problem := checkOrigin(origin, site.ID); problem != "" {
-				complain("sites[%d].origins: %q %s", n, origin, problem)
+		isNamed[party.ID] = true
+		for _, origin := range party.Origins {
+			if problem := checkOrigin(origin, party.ID); problem != "" {
+				complain("relyingParties[%d].origins: %q %s", n, origin, problem)
 			}
 		}
 	}
@@ -120,15 +120,15 @@ func isHostName(name string) bool {
 }
 
 // checkOrigin says why a browser would not use passkeys of the site on a page of the origin.
-func checkOrigin(origin, site string) string {
+func checkOrigin(origin, rpID string) string {
 	u, err := url.Parse(origin)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin:
-		return "is no origin: give scheme, host name and port, such as https://" + site
+		return "is no origin: give scheme, host name and port, such as https://" + rpID
 	case !isHostName(u.Hostname()):
 		return "has no host name: a passkey is refused on an IP address"
-	case u.Hostname() != site && !strings.HasSuffix(u.Hostname(), "."+site):
-		return "does not fit the site " + site
+	case u.Hostname() != rpID && !strings.HasSuffix(u.Hostname(), "."+rpID):
+		return "does not fit the site " + rpID
 	case u.Scheme == "https":
 		return ""
 	case u.Scheme == "http" && u.Hostname() == "localhost":

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	emailBytesMax = 254
-	siteBytesMax  = 300
-	signaturesMax = 3 * signer.QuorumMax // of one request
-	ruleAssetsMax = 200
+	emailBytesMax  = 254
+	originBytesMax = 300
+	signaturesMax  = 3 * signer.QuorumMax // of one request
+	ruleAssetsMax  = 200
 )
 
 // CheckEnrolment checks the request of a passkey.
@@ -31,8 +31,8 @@ func CheckEnrolment(e signer.EnrolRequest) *signer.Refusal {
 		return malformed("email: give an address in printable ASCII and lower case")
 	case len(e.CredentialID) == 0 || len(e.CredentialID) > assertion.CredentialIDBytesMax:
 		return malformed("credentialId: give 1 to %d bytes", assertion.CredentialIDBytesMax)
-	case e.Site == "" || len(e.Site) > siteBytesMax || e.Origin == "" || len(e.Origin) > siteBytesMax:
-		return malformed("site, origin: give 1 to %d bytes", siteBytesMax)
+	case e.RPID == "" || len(e.RPID) > originBytesMax || e.Origin == "" || len(e.Origin) > originBytesMax:
+		return malformed("rpId, origin: give 1 to %d bytes", originBytesMax)
 	case len(e.AdmittedBy) > signaturesMax:
 		return malformed("admittedBy: give at most %d signatures", signaturesMax)
 	}
