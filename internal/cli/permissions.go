@@ -66,7 +66,8 @@ var actionCommands = map[identity.Action][]string{
 	identity.RestartAuditLog: {"audit restart"},
 	identity.RunInstallation: {
 		"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "signer clock show",
-		"signer clock confirm", "keys create", "keys show", "keys backup", "keys restore", "rescue", "audit verify",
+		"signer clock confirm", "signer approvers list", "signer approvers found", "signer approvers retire",
+		"keys create", "keys show", "keys backup", "keys restore", "rescue", "audit verify",
 		"receipt verify", "payouts proof verify",
 		"config check", "config sample", "version",
 	},

@@ -106,6 +106,8 @@ type signerCmd struct {
 	Adopt  signerAdopt  `cmd:"" help:"Rebuild a permanently lost journal from its mirror in the database and the chains."`
 	Import signerImport `cmd:"" help:"After a restore: import the signer's journal into the database."`
 	Clock  signerClock  `cmd:"" help:"Show the signer's time, and confirm its clock after a jump."`
+
+	Approvers signerApprovers `cmd:"" help:"Admit the passkeys of approvers at the signer's own host."`
 }
 
 type signerServe struct {

@@ -325,6 +325,7 @@ var refusalCauses = []RefusalCause{
 	{RentNotHeld, ConcernsOrder, slog.LevelWarn, "a payment is returned to a person before it is signed"},
 	{signer.PolicyLimit, ConcernsOrder, slog.LevelWarn, "the signer's policy refuses an order"},
 	{signer.CoolingOff, ConcernsPayee, slog.LevelWarn, "the signer's policy refuses an order"},
+	{signer.RefusedSignature, ConcernsOrder, slog.LevelWarn, "a payment needs signatures of people that it lacks"},
 }
 
 // causeOfRefusal returns the cause of a refusal. Every other code of the signer says that the order

@@ -444,8 +444,9 @@ func importBatch(
 			signs = append(signs, *r.Sign)
 		case signer.RecordVoid:
 			voids = append(voids, r.Void.ID)
-		case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke, signer.RecordClock:
-			// Package whitelist compares its rows with the signer's answers.
+		case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke, signer.RecordClock,
+			signer.RecordEnrol, signer.RecordRetire, signer.RecordRule:
+			// Package whitelist compares its rows with the signer's answers, and package approver does.
 		}
 	}
 	newHead := end

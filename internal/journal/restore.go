@@ -238,7 +238,8 @@ func readNewEntries(ctx context.Context, s signer.Signer, position, head signer.
 				b.voided = append(b.voided, r.Void.ID)
 			case signer.RecordClock:
 				b.redateEntries()
-			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke:
+			case signer.RecordGenesis, signer.RecordEndorse, signer.RecordRevoke, signer.RecordEnrol,
+				signer.RecordRetire, signer.RecordRule:
 			}
 		}
 	}

@@ -354,6 +354,27 @@ func (w countedSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.En
 	return result, err
 }
 
+// EnrolKey implements signer.Signer.
+func (w countedSigner) EnrolKey(ctx context.Context, e signer.EnrolRequest) (signer.EnrolledKey, error) {
+	result, err := w.Signer.EnrolKey(ctx, e)
+	w.countCall("enrol", err)
+	return result, err
+}
+
+// RetireKey implements signer.Signer.
+func (w countedSigner) RetireKey(ctx context.Context, r signer.RetireRequest) (signer.Entry, error) {
+	result, err := w.Signer.RetireKey(ctx, r)
+	w.countCall("retire", err)
+	return result, err
+}
+
+// SetRule implements signer.Signer.
+func (w countedSigner) SetRule(ctx context.Context, r signer.RuleRequest) (signer.RecordedRule, error) {
+	result, err := w.Signer.SetRule(ctx, r)
+	w.countCall("rule", err)
+	return result, err
+}
+
 // Head implements signer.Signer.
 func (w countedSigner) Head(ctx context.Context) (signer.Head, error) {
 	result, err := w.Signer.Head(ctx)

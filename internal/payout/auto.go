@@ -170,7 +170,9 @@ func findSuspicious(ctx context.Context, tx pg.Tx, b Batch, items []Item) (reaso
 
 // findHeldBySigner returns why another batch without a person would not be paid: rows of one wait for the signer in one
 // of these coins. "" says that none do.
-func findHeldBySigner(ctx context.Context, tx pg.Tx, orgID string, totals []contenthash.Total) (reason string, err error) {
+func findHeldBySigner(
+	ctx context.Context, tx pg.Tx, orgID string, totals []contenthash.Total,
+) (reason string, err error) {
 	mintIDs := make([]int, 0, len(totals))
 	for _, t := range totals {
 		mintIDs = append(mintIDs, t.MintID)

@@ -95,7 +95,8 @@ func TestABatchBelowTheOperatorsAmountNeedsNoPerson(t *testing.T) {
 	h.wantAudited(b.ID, "usr_maker payout.created", "usr_maker payout.submitted", "payout payout.approved")
 	var detail string
 	err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT concat_ws(' ', detail ->> 'setting',
-		detail ->> 'below', detail ->> 'value', detail -> 'prices' ->> '1', detail -> 'totals' -> 0 ->> 'amount', detail ->> 'required')
+		detail ->> 'below', detail ->> 'value', detail -> 'prices' ->> '1', detail -> 'totals' -> 0 ->> 'amount',
+		detail ->> 'required')
 		FROM audit_log WHERE resource_id = $1 AND action = 'payout.approved'`, b.ID).Scan(&detail)
 	if want := "batchAutoApproveUsd 0.0061 0.006 1 6000 0"; err != nil || detail != want {
 		t.Errorf("got %q, %v in the audit log, want %q", detail, err, want)
@@ -383,7 +384,10 @@ func TestTheTablesAdmitABatchWithoutAPersonInOneStep(t *testing.T) {
 		{"without the amount", letGo + `, approvals_required = 0`, "payout_batches_auto_once"},
 		{"of as much", letGo + `, approvals_required = 0, auto_below = 1, auto_value = 1`, "payout_batches_auto"},
 		{"with an approval too few", letGo + worth1, "payout_batches_auto"},
-		{"before its verdicts", letGo + worth1 + `, approvals_required = 0, request_mac = 'x'`, "payout_batches_checked"},
+		{
+			"before its verdicts", letGo + worth1 + `, approvals_required = 0, request_mac = 'x'`,
+			"payout_batches_checked",
+		},
 	} {
 		if err := change(checking, c.set); !pg.ViolatesConstraint(err, c.constraint) {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.constraint)

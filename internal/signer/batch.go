@@ -96,13 +96,13 @@ func (intent Intent) IsUnapproved() bool {
 	return intent.Batch != nil && g != nil && (g.IsUnapproved || g.Batch != nil && g.Required < 1)
 }
 
-// RecordGrant leaves of the grant what the journal has of it. It returns what the header says that the batch pays of the
-// mint, if no person approved the batch.
-func (intent *Intent) RecordGrant() (inBatch money.Amount) {
+// RecordGrant leaves of the grant what the journal has of it, with the signatures of people. It returns what the header
+// says that the batch pays of the mint, if no person approved the batch.
+func (intent *Intent) RecordGrant(consents ...Consent) (inBatch money.Amount) {
 	if intent.IsUnapproved() && intent.Grant.Batch != nil {
 		inBatch = intent.Grant.Batch.Header.TotalOf(intent.MintID)
 	}
-	intent.Grant = intent.Grant.Recorded()
+	intent.Grant = intent.Grant.Recorded(consents...)
 	return inBatch
 }
 

@@ -103,6 +103,8 @@ type Grant struct {
 	// Batch proves that a payment is a row of an approved batch. With it the approvals are over the
 	// content hash of the batch and not over the terms.
 	Batch *BatchGrant `json:"batch,omitempty"`
+	// Consents are the signatures with which the payment was admitted. Only the journal's record has them.
+	Consents []Consent `json:"consents,omitempty"`
 	// IsUnapproved says in the journal alone that an admitted row is of a batch that needed no person.
 	IsUnapproved bool `json:"unapproved,omitempty"`
 }
@@ -111,6 +113,8 @@ type Grant struct {
 type Approval struct {
 	Approver string `json:"by"` // kind and id
 	MAC      []byte `json:"mac"`
+	// Signature is that of the approver's passkey, where the organization has a rule.
+	Signature *KeySignature `json:"signature,omitempty"`
 }
 
 // approvalsMax bounds the approvals of a grant.
@@ -250,12 +254,7 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 	if err != nil || g.Required < 0 || len(g.Approvals) > approvalsMax {
 		return refuse("has an impossible grant")
 	}
-	t := Terms{
-		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
-		Contract: intent.Contract, To: intent.To,
-		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
-		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
-	}
+	t := intent.terms(g, amount)
 	if !hmac.Equal(k.grantMAC(t, intent.FeeDeducted, g), g.MAC) {
 		return refuse("differs from its grant: its content, or the number of needed approvals, was changed since")
 	}
@@ -285,4 +284,14 @@ func (k *GrantKey) CheckGrant(intent Intent) *Refusal {
 		return refuse("needs the approvals of %d people and has those of %d", g.Required, len(people))
 	}
 	return nil
+}
+
+// terms returns the terms of an intent and its grant; amount is what the payer pays.
+func (intent Intent) terms(g *Grant, amount money.Amount) Terms {
+	return Terms{
+		OrgID: intent.From.OrgID, WithdrawalID: intent.ID, Chain: intent.Chain, MintID: intent.MintID,
+		Contract: intent.Contract, To: intent.To,
+		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
+		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
+	}
 }

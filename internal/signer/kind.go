@@ -31,6 +31,8 @@ type Kind struct {
 	CreatesNonceAccount, CreatesTokenAccount, ClosesTokenAccount, Consolidates bool
 	// These say that the transaction sets the allowance of the payout contract and moves nothing.
 	GrantsAllowance, RevokesAllowance bool
+	// People says whether an organization's rule asks for signatures of people. Every kind says it.
+	People People
 	// EachTxCosts says that every transaction of an intent can be mined and charged.
 	EachTxCosts bool
 }
@@ -77,56 +79,58 @@ const (
 // kinds has one entry for each purpose.
 var kinds = []Kind{
 	{
-		Purpose: Payment, Noun: "payment", Source: FromTreasury, Payee: ToAnyone,
+		Purpose: Payment, Noun: "payment", Source: FromTreasury, Payee: ToAnyone, People: PeopleByRule,
 		WalletRule: "payments are made from the treasury only; intent %[1]s is from a wallet for %[2]s",
 		NeedsGrant: true, MayPayOwnMoney: true, OncePerKey: true,
 	},
 	{
-		Purpose: SwapPayment, Noun: "swap payment", Source: FromTreasury, Payee: ToProvider,
+		Purpose: SwapPayment, Noun: "swap payment", Source: FromTreasury, Payee: ToProvider, People: PeopleNever,
 		WalletRule: "swap payments are made from the treasury only; intent %[1]s is from a wallet for %[2]s",
 		NeedsGrant: true,
 	},
 	{
-		Purpose: Return, Noun: "return", Source: FromDeposit, Payee: ToAnyone,
+		Purpose: Return, Noun: "return", Source: FromDeposit, Payee: ToAnyone, People: PeopleByRule,
 		WalletRule: "return %[1]s is not from a deposit address",
 		NeedsGrant: true,
 	},
 	{
-		Purpose: Sweep, Noun: "sweep", Source: FromOther, Payee: ToTreasury,
+		Purpose: Sweep, Noun: "sweep", Source: FromOther, Payee: ToTreasury, People: PeopleNever,
 		WalletRule:   "sweep %[1]s does not move money from another wallet to the treasury",
 		NeedsBalance: true,
 	},
 	{
-		Purpose: GasTopUp, Noun: "gas top-up", Source: FromTreasury, Payee: ToWallet,
+		Purpose: GasTopUp, Noun: "gas top-up", Source: FromTreasury, Payee: ToWallet, People: PeopleNever,
 		WalletRule: "gas is paid from the treasury only; intent %[1]s is from a wallet for %[2]s",
 		PaysGas:    true,
 	},
 	{
-		Purpose: Consolidate, Noun: "consolidation", Source: FromTreasury, Payee: ToChangeWallet,
+		Purpose: Consolidate, Noun: "consolidation", Source: FromTreasury, Payee: ToChangeWallet, People: PeopleNever,
 		WalletRule:   "consolidation %[1]s does not move outputs of a treasury to a change wallet",
 		Consolidates: true,
 	},
 	{
-		Purpose: CreateNonceAccount, Noun: "creation", Source: FromTreasury, Payee: ToNonceAccount,
+		Purpose: CreateNonceAccount, Noun: "creation", Source: FromTreasury, Payee: ToNonceAccount, People: PeopleNever,
 		WalletRule:          "only treasuries have nonce accounts; intent %[1]s is from a wallet for %[2]s",
 		CreatesNonceAccount: true, EachTxCosts: true,
 	},
 	{
-		Purpose: CreateTokenAccount, Noun: "creation", Source: FromTreasury, Payee: ToSharedWallet,
+		Purpose: CreateTokenAccount, Noun: "creation", Source: FromTreasury, Payee: ToSharedWallet, People: PeopleNever,
 		WalletRule:          "creation %[1]s is of no treasury for the address that its checkouts share",
 		CreatesTokenAccount: true,
 	},
 	{
-		Purpose: CloseTokenAccount, Noun: "close", Source: FromOther, Payee: ToTreasury,
+		Purpose: CloseTokenAccount, Noun: "close", Source: FromOther, Payee: ToTreasury, People: PeopleNever,
 		WalletRule:         "close %[1]s does not move the content of another wallet to the treasury",
 		ClosesTokenAccount: true,
 	},
 	{
 		Purpose: GrantAllowance, Noun: "allowance", Source: FromTreasury, Payee: ToPayouts, GrantsAllowance: true,
+		People:     PeopleNever,
 		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 	{
 		Purpose: RevokeAllowance, Noun: "revocation", Source: FromTreasury, Payee: ToPayouts, RevokesAllowance: true,
+		People:     PeopleNever,
 		WalletRule: "only treasuries allow the payout contract anything; intent %[1]s is from a wallet for %[2]s",
 	},
 }

@@ -62,19 +62,21 @@ func (intent Intent) SwapPayout() *SwapPayout {
 	return intent.Grant.Payout
 }
 
-// Recorded returns the part of a grant that the journal has: what was approved of an organization's
-// swap, and by how many people. A payment is compared with it later, and a restored database gets
+// Recorded returns the part of a grant that the journal has: the signatures of people, and what was approved of an
+// organization's swap, and by how many people. A payment is compared with it later, and a restored database gets
 // the swap back by it. Of the row of a batch that needed no person it is that fact, because such rows have limits of
 // their own. MACs are not recorded, so a copy of the journal grants nothing.
-func (g *Grant) Recorded() *Grant {
+func (g *Grant) Recorded(consents ...Consent) *Grant {
 	switch {
 	case g != nil && g.Batch != nil && g.Required < 1:
-		return &Grant{IsUnapproved: true}
-	case g == nil || g.Payout == nil:
+		return &Grant{IsUnapproved: true, Consents: consents}
+	case g == nil || g.Payout == nil && len(consents) == 0:
 		return nil
+	case g.Payout == nil:
+		return &Grant{Consents: consents}
 	}
 	payout := *g.Payout
-	return &Grant{Required: g.Required, Payout: &payout}
+	return &Grant{Required: g.Required, Payout: &payout, Consents: consents}
 }
 
 // MakePayoutApproval binds a person's approval to an organization's swap and the payment of its output.

@@ -316,6 +316,7 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 	bodies := 0
 	for _, isSet := range []bool{
 		r.Issue != nil, r.Admit != nil, r.Sign != nil, r.Endorse != nil, r.Revoke != nil, r.Void != nil, r.Clock != nil,
+		r.Enrol != nil, r.Retire != nil, r.Rule != nil,
 	} {
 		if isSet {
 			bodies++
@@ -339,6 +340,12 @@ func (e Entry) VerifyAfter(prev Head) (Record, error) {
 		matches = r.Void != nil && bodies == 1
 	case RecordClock:
 		matches = r.Clock != nil && bodies == 1
+	case RecordEnrol:
+		matches = r.Enrol != nil && bodies == 1
+	case RecordRetire:
+		matches = r.Retire != nil && bodies == 1
+	case RecordRule:
+		matches = r.Rule != nil && bodies == 1
 	}
 	if !matches || (e.Seq == 1) != (r.Kind == RecordGenesis) {
 		return r, fmt.Errorf("entry %d has a body that is not a %s record", e.Seq, r.Kind)
@@ -365,6 +372,9 @@ const (
 	RecordRevoke  RecordKind = "REVOKE"
 	RecordVoid    RecordKind = "VOID"
 	RecordClock   RecordKind = "CLOCK"
+	RecordEnrol   RecordKind = "ENROL"
+	RecordRetire  RecordKind = "RETIRE"
+	RecordRule    RecordKind = "RULE"
 )
 
 // Record is the body of an entry; Kind says which one member is set.
@@ -378,6 +388,9 @@ type Record struct {
 	Revoke     *Revocation  `json:"revoke,omitempty"`
 	Void       *Void        `json:"void,omitempty"`
 	Clock      *ClockBody   `json:"clock,omitempty"`
+	Enrol      *EnrolBody   `json:"enrol,omitempty"`
+	Retire     *Retirement  `json:"retire,omitempty"`
+	Rule       *RuleBody    `json:"rule,omitempty"`
 	Adopts     *AdoptsBody  `json:"adopts,omitempty"` // on a GENESIS that continues a lost journal
 	// AttestKey is on every GENESIS: the hex ed25519 public key of the seed that the journal
 	// belongs to. No other seed can ever continue the journal.
@@ -480,6 +493,11 @@ const (
 	// RefusedAnchor means that an audit head goes back or contradicts a signed anchor. Either the
 	// database is older than the anchors, or a person changed it.
 	RefusedAnchor = "ANCHOR"
+	// RefusedSignature means that a payment lacks signatures of people that the organization's rule asks for, or that a
+	// signature is not valid for it. People have to approve it again.
+	RefusedSignature = "SIGNATURE"
+	// RefusedApprover means that a passkey, its end or a rule is not admitted by those who have to.
+	RefusedApprover = "APPROVER"
 )
 
 // Refuse returns a refusal with a formatted sentence.
@@ -519,6 +537,14 @@ type Signer interface {
 	// permanently, also of one that was never admitted. The signer then admits it no more and signs nothing that pays
 	// it. A repeated call returns the same entry. An intent with a slot is refused.
 	VoidIntent(ctx context.Context, v Void) (Entry, error)
+	// EnrolKey records a passkey of an approver, usable after a cooling-off. It needs signatures of people who may
+	// enrol, or a founding at the signer's host. A repeated call with the same fields has the same answer.
+	EnrolKey(ctx context.Context, e EnrolRequest) (EnrolledKey, error)
+	// RetireKey ends a passkey permanently and at once. A repeated call returns the same entry.
+	RetireKey(ctx context.Context, r RetireRequest) (Entry, error)
+	// SetRule records the next version of an organization's rule. It holds at once, or after a cooling-off if it
+	// loosens. A repeated call with the same fields has the same answer.
+	SetRule(ctx context.Context, r RuleRequest) (RecordedRule, error)
 	// EntriesAfter returns at most limit of the journal's entries after a sequence number, in
 	// order. It returns none when there are no more.
 	EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]Entry, error)
@@ -546,6 +572,9 @@ var ErrProof = errors.New("the address of a wallet is not the one that the signe
 
 // ErrEndorsement says the same of a whitelisted address: its row is not what the signer endorsed.
 var ErrEndorsement = errors.New("the whitelisted address is not the one that the signer endorsed")
+
+// ErrEnrolment says the same of an approver's passkey and of a rule.
+var ErrEnrolment = errors.New("the approver's passkey or rule is not the one that the signer recorded")
 
 // attestVersion is signed with every address, so that another layout of the fields can never be
 // mistaken for this one.

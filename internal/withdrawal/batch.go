@@ -84,8 +84,8 @@ func newBatchRequest(r BatchRequest) Request {
 
 // RequestBatchRow accepts the payment of a row, with the gates of a withdrawal of the organization's own money except
 // for the whitelist. The approvals of the batch, if it needed any, stand for those that the threshold asks for; every
-// other reason holds the row for people. A row that is known has its withdrawal, which may be one that screening blocked. Errors: the
-// faults of RequestOrganization. Rule BP-5.
+// other reason holds the row for people. A row that is known has its withdrawal, which may be one that screening
+// blocked. Errors: the faults of RequestOrganization. Rule BP-5.
 func (s *Service) RequestBatchRow(ctx context.Context, org string, r BatchRequest) (w Withdrawal, err error) {
 	w, _, err = s.Request(ctx, org, newBatchRequest(r))
 	return w, err

@@ -276,7 +276,8 @@ func TestAPayoutThatNeedsNoPersonSaysWhy(t *testing.T) {
 	h := newTestEnv(t)
 	h.fundProduct(h.one, "BATCH_PAYOUT", usdc, 10_000_000)
 	b := h.submitPayout(h.one, identity.Finance, h.addPayout(h.one, identity.Finance, payList(3), contenthash.Strict))
-	h.alter(`UPDATE payout_batches SET status = 'PROCESSING', approvals_required = 0, auto_below = 500, auto_value = 7.5,
+	h.alter(`UPDATE payout_batches
+		SET status = 'PROCESSING', approvals_required = 0, auto_below = 500, auto_value = 7.5,
 		approved_at = now(), look_at = now() + interval '1 hour' WHERE batch_id = $1`, b.ID)
 	page := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/payouts/"+b.ID).
 		want(t, http.StatusOK, "No person needed: below 500 USD")

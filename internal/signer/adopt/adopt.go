@@ -157,6 +157,14 @@ func (c Copy) checkForm(r signer.Record) error {
 		if len(r.Endorse.MAC) > 0 {
 			return fmt.Errorf("the record of address %s differs", r.Endorse.ID)
 		}
+	case r.Enrol != nil:
+		return r.Enrol.VerifyProof(c.attestKey)
+	case r.Rule != nil:
+		if malformed = syntax.CheckRule(signer.RuleRequest{ApprovalRule: r.Rule.ApprovalRule}); malformed == nil {
+			return r.Rule.VerifyProof(c.attestKey)
+		}
+	case r.Retire != nil && syntax.CheckIDs(r.Retire.OrgID, r.Retire.ID) != nil:
+		malformed = signer.Refuse(signer.RefusedMalformed, "a retirement of nothing")
 	case r.Revoke != nil && syntax.CheckIDs(r.Revoke.OrgID, r.Revoke.ID) != nil:
 		malformed = signer.Refuse(signer.RefusedMalformed, "a revocation of nothing")
 	case r.Void != nil && (syntax.CheckIDs(r.Void.OrgID, r.Void.ID) != nil || len(r.Void.MAC) > 0):

@@ -139,6 +139,16 @@ func (k AttestKey) SignEndorsement(e signer.EndorseBody) []byte {
 	return ed25519.Sign(k.privateKey(), e.SignedBytes())
 }
 
+// SignEnrolment signs the enrolment of an approver's passkey.
+func (k AttestKey) SignEnrolment(b signer.EnrolBody) []byte {
+	return ed25519.Sign(k.privateKey(), b.SignedBytes())
+}
+
+// SignRule signs an approval rule.
+func (k AttestKey) SignRule(b signer.RuleBody) []byte {
+	return ed25519.Sign(k.privateKey(), b.SignedBytes())
+}
+
 // Format prints *** for every verb.
 func (AttestKey) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
 

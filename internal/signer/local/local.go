@@ -75,6 +75,8 @@ type Signer struct {
 	journal *journalfile.File
 	clock   *clock.Clock
 
+	installation string // hex of the attestation key
+
 	*anchors // answers about anchors by itself, with a lock of its own
 }
 
@@ -98,7 +100,7 @@ func Open(conf Config, seed keys.Seed) (*Signer, error) {
 	if err := conf.Policy.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Signer{conf: conf, rules: conf.newEngine(seed)}
+	s := &Signer{conf: conf, rules: conf.newEngine(seed), installation: attestKeyHex(seed)}
 	var err error
 	if s.journal, err = journalfile.Open(conf.Journal, s.rules.Apply); err != nil {
 		return nil, err

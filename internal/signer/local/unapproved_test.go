@@ -61,8 +61,9 @@ func newUnapproved(t *testing.T, id string, amounts ...uint64) unapprovedBatch {
 	for n, amount := range amounts {
 		b.rows = append(b.rows, contenthash.Row{
 			Number: n + 1, Salt: bytes.Repeat([]byte{9}, contenthash.SaltBytes), MintID: 1, Chain: signertest.Chain,
-			Contract: signertest.Token, ToAddress: evmtx.Canonical(common.BigToAddress(big.NewInt(int64(0xba7c0000 + n)))),
-			Amount: money.Units(amount), IsIncluded: true,
+			Contract:  signertest.Token,
+			ToAddress: evmtx.Canonical(common.BigToAddress(big.NewInt(int64(0xba7c0000 + n)))),
+			Amount:    money.Units(amount), IsIncluded: true,
 		})
 	}
 	return b.seal(t)
@@ -96,7 +97,8 @@ func (h *unapprovedEnv) pays(b unapprovedBatch, number int, people ...string) si
 		approvals = append(approvals, h.k.MakeBatchApproval(b.header.ComputeHash(), name))
 	}
 	i.Grant = h.k.MakeBatchGrant(signer.Terms{
-		OrgID: org, WithdrawalID: id, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To, Amount: i.Amount,
+		OrgID: org, WithdrawalID: id, Chain: i.Chain, MintID: i.MintID, Contract: i.Contract, To: i.To,
+		Amount:  i.Amount,
 		Product: i.Product, Batch: i.Batch,
 	}, signer.NewBatchGrant(b.header, row, contenthash.ComputePath(leaves, number-1)), len(people), approvals)
 	return i

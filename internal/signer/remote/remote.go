@@ -64,6 +64,9 @@ var (
 	routeEndorse = route{"/endorse"}
 	routeRevoke  = route{"/revoke"}
 	routeVoid    = route{"/void"}
+	routeEnrol   = route{"/enrol"}
+	routeRetire  = route{"/retire"}
+	routeRule    = route{"/rule"}
 )
 
 type entriesRequest struct {
@@ -161,6 +164,9 @@ func newHandler(s signer.Signer) http.Handler {
 	serve(mux, routeEndorse, s.EndorseAddress)
 	serve(mux, routeRevoke, s.RevokeEndorsement)
 	serve(mux, routeVoid, s.VoidIntent)
+	serve(mux, routeEnrol, s.EnrolKey)
+	serve(mux, routeRetire, s.RetireKey)
+	serve(mux, routeRule, s.SetRule)
 	serve(mux, routeAnchors, func(ctx context.Context, r entriesRequest) ([]signer.Anchor, error) {
 		if r.Limit <= 0 || r.Limit > entriesMax {
 			r.Limit = entriesMax
@@ -334,6 +340,36 @@ func (c *Client) VoidIntent(ctx context.Context, v signer.Void) (entry signer.En
 		return signer.Entry{}, err
 	}
 	return entry, verifyEntry(c.target, entry)
+}
+
+// EnrolKey asks for a passkey to be added.
+func (c *Client) EnrolKey(ctx context.Context, e signer.EnrolRequest) (enrolled signer.EnrolledKey, err error) {
+	if err := c.callSigner(ctx, routeEnrol, e, &enrolled); err != nil {
+		return signer.EnrolledKey{}, err
+	}
+	if !enrolled.Equal(e.Enrolment) || enrolled.UsableFrom == "" || len(enrolled.Proof) == 0 {
+		return signer.EnrolledKey{}, fmt.Errorf("ask the signer on %s: it answered for another passkey", c.target)
+	}
+	return enrolled, verifyEntry(c.target, enrolled.Entry)
+}
+
+// RetireKey asks for the end of a passkey.
+func (c *Client) RetireKey(ctx context.Context, r signer.RetireRequest) (entry signer.Entry, err error) {
+	if err := c.callSigner(ctx, routeRetire, r, &entry); err != nil {
+		return signer.Entry{}, err
+	}
+	return entry, verifyEntry(c.target, entry)
+}
+
+// SetRule asks for the next version of a rule.
+func (c *Client) SetRule(ctx context.Context, r signer.RuleRequest) (recorded signer.RecordedRule, err error) {
+	if err := c.callSigner(ctx, routeRule, r, &recorded); err != nil {
+		return signer.RecordedRule{}, err
+	}
+	if !recorded.ApprovalRule.Equal(r.ApprovalRule) || recorded.UsableFrom == "" || len(recorded.Proof) == 0 {
+		return signer.RecordedRule{}, fmt.Errorf("ask the signer on %s: it answered for another rule", c.target)
+	}
+	return recorded, verifyEntry(c.target, recorded.Entry)
 }
 
 // SignAnchor asks for an anchor of the audit log.

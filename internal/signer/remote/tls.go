@@ -40,6 +40,7 @@ var (
 		routeHead.path: PermissionRead, routeEntries.path: PermissionRead,
 		routeAnchors.path: PermissionRead, routeAnchor.path: PermissionIssue, routeIssue.path: PermissionIssue,
 		routeEndorse.path: PermissionIssue, routeRevoke.path: PermissionIssue, routeVoid.path: PermissionIssue,
+		routeEnrol.path: PermissionIssue, routeRetire.path: PermissionIssue, routeRule.path: PermissionIssue,
 		routeAdmit.path: PermissionPay, routeSign.path: PermissionPay,
 	}
 	permissionRanks = map[Permission]int{PermissionRead: 1, PermissionIssue: 2, PermissionPay: 3}

@@ -42,7 +42,11 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
 		return Decision{}, refusal
 	}
-	inBatch := intent.RecordGrant()
+	consents, err := eng.index.approvers.AdmitPayment(intent, eng.situation(reading))
+	if err != nil {
+		return Decision{}, err
+	}
+	inBatch := intent.RecordGrant(consents...)
 	if refusal := eng.index.payouts.Check(intent, reading.Now); refusal != nil {
 		return Decision{}, refusal
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/approvers"
 	"github.com/cofferpay/coffer/internal/signer/changewallet"
 	"github.com/cofferpay/coffer/internal/signer/endorse"
 	"github.com/cofferpay/coffer/internal/signer/limits"
@@ -36,6 +37,7 @@ type journalIndex struct {
 	idempotencyKeys map[idempotencyKey]string // the id of the payment that has it
 	voids           map[string]voidEntry      // by the id of the intent, admitted or not
 	endorsed        *endorse.Book
+	approvers       *approvers.Book
 	payouts         *payouts.Book
 	totals          *limits.Book
 
@@ -140,6 +142,7 @@ func newJournalIndex(rescue bool) *journalIndex {
 		idempotencyKeys: map[idempotencyKey]string{},
 		voids:           map[string]voidEntry{},
 		endorsed:        endorse.NewBook(),
+		approvers:       approvers.NewBook(),
 		payouts:         payouts.NewBook(),
 		totals:          limits.NewBook(),
 	}
@@ -212,6 +215,7 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		if k, ok := idempotencyKeyOf(*r.Admit); ok && x.idempotencyKeys[k] == "" {
 			x.idempotencyKeys[k] = r.Admit.ID
 		}
+		x.approvers.Count(*r.Admit, recordedAt)
 		x.totals.CountAdmitted(*r.Admit, recordedAt)
 	case signer.RecordSign:
 		intent := x.intents[r.Sign.IntentID]
@@ -277,6 +281,8 @@ func (x *journalIndex) applyRecord(seq uint64, recordedAt time.Time, r signer.Re
 		return x.endorsed.Endorse(seq, recordedAt, *r.Endorse)
 	case signer.RecordRevoke:
 		return x.endorsed.Revoke(seq, *r.Revoke)
+	case signer.RecordEnrol, signer.RecordRetire, signer.RecordRule:
+		return x.approvers.Apply(seq, recordedAt, r)
 	case signer.RecordVoid:
 		if _, twice := x.voids[r.Void.ID]; twice {
 			return fmt.Errorf("payment %s was already voided", r.Void.ID)
@@ -307,16 +313,21 @@ func (x *journalIndex) redateEntries(confirmed time.Time) {
 	}
 	x.adoptedAt = capTime(x.adoptedAt)
 	x.endorsed.Redate(capTime)
+	x.approvers.Redate(capTime)
 	type taking struct {
 		seq  uint64
 		take func()
 	}
 	var takings []taking
 	x.totals.Clear()
+	x.approvers.Clear()
 	for _, intent := range x.intents {
 		intent.admittedAt = capTime(intent.admittedAt)
 		if confirmed.Sub(intent.admittedAt) < window.Length {
-			count := func() { x.totals.CountPayment(intent.Intent, intent.admittedAt) }
+			count := func() {
+				x.totals.CountPayment(intent.Intent, intent.admittedAt)
+				x.approvers.Count(intent.Intent, intent.admittedAt)
+			}
 			takings = append(takings, taking{intent.seq, count})
 		}
 		payer := x.feeAccount(intent.Intent)

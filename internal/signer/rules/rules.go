@@ -58,6 +58,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/approvers"
 	"github.com/cofferpay/coffer/internal/signer/keys"
 	"github.com/cofferpay/coffer/internal/signer/limits"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
@@ -198,6 +199,21 @@ func (eng *Engine) RevokeEndorsement(r signer.Revocation) (Decision, error) {
 		return Decision{Seq: existing}, nil
 	}
 	return Decision{Record: &signer.Record{Kind: signer.RecordRevoke, Revoke: &r}}, nil
+}
+
+// DecideAboutApprovers lets a rule about passkeys or about the approval of payments decide.
+func (eng *Engine) DecideAboutApprovers(
+	reading Reading, decide func(*approvers.Book, approvers.Situation) (approvers.Decision, error),
+) (Decision, error) {
+	d, err := decide(eng.index.approvers, eng.situation(reading))
+	return Decision(d), err
+}
+
+func (eng *Engine) situation(reading Reading) approvers.Situation {
+	return approvers.Situation{
+		Now: reading.Now, Ahead: reading.Ahead, AdoptedAt: eng.index.adoptedAt, Policy: eng.conf.Policy,
+		AttestKey: eng.attestKey, Grants: eng.conf.Grants, IsRescue: eng.conf.Rescue,
+	}
 }
 
 // VoidIntent decides whether a payment is never made.

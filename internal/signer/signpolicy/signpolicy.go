@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/catalogue"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/txcodec"
 	"github.com/cofferpay/coffer/internal/signer/window"
 )
@@ -29,6 +30,8 @@ type Policy struct {
 	WhitelistCoolingOff string `json:"whitelistCoolingOff,omitempty"`
 	// Swaps are the swap providers that may be paid. If absent, none may.
 	Swaps *Swaps `json:"swaps,omitempty"`
+	// Approvers is what the signer asks of passkeys that approve payments. If absent, none can be enrolled.
+	Approvers *Approvers `json:"approvers,omitempty"`
 }
 
 const (
@@ -68,8 +71,12 @@ type Chain struct {
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
+	// Tokens say how amounts are written for those who sign a payment, by contract, "" for the native coin. Amounts of
+	// other assets are written in atomic units.
+	Tokens map[chain.Address]signer.Token `json:"tokens,omitempty"`
 	// UnapprovedBatches bound the rows of batches that no person approved, by contract, "" for the native coin. Of an
-	// asset that it does not name no such row is paid, also where Unlimited is set. The limits of Assets count them, too.
+	// asset that it does not name no such row is paid, also where Unlimited is set. The limits of Assets count them,
+	// too.
 	UnapprovedBatches map[chain.Address]UnapprovedLimit `json:"unapprovedBatches,omitempty"`
 	// Unlimited removes the limits of payments for every asset that Assets does not name, and of
 	// fees. It is for local chains and test networks.
@@ -170,15 +177,24 @@ func (p Policy) Validate() error {
 		for _, contract := range slices.Sorted(maps.Keys(c.UnapprovedBatches)) {
 			l := c.UnapprovedBatches[contract]
 			if contract != "" && !family.IsCanonical(contract) {
-				complain("chains.%s.unapprovedBatches: %q is not a contract address in its canonical form", name, contract)
+				complain("chains.%s.unapprovedBatches: %q is not a contract address in its canonical form", name,
+					contract)
 			}
 			if _, isAllowed := c.AssetLimit(contract); !isAllowed {
-				complain("chains.%s.unapprovedBatches.%q: assets does not name it, so nothing of it is paid", name, contract)
+				complain("chains.%s.unapprovedBatches.%q: assets does not name it, so nothing of it is paid", name,
+					contract)
 			}
 			if l.BatchMax.IsZero() || l.DayMax.Less(l.BatchMax) {
-				complain("chains.%s.unapprovedBatches.%q: set batchMax, and a dayMax that is not below it", name, contract)
+				complain("chains.%s.unapprovedBatches.%q: set batchMax, and a dayMax that is not below it", name,
+					contract)
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Chains)) {
+		p.Chains[name].validateTokens(complaints(complain).aboutPart("chains." + string(name) + "."))
+	}
+	if p.Approvers != nil {
+		p.Approvers.validate(complaints(complain).aboutPart("approvers."))
 	}
 	if p.Swaps != nil {
 		p.Swaps.validate(p.Chains, complaints(complain).aboutPart("swaps."))

@@ -12,7 +12,7 @@ const (
 	signerCore        = "internal/signer/rules"
 	signerKinds       = "internal/signer/kind.go"
 	signerJournalFile = "internal/signer/journalfile"
-	coreLinesMax      = 1500 // what one person reads in one sitting, comments included
+	coreLinesMax      = 1550 // what one person reads in one sitting, comments included
 )
 
 // What decides whether something is signed can be read in one sitting.
