@@ -81,10 +81,10 @@ func TestEveryPurposeHasOneKind(t *testing.T) {
 // A kind without an entry would be paid without people, or never. Rule SA-1.
 func TestEveryKindSaysWhetherPeopleSignIt(t *testing.T) {
 	t.Parallel()
-	for _, kind := range signer.Kinds() {
-		wanted := signer.PeopleNever
-		if kind.Payee == signer.ToAnyone {
-			wanted = signer.PeopleByRule
+	for _, kind := range Kinds() {
+		wanted := PeopleNever
+		if kind.Payee == ToAnyone {
+			wanted = PeopleByRule
 		}
 		if kind.People != wanted {
 			t.Errorf("%s: got %q, want %q for a payee of class %s", kind.Purpose, kind.People, wanted, kind.Payee)
