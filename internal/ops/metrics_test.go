@@ -290,6 +290,11 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 			t.Errorf("got %s, want nothing of a provider without claims, limit or suspension", name)
 		}
 	}
+	for name := range got {
+		if strings.HasPrefix(name, "coffer_batch_payout_orders_waiting") && !strings.Contains(name, "FEE_LIMIT") {
+			t.Errorf("got %s, want nothing of a payment of no batch", name)
+		}
+	}
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {
 		i := slices.IndexFunc(slices.Collect(maps.Keys(got)), func(key string) bool {
 			return strings.HasPrefix(key, "coffer_signer_certificate_days_left{") && strings.Contains(key, name) &&
