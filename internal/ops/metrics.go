@@ -510,6 +510,7 @@ var gauges = []gauge{
 	newGauge("coffer_batch_payouts_oldest_seconds", "Time since the oldest of them was made.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM payout_batches
 		WHERE status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING') GROUP BY status`, "status"),
+	// Rule BP-93.
 	newGauge("coffer_batch_payout_progress_age_seconds",
 		"Time since a batch payout that is checked or paid, and that no person paused, went on; the longest.", `
 		SELECT b.status, extract(epoch FROM now() - min(greatest(b.updated_at, (

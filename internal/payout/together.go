@@ -8,30 +8,31 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// sharedCost is what rows cost in transactions of a chain, in gas, virtual bytes or transactions. make bench measures it.
+// sharedCost is what rows cost in transactions of a chain, in gas, virtual bytes or transactions. make bench measures
+// it.
 type sharedCost struct {
-	alone uint64 // a row in a transaction of its own
-	next  uint64 // each further row of a transaction
-	rows  int    // the most rows of a transaction
+	alone   uint64 // a row in a transaction of its own
+	further uint64 // each further row of a transaction
+	rows    int    // the most rows of a transaction
 }
 
 // The costs of rows that share transactions. On EVM chains they are those of a plain token paid to new payees, which
 // saves the least. On Solana a transaction of several rows costs as much as one of a single row.
 var (
-	tokensTogether       = sharedCost{alone: 51_460, next: 26_713, rows: 24}
-	outputsTogether      = sharedCost{alone: 209, next: 32, rows: 100}
-	solTogether          = sharedCost{alone: 1, rows: 19}
-	solanaTokensTogether = sharedCost{alone: 1, rows: 17}
+	tokenCosts       = sharedCost{alone: 51_460, further: 26_713, rows: 24}
+	outputCosts      = sharedCost{alone: 209, further: 32, rows: 100}
+	solCosts         = sharedCost{alone: 1, rows: 19}
+	solanaTokenCosts = sharedCost{alone: 1, rows: 17}
 )
 
 // deployedTimeout limits the time in which providers say whether a chain has the payout contract.
 const deployedTimeout = 2 * time.Second
 
-// FeeTogether returns what the network takes for rows of one coin that share transactions, if it takes alone for a row
+// SharedFee returns what the network takes for rows of one coin that share transactions, if it takes alone for a row
 // in a transaction of its own. canShare is false for a single row, and where no rows of the coin can share one now:
-// on an EVM chain unless a quorum of its providers says in time that the payout contract stands there. Whether a row has
-// to be alone because of its payee or its amount is not asked. Rule BP-91.
-func (s *Service) FeeTogether(
+// on an EVM chain unless a quorum of its providers says in time that the payout contract stands there. Whether a row
+// has to be alone because of its payee or its amount is not asked. Rule BP-91.
+func (s *Service) SharedFee(
 	ctx context.Context, m mint.Mint, alone money.Amount, rows int,
 ) (fee money.Amount, canShare bool) {
 	if rows < 2 {
@@ -40,18 +41,18 @@ func (s *Service) FeeTogether(
 	ch := s.Chains[m.Chain]
 	switch {
 	case ch.UTXO != nil:
-		return outputsTogether.fee(alone, rows)
+		return outputCosts.fee(alone, rows)
 	case ch.PayoutContract != nil && m.Contract != "":
 		ctx, cancel := context.WithTimeout(ctx, deployedTimeout)
 		defer cancel()
 		if isDeployed, err := ch.PayoutContract.IsDeployed(ctx); err != nil || !isDeployed {
 			return money.Zero, false
 		}
-		return tokensTogether.fee(alone, rows)
+		return tokenCosts.fee(alone, rows)
 	case ch.PayeeAccounts != nil && m.Contract == "":
-		return solTogether.fee(alone, rows)
+		return solCosts.fee(alone, rows)
 	case ch.PayeeAccounts != nil:
-		return solanaTokensTogether.fee(alone, rows)
+		return solanaTokenCosts.fee(alone, rows)
 	}
 	return money.Zero, false
 }
@@ -61,7 +62,7 @@ func (s *Service) FeeTogether(
 func (c sharedCost) fee(alone money.Amount, rows int) (fee money.Amount, isKnown bool) {
 	const parts = 1000
 	transactions := (rows + c.rows - 1) / c.rows
-	units := uint64(transactions)*c.alone + uint64(rows-transactions)*c.next
+	units := uint64(transactions)*c.alone + uint64(rows-transactions)*c.further
 	scaled, err := alone.Mul((units*parts + c.alone - 1) / c.alone)
 	if err != nil {
 		return money.Zero, false

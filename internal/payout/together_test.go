@@ -50,6 +50,7 @@ func TestRowsTogetherCostLessThanAlone(t *testing.T) {
 	token := mint.Mint{Chain: chain.Ethereum, Kind: mint.Token, Contract: "0x1"}
 	coin := mint.Mint{Chain: chain.Ethereum, Kind: mint.Native}
 	btc := mint.Mint{Chain: chain.Bitcoin, Kind: mint.Native}
+	huge := money.MustParse("1" + strings.Repeat("0", 75))
 	sol := mint.Mint{Chain: chain.Solana, Kind: mint.Native}
 	solToken := mint.Mint{Chain: chain.Solana, Kind: mint.Token, Contract: "mint"}
 	for _, c := range []struct {
@@ -64,7 +65,7 @@ func TestRowsTogetherCostLessThanAlone(t *testing.T) {
 		{"a token, one row more", token, deployed, money.Units(51_460_000), 25, "717352400"},
 		{"a token, a fee that leaves a remainder", token, deployed, money.Units(1000), 2, "1520"},
 		{"a token, a single row", token, deployed, money.Units(51_460), 1, ""},
-		{"a token, a fee that no amount holds", token, deployed, money.MustParse("1" + strings.Repeat("0", 75)), 24, ""},
+		{"a token, a fee that no amount holds", token, deployed, huge, 24, ""},
 		{"a token, no contract deployed", token, absent, money.Units(51_460), 24, ""},
 		{"a token, providers that do not agree", token, unread, money.Units(51_460), 24, ""},
 		{"a token, providers that do not answer", token, silent, money.Units(51_460), 24, ""},
@@ -79,7 +80,7 @@ func TestRowsTogetherCostLessThanAlone(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &payout.Service{Chains: chain.Chains{c.mint.Chain: c.chain}}
-			fee, canShare := s.FeeTogether(t.Context(), c.mint, c.alone, c.rows)
+			fee, canShare := s.SharedFee(t.Context(), c.mint, c.alone, c.rows)
 			if got := fee.String(); canShare != (c.want != "") || canShare && got != c.want {
 				t.Errorf("%s: got %s, %v, want %q", c.what, got, canShare, c.want)
 			}

@@ -193,16 +193,16 @@ func (d *dashboard) newPayoutItem(r *pages.Request, b payout.Batch, i payout.Ite
 // payoutTotal is what a batch payout pays of one coin, and what that costs.
 type payoutTotal struct {
 	payoutAmount
-	RowsText  string
-	Available string // of the balance of batch payouts, for a draft; "" otherwise
-	Missing   string // of it; "" for nothing
-	Cost      templ.Component
-	Together  templ.Component // what the network takes for rows that share transactions; nil where none can now
+	RowsText   string
+	Available  string // of the balance of batch payouts, for a draft; "" otherwise
+	Missing    string // of it; "" for nothing
+	Cost       templ.Component
+	SharedCost templ.Component // what the network takes for rows that share transactions; nil where none can now
 }
 
 // canShare reports whether rows of a coin can share transactions.
 func (v payoutView) canShare() bool {
-	return slices.ContainsFunc(v.Totals, func(t payoutTotal) bool { return t.Together != nil })
+	return slices.ContainsFunc(v.Totals, func(t payoutTotal) bool { return t.SharedCost != nil })
 }
 
 // warningGroup are the warnings of one kind that need no tick.
@@ -490,7 +490,7 @@ func (d *dashboard) loadPayoutTotals(
 			total.Missing = decimalOrEmpty(money.SubOrZero(sum.Amount, available), m.Decimals)
 		}
 		if isOpen && isKnown {
-			if total.Cost, total.Together, err = d.estimateRows(r, m, rows[m.ID], mints); err != nil {
+			if total.Cost, total.SharedCost, err = d.estimateRows(r, m, rows[m.ID], mints); err != nil {
 				return nil, err
 			}
 		}
@@ -503,7 +503,7 @@ func (d *dashboard) loadPayoutTotals(
 // together if rows of the coin can share transactions now. Rule BP-91.
 func (d *dashboard) estimateRows(
 	r *pages.Request, m mint.Mint, rows int, mints mint.Catalogue,
-) (alone, together templ.Component, err error) {
+) (alone, shared templ.Component, err error) {
 	unknown := ui.Text("The chain does not say now")
 	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, ledger.BatchProduct, m.ID, "")
 	if fault.Find(err) != nil || err == nil && e.NetworkFeeMintID == nil {
@@ -520,10 +520,10 @@ func (d *dashboard) estimateRows(
 	write := func(fee money.Amount) templ.Component {
 		return feeWord(fee.Decimal(native.Decimals), native.Symbol, d.dollars(r.Context(), native, fee))
 	}
-	if shared, canShare := d.conf.Payouts.FeeTogether(r.Context(), m, e.NetworkFee, rows); canShare {
-		together = write(shared)
+	if fee, canShare := d.conf.Payouts.SharedFee(r.Context(), m, e.NetworkFee, rows); canShare {
+		shared = write(fee)
 	}
-	return write(fee), together, nil
+	return write(fee), shared, nil
 }
 
 // batchWords are the words of a batch payout: what an approver approves, whole and in a fixed order. They are the

@@ -540,7 +540,7 @@ func payoutTotals(view payoutView) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if total.Together != nil {
+			if total.SharedCost != nil {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<span class=\"second\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -554,7 +554,7 @@ func payoutTotals(view payoutView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = total.Together.Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = total.SharedCost.Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

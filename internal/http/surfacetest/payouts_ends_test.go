@@ -43,9 +43,12 @@ func TestARowThatNothingMayPayIsNamedInASentence(t *testing.T) {
 	to := func(address chain.Address) func(h *testEnv) string {
 		return func(*testEnv) string { return string(address) }
 	}
-	const ours, contract = "Payouts to this address are not allowed: it belongs to this installation, which credits no " +
-		"transfer of its own.", "Payouts to this address are not allowed: it is a token's contract, which would keep " +
-		"the money permanently."
+	const (
+		ours = "Payouts to this address are not allowed: it belongs to this installation, which credits no transfer " +
+			"of its own."
+		contract = "Payouts to this address are not allowed: it is a token's contract, which would keep the money " +
+			"permanently."
+	)
 	for name, c := range map[string]struct {
 		prepare func(h *testEnv) (address string)
 		want    string
@@ -96,7 +99,8 @@ func TestARowThatNothingMayPayIsNamedInASentence(t *testing.T) {
 			var written, held string
 			err := pgtest.OwnerPool(t, h.db).QueryRow(t.Context(), `
 				SELECT (SELECT count(*) FROM withdrawals) || ' ' || (SELECT count(*) FROM dispatch_orders),
-					(SELECT string_agg(b.balance::text, ' ') FROM ledger_balances b JOIN ledger_accounts a USING (account_id)
+					(SELECT string_agg(b.balance::text, ' ') FROM ledger_balances b
+						JOIN ledger_accounts a USING (account_id)
 						WHERE a.kind = 'BATCH_HELD')`).Scan(&written, &held)
 			if err != nil || written != "0 0" || held != "0" {
 				t.Errorf("got %s withdrawals and orders, %s held, %v, want none", written, held, err)
@@ -176,7 +180,8 @@ func TestTheFeeOfABatchIsEstimatedInDollars(t *testing.T) {
 	}
 }
 
-// payingChain is the chain of a testEnv, with the Worker that makes payments on it and the Walker that proves its blocks.
+// payingChain is the chain of a testEnv, with the Worker that makes payments on it and the Walker that proves its
+// blocks.
 type payingChain struct {
 	*sim.Chain
 	worker *dispatch.Worker
@@ -276,7 +281,9 @@ func TestTheEndOfABatchIsPostedToEndpoints(t *testing.T) {
 			h.fundBatches(h.one, 10_000)
 			net := h.startPaying(10_000)
 			receiver := newWebhookReceiver(t)
-			h.endpoint(receiver.URL, map[string]any{"events": []string{"BATCH_PAYOUT_COMPLETED", "BATCH_PAYOUT_FAILED"}})
+			h.endpoint(receiver.URL, map[string]any{
+				"events": []string{"BATCH_PAYOUT_COMPLETED", "BATCH_PAYOUT_FAILED"},
+			})
 			id := h.processingBatch(h.one, "ends")
 			h.deliverEvents()
 			if got := receiver.bodies(); len(got) != 0 {

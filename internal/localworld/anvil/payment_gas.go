@@ -16,10 +16,10 @@ import (
 
 // PaymentGas is the gas of each of several payments that share a transaction.
 type PaymentGas struct {
-	Token    string
-	Together int // 1: a transfer of its own, without the payout contract
-	NewPayee uint64
-	Known    uint64 // to a payee that has the token already
+	Token      string
+	Payments   int // of a transaction; 1: a transfer of its own, without the payout contract
+	NewPayee   uint64
+	KnownPayee uint64 // has the token already
 }
 
 // The tokens of MeasurePayments.
@@ -30,7 +30,7 @@ const (
 
 // MeasurePayments pays tokens of the faucet with the transactions that the service builds, of these numbers of
 // payments, and returns what the receipts say. It deploys the payout contract.
-func (n *Node) MeasurePayments(ctx context.Context, together ...int) (measured []PaymentGas, err error) {
+func (n *Node) MeasurePayments(ctx context.Context, counts ...int) (measured []PaymentGas, err error) {
 	if _, err := n.SendAndWait(ctx, payoutcontract.Deployer, nil, payoutcontract.DeploymentData()); err != nil {
 		return nil, fmt.Errorf("deploy the payout contract: %w", err)
 	}
@@ -53,38 +53,38 @@ func (n *Node) MeasurePayments(ctx context.Context, together ...int) (measured [
 	payer := evmtx.Canonical(n.FaucetAddress())
 	nextPayee := int64(0xc0ffee0000)
 	for _, token := range []struct {
-		name string
-		at   common.Address
+		name    string
+		address common.Address
 	}{{ProxiedToken, tokens.USDC.Address}, {PlainToken, plain}} {
-		if _, err := n.SendAndWait(ctx, token.at, nil, allow); err != nil {
+		if _, err := n.SendAndWait(ctx, token.address, nil, allow); err != nil {
 			return nil, fmt.Errorf("allow the payout contract %s: %w", token.name, err)
 		}
-		for _, count := range together {
+		for _, count := range counts {
 			payments := make([]chain.Payment, count)
 			for i := range payments {
 				nextPayee++
 				payments[i] = chain.Payment{
 					From: payer, To: evmtx.Canonical(common.BigToAddress(big.NewInt(nextPayee))),
-					Contract: evmtx.Canonical(token.at), Amount: money.Units(1_000_000 + uint64(i)),
+					Contract: evmtx.Canonical(token.address), Amount: money.Units(1_000_000 + uint64(i)),
 				}
 			}
 			tx, err := evmtx.NewPaymentsTx(1, payer, payments, 0, chain.Fees{})
 			if err != nil {
 				return nil, err
 			}
-			to, err := evmtx.Bytes(tx.To)
+			callee, err := evmtx.Bytes(tx.To)
 			if err != nil {
 				return nil, err
 			}
-			var each [2]uint64
-			for known := range each {
-				receipt, err := n.SendAndWait(ctx, to, nil, tx.Data)
+			var gas [2]uint64
+			for i := range gas {
+				receipt, err := n.SendAndWait(ctx, callee, nil, tx.Data)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %d payments: %w", token.name, count, err)
 				}
-				each[known] = receipt.GasUsed / uint64(count)
+				gas[i] = receipt.GasUsed / uint64(count)
 			}
-			measured = append(measured, PaymentGas{token.name, count, each[0], each[1]})
+			measured = append(measured, PaymentGas{token.name, count, gas[0], gas[1]})
 		}
 	}
 	return measured, nil

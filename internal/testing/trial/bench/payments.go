@@ -16,10 +16,10 @@ import (
 
 // paymentCost is what each payment of a transaction costs.
 type paymentCost struct {
-	what     string // the coin and the payee
+	name     string // of the coin and the payee
 	unit     string
-	together int
-	each     uint64
+	payments int    // of the transaction
+	amount   uint64 // of each payment
 	goal     uint64 // 0 for none
 }
 
@@ -44,17 +44,17 @@ func benchPayments(ctx context.Context, w *benchEnv) error {
 		alone := map[string]uint64{}
 		for _, c := range costs {
 			r := row{
-				figure: fmt.Sprintf("%s of a payment, %s, %d together", c.unit, c.what, c.together),
-				result: fmt.Sprint(c.each),
+				figure: fmt.Sprintf("%s of a payment, %s, %d together", c.unit, c.name, c.payments),
+				result: fmt.Sprint(c.amount),
 			}
-			if c.together == 1 {
-				alone[c.what] = c.each
-				r.figure, r.compared = fmt.Sprintf("%s of a payment, %s, alone", c.unit, c.what), "the naive way"
+			if c.payments == 1 {
+				alone[c.name] = c.amount
+				r.figure, r.compared = fmt.Sprintf("%s of a payment, %s, alone", c.unit, c.name), "the naive way"
 			} else {
-				r.compared = formatRatio(float64(c.each), float64(alone[c.what]), "the naive way")
+				r.compared = formatRatio(float64(c.amount), float64(alone[c.name]), "the naive way")
 			}
 			if c.goal > 0 {
-				r.target = formatTarget(c.each <= c.goal, fmt.Sprintf("at most %d", c.goal))
+				r.target = formatTarget(c.amount <= c.goal, fmt.Sprintf("at most %d", c.goal))
 			}
 			w.table.addRow(r)
 		}
@@ -76,11 +76,11 @@ func measureTokenPayments(ctx context.Context) (costs []paymentCost, err error) 
 	goals := map[string][2]uint64{anvil.ProxiedToken: {32_100, 14_600}, anvil.PlainToken: {28_400, 10_800}}
 	for k, payee := range []string{"a new payee", "a known payee"} {
 		for _, m := range measured {
-			c := paymentCost{what: m.Token + ", " + payee, unit: "gas", together: m.Together, each: m.NewPayee}
+			c := paymentCost{name: m.Token + ", " + payee, unit: "gas", payments: m.Payments, amount: m.NewPayee}
 			if k == 1 {
-				c.each = m.Known
+				c.amount = m.KnownPayee
 			}
-			if m.Together == evmtx.PaymentsMax {
+			if m.Payments == evmtx.PaymentsMax {
 				c.goal = goals[m.Token][k]
 			}
 			costs = append(costs, c)
@@ -121,8 +121,8 @@ func measureOutputPayments(context.Context) (costs []paymentCost, err error) {
 			return nil, err
 		}
 		c := paymentCost{
-			what: "Bitcoin", unit: "virtual bytes", together: count,
-			each: (fees.GasLimit + uint64(count) - 1) / uint64(count),
+			name: "Bitcoin", unit: "virtual bytes", payments: count,
+			amount: (fees.GasLimit + uint64(count) - 1) / uint64(count),
 		}
 		if count == 24 || count == bitcointx.PayeesMax {
 			c.goal = 40
@@ -133,7 +133,8 @@ func measureOutputPayments(context.Context) (costs []paymentCost, err error) {
 }
 
 // measureLamportPayments has a real node make payments of a treasury with the transactions that the service builds.
-// Their cost is what the treasury has less. As many go together as the adapter says, and none of them creates an account.
+// Their cost is what the treasury has less. As many go together as the adapter says, and none of them creates an
+// account.
 func measureLamportPayments(ctx context.Context) (costs []paymentCost, err error) {
 	s, err := newSweepEnv(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func measureLamportPayments(ctx context.Context) (costs []paymentCost, err error
 		return nil, err
 	}
 	for _, c := range []struct {
-		what     string
+		name     string
 		contract chain.Address
 		isKnown  bool
 	}{
@@ -156,17 +157,19 @@ func measureLamportPayments(ctx context.Context) (costs []paymentCost, err error
 		for _, count := range []int{1, 2, 8, 24} {
 			ps, err := s.newPayments(ctx, c.contract, c.isKnown, count)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.what, err)
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 			if len(ps) == 1 && count > 1 {
 				break // they are made alone
 			}
 			cost, err := s.sendNext(ctx, ps...)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %d together: %w", c.what, len(ps), err)
+				return nil, fmt.Errorf("%s, %d payments: %w", c.name, len(ps), err)
 			}
 			n := uint64(len(ps))
-			costs = append(costs, paymentCost{what: c.what, unit: "lamports", together: len(ps), each: (cost + n - 1) / n})
+			costs = append(costs, paymentCost{
+				name: c.name, unit: "lamports", payments: len(ps), amount: (cost + n - 1) / n,
+			})
 		}
 	}
 	return costs, nil
