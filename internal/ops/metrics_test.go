@@ -83,8 +83,8 @@ INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_w
 		'0x1', 2, 'x', 1, 'QUEUED', 'ERROR', $T, $T, 'VALUE'),
 	('dr_1', 'org_1', 'RETURN', 'ETHEREUM', 'adr_2', NULL, NULL,
 		'0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL);
-INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount, product,
-	batch, status, waiting_for, attempt_after, created_at)
+INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
+	product, batch, status, waiting_for, attempt_after, created_at)
 	SELECT 'wd_batch_' || n, 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', '0x3', 1, '', 1, 'BATCH_PAYOUT',
 		jsonb_build_object('batchId', 'bp_2', 'row', n), 'QUEUED', w, $T, $T
 	FROM (VALUES (1, 'FEE_LIMIT'), (2, NULL)) AS q (n, w);
@@ -174,7 +174,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer super.Close(t.Context())
-	const age = 5400
+	const age, old = 5400, 9000
 	if _, err := super.Exec(
 		t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age)),
 	); err != nil {
@@ -236,7 +236,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
 		`coffer_batch_payouts{paused="no",status="PROCESSING"}`:                                                   1,
 		`coffer_batch_payouts{paused="yes",status="PROCESSING"}`:                                                  1,
-		`coffer_batch_payouts_oldest_seconds{status="PROCESSING"}`:                                                age + 3600,
+		`coffer_batch_payouts_oldest_seconds{status="PROCESSING"}`:                                                old,
 		`coffer_batch_payout_progress_age_seconds{status="PROCESSING"}`:                                           age,
 		`coffer_batch_payout_orders_waiting_oldest_seconds{chain="ETHEREUM",waiting_for="FEE_LIMIT"}`:             age,
 		`coffer_batch_payout_rows_waiting{paused="no"}`:                                                           1,

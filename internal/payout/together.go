@@ -11,16 +11,16 @@ import (
 // sharedCost is what rows cost in transactions of a chain, in gas, virtual bytes or transactions. make bench measures
 // it.
 type sharedCost struct {
-	alone   uint64 // a row in a transaction of its own
-	further uint64 // each further row of a transaction
-	rows    int    // the most rows of a transaction
+	alone    uint64 // a row in a transaction of its own
+	increase uint64 // each further row of a transaction
+	rows     int    // the most rows of a transaction
 }
 
 // The costs of rows that share transactions. On EVM chains they are those of a plain token paid to new payees, which
 // saves the least. On Solana a transaction of several rows costs as much as one of a single row.
 var (
-	tokenCosts       = sharedCost{alone: 51_460, further: 26_713, rows: 24}
-	outputCosts      = sharedCost{alone: 209, further: 32, rows: 100}
+	tokenCosts       = sharedCost{alone: 51_460, increase: 26_713, rows: 24}
+	outputCosts      = sharedCost{alone: 209, increase: 32, rows: 100}
 	solCosts         = sharedCost{alone: 1, rows: 19}
 	solanaTokenCosts = sharedCost{alone: 1, rows: 17}
 )
@@ -62,7 +62,7 @@ func (s *Service) SharedFee(
 func (c sharedCost) fee(alone money.Amount, rows int) (fee money.Amount, isKnown bool) {
 	const parts = 1000
 	transactions := (rows + c.rows - 1) / c.rows
-	units := uint64(transactions)*c.alone + uint64(rows-transactions)*c.further
+	units := uint64(transactions)*c.alone + uint64(rows-transactions)*c.increase
 	scaled, err := alone.Mul((units*parts + c.alone - 1) / c.alone)
 	if err != nil {
 		return money.Zero, false

@@ -239,15 +239,18 @@ func TestTheContractMovesTokensOfItsCallerOnly(t *testing.T) {
 func TestAPaymentCostsLessTogether(t *testing.T) {
 	t.Parallel()
 	most := map[string]anvil.PaymentGas{ // with 24 together
-		anvil.ProxiedToken: {NewPayee: 32_100, KnownPayee: 14_600}, anvil.PlainToken: {NewPayee: 28_400, KnownPayee: 10_800},
+		anvil.ProxiedToken: {NewPayee: 32_100, KnownPayee: 14_600},
+		anvil.PlainToken:   {NewPayee: 28_400, KnownPayee: 10_800},
 	}
 	measured, err := anviltest.Start(t, anvil.Config{}).MeasurePayments(t.Context(), 1, 2, 8, evmtx.PaymentsMax)
 	if err != nil || len(measured) != 8 {
 		t.Fatalf("got %v, %v, want four figures of two tokens", measured, err)
 	}
 	for _, m := range measured {
-		t.Logf("%s, %d together: %d gas to a new payee, %d to a known one", m.Token, m.Payments, m.NewPayee, m.KnownPayee)
-		if c := most[m.Token]; m.Payments == evmtx.PaymentsMax && (m.NewPayee > c.NewPayee || m.KnownPayee > c.KnownPayee) {
+		t.Logf("%s, %d together: %d gas to a new payee, %d to a known one", m.Token, m.Payments, m.NewPayee,
+			m.KnownPayee)
+		c := most[m.Token]
+		if m.Payments == evmtx.PaymentsMax && (m.NewPayee > c.NewPayee || m.KnownPayee > c.KnownPayee) {
 			t.Errorf("%s, %d together: got %d and %d gas, want at most %d and %d", m.Token, m.Payments, m.NewPayee,
 				m.KnownPayee, c.NewPayee, c.KnownPayee)
 		}
