@@ -531,6 +531,20 @@ var gauges = []gauge{
 	newGauge("coffer_batch_payouts_oldest_seconds", "Time since the oldest of them was made.", `
 		SELECT status, extract(epoch FROM now() - min(created_at))::float8 FROM payout_batches
 		WHERE status IN ('VALIDATING', 'AWAITING_APPROVAL', 'PROCESSING') GROUP BY status`, "status"),
+	// Rule BP-93.
+	newGauge("coffer_batch_payout_progress_age_seconds",
+		"Time since a batch payout that is checked or paid, and that no person paused, went on; the longest.", `
+		SELECT b.status, extract(epoch FROM now() - min(greatest(b.updated_at, (
+				SELECT max(i.checked_at) FROM payout_items i WHERE i.batch_id = b.batch_id), (
+				SELECT max(greatest(w.created_at, w.broadcast_at, w.completed_at)) FROM withdrawals w
+				WHERE w.batch_id = b.batch_id))))::float8
+		FROM payout_batches b WHERE b.status IN ('VALIDATING', 'PROCESSING') AND b.paused_at IS NULL GROUP BY b.status`,
+		"status"),
+	newGauge("coffer_batch_payout_orders_waiting_oldest_seconds",
+		"Age of the oldest payment of a row of a batch payout that waits in the queue, by wait reason.", `
+		SELECT o.chain, o.waiting_for, extract(epoch FROM now() - min(o.created_at))::float8 FROM dispatch_orders o
+		WHERE o.status = 'QUEUED' AND o.waiting_for IS NOT NULL AND o.batch IS NOT NULL GROUP BY 1, 2`,
+		"chain", "waiting_for"),
 	newGauge("coffer_batch_payout_rows_waiting",
 		"Rows without a payment of batch payouts that are being paid, by whether the batch is paused.", `
 		SELECT CASE WHEN b.paused_at IS NULL THEN 'no' ELSE 'yes' END, count(*)::float8

@@ -83,6 +83,11 @@ INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, from_w
 		'0x1', 2, 'x', 1, 'QUEUED', 'ERROR', $T, $T, 'VALUE'),
 	('dr_1', 'org_1', 'RETURN', 'ETHEREUM', 'adr_2', NULL, NULL,
 		'0x3', 1, '', 1, 'STUCK', NULL, $T, $T, NULL);
+INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract, amount,
+	product, batch, status, waiting_for, attempt_after, created_at)
+	SELECT 'wd_batch_' || n, 'org_1', 'PAYMENT', 'ETHEREUM', 'adr_1', '0x3', 1, '', 1, 'BATCH_PAYOUT',
+		jsonb_build_object('batchId', 'bp_2', 'row', n), 'QUEUED', w, $T, $T
+	FROM (VALUES (1, 'FEE_LIMIT'), (2, NULL)) AS q (n, w);
 INSERT INTO unknown_token_counts (wallet_id, chain, recorded, dropped, dropped_first, dropped_last, dropped_at) VALUES ('adr_2', 'ETHEREUM', 20, 5, 100, 100, $T);
 INSERT INTO freezes (freeze_id, scope, source, reason, created_at) VALUES ('frz_1', 'ALL', 'VERIFY', 'x', $T);
 INSERT INTO mails (mail_id, kind, to_address, sealed, status, attempts, created_at, first_attempt_at, attempt_after,
@@ -127,8 +132,10 @@ INSERT INTO credit_notes (credit_note_id, org_id, invoice_id, idempotency_key, r
 INSERT INTO payout_batches (batch_id, org_id, version, mode, row_count, content_hash, list_hash, header,
 	request_digest, maker_kind, maker_id, created_at, status, updated_at, paused_at, approved_at, look_at,
 	submitter_kind, submitter_id, submitted_at, request_mac, approvals_required)
-	SELECT 'bp_' || n, 'org_1', 1, 'STRICT', 2, sha256('a'), sha256('a'), '{}', '', 'API_KEY', 'org_1', $T, status,
-		now(), CASE n WHEN 3 THEN now() END, CASE status WHEN 'PROCESSING' THEN now() END,
+	SELECT 'bp_' || n, 'org_1', 1, 'STRICT', 2, sha256('a'), sha256('a'), '{}', '', 'API_KEY', 'org_1',
+		CASE n WHEN 3 THEN $T - interval '1 hour' ELSE $T END, status,
+		CASE n WHEN 3 THEN $T - interval '1 hour' ELSE $T END, CASE n WHEN 3 THEN now() END,
+		CASE status WHEN 'PROCESSING' THEN now() END,
 		CASE status WHEN 'PROCESSING' THEN now() END, s.kind, s.kind, s.at, s.mac, s.required
 	FROM (VALUES (1, 'DRAFT', NULL, NULL, NULL, 0), (2, 'PROCESSING', 'USER', now(), sha256('a'), 1),
 		(3, 'PROCESSING', 'USER', now(), sha256('a'), 1)) AS s (n, status, kind, at, mac, required);
@@ -167,7 +174,7 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer super.Close(t.Context())
-	const age = 5400
+	const age, old = 5400, 9000
 	if _, err := super.Exec(
 		t.Context(), strings.ReplaceAll(badDay, "$T", fmt.Sprintf("now() - interval '%d seconds'", age)),
 	); err != nil {
@@ -229,7 +236,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_freezes{scope="all",source="VERIFY"}`:                                                             1,
 		`coffer_batch_payouts{paused="no",status="PROCESSING"}`:                                                   1,
 		`coffer_batch_payouts{paused="yes",status="PROCESSING"}`:                                                  1,
-		`coffer_batch_payouts_oldest_seconds{status="PROCESSING"}`:                                                age,
+		`coffer_batch_payouts_oldest_seconds{status="PROCESSING"}`:                                                old,
+		`coffer_batch_payout_progress_age_seconds{status="PROCESSING"}`:                                           age,
+		`coffer_batch_payout_orders_waiting_oldest_seconds{chain="ETHEREUM",waiting_for="FEE_LIMIT"}`:             age,
 		`coffer_batch_payout_rows_waiting{paused="no"}`:                                                           1,
 		`coffer_batch_payout_rows_waiting{paused="yes"}`:                                                          2,
 		"coffer_verify_breached":                                                             1,
@@ -280,6 +289,12 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 				name != `coffer_swap_outstanding_usd{provider="TWO"}` ||
 			strings.HasPrefix(name, "coffer_swap_providers_suspended") && strings.Contains(name, "THREE") {
 			t.Errorf("got %s, want nothing of a provider without claims, limit or suspension", name)
+		}
+	}
+	// Rule BP-93.
+	for name := range got {
+		if strings.HasPrefix(name, "coffer_batch_payout_orders_waiting") && !strings.Contains(name, "FEE_LIMIT") {
+			t.Errorf("got %s, want nothing of a payment of no batch", name)
 		}
 	}
 	for name, want := range map[string]float64{`of="server"`: 2.5, `of="client"`: -0.5, `of="authority"`: 365} {

@@ -548,7 +548,7 @@ func (a *api) loadCatalogue(c *call) (mints mint.Catalogue, err error) {
 // estimateTimeout bounds how long an answer about a batch waits for the chains.
 const estimateTimeout = 2 * time.Second
 
-// estimateBatch returns what the networks would take for a batch that people look at, or nil.
+// estimateBatch returns what the networks would take for a batch that people look at, or nil. Rule BP-92.
 func (a *api) estimateBatch(c *call, b payout.Batch) *string {
 	switch b.Status {
 	case payout.Draft, payout.Validating, payout.AwaitingApproval:

@@ -60,6 +60,7 @@ var alertsOf = map[string][]alertNote{
 	"/orders": {
 		{Name: "CofferOrderStuck"},
 		{Name: "CofferPaymentsWait"},
+		{Name: "CofferBatchPayoutWaits"},
 		{Name: "CofferPaymentsNotMined"},
 	},
 	"/screening": {

@@ -193,10 +193,16 @@ func (d *dashboard) newPayoutItem(r *pages.Request, b payout.Batch, i payout.Ite
 // payoutTotal is what a batch payout pays of one coin, and what that costs.
 type payoutTotal struct {
 	payoutAmount
-	RowsText  string
-	Available string // of the balance of batch payouts, for a draft; "" otherwise
-	Missing   string // of it; "" for nothing
-	Cost      templ.Component
+	RowsText   string
+	Available  string // of the balance of batch payouts, for a draft; "" otherwise
+	Missing    string // of it; "" for nothing
+	Cost       templ.Component
+	SharedCost templ.Component // what the network takes for rows that share transactions; nil where none can now
+}
+
+// canShare reports whether rows of a coin can share transactions.
+func (v payoutView) canShare() bool {
+	return slices.ContainsFunc(v.Totals, func(t payoutTotal) bool { return t.SharedCost != nil })
 }
 
 // warningGroup are the warnings of one kind that need no tick.
@@ -491,7 +497,7 @@ func (d *dashboard) loadPayoutTotals(
 			total.Missing = decimalOrEmpty(money.SubOrZero(sum.Amount, available), m.Decimals)
 		}
 		if isOpen && isKnown {
-			if total.Cost, err = d.estimateRows(r, m, rows[m.ID], mints); err != nil {
+			if total.Cost, total.SharedCost, err = d.estimateRows(r, m, rows[m.ID], mints); err != nil {
 				return nil, err
 			}
 		}
@@ -500,24 +506,31 @@ func (d *dashboard) loadPayoutTotals(
 	return totals, nil
 }
 
-// estimateRows writes the most that the network takes for the payments of rows, each in a transaction of its own.
+// estimateRows writes the most that the network takes for the payments of rows: each in a transaction of its own, and
+// together if rows of the coin can share transactions now. Rule BP-91.
 func (d *dashboard) estimateRows(
 	r *pages.Request, m mint.Mint, rows int, mints mint.Catalogue,
-) (templ.Component, error) {
-	const unknown = "The chain does not say now"
+) (alone, shared templ.Component, err error) {
+	unknown := ui.Text("The chain does not say now")
 	e, err := d.conf.Withdrawals.EstimateOrganization(r.Context(), r.Session.Member, ledger.BatchProduct, m.ID, "")
 	if fault.Find(err) != nil || err == nil && e.NetworkFeeMintID == nil {
-		return ui.Text(unknown), nil
+		return unknown, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fee, err := e.NetworkFee.Mul(uint64(rows))
 	if err != nil {
-		return ui.Text(unknown), nil // no amount is as large
+		return unknown, nil, nil // no amount is as large
 	}
 	native, _ := mints.ByID(*e.NetworkFeeMintID)
-	return feeWord(fee.Decimal(native.Decimals), native.Symbol, d.dollars(r.Context(), native, fee)), nil
+	write := func(fee money.Amount) templ.Component {
+		return feeWord(fee.Decimal(native.Decimals), native.Symbol, d.dollars(r.Context(), native, fee))
+	}
+	if fee, canShare := d.conf.Payouts.SharedFee(r.Context(), m, e.NetworkFee, rows); canShare {
+		shared = write(fee)
+	}
+	return write(fee), shared, nil
 }
 
 // batchWords are the words of a batch payout: what an approver approves, whole and in a fixed order. They are the

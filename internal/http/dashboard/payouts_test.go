@@ -584,3 +584,48 @@ func TestTheLargestListIsShownInParts(t *testing.T) {
 		t.Error("the last part leads to a next one")
 	}
 }
+
+// answeringContract is a payout contract that providers say stands on its chain or not.
+type answeringContract struct {
+	chain.PayoutContract
+	isDeployed bool
+}
+
+// IsDeployed implements chain.PayoutContract.
+func (c answeringContract) IsDeployed(context.Context) (bool, error) { return c.isDeployed, nil }
+
+// The page of a draft shows what the network takes for its rows alone, and together only for a coin whose rows can
+// share a transaction now: tokens once the payout contract is deployed, and not a single row. Rule BP-91.
+func TestTheNetworkCostIsShownTogetherWhereRowsCanShare(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	finance := h.signIn(h.one, identity.Finance)
+	answer := func(isDeployed bool) {
+		ch := h.payouts.Chains[chain.Ethereum]
+		ch.PayoutContract = answeringContract{isDeployed: isDeployed}
+		h.payouts.Chains[chain.Ethereum] = ch
+	}
+	coins := fmt.Sprintf("x,,%d,", eth)
+	three := Prefix + "/payouts/" + h.addPayout(h.one, identity.Finance,
+		payList(3, coins+payees[0]+",0.1", coins+payees[1]+",0.2"), contenthash.Strict).ID
+	one := Prefix + "/payouts/" + h.addPayout(h.one, identity.Finance, payList(1), contenthash.Strict).ID
+	const together, condition = "network, rows together:", "Rows together share transactions"
+	for _, c := range []struct {
+		name       string
+		path       string
+		isDeployed bool
+		shown      int // how many coins have the cost together
+	}{
+		{"no contract", three, false, 0}, {"a single row", one, true, 0}, {"three rows of a token", three, true, 1},
+	} {
+		answer(c.isDeployed)
+		page := h.get(finance, c.path).want(t, http.StatusOK, "network, at most:", "for one transaction per row")
+		if got := strings.Count(page.body, together); got != c.shown ||
+			strings.Contains(page.body, condition) != (c.shown > 0) {
+			t.Errorf("%s: got the cost together %d times, want %d: %s", c.name, got, c.shown, page.body)
+		}
+	}
+	const alone, shared = `value="0.000495"`, `value="0.000336435"` // three of 165,000 gwei, and 2.039 of one
+	h.get(finance, three).want(t, http.StatusOK, "network, at most: <data class=\"amount\" "+alone,
+		together+" <data class=\"amount\" "+shared)
+}

@@ -9,13 +9,11 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/anvil/anviltest"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
-	"github.com/cofferpay/coffer/internal/money"
 )
 
 // world is a chain with the contract, whose faucet is the account that pays.
@@ -240,48 +238,21 @@ func TestTheContractMovesTokensOfItsCallerOnly(t *testing.T) {
 // BENCHMARKS.md. Rule BP-22.
 func TestAPaymentCostsLessTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	tokens, err := w.DeployTokens(w.Context())
-	if err != nil {
-		t.Fatal(err)
+	most := map[string]anvil.PaymentGas{ // with 24 together
+		anvil.ProxiedToken: {NewPayee: 32_100, KnownPayee: 14_600},
+		anvil.PlainToken:   {NewPayee: 28_400, KnownPayee: 10_800},
 	}
-	w.allow(tokens.USDC.Address)
-	plain := w.token(evmtoken.Tether, 1_000_000_000)
-	nextPayee := uint64(1000)
-	for _, c := range []struct {
-		name              string
-		token             common.Address
-		newMost, knownMax uint64 // gas of a payment with 24 together
-	}{{"USDC behind a proxy", tokens.USDC.Address, 32_100, 14_600}, {"a plain token", plain, 28_400, 10_800}} {
-		for _, n := range []int{1, 2, 8, 24} {
-			var ps []chain.Payment
-			for range n {
-				nextPayee++
-				ps = append(ps, chain.Payment{
-					From: evmtx.Canonical(w.payer), To: evmtx.Canonical(payee(nextPayee)),
-					Contract: evmtx.Canonical(c.token), Amount: money.Units(1_000_000 + nextPayee),
-				})
-			}
-			var each [2]uint64
-			for known := range 2 {
-				tx, err := evmtx.NewPaymentsTx(1, ps[0].From, ps, 0, chain.Fees{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				to, err := evmtx.Bytes(tx.To)
-				if err != nil {
-					t.Fatal(err)
-				}
-				receipt := w.receipt(to, tx.Data)
-				if receipt.Status != types.ReceiptStatusSuccessful {
-					t.Fatalf("%s: %d payments failed", c.name, n)
-				}
-				each[known] = receipt.GasUsed / uint64(n)
-			}
-			t.Logf("%s, %d together: %d gas to a new payee, %d to a known one", c.name, n, each[0], each[1])
-			if n == 24 && (each[0] > c.newMost || each[1] > c.knownMax) {
-				t.Errorf("%s, %d together: got %v gas, want at most %d and %d", c.name, n, each, c.newMost, c.knownMax)
-			}
+	measured, err := anviltest.Start(t, anvil.Config{}).MeasurePayments(t.Context(), 1, 2, 8, evmtx.PaymentsMax)
+	if err != nil || len(measured) != 8 {
+		t.Fatalf("got %v, %v, want four figures of two tokens", measured, err)
+	}
+	for _, m := range measured {
+		t.Logf("%s, %d together: %d gas to a new payee, %d to a known one", m.Token, m.Payments, m.NewPayee,
+			m.KnownPayee)
+		c := most[m.Token]
+		if m.Payments == evmtx.PaymentsMax && (m.NewPayee > c.NewPayee || m.KnownPayee > c.KnownPayee) {
+			t.Errorf("%s, %d together: got %d and %d gas, want at most %d and %d", m.Token, m.Payments, m.NewPayee,
+				m.KnownPayee, c.NewPayee, c.KnownPayee)
 		}
 	}
 }

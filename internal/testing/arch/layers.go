@@ -321,11 +321,12 @@ var importers = map[string][]string{
 
 	"internal/service": {"internal/app", "internal/cli"},
 	"internal/localworld/anvil": {
-		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/crashes",
-		"internal/testing/trial/forks",
+		"internal/localworld", "internal/localworld/anvil/anviltest", "internal/testing/trial/bench",
+		"internal/testing/trial/crashes", "internal/testing/trial/forks",
 	},
 	"internal/localworld/btcd": {
 		"internal/localworld", "internal/localworld/btcd/btcdtest", "internal/localworld/swapdesk",
+		"internal/testing/trial/bench",
 	},
 	"internal/localworld/swapdesk": {"internal/localworld"},
 	"internal/localworld/evmtoken": {

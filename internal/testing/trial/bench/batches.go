@@ -91,6 +91,11 @@ func newBatchFile() []byte {
 	return []byte(file.String())
 }
 
+// benchPayouts measures a batch of rows, and then what its payments cost on the chains.
+func benchPayouts(ctx context.Context, w *benchEnv) error {
+	return errors.Join(benchBatches(ctx, w), benchPayments(ctx, w))
+}
+
 // benchBatches measures a batch of the greatest size: its list is read, its rows pass the gates, they become
 // withdrawals, and the signer checks one of them with its path.
 func benchBatches(ctx context.Context, w *benchEnv) (err error) {

@@ -48,7 +48,7 @@ var figures = []figure{
 	{"swaps", "a swap: quote, creation, delivery, signed quote", benchSwaps},
 	{"collecting", "what collecting the payment of a checkout costs beside its price", benchCollecting},
 	{"checkouts", "checkouts: creation, options, pages with a million of them, live pages", benchCheckouts},
-	{"batches", "a batch payout of 5,000 rows: read, checked, expanded, and the signer's check of a row", benchBatches},
+	{"payouts", "batch payouts: 5,000 rows read, checked and expanded, and what payments cost together", benchPayouts},
 	{"billing", "an invoice of a hundred thousand lines, its PDF and its table", benchBilling},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"start", "cold start of coffer serve", benchStart},

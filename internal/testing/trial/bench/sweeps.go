@@ -170,15 +170,20 @@ func (s *sweepEnv) sweepBatch(ctx context.Context, tokens, coin int) (ps []chain
 	if err := s.node.MineBlocks(ctx, surfpool.Finality); err != nil {
 		return nil, 0, err
 	}
+	cost, err = s.sendNext(ctx, ps...)
+	return ps, cost, err
+}
+
+// sendNext makes payments with the next use of the treasury's nonce account.
+func (s *sweepEnv) sendNext(ctx context.Context, ps ...chain.Payment) (cost uint64, err error) {
 	acct, err := s.chain.Sender.Account(ctx, s.treasury)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if len(acct.Slots) == 0 {
-		return nil, 0, errors.New("the treasury has no place")
+		return 0, errors.New("the treasury has no place")
 	}
-	cost, err = s.sendPayments(ctx, chain.Slot{Nonce: s.slots, Key: acct.Slots[0].Latest}, ps...)
-	return ps, cost, err
+	return s.sendPayments(ctx, chain.Slot{Nonce: s.slots, Key: acct.Slots[0].Latest}, ps...)
 }
 
 // sendPayments does what the worker and the signer do. It returns how much more the treasury lost
@@ -227,9 +232,12 @@ func (s *sweepEnv) sendPayments(ctx context.Context, slot chain.Slot, ps ...chai
 		return 0, err
 	}
 	for _, p := range ps {
-		if p.Contract == "" && p.To == s.treasury {
-			n, _ := p.Amount.Uint64()
+		n, _ := p.Amount.Uint64()
+		switch {
+		case p.Contract == "" && p.To == s.treasury:
 			balanceBefore += n
+		case p.Contract == "" && p.From == s.treasury:
+			balanceBefore -= n
 		}
 	}
 	return balanceBefore - balanceAfter, nil
