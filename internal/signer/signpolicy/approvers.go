@@ -82,7 +82,8 @@ func (a Approvers) validate(complain complaints) {
 		name, text string
 		longest    time.Duration
 	}{
-		{"coolingOff", a.CoolingOff, coolingOffMax}, {"recoveryCoolingOff", a.RecoveryCoolingOff, coolingOffMax},
+		{"coolingOff", a.CoolingOff, coolingOffMax},
+		{"recoveryCoolingOff", a.RecoveryCoolingOff, coolingOffMax},
 		{"signatureLasts", a.SignatureLasts, signatureLastsMax},
 	} {
 		parsed, err := time.ParseDuration(d.text)
