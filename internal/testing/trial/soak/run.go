@@ -1,5 +1,6 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// swaps of customers and of the organization, deposit swaps, checkouts with their refunds, decisions, freezes and
+// swaps of customers and of the organization, deposit swaps, batch payouts, checkouts with their refunds, decisions,
+// freezes and
 // everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a database that
 // fails in the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the chain
 // is simulated and time is virtual.
@@ -16,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,13 @@ func (w *soakRun) drainAll() {
 		}
 		w.recordOwnSwap(r, made, err)
 	}
+	for _, r := range w.batches {
+		made, err := w.makeBatch(w.ctx, w.processes[0], r)
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("batch #%d has no answer: %v", r.n, err)
+		}
+		w.recordBatch(r, made, err)
+	}
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
@@ -166,6 +175,7 @@ func (w *soakRun) drainAll() {
 			w.decideOwnSwaps(round > drainMax/8)
 			w.repeatDepositSwaps()
 			w.decideAll(round > drainMax/4)
+			w.settleBatches(round > drainMax/6)
 			w.settleShop(round > drainMax/8)
 			w.resolveAll(round > drainMax/4)
 		}
@@ -260,7 +270,7 @@ func (w *soakRun) describeOpen() string {
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},
 		{"deliveries", `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`},
-	}, openShop...) {
+	}, slices.Concat(openShop, openBatches)...) {
 		if n := w.queryCount(q.sql); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, q.name))
 		}

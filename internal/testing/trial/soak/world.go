@@ -114,6 +114,9 @@ type soakRun struct {
 	provider         *swapProvider
 	swapRequests     []*swapRequest
 	ownSwaps         []*ownSwap
+	batches          []*batchRequest
+	batchPayees      map[chain.Address]*batchPayee
+	families         int // lists that batches pay
 	flexRequests     []*flexRequest
 	flexAddresses    map[chain.Address]*flexRequest // the wallets of deposit swaps
 	swapAddresses    map[chain.Address]bool         // the wallets of swaps
@@ -214,7 +217,7 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	}, Clock: w.readClock}}
 	w.arrivals, w.shop = newOracle(), newShopState(seed)
 	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
-	w.flexAddresses = map[chain.Address]*flexRequest{}
+	w.flexAddresses, w.batchPayees = map[chain.Address]*flexRequest{}, map[chain.Address]*batchPayee{}
 	w.providers = 1 + w.drawNumber(3)
 	agree := 1 + w.drawNumber(w.providers)
 	w.liars, w.finalLag = agree > 1, uint64(2+w.drawNumber(5))
@@ -314,7 +317,7 @@ func (w *soakRun) openProcesses() {
 		}, harness.Step{
 			Name: "checkouts", Loop: "checkouts",
 			Run: func(ctx context.Context) error { return w.followCheckouts(ctx, process) },
-		})
+		}, w.newBatchStep(process))
 		w.processes = append(w.processes, process)
 	}
 	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
