@@ -31,10 +31,10 @@ import (
 )
 
 const (
-	blockEvery = 100 * time.Millisecond
+	blockEvery = 400 * time.Millisecond
 	callMax    = 20 * time.Second // one call of the API
-	patience   = 60 * time.Second // for a condition to come true
-	commandMax = 60 * time.Second
+	patience   = 400 * time.Second // for a condition to come true
+	commandMax = 300 * time.Second
 )
 
 // drillEnv is a kept local world whose service is a real process, with its integrator and its

@@ -179,9 +179,14 @@ func (p *batchProcess) approve(ctx context.Context, id string, person audit.Acto
 	return err
 }
 
-// stop cancels or rejects a batch in its last turns, and leaves every third one alone.
+// stop cancels or rejects a batch, and leaves every third one alone. Another third is stopped in its last turns, when it
+// is being paid, and the rest earlier.
 func (p *batchProcess) stop(ctx context.Context, round, turn int, id string) error {
-	if round%3 == 0 || turn < batchTurns-2 {
+	first := batchTurns - 2
+	if round%3 == 2 {
+		first = round / 3 % batchTurns
+	}
+	if round%3 == 0 || turn < first {
 		return nil
 	}
 	verdict := string(payout.Cancelled)

@@ -36,6 +36,7 @@ const (
 	drainMax       = 500 // rounds within which everything has to end
 	lurkRounds     = 24  // of them, in which the payee of a return may still start to refuse
 	swapRounds     = 12  // of them, in which customers still swap: most payments need a treasury that has swept
+	batchRounds    = 40  // of them, in which people still make, steer and retry batches
 	providerRounds = 60  // of them, in which the swap provider still does what it likes
 )
 
@@ -170,6 +171,12 @@ func (w *soakRun) drainAll() {
 		w.net.Mine(1)
 		w.recordBlock()
 		w.driveSwaps(round)
+		if round < batchRounds {
+			drawFrom(w, []func(*soakRun){
+				(*soakRun).createBatch, (*soakRun).submitBatch, (*soakRun).approveBatch, (*soakRun).approveBatch,
+				(*soakRun).steerBatch, (*soakRun).retryBatch,
+			})(w)
+		}
 		if round%4 == 3 {
 			w.settleSwaps()
 			w.decideOwnSwaps(round > drainMax/8)
@@ -299,7 +306,7 @@ func (w *soakRun) restartAtRest() {
 		w.failRun("a restart at rest made %d transactions", n-attempts)
 	}
 	w.closeSigner()
-	if got, want := int(w.db.Counts().Deadlocks), w.databaseProxy.countFired(faultDeadlock); got != want {
+	if got, want := int(w.deadlocks+w.db.Counts().Deadlocks), w.databaseProxy.countFired(faultDeadlock); got != want {
 		w.failRun("%d deadlocks, of which %d were made here", got, want)
 	}
 }
