@@ -20,7 +20,7 @@ import (
 )
 
 // drillMax bounds one drill.
-const drillMax = 30 * time.Minute
+const drillMax = 5 * time.Minute
 
 // Drill is one restore.
 type Drill struct {

@@ -31,10 +31,10 @@ import (
 )
 
 const (
-	blockEvery = 400 * time.Millisecond
+	blockEvery = 100 * time.Millisecond
 	callMax    = 20 * time.Second // one call of the API
-	patience   = 400 * time.Second // for a condition to come true
-	commandMax = 300 * time.Second
+	patience   = 60 * time.Second // for a condition to come true
+	commandMax = 60 * time.Second
 )
 
 // drillEnv is a kept local world whose service is a real process, with its integrator and its

@@ -86,7 +86,9 @@ func payBatches(ctx context.Context, t task) (result, error) {
 }
 
 // batchPayee returns the address of a row, to which nothing else is paid.
-func batchPayee(round, row int) chain.Address { return sim.Address(fmt.Sprintf("payee %d of batch %d", row, round)) }
+func batchPayee(round, row int) chain.Address {
+	return sim.Address(fmt.Sprintf("payee %d of batch %d", row, round))
+}
 
 // newBatchList returns the list of a batch.
 func newBatchList(round int) (lines []rowfile.Line) {

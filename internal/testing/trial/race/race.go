@@ -11,7 +11,7 @@
 // end of one, every key and every decision. The winners' counts are added up and compared with the
 // database. In addition, all 64 workers decide about flagged deposits, one after the other, each in
 // its own way (see flagged.go), and do everything at once that can be done about the same checkouts (see
-// checkouts.go), and with the same batch payouts (see batches.go).
+// checkouts.go), and about the same batch payouts (see batches.go).
 //
 // No worker waits for its turn. A crash leaves a database of a cluster that ends with the test; the
 // second process dies with the first.

@@ -44,11 +44,11 @@ type batchFamily struct {
 
 // batchPayee is an address that one list names. Nothing else is ever paid to it.
 type batchPayee struct {
-	family   *batchFamily
-	address  chain.Address
-	mintID   int
-	amount   money.Amount
-	times    int // how often the list names it
+	family  *batchFamily
+	address chain.Address
+	mintID  int
+	amount  money.Amount
+	times   int // how often the list names it
 }
 
 // The people of batches: the makers submit, the others approve.

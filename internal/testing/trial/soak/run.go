@@ -1,9 +1,8 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
 // swaps of customers and of the organization, deposit swaps, batch payouts, checkouts with their refunds, decisions,
-// freezes and
-// everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a database that
-// fails in the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the chain
-// is simulated and time is virtual.
+// freezes and everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a
+// database that fails in the middle or that a backup replaces, a signer that does not answer, restarts. Everything that
+// moves money is the real code; the chain is simulated and time is virtual.
 //
 // A run has two phases. With faults on, nothing may ever be wrong: after every step an oracle that
 // reads the chain itself compares it with the books. With faults off, everything has to end: every
