@@ -333,7 +333,12 @@ func (w *soakRun) buildProcesses() {
 		}, harness.Step{
 			Name: "checkouts", Loop: "checkouts",
 			Run: func(ctx context.Context) error { return w.followCheckouts(ctx, process) },
-		}, w.newBatchStep(process))
+		}, w.newBatchStep(process), harness.Step{
+			Name: "debts", Loop: "restored", Run: func(ctx context.Context) error {
+				_, err := process.Withdrawals.CollectOwed(ctx)
+				return err
+			},
+		})
 		w.processes = append(w.processes, process)
 	}
 }
