@@ -422,6 +422,24 @@ CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole AFTER UPDATE ON dispatch_orde
     EXECUTE FUNCTION dispatch_orders_tx_whole();
 CREATE CONSTRAINT TRIGGER dispatch_orders_tx_whole_begin AFTER INSERT ON dispatch_orders DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL) EXECUTE FUNCTION dispatch_orders_tx_whole();
+-- Payments share a slot on Bitcoin as they come. Elsewhere they are rows of one batch, under one hash, and of one mint: one
+-- payee can make all payments of a slot fail, and their organization bears the fee. Neither changes afterwards. Rule BP-53.
+CREATE FUNCTION dispatch_orders_tx_of_batch() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF (SELECT (l.purpose, l.mint_id, l.batch - 'row') = (NEW.purpose, NEW.mint_id, NEW.batch - 'row')
+        FROM dispatch_orders l WHERE l.order_id = NEW.tx_lead_id) IS NOT TRUE THEN
+        RAISE EXCEPTION 'payment % is no row of the batch and the mint that the slot of % pays', NEW.order_id, NEW.tx_lead_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'dispatch_orders_tx_of_batch';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER dispatch_orders_tx_of_batch AFTER UPDATE ON dispatch_orders
+    FOR EACH ROW WHEN (OLD.tx_lead_id IS NULL AND NEW.tx_lead_id IS NOT NULL AND NEW.purpose = 'PAYMENT' AND NOT is_utxo(NEW.chain))
+    EXECUTE FUNCTION dispatch_orders_tx_of_batch();
+CREATE TRIGGER dispatch_orders_tx_of_batch_begin AFTER INSERT ON dispatch_orders
+    FOR EACH ROW WHEN (NEW.tx_lead_id IS NOT NULL AND NEW.purpose = 'PAYMENT' AND NOT is_utxo(NEW.chain))
+    EXECUTE FUNCTION dispatch_orders_tx_of_batch();
 CREATE TRIGGER dispatch_orders_as_inserted BEFORE UPDATE OF created_at ON dispatch_orders
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER dispatch_orders_swap_as_inserted BEFORE UPDATE OF pay_by, swap ON dispatch_orders

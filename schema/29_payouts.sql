@@ -429,7 +429,7 @@ CREATE TRIGGER ledger_transfers_of_batch AFTER INSERT ON ledger_transfers
 
 -- The withdrawal of a row pays what the row says, of a batch that people approved and neither paused nor cancelled. The
 -- lock keeps the batch as it is until the withdrawal is committed. A row has one withdrawal, permanently. A payment that
--- the signer's journal has comes back at any time. Invariant I-87.
+-- the signer's journal has comes back at any time. Invariant I-87, rule BP-57.
 ALTER TABLE withdrawals ADD CONSTRAINT withdrawals_batch FOREIGN KEY (batch_id, batch_row) REFERENCES payout_items (batch_id, row_no);
 CREATE UNIQUE INDEX withdrawals_batch_once ON withdrawals (batch_id, batch_row) WHERE batch_id IS NOT NULL;
 CREATE FUNCTION withdrawals_batch() RETURNS trigger LANGUAGE plpgsql

@@ -562,13 +562,21 @@ func printReport(std streams, title string, r verify.Report) {
 	fmt.Fprintf(std.out, "%s\n", title)
 	for _, o := range r.Outcomes {
 		mark := "ok"
-		if o.Breaches > 0 {
+		switch {
+		case o.Breaches > 0:
 			mark = fmt.Sprintf("%d BREACHES", o.Breaches)
+		case o.NotChecked:
+			mark = "not checked"
+		case o.Remarks > 0:
+			mark = fmt.Sprintf("%d remarks", o.Remarks)
 		}
 		fmt.Fprintf(std.out, "  %-12s %s\n", mark, o.Promise)
 	}
 	for _, b := range r.Breaches {
 		fmt.Fprintf(std.out, "  !  %s  %s  %s\n", b.Check, b.Subject, b.Detail)
+	}
+	for _, b := range r.Remarks {
+		fmt.Fprintf(std.out, "  *  %s  %s  %s\n", b.Check, b.Subject, b.Detail)
 	}
 }
 

@@ -64,7 +64,10 @@ func (d *Worker) admitGroup(
 	failpoint.Hit("W05")
 	var entries []signer.Entry
 	var admitted []Order
-	for _, c := range ordered {
+	for i, c := range ordered {
+		if i > 0 {
+			hitAmidGroup(c.Order)
+		}
 		entry, err := d.admitIntent(ctx, payer, c)
 		if err != nil {
 			return 0, fmt.Errorf("admit order %s: %w", c.ID, err)

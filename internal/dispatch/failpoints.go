@@ -18,6 +18,14 @@ func hitIfNamed(name string) {
 	}
 }
 
+// hitAmidGroup hits the failpoint between the signer's admission of one row of a group and that of the next.
+// Rule BP-50.
+func hitAmidGroup(o Order) {
+	if o.Batch != nil {
+		failpoint.Hit("B08")
+	}
+}
+
 // hitBeforeSign hits the failpoints before the signer is asked for a signature.
 func hitBeforeSign(o Order) {
 	failpoint.Hit("W09")

@@ -55,8 +55,9 @@ func (d *Worker) admitSharing(
 }
 
 // canPayOut reports whether the contract can make payments of a wallet: a quorum of providers says that
-// exactly its code stands at its address, and the wallet has allowed it all that is reserved for payments
-// in flight and these. Without an answer it is false, and the payments are made one by one. Rule BP-22.
+// exactly its code stands at its address, the wallet has allowed it all that is reserved for payments in flight
+// and these, and no revocation is under way. Without an answer it is false, and the payments are made one by one.
+// Rules BP-22 and BP-56.
 func (d *Worker) canPayOut(ctx context.Context, payer wallet.Wallet, group []Order) bool {
 	isDeployed, err := d.chain.PayoutContract.IsDeployed(ctx)
 	if err != nil || !isDeployed {
@@ -66,11 +67,21 @@ func (d *Worker) canPayOut(ctx context.Context, payer wallet.Wallet, group []Ord
 		return false
 	}
 	var need money.Amount
+	var isBeingRevoked bool
 	err = d.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		funds, err := wallet.LoadFunds(ctx, tx, payer.ID, group[0].MintID)
+		if err != nil {
+			return err
+		}
 		need = funds.Reserved
-		return err
+		return tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM payout_allowances
+				WHERE (wallet_id, chain, mint_id) = ($1, $2, $3) AND NOT is_granted AND status = 'OPEN')`,
+			payer.ID, d.chain.Name, group[0].MintID).Scan(&isBeingRevoked)
 	})
+	if err == nil && isBeingRevoked {
+		return false // the chain has the allowance until the revocation is mined, and reverts what comes after it
+	}
 	for _, o := range group {
 		if err == nil {
 			need, err = need.Add(o.Amount)

@@ -48,6 +48,16 @@ func CompareWithChains(ctx context.Context, db *pg.DB, chains chain.Chains) (Rep
 			errs = append(errs, fmt.Errorf("compare with %s: %w", name, err))
 		}
 		r.addOutcome(check, found, count, note, time.Since(began))
+		if chains[name].PayoutContract == nil {
+			continue
+		}
+		began = time.Now()
+		o, remarks, err := examinePayoutContract(ctx, db, chains[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("payout contract of %s: %w", name, err))
+		}
+		o.Duration = time.Since(began)
+		r.Outcomes, r.Remarks = append(r.Outcomes, o), append(r.Remarks, remarks...)
 	}
 	return r, errors.Join(errs...)
 }

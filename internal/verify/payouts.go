@@ -57,6 +57,17 @@ var payoutChecks = []Check{
 			AND (o.batch->>'batchId', o.batch->>'row', o.batch->>'contentHash')
 				IS DISTINCT FROM (w.batch_id, w.batch_row::text, 'sha256:' || encode(b.content_hash, 'hex'))`,
 	},
+	{
+		ID:      "I-87-together",
+		Promise: "payments that share a transaction are rows of one batch in one mint, except on Bitcoin",
+		breachSQL: `
+		SELECT o.org_id, 'order ' || o.order_id,
+			format('pays %s in mint %s, and shares the transaction of %s, which pays %s in mint %s',
+			coalesce(o.batch::text, 'no row'), o.mint_id, l.order_id, coalesce(l.batch::text, 'no row'), l.mint_id)
+		FROM dispatch_orders o LEFT JOIN dispatch_orders l ON l.order_id = o.tx_lead_id
+		WHERE o.tx_lead_id IS NOT NULL AND o.purpose = 'PAYMENT' AND NOT is_utxo(o.chain)
+			AND ((l.purpose, l.mint_id, l.batch - 'row') = (o.purpose, o.mint_id, o.batch - 'row')) IS NOT TRUE`,
+	},
 
 	{
 		ID:      "I-87-ended",

@@ -169,6 +169,15 @@ var payoutTamperings = []tampering{
 	{"I-87", "an order under another hash", []string{
 		`UPDATE dispatch_orders SET batch = jsonb_set(batch, '{contentHash}', '"sha256:00"') WHERE order_id = 'wd_bp'`,
 	}},
+	{"I-87-together", "a payment of no batch in the transaction of another", []string{
+		`UPDATE dispatch_orders SET tx_lead_id = 'wd_bp' WHERE order_id = (SELECT min(order_id) FROM dispatch_orders
+			WHERE purpose = 'PAYMENT' AND chain = 'ETHEREUM' AND batch IS NULL AND order_id > 'wd_bp')`,
+	}},
+	{"I-87-together", "a row in the transaction of a payment of no batch", []string{
+		`ALTER TABLE dispatch_orders DROP CONSTRAINT dispatch_orders_tx_lead_before`,
+		`UPDATE dispatch_orders SET tx_lead_id = (SELECT min(order_id) FROM dispatch_orders
+			WHERE purpose = 'PAYMENT' AND chain = 'ETHEREUM' AND batch IS NULL) WHERE order_id = 'wd_bp'`,
+	}},
 	{"I-87-ended", "completed, and a row is open", []string{
 		`UPDATE payout_batches SET status = 'COMPLETED', ended_at = now(), look_at = NULL WHERE batch_id = 'bp_run'`,
 	}},

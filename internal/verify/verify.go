@@ -53,6 +53,8 @@ type Breach struct {
 type Outcome struct {
 	ID, Promise string
 	Breaches    int
+	Remarks     int
+	NotChecked  bool   // there was no answer, so it is not known whether the promise holds
 	Note        string // what was left out, or why nothing could be compared
 	Duration    time.Duration
 }
@@ -62,6 +64,9 @@ type Report struct {
 	CheckedAt time.Time
 	Outcomes  []Outcome
 	Breaches  []Breach // at most breachesShownMax of each check
+	// Remarks are states that a person should know and that are no breach, because anyone can cause them from outside.
+	// No payment stops for them.
+	Remarks []Breach
 
 	doubtful     map[int]string // mints whose token returns no balances, and why
 	unknownSteps []int64        // steps of the schema that this program does not know
@@ -200,6 +205,10 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 		switch {
 		case o.Breaches > 0:
 			verdict = "BREACH"
+		case o.NotChecked:
+			verdict = "UNKNOWN"
+		case o.Remarks > 0:
+			verdict = "REMARK"
 		case o.Note != "":
 			verdict = "ok*"
 		}
@@ -208,7 +217,7 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 			print(" (%s)", o.Note)
 		}
 		print("\n")
-		for _, b := range r.Breaches {
+		for _, b := range slices.Concat(r.Breaches, r.Remarks) {
 			if b.Check != o.ID {
 				continue
 			}
@@ -222,9 +231,18 @@ func (r Report) WriteTo(w io.Writer) (int64, error) {
 			print("          and %d more\n", hidden)
 		}
 	}
-	if r.IsIntact() {
+	unknown := 0
+	for _, o := range r.Outcomes {
+		if o.NotChecked {
+			unknown++
+		}
+	}
+	switch {
+	case r.IsIntact() && unknown > 0:
+		print("\n%d of %d checks hold, and %d could not be made\n", len(r.Outcomes)-unknown, len(r.Outcomes), unknown)
+	case r.IsIntact():
 		print("\nall %d checks hold\n", len(r.Outcomes))
-	} else {
+	default:
 		broken := 0
 		for _, o := range r.Outcomes {
 			if o.Breaches > 0 {

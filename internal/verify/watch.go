@@ -30,6 +30,10 @@ func CheckAndFreeze(
 	err = errors.Join(err, chainErr)
 	r.Outcomes = append(r.Outcomes, onChain.Outcomes...)
 	r.Breaches = append(r.Breaches, onChain.Breaches...)
+	r.Remarks = append(r.Remarks, onChain.Remarks...)
+	for _, b := range r.Remarks {
+		log.Warn("verify: remark", "check", b.Check, "subject", b.Subject, "detail", b.Detail)
+	}
 	if r.CheckedAt.IsZero() {
 		r.CheckedAt = onChain.CheckedAt
 	}

@@ -25,6 +25,7 @@ var _ chain.PayoutContract = payoutContract{}
 func (payoutContract) Address() chain.Address { return evmtx.PayoutContract }
 
 // IsDeployed reads the code at every provider. Other code at the address, which no chain allows, is as none.
+// Rule BP-55.
 func (c payoutContract) IsDeployed(ctx context.Context) (bool, error) {
 	answers := quorum.AskAll(ctx, c.providers, c.Quorum, func(ctx context.Context, p *provider) (bool, error) {
 		return p.hasPayoutContract(ctx)
@@ -84,7 +85,7 @@ func (c payoutContract) Allowance(ctx context.Context, owner, token chain.Addres
 	if err != nil {
 		return fail(err)
 	}
-	lowest := allowances[0]
+	lowest := allowances[0] // the others may be behind, or lie
 	for _, a := range allowances {
 		lowest = minAmount(lowest, a)
 	}

@@ -24,8 +24,13 @@ const (
 	batchPartlyPaid = "PARTIALLY_COMPLETED"
 )
 
-// batchRows is how many rows of a batch are paid, unless someone stops it.
-const batchRows = 3
+// batchRows is how many rows of a batch are paid, unless someone stops it. longBatchRows is one more than become
+// withdrawals in one transaction; each of them pays little.
+const (
+	batchRows     = 3
+	longBatchRows = 201
+	longRowUnits  = 20_000
+)
 
 // batchRun is a batch payout that is made by commands: a list with payees of its own and one row to an address of ours,
 // which is left out.
@@ -65,14 +70,20 @@ func (b *batchRun) paidUnits() *big.Int {
 	return sum
 }
 
-// prepareBatch gives the product the sum of a list, and writes the list to a file. There is a second person afterwards.
+// prepareBatch gives the product the sum of a list, and writes the list to a file. There is a second person afterwards,
+// and the chain is ready for rows that share a transaction.
 func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
-	if err := s.addApprover(ctx); err != nil {
+	err := errors.Join(s.addApprover(ctx), s.net.prepareGroups(ctx, s.scenario), s.net.topUpFees(ctx, s.scenario))
+	if err != nil {
 		return nil, err
+	}
+	rows, units := batchRows, int64(paymentUnits)
+	if s.point.name == "B06" {
+		rows, units = longBatchRows, longRowUnits
 	}
 	b := &batchRun{key: s.name, file: filepath.Join(s.dir, s.name+".csv"), funded: new(big.Int)}
 	var treasury string
-	err := s.queryRow(ctx, `
+	err = s.queryRow(ctx, `
 		SELECT address FROM wallets WHERE family = $1 AND purpose = 'TREASURY' ORDER BY wallet_id LIMIT 1`,
 		[]any{s.site.chain.Family()}, &treasury)
 	if err != nil {
@@ -80,17 +91,17 @@ func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
 	}
 	var list strings.Builder
 	list.WriteString("reference,mintId,toAddress,amount\n")
-	for n := range batchRows {
+	for n := range rows {
 		r := batchRow{
 			payee: s.net.unusedAddress(fmt.Appendf(nil, "%s%s row %d", s.dir, s.name, n)),
-			units: big.NewInt(paymentUnits + int64(n)),
+			units: big.NewInt(units + int64(n)),
 		}
 		b.rows = append(b.rows, r)
 		b.funded.Add(b.funded, r.units)
 		fmt.Fprintf(&list, "%s row %d,%d,%s,%s\n", s.name, n+1, s.mint.ID, r.payee, r.units)
 	}
-	fmt.Fprintf(&list, "%s our own,%d,%s,%d\n", s.name, s.mint.ID, treasury, paymentUnits)
-	b.funded.Add(b.funded, big.NewInt(paymentUnits))
+	fmt.Fprintf(&list, "%s our own,%d,%s,%d\n", s.name, s.mint.ID, treasury, units)
+	b.funded.Add(b.funded, big.NewInt(units))
 	if err := os.WriteFile(b.file, []byte(list.String()), 0o600); err != nil {
 		return nil, err
 	}
@@ -106,7 +117,27 @@ func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
 	}
 	s.transferredOut.Add(s.transferredOut, b.funded)
 	s.batches = append(s.batches, b)
+	if s.net.paymentsPerTx() > 1 {
+		s.startAsync(func() error { return s.releaseRows(ctx, b) })
+	}
 	return b, nil
+}
+
+// releaseRows releases the payments of a batch once each row that is to be paid has one, or no further row gets one.
+// Until then they wait, so that a scene decides which payments are sent together.
+func (s *cellRun) releaseRows(ctx context.Context, b *batchRun) error {
+	err := waitUntil(ctx, "the rows have their payments", drainMax, func(ctx context.Context) (bool, error) {
+		var isReady bool
+		err := s.queryRow(ctx, `
+			SELECT coalesce(bool_or(b.stopped_at IS NOT NULL OR b.ended_at IS NOT NULL OR (
+				SELECT count(*) FROM withdrawals w WHERE w.batch_id = b.batch_id) >= $2), false)
+			FROM payout_batches b WHERE b.idempotency_key = $1`, []any{b.key, len(b.rows)}, &isReady)
+		return isReady, err
+	})
+	if err != nil {
+		return err
+	}
+	return s.net.releasePayments(ctx, s.scenario)
 }
 
 // readBatch reads the status of a batch; it is "" before there is one.
@@ -195,7 +226,7 @@ func playBatch(ctx context.Context, s *cellRun) error {
 	}{
 		{create, []string{"B01"}, "DRAFT"},
 		{submit, []string{"B02", "B03", "B04"}, batchWaits},
-		{approve, []string{"B05", "B06", "B07", "B12"}, ""},
+		{approve, []string{"B05", "B06", "B07", "B08", "B09", "B10", "B12"}, ""},
 	} {
 		if !slices.Contains(step.points, s.point.name) {
 			err = s.runStep(ctx, b, step.batchStep)
@@ -214,6 +245,34 @@ func playBatch(ctx context.Context, s *cellRun) error {
 		}
 	}
 	return s.waitBatchEnd(ctx, b, paid)
+}
+
+// playRevertedBatch plays a group in which the token refuses one payee after it was signed: no row is paid.
+func playRevertedBatch(ctx context.Context, s *cellRun) error {
+	b, err := s.prepareBatch(ctx)
+	if err != nil {
+		return err
+	}
+	create, submit, approve := s.batchSteps(b)
+	err = errors.Join(s.runStep(ctx, b, create), s.runStep(ctx, b, submit))
+	if err == nil {
+		err = s.waitBatch(ctx, b, batchWaits)
+	}
+	if err != nil {
+		return err
+	}
+	release, err := s.holdAtFailpoint(ctx, "W14", func(ctx context.Context) error { return s.runStep(ctx, b, approve) })
+	if err != nil {
+		return err
+	}
+	if err := s.net.refuseRecipient(ctx, s.contractAddress(), b.rows[1].payee); err != nil {
+		return err
+	}
+	err = s.playThrough(ctx, s.point.sourceName(), func(context.Context) error { return release() })
+	if err != nil {
+		return err
+	}
+	return s.waitBatchEnd(ctx, b, failed)
 }
 
 // playStoppedBatch plays a pause and a cancellation that wait for a batch whose rows are becoming withdrawals. What has
@@ -278,7 +337,7 @@ func playStoppedBatch(ctx context.Context, s *cellRun) error {
 
 // waitBatchEnd waits until a batch has ended, and reads what became of each row. The commands, again, change nothing.
 func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...string) error {
-	if err := s.waitBatch(ctx, b, statuses...); err != nil {
+	if err := errors.Join(s.waitAsync(ctx), s.waitBatch(ctx, b, statuses...)); err != nil {
 		return err
 	}
 	for n := range b.rows {
@@ -294,6 +353,9 @@ func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...str
 			return fmt.Errorf("row %d of %s has %d withdrawals", n+1, b.id, r.withdrawals)
 		}
 	}
+	if err := s.checkGroup(ctx, b); err != nil {
+		return err
+	}
 	first := b.id
 	create, _, approve := s.batchSteps(b)
 	for _, step := range []batchStep{create, approve} {
@@ -306,16 +368,20 @@ func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...str
 	if err := s.waitBatch(ctx, b, statuses...); err != nil {
 		return err
 	}
+	rowFailure := ""
+	if slices.Equal(statuses, []string{failed}) {
+		rowFailure = failed
+	}
 	var batches, unpaid int
 	var held, balance string
 	err := s.queryRow(ctx, `
 		SELECT (SELECT count(*) FROM payout_batches WHERE idempotency_key = $1),
-			(SELECT count(*) FROM withdrawals WHERE batch_id = $2 AND status NOT IN ('COMPLETED', 'CANCELLED')),
+			(SELECT count(*) FROM withdrawals WHERE batch_id = $2 AND status NOT IN ('COMPLETED', 'CANCELLED', $4)),
 			(SELECT coalesce(sum(x.balance), 0)::text FROM ledger_accounts a JOIN ledger_balances x USING (account_id)
 				WHERE a.kind = 'BATCH_HELD' AND a.mint_id = $3),
 			(SELECT coalesce(sum(x.balance), 0)::text FROM ledger_accounts a JOIN ledger_balances x USING (account_id)
 				WHERE a.kind = 'PRODUCT' AND a.subject = 'BATCH_PAYOUT' AND a.mint_id = $3)`,
-		[]any{b.key, b.id, s.mint.ID}, &batches, &unpaid, &held, &balance)
+		[]any{b.key, b.id, s.mint.ID, rowFailure}, &batches, &unpaid, &held, &balance)
 	if err != nil {
 		return err
 	}
@@ -329,4 +395,23 @@ func (s *cellRun) waitBatchEnd(ctx context.Context, b *batchRun, statuses ...str
 				"one, none, nothing and %s", batches, unpaid, held, balance, want)
 	}
 	return nil
+}
+
+// checkGroup checks that the rows of a batch had one transaction and ended in one way, once they had their slot before
+// the fault. A group that reverted failed as a whole, with the proof of its block.
+func (s *cellRun) checkGroup(ctx context.Context, b *batchRun) error {
+	if !slices.Contains([]string{"B09", "B10", "B11"}, s.point.name) {
+		return nil
+	}
+	var slots, txs, statuses, proven int
+	err := s.queryRow(ctx, `
+		SELECT count(DISTINCT coalesce(tx_lead_id, order_id)), count(DISTINCT tx_hash), count(DISTINCT status),
+			count(proof_id)
+		FROM dispatch_orders WHERE batch->>'batchId' = $1`, []any{b.id}, &slots, &txs, &statuses, &proven)
+	if err == nil && (slots != 1 || txs != 1 || statuses != 1 || proven != len(b.rows)) {
+		err = fmt.Errorf(
+			"%d rows had %d slots and %d transactions, ended in %d ways and %d of them with a proof, want one of each "+
+				"and all", len(b.rows), slots, txs, statuses, proven)
+	}
+	return err
 }

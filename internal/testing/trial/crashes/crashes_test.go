@@ -132,6 +132,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"QW", 5, 29},
 		{"C", 1, 16},
 		{"B", 1, 7},
+		{"B", 8, 11},
 		{"B", 12, 14},
 		{"L", 1, 4},
 	} {
@@ -172,7 +173,7 @@ func TestAChoiceThatMeansNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Rules WD-7, WD-10, IDEM-1, TR-6, TR-9 and DEP-30. The service, its signer or the database dies,
+// Rules WD-7, WD-10, IDEM-1, TR-6, TR-9, DEP-30 and BP-50. The service, its signer or the database dies,
 // or the answer to a commit is lost, at the steps where most is at stake, on each chain. The
 // receiver gets the amount once, and the books agree with the chain. make crash plays all points
 // with all faults.
@@ -188,7 +189,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 			"W27 cut ETHEREUM", "P13 cut ETHEREUM", "P25 kill ETHEREUM", "D08 cut ETHEREUM",
 			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM",
 			"T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM", "C06 cut ETHEREUM", "C08 kill ETHEREUM",
-			"C12 cut ETHEREUM", "B04 cut ETHEREUM", "B07 kill ETHEREUM",
+			"C12 cut ETHEREUM", "B04 cut ETHEREUM", "B07 kill ETHEREUM", "B09 kill ETHEREUM", "B11 kill ETHEREUM",
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},

@@ -3,7 +3,9 @@ package crashes
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/params"
 
+	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 	"github.com/cofferpay/coffer/internal/localworld"
 	"github.com/cofferpay/coffer/internal/localworld/anvil"
 	"github.com/cofferpay/coffer/internal/localworld/evmtoken"
@@ -41,6 +44,25 @@ func (ethereum) holdPool(t *scenario, waits bool)           { t.mining.Store(!wa
 func (e ethereum) openOracle() truth                        { return oracle.Open(e.node.URL) }
 func (ethereum) unusedAddress(seed []byte) string {
 	return common.BytesToAddress(crypto.Keccak256(seed)).Hex()
+}
+
+// prepareGroups deploys the payout contract and allows it the token of the treasury, once in a scenario.
+func (e ethereum) prepareGroups(ctx context.Context, t *scenario) error {
+	code, err := e.node.Eth.CodeAt(ctx, payoutcontract.Address, nil)
+	if err != nil || payoutcontract.IsRuntimeCode(code) {
+		return err
+	}
+	if _, err := e.node.SendAndWait(ctx, payoutcontract.Deployer, nil, payoutcontract.DeploymentData()); err != nil {
+		return fmt.Errorf("deploy the payout contract: %w", err)
+	}
+	if err := t.runCommand("allowances", "grant", t.world.Info.OrganizationID, strconv.Itoa(t.mint.ID)); err != nil {
+		return err
+	}
+	return waitUntil(ctx, "the contract is allowed the token", sceneMax, func(ctx context.Context) (bool, error) {
+		var n int
+		err := t.queryRow(ctx, `SELECT count(*) FROM payout_allowances WHERE is_granted AND status = 'DONE'`, nil, &n)
+		return n > 0, err
+	})
 }
 
 func (e ethereum) readHead(ctx context.Context) (height, lag uint64, err error) {

@@ -475,6 +475,22 @@ func (s *cellRun) startCommand(noun, verb string, args ...string) (*process, err
 	)
 }
 
+// runCommand runs a command of the operator to its end.
+func (t *scenario) runCommand(noun, verb string, args ...string) error {
+	p, err := launchProcess(
+		noun+" "+verb, t.program, nil, nil,
+		append([]string{noun, verb, "--config", t.configPath("service")}, args...)...,
+	)
+	if err != nil {
+		return err
+	}
+	<-p.exited
+	if p.err() != nil {
+		return fmt.Errorf("%s %s: %w\n%s", noun, verb, p.err(), p.log)
+	}
+	return nil
+}
+
 // waitLockWaiter waits until a session waits for a lock.
 func (s *cellRun) waitLockWaiter(ctx context.Context) error {
 	return waitUntil(ctx, "a transaction waits for a lock", sceneMax, func(ctx context.Context) (bool, error) {

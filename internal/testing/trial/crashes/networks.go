@@ -51,6 +51,9 @@ type network interface {
 	paymentsPerTx() int
 	releasePayments(ctx context.Context, t *scenario) error
 
+	// prepareGroups prepares the chain for rows of batches that share a transaction, where that needs something.
+	prepareGroups(ctx context.Context, t *scenario) error
+
 	// holdPool holds what the service sends before it is mined, or releases it.
 	holdPool(t *scenario, waits bool)
 	// mineInstead mines a transaction that waits, and not the other one in its slot.
@@ -90,6 +93,8 @@ type simpleNetwork struct{}
 
 func (simpleNetwork) paymentsPerTx() int                               { return 1 }
 func (simpleNetwork) releasePayments(context.Context, *scenario) error { return nil }
+
+func (simpleNetwork) prepareGroups(context.Context, *scenario) error { return nil }
 
 func (simpleNetwork) topUpFees(context.Context, *scenario) error { return nil }
 
@@ -160,11 +165,12 @@ var sites = []site{
 			"C15": "no flagged deposit is played there",
 			"S02": "the treasury pays for what is swept: there are no top-ups", "S03": "there are no top-ups",
 			"S07": "it stands where a top-up ends",
+			"B08": noGroups, "B09": noGroups, "B10": noGroups, "B11": noGroups,
 		},
 	},
 	{
 		chain: chain.Bitcoin, mintSymbol: "BTC", richUnits: big.NewInt(1_000_000_000), openNetwork: openBitcoin,
-		families: "WDFVSQC",
+		families: "WDFVSQCB",
 		swaps:    swapSite{"BTC", big.NewInt(1_000_000_000), big.NewInt(200_000)},
 		excluded: map[string]string{
 			"Q25": onSolanaAlone, "Q26": onSolanaAlone, "C16": noSharedAddress,
@@ -173,6 +179,7 @@ var sites = []site{
 			"S07": noSweeps, "S09": noSweeps, "F10": noSweeps,
 			"F03": "a return needs no gas at its address: the treasury's coins pay for it",
 			"F06": "nobody can refuse a payment there",
+			"B11": "no payee can refuse a payment there, so no group reverts",
 		},
 		overrides: map[string]point{
 			"W28": {title: "cancel final, before the release", play: playMinedCancel, sourcePoint: "W26"},
@@ -188,6 +195,8 @@ const noSharedAddress = "checkouts share an address on Solana alone"
 const onSolanaAlone = "what a deposit swap brings arrives on Solana, and is played there"
 
 const noSweeps = "nothing is swept there: what is credited pays from the address where it is"
+
+const noGroups = "rows of a batch are paid one by one there"
 
 // wholeCoins returns the units of an amount of a token with 18 decimals.
 func wholeCoins(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(params.Ether)) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/cofferpay/coffer/internal/chain/evm/payoutcontract"
 	"github.com/cofferpay/coffer/internal/control/audit"
@@ -50,16 +51,21 @@ func (h *testEnv) deployPayouts() {
 	h.mine(1)
 }
 
-// setAllowance grants or revokes the allowance of the treasury and waits for its end.
-func (h *testEnv) setAllowance(isGranted bool) {
+// usdcMint returns the token of the catalogue in which batches pay.
+func (h *testEnv) usdcMint() (m mint.Mint) {
 	h.Helper()
-	var m mint.Mint
 	h.mustSucceed(h.db.ReadSystem(h.ctx, func(ctx context.Context, tx pg.Tx) error {
 		all, err := mint.LoadCatalogue(ctx, tx)
 		m, _ = all.ByID(usdc)
 		return err
 	}))
-	id, err := h.Sweeper.SetAllowance(h.ctx, h.org, m, isGranted, audit.Operator("op"))
+	return m
+}
+
+// setAllowance grants or revokes the allowance of the treasury and waits for its end.
+func (h *testEnv) setAllowance(isGranted bool) {
+	h.Helper()
+	id, err := h.Sweeper.SetAllowance(h.ctx, h.org, h.usdcMint(), isGranted, audit.Operator("op"))
 	h.mustSucceed(err)
 	n := h.number(`SELECT count(*) FROM audit_log WHERE action = 'allowance.requested' AND resource_id = $1`, id)
 	if n != 1 {
@@ -266,6 +272,83 @@ func TestAGroupThatRevertsFailsAsAWhole(t *testing.T) {
 		}
 		return err
 	}))
+	h.checkBooks()
+}
+
+// forgetAllowance takes what the payout contract may move out of the token, as a token can whose contract is changed.
+// The treasury sends nothing.
+func (h *testEnv) forgetAllowance() {
+	h.Helper()
+	token := h.tokenAddresses[usdc]
+	found := 0
+	for slot := range int64(32) {
+		at := crypto.Keccak256(common.LeftPadBytes(payoutcontract.Address[:], 32), crypto.Keccak256(
+			common.LeftPadBytes(raw(h.treasury.Address).Bytes(), 32), common.BigToHash(big.NewInt(slot)).Bytes()))
+		value, err := h.node.Eth.StorageAt(h.ctx, token, common.BytesToHash(at), nil)
+		h.mustSucceed(err)
+		if new(big.Int).SetBytes(value).Sign() == 0 {
+			continue
+		}
+		found++
+		h.mustSucceed(h.node.RPC.CallContext(h.ctx, nil, "anvil_setStorageAt", token, common.BytesToHash(at),
+			common.Hash{}))
+	}
+	if found != 1 {
+		h.Fatalf("got %d allowances in the token, want 1", found)
+	}
+}
+
+// An allowance that is gone when the transaction of a group is mined fails all rows, with the proof of the block. Their
+// amounts are spendable again, and what comes later is paid one by one. Rule BP-56.
+func TestAnAllowanceThatDisappearsFailsItsGroupAndNothingElse(t *testing.T) {
+	t.Parallel()
+	h := newBatchEnv(t)
+	h.deployPayouts()
+	h.setAllowance(true)
+	b := h.approvedBatch(6)
+	h.runAllSteps()
+	h.wantSlots(b, 6)
+	lead := h.word(`SELECT order_id FROM dispatch_slots JOIN dispatch_orders USING (order_id) WHERE orders = 6`)
+	h.overtakePayment(lead, h.forgetAllowance)
+	h.settleAll()
+	h.wantRows(b, 6, 1, 2, 3, 4, 5, 6)
+	if n := h.number(`SELECT count(*) FROM dispatch_orders
+		WHERE batch IS NOT NULL AND status = 'FAILED' AND proof_id IS NOT NULL AND NOT payee_failed`); n != 6 {
+		t.Errorf("got %d rows that failed with a proof, want 6", n)
+	}
+	if n := h.number(`SELECT count(*) FROM withdrawals WHERE batch_id = $1 AND status = 'FAILED'`, b); n != 6 {
+		t.Errorf("got %d withdrawals that failed, want 6", n)
+	}
+	if got := h.productBalance(string(ledger.BatchProduct), usdc); got != "400000" {
+		t.Errorf("got a balance of %s, want all of it spendable again", got)
+	}
+	later := h.approvedBatch(4)
+	for row := 1; row <= 4; row++ { // it looks like a payee of the first list, whom nothing reached
+		_, err := h.Withdrawals.Approve(h.ctx, h.org, h.rowID(later, row), audit.User("usr_approver"))
+		h.mustSucceed(err)
+	}
+	h.settleAll()
+	h.wantSlots(later, 1, 1, 1, 1)
+	h.wantRows(later, 4)
+	h.checkBooks()
+}
+
+// Rows that come while a revocation is under way are paid one by one: the chain would revert their group. Rule BP-56.
+func TestNoGroupIsMadeBehindARevocation(t *testing.T) {
+	t.Parallel()
+	h := newBatchEnv(t)
+	h.deployPayouts()
+	h.setAllowance(true)
+	id, err := h.Sweeper.SetAllowance(h.ctx, h.org, h.usdcMint(), false, audit.Operator("op"))
+	h.mustSucceed(err)
+	h.runAllSteps()
+	if got := h.orderStatus(id); got != "BROADCAST" {
+		t.Fatalf("got the revocation %s, want BROADCAST", got)
+	}
+	b := h.approvedBatch(4)
+	h.settleAll()
+	h.wantSlots(b, 1, 1, 1, 1)
+	h.wantRows(b, 4)
 	h.checkBooks()
 }
 
