@@ -355,7 +355,11 @@ func (s *Service) releaseRow(ctx context.Context, b Batch, i Item, refused strin
 		if err != nil || current.Status != Processing {
 			return err
 		}
-		if err := refuseRow(ctx, tx, b.ID, i.Number, refused); err != nil {
+		err = refuseRow(ctx, tx, b.ID, i.Number, refused)
+		if errors.Is(err, errLostRace) {
+			return nil // another worker has given it back
+		}
+		if err != nil {
 			return err
 		}
 		err = ledger.Post(ctx, tx, ledger.Posting{
