@@ -36,8 +36,12 @@ var (
 // batchRows is how many rows each batch has.
 const batchRows = 4
 
-// batchTurns is how often every worker does its own thing with one batch, before all turn to the next one.
-const batchTurns = 6
+// Every worker does its own thing with one batch until it has ended or has payments, and some more times. What never
+// comes to that ends after turnsMax.
+const (
+	batchTurns = 4
+	turnsMax   = 400
+)
 
 // batchProcess is a process that does everything about batches.
 type batchProcess struct {
@@ -46,7 +50,7 @@ type batchProcess struct {
 	batchTask
 
 	calls, refusals atomic.Uint64
-	ended           map[string]string // by batch: how a person ended it before it was approved
+	ended           map[string]string // by batch: how a person ended it
 }
 
 // payBatches lets every worker do its own thing with every batch, in the same order.
@@ -71,8 +75,12 @@ func payBatches(ctx context.Context, t task) (result, error) {
 	for w := range workers {
 		wg.Go(func() {
 			for round, id := range s.Batches {
-				for turn := range batchTurns {
-					p.goFor(ctx, w, round, turn, id)
+				late := 0 // turns since it has ended or has payments
+				for turn := 0; turn < turnsMax && late < batchTurns; turn++ {
+					p.goFor(ctx, w, batchTurn{round: round, n: turn, late: late}, id)
+					if late > 0 || p.isDecided(ctx, id) {
+						late++
+					}
 				}
 			}
 		})
@@ -83,6 +91,22 @@ func payBatches(ctx context.Context, t task) (result, error) {
 		Deadlocks: db.Counts().Deadlocks, Vain: p.vain.Load(), Accepted: p.accepted, Decided: p.decided,
 		Resolved: p.ended, Wrong: p.wrong,
 	}, nil
+}
+
+// batchTurn is a turn of a worker: its number, and how many turns ago the batch had ended or had payments.
+type batchTurn struct{ round, n, late int }
+
+// isDecided reports whether a batch has ended or has payments.
+func (p *batchProcess) isDecided(ctx context.Context, id string) (is bool) {
+	err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT ended_at IS NOT NULL OR EXISTS (
+			SELECT FROM withdrawals w WHERE w.batch_id = b.batch_id) FROM payout_batches b WHERE batch_id = $1`,
+			id).Scan(&is)
+	})
+	if err != nil && !isLockTimeout(err) {
+		p.addComplaint("look: %v", err)
+	}
+	return is
 }
 
 // batchPayee returns the address of a row, to which nothing else is paid.
@@ -103,7 +127,8 @@ func newBatchList(round int) (lines []rowfile.Line) {
 
 // goFor does one thing about a batch. Which one follows from the worker, so that several workers of both processes do
 // the same thing at the same time.
-func (p *batchProcess) goFor(ctx context.Context, worker, round, turn int, id string) {
+func (p *batchProcess) goFor(ctx context.Context, worker int, turn batchTurn, id string) {
+	round := turn.round
 	var act string
 	var err error
 	switch kind := worker % 10; kind {
@@ -144,7 +169,7 @@ func (p *batchProcess) goFor(ctx context.Context, worker, round, turn int, id st
 		}
 	default:
 		act = "stop"
-		err = p.stop(ctx, round, turn, id)
+		err = p.stop(ctx, turn, id)
 	}
 	p.calls.Add(1)
 	switch f := fault.Find(err); {
@@ -181,23 +206,21 @@ func (p *batchProcess) approve(ctx context.Context, id string, person audit.Acto
 	return err
 }
 
-// stop cancels or rejects a batch, and leaves every third one alone. Another third is stopped in its last turns, when it
-// is being paid, and the rest earlier.
-func (p *batchProcess) stop(ctx context.Context, round, turn int, id string) error {
-	first := batchTurns - 2
-	if round%3 == 2 {
-		first = round / 3 % batchTurns
-	}
-	if round%3 == 0 || turn < first {
-		return nil
-	}
+// stop ends two thirds of the batches. Of six it rejects one as soon as it waits for approval, cancels two before or
+// after their approval, and one when it has payments.
+func (p *batchProcess) stop(ctx context.Context, turn batchTurn, id string) error {
 	verdict := string(payout.Cancelled)
-	stopped, err := p.Payouts.Cancel(ctx, p.Org, id, batchMaker)
-	if round%6 == 1 {
+	var err error
+	switch round := turn.round; {
+	case round%3 == 0, round%6 == 4 && turn.late < batchTurns/2, round%3 == 2 && turn.n < round/3%batchTurns:
+		return nil
+	case round%6 == 1:
 		verdict = string(payout.Rejected)
-		stopped, err = p.Payouts.Reject(ctx, p.Org, id, "by the race", batchApprovers[1])
+		_, err = p.Payouts.Reject(ctx, p.Org, id, "by the race", batchApprovers[1])
+	default:
+		_, err = p.Payouts.Cancel(ctx, p.Org, id, batchMaker)
 	}
-	if err == nil && stopped.ApprovedAt == nil {
+	if err == nil {
 		p.checkSameID(p.ended, id, verdict)
 	}
 	return err
