@@ -47,6 +47,7 @@ type statistics struct {
 	payouts, endedSwaps           int // of organization swaps: paid out, and rejected or cancelled
 	batchesMade, rowsPaid         int // batch payouts made, and payments of their rows
 	batchesPaid, batchesUnpaid    int // that paid some of their rows, and none
+	rowsRestored, batchesPaused   int // payments that a restored backup lacked, and batches that then waited for a person
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int
@@ -83,6 +84,8 @@ func (f *statistics) addFigures(o statistics) {
 	f.rowsPaid += o.rowsPaid
 	f.batchesPaid += o.batchesPaid
 	f.batchesUnpaid += o.batchesUnpaid
+	f.rowsRestored += o.rowsRestored
+	f.batchesPaused += o.batchesPaused
 	f.blocked += o.blocked
 	f.held += o.held
 	f.approved += o.approved
@@ -132,6 +135,8 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"  that paid rows", f.batchesPaid},
 		{"  that paid none", f.batchesUnpaid},
 		{"  rows paid", f.rowsPaid},
+		{"  payments that a restored backup lacked", f.rowsRestored},
+		{"  paused by a restore", f.batchesPaused},
 		{"deposit swaps accepted", f.depositSwaps},
 		{"  arrivals for them", f.flexArrivals},
 		{"checkouts made", f.checkouts},

@@ -30,10 +30,14 @@ func (w *soakRun) runBatchPart() {
 	}
 }
 
-// restoreDatabase backs the database up, lets batches go on, and restores the backup as the runbook says. It does so
-// once in a run: a copy of a database costs more than a hundred steps.
+// batchesUnderWay counts the batches that pay their rows and that no one has paused or stopped.
+const batchesUnderWay = `SELECT count(*) FROM payout_batches
+	WHERE status = 'PROCESSING' AND paused_at IS NULL AND stopped_at IS NULL`
+
+// restoreDatabase backs the database up while a batch pays its rows, lets batches go on, and restores the backup as the
+// runbook says. It does so once in a run: a copy of a database costs more than a hundred steps.
 func (w *soakRun) restoreDatabase() {
-	if w.isRestored || len(w.batches) == 0 {
+	if w.isRestored || w.queryCount(batchesUnderWay) == 0 {
 		return
 	}
 	w.isRestored = true
@@ -58,11 +62,14 @@ func (w *soakRun) restoreDatabase() {
 
 	w.buildProcesses()
 	p := w.processes[0]
+	const payments = `SELECT count(*) FROM withdrawals WHERE batch_id IS NOT NULL`
+	kept := w.queryCount(payments)
+	w.batchesPaused += w.queryCount(batchesUnderWay)
 	_, err := journal.RestoreDatabase(w.ctx, w.db, w.inner, p.Wallets, p.NewRestorer(audit.Operator("op_1")), false)
 	w.mustSucceed(err, "restore the backup")
+	w.rowsRestored += w.queryCount(payments) - kept
 	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, p.Wallets), "import the journal")
-	if n := w.queryCount(`SELECT count(*) FROM payout_batches
-		WHERE status = 'PROCESSING' AND paused_at IS NULL AND stopped_at IS NULL`); n > 0 {
+	if n := w.queryCount(batchesUnderWay); n > 0 {
 		w.failRun("%d batches go on after a restore, and no person resumed them", n)
 	}
 	for _, r := range w.batches { // who ended one before its approval did that in the lost database
