@@ -43,6 +43,8 @@ CREATE TABLE organization_settings (
     charge_customer_costs           text NOT NULL DEFAULT 'NONE',
     -- Whether the operator lets the organization create further API keys.
     additional_api_keys             boolean NOT NULL DEFAULT false,
+    -- A batch payout that is worth less needs no person. NULL: every one needs a person.
+    batch_auto_approve_usd          numeric(38,18),
     CONSTRAINT organization_settings_threshold_not_negative CHECK (customer_withdraw_usd_threshold >= 0),
     CONSTRAINT organization_settings_ip_allowlist_bounded
         CHECK (cardinality(ip_allowlist) <= 256 AND array_position(ip_allowlist, NULL) IS NULL),
@@ -62,6 +64,7 @@ CREATE TABLE organization_settings (
         cardinality(swappable_mint_ids) <= 1000 AND array_position(swappable_mint_ids, NULL) IS NULL),
     CONSTRAINT organization_settings_fee_bounded CHECK (swap_fee_bps BETWEEN 0 AND 1000),
     CONSTRAINT organization_settings_customer_fee_day_not_negative CHECK (customer_fee_day_usd >= 0),
+    CONSTRAINT organization_settings_batch_auto_not_negative CHECK (batch_auto_approve_usd >= 0),
     CONSTRAINT organization_settings_charge_known
         CHECK (charge_customer_costs IN ('NONE', 'RENT', 'RENT_AND_FAILURES'))
 );

@@ -40,6 +40,8 @@ CREATE TABLE payout_batches (
     stopped_at      timestamptz,              -- when a person cancelled it while it was being paid
     stopper_kind    text,
     stopper_id      text COLLATE "C",
+    auto_below      numeric(38,18),           -- batchAutoApproveUsd, by which it needed no person
+    auto_value      numeric(38,18),           -- what it was worth then, in dollars
     CONSTRAINT payout_batches_of_organization UNIQUE (org_id, batch_id),
     CONSTRAINT payout_batches_key_unique UNIQUE (org_id, idempotency_key_hash),
     CONSTRAINT payout_batches_key_hashed CHECK (
@@ -59,7 +61,11 @@ CREATE TABLE payout_batches (
         num_nonnulls(submitter_kind, submitter_id, submitted_at, request_mac) IN (0, 4)
         AND (submitted_at IS NOT NULL OR status IN ('DRAFT', 'CANCELLED'))
         AND (submitted_at IS NULL OR status <> 'DRAFT')
-        AND approvals_required BETWEEN CASE WHEN submitted_at IS NULL THEN 0 ELSE 1 END AND 10),
+        AND approvals_required BETWEEN CASE WHEN submitted_at IS NULL OR auto_below IS NOT NULL THEN 0 ELSE 1 END AND 10),
+    CONSTRAINT payout_batches_auto CHECK (
+        num_nonnulls(auto_below, auto_value) = 0
+        OR num_nonnulls(auto_below, auto_value, approved_at) = 3 AND auto_value >= 0 AND auto_value < auto_below
+            AND approvals_required = 0 AND retry_of IS NULL),
     CONSTRAINT payout_batches_submitter_known CHECK (submitter_kind IN ('API_KEY', 'USER') AND submitter_id <> ''),
     CONSTRAINT payout_batches_approved CHECK (
         (approved_at IS NOT NULL) = (status IN ('PROCESSING', 'COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED')
@@ -95,14 +101,15 @@ SELECT coffer_tenant('payout_batches',
         ' idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, status, updated_at, list_columns, is_decimal,'
         ' bad_count, retry_of),'
         ' UPDATE (version, status, content_hash, header, submitter_kind, submitter_id, submitted_at, submitted_hash, duplicate_of,'
-        ' approvals_required, request_mac, approved_at, paused_at, pause_reason, stopped_at, stopper_kind, stopper_id, ended_at,'
+        ' approvals_required, request_mac, approved_at, auto_below, auto_value, paused_at, pause_reason, stopped_at, stopper_kind, stopper_id, ended_at,'
         ' problem, look_at, updated_at)',
     'SELECT, UPDATE (version, status, ended_at, problem, paused_at, pause_reason, look_at, updated_at)');
 CREATE TRIGGER payout_batches_stay BEFORE DELETE OR TRUNCATE OR UPDATE OF batch_id, org_id, mode, row_count, list_hash,
     idempotency_key, idempotency_key_hash, request_digest, maker_kind, maker_id, created_at, list_columns, is_decimal, bad_count,
     retry_of ON payout_batches FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- A batch goes along its states, and each fact comes with the state that it belongs to. While it is being paid, people
+-- A batch goes along its states, and each fact comes with the state that it belongs to. One that needs no person goes
+-- from its check to its payments, and only then needs no approval. While it is being paid, people
 -- pause, resume and cancel it. Only the time of the next look changes by itself.
 CREATE FUNCTION payout_batches_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
@@ -116,10 +123,15 @@ BEGIN
     END IF;
     -- What was approved changes once, when a PARTIAL batch leaves rows out, before anyone may approve it.
     IF (NEW.content_hash, NEW.header) IS DISTINCT FROM (OLD.content_hash, OLD.header)
-       AND ((OLD.status, NEW.status, OLD.mode) IS DISTINCT FROM ('VALIDATING', 'AWAITING_APPROVAL', 'PARTIAL')
+       AND (OLD.status <> 'VALIDATING' OR NEW.status NOT IN ('AWAITING_APPROVAL', 'PROCESSING') OR OLD.mode <> 'PARTIAL'
             OR NEW.content_hash = OLD.content_hash OR NEW.header = OLD.header) THEN
         RAISE EXCEPTION 'batch % has the content that was submitted', OLD.batch_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_content_fixed';
+    END IF;
+    IF (OLD.status = 'VALIDATING' AND NEW.status = 'PROCESSING') <> (NEW.auto_below IS NOT NULL AND OLD.auto_below IS NULL)
+       OR OLD.auto_below IS NOT NULL AND (NEW.auto_below, NEW.auto_value) IS DISTINCT FROM (OLD.auto_below, OLD.auto_value) THEN
+        RAISE EXCEPTION 'batch % is paid without a person from its check on, or never', OLD.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_auto_once';
     END IF;
     IF OLD.status = NEW.status THEN
         IF (NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.submitted_hash, NEW.duplicate_of, NEW.approvals_required,
@@ -151,15 +163,18 @@ BEGIN
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_version_forward';
     END IF;
     IF OLD.status <> NEW.status AND (OLD.status || ' ' || NEW.status) NOT IN (
-            'DRAFT VALIDATING', 'DRAFT CANCELLED', 'VALIDATING INVALID', 'VALIDATING AWAITING_APPROVAL', 'VALIDATING CANCELLED',
+            'DRAFT VALIDATING', 'DRAFT CANCELLED', 'VALIDATING INVALID', 'VALIDATING AWAITING_APPROVAL', 'VALIDATING PROCESSING',
+            'VALIDATING CANCELLED',
             'AWAITING_APPROVAL PROCESSING', 'AWAITING_APPROVAL REJECTED', 'AWAITING_APPROVAL CANCELLED',
             'PROCESSING COMPLETED', 'PROCESSING PARTIALLY_COMPLETED', 'PROCESSING FAILED', 'PROCESSING CANCELLED') THEN
         RAISE EXCEPTION 'batch % does not go from % to %', OLD.batch_id, OLD.status, NEW.status
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_transition_known';
     END IF;
-    IF OLD.status <> 'DRAFT' AND ((NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.submitted_hash, NEW.duplicate_of, NEW.approvals_required)
-               IS DISTINCT FROM (OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.submitted_hash, OLD.duplicate_of, OLD.approvals_required)
-           OR NEW.request_mac IS DISTINCT FROM OLD.request_mac AND NEW.content_hash = OLD.content_hash)
+    IF OLD.status <> 'DRAFT' AND ((NEW.submitter_kind, NEW.submitter_id, NEW.submitted_at, NEW.submitted_hash, NEW.duplicate_of)
+               IS DISTINCT FROM (OLD.submitter_kind, OLD.submitter_id, OLD.submitted_at, OLD.submitted_hash, OLD.duplicate_of)
+           OR NEW.approvals_required <> OLD.approvals_required AND (NEW.auto_below IS NULL OR OLD.auto_below IS NOT NULL)
+           OR NEW.request_mac IS DISTINCT FROM OLD.request_mac AND NEW.content_hash = OLD.content_hash
+                AND NEW.approvals_required = OLD.approvals_required)
        OR OLD.approved_at IS NOT NULL AND NEW.approved_at IS DISTINCT FROM OLD.approved_at THEN
         RAISE EXCEPTION 'batch % was submitted and approved once', OLD.batch_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_submitted_once';
@@ -349,6 +364,7 @@ DECLARE
     unpaid bigint;
     paid   bigint;
     broken text;
+    is_checked boolean;
 BEGIN
     SELECT x.status, x.row_count, x.bad_count, x.mode, x.approvals_required, x.submitted_at IS NOT NULL AS is_held, x.approved_at IS NOT NULL AS is_approved
         INTO b FROM payout_batches x WHERE x.batch_id = NEW.batch_id;
@@ -360,15 +376,18 @@ BEGIN
     LEFT JOIN ledger_transfers h ON h.cause_kind = 'BATCH_HOLD' AND h.cause_id = m.cause_id AND h.leg = 0
     LEFT JOIN ledger_transfers r ON r.cause_kind = 'BATCH_RELEASE' AND r.cause_id = m.cause_id AND r.leg = 0
     LEFT JOIN ledger_transfers x ON x.cause_kind = 'BATCH_RELEASE' AND x.cause_id = m.exclusion_id AND x.leg = 0;
+    is_checked := b.status = 'AWAITING_APPROVAL' OR b.status = 'PROCESSING' AND TG_OP = 'UPDATE' AND OLD.status = 'VALIDATING';
     broken := CASE
         WHEN b.row_count <> (SELECT count(*) FROM payout_items i WHERE i.batch_id = NEW.batch_id) THEN 'payout_batches_whole'
         WHEN b.bad_count <> (SELECT count(*) FROM payout_bad_rows i WHERE i.batch_id = NEW.batch_id) THEN 'payout_batches_bad_rows'
         WHEN b.is_held AND unheld > 0 THEN 'payout_batches_held'
         WHEN b.is_held AND NOT b.is_approved AND b.status IN ('INVALID', 'CANCELLED', 'REJECTED') AND kept > 0 THEN 'payout_batches_released'
         WHEN excluded > 0 THEN 'payout_batches_excluded'
-        WHEN b.status = 'AWAITING_APPROVAL' AND EXISTS (SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id
+        WHEN is_checked AND EXISTS (SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id
                 AND i.included AND (i.checked_at IS NULL OR i.refused IS NOT NULL)) THEN 'payout_batches_checked'
-        WHEN b.status = 'AWAITING_APPROVAL' AND (OLD.content_hash <> NEW.content_hash) <> EXISTS (
+        WHEN is_checked AND NEW.auto_below IS NOT NULL AND EXISTS (SELECT FROM payout_warnings n JOIN payout_items i USING (batch_id, row_no)
+                WHERE n.batch_id = NEW.batch_id AND n.kind IN ('LOOK_ALIKE', 'FIRST_PAYMENT') AND i.included) THEN 'payout_batches_auto_known'
+        WHEN is_checked AND (OLD.content_hash <> NEW.content_hash) <> EXISTS (
                 SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id AND NOT i.included) THEN 'payout_batches_content_follows'
         WHEN b.status = 'PROCESSING' AND b.approvals_required > (SELECT count(*) FROM payout_approvals a WHERE a.batch_id = NEW.batch_id)
             THEN 'payout_batches_approved_by_enough'
@@ -407,7 +426,8 @@ BEGIN
                     AND NEW.cause_id = (batch || '/row/' || row_text) COLLATE "C"
                     AND (SELECT (i.mint_id, i.amount) = (NEW.mint_id, NEW.amount) AND i.refused IS NOT NULL
                         FROM payout_items i WHERE i.batch_id = batch AND i.row_no::text = row_text)
-                WHEN part = 'excluded' THEN NEW.cause_kind = 'BATCH_RELEASE' AND b.status = 'AWAITING_APPROVAL'
+                WHEN part = 'excluded' THEN NEW.cause_kind = 'BATCH_RELEASE'
+                    AND (b.status = 'AWAITING_APPROVAL' OR b.status = 'PROCESSING' AND b.auto_below IS NOT NULL)
                     AND NEW.cause_id = (batch || '/excluded/' || NEW.mint_id) COLLATE "C"
                     AND NEW.amount = (SELECT sum(i.amount) FROM payout_items i WHERE i.batch_id = batch AND i.mint_id = NEW.mint_id AND NOT i.included)
                 ELSE NEW.cause_id = (batch || '/' || NEW.mint_id) COLLATE "C"

@@ -378,6 +378,15 @@ type TokenAccounts interface {
 	Existing(ctx context.Context, holdings []Holding) ([]bool, error)
 }
 
+// PayeeAccounts is implemented where a transaction makes several payments of one account, and the payee of each can
+// make all of them fail. It may be called again after an error and is safe for concurrent use.
+type PayeeAccounts interface {
+	// CanShare reports for each payment whether it may share a transaction with other payments of its account: it
+	// creates nothing for its payee, who can receive it in the latest state. One provider says so, and Quote asks
+	// again for all of a transaction.
+	CanShare(ctx context.Context, ps []Payment) ([]bool, error)
+}
+
 // PayoutContract is implemented where a contract makes several payments of a token in one transaction. It moves what an
 // account allows it to move, in calls of that account only. The methods that ask providers may be called again after an
 // error and are safe for concurrent use.
@@ -873,6 +882,9 @@ type Chain struct {
 	SlotProver SlotProver
 	// TokenAccounts is set where tokens are held in accounts that can be closed, else nil.
 	TokenAccounts TokenAccounts
+	// PayeeAccounts is set where a payee can make the payments of one transaction fail, and no contract makes them,
+	// else nil.
+	PayeeAccounts PayeeAccounts
 	// PayoutContract is set where a contract makes several payments in one transaction, else nil.
 	PayoutContract PayoutContract
 	// Memos is set where payers write memos, else nil.

@@ -491,6 +491,9 @@ func (v batchView) write(out io.Writer) error {
 	if b.RetryOf != "" {
 		fmt.Fprintf(out, "retry of %s\n", b.RetryOf)
 	}
+	if b.AutoBelow != nil {
+		fmt.Fprintf(out, "no person needed: below %s USD, worth %s USD\n", b.AutoBelow, b.AutoValue)
+	}
 	if b.Required > 0 {
 		fmt.Fprintf(out, "%d of %d approvals\n", b.Approvals, b.Required)
 	}

@@ -281,6 +281,7 @@ var settingForms = map[string]func(value string) any{
 	"twoFactorUsdThreshold":        nullIfNone,
 	"withdrawSeverityThreshold":    nullIfNone,
 	"customerFeeDayUsd":            nullIfNone,
+	"batchAutoApproveUsd":          nullIfNone,
 	"chargeCustomerCosts":          nullIfNone,
 	"ipAllowlist":                  func(value string) any { return splitList(value) },
 	"swappableMintIds": func(value string) any {

@@ -10,22 +10,30 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
-// Where a contract makes several payments in one transaction, rows of one batch in one token share a slot. Their
-// organization pays the network's fee, and people approved all of them by one hash. Every other payment is alone there,
-// because one payee could make the payments of all others fail. See
+// Where one payee can make the payments of all others fail, rows of one batch in one coin share a slot. Their
+// organization pays the network's fee, and people approved all of them by one hash. Every other payment is alone there.
+// On EVM chains a contract makes them; on Solana a transaction does. See
 // docs/design/payouts.md#several-rows-in-one-transaction.
 
-// mayShare reports whether an order may share a slot with another one of its purpose. Rule BP-22.
+// sharesRowsOnly reports whether no payments but rows of one batch share a slot on the chain.
+func (d *Worker) sharesRowsOnly() bool {
+	return d.chain.PayoutContract != nil || d.chain.PayeeAccounts != nil
+}
+
+// mayShare reports whether an order may share a slot with another one of its purpose. Rules BP-22 and BP-41.
 func (d *Worker) mayShare(a, b Order) bool {
-	if d.chain.PayoutContract == nil || a.ID == b.ID {
+	switch {
+	case !d.sharesRowsOnly() || a.ID == b.ID:
 		return true
+	case d.chain.PayoutContract == nil && !a.Kind().leavesInstallation():
+		return true // its payee is the treasury
 	}
 	return a.Batch != nil && b.Batch != nil && a.Batch.BatchID == b.Batch.BatchID && a.MintID == b.MintID
 }
 
-// hasBatchRows reports whether orders of a queue may share a slot that a contract pays, wherever they are in it.
+// hasBatchRows reports whether orders of a queue may share a slot because they are rows, wherever they are in it.
 func (d *Worker) hasBatchRows(queue []Order) bool {
-	if d.chain.PayoutContract == nil {
+	if !d.sharesRowsOnly() {
 		return false
 	}
 	for _, o := range queue {
@@ -34,6 +42,32 @@ func (d *Worker) hasBatchRows(queue []Order) bool {
 		}
 	}
 	return false
+}
+
+// findLone returns the rows of a queue that get a slot of their own because of their payees, by id. Without an answer
+// these are all rows, and nothing else changes. Rule BP-42.
+func (d *Worker) findLone(ctx context.Context, payer wallet.Wallet, queue []Order) map[string]bool {
+	if d.chain.PayeeAccounts == nil {
+		return nil
+	}
+	var rows []Order
+	for _, o := range queue {
+		if o.Batch != nil {
+			rows = append(rows, o)
+		}
+	}
+	if len(rows) < 2 {
+		return nil
+	}
+	canShare, err := d.chain.PayeeAccounts.CanShare(ctx, buildPayments(rows, payer.Address))
+	if err != nil {
+		d.log.Info("payments are made one by one, because the accounts of their payees were not read", "why", err)
+	}
+	lone := map[string]bool{}
+	for i, o := range rows {
+		lone[o.ID] = err != nil || !canShare[i]
+	}
+	return lone
 }
 
 // admitSharing gives orders a slot together where that is possible now, and otherwise one after the other. It returns

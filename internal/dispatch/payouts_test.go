@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -53,6 +54,97 @@ func TestOnlyRowsOfOneBatchInOneTokenShareASlot(t *testing.T) {
 		}
 	}
 }
+
+// fakePayees tells which payees let their payments share a transaction.
+type fakePayees struct {
+	refusing chain.Address
+	err      error
+}
+
+func (f fakePayees) CanShare(_ context.Context, ps []chain.Payment) ([]bool, error) {
+	canShare := make([]bool, len(ps))
+	for i, p := range ps {
+		canShare[i] = p.To != f.refusing
+	}
+	return canShare, f.err
+}
+
+// On Solana the treasury's payments to others share a transaction if they are rows of one batch in one coin. What comes
+// to the treasury goes together as before. Rule BP-41.
+func TestOnSolanaRowsShareASlotAndSweepsAsBefore(t *testing.T) {
+	t.Parallel()
+	d := &Worker{chain: chain.Chain{PayeeAccounts: fakePayees{}}}
+	order := func(id string, purpose signer.Purpose, batchID string, mintID int) Order {
+		o := Order{ID: id, Purpose: purpose, MintID: mintID}
+		if batchID != "" {
+			o.Batch = &signer.BatchRow{BatchID: batchID, Row: 1}
+		}
+		return o
+	}
+	row, customers := order("a", signer.Payment, "bp_1", 1), order("e", signer.Payment, "", 1)
+	for name, c := range map[string]struct {
+		a, b Order
+		want bool
+	}{
+		"two rows":             {row, order("b", signer.Payment, "bp_1", 1), true},
+		"another batch":        {row, order("c", signer.Payment, "bp_2", 1), false},
+		"another coin":         {row, order("d", signer.Payment, "bp_1", 2), false},
+		"a customer's payment": {row, customers, false},
+		"a row behind it":      {customers, row, false},
+		"two of customers":     {customers, order("f", signer.Payment, "", 1), false},
+		"two returns":          {order("g", signer.Return, "", 1), order("h", signer.Return, "", 1), false},
+		"two sweeps":           {order("i", signer.Sweep, "", 1), order("j", signer.Sweep, "", 2), true},
+		"two closes": {
+			order("k", signer.CloseTokenAccount, "", 1), order("l", signer.CloseTokenAccount, "", 1), true,
+		},
+	} {
+		if got := d.mayShare(c.a, c.b); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A row whose payee cannot share is alone, wherever it is in the queue, and so is every row without an answer. The
+// others are together. Rule BP-42.
+func TestARowWhosePayeeCannotShareIsAlone(t *testing.T) {
+	t.Parallel()
+	var queue []Order
+	for _, id := range []string{"a", "b", "c", "d"} {
+		queue = append(queue, Order{
+			ID: id, Purpose: signer.Payment, To: chain.Address("to " + id),
+			Batch: &signer.BatchRow{BatchID: "bp_1", Row: 1},
+		})
+	}
+	for name, c := range map[string]struct {
+		payees fakePayees
+		want   [][]string
+	}{
+		"the first":  {fakePayees{refusing: "to a"}, [][]string{{"a"}, {"b", "c", "d"}}},
+		"one amid":   {fakePayees{refusing: "to b"}, [][]string{{"a", "c", "d"}, {"b"}}},
+		"none":       {fakePayees{}, [][]string{{"a", "b", "c", "d"}}},
+		"no answers": {fakePayees{err: errors.New("down")}, [][]string{{"a"}, {"b"}, {"c"}, {"d"}}},
+	} {
+		d := &Worker{
+			chain: chain.Chain{Name: chain.Solana, PayeeAccounts: c.payees, Sender: anySize{}},
+			log:   slog.New(slog.DiscardHandler),
+		}
+		lone := d.findLone(t.Context(), wallet.Wallet{}, queue)
+		var got [][]string
+		for left := queue; len(left) > 0; {
+			var group []Order
+			group, left = d.nextGroup(wallet.Wallet{}, left, lone)
+			got = append(got, orderIDs(group))
+		}
+		if !slices.EqualFunc(got, c.want, slices.Equal[[]string]) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// anySize is a Sender whose transactions make any number of payments.
+type anySize struct{ chain.Sender }
+
+func (anySize) BatchSize(ps []chain.Payment) int { return len(ps) }
 
 // The contract makes payments if it is there and may move these and all that are under way. Rule BP-22.
 func TestTheAllowanceCoversWhatIsUnderWay(t *testing.T) {

@@ -57,9 +57,10 @@ func (d *Worker) admitQueued(
 			return false, err
 		}
 	}
+	lone := d.findLone(ctx, payer, queue)
 	for len(queue) > 0 && limit > 0 {
 		var group []Order
-		group, queue = d.nextGroup(payer, queue)
+		group, queue = d.nextGroup(payer, queue, lone)
 		slots, err := d.admitSharing(ctx, payer, *acct, group, limit)
 		busy = busy || slots > 0
 		limit -= slots
@@ -137,15 +138,18 @@ func (d *Worker) groupSize(payer wallet.Wallet, orders []Order) int {
 
 // nextGroup splits off the first order of a queue and those that may share its slot. Orders
 // share one with orders of the same kind only. An order that may be the one that failed is alone, so
-// that it fails no other.
-func (d *Worker) nextGroup(payer wallet.Wallet, queue []Order) (group, remaining []Order) {
+// that it fails no other, and so is one of lone.
+func (d *Worker) nextGroup(
+	payer wallet.Wallet, queue []Order, lone map[string]bool,
+) (group, remaining []Order) {
 	first := queue[0]
-	if !first.Kind().MayBeBatched || first.WaitingFor.Cause().IsAlone {
+	isAlone := func(o Order) bool { return o.WaitingFor.Cause().IsAlone || lone[o.ID] }
+	if !first.Kind().MayBeBatched || isAlone(first) {
 		return queue[:1], queue[1:]
 	}
 	var alike []Order
 	for _, o := range queue {
-		if o.Purpose == first.Purpose && !o.WaitingFor.Cause().IsAlone && d.mayShare(first, o) {
+		if o.Purpose == first.Purpose && !isAlone(o) && d.mayShare(first, o) {
 			alike = append(alike, o)
 		}
 	}

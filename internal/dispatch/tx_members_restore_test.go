@@ -40,7 +40,7 @@ func TestOrdersThatWereSignedTogetherAreRestoredTogether(t *testing.T) {
 			Contract: b.token,
 			Amount:   amount, CustomerID: []string{"ann", "bob", "eve"}[i], MintID: usdc,
 		}
-		_, err := b.signer.AdmitIntent(b.ctx, intent)
+		_, err := b.signer.AdmitIntent(b.ctx, asRow(intent))
 		b.must(err)
 		payments = append(payments, chain.Payment{
 			From: b.treasury.Address, To: payeeAddress(id), Contract: b.token, Amount: amount,

@@ -23,6 +23,30 @@ import (
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
+// rowSigner has its signer admit customers' payments as rows of one batch. The simulated chain lets any payments share
+// a transaction, as Bitcoin does, and has the name of Solana, where a signer signs only rows together.
+type rowSigner struct{ signer.Signer }
+
+func (s rowSigner) AdmitIntent(ctx context.Context, i signer.Intent) (signer.Entry, error) {
+	return s.Signer.AdmitIntent(ctx, asRow(i))
+}
+
+// rowsTo returns a signer for a Worker of the env.
+func (b *testEnv) rowsTo(s signer.Signer) signer.Signer {
+	if b.asRows {
+		return rowSigner{s}
+	}
+	return s
+}
+
+// asRow returns a customer's payment as a row of a batch.
+func asRow(i signer.Intent) signer.Intent {
+	if i.Purpose == signer.Payment {
+		i.CustomerID, i.Product, i.Batch = "", signer.BatchProduct, &signer.BatchRow{BatchID: "pb_1", Row: 1}
+	}
+	return i
+}
+
 // newGroupEnv makes a testEnv on a chain whose transactions make several payments.
 func newGroupEnv(t *testing.T) *testEnv {
 	t.Helper()
@@ -30,6 +54,8 @@ func newGroupEnv(t *testing.T) *testEnv {
 		SignerID: string(sim.SolanaAddress("network")), FeeMax: money.Units(coin), GasMax: money.Units(coin),
 		Unlimited: true,
 	}, sim.Config{Name: chain.Solana, PaymentsPerTx: 8})
+	b.asRows = true
+	b.newWorker(dispatch.Config{})
 	// These tests are about slots. Which payments may share one is in TestOnlyRowsOfOneBatchInOneTokenShareASlot.
 	owner := pgtest.Superuser(t, b.db)
 	for _, trigger := range []string{"dispatch_orders_tx_of_batch", "dispatch_orders_tx_of_batch_begin"} {
@@ -288,7 +314,7 @@ func TestEachOfASlotThatIsStuckIsDecidedByItself(t *testing.T) {
 	on.Sender = silentToken{on.Sender}
 	listeners := map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature}
 	b.worker = dispatch.New(
-		b.db, on, b.signer, journal.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
+		b.db, on, b.rowsTo(b.signer), journal.RecordEntry, listeners, dispatch.Config{}, slog.New(slog.DiscardHandler),
 	)
 	b.submitThree()
 	b.runRounds()

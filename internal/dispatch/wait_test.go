@@ -519,7 +519,8 @@ func (b *testEnv) breakPayee(payee chain.Address, err error) {
 		ch.Sender = brokenSender{ch.Sender, payee, err}
 	}
 	b.worker = dispatch.New(
-		b.db, ch, b.signer, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
+		b.db, ch, b.rowsTo(b.signer), journal.RecordEntry,
+		map[signer.Purpose]dispatch.Listener{signer.Payment: b.feature},
 		dispatch.Config{}, slog.New(slog.DiscardHandler), dispatch.WithVoider(b.voider(b.signer)),
 	)
 }

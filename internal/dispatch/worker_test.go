@@ -154,6 +154,7 @@ type testEnv struct {
 	token    chain.Address
 	proven   uint64
 	name     chain.Name
+	asRows   bool // see rowSigner
 }
 
 func newTestEnv(t *testing.T, policy signpolicy.Chain) *testEnv {
@@ -235,6 +236,7 @@ func openPolicy() signpolicy.Chain {
 func (b *testEnv) newWorker(conf dispatch.Config) { b.newWorkerWith(b.signer, conf) }
 
 func (b *testEnv) newWorkerWith(s signer.Signer, conf dispatch.Config) {
+	s = b.rowsTo(s)
 	b.worker = dispatch.New(b.db, b.chain.ToChain(), s, journal.RecordEntry, map[signer.Purpose]dispatch.Listener{
 		signer.Payment: b.feature, signer.Sweep: sweepListener{b.feature}, signer.GasTopUp: b.feature,
 		signer.SwapPayment: swapListener{b.feature},

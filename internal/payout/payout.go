@@ -5,7 +5,8 @@
 //
 //   - What is held for batches is the sum of the rows that neither a withdrawal nor a refusal has taken out.
 //   - A row has at most one withdrawal, whose id follows from batch and row.
-//   - No row is paid before enough people, and not the maker, have approved the hash that covers it.
+//   - No row is paid before enough people, and not the maker, have approved the hash that covers it. A batch below the
+//     operator's amount needs none, and the signer's own policy bounds what such batches take.
 //   - A row never changes. The signer pays only what leads to the approved hash, so a change would pay nothing.
 //   - A batch that leaves rows out has another hash, once, before anyone may approve it.
 //
@@ -78,7 +79,7 @@ type Batch struct {
 	IdempotencyKey *string
 	Maker          audit.Actor
 	Submitter      *audit.Actor
-	// Required is the number of approvals that it needs, from its submission on.
+	// Required is the number of approvals that it needs, from its submission on. It is 0 for one that needed no person.
 	Required   int
 	Approvals  int
 	Problem    string // why it is INVALID or REJECTED
@@ -98,7 +99,10 @@ type Batch struct {
 	// StoppedAt is when a person cancelled it while it was being paid. What has no slot then is taken back.
 	StoppedAt *time.Time
 	Stopper   *audit.Actor
-	Counts    Counts // of batches that ByID and List return
+	// AutoBelow is batchAutoApproveUsd, below which it needed no person, and AutoValue what it was worth then. Both are
+	// nil for every other batch.
+	AutoBelow, AutoValue *money.USD
+	Counts               Counts // of batches that ByID and List return
 
 	digest, mac   []byte
 	submittedHash []byte
@@ -143,6 +147,8 @@ type RowPayment struct {
 	Amount    money.Amount
 	ToAddress chain.Address
 	Reference string
+	// IsUnapproved says that the batch needed no person. Then no approval stands for one that the row needs.
+	IsUnapproved bool
 }
 
 // Payments makes the payments of rows, as withdrawals out of what is held for batches.
@@ -162,6 +168,9 @@ type Payments interface {
 	// RecallRow takes back the withdrawal of a row that has no slot. One that has a slot stays, and so does one that
 	// has ended: neither is an error.
 	RecallRow(ctx context.Context, p RowPayment, actor audit.Actor) error
+	// FreshPrice returns the price of a whole unit of a mint, and whether it is recent enough to decide by. It asks
+	// the source of prices, so it is called outside of transactions.
+	FreshPrice(ctx context.Context, mintID int) (price money.USD, isFresh bool)
 }
 
 // Publisher records the events of batches.
@@ -190,7 +199,8 @@ const selectBatches = `
 		(SELECT count(*) FROM payout_approvals a WHERE a.batch_id = b.batch_id), coalesce(b.problem, ''), b.created_at,
 		b.submitted_at, b.approved_at, b.ended_at, b.request_digest, b.request_mac, b.bad_count, b.is_decimal,
 		b.list_columns, coalesce(b.retry_of, ''), coalesce(b.duplicate_of, ''), b.paused_at,
-		coalesce(b.pause_reason, ''), b.stopped_at, b.stopper_kind, b.stopper_id, b.submitted_hash
+		coalesce(b.pause_reason, ''), b.stopped_at, b.stopper_kind, b.stopper_id, b.submitted_hash, b.auto_below,
+		b.auto_value
 	FROM payout_batches b `
 
 func scanBatch(row pgx.CollectableRow) (b Batch, err error) {
@@ -200,7 +210,8 @@ func scanBatch(row pgx.CollectableRow) (b Batch, err error) {
 		&b.Maker.ID,
 		&submitterKind, &submitterID, &b.Required, &b.Approvals, &b.Problem, &b.CreatedAt, &b.SubmitAt, &b.ApprovedAt,
 		&b.EndedAt, &b.digest, &b.mac, &b.BadRows, &b.UsesDecimal, &b.Columns, &b.RetryOf, &b.DuplicateOf, &b.PausedAt,
-		&b.PauseReason, &b.StoppedAt, &stopperKind, &stopperID, &b.submittedHash)
+		&b.PauseReason, &b.StoppedAt, &stopperKind, &stopperID, &b.submittedHash, &b.AutoBelow,
+		&b.AutoValue)
 	if err != nil {
 		return b, err
 	}
@@ -432,6 +443,6 @@ func (b Batch) payment(i Item) RowPayment {
 	return RowPayment{
 		OrgID: b.OrgID, Row: signer.BatchRow{BatchID: b.ID, Row: i.Number, ContentHash: b.ContentHash},
 		MintID: i.MintID,
-		Amount: i.Amount, ToAddress: i.ToAddress, Reference: i.Reference,
+		Amount: i.Amount, ToAddress: i.ToAddress, Reference: i.Reference, IsUnapproved: b.AutoBelow != nil,
 	}
 }

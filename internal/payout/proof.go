@@ -20,7 +20,7 @@ type Proof struct {
 
 // LoadProofs returns the proofs of some rows of a batch, in the order in which they are named, made from what the
 // database has. Whether they prove anything is decided by the signer: of rows that were changed they lead to a hash
-// that no one approved.
+// that no one approved. How many approvals a batch needs is what its MAC says: a smaller number proves nothing.
 //
 // One call reads and hashes all rows of the batch once, whatever the number of rows that it is for. Nothing is kept
 // for a later call, so a row that is changed between two calls is seen by the second one. Rule BP-30.
@@ -30,6 +30,10 @@ func (s *Service) LoadProofs(
 	b, err := readBatch(ctx, tx, org, batchID)
 	if err != nil {
 		return nil, err
+	}
+	if !s.GrantKey.VerifyBatchRequest(b.ContentHash, b.Required, b.mac) {
+		return nil, fmt.Errorf("the content of batch %s, or the %d approvals that it needs, were changed in the "+
+			"database: nothing of it is granted; find out who changed it, and cancel it", batchID, b.Required)
 	}
 	items, err := loadItems(ctx, tx, batchID)
 	if err != nil {

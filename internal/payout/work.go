@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -135,7 +136,7 @@ func (s *Service) Validate(ctx context.Context, orgID, batchID string) error {
 			return fmt.Errorf("note the check of row %d: %w", i.Number, err)
 		}
 	}
-	return s.finishValidation(ctx, orgID, batchID)
+	return s.finishValidation(ctx, b)
 }
 
 // findFrozen returns why the rows of frozen customers cannot be paid, by the label of the customer. isStopped says
@@ -158,6 +159,12 @@ func (s *Service) findFrozen(
 	if err != nil {
 		return nil, false, fmt.Errorf("look for freezes of %s: %w", orgID, err)
 	}
+	frozen, isStopped = sortFreezes(orgID, active, items)
+	return frozen, isStopped, nil
+}
+
+// sortFreezes returns what findFrozen says of some freezes.
+func sortFreezes(orgID string, active *freeze.ActiveSet, items []Item) (frozen map[string]string, isStopped bool) {
 	frozen = map[string]string{}
 	for _, i := range items {
 		f := active.FindFor(freeze.Target{OrgID: orgID, CustomerID: i.CustomerID, Chain: i.Chain})
@@ -166,21 +173,30 @@ func (s *Service) findFrozen(
 		case f.Scope == freeze.ScopeCustomer:
 			frozen[i.CustomerID] = fmt.Sprintf("Customer %s is frozen.", i.CustomerID)
 		default:
-			return nil, true, nil
+			return nil, true
 		}
 	}
-	return frozen, false, nil
+	return frozen, false
 }
 
-// finishValidation writes the state that follows from the verdicts about all rows.
-func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) error {
+// finishValidation writes the state that follows from the verdicts about all rows: a batch waits for people, or is
+// paid without one (see judge). That is one commit, with the hash and the releases of a PARTIAL batch.
+func (s *Service) finishValidation(ctx context.Context, b Batch) error {
+	prices, err := s.loadPrices(ctx, b)
+	if err != nil {
+		return err
+	}
 	var isExcluded bool
-	err := s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		b, err := lockBatch(ctx, tx, orgID, batchID)
+	err = s.DB.InOrg(ctx, b.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		settings, active, err := lockRules(ctx, tx, b.OrgID)
+		if err != nil {
+			return err
+		}
+		b, err := lockBatch(ctx, tx, b.OrgID, b.ID)
 		if err != nil || b.Status != Validating {
 			return err
 		}
-		items, err := loadItems(ctx, tx, batchID)
+		items, err := loadItems(ctx, tx, b.ID)
 		if err != nil {
 			return err
 		}
@@ -191,56 +207,92 @@ func (s *Service) finishValidation(ctx context.Context, orgID, batchID string) e
 				first = cmp.Or(first, fmt.Sprintf("Row %d: %s", i.Number, i.Refused))
 			}
 		}
-		switch {
-		case excluded == len(items):
+		if excluded == len(items) {
 			return s.endUnpaid(ctx, tx, b, Invalid, cutSentence("No row can be paid. "+first), workActor)
-		case excluded > 0:
+		}
+		c := newChecked(b)
+		if excluded > 0 {
 			isExcluded = true
-			err := s.exclude(ctx, tx, b, items)
+			if err := s.exclude(ctx, tx, b, items, &c); err != nil {
+				return err
+			}
+		}
+		if err := s.judge(ctx, tx, b, items, settings, active, prices, &c); err != nil {
+			return err
+		}
+		if err := s.writeChecked(ctx, tx, b, items, c); err != nil {
+			return err
+		}
+		if isExcluded {
 			failpoint.HitBeforeCommit("B04")
-			return err
 		}
-		if err := setStatus(ctx, tx, b, AwaitingApproval, `look_at = NULL`); err != nil {
-			return err
-		}
-		return s.announce(ctx, tx, b, workActor, "checked", map[string]any{"contentHash": b.ContentHash})
+		return nil
 	})
+	if errors.Is(err, errFrozen) {
+		return nil
+	}
 	if isExcluded {
 		failpoint.Hit("B04")
 	}
 	return err
 }
 
+// checked is what a batch becomes with its last verdict.
+type checked struct {
+	header   contenthash.Header
+	hash     contenthash.Hash
+	excluded []int // rows that it leaves out
+	// auto says that it needs no person; nil: people says why it needs one, or is "" where the operator set no amount.
+	auto   *autoApproval
+	people string
+}
+
+func newChecked(b Batch) checked { return checked{header: b.Header, hash: b.ContentHash} }
+
 // exclude leaves the refused rows of a locked PARTIAL batch out. The header and the hash follow from the rows, which
 // are compared with what was submitted before: a row that was changed since gets no new hash.
-func (s *Service) exclude(ctx context.Context, tx pg.Tx, b Batch, items []Item) error {
+func (s *Service) exclude(ctx context.Context, tx pg.Tx, b Batch, items []Item, c *checked) error {
 	if !s.isIntact(b, items) {
 		return fmt.Errorf("the rows of batch %s differ from what was submitted: it gets no other hash", b.ID)
 	}
-	excluded := []int{}
 	for k := range items {
 		if items[k].Refused != "" {
 			items[k].IsIncluded = false
-			excluded = append(excluded, items[k].Number)
+			c.excluded = append(c.excluded, items[k].Number)
 		}
 	}
-	sealed, err := b.sealStored(items)
+	var err error
+	if c.header, err = b.sealStored(items); err != nil {
+		return fmt.Errorf("leave rows of batch %s out: %w", b.ID, err)
+	}
+	c.hash = c.header.ComputeHash()
+	_, err = tx.Exec(ctx, `UPDATE payout_items SET included = false WHERE batch_id = $1 AND row_no = ANY ($2)`, b.ID,
+		c.excluded)
 	if err != nil {
 		return fmt.Errorf("leave rows of batch %s out: %w", b.ID, err)
 	}
-	header, err := json.Marshal(sealed)
+	return nil
+}
+
+// writeChecked writes what a locked batch becomes with its last verdict.
+func (s *Service) writeChecked(ctx context.Context, tx pg.Tx, b Batch, items []Item, c checked) error {
+	header, err := json.Marshal(c.header)
 	if err != nil {
 		return fmt.Errorf("write the header of batch %s: %w", b.ID, err)
 	}
-	hash := sealed.ComputeHash()
-	_, err = tx.Exec(ctx, `UPDATE payout_items SET included = false WHERE batch_id = $1 AND row_no = ANY ($2)`, b.ID,
-		excluded)
-	if err != nil {
-		return fmt.Errorf("leave rows of batch %s out: %w", b.ID, err)
+	status, required, set := AwaitingApproval, b.Required, `look_at = NULL`
+	var limit, value *money.USD
+	if c.auto != nil {
+		status, required, set = Processing, 0, `look_at = $4, approved_at = $4`
+		limit, value = &c.auto.limit, &c.auto.value
 	}
-	err = setStatus(ctx, tx, b, AwaitingApproval,
-		`look_at = NULL, content_hash = $5, header = $6, request_mac = $7`, hash[:], string(header),
-		s.GrantKey.BatchRequestMAC(hash, b.Required))
+	if c.auto != nil || len(c.excluded) > 0 {
+		err = setStatus(ctx, tx, b, status, set+`, content_hash = $5, header = CASE WHEN content_hash = $5 THEN header
+			ELSE $6::jsonb END, approvals_required = $7, request_mac = $8, auto_below = $9, auto_value = $10`,
+			c.hash[:], string(header), required, s.GrantKey.BatchRequestMAC(c.hash, required), limit, value)
+	} else {
+		err = setStatus(ctx, tx, b, status, set)
+	}
 	if err != nil {
 		return err
 	}
@@ -248,12 +300,24 @@ func (s *Service) exclude(ctx context.Context, tx pg.Tx, b Batch, items []Item) 
 	if err != nil {
 		return err
 	}
-	if err := ledger.Post(ctx, tx, postings...); err != nil {
-		return fmt.Errorf("release what batch %s leaves out: %w", b.ID, err)
+	if len(postings) > 0 {
+		if err := ledger.Post(ctx, tx, postings...); err != nil {
+			return fmt.Errorf("release what batch %s leaves out: %w", b.ID, err)
+		}
 	}
-	return s.announce(ctx, tx, b, workActor, "checked", map[string]any{
-		"contentHash": hash, "formerContentHash": b.ContentHash, "excluded": excluded, "totals": sealed.Totals,
-	})
+	detail := map[string]any{"contentHash": c.hash}
+	if len(c.excluded) > 0 {
+		detail["formerContentHash"], detail["excluded"], detail["totals"] = b.ContentHash, c.excluded, c.header.Totals
+	}
+	if c.auto == nil {
+		if c.people != "" {
+			detail["people"] = c.people
+		}
+		return s.announce(ctx, tx, b, workActor, "checked", detail)
+	}
+	detail["setting"], detail["below"], detail["value"] = autoSetting, c.auto.limit, c.auto.value
+	detail["prices"], detail["totals"], detail["required"] = c.auto.prices, c.header.Totals, required
+	return s.announce(ctx, tx, b, workActor, "approved", detail)
 }
 
 func (s *Service) invalidate(ctx context.Context, b Batch, i Item, refused string) error {

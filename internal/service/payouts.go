@@ -5,6 +5,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -19,6 +20,7 @@ var _ payout.Payments = batchPayments{}
 func newBatchRequest(p payout.RowPayment) withdrawal.BatchRequest {
 	return withdrawal.BatchRequest{
 		Row: p.Row, MintID: p.MintID, Amount: p.Amount, ToAddress: string(p.ToAddress), Reference: p.Reference,
+		IsUnapproved: p.IsUnapproved,
 	}
 }
 
@@ -67,6 +69,11 @@ func newBatchRequests(rows []payout.RowPayment) []withdrawal.BatchRequest {
 		requests = append(requests, newBatchRequest(row))
 	}
 	return requests
+}
+
+// FreshPrice implements payout.Payments.
+func (p batchPayments) FreshPrice(ctx context.Context, mintID int) (price money.USD, isFresh bool) {
+	return p.withdrawals.FreshPrice(ctx, mintID)
 }
 
 // RecallRow implements payout.Payments.

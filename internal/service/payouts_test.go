@@ -32,6 +32,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
 	"github.com/cofferpay/coffer/internal/withdrawal"
@@ -65,6 +66,12 @@ type payoutEnv struct {
 
 func newPayoutEnv(t *testing.T) *payoutEnv {
 	t.Helper()
+	return newUnapprovedEnv(t, nil)
+}
+
+// newUnapprovedEnv is newPayoutEnv with a signer that pays batches without a person within limits.
+func newUnapprovedEnv(t *testing.T, limits map[chain.Address]signpolicy.UnapprovedLimit) *payoutEnv {
+	t.Helper()
 	db := pgtest.New(t)
 	token := mint.Mint{
 		ID: payoutUSDC, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
@@ -82,7 +89,7 @@ func newPayoutEnv(t *testing.T) *payoutEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign, attest := signertest.NewWithGrants(t, grants)
+	sign, attest := signertest.NewWithUnapproved(t, grants, limits)
 	wallets := wallet.New(db, sign, attest)
 	if err := journal.Import(t.Context(), db, sign, wallets); err != nil {
 		t.Fatal(err)

@@ -88,8 +88,27 @@ func (k *GrantKey) MakeBatchGrant(t Terms, b BatchGrant, required int, approvals
 	return g
 }
 
+// IsUnapproved reports whether an intent pays a row of a batch that needed no person. Only the policy of the signer
+// says how much of an asset such rows may take. A record of the journal has the same answer as the intent that it
+// admits. Rule BP-60.
+func (intent Intent) IsUnapproved() bool {
+	g := intent.Grant
+	return intent.Batch != nil && g != nil && (g.IsUnapproved || g.Batch != nil && g.Required < 1)
+}
+
+// RecordGrant leaves of the grant what the journal has of it. It returns what the header says that the batch pays of the
+// mint, if no person approved the batch.
+func (intent *Intent) RecordGrant() (inBatch money.Amount) {
+	if intent.IsUnapproved() && intent.Grant.Batch != nil {
+		inBatch = intent.Grant.Batch.Header.TotalOf(intent.MintID)
+	}
+	intent.Grant = intent.Grant.Recorded()
+	return inBatch
+}
+
 // checkBatch refuses the payment of a row that is not what people approved. It builds the row from the fields that
-// are paid, so none of them can differ from what was approved. Rules BP-3 and BP-33.
+// are paid, so none of them can differ from what was approved. How much may be paid without a person is in package
+// limits, because that needs the policy and the journal. Rules BP-3 and BP-33.
 func checkBatch(intent Intent) *Refusal {
 	refuse := func(format string, args ...any) *Refusal {
 		return Refuse(RefusedGrant, "%s %s "+format, append([]any{intent.Kind().Noun, intent.ID}, args...)...)
@@ -123,8 +142,9 @@ func checkBatch(intent Intent) *Refusal {
 		return refuse("has not the id of row %d of batch %s", row.Row, row.BatchID)
 	case !intent.FeeDeducted.IsZero():
 		return refuse("deducts a fee, and people approved what the payee receives")
-	case g.Required < 1:
-		return refuse("is of a batch, which a person has to approve")
+	case g.Required < 1 && h.TotalOf(intent.MintID).Less(intent.Amount):
+		return refuse("is of a batch that no person approved, and is more than all that the batch pays of mint %d",
+			intent.MintID)
 	}
 	for _, a := range g.Approvals {
 		if a.Approver == h.MadeBy {

@@ -234,7 +234,31 @@ func TestABatchIsApprovedByOtherPeopleOverItsOwnHash(t *testing.T) {
 		grantRow(key, intent, proven, older.ComputeHash(), firstApprover, nextApprover), "of another content")
 	unapproved := intent
 	unapproved.Grant = key.MakeBatchGrant(termsOf(intent), proven, 0, nil)
-	wantGrantRefused(t, key, "no one", unapproved, "a person has to approve")
+	if refusal := key.CheckGrant(unapproved); refusal != nil || !unapproved.IsUnapproved() {
+		t.Errorf("no one: got %v, want it left to the limits of batches that no person approved", refusal)
+	}
+	recorded := unapproved
+	if recorded.Grant = recorded.Grant.Recorded(); !recorded.IsUnapproved() || recorded.Grant.MAC != nil {
+		t.Errorf("got %+v in the journal, want that no person approved it, and nothing that grants it", recorded.Grant)
+	}
+	lowered := grantRow(key, intent, proven, hash, firstApprover, nextApprover)
+	lowered.Grant.Required = 0
+	wantGrantRefused(t, key, "no one any more", lowered, "number of needed approvals")
+	if approved := grantRow(key, intent, proven, hash, firstApprover, nextApprover); approved.IsUnapproved() ||
+		approved.Grant.Recorded() != nil {
+		t.Error("a row that people approved counts as one that no person approved")
+	}
+	claimed := intent
+	claimed.Grant = &signer.Grant{IsUnapproved: true}
+	wantGrantRefused(t, key, "the record of a journal", claimed, "differs from its grant")
+	// The header is sealed by a server that lies: its totals leave the mint out.
+	untold := h
+	untold.Totals = nil
+	lying := newRowIntent(rows[0], untold.ComputeHash())
+	short := proven
+	short.Header = untold
+	lying.Grant = key.MakeBatchGrant(termsOf(lying), short, 0, nil)
+	wantGrantRefused(t, key, "a header without the mint", lying, "more than all that the batch pays")
 	other := grantRow(newGrantKey(t, 8), intent, proven, hash, firstApprover, nextApprover)
 	wantGrantRefused(t, key, "another key", other, "differs from its grant")
 	ofTerms := intent

@@ -103,6 +103,8 @@ type Grant struct {
 	// Batch proves that a payment is a row of an approved batch. With it the approvals are over the
 	// content hash of the batch and not over the terms.
 	Batch *BatchGrant `json:"batch,omitempty"`
+	// IsUnapproved says in the journal alone that an admitted row is of a batch that needed no person.
+	IsUnapproved bool `json:"unapproved,omitempty"`
 }
 
 // Approval is the approval of one person.

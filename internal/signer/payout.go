@@ -64,9 +64,13 @@ func (intent Intent) SwapPayout() *SwapPayout {
 
 // Recorded returns the part of a grant that the journal has: what was approved of an organization's
 // swap, and by how many people. A payment is compared with it later, and a restored database gets
-// the swap back by it. MACs are not recorded, so a copy of the journal grants nothing.
+// the swap back by it. Of the row of a batch that needed no person it is that fact, because such rows have limits of
+// their own. MACs are not recorded, so a copy of the journal grants nothing.
 func (g *Grant) Recorded() *Grant {
-	if g == nil || g.Payout == nil {
+	switch {
+	case g != nil && g.Batch != nil && g.Required < 1:
+		return &Grant{IsUnapproved: true}
+	case g == nil || g.Payout == nil:
 		return nil
 	}
 	payout := *g.Payout

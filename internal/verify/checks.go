@@ -1058,7 +1058,8 @@ var bookChecks = []Check{
 			('requireWithdrawIdempotency', to_jsonb(s.require_withdraw_idempotency), 'false'),
 			('customerFeeDayUsd', to_jsonb(s.customer_fee_day_usd), '"50"'),
 			('chargeCustomerCosts', to_jsonb(s.charge_customer_costs), '"NONE"'),
-			('additionalApiKeys', to_jsonb(s.additional_api_keys), 'false')
+			('additionalApiKeys', to_jsonb(s.additional_api_keys), 'false'),
+			('batchAutoApproveUsd', to_jsonb(s.batch_auto_approve_usd), 'null')
 		) AS n (name, is_now, unset)
 		LEFT JOIN LATERAL (
 			SELECT a.detail -> 'to' AS value FROM audit_log a

@@ -25,7 +25,10 @@ var payoutChecks = []Check{
 				AND a.content_hash = b.content_hash
 				AND (a.approver_kind, a.approver_id) NOT IN ((b.maker_kind, b.maker_id), (b.submitter_kind,
 					b.submitter_id))) a
-		WHERE b.approved_at IS NOT NULL AND (b.approvals_required < 1 OR a.people < b.approvals_required)
+		WHERE b.approved_at IS NOT NULL AND (a.people < b.approvals_required OR b.approvals_required < 1 AND NOT EXISTS (
+			SELECT FROM audit_log l WHERE l.resource_id = b.batch_id AND l.org_id = b.org_id
+				AND l.action = 'payout.approved' AND l.detail ->> 'setting' = 'batchAutoApproveUsd'
+				AND (l.detail ->> 'below')::numeric = b.auto_below AND (l.detail ->> 'value')::numeric = b.auto_value))
 		UNION ALL
 		SELECT a.org_id, 'batch ' || a.batch_id,
 			format('is approved by %s %s, who made or submitted it, or over another hash',

@@ -8,8 +8,8 @@ import (
 )
 
 // payouts adds batches: one that is being paid, with a paid row, a row that waits and one that is refused; one
-// that waits for its approval, and one that does so without a row that it leaves out; one that is invalid; and one of
-// which nothing could be paid.
+// that waits for its approval, and one that does so without a row that it leaves out; one that is invalid; one of
+// which nothing could be paid; and one like it that needed no person.
 func (h *testEnv) payouts(
 	ordered func(id, purpose, wallet string, to *string, mintID, amount int, status string, fee, gasReserved int),
 ) {
@@ -33,6 +33,7 @@ func (h *testEnv) payouts(
 		{"bp_bad", "INVALID", []int{2}},
 		{"bp_fail", "FAILED", []int{2}},
 		{"bp_part", "AWAITING_APPROVAL", []int{3, 2}},
+		{"bp_auto", "FAILED", []int{2}},
 	} {
 		sum := 0
 		h.exec(`
@@ -79,6 +80,13 @@ func (h *testEnv) payouts(
 			h.exec(`UPDATE payout_batches SET version = 4, status = 'PROCESSING', approved_at = now()
 				WHERE batch_id = $1`, b.id)
 			h.recordAudit("payout.approved", b.id)
+			if b.id == "bp_auto" {
+				h.exec(`DELETE FROM payout_approvals WHERE batch_id = $1`, b.id)
+				h.exec(`UPDATE payout_batches SET approvals_required = 0, auto_below = 500, auto_value = 2.5
+					WHERE batch_id = $1`, b.id)
+				h.exec(`UPDATE audit_log SET detail = '{"setting": "batchAutoApproveUsd", "below": "500.00",
+					"value": "2.5"}' WHERE resource_id = $1 AND action = 'payout.approved'`, b.id)
+			}
 			last := len(b.amounts)
 			h.exec(`UPDATE payout_items SET refused = 'no' WHERE batch_id = $1 AND row_no = $2`, b.id, last)
 			release.Amount = u(b.amounts[last-1])
@@ -86,8 +94,9 @@ func (h *testEnv) payouts(
 		}
 	}
 	h.exec(`UPDATE payout_batches SET version = 5, status = 'FAILED', ended_at = now(), look_at = NULL
-		WHERE batch_id = 'bp_fail'`)
+		WHERE batch_id IN ('bp_fail', 'bp_auto')`)
 	h.recordAudit("payout.failed", "bp_fail")
+	h.recordAudit("payout.failed", "bp_auto")
 	h.exec(`
 		INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address, idempotency_key,
 			request_digest, status, requires_approval, approval_reasons, tx_hash, created_at, broadcast_at, fee_mode,
@@ -152,6 +161,14 @@ var payoutTamperings = []tampering{
 			approval_reasons, tx_hash, created_at, batch_id, batch_row FROM withdrawals WHERE withdrawal_id = 'wd_bp'`,
 	}},
 	{"I-87", "a batch without approvals", []string{`DELETE FROM payout_approvals WHERE batch_id = 'bp_run'`}},
+	{"I-87", "a batch without approvals that needed some", []string{
+		`DELETE FROM payout_approvals WHERE batch_id = 'bp_run'`,
+		`UPDATE payout_batches SET approvals_required = 0, auto_below = 500, auto_value = 2.5
+			WHERE batch_id = 'bp_run'`,
+	}},
+	{"I-87", "a batch that needed no person by another amount", []string{
+		`UPDATE payout_batches SET auto_below = 600 WHERE batch_id = 'bp_auto'`,
+	}},
 	{"I-87", "an approval by the maker", []string{
 		`UPDATE payout_batches SET maker_kind = 'USER', maker_id = 'usr_a' WHERE batch_id = 'bp_run'`,
 	}},

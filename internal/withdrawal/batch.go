@@ -28,6 +28,8 @@ type BatchRequest struct {
 	Amount    money.Amount
 	ToAddress string
 	Reference string // "" for none
+	// IsUnapproved says that the batch needed no person, so no approval stands for one that the threshold asks for.
+	IsUnapproved bool
 }
 
 // key returns the idempotency key of a row. It has a space, so no caller can take it. A row has one withdrawal, in
@@ -81,8 +83,8 @@ func newBatchRequest(r BatchRequest) Request {
 }
 
 // RequestBatchRow accepts the payment of a row, with the gates of a withdrawal of the organization's own money except
-// for the whitelist. The approvals of the batch stand for those that the threshold asks for; every other reason holds
-// the row for people. A row that is known has its withdrawal, which may be one that screening blocked. Errors: the
+// for the whitelist. The approvals of the batch, if it needed any, stand for those that the threshold asks for; every
+// other reason holds the row for people. A row that is known has its withdrawal, which may be one that screening blocked. Errors: the
 // faults of RequestOrganization. Rule BP-5.
 func (s *Service) RequestBatchRow(ctx context.Context, org string, r BatchRequest) (w Withdrawal, err error) {
 	w, _, err = s.Request(ctx, org, newBatchRequest(r))

@@ -449,6 +449,15 @@ func (s *Service) loadQuote(ctx context.Context, mintID int, now time.Time) (quo
 	return &q, price.CheckFresh(q, now, s.priceAge(mintID)) == nil
 }
 
+// FreshPrice returns the price of a whole unit of a mint, and whether it is recent enough to decide about a threshold.
+func (s *Service) FreshPrice(ctx context.Context, mintID int) (usd money.USD, isFresh bool) {
+	q, isFresh := s.loadQuote(ctx, mintID, s.DB.Clock()())
+	if !isFresh {
+		return usd, false
+	}
+	return q.Price, true
+}
+
 // loadChargePrices loads the prices that convert costs, and takes over the chain's cost quote.
 func (s *Service) loadChargePrices(ctx context.Context, f *Facts, q costQuote) {
 	if !f.charging.isCharged {

@@ -128,7 +128,7 @@ func (f Facts) coveringRequired() int {
 
 // skipIfCovered turns a hold of the threshold into SKIPPED if the approvals of a swap or of a batch cover it.
 func skipIfCovered(f Facts, s Step) Step {
-	if b := f.request.batch; s.Result == ResultHold && b != nil {
+	if b := f.request.batch; s.Result == ResultHold && b != nil && !b.IsUnapproved {
 		// The batch is PROCESSING, or the insert is refused: enough people approved it with this row.
 		s.Result, s.Reason = ResultSkipped, ""
 		s.Inputs["why"] = "People approved it with batch " + b.Row.BatchID + "."

@@ -1,6 +1,7 @@
 package solana
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,31 +9,39 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/quorum"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
 )
 
-// BatchSize counts payments to the account that pays for them, which are sweeps. A batch has as
-// many as a packet holds with a signature for each and with the token accounts that may have to be
-// created for them. A packet is full long before the compute units of a transaction are used. No
-// two of them take one coin from one account.
+// BatchSize counts payments that go together, from the first. A batch has as many as a packet holds, which is full long
+// before the compute units of a transaction are used. It is one of these:
 //
-// A payment to another payee goes alone. The rent of a payee's token account is four hundred times
-// the signature that a batch would save. The fee of a transaction is divided evenly, so customers
-// would pay for the payees of others. A payee can also freeze, close or hand over that account at
-// any moment, which would fail the payments of all.
-//
-// Closes are batched in the same way, and with nothing else. If a token arrives at one of the
-// accounts in the meantime, that close is tried again by itself.
+//   - payments to the account that pays for them, which are sweeps, or closes. No two of them take one coin from one
+//     account. The packet also has a signature for each and the token accounts that may have to be created.
+//   - payments of that account to others, in one coin, see isShareable. The caller decides whose may share a
+//     transaction: one payee can freeze, close or hand over a token account at any moment, which fails the payments of
+//     all.
 func (c *Client) BatchSize(ps []chain.Payment) int {
 	n := 0
-	for n < len(ps) && isIncoming(ps[n]) && ps[n].ClosesTokenAccount == ps[0].ClosesTokenAccount &&
-		feePayer(ps[n]) == feePayer(ps[0]) && !slices.ContainsFunc(ps[:n], func(p chain.Payment) bool {
-		return p.From == ps[n].From && p.Contract == ps[n].Contract
-	}) && c.fitsPacket(ps[:n+1]) {
+	for n < len(ps) && canFollow(ps[:n], ps[n]) && c.fitsPacket(ps[:n+1]) {
 		n++
 	}
-	return max(1, n)
+	return max(1, min(n, len(ps)))
+}
+
+// canFollow reports whether a payment belongs to a batch behind those that are in it.
+func canFollow(batch []chain.Payment, p chain.Payment) bool {
+	if len(batch) > 0 && feePayer(p) != feePayer(batch[0]) {
+		return false
+	}
+	if isShareable(p) {
+		return len(batch) == 0 || isShareable(batch[0]) && p.Contract == batch[0].Contract
+	}
+	return isIncoming(p) && !slices.ContainsFunc(batch, func(q chain.Payment) bool {
+		return isShareable(q) || q.ClosesTokenAccount != p.ClosesTokenAccount ||
+			q.From == p.From && q.Contract == p.Contract
+	})
 }
 
 // isIncoming reports whether a payment goes from another account to the account that pays for it.
@@ -40,6 +49,55 @@ func isIncoming(p chain.Payment) bool {
 	return !p.CreatesNonceAccount && !p.CreatesTokenAccount && p.From != p.Payer && p.To == p.Payer &&
 		!p.Amount.IsZero()
 }
+
+// isShareable reports whether an account that pays its own fee makes a payment to another one that it may make
+// together with others. A payment of SOL is at least the minimum of an account: a payee who empties the account in the
+// meantime then fails no other payment. Rule BP-40.
+func isShareable(p chain.Payment) bool {
+	return !p.CreatesNonceAccount && !p.CreatesTokenAccount && !p.ClosesTokenAccount && feePayer(p) == p.From &&
+		p.To != p.From && !p.Amount.IsZero() && (p.Contract != "" || !p.Amount.Less(money.Units(solanatx.WalletRent)))
+}
+
+// CanShare implements chain.PayeeAccounts. The payee of a token has an account for it, owns it and can use it. A
+// payment of SOL needs no look at its payee. Rule BP-42.
+func (c *Client) CanShare(ctx context.Context, ps []chain.Payment) ([]bool, error) {
+	canShare := make([]bool, len(ps))
+	q := accountBatch{positions: map[chain.Address]int{}}
+	targets := make([]chain.Address, len(ps))
+	for i, p := range ps {
+		if canShare[i] = isShareable(p); !canShare[i] || p.Contract == "" {
+			continue
+		}
+		m, err := c.configuredMint(p.Contract)
+		if err == nil {
+			targets[i], err = solanatx.AssociatedAccount(p.To, p.Contract, m.Program)
+		}
+		if canShare[i] = err == nil; err == nil {
+			q.addAddress(targets[i])
+		}
+	}
+	var found []*account
+	for part := range slices.Chunk(q.addresses, accountsPerCall) {
+		got, err := quorum.FirstAnswer(ctx, c.providersByTrust(),
+			func(ctx context.Context, p *provider) ([]*account, error) {
+				return p.readAccounts(ctx, part, confirmed)
+			})
+		if err != nil {
+			return nil, fmt.Errorf("payees' accounts on %s: %w", chain.Solana, err)
+		}
+		found = append(found, got...)
+	}
+	for i, p := range ps {
+		if targets[i] != "" && canShare[i] {
+			_, isThere, err := c.Mints[p.Contract].readHolding(p.Contract, p.To, found[q.positions[targets[i]]],
+				chain.CausePayee)
+			canShare[i] = isThere && err == nil
+		}
+	}
+	return canShare, nil
+}
+
+var _ chain.PayeeAccounts = (*Client)(nil)
 
 // fitsPacket reports whether payments fit in a packet. Other nonce accounts and fees never make the
 // transaction longer.
@@ -52,7 +110,7 @@ func (c *Client) fitsPacket(ps []chain.Payment) bool {
 			err = c.addPayment(&t, p)
 		}
 	}
-	if err == nil {
+	if err == nil && !makesOnly(ps) {
 		t, err = withTokenAccounts(t, ps)
 	}
 	if err == nil {
@@ -60,6 +118,10 @@ func (c *Client) fitsPacket(ps []chain.Payment) bool {
 	}
 	return err == nil
 }
+
+// makesOnly reports whether a transaction makes several payments to others, and so creates no account for any of them:
+// its rent is four hundred times the signature that a batch saves. Rule BP-44.
+func makesOnly(ps []chain.Payment) bool { return len(ps) > 1 && isShareable(ps[0]) }
 
 // checkBatch returns an error for several payments that do not go together.
 func (c *Client) checkBatch(ps []chain.Payment) error {

@@ -1,6 +1,7 @@
 package solana_test
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"slices"
 	"strings"
@@ -290,5 +291,200 @@ func TestARefusalOfSeveralNamesTheOneThatIsToBlame(t *testing.T) {
 	refused("a frozen account", "payment 3 of 4", ps...)
 	if _, err := l.chain.Sender.Quote(t.Context(), ps[0], ps[1], ps[3]); err != nil {
 		t.Errorf("the others: got %v, want fees", err)
+	}
+}
+
+// newRows returns payments of a treasury to new payees: of SOL, or of USDC to payees that have an account for it.
+func (l *lab) newRows(t testing.TB, treasury, contract chain.Address, n int) (ps []chain.Payment) {
+	t.Helper()
+	for i := range n {
+		p := chain.Payment{
+			From: treasury, To: l.Account(t), Contract: contract, Amount: money.Units(uint64(solanatx.WalletRent + i)),
+		}
+		if contract != "" {
+			if err := l.node.MintTo(t.Context(), usdc, p.To, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// What a treasury pays to others in one coin goes together up to the size of a packet, which the message itself has.
+// Rule BP-40.
+func TestPaymentsOfATreasuryGoTogetherUpToAPacket(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	treasury, other := l.Account(t), l.Account(t)
+	pay := func(contract chain.Address, units uint64) chain.Payment {
+		return chain.Payment{From: treasury, To: l.Account(t), Contract: contract, Amount: money.Units(units)}
+	}
+	repeat := func(contract chain.Address, n int) (ps []chain.Payment) {
+		for range n {
+			ps = append(ps, pay(contract, solanatx.WalletRent))
+		}
+		return ps
+	}
+	with := func(change func(*chain.Payment)) []chain.Payment {
+		p := pay(usdc.Address, 5)
+		change(&p)
+		return []chain.Payment{pay(usdc.Address, 1), pay(usdc.Address, 2), p, pay(usdc.Address, 3)}
+	}
+	twice := repeat("", 1)
+	for what, tt := range map[string]struct {
+		ps   []chain.Payment
+		want int
+	}{
+		"SOL":                          {repeat("", 30), 19},
+		"a token":                      {repeat(usdc.Address, 30), 17},
+		"SOL, and a token behind it":   {append(repeat("", 2), repeat(usdc.Address, 2)...), 2},
+		"a token, and SOL behind it":   {append(repeat(usdc.Address, 2), repeat("", 2)...), 2},
+		"less SOL than an account has": {append(repeat("", 2), pay("", solanatx.WalletRent-1), pay("", 1)), 2},
+		"less SOL in front":            {append([]chain.Payment{pay("", solanatx.WalletRent-1)}, repeat("", 2)...), 1},
+		"one payee twice":              {append(twice, twice...), 2},
+		"another treasury's":           {with(func(p *chain.Payment) { p.From = other }), 2},
+		"out of another account":       {with(func(p *chain.Payment) { p.From, p.Payer = other, treasury }), 2},
+		"a sweep": {with(func(p *chain.Payment) {
+			p.From, p.To, p.Payer = other, treasury, treasury
+		}), 2},
+		"to itself":                     {with(func(p *chain.Payment) { p.To = treasury }), 2},
+		"nothing":                       {with(func(p *chain.Payment) { p.Amount = money.Zero }), 2},
+		"a nonce account":               {with(func(p *chain.Payment) { p.CreatesNonceAccount = true }), 2},
+		"a token account":               {with(func(p *chain.Payment) { p.CreatesTokenAccount = true }), 2},
+		"an unknown token":              {with(func(p *chain.Payment) { p.Contract = surfpool.USDT }), 2},
+		"a treasury that says its fees": {with(func(p *chain.Payment) { p.Payer = treasury }), 4},
+	} {
+		if got := l.chain.Sender.BatchSize(tt.ps); got != tt.want {
+			t.Errorf("%s: got %d together, want %d", what, got, tt.want)
+		}
+	}
+}
+
+// A group is paid once to each payee, out of one nonce, and each bears a part of one signature. Rules BP-20 and BP-40.
+func TestAPaymentOfAGroupCostsAPartOfASignature(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ctx := t.Context()
+	treasury := l.Payer(t)
+	l.Fund(t, treasury, usdc.Address, money.Units(1_000_000_000))
+	for _, c := range []struct {
+		contract       chain.Address
+		together       int
+		lamportsAtMost uint64
+	}{
+		{"", 1, 5_060},
+		{"", 8, 640},
+		{"", 17, 305},
+		{"", 19, 275},
+		{surfpool.USDC, 1, 5_060},
+		{surfpool.USDC, 8, 640},
+		{surfpool.USDC, 17, 305},
+	} {
+		ps := l.newRows(t, treasury, c.contract, c.together)
+		if c.together > 2 {
+			ps[1].To = ps[0].To // an address may be in a list twice
+		}
+		l.Mine(t, 1)
+		if got := l.chain.Sender.BatchSize(ps); got != c.together {
+			t.Fatalf("got %d together, want %d", got, c.together)
+		}
+		fees := l.quote(t, ps...)
+		account, err := l.chain.Sender.Account(ctx, treasury)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot := chain.Slot{Key: account.Slots[0].Final}
+		payload, err := l.chain.Sender.Build(treasury, slot, fees, ps...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, hash := l.Sign(t, treasury, payload)
+		if len(raw) > 1232 {
+			t.Errorf("got a transaction of %d bytes, and a packet has 1232", len(raw))
+		}
+		if answer, said := l.chain.Sender.Send(ctx, raw); answer != chain.Accepted {
+			t.Fatalf("got %v %q, want it accepted", answer, said)
+		}
+		l.Finalize(t)
+		o, err := l.chain.Sender.Outcome(ctx, []chain.TxHash{hash}, ps...)
+		if err != nil || o == nil || !o.Paid || !o.Succeeded {
+			t.Fatalf("got %+v, %v, want all of them paid", o, err)
+		}
+		fee, _ := o.Fee.Uint64()
+		t.Logf("%d of %q together: %d bytes, %d lamports each", c.together, c.contract, len(raw),
+			fee/uint64(c.together))
+		if fee/uint64(c.together) > c.lamportsAtMost {
+			t.Errorf("%d of %q together: got %d lamports each, want at most %d", c.together, c.contract,
+				fee/uint64(c.together), c.lamportsAtMost)
+		}
+		if c.together > 2 {
+			shifted := slices.Clone(ps)
+			shifted[2].Amount, shifted[3].Amount = shifted[3].Amount, shifted[2].Amount
+			if o, err := l.chain.Sender.Outcome(ctx, []chain.TxHash{hash}, shifted...); err != nil || o.Paid {
+				t.Errorf("two amounts exchanged: got %+v, %v, want it unpaid", o, err)
+			}
+		}
+	}
+}
+
+// Payees who have no account for the token, or who cannot use it, are alone. A group with one of them is refused before
+// anything is signed, and no group creates an account. Rules BP-40 and BP-44.
+func TestAPayeeWithoutAUsableAccountIsPaidAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	treasury := l.Payer(t)
+	l.Fund(t, treasury, usdc.Address, money.Units(1_000_000_000))
+	rows := l.newRows(t, treasury, usdc.Address, 6)
+	missing, frozen, handedOver, programs := 1, 2, 3, 4
+	rows[missing].To = l.Account(t)
+	l.RefusePayments(t, rows[frozen].To)
+	owner := rows[handedOver].To
+	if _, err := l.node.SendAndCheck(t.Context(), surfpool.Transaction{
+		Keys:         []ed25519.PrivateKey{l.node.FaucetPrivateKey(), l.keys[owner]},
+		Instructions: []surfpool.Instruction{usdc.SetOwner(usdc.AssociatedAccount(owner), owner, l.Account(t))},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	rows[programs].Contract = surfpool.USDT // not configured
+	sol := l.newRows(t, treasury, "", 2)
+	sol[1].Amount = money.Units(solanatx.WalletRent - 1)
+	l.Mine(t, 1)
+	all := append(slices.Clone(rows), sol...)
+	got, err := l.chain.PayeeAccounts.CanShare(t.Context(), all)
+	if want := []bool{true, false, false, false, false, true, true, false}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	for name, other := range map[string]int{"no account": missing, "frozen": frozen, "another owner": handedOver} {
+		ps := []chain.Payment{rows[0], rows[other], rows[5]}
+		var reverted *chain.RevertedError
+		if fees, err := l.chain.Sender.Quote(t.Context(), ps...); !errors.As(err, &reverted) ||
+			!strings.Contains(reverted.Reason, "payment 2 of 3") {
+			t.Errorf("%s: got %+v, %v, want the second of three refused", name, fees, err)
+		}
+	}
+	fees := l.quote(t, rows[0], rows[5])
+	fees.NonGas = money.Units(9_000_000) // room for accounts
+	account, err := l.chain.Sender.Account(t.Context(), treasury)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := l.chain.Sender.Build(treasury, chain.Slot{Key: account.Slots[0].Final}, fees, rows[0], rows[5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tx, err := solanatx.Decode(payload); err != nil || !tx.Rent().IsZero() {
+		t.Errorf("got %+v, %v, want a transaction that creates nothing", tx, err)
+	}
+	// All that they take together has to be there.
+	rows[0].Amount, rows[5].Amount = money.Units(600_000_000), money.Units(600_000_000)
+	var reverted *chain.RevertedError
+	if fees, err := l.chain.Sender.Quote(t.Context(), rows[0], rows[5]); !errors.As(err, &reverted) ||
+		reverted.Cause != chain.CauseFunds {
+		t.Errorf("more than the treasury has: got %+v, %v, want it refused for its funds", fees, err)
+	}
+	l.front.SetRule("getMultipleAccounts", func(e *exchange) { e.SetError(`{"code":-32005,"message":"behind"}`) })
+	if got, err := l.chain.PayeeAccounts.CanShare(t.Context(), all); err == nil {
+		t.Errorf("without an answer: got %v, want an error", got)
 	}
 }

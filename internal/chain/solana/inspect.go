@@ -64,8 +64,8 @@ func (q *accountBatch) addAddress(a chain.Address) {
 }
 
 // inspectAccounts reads the accounts of payments and refuses payments that cannot succeed or would
-// be lost. Payments of a batch each take from an account of their own, see BatchSize, so each is
-// checked as if it were alone.
+// be lost. The sweeps of a batch each take from an account of their own, see BatchSize, so each is
+// checked as if it were alone. Of payments to others none may create an account. Rule BP-44.
 func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Payment) (accountsView, error) {
 	payer := feePayer(ps[0])
 	q := accountBatch{positions: map[chain.Address]int{}}
@@ -73,6 +73,7 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 	s := accountsView{writtenAccounts: []chain.Address{payer}}
 	type pair struct{ source, target chain.Address }
 	tokens := make([]pair, len(ps))
+	taken := map[chain.Address]money.Amount{} // from a token account, by all of them
 	for i, pay := range ps {
 		if (solanatx.AddressCodec{}).IsUnspendable(pay.To) {
 			return accountsView{}, namePayment(len(ps), i,
@@ -97,6 +98,9 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 			return accountsView{}, err
 		}
 		tokens[i] = pair{source, target}
+		if taken[source], err = taken[source].Add(pay.Amount); err != nil {
+			return accountsView{}, err
+		}
 		q.addAddress(pay.Contract)
 		q.addAddress(source)
 		q.addAddress(target)
@@ -125,9 +129,13 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 			err = s.checkNative(pay, lamports(pay.From), lamports(pay.To))
 		} else if err == nil {
 			var made bool
-			made, err = c.Mints[pay.Contract].checkTransfer(pay, account(pay.Contract), account(tokens[i].source),
-				account(tokens[i].target))
+			made, err = c.Mints[pay.Contract].checkTransfer(pay, taken[tokens[i].source], account(pay.Contract),
+				account(tokens[i].source), account(tokens[i].target))
 			s.createsAccount = s.createsAccount || !made
+			if err == nil && !made && makesOnly(ps) {
+				err = newRefusal(chain.CausePayee, "%s has no account for the token, so the payment is made alone",
+					pay.To)
+			}
 		}
 		if err != nil {
 			return accountsView{}, namePayment(len(ps), i, err)
@@ -136,9 +144,11 @@ func (c *Client) inspectAccounts(ctx context.Context, p *provider, ps []chain.Pa
 	return s, nil
 }
 
-// checkTransfer refuses a token payment that its accounts prevent. made reports whether the
-// receiver's account exists.
-func (m Mint) checkTransfer(pay chain.Payment, token, source, target *account) (made bool, err error) {
+// checkTransfer refuses a token payment that its accounts prevent. taken is what all payments of the
+// transaction take from its source. made reports whether the receiver's account exists.
+func (m Mint) checkTransfer(
+	pay chain.Payment, taken money.Amount, token, source, target *account,
+) (made bool, err error) {
 	if err := m.checkMint(pay.Contract, token); err != nil {
 		return false, err
 	}
@@ -146,7 +156,7 @@ func (m Mint) checkTransfer(pay chain.Payment, token, source, target *account) (
 	if err != nil {
 		return false, err
 	}
-	if !made || money.Units(held).Less(pay.Amount) {
+	if !made || money.Units(held).Less(taken) {
 		return false, newRefusal(chain.CauseFunds, "%s has %d in its token account, less than the amount", pay.From,
 			held)
 	}

@@ -85,6 +85,9 @@ func (c *Client) buildPayload(
 	if fees.NonGas.Less(t.MaxCost()) {
 		return nil, fmt.Errorf("it can cost %v lamports, and the fees allow %v", t.MaxCost(), fees.NonGas)
 	}
+	if makesOnly(ps) {
+		return t.Payload()
+	}
 	if withAccounts, err := withTokenAccounts(t, ps); err != nil {
 		return nil, err
 	} else if !fees.NonGas.Less(withAccounts.MaxCost()) {

@@ -31,11 +31,11 @@ func (l *lab) slot(t testing.TB, treasury chain.Address, n int) chain.Slot {
 	return chain.Slot{Nonce: uint64(n), Key: acct.Slots[n].Latest}
 }
 
-func (l *lab) quote(t testing.TB, p chain.Payment) chain.Fees {
+func (l *lab) quote(t testing.TB, ps ...chain.Payment) chain.Fees {
 	t.Helper()
-	f, err := l.chain.Sender.Quote(t.Context(), p)
+	f, err := l.chain.Sender.Quote(t.Context(), ps...)
 	if err != nil {
-		t.Fatalf("Quote(%+v): got %v, want fees", p, err)
+		t.Fatalf("Quote(%+v): got %v, want fees", ps, err)
 	}
 	return f
 }

@@ -15,7 +15,8 @@
 // because of time. Their slot is the nonce account with its value. Of a payment and its
 // replacements in the same slot at most one is ever mined.
 //
-// Several payments share a transaction if they go to the account that pays for them; see BatchSize.
+// Several payments share a transaction if they go to the account that pays for them, or if that account makes all of
+// them; see BatchSize.
 //
 // The creation of a nonce account is the one exception: it names a recent block, expires, and is
 // built again in the slot that is the account's address; see nonce_creation.go.
@@ -196,7 +197,7 @@ func (c *Client) Chain() chain.Chain {
 		Name: chain.Solana, Network: c.Network, CAIP2: "solana:" + id, SignerID: c.Genesis,
 		AddressCodec: solanatx.AddressCodec{}, Reader: c, Sender: c, SeparateFeePayer: true,
 		MinBalance: money.Units(solanatx.WalletRent), MinPayment: c, NonceAccounts: c, SlotProver: c,
-		TokenAccounts: c, Memos: c, Providers: endpoint.StatesOf(c.providers),
+		TokenAccounts: c, PayeeAccounts: c, Memos: c, Providers: endpoint.StatesOf(c.providers),
 	}
 }
 

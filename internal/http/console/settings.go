@@ -86,6 +86,11 @@ var settingForms = map[string]settingForm{
 	},
 	"chargeCustomerCosts": {"Costs that customers pay", "", wordSetting, costWords},
 	"additionalApiKeys":   {"Further API keys", "", switchSetting, nil},
+	"batchAutoApproveUsd": {
+		"Dollars below which a batch payout needs no person",
+		"Empty: every batch needs people. The signer's policy has to name the coins in unapprovedBatches.",
+		dollarSetting, nil,
+	},
 }
 
 // switchWords are the words of a switch, for true and false.

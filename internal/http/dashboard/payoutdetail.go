@@ -550,6 +550,11 @@ func payoutFacts(r *pages.Request, b payout.Batch, names people) []ui.Fact {
 	if b.Submitter != nil {
 		facts = append(facts, ui.Fact{Name: "Submitted by", Value: ui.Text(names.nameOf(*b.Submitter, r.Session))})
 	}
+	if b.AutoBelow != nil {
+		facts = append(facts, ui.Fact{
+			Name: "Approvals", Value: ui.Text("No person needed: below " + b.AutoBelow.String() + " USD"),
+		})
+	}
 	if b.Required > 0 {
 		facts = append(facts, ui.Fact{
 			Name: "Approvals", Value: ui.Text(strconv.Itoa(b.Approvals) + " of " + strconv.Itoa(b.Required)),
@@ -586,7 +591,8 @@ func describeBatch(b payout.Batch) swapNow {
 	case payout.Validating:
 		return swapNow{
 			ui.Info, "Its sum is held, and nothing is paid yet.",
-			"Each row is checked as its payment will be. Then it waits for the approval of another person.",
+			"Each row is checked as its payment will be. Then it waits for the approval of another person, " +
+				"unless the operator lets a payout of this value go without one.",
 		}
 	case payout.Invalid:
 		return swapNow{ui.Bad, "A row cannot be paid, so nothing was paid. " + isBack, ""}

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
@@ -59,6 +60,11 @@ func (rowPayments) RequestRows(context.Context, []payout.RowPayment) ([]int, err
 func (p rowPayments) RequestRow(ctx context.Context, row payout.RowPayment) (string, error) {
 	_, err := p.h.withdrawals.RequestBatchRow(ctx, row.OrgID, newRowRequest(row))
 	return "", err
+}
+
+// FreshPrice implements payout.Payments.
+func (rowPayments) FreshPrice(context.Context, int) (price money.USD, isFresh bool) {
+	return price, false
 }
 
 // RecallRow implements payout.Payments. A payment of these tests has its slot at once.
@@ -262,6 +268,21 @@ func (h *testEnv) upload(token, key, file, text, unit, mode string) reply {
 func (h *testEnv) openUpload(token string) string {
 	h.t.Helper()
 	return h.get(token, Prefix+"/payouts/new").want(h.t, http.StatusOK, "Check the list").hidden(h.t, "formKey")
+}
+
+// A payout that needed no person says below which amount, and shows no approvals.
+func TestAPayoutThatNeedsNoPersonSaysWhy(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.fundProduct(h.one, "BATCH_PAYOUT", usdc, 10_000_000)
+	b := h.submitPayout(h.one, identity.Finance, h.addPayout(h.one, identity.Finance, payList(3), contenthash.Strict))
+	h.alter(`UPDATE payout_batches SET status = 'PROCESSING', approvals_required = 0, auto_below = 500, auto_value = 7.5,
+		approved_at = now(), look_at = now() + interval '1 hour' WHERE batch_id = $1`, b.ID)
+	page := h.get(h.signIn(h.one, identity.Viewer), Prefix+"/payouts/"+b.ID).
+		want(t, http.StatusOK, "No person needed: below 500 USD")
+	if strings.Contains(page.body, "0 of 0") {
+		t.Error("the page counts approvals that no one has to give")
+	}
 }
 
 // A list is uploaded, shown with its totals, submitted with a second factor, approved by another person alone, and

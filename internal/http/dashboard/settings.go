@@ -563,6 +563,8 @@ func settingText(name string) string {
 		return "Costs that customers pay themselves"
 	case "additionalApiKeys":
 		return "Further API keys"
+	case "batchAutoApproveUsd":
+		return "Payouts below this amount need no person"
 	}
 	return ""
 }
@@ -580,6 +582,8 @@ func unsetText(name string) string {
 		return "not set: high, where this service screens"
 	case "customerFeeDayUsd":
 		return "not set: no limit"
+	case "batchAutoApproveUsd":
+		return "not set: every payout needs people"
 	}
 	return "not set"
 }

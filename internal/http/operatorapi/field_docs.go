@@ -160,6 +160,14 @@ var fieldDocs = map[string]kernel.FieldDoc{
 			"failed because of its payee. A change affects requests from then on.",
 		Enum: []string{"NONE", "RENT", "RENT_AND_FAILURES"},
 	},
+	"batchAutoApproveUsd": {
+		Text: "Below how many dollars a batch payout of the organization needs no approval of a person. A batch " +
+			"of which a price is missing or old, that has a look-alike or a first payment to an address, that pays " +
+			"again what an earlier batch did not pay, or that is above twoFactorUsdThreshold always needs people. " +
+			"The signer pays such a batch only as far as its own policy (unapprovedBatches) allows. Null: every " +
+			"batch needs people.",
+		Pattern: kernel.DecimalPattern, Example: "500",
+	},
 	"additionalApiKeys": {
 		Text: "Whether the organization may have additional API keys, each with a scope and an expiry, and whether a " +
 			"former value of the main key may work for an overlap after a roll. When it is off, all of these are " +

@@ -41,6 +41,7 @@ type OrganizationSettings struct {
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd"`
 	ChargeCustomerCosts          string            `json:"chargeCustomerCosts"`
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys"`
+	BatchAutoApproveUSD          *string           `json:"batchAutoApproveUsd"`
 
 	Unavailable    []string        `json:"unavailable" doc:"Settings that the service stores and does not apply yet: they belong to features that this version does not have."`
 	ChangeRequests []ChangeRequest `json:"changeRequests" doc:"Changes that loosen a control of this organization and wait for a second operator. They are not in force yet."`
@@ -75,6 +76,7 @@ type SettingsChange struct {
 	CustomerFeeDayUSD            *string           `json:"customerFeeDayUsd,omitempty"`
 	ChargeCustomerCosts          *string           `json:"chargeCustomerCosts,omitempty"`
 	AdditionalAPIKeys            bool              `json:"additionalApiKeys,omitempty"`
+	BatchAutoApproveUSD          *string           `json:"batchAutoApproveUsd,omitempty"`
 }
 
 func showSettings(orgID string, s org.Settings, waiting []changerequest.Request) OrganizationSettings {
@@ -94,6 +96,7 @@ func showSettings(orgID string, s org.Settings, waiting []changerequest.Request)
 		CustomerFeeDayUSD:   usdText(s.CustomerFeeDayUSD),
 		ChargeCustomerCosts: string(cmp.Or(s.ChargeCustomerCosts, org.ChargeNone)),
 		AdditionalAPIKeys:   s.AdditionalAPIKeys,
+		BatchAutoApproveUSD: usdText(s.BatchAutoApproveUSD),
 		Unavailable:         listUnavailable(), ChangeRequests: []ChangeRequest{},
 		UpdatedAt: webhook.At(s.UpdatedAt),
 	}

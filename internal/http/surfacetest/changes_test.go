@@ -59,7 +59,7 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		"customerWithdrawUsdThreshold": "10", "screeningUsdThreshold": "100", "twoFactorUsdThreshold": "5",
 		"screeningSeverityThreshold": "LOW", "withdrawSeverityThreshold": "LOW",
 		"approvalQuorum": 3, "ipAllowlist": []string{"127.0.0.0/8"}, "requireWithdrawIdempotency": true,
-		"swapFeeBps": 10, "customerFeeDayUsd": "20", "chargeCustomerCosts": "RENT",
+		"swapFeeBps": 10, "customerFeeDayUsd": "20", "chargeCustomerCosts": "RENT", "batchAutoApproveUsd": "0",
 	}
 	o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, tight), 200)
 	if held := o.desk.wantStatus(o.desk.call(
@@ -100,6 +100,8 @@ func TestWhatLoosensAControlNeedsASecondOperator(t *testing.T) {
 		{"chargeCustomerCosts", "RENT_AND_FAILURES", false},
 		{"chargeCustomerCosts", "NONE", true},
 		{"additionalApiKeys", true, true},
+		{"batchAutoApproveUsd", "500", true},
+		{"batchAutoApproveUsd", nil, false},
 	} {
 		before := o.desk.wantStatus(o.desk.call(o.ann, "GET", path, nil), 200)
 		got := o.desk.wantStatus(o.desk.call(o.ann, "PATCH", path, map[string]any{c.name: c.value}), 200)

@@ -45,6 +45,7 @@ func TestEveryPairOfValuesOfASettingIsComparedByItsEffect(t *testing.T) {
 		"customerFeeDayUsd":          dollars,
 		"chargeCustomerCosts":        {{{`"RENT_AND_FAILURES"`}, {`"RENT"`}, {`"NONE"`}}},
 		"additionalApiKeys":          {{{`false`}, {`true`}}},
+		"batchAutoApproveUsd":        {{{`null`, `"0"`}, {`"0.01"`}, {`"500"`, `"500.00"`}}},
 		"customerSwapsEnabled":       {{{`false`}, {`true`}}},
 		"organizationSwapsEnabled":   {{{`false`}, {`true`}}},
 		"swappableMintIds":           {{{`[]`}, {`[1]`}, {`[1,2]`, `[2,1]`}}},

@@ -136,7 +136,9 @@ type Settings struct {
 	ChargeCustomerCosts ChargedCosts // which of those costs the customers pay; "" is NONE
 	// Additional keys work, and so does an earlier value of the main key in its overlap.
 	AdditionalAPIKeys bool
-	UpdatedAt         time.Time
+	// A batch payout that is worth strictly less needs no person; with nil every batch needs one.
+	BatchAutoApproveUSD *money.USD
+	UpdatedAt           time.Time
 }
 
 // SkipsApproval reports whether the approval allowlist contains a customer. It looks for an active
@@ -255,6 +257,18 @@ var settings = []setting{
 	},
 	boolSetting("additionalApiKeys", func(s *Settings) *bool { return &s.AdditionalAPIKeys },
 		func(before, after bool) bool { return after && !before }),
+	batchSetting(),
+}
+
+// batchSetting builds batchAutoApproveUsd. Unlike a threshold it lets more through the higher it is, and nothing
+// while it is not set.
+func batchSetting() setting {
+	built := usdSetting("batchAutoApproveUsd", func(s *Settings) **money.USD { return &s.BatchAutoApproveUSD })
+	built.loosens = func(before, after Settings) bool {
+		w, t := before.BatchAutoApproveUSD, after.BatchAutoApproveUSD
+		return t != nil && t.Cmp(money.USD{}) > 0 && (w == nil || t.Cmp(*w) > 0)
+	}
+	return built
 }
 
 // severitySetting builds a setting for a severity threshold. unset lists the values that may apply
@@ -569,7 +583,7 @@ func findDifferences(before, after Settings) (changed []Difference) {
 const selectSettings = `
 	SELECT screening_severity_threshold, screening_usd_threshold, customer_withdraw_usd_threshold, two_factor_usd_threshold,
 		withdraw_severity_threshold, approval_allowlist, approval_quorum, ip_allowlist, customer_swaps_enabled, organization_swaps_enabled,
-		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, charge_customer_costs, additional_api_keys, updated_at
+		swappable_mint_ids, swap_fee_bps, flagged_deposit_api_enabled, auto_restore_failed_swaps, require_withdraw_idempotency, customer_fee_day_usd, charge_customer_costs, additional_api_keys, batch_auto_approve_usd, updated_at
 	FROM organization_settings WHERE org_id = $1`
 
 // SettingsOf reads an organization's settings. Error: NOT_FOUND.
@@ -599,7 +613,8 @@ func scanSettings(row pgx.Row, org string) (Settings, error) {
 		&withdraw, &s.ApprovalAllowlist, &s.ApprovalQuorum, &s.IPAllowlist, &s.CustomerSwapsEnabled,
 		&s.OrganizationSwapsEnabled,
 		&s.SwappableMintIDs, &s.SwapFeeBps, &s.FlaggedDepositAPIEnabled, &s.AutoRestoreFailedSwaps,
-		&s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys, &s.UpdatedAt)
+		&s.RequireWithdrawIdempotency, &s.CustomerFeeDayUSD, &s.ChargeCustomerCosts, &s.AdditionalAPIKeys,
+		&s.BatchAutoApproveUSD, &s.UpdatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, newNotFound()
 	}
@@ -846,7 +861,7 @@ func writeSettings(
 			withdraw_severity_threshold = nullif($6, ''), approval_allowlist = $7, approval_quorum = $8, ip_allowlist = $9, customer_swaps_enabled = $10,
 			organization_swaps_enabled = $11, swappable_mint_ids = $12, swap_fee_bps = $13, flagged_deposit_api_enabled = $14,
 			auto_restore_failed_swaps = $15, require_withdraw_idempotency = $16, updated_at = $17, customer_fee_day_usd = $18, charge_customer_costs = $19,
-			additional_api_keys = $20
+			additional_api_keys = $20, batch_auto_approve_usd = $21
 		WHERE org_id = $1`, org,
 		after.ScreeningSeverityThreshold, after.ScreeningUSDThreshold, after.CustomerWithdrawUSDThreshold,
 		after.TwoFactorUSDThreshold,
@@ -854,7 +869,7 @@ func writeSettings(
 		after.CustomerSwapsEnabled,
 		after.OrganizationSwapsEnabled, after.SwappableMintIDs, after.SwapFeeBps, after.FlaggedDepositAPIEnabled,
 		after.AutoRestoreFailedSwaps, after.RequireWithdrawIdempotency, tx.Now, after.CustomerFeeDayUSD,
-		cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys)
+		cmp.Or(after.ChargeCustomerCosts, ChargeNone), after.AdditionalAPIKeys, after.BatchAutoApproveUSD)
 	if err != nil {
 		return Settings{}, fmt.Errorf("change the settings of %s: %w", org, err)
 	}

@@ -114,7 +114,7 @@ func shown(s org.Settings) string {
 const everySetting = `{"screeningSeverityThreshold":"LOW","screeningUsdThreshold":"1000.50","customerWithdrawUsdThreshold":"10000","twoFactorUsdThreshold":"0",
 	"withdrawSeverityThreshold":"MEDIUM","approvalAllowlist":[{"email":"Zo\u00eb@Example.com","customerId":"user_42"},{"email":"Ann@example.com","active":false}],
 	"approvalQuorum":2,"ipAllowlist":["203.0.113.7"],"customerSwapsEnabled":true,"organizationSwapsEnabled":true,"swappableMintIds":[2,1,2],"swapFeeBps":25,
-	"flaggedDepositApiEnabled":true,"autoRestoreFailedSwaps":true,"requireWithdrawIdempotency":true,"customerFeeDayUsd":"12.5","chargeCustomerCosts":"RENT","additionalApiKeys":true}`
+	"flaggedDepositApiEnabled":true,"autoRestoreFailedSwaps":true,"requireWithdrawIdempotency":true,"customerFeeDayUsd":"12.5","chargeCustomerCosts":"RENT","additionalApiKeys":true,"batchAutoApproveUsd":"500.00"}`
 
 // Rule OP-4.
 func TestEverySettingIsKeptAsItWasSetWithWhoChangedIt(t *testing.T) {
@@ -139,6 +139,7 @@ requireWithdrawIdempotency=false
 customerFeeDayUsd="50"
 chargeCustomerCosts="NONE"
 additionalApiKeys=false
+batchAutoApproveUsd=null
 `
 	if got := shown(before); got != unset {
 		t.Errorf("unset: got %s, want %s", got, unset)
@@ -161,6 +162,7 @@ requireWithdrawIdempotency=true
 customerFeeDayUsd="12.5"
 chargeCustomerCosts="RENT"
 additionalApiKeys=true
+batchAutoApproveUsd="500"
 `
 	told, err := changeTo(t, db, o.ID, everySetting)
 	if err != nil {

@@ -133,6 +133,16 @@ func (h Header) ComputeHash() Hash {
 	return sha256.Sum256(encodeWords(append(words, string(h.Root[:]))...))
 }
 
+// TotalOf returns what the included rows pay of a mint, or zero.
+func (h Header) TotalOf(mintID int) money.Amount {
+	for _, t := range h.Totals {
+		if t.MintID == mintID {
+			return t.Amount
+		}
+	}
+	return money.Zero
+}
+
 // Errors of Seal.
 var (
 	// ErrRows says that rows are no list of a batch: there are none or too many, or their numbers have gaps.

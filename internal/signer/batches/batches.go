@@ -1,4 +1,5 @@
-// Package batches says which payments share a transaction on an EVM chain, where a contract makes several payments.
+// Package batches says which payments share a transaction on an EVM chain, where a contract makes several payments, and
+// on Solana.
 //
 // There a token or a payee can make the transaction of all of them fail. So a customer's payment is always alone, and
 // those that share one are rows of one batch, as people approved it. The package knows no key and no journal.
@@ -9,10 +10,15 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// CheckMember refuses an intent that shares a transaction with a lead on an EVM chain, unless both are rows of one
-// batch under one content hash. The lead passes as its own member. Rule BP-23.
+// CheckMember refuses an intent that shares a transaction with a lead, unless both are rows of one batch under one
+// content hash. The lead passes as its own member. Outputs of Bitcoin cannot fail each other, so there any intents
+// pass. On Solana what comes back to the treasury passes, as a sweep does. Rules BP-23 and BP-43.
 func CheckMember(lead, member signer.Intent) *signer.Refusal {
-	if member.ID == lead.ID || lead.Chain.Family() != chain.EVM {
+	family := lead.Chain.Family()
+	switch {
+	case member.ID == lead.ID || family == chain.BitcoinFamily:
+		return nil
+	case family == chain.SolanaFamily && !lead.LeavesInstallation() && !member.LeavesInstallation():
 		return nil
 	}
 	if member.Batch == nil || lead.Batch == nil || member.Batch.BatchID != lead.Batch.BatchID ||

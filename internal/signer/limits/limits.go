@@ -20,6 +20,28 @@ import (
 type Book struct {
 	payments window.Totals[scope]
 	fees     window.Totals[Account]
+	// unapproved has what rows of batches pay that no person approved: in 24 hours, and of each batch permanently.
+	unapproved window.Totals[asset]
+	batches    map[batchAsset]money.Amount
+	batchMints map[batchMint]money.Amount
+}
+
+// asset identifies an asset of a chain.
+type asset struct {
+	chain    chain.Name
+	contract chain.Address
+}
+
+// batchAsset and batchMint identify what a batch pays of an asset, and of a mint of the service. A caller could name
+// one asset as several mints.
+type batchAsset struct {
+	org, batchID string
+	asset
+}
+
+type batchMint struct {
+	org, batchID string
+	mintID       int
 }
 
 // scope identifies a limit.
@@ -38,13 +60,17 @@ type Account struct {
 
 // NewBook returns the book of an empty journal.
 func NewBook() *Book {
-	return &Book{payments: window.Totals[scope]{}, fees: window.Totals[Account]{}}
+	return &Book{
+		payments: window.Totals[scope]{}, fees: window.Totals[Account]{}, unapproved: window.Totals[asset]{},
+		batches: map[batchAsset]money.Amount{}, batchMints: map[batchMint]money.Amount{},
+	}
 }
 
-// Clear forgets everything, to be counted anew.
+// Clear forgets everything that a window of time has, to be counted anew.
 func (b *Book) Clear() {
 	clear(b.payments)
 	clear(b.fees)
+	clear(b.unapproved)
 }
 
 func scopesOf(intent signer.Intent) [2]scope {
@@ -65,6 +91,35 @@ func (b *Book) CountPayment(intent signer.Intent, paidAt time.Time) {
 	for _, s := range scopesOf(intent) {
 		b.payments.Add(s, intent.Amount, paidAt)
 	}
+	if intent.IsUnapproved() {
+		b.unapproved.Add(asset{intent.Chain, intent.Contract}, intent.Amount, paidAt)
+	}
+}
+
+// CountAdmitted counts an intent that is admitted now. A row of a batch that no person approved counts in its batch,
+// too, and no time ends that. Rule BP-61.
+func (b *Book) CountAdmitted(intent signer.Intent, paidAt time.Time) {
+	b.CountPayment(intent, paidAt)
+	if !intent.IsUnapproved() {
+		return
+	}
+	ofAsset, ofMint := batchKeys(intent)
+	b.batches[ofAsset] = addUpTo(b.batches[ofAsset], intent.Amount)
+	b.batchMints[ofMint] = addUpTo(b.batchMints[ofMint], intent.Amount)
+}
+
+func batchKeys(intent signer.Intent) (batchAsset, batchMint) {
+	org, batchID := intent.From.OrgID, intent.Batch.BatchID
+	return batchAsset{org, batchID, asset{intent.Chain, intent.Contract}}, batchMint{org, batchID, intent.MintID}
+}
+
+// addUpTo returns a sum, or the largest amount if the sum is beyond it.
+func addUpTo(a, b money.Amount) money.Amount {
+	sum, err := a.Add(b)
+	if err != nil {
+		return window.AmountMax
+	}
+	return sum
 }
 
 // CountFee counts what a signed transaction may cost.
@@ -103,7 +158,7 @@ func find(p signpolicy.Policy, intent signer.Intent) (limit *signpolicy.Limit, s
 // DependOnTime reports whether a limit of a day applies to an intent.
 func DependOnTime(p signpolicy.Policy, intent signer.Intent) bool {
 	limit, _, _ := find(p, intent)
-	return intent.LeavesInstallation() && limit != nil
+	return intent.LeavesInstallation() && limit != nil || intent.IsUnapproved()
 }
 
 // CheckCurrent checks one payment against the present policy. The limits that cover more than one
@@ -121,6 +176,9 @@ func CheckCurrent(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
 			return signer.Refuse(signer.PolicyLimit, "one payment may be at most %v units of %q on %s now; this is %v",
 				limit.PaymentMax, intent.Contract, intent.Chain, intent.Amount)
 		}
+		if intent.IsUnapproved() {
+			return checkNamed(p, intent)
+		}
 	case intent.Kind().PaysGas && gasMax.Less(intent.Amount):
 		return signer.Refuse(signer.PolicyLimit, "one gas top-up on %s may be at most %v now; this is %v", intent.Chain,
 			gasMax, intent.Amount)
@@ -128,10 +186,13 @@ func CheckCurrent(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
 	return nil // the cost of the others is a fee
 }
 
-// CheckPayment checks a payment against the limits, without taking them.
-func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, now time.Time) error {
+// CheckPayment checks a payment against the limits, without taking them. inBatch is what checkUnapproved says.
+func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, inBatch money.Amount, now time.Time) error {
 	if !intent.LeavesInstallation() {
 		return nil
+	}
+	if err := b.checkUnapproved(p, intent, inBatch, now); err != nil {
+		return err
 	}
 	limit, section, ok := find(p, intent)
 	if !ok {
@@ -156,6 +217,61 @@ func (b *Book) CheckPayment(p signpolicy.Policy, intent signer.Intent, now time.
 				"the %s may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
 				bound.name, bound.limit, intent.Contract, intent.Chain, intent.Amount, spent)
 		}
+	}
+	return nil
+}
+
+// checkNamed refuses a row of a batch that no person approved if the policy does not name its asset for that, or if the
+// row alone is more than a whole batch may pay.
+func checkNamed(p signpolicy.Policy, intent signer.Intent) *signer.Refusal {
+	limit, isNamed := p.Chains[intent.Chain].UnapprovedBatches[intent.Contract]
+	switch {
+	case !isNamed:
+		return signer.Refuse(signer.PolicyLimit,
+			"no person approved batch %s, and the policy pays nothing of %q on %s without one: cancel the batch, and "+
+				"let people approve its retry, or add the asset under chains.%s.unapprovedBatches",
+			intent.Batch.BatchID, intent.Contract, intent.Chain, intent.Chain)
+	case limit.BatchMax.Less(intent.Amount):
+		return signer.Refuse(signer.PolicyLimit,
+			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; this row is %v",
+			intent.Batch.BatchID, limit.BatchMax, intent.Contract, intent.Chain, intent.Amount)
+	}
+	return nil
+}
+
+// checkUnapproved checks a row of a batch that no person approved, without taking the limits: what the batch pays in
+// all by its header, what it has been paid so far, and what all such batches have been paid in 24 hours. inBatch is
+// what the header says of the row's mint. It asks nothing of any other intent. Rules BP-60 to BP-62.
+func (b *Book) checkUnapproved(p signpolicy.Policy, intent signer.Intent, inBatch money.Amount, now time.Time) error {
+	if !intent.IsUnapproved() {
+		return nil
+	}
+	if refusal := checkNamed(p, intent); refusal != nil {
+		return refusal
+	}
+	limit := p.Chains[intent.Chain].UnapprovedBatches[intent.Contract]
+	ofAsset, ofMint := batchKeys(intent)
+	if paid := b.batchMints[ofMint]; inBatch.Less(addUpTo(paid, intent.Amount)) {
+		return signer.Refuse(signer.RefusedGrant,
+			"batch %s pays %v units of mint %d by its header, and %v were admitted: %v more are not among them",
+			intent.Batch.BatchID, inBatch, intent.MintID, paid, intent.Amount)
+	}
+	if limit.BatchMax.Less(inBatch) {
+		return signer.Refuse(signer.PolicyLimit,
+			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; it pays %v: cancel "+
+				"it, and let people approve its retry", intent.Batch.BatchID, limit.BatchMax, intent.Contract,
+			intent.Chain, inBatch)
+	}
+	if paid := b.batches[ofAsset]; limit.BatchMax.Less(addUpTo(paid, intent.Amount)) {
+		return signer.Refuse(signer.PolicyLimit,
+			"no person approved batch %s, and such a batch may pay at most %v units of %q on %s; this is %v on top "+
+				"of %v", intent.Batch.BatchID, limit.BatchMax, intent.Contract, intent.Chain, intent.Amount, paid)
+	}
+	spent := b.unapproved.SumWithin(asset{intent.Chain, intent.Contract}, now)
+	if limit.DayMax.Less(addUpTo(spent, intent.Amount)) {
+		return signer.Refuse(signer.PolicyLimit,
+			"batches that no person approved may pay at most %v units of %q on %s in 24 hours; this is %v on top of %v",
+			limit.DayMax, intent.Contract, intent.Chain, intent.Amount, spent)
 	}
 	return nil
 }

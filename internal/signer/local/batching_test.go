@@ -1,12 +1,18 @@
 package local_test
 
 import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/solana/solanatx"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
@@ -64,9 +70,6 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		tx.Moves[0].From = other.Address
 	})
 	third := v.request(three, 0, nonceA, nil)
-	dear := v.payment("wd_1", "")
-	dear.FeeMax = money.Units(1)
-	v.admit(dear)
 	turned := v.both(first, second, []string{"sw_2"}, func(tx *solanatx.Tx) {
 		tx.Moves[0].From, tx.Moves[1].From = tx.Moves[1].From, tx.Moves[0].From
 	})
@@ -85,11 +88,7 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 		"the same twice":           {v.both(first, first, []string{"sw_1"}, nil), signer.RefusedIntent},
 		"one that nobody admitted": {v.both(first, second, []string{"sw_8"}, nil), signer.RefusedIntent},
 		"another organization's":   {v.both(first, second, []string{"wd_9"}, nil), signer.RefusedIntent},
-		"a share above one's limit": {
-			v.both(first, v.request(dear, 0, nonceA, nil), []string{"wd_1"}, nil),
-			signer.RefusedFee,
-		},
-		"a name of nothing": {v.both(first, second, []string{""}, nil), signer.RefusedMalformed},
+		"a name of nothing":        {v.both(first, second, []string{""}, nil), signer.RefusedMalformed},
 	} {
 		v.refuses(name, c.r, c.want)
 	}
@@ -130,8 +129,8 @@ func TestSeveralIntentsAreSignedTogetherForEver(t *testing.T) {
 func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
 	t.Parallel()
 	v := newSolanaEnv(t)
-	small, alike, large := v.payment("wd_1", ""), v.payment("wd_2", ""), v.payment("wd_3", "")
-	large.Amount = money.Units(5_000_001)
+	small, alike, large := v.row("pb_1", 1, ""), v.row("pb_1", 2, ""), v.row("pb_1", 3, "")
+	small.Amount, alike.Amount, large.Amount = money.Units(5_000_000), money.Units(5_000_000), money.Units(5_000_001)
 	for _, i := range []signer.Intent{small, alike, large} {
 		v.admit(i)
 	}
@@ -141,7 +140,96 @@ func TestEachPaymentOfATransactionNeedsThePresentPolicy(t *testing.T) {
 	}}
 	v.restart(p)
 	request := func(i signer.Intent) signer.SignRequest { return v.request(i, 0, nonceA, nil) }
-	v.refuses("led by the large one", v.both(request(large), request(small), []string{"wd_1"}, nil), signer.PolicyLimit)
-	v.refuses("with the large one", v.both(request(small), request(large), []string{"wd_3"}, nil), signer.PolicyLimit)
-	v.signs(v.both(request(small), request(alike), []string{"wd_2"}, nil))
+	led, with := v.both(request(large), request(small), []string{small.ID}, nil),
+		v.both(request(small), request(large), []string{large.ID}, nil)
+	v.refuses("led by the large one", led, signer.PolicyLimit)
+	v.refuses("with the large one", with, signer.PolicyLimit)
+	v.signs(v.both(request(small), request(alike), []string{alike.ID}, nil))
+}
+
+// row returns the intent of a row of a batch.
+func (v *solanaEnv) row(batchID string, n int, contract chain.Address) signer.Intent {
+	seed := sha256.Sum256(fmt.Append(nil, batchID, n))
+	i := v.payment(signer.BatchWithdrawalID("org_1", batchID, n), contract)
+	i.To = solanatx.Canonical([32]byte(ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)))
+	i.CustomerID, i.Product, i.Batch = "", signer.BatchProduct, &signer.BatchRow{BatchID: batchID, Row: n}
+	i.IdempotencyKeyHash, i.Amount = signertest.KeyHash(i.ID), money.Units(uint64(5_000_000+n))
+	return i
+}
+
+// Rows of one approved batch are signed together, each exactly as it was admitted and to an account that exists. A
+// customer's payment, a sweep, and a row of another batch, or of another content of it, share no transaction with them.
+// Rule BP-43.
+func TestOnSolanaOnlyRowsOfOneBatchAreSignedTogether(t *testing.T) {
+	t.Parallel()
+	for _, contract := range []chain.Address{"", solUSDC} {
+		v := newSolanaEnv(t)
+		together := func(intents []signer.Intent, change func(*solanatx.Tx)) signer.SignRequest {
+			t.Helper()
+			r := v.request(intents[0], 0, nonceA, func(tx *solanatx.Tx) {
+				tx.Moves[0].Owner = ""
+				for _, i := range intents[1:] {
+					other, err := solanatx.Decode(v.request(i, 0, nonceA, nil).Payload)
+					if err != nil {
+						t.Fatal(err)
+					}
+					tx.Moves = append(tx.Moves, other.Moves[0])
+					tx.Moves[len(tx.Moves)-1].Owner = ""
+				}
+				if change != nil {
+					change(tx)
+				}
+			})
+			for _, i := range intents[1:] {
+				r.TxMemberIDs = append(r.TxMemberIDs, i.ID)
+			}
+			return r
+		}
+		rows := []signer.Intent{v.row("pb_1", 1, contract), v.row("pb_1", 2, contract), v.row("pb_1", 3, contract)}
+		otherBatch, otherContent := v.row("pb_2", 1, contract), v.row("pb_1", 4, contract)
+		otherContent.Batch.ContentHash = contenthash.Hash{1}
+		dear := v.row("pb_1", 5, contract)
+		dear.FeeMax = money.Units(1)
+		customers, alsoCustomers, swept := v.payment("wd_1", contract), v.payment("wd_2", contract), v.sweep("sw_1")
+		for _, i := range append(slices.Clone(rows), otherBatch, otherContent, dear, customers, alsoCustomers, swept) {
+			v.admit(i)
+		}
+		unknown := v.row("pb_1", 6, contract)
+		for name, c := range map[string]struct {
+			with   []signer.Intent
+			change func(*solanatx.Tx)
+			want   string
+		}{
+			"another amount": {rows, func(tx *solanatx.Tx) {
+				tx.Moves[1].Amount = money.Units(9_000_000)
+			}, signer.RefusedPayload},
+			"another payee": {rows, func(tx *solanatx.Tx) {
+				tx.Moves[2].To = tx.Moves[1].To
+			}, signer.RefusedPayload},
+			"another order": {rows, func(tx *solanatx.Tx) {
+				tx.Moves[0], tx.Moves[1] = tx.Moves[1], tx.Moves[0]
+			}, signer.RefusedPayload},
+			"one less": {rows, func(tx *solanatx.Tx) { tx.Moves = tx.Moves[:2] }, signer.RefusedPayload},
+			"one more": {rows, func(tx *solanatx.Tx) {
+				tx.Moves = append(tx.Moves, tx.Moves[0])
+			}, signer.RefusedPayload},
+			"of another batch":          {[]signer.Intent{rows[0], otherBatch}, nil, signer.RefusedIntent},
+			"of another content":        {[]signer.Intent{rows[0], otherContent}, nil, signer.RefusedIntent},
+			"of a customer":             {[]signer.Intent{rows[0], customers}, nil, signer.RefusedIntent},
+			"of a customer first":       {[]signer.Intent{customers, rows[0]}, nil, signer.RefusedIntent},
+			"of customers":              {[]signer.Intent{customers, alsoCustomers}, nil, signer.RefusedIntent},
+			"with a sweep":              {[]signer.Intent{rows[0], swept}, nil, signer.RefusedIntent},
+			"one that was not admitted": {[]signer.Intent{rows[0], unknown}, nil, signer.RefusedIntent},
+			"a share above its limit":   {[]signer.Intent{rows[0], dear}, nil, signer.RefusedFee},
+		} {
+			v.refuses(string(contract)+": "+name, together(c.with, c.change), c.want)
+		}
+		if contract != "" {
+			v.refuses("an account that it creates", together(rows, func(tx *solanatx.Tx) {
+				tx.Moves[1].Owner = rows[1].To
+			}), signer.RefusedPayload)
+		}
+		v.signs(together(rows, nil))
+		v.refuses(string(contract)+": one of them alone", v.request(rows[1], 1, nonceB, nil), signer.RefusedSlot)
+	}
 }

@@ -42,7 +42,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if refusal := eng.conf.Grants.CheckGrant(intent); refusal != nil {
 		return Decision{}, refusal
 	}
-	intent.Grant = intent.Grant.Recorded()
+	inBatch := intent.RecordGrant()
 	if refusal := eng.index.payouts.Check(intent, reading.Now); refusal != nil {
 		return Decision{}, refusal
 	}
@@ -73,7 +73,7 @@ func (eng *Engine) AdmitIntent(intent signer.Intent, reading Reading) (Decision,
 	if err := eng.index.totals.CheckFee(policy, eng.index.feeAccount(intent), money.Units(1), reading.Now); err != nil {
 		return Decision{}, err
 	}
-	if err := eng.index.totals.CheckPayment(eng.conf.Policy, intent, reading.Now); err != nil {
+	if err := eng.index.totals.CheckPayment(eng.conf.Policy, intent, inBatch, reading.Now); err != nil {
 		return Decision{}, err
 	}
 	return Decision{Record: &signer.Record{Kind: signer.RecordAdmit, Admit: &intent}}, nil

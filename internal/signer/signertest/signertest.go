@@ -70,6 +70,18 @@ func NewWithGrants(t testing.TB, grants *signer.GrantKey) (*local.Signer, ed2551
 	})
 }
 
+// NewWithUnapproved makes a signer like NewWithGrants whose policy pays batches on Chain that no person approved.
+func NewWithUnapproved(
+	t testing.TB, grants *signer.GrantKey, limits map[chain.Address]signpolicy.UnapprovedLimit,
+) (*local.Signer, ed25519.PublicKey) {
+	t.Helper()
+	policy := newUnlimitedPolicy()
+	c := policy.Chains[Chain]
+	c.UnapprovedBatches = limits
+	policy.Chains[Chain] = c
+	return openSigner(t, local.Config{Grants: grants, Policy: policy})
+}
+
 // OpenUnlimited makes a signer like New with a clock, that checks grants unless the key is nil.
 func OpenUnlimited(
 	t testing.TB, grants *signer.GrantKey, clock func() time.Time,

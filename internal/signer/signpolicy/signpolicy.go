@@ -68,6 +68,9 @@ type Chain struct {
 	GasMax money.Amount `json:"gasMax"`
 	// Assets are the limits of payments by contract, "" for the native coin.
 	Assets map[chain.Address]Limit `json:"assets"`
+	// UnapprovedBatches bound the rows of batches that no person approved, by contract, "" for the native coin. Of an
+	// asset that it does not name no such row is paid, also where Unlimited is set. The limits of Assets count them, too.
+	UnapprovedBatches map[chain.Address]UnapprovedLimit `json:"unapprovedBatches,omitempty"`
 	// Unlimited removes the limits of payments for every asset that Assets does not name, and of
 	// fees. It is for local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
@@ -97,6 +100,12 @@ type Limit struct {
 	// Unlimited says that this asset has no limit; the three limits must then be absent. It is for
 	// local chains and test networks.
 	Unlimited bool `json:"unlimited,omitempty"`
+}
+
+// UnapprovedLimit bounds what batches pay of one asset without an approval of a person, in atomic units.
+type UnapprovedLimit struct {
+	BatchMax money.Amount `json:"batchMax"` // one batch, all its rows together
+	DayMax   money.Amount `json:"dayMax"`   // all such rows of the installation in 24 hours
 }
 
 // Parse reads a policy from a file's contents. Unknown and repeated members are errors.
@@ -156,6 +165,18 @@ func (p Policy) Validate() error {
 			if !l.isComplete() {
 				complain("chains.%s.assets.%q: set paymentMax, organizationMax and overallMax, or unlimited alone",
 					name, contract)
+			}
+		}
+		for _, contract := range slices.Sorted(maps.Keys(c.UnapprovedBatches)) {
+			l := c.UnapprovedBatches[contract]
+			if contract != "" && !family.IsCanonical(contract) {
+				complain("chains.%s.unapprovedBatches: %q is not a contract address in its canonical form", name, contract)
+			}
+			if _, isAllowed := c.AssetLimit(contract); !isAllowed {
+				complain("chains.%s.unapprovedBatches.%q: assets does not name it, so nothing of it is paid", name, contract)
+			}
+			if l.BatchMax.IsZero() || l.DayMax.Less(l.BatchMax) {
+				complain("chains.%s.unapprovedBatches.%q: set batchMax, and a dayMax that is not below it", name, contract)
 			}
 		}
 	}

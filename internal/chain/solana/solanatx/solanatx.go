@@ -283,7 +283,7 @@ func (m Move) CheckPayment(p chain.Payment) error {
 }
 
 // CheckPayments returns nil if a transaction makes exactly these payments in this order, at least
-// one, and otherwise what differs.
+// one, and otherwise what differs. Several payments create no account of a payee other than the fee payer. Rule BP-44.
 func (t Tx) CheckPayments(ps ...chain.Payment) error {
 	switch {
 	case len(ps) > 0 && ps[0].ClosesTokenAccount:
@@ -300,6 +300,9 @@ func (t Tx) CheckPayments(ps ...chain.Payment) error {
 	for i, p := range ps {
 		if err := t.Moves[i].CheckPayment(p); err != nil {
 			return fmt.Errorf("move %d: %w", i, err)
+		}
+		if len(ps) > 1 && p.To != t.Payer && t.Moves[i].Owner != "" {
+			return fmt.Errorf("move %d: it creates the account of %s, and only a payment that is alone does", i, p.To)
 		}
 	}
 	return nil

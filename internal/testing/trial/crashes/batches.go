@@ -105,6 +105,13 @@ func (s *cellRun) prepareBatch(ctx context.Context) (*batchRun, error) {
 	if err := os.WriteFile(b.file, []byte(list.String()), 0o600); err != nil {
 		return nil, err
 	}
+	var payees []string
+	for _, r := range b.rows {
+		payees = append(payees, r.payee)
+	}
+	if err := s.net.preparePayees(ctx, s.contractAddress(), payees); err != nil {
+		return nil, err
+	}
 	status, err := s.callAPI(ctx, http.MethodPost, "/transfers", map[string]any{
 		"idempotencyKey": s.name, "mintId": s.mint.ID, "amount": b.funded.String(),
 		"from": map[string]string{"customerId": richCustomer}, "to": map[string]string{"product": batchProduct},

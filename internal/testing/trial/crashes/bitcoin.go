@@ -134,6 +134,8 @@ func (*bitcoin) releasePayments(ctx context.Context, t *scenario) error {
 
 func (*bitcoin) prepareGroups(context.Context, *scenario) error { return nil }
 
+func (*bitcoin) preparePayees(context.Context, string, []string) error { return nil }
+
 func keyOf(seed []byte) *btcec.PrivateKey {
 	sum := sha256.Sum256(seed)
 	key, _ := btcec.PrivKeyFromBytes(sum[:])

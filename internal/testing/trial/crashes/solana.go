@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -88,6 +89,25 @@ func (s solana) readBalance(ctx context.Context, token, account string) (*big.In
 
 func tokenMint(mint string) surfpool.Mint {
 	return surfpool.Mint{Address: chain.Address(mint), Program: solanatx.TokenProgram, Decimals: 6}
+}
+
+// preparePayees creates the token accounts of payees: a row to one without an account is alone.
+func (s solana) preparePayees(ctx context.Context, mint string, payees []string) error {
+	m, faucet := tokenMint(mint), s.node.FaucetAddress()
+	const accountsPerTx = 7
+	for part := range slices.Chunk(payees, accountsPerTx) {
+		var creations []surfpool.Instruction
+		for _, payee := range part {
+			creations = append(creations, m.CreateAccount(faucet, chain.Address(payee)))
+		}
+		_, err := s.node.SendAndCheck(ctx, surfpool.Transaction{
+			Keys: []ed25519.PrivateKey{s.node.FaucetPrivateKey()}, Instructions: creations,
+		})
+		if err != nil {
+			return fmt.Errorf("create the token accounts of payees: %w", err)
+		}
+	}
+	return nil
 }
 
 // refuseRecipient freezes the token account, and creates it if there is none.

@@ -68,6 +68,7 @@ type testEnv struct {
 	ann, treasury wallet.Wallet
 	customers     []wallet.Wallet
 	asked         int
+	afterLook     func() // happens once, after the accounts of payees were read
 
 	log bytes.Buffer // of the parts of the service
 
@@ -76,6 +77,12 @@ type testEnv struct {
 }
 
 func newTestEnv(t *testing.T, places int) *testEnv {
+	t.Helper()
+	return newGrantedEnv(t, places, nil)
+}
+
+// newGrantedEnv creates a service like newTestEnv whose signer checks grants, unless the key is nil.
+func newGrantedEnv(t *testing.T, places int, grants *signer.GrantKey) *testEnv {
 	t.Helper()
 	w := &testEnv{
 		T: t, ctx: t.Context(), node: surfpooltest.Start(t, surfpool.Config{}), clockTime: time.Now(),
@@ -93,13 +100,15 @@ func newTestEnv(t *testing.T, places int) *testEnv {
 	w.db = pgtest.NewWithClock(t, w.readClock)
 	w.seed, err = keys.NewSeed()
 	w.mustSucceed(err)
-	w.conf = local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Policy: signpolicy.Policy{
-		WhitelistCoolingOff: "0s",
-		Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
-			SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL),
-			Unlimited: true,
-		}},
-	}}
+	w.conf = local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"), Clock: w.readClock, Grants: grants, Policy: signpolicy.Policy{
+			WhitelistCoolingOff: "0s",
+			Chains: map[chain.Name]signpolicy.Chain{chain.Solana: {
+				SignerID: genesis, FeeMax: money.Units(10_000_000), GasMax: money.Units(surfpool.LamportsPerSOL),
+				Unlimited: true,
+			}},
+		},
+	}
 	w.mustSucceed(local.CreateJournal(w.conf, w.seed))
 	w.startParts()
 	t.Cleanup(func() { w.mustSucceed(w.sign.Close()) })
@@ -150,10 +159,11 @@ func (w *testEnv) startParts() {
 	c.Sender, c.NonceAccounts, c.SlotProver = crashingSender{c.Sender, w.crashPlan}, crashingNonceAccounts{
 		c.NonceAccounts, w.crashPlan,
 	}, crashingProver{c.SlotProver, w.crashPlan}
+	c.PayeeAccounts = changingPayees{c.PayeeAccounts, &w.afterLook}
 	prices := price.Fixed{Prices: w.prices, Clock: w.readClock}
 	w.Harness = harness.New(harness.Config{
 		DB: w.db, Chain: c, Start: w.first, Signer: crashingSigner{w.sign, w.crashPlan},
-		AttestKey: w.seed.AttestKey().PublicKey(), Prices: prices,
+		AttestKey: w.seed.AttestKey().PublicKey(), Prices: prices, Grants: w.conf.Grants,
 		Log:      slog.New(slog.NewTextHandler(&w.log, nil)),
 		Dispatch: dispatch.Config{ResendAfter: time.Second, RetryAfter: time.Millisecond},
 		Sweep:    sweep.Config{NonceAccounts: w.nonceAccounts, CloseAfter: w.closeAfter},
@@ -375,6 +385,21 @@ func (s crashingSender) Outcome(
 ) (o *chain.Outcome, err error) {
 	err = s.runCall("outcome", func() (err error) { o, err = s.Sender.Outcome(ctx, txs, ps...); return err })
 	return o, err
+}
+
+// changingPayees are accounts that change once, after a look.
+type changingPayees struct {
+	chain.PayeeAccounts
+	change *func()
+}
+
+func (p changingPayees) CanShare(ctx context.Context, ps []chain.Payment) ([]bool, error) {
+	canShare, err := p.PayeeAccounts.CanShare(ctx, ps)
+	if change := *p.change; change != nil {
+		*p.change = nil
+		change()
+	}
+	return canShare, err
 }
 
 type crashingNonceAccounts struct {

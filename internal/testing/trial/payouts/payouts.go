@@ -470,6 +470,7 @@ func (t *trial) judge(ctx context.Context, orgID, batchID string) error {
 			}
 		}
 	}
+	errs = append(errs, t.judgeGroups(ctx, batchID))
 	books, err := verify.RunChecks(ctx, t.tools.DB(), verify.WithGrants(t.tools.GrantKey()))
 	if err != nil {
 		return err
@@ -478,6 +479,24 @@ func (t *trial) judge(ctx context.Context, orgID, batchID string) error {
 		errs = append(errs, fmt.Errorf("breach %s %s: %s", breach.Check, breach.Subject, breach.Detail))
 	}
 	return errors.Join(errs...)
+}
+
+// judgeGroups checks that rows on Solana shared transactions: fewer than half of them had a slot of their own.
+func (t *trial) judgeGroups(ctx context.Context, batchID string) error {
+	var rows, slots int
+	err := t.tools.DB().ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `
+			SELECT count(*), count(*) FILTER (WHERE tx_lead_id IS NULL) FROM dispatch_orders
+			WHERE chain = $1 AND batch->>'batchId' = $2`, chain.Solana, batchID).Scan(&rows, &slots)
+	})
+	if err != nil {
+		return err
+	}
+	t.Report("%d rows on %s had %d transactions", rows, chain.Solana, slots)
+	if 2*slots > rows {
+		return fmt.Errorf("%d rows on %s had %d transactions, want at most half as many", rows, chain.Solana, slots)
+	}
+	return nil
 }
 
 // normalize returns an address in the form of the oracle of its chain.
