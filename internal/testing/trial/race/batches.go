@@ -37,10 +37,10 @@ var (
 const batchRows = 4
 
 // Every worker does its own thing with one batch until it has ended or has payments, and some more times. What never
-// comes to that ends after turnsMax.
+// comes to that is left after batchPatience.
 const (
-	batchTurns = 4
-	turnsMax   = 400
+	batchTurns    = 4
+	batchPatience = 2 * time.Minute
 )
 
 // batchProcess is a process that does everything about batches.
@@ -76,7 +76,8 @@ func payBatches(ctx context.Context, t task) (result, error) {
 		wg.Go(func() {
 			for round, id := range s.Batches {
 				late := 0 // turns since it has ended or has payments
-				for turn := 0; turn < turnsMax && late < batchTurns; turn++ {
+				began := time.Now()
+				for turn := 0; late < batchTurns && time.Since(began) < batchPatience; turn++ {
 					p.goFor(ctx, w, batchTurn{round: round, n: turn, late: late}, id)
 					if late > 0 || p.isDecided(ctx, id) {
 						late++
@@ -213,6 +214,9 @@ func (p *batchProcess) stop(ctx context.Context, turn batchTurn, id string) erro
 	var err error
 	switch round := turn.round; {
 	case round%3 == 0, round%6 == 4 && turn.late < batchTurns/2, round%3 == 2 && turn.n < round/3%batchTurns:
+		if turn.late == 0 {
+			time.Sleep(5 * time.Millisecond) // its moment comes later
+		}
 		return nil
 	case round%6 == 1:
 		verdict = string(payout.Rejected)

@@ -34,10 +34,11 @@ func (w *soakRun) runBatchPart() {
 const batchesUnderWay = `SELECT count(*) FROM payout_batches
 	WHERE status = 'PROCESSING' AND paused_at IS NULL AND stopped_at IS NULL`
 
-// restoreDatabase backs the database up while a batch pays its rows, lets batches go on, and restores the backup as the
+// restoreDatabase backs the database up while a batch is approved or paid, lets batches go on, and restores the backup as the
 // runbook says. It does so once in a run: a copy of a database costs more than a hundred steps.
 func (w *soakRun) restoreDatabase() {
-	if w.isRestored || w.queryCount(batchesUnderWay) == 0 {
+	if w.isRestored || w.queryCount(`SELECT count(*) FROM payout_batches
+		WHERE status = 'AWAITING_APPROVAL' OR status = 'PROCESSING'`) == 0 {
 		return
 	}
 	w.isRestored = true
