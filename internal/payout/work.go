@@ -412,7 +412,7 @@ func (s *Service) recallRow(ctx context.Context, b Batch, i Item) error {
 	return s.Payments.RecallRow(ctx, b.payment(i), *b.Stopper)
 }
 
-// releaseRow notes that a row is never paid, and gives its amount back.
+// releaseRow notes that a row is never paid, and gives its amount back, once. Rule BP-70.
 func (s *Service) releaseRow(ctx context.Context, b Batch, i Item, refused string) error {
 	return s.DB.InOrg(ctx, b.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		current, err := lockBatch(ctx, tx, b.OrgID, b.ID)

@@ -70,8 +70,9 @@ var Drills = []Drill{
 		play:  playCheckouts,
 	},
 	{
-		Name: "payouts", Title: "the database goes back to an older base backup, with half of a batch payout paid meanwhile",
-		play: playPayouts,
+		Name:  "payouts",
+		Title: "the database goes back to an older base backup, with half of a batch payout paid meanwhile",
+		play:  playPayouts,
 	},
 }
 

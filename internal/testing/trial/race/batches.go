@@ -215,7 +215,10 @@ func (p *batchProcess) stop(ctx context.Context, turn batchTurn, id string) erro
 	switch round := turn.round; {
 	case round%3 == 0, round%6 == 4 && turn.late < batchTurns/2, round%3 == 2 && turn.n < round/3%batchTurns:
 		if turn.late == 0 {
-			time.Sleep(5 * time.Millisecond) // its moment comes later
+			select { // its moment comes later
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
 		}
 		return nil
 	case round%6 == 1:

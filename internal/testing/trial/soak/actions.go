@@ -52,7 +52,7 @@ var acts = []act{
 	{"approve batch", 12, (*soakRun).approveBatch},
 	{"steer batch", 5, (*soakRun).steerBatch},
 	{"retry batch", 3, (*soakRun).retryBatch},
-	{"restore", 9, (*soakRun).restoreDatabase},
+	{"restore", 2, (*soakRun).restoreDatabase},
 	{"deposit swap", 6, (*soakRun).requestDepositSwap},
 	{"pay deposit swap", 7, (*soakRun).payDepositSwap},
 	{"solver of deposit swaps", 6, (*soakRun).actFlex},

@@ -47,7 +47,7 @@ type statistics struct {
 	payouts, endedSwaps           int // of organization swaps: paid out, and rejected or cancelled
 	batchesMade, rowsPaid         int // batch payouts made, and payments of their rows
 	batchesPaid, batchesUnpaid    int // that paid some of their rows, and none
-	rowsRestored, batchesPaused   int // payments that a restored backup lacked, and batches that then waited for a person
+	rowsRestored, batchesPaused   int // payments that a backup lacked, and batches that it paused
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int

@@ -34,11 +34,10 @@ func (w *soakRun) runBatchPart() {
 const batchesUnderWay = `SELECT count(*) FROM payout_batches
 	WHERE status = 'PROCESSING' AND paused_at IS NULL AND stopped_at IS NULL`
 
-// restoreDatabase backs the database up while a batch is approved or paid, lets batches go on, and restores the backup as the
+// restoreDatabase backs the database up when there are batches, lets batches go on, and restores the backup as the
 // runbook says. It does so once in a run: a copy of a database costs more than a hundred steps.
 func (w *soakRun) restoreDatabase() {
-	if w.isRestored || w.queryCount(`SELECT count(*) FROM payout_batches
-		WHERE status = 'AWAITING_APPROVAL' OR status = 'PROCESSING'`) == 0 {
+	if w.isRestored || len(w.batches) == 0 {
 		return
 	}
 	w.isRestored = true

@@ -29,9 +29,9 @@ func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	var mu sync.Mutex
 	sum := newStatistics()
 	t.Cleanup(func() { // the days have ended
-		if !t.Failed() && sum.runs == len(selection) && (sum.rowsPaid == 0 || sum.batchesUnpaid == 0 || sum.rowsRestored == 0 || sum.batchesPaused == 0) {
+		if !t.Failed() && sum.runs == len(selection) && (sum.batchesMade == 0 || sum.rowsPaid == 0) {
 			sum.writeTable(t.Output(), 0)
-			t.Error("no batch was paid, none came back with a backup, or none ended unpaid")
+			t.Error("no batch was made, or none was paid")
 		}
 	})
 	for _, seed := range selection {
