@@ -98,16 +98,16 @@ func payBatches(ctx context.Context, t task) (result, error) {
 type batchTurn struct{ round, n, late int }
 
 // isDecided reports whether a batch has ended or has payments.
-func (p *batchProcess) isDecided(ctx context.Context, id string) (is bool) {
+func (p *batchProcess) isDecided(ctx context.Context, id string) (decided bool) {
 	err := p.db.Snapshot(ctx, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `SELECT ended_at IS NOT NULL OR EXISTS (
 			SELECT FROM withdrawals w WHERE w.batch_id = b.batch_id) FROM payout_batches b WHERE batch_id = $1`,
-			id).Scan(&is)
+			id).Scan(&decided)
 	})
 	if err != nil && !isLockTimeout(err) {
 		p.addComplaint("look: %v", err)
 	}
-	return is
+	return decided
 }
 
 // batchPayee returns the address of a row, to which nothing else is paid.

@@ -50,7 +50,7 @@ func (w *soakRun) restoreDatabase() {
 		w.checkStep()
 	}
 	const events = `SELECT event_id FROM events WHERE $1`
-	known := w.queryColumn(events, true)
+	lostEvents := w.queryColumn(events, true)
 	w.closeSigner()
 	w.deadlocks += w.db.Counts().Deadlocks
 	w.db.Close()
@@ -58,16 +58,16 @@ func (w *soakRun) restoreDatabase() {
 	w.superPool.Close()
 	w.db = nil
 	w.openDatabase(backup)
-	w.hooks.forget(known, w.queryColumn(events, true))
+	w.hooks.forget(lostEvents, w.queryColumn(events, true))
 
 	w.buildProcesses()
 	p := w.processes[0]
 	const payments = `SELECT count(*) FROM withdrawals WHERE batch_id IS NOT NULL`
-	kept := w.queryCount(payments)
+	remaining := w.queryCount(payments)
 	w.batchesPaused += w.queryCount(batchesUnderWay)
 	_, err := journal.RestoreDatabase(w.ctx, w.db, w.inner, p.Wallets, p.NewRestorer(audit.Operator("op_1")), false)
 	w.mustSucceed(err, "restore the backup")
-	w.rowsRestored += w.queryCount(payments) - kept
+	w.rowsRestored += w.queryCount(payments) - remaining
 	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, p.Wallets), "import the journal")
 	if n := w.queryCount(batchesUnderWay); n > 0 {
 		w.failRun("%d batches go on after a restore, and no person resumed them", n)
@@ -81,11 +81,11 @@ func (w *soakRun) restoreDatabase() {
 }
 
 // forget drops the events that a restored backup lacks: they are lost, and what happened is announced again.
-func (r *receiver) forget(known, kept []string) {
+func (r *receiver) forget(lostEvents, remaining []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range known {
-		if !slices.Contains(kept, id) {
+	for _, id := range lostEvents {
+		if !slices.Contains(remaining, id) {
 			delete(r.first, id)
 			delete(r.taken, id)
 		}
