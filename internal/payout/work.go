@@ -50,12 +50,15 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // WorkDue takes one round: every batch that is due is checked, or its rows are paid. What has no answer waits for a
-// later round. Two processes may take one batch: each step finds what the other one did.
+// later round, and so does a batch that another process has locked. Two processes may take one batch: each step finds
+// what the other one did.
 func (s *Service) WorkDue(ctx context.Context) error {
 	var batches []Batch
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectBatches+`WHERE b.look_at <= $1 ORDER BY b.look_at, b.batch_id LIMIT $2`,
-			tx.Now, batchesMax)
+		// A batch that another process has locked is left for a later round: who waited for it, with others claimed,
+		// could be waited for by that process.
+		rows, err := tx.Query(ctx, selectBatches+`WHERE b.look_at <= $1 ORDER BY b.look_at, b.batch_id LIMIT $2
+			FOR NO KEY UPDATE OF b SKIP LOCKED`, tx.Now, batchesMax)
 		if err != nil {
 			return fmt.Errorf("find batches: %w", err)
 		}
@@ -63,8 +66,7 @@ func (s *Service) WorkDue(ctx context.Context) error {
 			return fmt.Errorf("find batches: %w", err)
 		}
 		for _, b := range batches {
-			_, err := tx.Exec(ctx, `UPDATE payout_batches SET look_at = $2 WHERE batch_id = $1 AND look_at
-				IS NOT NULL`, b.ID,
+			_, err := tx.Exec(ctx, `UPDATE payout_batches SET look_at = $2 WHERE batch_id = $1`, b.ID,
 				tx.Now.Add(claimPause))
 			if err != nil {
 				return fmt.Errorf("claim batch %s: %w", b.ID, err)

@@ -107,3 +107,32 @@ func TestWorkersThatGiveARowBackAtTheSameMomentAgree(t *testing.T) {
 	h.wantStatus(b.ID, payout.Cancelled)
 	h.wantBalances("given back", "100000", "0", "0")
 }
+
+// Two rounds that claimed the same batches in another order waited for one another. Rule BP-70.
+func TestARoundLeavesABatchThatAnotherProcessHolds(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	held, free := h.approved(), h.approved()
+	holder := pgtest.BeginOwner(t, h.DB)
+	if _, err := holder.Exec(t.Context(), `SELECT FROM payout_batches WHERE batch_id = $1 FOR UPDATE`,
+		held.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.WorkDue(t.Context()); err != nil {
+		t.Errorf("a round beside another process: got %v", err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		batch payout.Batch
+		want  int
+	}{{held, 0}, {free, free.Header.Rows}} {
+		var paid int
+		err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM withdrawals WHERE batch_id = $1`,
+			c.batch.ID).Scan(&paid)
+		if err != nil || paid != c.want {
+			t.Errorf("batch %s: got %d withdrawals, %v, want %d", c.batch.ID, paid, err, c.want)
+		}
+	}
+}
