@@ -217,6 +217,16 @@ func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest
 	if err := ledger.Post(ctx, tx, b.newHolds()...); err != nil {
 		return fmt.Errorf("hold for batch %s: %w", b.ID, err)
 	}
+	for _, t := range b.Header.Totals {
+		// The hold has locked the balance, so nothing takes it while the debt is read.
+		balance, owed, err := loadBalance(ctx, tx, b.OrgID, t.MintID)
+		if err != nil {
+			return err
+		}
+		if balance.Less(owed) {
+			return fmt.Errorf("hold for batch %s: %w", b.ID, ledger.ErrOverdraft)
+		}
+	}
 	detail := map[string]any{
 		"contentHash": r.ContentHash, "totals": b.Header.Totals, "required": required, "ticked": r.Ticked,
 	}
@@ -291,14 +301,14 @@ func (s *Service) newShortfall(ctx context.Context, b Batch) error {
 	err := s.DB.ReadOrg(ctx, b.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		missing = missing[:0]
 		for _, t := range b.Header.Totals {
-			balance, err := ledger.Balance(ctx, tx, ledger.ProductOwner(ledger.BatchProduct).SpendingAccount(b.OrgID,
-				t.MintID))
+			balance, owed, err := loadBalance(ctx, tx, b.OrgID, t.MintID)
 			if err != nil {
 				return err
 			}
-			if balance.Less(t.Amount) {
+			if available := money.SubOrZero(balance, owed); available.Less(t.Amount) {
 				missing = append(missing, Shortfall{
-					MintID: t.MintID, Needed: t.Amount, Available: balance, Missing: money.SubOrZero(t.Amount, balance),
+					MintID: t.MintID, Needed: t.Amount, Available: available,
+					Missing: money.SubOrZero(t.Amount, available),
 				})
 			}
 		}
@@ -310,6 +320,22 @@ func (s *Service) newShortfall(ctx context.Context, b Batch) error {
 	return fault.New(fault.Unprocessable, fault.InsufficientBalance, fault.NothingHeld,
 		"%s has less than the rows of this batch payout need.", ledger.BatchProduct).
 		WithStep(fault.LookAtBalances).WithDetail("shortfall", missing)
+}
+
+// loadBalance returns what the product that pays batches has of a mint, and what it owes for payments that a restored
+// backup lacked. The debt comes first, as with withdrawals. Rule BP-71.
+func loadBalance(ctx context.Context, tx pg.Tx, orgID string, mintID int) (balance, owed money.Amount, err error) {
+	balance, err = ledger.Balance(ctx, tx, ledger.ProductOwner(ledger.BatchProduct).SpendingAccount(orgID, mintID))
+	if err != nil {
+		return balance, owed, err
+	}
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(sum(owed), 0) FROM withdrawals
+		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, orgID, ledger.BatchProduct, mintID).Scan(&owed)
+	if err != nil {
+		return balance, owed, fmt.Errorf("read what %s of %s owes: %w", ledger.BatchProduct, orgID, err)
+	}
+	return balance, owed, nil
 }
 
 // Approve records a person's approval of the hash that the person saw. The last one that is required lets the rows

@@ -50,12 +50,15 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // WorkDue takes one round: every batch that is due is checked, or its rows are paid. What has no answer waits for a
-// later round. Two processes may take one batch: each step finds what the other one did.
+// later round, and so does a batch that another process has locked. Two processes may take one batch: each step finds
+// what the other one did.
 func (s *Service) WorkDue(ctx context.Context) error {
 	var batches []Batch
 	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		rows, err := tx.Query(ctx, selectBatches+`WHERE b.look_at <= $1 ORDER BY b.look_at, b.batch_id LIMIT $2`,
-			tx.Now, batchesMax)
+		// A batch that another process has locked is left for a later round: who waited for it, with others claimed,
+		// could be waited for by that process.
+		rows, err := tx.Query(ctx, selectBatches+`WHERE b.look_at <= $1 ORDER BY b.look_at, b.batch_id LIMIT $2
+			FOR NO KEY UPDATE OF b SKIP LOCKED`, tx.Now, batchesMax)
 		if err != nil {
 			return fmt.Errorf("find batches: %w", err)
 		}
@@ -63,8 +66,7 @@ func (s *Service) WorkDue(ctx context.Context) error {
 			return fmt.Errorf("find batches: %w", err)
 		}
 		for _, b := range batches {
-			_, err := tx.Exec(ctx, `UPDATE payout_batches SET look_at = $2 WHERE batch_id = $1 AND look_at
-				IS NOT NULL`, b.ID,
+			_, err := tx.Exec(ctx, `UPDATE payout_batches SET look_at = $2 WHERE batch_id = $1`, b.ID,
 				tx.Now.Add(claimPause))
 			if err != nil {
 				return fmt.Errorf("claim batch %s: %w", b.ID, err)
@@ -412,14 +414,18 @@ func (s *Service) recallRow(ctx context.Context, b Batch, i Item) error {
 	return s.Payments.RecallRow(ctx, b.payment(i), *b.Stopper)
 }
 
-// releaseRow notes that a row is never paid, and gives its amount back.
+// releaseRow notes that a row is never paid, and gives its amount back, once. Rule BP-70.
 func (s *Service) releaseRow(ctx context.Context, b Batch, i Item, refused string) error {
 	return s.DB.InOrg(ctx, b.OrgID, func(ctx context.Context, tx pg.Tx) error {
 		current, err := lockBatch(ctx, tx, b.OrgID, b.ID)
 		if err != nil || current.Status != Processing {
 			return err
 		}
-		if err := refuseRow(ctx, tx, b.ID, i.Number, refused); err != nil {
+		err = refuseRow(ctx, tx, b.ID, i.Number, refused)
+		if errors.Is(err, errLostRace) {
+			return nil // another worker has given it back
+		}
+		if err != nil {
 			return err
 		}
 		err = ledger.Post(ctx, tx, ledger.Posting{

@@ -74,3 +74,65 @@ func TestPeopleWhoApproveAtTheSameMomentAllCount(t *testing.T) {
 	}
 	h.wantStatus(b.ID, payout.Processing)
 }
+
+// Two workers that give back the rows of a cancelled batch at the same moment do that once, and neither reports an
+// error. Rules BP-12 and BP-70.
+func TestWorkersThatGiveARowBackAtTheSameMomentAgree(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	b := h.approved()
+	h.must(h.Cancel(t.Context(), h.org, b.ID, batchMaker))
+	holder := pgtest.BeginOwner(t, h.DB)
+	if _, err := holder.Exec(t.Context(), `SELECT FROM payout_batches FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 2)
+	for i := range errs {
+		all.Go(func() { errs[i] = h.Expand(t.Context(), h.org, b.ID) })
+	}
+	pgtest.Eventually(t, func() bool {
+		var waiting int
+		err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting)
+		return err == nil && waiting == len(errs)
+	}, "both workers wait for the batch")
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	h.wantStatus(b.ID, payout.Cancelled)
+	h.wantBalances("given back", "100000", "0", "0")
+}
+
+// Two rounds that claimed the same batches in another order waited for one another. Rule BP-70.
+func TestARoundLeavesABatchThatAnotherProcessHolds(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	held, free := h.approved(), h.approved()
+	holder := pgtest.BeginOwner(t, h.DB)
+	if _, err := holder.Exec(t.Context(), `SELECT FROM payout_batches WHERE batch_id = $1 FOR UPDATE`,
+		held.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.WorkDue(t.Context()); err != nil {
+		t.Errorf("a round beside another process: got %v", err)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		batch payout.Batch
+		want  int
+	}{{held, 0}, {free, free.Header.Rows}} {
+		var paid int
+		err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM withdrawals WHERE batch_id = $1`,
+			c.batch.ID).Scan(&paid)
+		if err != nil || paid != c.want {
+			t.Errorf("batch %s: got %d withdrawals, %v, want %d", c.batch.ID, paid, err, c.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout"
@@ -122,5 +123,69 @@ func TestARestoredBatchPaysNoRowTwiceAndWaits(t *testing.T) {
 		if got := s.net.Balance(chain.Address(rowPayee(n)), signertest.Token); got != want {
 			t.Errorf("row %d: its payee received %v, want %v once", n+1, got, want)
 		}
+	}
+}
+
+// oneRowBatch makes a draft of one row.
+func (s *restoredService) oneRowBatch(payee string, units int) payout.Batch {
+	s.Helper()
+	lines, err := rowfile.ReadJSON(fmt.Appendf(nil, `[{"mintId":1,"toAddress":%q,"amount":"%d"}]`,
+		string(sim.Address(payee)), units))
+	s.must(err)
+	b, err := s.Payouts.Create(s.ctx, s.org, payout.CreateRequest{Lines: lines, Actor: audit.User("usr_maker")})
+	s.must(err)
+	return b
+}
+
+func (s *restoredService) submitBatch(b payout.Batch) error {
+	_, err := s.Payouts.Submit(s.ctx, s.org, b.ID, payout.SubmitRequest{
+		ContentHash: b.ContentHash, Actor: audit.User("usr_maker"),
+	})
+	return err
+}
+
+// A payment that the backup lacks took money that the backup holds for a batch, so the product owes it. When that batch
+// is cancelled, its sum pays the debt first: no other batch gets it. Rule BP-71.
+func TestABatchDoesNotTakeWhatItsProductOwesForRestoredPayments(t *testing.T) {
+	t.Parallel()
+	live, d := start(t)
+	held := live.approvedBatch() // of 70,000,000 it holds 60,000,015
+	backup := pgtest.CopyDatabase(t, d)
+
+	maker := audit.User("usr_maker")
+	_, err := live.Payouts.Cancel(live.ctx, live.org, held, maker)
+	live.must(err)
+	live.must(live.Payouts.Expand(live.ctx, live.org, held))
+	lost := live.oneRowBatch("payee of the lost hour", 50_000_000)
+	live.must(live.submitBatch(lost))
+	live.must(live.Payouts.Validate(live.ctx, live.org, lost.ID))
+	_, err = live.Payouts.Approve(live.ctx, live.org, lost.ID, lost.ContentHash, audit.User("usr_approver"))
+	live.must(err)
+	live.must(live.Payouts.Expand(live.ctx, live.org, lost.ID))
+	live.pass(8)
+	live.db.Close()
+
+	s := live.on(backup, live.org)
+	_, err = journal.RestoreDatabase(s.ctx, s.db, s.signer, s.Wallets, s.NewRestorer(audit.Operator("op")), false)
+	s.must(err)
+	_, err = s.Payouts.Cancel(s.ctx, s.org, held, maker)
+	s.must(err)
+	s.must(s.Payouts.Expand(s.ctx, s.org, held))
+	err = s.submitBatch(s.oneRowBatch("a later payee", 20_000_001))
+	f := fault.Find(err)
+	if f == nil || f.Code != fault.InsufficientBalance {
+		t.Fatalf("a batch of more than the product has without its debt: got %v, want %s", err,
+			fault.InsufficientBalance)
+	}
+	short, _ := f.Details["shortfall"].([]payout.Shortfall)
+	if len(short) != 1 || short[0].Available != money.Units(20_000_000) || short[0].Missing != money.Units(1) {
+		t.Errorf("got the shortfall %+v, want 20000000 available and 1 missing", short)
+	}
+	s.must(s.submitBatch(s.oneRowBatch("the last payee", 20_000_000)))
+	if _, err := s.Withdrawals.CollectOwed(s.ctx); err != nil {
+		t.Error(err)
+	}
+	if n := s.number(`SELECT count(*) FROM withdrawals WHERE owed > 0`); n != 0 {
+		t.Errorf("got %d payments that are owed, want none", n)
 	}
 }

@@ -69,6 +69,11 @@ var Drills = []Drill{
 		Title: "the database goes back to an older base backup, with checkouts and refunds that were paid meanwhile",
 		play:  playCheckouts,
 	},
+	{
+		Name:  "payouts",
+		Title: "the database goes back to an older base backup, with half of a batch payout paid meanwhile",
+		play:  playPayouts,
+	},
 }
 
 // Options say what is played.

@@ -26,9 +26,12 @@ type payment struct {
 // orgProduct is the product whose deposits the organization makes itself.
 const orgProduct = "CHECKOUT"
 
+// isProduct reports whether a name is that of a product of the organization instead of a customer.
+func isProduct(name string) bool { return name == orgProduct || name == batchProduct }
+
 // deposit is an amount paid to a customer, or to the organization itself.
 type deposit struct {
-	customer string // or orgProduct
+	customer string // or a product
 	units    *big.Int
 	tx       string
 	id       string
@@ -101,8 +104,8 @@ func (h *drillEnv) replayPayments(ctx context.Context) error {
 func (h *drillEnv) depositAddress(ctx context.Context, customer string) (string, error) {
 	var got struct{ Address string }
 	path, body := "/deposit", map[string]any{"mintId": h.mint.ID, "customerId": customer}
-	if customer == orgProduct {
-		path, body = "/organization-deposit", map[string]any{"mintId": h.mint.ID, "product": orgProduct}
+	if isProduct(customer) {
+		path, body = "/organization-deposit", map[string]any{"mintId": h.mint.ID, "product": customer}
 	}
 	err := h.callAPI(ctx, http.StatusOK, http.MethodPost, path, body, &got)
 	return got.Address, err
@@ -138,7 +141,7 @@ func (h *drillEnv) waitDepositStatus(ctx context.Context, d *deposit, status str
 	return retryUntilDone(ctx, "the deposit of "+d.customer+" is "+status, func(ctx context.Context) error {
 		var list struct{ Data []webhook.Deposit }
 		filter := "?customerId="
-		if d.customer == orgProduct {
+		if isProduct(d.customer) {
 			filter = "?product="
 		}
 		if err := h.callAPI(ctx, http.StatusOK, http.MethodGet, "/deposits"+filter+d.customer, nil, &list); err != nil {
@@ -212,8 +215,8 @@ func (h *drillEnv) checkBalances(ctx context.Context) error {
 			}
 		}
 		path, product := "/customers/"+customer+"/balances", ""
-		if customer == orgProduct {
-			path, product = "/balances", orgProduct
+		if isProduct(customer) {
+			path, product = "/balances", customer
 		}
 		if err := h.callAPI(ctx, http.StatusOK, http.MethodGet, path, nil, &list); err != nil {
 			return err

@@ -3,6 +3,7 @@ package race
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -99,8 +100,45 @@ func TestSixtyFourWorkersOfTwoProcessesSellAndRefundOnce(t *testing.T) {
 	if *forFlag > 0 {
 		n = salesLong
 	}
-	data := pgtest.NewDatabase(t)
-	r := &checkoutRace{T: t, ctx: t.Context(), net: sim.New(sim.Config{FinalityDepth: 1})}
+	r, data, attest := newCheckoutRace(t)
+	r.prepare(n)
+
+	sum := result{Accepted: map[string]string{}, Decided: map[string]string{}, Resolved: map[string]string{}}
+	began := time.Now()
+	for _, got := range runBothProcesses(t, task{
+		URL: data.URL, Org: r.org, Attest: attest, CheckoutRace: &r.task,
+	}) {
+		sum.addResult(got)
+	}
+	took := time.Since(began)
+	for _, w := range sum.Wrong {
+		t.Error(w)
+	}
+	if sum.Deadlocks != 0 {
+		t.Errorf("got %d deadlocks, want none", sum.Deadlocks)
+	}
+	r.drain()
+	r.checkSales(sum)
+	books, err := verify.RunChecks(r.ctx, r.Payouts.DB)
+	r.must(err)
+	if !books.IsIntact() {
+		var b bytes.Buffer
+		_, _ = books.WriteTo(&b)
+		t.Errorf("the books: %s", b.String())
+	}
+	if *forFlag > 0 {
+		fmt.Printf("race: %d checkouts, %d workers in two processes: %d acts, %d refused, %d refunds paid, "+
+			"%d waits given up, in %v\n", n, 2*workers, sum.Requests, sum.Conflicts,
+			len(r.texts(`SELECT refund_id FROM refunds WHERE status = 'COMPLETED'`)), sum.Vain,
+			took.Round(time.Millisecond))
+	}
+}
+
+// newCheckoutRace makes an organization without money on an empty chain, and its service.
+func newCheckoutRace(t *testing.T) (r *checkoutRace, data pgtest.Database, attest ed25519.PublicKey) {
+	t.Helper()
+	data = pgtest.NewDatabase(t)
+	r = &checkoutRace{T: t, ctx: t.Context(), net: sim.New(sim.Config{FinalityDepth: 1})}
 	db := pgtest.Open(t, data, r.clock)
 	owner := pgtest.OwnerPool(t, db)
 	r.texts = func(sql string, args ...any) []string {
@@ -131,37 +169,7 @@ func TestSixtyFourWorkersOfTwoProcessesSellAndRefundOnce(t *testing.T) {
 	made, _, err := org.Create(r.ctx, db, "Acme")
 	r.must(err)
 	r.org = made.ID
-	r.prepare(n)
-
-	sum := result{Accepted: map[string]string{}, Decided: map[string]string{}, Resolved: map[string]string{}}
-	began := time.Now()
-	for _, got := range runBothProcesses(t, task{
-		URL: data.URL, Org: r.org, Attest: attest, CheckoutRace: &r.task,
-	}) {
-		sum.addResult(got)
-	}
-	took := time.Since(began)
-	for _, w := range sum.Wrong {
-		t.Error(w)
-	}
-	if sum.Deadlocks != 0 {
-		t.Errorf("got %d deadlocks, want none", sum.Deadlocks)
-	}
-	r.drain()
-	r.checkSales(sum)
-	books, err := verify.RunChecks(r.ctx, db)
-	r.must(err)
-	if !books.IsIntact() {
-		var b bytes.Buffer
-		_, _ = books.WriteTo(&b)
-		t.Errorf("the books: %s", b.String())
-	}
-	if *forFlag > 0 {
-		fmt.Printf("race: %d checkouts, %d workers in two processes: %d acts, %d refused, %d refunds paid, "+
-			"%d waits given up, in %v\n", n, 2*workers, sum.Requests, sum.Conflicts,
-			len(r.texts(`SELECT refund_id FROM refunds WHERE status = 'COMPLETED'`)), sum.Vain,
-			took.Round(time.Millisecond))
-	}
+	return r, data, attest
 }
 
 // prepare makes the checkouts: a third is paid, a third is paid in part, and a third is not paid. What arrived is

@@ -11,7 +11,7 @@
 // end of one, every key and every decision. The winners' counts are added up and compared with the
 // database. In addition, all 64 workers decide about flagged deposits, one after the other, each in
 // its own way (see flagged.go), and do everything at once that can be done about the same checkouts (see
-// checkouts.go).
+// checkouts.go), and about the same batch payouts (see batches.go).
 //
 // No worker waits for its turn. A crash leaves a database of a cluster that ends with the test; the
 // second process dies with the first.
@@ -101,6 +101,9 @@ type task struct {
 
 	// CheckoutRace has checkouts about which the workers do everything, instead of everything else; nil: none.
 	CheckoutRace *checkoutTask
+
+	// BatchRace has batch payouts about which the workers do everything, instead of everything else; nil: none.
+	BatchRace *batchTask
 }
 
 // result is what a process has done and seen.

@@ -51,6 +51,9 @@ func TestMain(m *testing.M) {
 		if t.CheckoutRace != nil {
 			do = sellAll
 		}
+		if t.BatchRace != nil {
+			do = payBatches
+		}
 		if err == nil {
 			r, err = do(context.Background(), t)
 		}

@@ -45,6 +45,9 @@ type statistics struct {
 	checkouts, sold               int // made, and completed in the end
 	refunds, paidBack             int // made by people, and paid, with those of policies
 	payouts, endedSwaps           int // of organization swaps: paid out, and rejected or cancelled
+	batchesMade, rowsPaid         int // batch payouts made, and payments of their rows
+	batchesPaid, batchesUnpaid    int // that paid some of their rows, and none
+	rowsRestored, batchesPaused   int // payments that a backup lacked, and batches that it paused
 	blocked                       int // withdrawals that risk screening refused
 	held, approved                int // deposits that were flagged, and of them credited in the end
 	sentBack, sentElsewhere       int
@@ -77,6 +80,12 @@ func (f *statistics) addFigures(o statistics) {
 	f.paidBack += o.paidBack
 	f.payouts += o.payouts
 	f.endedSwaps += o.endedSwaps
+	f.batchesMade += o.batchesMade
+	f.rowsPaid += o.rowsPaid
+	f.batchesPaid += o.batchesPaid
+	f.batchesUnpaid += o.batchesUnpaid
+	f.rowsRestored += o.rowsRestored
+	f.batchesPaused += o.batchesPaused
 	f.blocked += o.blocked
 	f.held += o.held
 	f.approved += o.approved
@@ -122,6 +131,12 @@ func (f *statistics) writeTable(w io.Writer, took time.Duration) {
 		{"organization swaps accepted", f.organizationSwaps},
 		{"  paid to the whitelist", f.payouts},
 		{"  rejected or cancelled", f.endedSwaps},
+		{"batch payouts made", f.batchesMade},
+		{"  that paid rows", f.batchesPaid},
+		{"  that paid none", f.batchesUnpaid},
+		{"  rows paid", f.rowsPaid},
+		{"  payments that a restored backup lacked", f.rowsRestored},
+		{"  paused by a restore", f.batchesPaused},
 		{"deposit swaps accepted", f.depositSwaps},
 		{"  arrivals for them", f.flexArrivals},
 		{"checkouts made", f.checkouts},

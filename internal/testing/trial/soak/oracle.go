@@ -90,6 +90,7 @@ func (w *soakRun) checkStep() {
 	w.lookAtFlags()
 	w.lookAtDestinations()
 	w.lookAtOwnSwaps()
+	w.lookAtBatches()
 	w.lookAtCheckouts()
 }
 
@@ -176,6 +177,10 @@ func (w *soakRun) lookAtDestinations() (others []payout) {
 			w.checkGoal(recipient, payments)
 			continue
 		}
+		if p := w.batchPayees[recipient]; p != nil {
+			w.checkBatchPayee(p, payments)
+			continue
+		}
 		for _, p := range payments {
 			if w.checkSwapPayout(p, got[recipient]) {
 				continue
@@ -254,11 +259,14 @@ func (w *soakRun) checkSettled() {
 			}
 			continue
 		}
-		if earlier, ok := withdrawalByAddress[address]; ok {
-			w.failRun("withdrawals %s and %s are one request", id, earlier)
-		}
-		withdrawalByAddress[address] = id
 		received := w.net.Received(address, tokens[mintID])
+		if w.batchPayees[address] != nil {
+			received = netOfRow(status, amount, feeDeducted) // checkBatches compares the sum of what it received
+		} else if earlier, ok := withdrawalByAddress[address]; ok {
+			w.failRun("withdrawals %s and %s are one request", id, earlier)
+		} else {
+			withdrawalByAddress[address] = id
+		}
 		if !charged.IsZero() {
 			if status != "FAILED" { // no account takes rent on this chain
 				w.failRun(
@@ -330,6 +338,7 @@ func (w *soakRun) checkSettled() {
 		owner[address] = r.call.CustomerID
 	}
 	w.checkDepositSwaps()
+	w.checkBatches()
 	w.checkCheckouts(ended)
 	for _, s := range w.shop.sales {
 		owner[s.address] = ledger.CheckoutProduct

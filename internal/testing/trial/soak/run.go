@@ -1,8 +1,8 @@
 // Package soak runs the service through random days. A seed draws customers, deposits, withdrawals,
-// swaps of customers and of the organization, deposit swaps, checkouts with their refunds, decisions, freezes and
-// everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a database that
-// fails in the middle, a signer that does not answer, restarts. Everything that moves money is the real code; the chain
-// is simulated and time is virtual.
+// swaps of customers and of the organization, deposit swaps, batch payouts, checkouts with their refunds, decisions,
+// freezes and everything that can go wrong around them: forks, false providers, lost answers, dropped transactions, a
+// database that fails in the middle or that a backup replaces, a signer that does not answer, restarts. Everything that
+// moves money is the real code; the chain is simulated and time is virtual.
 //
 // A run has two phases. With faults on, nothing may ever be wrong: after every step an oracle that
 // reads the chain itself compares it with the books. With faults off, everything has to end: every
@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ const (
 	drainMax       = 500 // rounds within which everything has to end
 	lurkRounds     = 24  // of them, in which the payee of a return may still start to refuse
 	swapRounds     = 12  // of them, in which customers still swap: most payments need a treasury that has swept
+	batchRounds    = 40  // of them, in which people still make, steer and retry batches
 	providerRounds = 60  // of them, in which the swap provider still does what it likes
 )
 
@@ -131,6 +133,13 @@ func (w *soakRun) drainAll() {
 		}
 		w.recordOwnSwap(r, made, err)
 	}
+	for _, r := range w.batches {
+		made, err := w.makeBatch(w.ctx, w.processes[0], r)
+		if err != nil && fault.Find(err) == nil {
+			w.failRun("batch #%d has no answer: %v", r.n, err)
+		}
+		w.recordBatch(r, made, err)
+	}
 	left, rested := "", 0
 	for round := range drainMax {
 		w.step++
@@ -161,11 +170,18 @@ func (w *soakRun) drainAll() {
 		w.net.Mine(1)
 		w.recordBlock()
 		w.driveSwaps(round)
+		if round < batchRounds {
+			drawFrom(w, []func(*soakRun){
+				(*soakRun).createBatch, (*soakRun).submitBatch, (*soakRun).approveBatch, (*soakRun).approveBatch,
+				(*soakRun).steerBatch, (*soakRun).retryBatch,
+			})(w)
+		}
 		if round%4 == 3 {
 			w.settleSwaps()
 			w.decideOwnSwaps(round > drainMax/8)
 			w.repeatDepositSwaps()
 			w.decideAll(round > drainMax/4)
+			w.settleBatches(round > drainMax/6)
 			w.settleShop(round > drainMax/8)
 			w.resolveAll(round > drainMax/4)
 		}
@@ -260,7 +276,7 @@ func (w *soakRun) describeOpen() string {
 		{"top-ups", `SELECT count(*) FROM gas_top_ups WHERE status = 'OPEN'`},
 		{"events without a number", `SELECT count(*) FROM events WHERE sequence IS NULL`},
 		{"deliveries", `SELECT count(*) FROM deliveries WHERE status <> 'DELIVERED'`},
-	}, openShop...) {
+	}, slices.Concat(openShop, openBatches)...) {
 		if n := w.queryCount(q.sql); n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, q.name))
 		}
@@ -289,7 +305,7 @@ func (w *soakRun) restartAtRest() {
 		w.failRun("a restart at rest made %d transactions", n-attempts)
 	}
 	w.closeSigner()
-	if got, want := int(w.db.Counts().Deadlocks), w.databaseProxy.countFired(faultDeadlock); got != want {
+	if got, want := int(w.deadlocks+w.db.Counts().Deadlocks), w.databaseProxy.countFired(faultDeadlock); got != want {
 		w.failRun("%d deadlocks, of which %d were made here", got, want)
 	}
 }

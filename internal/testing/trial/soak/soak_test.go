@@ -26,12 +26,24 @@ func TestRandomDaysLoseAndDoubleNothing(t *testing.T) {
 	if *runsFlag > 0 {
 		return // the long run below uses the machine
 	}
+	var mu sync.Mutex
+	sum := newStatistics()
+	t.Cleanup(func() { // the days have ended
+		if !t.Failed() && sum.runs == len(selection) && (sum.batchesMade == 0 || sum.rowsPaid == 0) {
+			sum.writeTable(t.Output(), 0)
+			t.Error("no batch was made, or none was paid")
+		}
+	})
 	for _, seed := range selection {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			if o := playSeed(t, seed, shortSteps); o.broken != "" {
+			o := playSeed(t, seed, shortSteps)
+			if o.broken != "" {
 				t.Fatal(o.describeFailure(seed, shortSteps))
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.addFigures(o.statistics)
 		})
 	}
 }

@@ -85,6 +85,9 @@ type soakRun struct {
 	highest   uint64 // the highest block so far
 
 	data          pgtest.Database
+	serviceURL    string // of the database, through the proxy
+	deadlocks     int64  // of databases that a backup has replaced
+	isRestored    bool   // the database was replaced by a backup
 	databaseProxy *databaseProxy
 	superPool     *pgxpool.Pool // superuser without proxy, which sees every row
 	db            *pg.DB
@@ -114,6 +117,9 @@ type soakRun struct {
 	provider         *swapProvider
 	swapRequests     []*swapRequest
 	ownSwaps         []*ownSwap
+	batches          []*batchRequest
+	batchPayees      map[chain.Address]*batchPayee
+	families         int // lists that batches pay
 	flexRequests     []*flexRequest
 	flexAddresses    map[chain.Address]*flexRequest // the wallets of deposit swaps
 	swapAddresses    map[chain.Address]bool         // the wallets of swaps
@@ -214,23 +220,15 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	}, Clock: w.readClock}}
 	w.arrivals, w.shop = newOracle(), newShopState(seed)
 	w.provider, w.swapAddresses = newSwapProvider(t, seed, w.readClock), map[chain.Address]bool{}
-	w.flexAddresses = map[chain.Address]*flexRequest{}
+	w.flexAddresses, w.batchPayees = map[chain.Address]*flexRequest{}, map[chain.Address]*batchPayee{}
 	w.providers = 1 + w.drawNumber(3)
 	agree := 1 + w.drawNumber(w.providers)
 	w.liars, w.finalLag = agree > 1, uint64(2+w.drawNumber(5))
 	w.net = sim.New(sim.Config{Providers: w.providers, Quorum: agree, FinalityDepth: w.finalLag})
 
-	w.data = pgtest.NewDatabase(t)
-	straight := w.data.URL
-	w.databaseProxy, w.data.URL = openDatabaseProxy(t, straight, w.faults)
-	eye, err := pgxpool.New(w.ctx, w.data.SuperURL)
-	w.mustSucceed(err, "open the oracle's database")
-	w.superPool = eye
-	// The same statements run thousands of times, and planning them costs more than running them.
-	_, err = eye.Exec(w.ctx, `ALTER DATABASE `+w.data.Name+` SET plan_cache_mode = force_generic_plan`)
-	w.mustSucceed(err, "store the plans")
-	w.check, err = pg.Open(w.ctx, pg.Config{URL: straight, MaxConns: 1}, w.readClock)
-	w.mustSucceed(err, "open the database for the checks")
+	data := pgtest.NewDatabase(t)
+	w.databaseProxy, _ = openDatabaseProxy(t, data.URL, w.faults)
+	w.openDatabase(data)
 
 	home := makeTempDir(t)
 	entropy := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("soak "), seed))
@@ -266,6 +264,21 @@ func newSoakRun(t testing.TB, seed uint64) *soakRun {
 	return w
 }
 
+// openDatabase opens a database for the oracle and the checks, and says where the service finds it.
+func (w *soakRun) openDatabase(data pgtest.Database) {
+	var err error
+	w.data = data
+	w.serviceURL, err = pgtest.ThroughProxy(data.URL, w.databaseProxy.listener.Addr())
+	w.mustSucceed(err, "put a proxy in front of the database")
+	w.superPool, err = pgxpool.New(w.ctx, data.SuperURL)
+	w.mustSucceed(err, "open the oracle's database")
+	// The same statements run thousands of times, and planning them costs more than running them.
+	_, err = w.superPool.Exec(w.ctx, `ALTER DATABASE `+data.Name+` SET plan_cache_mode = force_generic_plan`)
+	w.mustSucceed(err, "store the plans")
+	w.check, err = pg.Open(w.ctx, pg.Config{URL: data.URL, MaxConns: 1}, w.readClock)
+	w.mustSucceed(err, "open the database for the checks")
+}
+
 // makeTempDir creates a directory in memory, if the machine has one: a run waits for its journal's
 // disk thousands of times.
 func makeTempDir(t testing.TB) string {
@@ -277,14 +290,20 @@ func makeTempDir(t testing.TB) string {
 	return t.TempDir()
 }
 
-// openProcesses starts both processes: every object is new, and the journal is read from its file.
+// openProcesses starts both processes, and imports the journal.
 func (w *soakRun) openProcesses() {
+	w.buildProcesses()
+	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
+}
+
+// buildProcesses builds both processes: every object is new, and the journal is read from its file.
+func (w *soakRun) buildProcesses() {
 	var err error
 	w.inner, err = local.Open(w.policy, w.seedKeys)
 	w.mustSucceed(err, "open the signer")
 	w.signer.Signer = w.inner
 	if w.db == nil {
-		w.db, err = pg.Open(w.ctx, pg.Config{URL: w.data.URL, MaxConns: 2}, w.tickClock)
+		w.db, err = pg.Open(w.ctx, pg.Config{URL: w.serviceURL, MaxConns: 2}, w.tickClock)
 		w.mustSucceed(err, "open the database")
 	}
 	w.processes = nil
@@ -314,10 +333,14 @@ func (w *soakRun) openProcesses() {
 		}, harness.Step{
 			Name: "checkouts", Loop: "checkouts",
 			Run: func(ctx context.Context) error { return w.followCheckouts(ctx, process) },
+		}, w.newBatchStep(process), harness.Step{
+			Name: "debts", Loop: "restored", Run: func(ctx context.Context) error {
+				_, err := process.Withdrawals.CollectOwed(ctx)
+				return err
+			},
 		})
 		w.processes = append(w.processes, process)
 	}
-	w.mustSucceed(journal.Import(w.ctx, w.db, w.inner, w.processes[0].Wallets), "import the journal")
 }
 
 // closeSigner discards everything in memory but the connections. They remember nothing, and opening
@@ -386,6 +409,13 @@ func (w *soakRun) createOrganization() {
 		w.addCustomer()
 	}
 	w.openShop()
+	if w.drawChance(80) { // batches pay from the beginning
+		for _, mintID := range []int{tokenID, nativeID, limitedID} {
+			w.makePayment(sim.Move{
+				Contract: tokens[mintID], To: w.addresses[ledger.BatchProduct], Amount: w.amountOf(mintID),
+			})
+		}
+	}
 	// Sometimes too little for the run.
 	w.makePayment(sim.Move{To: w.addresses[""], Amount: money.Units(uint64(1+w.drawNumber(30)) * wei / 2000)})
 	w.net.Mine(1)
