@@ -331,7 +331,8 @@ func loadBalance(ctx context.Context, tx pg.Tx, orgID string, mintID int) (balan
 	}
 	err = tx.QueryRow(ctx, `
 		SELECT coalesce(sum(owed), 0) FROM withdrawals
-		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`, orgID, ledger.BatchProduct, mintID).Scan(&owed)
+		WHERE org_id = $1 AND product = $2 AND mint_id = $3 AND owed > 0`,
+		orgID, ledger.BatchProduct, mintID).Scan(&owed)
 	if err != nil {
 		return balance, owed, fmt.Errorf("read what %s of %s owes: %w", ledger.BatchProduct, orgID, err)
 	}

@@ -309,7 +309,7 @@ func verifyStatement(
 ) error {
 	policy := s.Policy.EffectiveApprovers()
 	if !policy.Allows(e.RPID, e.Origin) {
-		return fmt.Errorf("the policy does not name the site %.200q with the page %.200q under approvers.relyingParties", e.RPID,
+		return fmt.Errorf("approvers.relyingParties of the policy does not name %.200q with the page %.200q", e.RPID,
 			e.Origin)
 	}
 	notAfter, err := time.Parse(time.RFC3339Nano, signature.NotAfter)

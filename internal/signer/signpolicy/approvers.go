@@ -98,12 +98,13 @@ func (a Approvers) validate(complain complaints) {
 	for n, party := range a.RelyingParties {
 		switch {
 		case !isHostName(party.ID):
-			complain("relyingParties[%d].id: got %q, want a host name without scheme and port; a passkey is refused on an IP "+
-				"address", n, party.ID)
+			complain("relyingParties[%d].id: got %q, want a host name without scheme and port; a passkey is refused on "+
+				"an IP address", n, party.ID)
 		case isNamed[party.ID]:
 			complain("relyingParties[%d].id: %s is named twice", n, party.ID)
 		case len(party.Origins) == 0:
-			complain("relyingParties[%d].origins: name at least one page of %s, such as https://%s", n, party.ID, party.ID)
+			complain("relyingParties[%d].origins: name at least one page of %s, such as https://%s", n, party.ID,
+				party.ID)
 		}
 		isNamed[party.ID] = true
 		for _, origin := range party.Origins {

@@ -73,7 +73,8 @@ func TestSixtyFourWorkersOfTwoProcessesPayBatchesOnce(t *testing.T) {
 	if *forFlag > 0 {
 		fmt.Printf("race: %d batch payouts, %d workers in two processes: %d acts, %d refused, %d rows paid, "+
 			"%d batches ended by a person, %d of them after their approval, %d looks, %d waits given up, in %v\n",
-			n, 2*workers, sum.Requests, sum.Conflicts, paid, len(sum.Resolved), stopped, sum.Looks, sum.Vain, took.Round(time.Millisecond))
+			n, 2*workers, sum.Requests, sum.Conflicts, paid, len(sum.Resolved), stopped, sum.Looks, sum.Vain,
+			took.Round(time.Millisecond))
 	}
 }
 
