@@ -113,8 +113,8 @@ type Grant struct {
 type Approval struct {
 	Approver string `json:"by"` // kind and id
 	MAC      []byte `json:"mac"`
-	// Signature is that of the approver's passkey, where the organization has a rule.
-	Signature *KeySignature `json:"signature,omitempty"`
+	// Signature is that of the approver's passkey, where the organization has a rule. The tables have none yet.
+	Signature *KeySignature `json:"signature,omitempty" db:"-"`
 }
 
 // approvalsMax bounds the approvals of a grant.

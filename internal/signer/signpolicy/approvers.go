@@ -98,8 +98,8 @@ func (a Approvers) validate(complain complaints) {
 	for n, party := range a.RelyingParties {
 		switch {
 		case !isHostName(party.ID):
-			complain("relyingParties[%d].id: got %q, want a host name without scheme and port; a passkey is refused on "+
-				"an IP address", n, party.ID)
+			complain("relyingParties[%d].id: got %q, want a host name without scheme and port; a passkey is refused "+
+				"on an IP address", n, party.ID)
 		case isNamed[party.ID]:
 			complain("relyingParties[%d].id: %s is named twice", n, party.ID)
 		case len(party.Origins) == 0:
