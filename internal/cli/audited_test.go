@@ -224,6 +224,9 @@ var deeds = []deed{
 	{name: "signer adopt", none: "it writes the signer's journal alone"},
 	{name: "signer clock show", none: "it reads the signer's journal"},
 	{name: "signer clock confirm", none: "the signer's journal has it"},
+	{name: "signer approvers list", none: "it reads the decisions of the signer's host"},
+	{name: "signer approvers found", none: "the file beside the signer's journal has it, and then the journal"},
+	{name: "signer approvers retire", none: "the file beside the signer's journal has it, and then the journal"},
 }
 
 // leaves returns the commands of a tree, by their words.

@@ -44,6 +44,7 @@ var steering = []string{
 // yet.
 var apart = []string{
 	"serve", "migrate", "signer serve", "signer init", "signer adopt", "signer import", "rescue",
+	"signer approvers found", "signer approvers retire",
 	"local run", "local tour", "local faucet", "local pay", "local trigger failed-payout", "local trigger reorg",
 	"local trigger outage", "local trigger crash", "local swaps behave", "local swaps price", "local risk set",
 	"local risk clear", "keys create", "keys backup", "keys restore",
@@ -61,6 +62,7 @@ var reading = []string{
 	"operator key list", "audit status", "audit export", "audit verify", "receipt verify", "risk show", "risk senders",
 	"config check", "config sample",
 	"local risk list", "local swaps show", "signer clock show", "deposits list", "withdrawals list",
+	"signer approvers list",
 	"customers list", "events list",
 	"events tail", "version", "swaps list", "swaps show", "swaps arrivals list", "swaps providers list",
 	"swaps deposit list", "swaps deposit show", "billing fees", "billing verify",
