@@ -421,7 +421,7 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"dispatch_orders_to_role",
 		},
 		"an order in the slot of an order that has none": {
-			`UPDATE dispatch_orders SET status = 'SLOTTED', tx_lead_id = 'pl_open' WHERE order_id = 'wd_queued'`,
+			`UPDATE dispatch_orders SET status = 'SLOTTED', tx_lead_id = 'al_open' WHERE order_id = 'cl_open'`,
 			"dispatch_orders_slotted",
 		},
 		"a close that nobody planned": {ordered(
