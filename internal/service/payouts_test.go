@@ -387,8 +387,6 @@ func TestTheSignerPaysNoRowThatWasChangedAfterTheApproval(t *testing.T) {
 			THEN '` + string(payees[2]) + `' ELSE '` +
 			string(payees[1]) + `' END, amount = 5000 - amount, reference = 'inv-' || (5 - row_no)
 			WHERE batch_id = $1 AND row_no IN (2, 3)`,
-		"the hash": `UPDATE payout_batches SET content_hash = sha256(content_hash)
-			WHERE batch_id = $1`,
 		"the maker": `UPDATE payout_batches SET header = jsonb_set(header, '{madeBy}',
 			'"USER usr_other"') WHERE batch_id = $1`,
 		"the approver":                 `UPDATE payout_approvals SET approver_id = 'usr_other' WHERE batch_id = $1`,
@@ -405,6 +403,24 @@ func TestTheSignerPaysNoRowThatWasChangedAfterTheApproval(t *testing.T) {
 		if !errors.As(err, &refusal) || refusal.Code != signer.RefusedGrant {
 			t.Errorf("%s: got %v, want %s", name, err, signer.RefusedGrant)
 		}
+	}
+}
+
+// A content hash that was changed after the approval gets no grant, so the signer is not even asked. Rule BP-67.
+func TestAChangedContentHashIsNotGranted(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	b := h.approved()
+	tamper(h, `UPDATE payout_batches SET content_hash = sha256(content_hash) WHERE batch_id = $1`, b.ID)
+	if err := h.Expand(t.Context(), h.org, b.ID); err == nil ||
+		!strings.Contains(err.Error(), "were changed in the database: nothing of it is granted") {
+		t.Errorf("got %v, want no grant", err)
+	}
+	var orders int
+	err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(), `SELECT count(*) FROM dispatch_orders
+		WHERE batch->>'batchId' = $1`, b.ID).Scan(&orders)
+	if err != nil || orders != 0 {
+		t.Errorf("got %d orders, %v, want none", orders, err)
 	}
 }
 
