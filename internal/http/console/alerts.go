@@ -27,6 +27,9 @@ var alertsOf = map[string][]alertNote{
 		{Name: "CofferAuditContradicted"},
 		{Name: "CofferAuditUnsealed"},
 	},
+	"/billing/prices": {
+		{Name: "CofferFeesUnpriced"},
+	},
 	"/chains": {
 		{Name: "CofferDepositsNotFinal"},
 		{Name: "CofferDepositsNotCredited"},
