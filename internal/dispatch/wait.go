@@ -264,6 +264,11 @@ func ReasonsReverting() []WaitReason {
 	return selectReasons(func(c WaitCause) bool { return c.WouldRevert })
 }
 
+// ReasonsLimited returns the wait reasons of the orders that a limit of the signer holds up.
+func ReasonsLimited() []WaitReason {
+	return selectReasons(func(c WaitCause) bool { return c.EndedBy == EndsWithDay })
+}
+
 func reasonsLackingOutputs() []WaitReason {
 	return selectReasons(func(c WaitCause) bool { return c.LacksOutputs })
 }

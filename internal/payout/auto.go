@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/control/freeze"
+	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
@@ -182,8 +183,8 @@ func findHeldBySigner(
 		SELECT b.batch_id FROM payout_batches b JOIN withdrawals w ON w.batch_id = b.batch_id
 			JOIN dispatch_orders o ON o.order_id = w.withdrawal_id
 		WHERE b.org_id = $1 AND b.status = 'PROCESSING' AND b.auto_below IS NOT NULL AND w.mint_id = ANY ($2)
-			AND w.status = 'PROCESSING' AND o.waiting_for = 'FEE_LIMIT'
-		ORDER BY b.batch_id LIMIT 1`, orgID, mintIDs).Scan(&batchID)
+			AND w.status = 'PROCESSING' AND o.waiting_for = ANY ($3)
+		ORDER BY b.batch_id LIMIT 1`, orgID, mintIDs, dispatch.ReasonsLimited()).Scan(&batchID)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", nil

@@ -47,7 +47,7 @@ func (c Caller) CallAPI(method, path string, body, target any) int {
 	}
 }
 
-// CallOnce calls once.
+// CallOnce calls once. A nil target means that nobody reads the answer.
 func (c Caller) CallOnce(method, path string, payload []byte, target any) (int, error) {
 	req, err := http.NewRequestWithContext(c.Ctx, method, c.Base()+path, bytes.NewReader(payload))
 	if err != nil {
@@ -65,6 +65,9 @@ func (c Caller) CallOnce(method, path string, payload []byte, target any) (int, 
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return 0, err
+	}
+	if target == nil {
+		return resp.StatusCode, nil
 	}
 	return resp.StatusCode, json.Unmarshal(b, target)
 }

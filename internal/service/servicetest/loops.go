@@ -28,6 +28,7 @@ var Capabilities = []Capability{
 	{"SlotProver", func(ch chain.Chain) bool { return ch.SlotProver != nil }, []string{"dispatch"}},
 	{"TokenAccounts", func(ch chain.Chain) bool { return ch.TokenAccounts != nil }, []string{"sweep"}},
 	{"PayoutContract", func(ch chain.Chain) bool { return ch.PayoutContract != nil }, []string{"sweep", "dispatch"}},
+	{"PayeeAccounts", func(ch chain.Chain) bool { return ch.PayeeAccounts != nil }, []string{"dispatch"}},
 	{"Memos", func(ch chain.Chain) bool { return ch.Memos != nil }, []string{"memos"}},
 	{"Tiers", func(ch chain.Chain) bool { return len(ch.Tiers) > 0 }, []string{"scan", "deposit"}},
 	// A withdrawal and the return of a deposit ask for it when a person requests them.

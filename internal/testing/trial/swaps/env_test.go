@@ -766,10 +766,10 @@ func (e *testEnv) wantBooks(want books) {
 func (e *testEnv) wantEvents(swapID string, want ...string) {
 	e.Helper()
 	e.turn()
-	// Nothing numbers events here, so their order is that in which they were written.
+	// Nothing numbers events here. Those of one moment come in the order in which they were written.
 	got := e.texts(`
 		SELECT type FROM events WHERE resource_id = $1 OR resource_id IN (SELECT deposit_id FROM deposits
-			WHERE swap_id = $1) ORDER BY ctid`, swapID)
+			WHERE swap_id = $1) ORDER BY created_at, ctid`, swapID)
 	if !slices.Equal(got, want) {
 		e.Errorf("got the events %v, want %v", got, want)
 	}
