@@ -64,6 +64,15 @@ var forms = map[string]map[string]string{
 		"listed":  notRemoved,
 		"removed": "removed_at = now(), removed_by = 'ann', revoked_seq = NULL",
 	},
+	"approver_keys": {
+		"asked":    keyNotEnded + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
+		"recorded": keyNotEnded,
+		"retired":  "retired_at = now(), retired_by = 'ann', retired_seq = NULL",
+	},
+	"approval_rules": {
+		"proposed": ruleNotAnswered + ", asked_at = NULL, withdrawn_at = NULL",
+		"asked":    ruleNotAnswered + ", asked_at = now(), withdrawn_at = NULL",
+	},
 	"events": {
 		"waits":    "sequence = NULL, body = NULL",
 		"numbered": "sequence = 7, body = '{}'",
@@ -89,9 +98,12 @@ var forms = map[string]map[string]string{
 }
 
 const (
-	notRemoved = "removed_at = NULL, removed_by = NULL, revoked_seq = NULL"
-	isFlagged  = "is_flagged = true"
-	notDecided = "decision = NULL, note = NULL, decided_by = NULL, decided_at = NULL"
+	notRemoved  = "removed_at = NULL, removed_by = NULL, revoked_seq = NULL"
+	keyNotEnded = "refusal = NULL, waits_for = NULL, retired_at = NULL, retired_by = NULL, retire_signature = NULL, " +
+		"retire_refusal = NULL, retired_seq = NULL"
+	ruleNotAnswered = "refusal = NULL, proof = NULL, usable_from = NULL"
+	isFlagged       = "is_flagged = true"
+	notDecided      = "decision = NULL, note = NULL, decided_by = NULL, decided_at = NULL"
 )
 
 // columnOf is a column of a table in the catalog.

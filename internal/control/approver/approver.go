@@ -221,7 +221,8 @@ func (s *Service) VerifyKey(k Key) error {
 		UsableFrom: signer.FormatMicros(*k.UsableFrom), Proof: k.proof,
 	}
 	if err := body.VerifyProof(s.conf.AttestKey); err != nil {
-		s.log.Error("the passkey of an approver differs from what the signer recorded: the database was changed by hand",
+		s.log.Error(
+			"the passkey of an approver differs from what the signer recorded: the database was changed by hand",
 			"passkey", k.ID, "org", k.OrgID)
 		return err
 	}
@@ -308,7 +309,8 @@ func (s *Service) ByID(ctx context.Context, tx pg.Tx, orgID, keyID string) (Key,
 }
 
 const proposalColumns = `proposal_id, rule, proposed_by, proposed_at, asked_at, withdrawn_at, usable_from,
-	coalesce(loosens, false), consents, proof, coalesce(journal_id, ''), coalesce(journal_seq, 0), coalesce(refusal, ''),
+	coalesce(loosens, false), consents, proof, coalesce(journal_id, ''), coalesce(journal_seq, 0),
+	coalesce(refusal, ''),
 	(SELECT coalesce(array_agg(DISTINCT g.by_key_id ORDER BY g.by_key_id), '{}') FROM approval_rule_signatures g
 		WHERE g.proposal_id = r.proposal_id AND g.not_after > $1)`
 
@@ -363,7 +365,8 @@ func (s *Service) LoadPendingRule(ctx context.Context, tx pg.Tx, orgID string) (
 	if err != nil {
 		return nil, err
 	}
-	open, err := listProposals(ctx, tx, `org_id = $2 AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL`, orgID)
+	open, err := listProposals(ctx, tx,
+		`org_id = $2 AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL`, orgID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -397,7 +400,8 @@ func (s *Service) loadRules(ctx context.Context, tx pg.Tx, orgID string) (effect
 }
 
 // CheckSignature refuses a signature that the signer would refuse: not by a passkey of this person with this right, not
-// of these words, ended, or by a passkey that does not count. Fault: INVALID_REQUEST. Error: ErrProof. Rules SA-7, SA-8.
+// of these words, ended, or by a passkey that does not count. Fault: INVALID_REQUEST. Error: ErrProof. Rules SA-7 and
+// SA-8.
 func (s *Service) CheckSignature(
 	ctx context.Context, tx pg.Tx, orgID, person string, right signer.Right, signature signer.KeySignature,
 	statement func(signer.StatementContext) signer.Statement,

@@ -149,7 +149,8 @@ func (h *testEnv) order(p *signertest.Passkey) {
 	h.Helper()
 	request := p.Request(h.T, h.installation, h.now.Add(time.Hour))
 	h.must(hostorders.Append(h.files.Journal, hostorders.Order{
-		OrgID: org, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(h.installation), Reason: "telephone",
+		OrgID: org, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(h.installation),
+		Reason: "telephone",
 	}, h.now))
 }
 
@@ -186,7 +187,9 @@ func (h *testEnv) sign(p *signertest.Passkey, f func(signer.StatementContext) si
 func (h *testEnv) admit(by, p *signertest.Passkey) error {
 	h.Helper()
 	request := h.load(p).Request()
-	signature := h.sign(by, func(c signer.StatementContext) signer.Statement { return signer.EnrolStatement(request, c) })
+	signature := h.sign(by, func(c signer.StatementContext) signer.Statement {
+		return signer.EnrolStatement(request, c)
+	})
 	return h.do(func(ctx context.Context, tx pg.Tx) error {
 		return h.book.Admit(ctx, tx, actorOf(by), org, p.ID, signature)
 	})
@@ -378,7 +381,8 @@ func TestColleaguesAdmitRetireAndChangeTheRule(t *testing.T) {
 
 	cleo := h.passkey("cleo", signer.RightApprove)
 	h.must(h.enrol(cleo))
-	h.wantRefused("an admission by a passkey for payments", h.admit(approve[0], cleo), "for payments and not for people")
+	h.wantRefused("an admission by a passkey for payments", h.admit(approve[0], cleo),
+		"for payments and not for people")
 	h.must(h.admit(enrol[0], cleo))
 	h.must(h.book.FinishKey(t.Context(), cleo.ID))
 	h.wantStatus(cleo, approver.StatusWaiting)
@@ -390,7 +394,8 @@ func TestColleaguesAdmitRetireAndChangeTheRule(t *testing.T) {
 	h.must(h.retire(actorOf(approve[0]), approve[0], nil))
 	h.must(h.book.FinishKey(t.Context(), approve[0].ID))
 	h.wantStatus(approve[0], approver.StatusRetired)
-	if _, err := h.signer.EnrolKey(t.Context(), approve[0].Request(t, h.installation, h.now.Add(time.Hour))); err == nil {
+	request := approve[0].Request(t, h.installation, h.now.Add(time.Hour))
+	if _, err := h.signer.EnrolKey(t.Context(), request); err == nil {
 		t.Error("the signer still has a passkey that was retired")
 	}
 	h.setRule(signer.ApprovalRule{Quorum: 2, Returns: true, OwnPayments: true}, enrol...)
@@ -427,7 +432,8 @@ func TestARowWithoutTheProofOfTheSignerCountsForNothing(t *testing.T) {
 	}
 	h.wantRefused("a passkey that waits", check(), "not admitted yet")
 	h.exec(`UPDATE approver_keys k SET (usable_from, proof, journal_id, journal_seq, is_founded) =
-		(SELECT o.usable_from, o.proof, o.journal_id, o.journal_seq, o.is_founded FROM approver_keys o WHERE o.key_id = $2)
+		(SELECT o.usable_from, o.proof, o.journal_id, o.journal_seq, o.is_founded
+			FROM approver_keys o WHERE o.key_id = $2)
 		WHERE k.key_id = $1`, eve.ID, enrol[0].ID)
 	if err := check(); !errors.Is(err, approver.ErrProof) {
 		t.Errorf("the proof of another passkey: got %v, want it not accepted", err)
@@ -493,7 +499,8 @@ func TestAnOldBackupBringsNoRetiredPasskeyBack(t *testing.T) {
 	approve, _ := h.founders()
 	h.must(h.retire(actorOf(approve[0]), approve[0], nil))
 	h.must(h.book.FinishKey(t.Context(), approve[0].ID))
-	h.exec(`UPDATE approver_keys SET retired_at = NULL, retired_by = NULL, retired_seq = NULL WHERE key_id = $1`, approve[0].ID)
+	h.exec(`UPDATE approver_keys SET retired_at = NULL, retired_by = NULL, retired_seq = NULL WHERE key_id = $1`,
+		approve[0].ID)
 	h.wantStatus(approve[0], approver.StatusUsable)
 	h.must(h.book.RunPass(t.Context(), true))
 	h.wantStatus(approve[0], approver.StatusRefused)
@@ -516,7 +523,8 @@ func TestTheDatabaseKeepsWhatWasAskedAndAnswered(t *testing.T) {
 		`UPDATE approver_keys SET person = 'USER x'`, `UPDATE approver_keys SET email = 'x@y'`,
 		`UPDATE approver_keys SET possession = '{}'`, `UPDATE approver_keys SET usable_from = now()`,
 		`UPDATE approver_keys SET proof = 'x' WHERE proof IS NOT NULL`, `DELETE FROM approver_keys`,
-		`TRUNCATE approver_keys CASCADE`, `UPDATE approval_rules SET rule = '{}'`, `UPDATE approval_rules SET refusal = 'x'`,
+		`TRUNCATE approver_keys CASCADE`, `UPDATE approval_rules SET rule = '{}'`,
+		`UPDATE approval_rules SET refusal = 'x'`,
 		`UPDATE approval_rules SET proof = 'x'`, `DELETE FROM approval_rules`,
 		`UPDATE approval_rule_signatures SET signature = '{}'`, `DELETE FROM approval_rule_signatures`,
 		`UPDATE approver_admissions SET signature = '{}'`, `DELETE FROM approver_admissions`,

@@ -136,13 +136,13 @@ func checkTwice(k Key, e signer.EnrolRequest) error {
 }
 
 func (s *Service) insertKey(ctx context.Context, tx pg.Tx, actor audit.Actor, e signer.EnrolRequest) (Key, error) {
-	until, err := parseEnd(e.Possession)
+	endsAt, err := parseEnd(e.Possession)
 	if err != nil {
 		return Key{}, err
 	}
 	k := Key{
 		ID: e.ID, OrgID: e.OrgID, Person: e.Person, Email: e.Email, Right: e.Right, CredentialID: e.CredentialID,
-		PublicKey: e.PublicKey, RPID: e.RPID, Origin: e.Origin, Possession: e.Possession, PossessionUntil: until,
+		PublicKey: e.PublicKey, RPID: e.RPID, Origin: e.Origin, Possession: e.Possession, PossessionUntil: endsAt,
 		CreatedAt: tx.Now,
 	}
 	possession, err := json.Marshal(e.Possession)
@@ -153,7 +153,7 @@ func (s *Service) insertKey(ctx context.Context, tx pg.Tx, actor audit.Actor, e 
 		INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
 			possession, possession_until, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		k.ID, k.OrgID, k.Person, k.Email, k.Right, k.CredentialID, k.PublicKey, k.RPID, k.Origin, possession, until,
+		k.ID, k.OrgID, k.Person, k.Email, k.Right, k.CredentialID, k.PublicKey, k.RPID, k.Origin, possession, endsAt,
 		k.CreatedAt)
 	if err != nil {
 		return k, fmt.Errorf("enrol passkey %s: %w", k.ID, err)
@@ -187,7 +187,7 @@ func (s *Service) Admit(
 		return conflict("Ask a colleague.", "No one admits an own passkey.")
 	}
 	statement := func(c signer.StatementContext) signer.Statement { return signer.EnrolStatement(k.Request(), c) }
-	by, err := s.checkSignature(ctx, tx, orgID, PersonName(actor), signer.RightEnrol, signature, statement)
+	enroller, err := s.checkSignature(ctx, tx, orgID, PersonName(actor), signer.RightEnrol, signature, statement)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *Service) Admit(
 	if err != nil || !added {
 		return err
 	}
-	return audit.Record(ctx, tx, k.auditEntry(actor, "approver.admitted", map[string]any{"with": by.ID}))
+	return audit.Record(ctx, tx, k.auditEntry(actor, "approver.admitted", map[string]any{"with": enroller.ID}))
 }
 
 // insertSignature stores a signature that was checked, and reports whether it is new.
@@ -281,12 +281,12 @@ func (s *Service) checkRetirer(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, k Key, signature signer.KeySignature,
 ) error {
 	retirement := signer.Retirement{OrgID: k.OrgID, ID: k.ID}
-	by, err := s.checkSignature(ctx, tx, k.OrgID, PersonName(actor), "", signature,
+	enroller, err := s.checkSignature(ctx, tx, k.OrgID, PersonName(actor), "", signature,
 		func(c signer.StatementContext) signer.Statement { return signer.RetireStatement(retirement, c) })
 	if err != nil {
 		return err
 	}
-	if by.Right != signer.RightEnrol && by.Person != k.Person && k.Status(tx.Now) != StatusCoolingOff {
+	if enroller.Right != signer.RightEnrol && enroller.Person != k.Person && k.Status(tx.Now) != StatusCoolingOff {
 		return refuseSignature("a passkey for payments ends only passkeys of its own person and those that cool off")
 	}
 	return nil
@@ -403,7 +403,7 @@ func (s *Service) SignRule(
 	if !p.IsOpen() {
 		return conflict("Look at the rule.", "Proposal %s is closed.", p.ID)
 	}
-	by, err := s.checkSignature(ctx, tx, orgID, PersonName(actor), signer.RightEnrol, signature,
+	enroller, err := s.checkSignature(ctx, tx, orgID, PersonName(actor), signer.RightEnrol, signature,
 		func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(p.Rule, c) })
 	if err != nil {
 		return err
@@ -414,8 +414,8 @@ func (s *Service) SignRule(
 	if err != nil || !added {
 		return err
 	}
-	if !slices.Contains(p.SignedBy, by.ID) {
-		p.SignedBy = append(p.SignedBy, by.ID)
+	if !slices.Contains(p.SignedBy, enroller.ID) {
+		p.SignedBy = append(p.SignedBy, enroller.ID)
 	}
 	required, err := s.countRequired(ctx, tx, keys, p)
 	if err != nil {
@@ -434,7 +434,7 @@ func (s *Service) SignRule(
 			return fmt.Errorf("close proposal %s: %w", p.ID, err)
 		}
 	}
-	return audit.Record(ctx, tx, p.auditEntry(actor, "approval_rule.signed", map[string]any{"with": by.ID}))
+	return audit.Record(ctx, tx, p.auditEntry(actor, "approval_rule.signed", map[string]any{"with": enroller.ID}))
 }
 
 // countRequired returns how many people have to sign a proposal, as the signer counts.
@@ -463,7 +463,8 @@ func (s *Service) WithdrawProposal(
 		return err
 	}
 	if !p.IsOpen() || p.AskedAt != nil {
-		return conflict("Look at the rule.", "Enough people have signed proposal %s: it can no longer be withdrawn.", p.ID)
+		return conflict("Look at the rule.", "Enough people have signed proposal %s: it can no longer be withdrawn.",
+			p.ID)
 	}
 	tag, err := tx.Exec(ctx, `UPDATE approval_rules SET withdrawn_at = $2
 		WHERE proposal_id = $1 AND asked_at IS NULL AND withdrawn_at IS NULL`, p.ID, tx.Now)

@@ -38,7 +38,8 @@ func (s *Service) FinishKey(ctx context.Context, keyID string) error {
 		}
 		now = tx.Now
 		admissions, err = listSignatures(ctx, tx, `
-			SELECT DISTINCT ON (a.by_key_id) a.signature FROM approver_admissions a JOIN approver_keys k ON k.key_id = a.by_key_id
+			SELECT DISTINCT ON (a.by_key_id) a.signature
+			FROM approver_admissions a JOIN approver_keys k ON k.key_id = a.by_key_id
 			WHERE a.key_id = $1 AND a.not_after > $2 AND k.retired_at IS NULL ORDER BY a.by_key_id, a.not_after DESC`,
 			keyID, tx.Now)
 		return err
@@ -188,8 +189,8 @@ func (s *Service) retireKey(ctx context.Context, k Key) error {
 	case isRefused && k.RetireRefusal == cutReason(refusal):
 		return nil
 	case isRefused:
-		s.log.Error("the signer keeps a passkey that was retired", "passkey", k.ID, "org", k.OrgID, "code", refusal.Code,
-			"why", refusal.Message)
+		s.log.Error("the signer keeps a passkey that was retired", "passkey", k.ID, "org", k.OrgID,
+			"code", refusal.Code, "why", refusal.Message)
 		return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			_, err := tx.Exec(ctx, `UPDATE approver_keys SET retire_refusal = $2
 				WHERE key_id = $1 AND retired_at IS NOT NULL AND retired_seq IS NULL`, k.ID, cutReason(refusal))
@@ -223,8 +224,10 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 		}
 		p = found[0]
 		signatures, err = listSignatures(ctx, tx, `
-			SELECT DISTINCT ON (g.by_key_id) g.signature FROM approval_rule_signatures g JOIN approver_keys k ON k.key_id = g.by_key_id
-			WHERE g.proposal_id = $1 AND g.not_after > $2 AND k.retired_at IS NULL ORDER BY g.by_key_id, g.not_after DESC`,
+			SELECT DISTINCT ON (g.by_key_id) g.signature
+			FROM approval_rule_signatures g JOIN approver_keys k ON k.key_id = g.by_key_id
+			WHERE g.proposal_id = $1 AND g.not_after > $2 AND k.retired_at IS NULL
+			ORDER BY g.by_key_id, g.not_after DESC`,
 			proposalID, tx.Now)
 		return err
 	})
@@ -270,7 +273,8 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 			return nil // a concurrent call wrote it
 		}
 		err = s.tell(ctx, tx, p.Rule.OrgID, "A new rule on approvals",
-			fmt.Sprintf("Version %d of the rule on approvals holds from %s on. If you do not expect it, tell the operator.",
+			fmt.Sprintf("Version %d of the rule on approvals holds from %s on. "+
+				"If you do not expect it, tell the operator.",
 				p.Rule.Version, usableFrom.UTC().Format("2 Jan 2006, 15:04 UTC")))
 		if err != nil {
 			return err
@@ -324,7 +328,8 @@ func (s *Service) RunMaintenance(ctx context.Context) error {
 
 // RunPass runs one round of RunMaintenance; with isFull it checks every passkey that counts. Rule SA-12.
 func (s *Service) RunPass(ctx context.Context, isFull bool) error {
-	condition := `retired_at IS NULL AND proof IS NULL AND refusal IS NULL OR retired_at IS NOT NULL AND retired_seq IS NULL`
+	condition := `retired_at IS NULL AND proof IS NULL AND refusal IS NULL
+		OR retired_at IS NOT NULL AND retired_seq IS NULL`
 	if isFull {
 		condition = `retired_at IS NULL AND refusal IS NULL OR retired_at IS NOT NULL AND retired_seq IS NULL`
 	}
@@ -338,7 +343,8 @@ func (s *Service) RunPass(ctx context.Context, isFull bool) error {
 			return err
 		}
 		rows, err = tx.Query(ctx, `SELECT proposal_id FROM approval_rules
-			WHERE asked_at IS NOT NULL AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL ORDER BY proposal_id`)
+			WHERE asked_at IS NOT NULL AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL
+			ORDER BY proposal_id`)
 		if err != nil {
 			return err
 		}
