@@ -65,9 +65,8 @@ var forms = map[string]map[string]string{
 		"removed": "removed_at = now(), removed_by = 'ann', revoked_seq = NULL",
 	},
 	"approver_keys": {
-		"asked":    keyNotEnded + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
-		"recorded": keyNotEnded,
-		"retired":  "retired_at = now(), retired_by = 'ann', retired_seq = NULL",
+		"asked":   keyNotEnded + ", proof = NULL, usable_from = NULL, journal_id = NULL, journal_seq = NULL",
+		"retired": "retired_at = now(), retired_by = 'ann', retired_seq = NULL",
 	},
 	"approval_rules": {
 		"proposed": ruleNotAnswered + ", asked_at = NULL, withdrawn_at = NULL",

@@ -280,7 +280,7 @@ func (l lossy) SetRule(ctx context.Context, r signer.RuleRequest) (signer.Record
 	return signer.RecordedRule{}, errLost
 }
 
-// Rules SA-2 and SA-12.
+// Rules SA-2, SA-11 and SA-12.
 func TestAPasskeyWaitsUntilItIsFoundedAndThenCoolsOff(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
