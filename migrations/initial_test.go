@@ -99,7 +99,7 @@ func TestNoCommittedMigrationChanges(t *testing.T) {
 		return
 	}
 	if os.Getenv("COFFER_UPDATE") == "" {
-		t.Fatalf("%s lacks a migration: run the test with COFFER_UPDATE=1 when the migration is final", checksumsFile)
+		t.Fatalf("%s lacks a migration: run the test with COFFER_UPDATE=1 when it is final", checksumsFile)
 	}
 	if err := os.WriteFile(checksumsFile, []byte(added), 0o644); err != nil {
 		t.Fatal(err)

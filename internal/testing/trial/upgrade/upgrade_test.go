@@ -114,7 +114,8 @@ func startServing(ctx context.Context, t *testing.T, program, name, file, ops st
 // reportFreezes logs what stops payments, as one reason why a load is refused.
 func reportFreezes(ctx context.Context, t *testing.T, super *pgx.Conn) {
 	t.Helper()
-	rows, err := super.Query(ctx, `SELECT concat_ws(' ', scope, chain, source, reason) FROM freezes WHERE lifted_at IS NULL`)
+	rows, err := super.Query(ctx,
+		`SELECT concat_ws(' ', scope, chain, source, reason) FROM freezes WHERE lifted_at IS NULL`)
 	if err != nil {
 		t.Error(err)
 		return
