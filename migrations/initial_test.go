@@ -54,8 +54,8 @@ func TestTheFirstMigrationIsFrozen(t *testing.T) {
 // the test with COFFER_UPDATE=1, and never changes.
 const checksumsFile = "checksums.txt"
 
-// A database that applied a migration does not apply it again. A change of the file would reach new databases alone, and
-// the schema check of the others would stop all payments.
+// A database that applied a migration does not apply it again. A change of the file would reach new databases alone,
+// and the schema check of the others would stop all payments.
 func TestNoCommittedMigrationChanges(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(checksumsFile)
