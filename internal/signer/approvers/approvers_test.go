@@ -168,8 +168,8 @@ func TestARuleThatLoosensAnythingCoolsOff(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want a rule that cools off for a day", name, body, refusal)
 		}
 	}
-	// Version 2 covers returns and does not hold yet. Version 3 is no looser than version 1, which holds, and looser than
-	// version 2.
+	// Version 2 covers returns and does not hold yet. Version 3 is no looser than version 1, which holds, and is looser
+	// than version 2.
 	env := newBook(t, approve, benApproves, ann, ben)
 	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 1})
 	later := signer.RuleBody{
