@@ -54,8 +54,8 @@ func TestTheFirstMigrationIsFrozen(t *testing.T) {
 // the test with COFFER_UPDATE=1, and never changes.
 const checksumsFile = "checksums.txt"
 
-// A database that applied a migration does not apply it again. A change of the file would reach new databases alone, and
-// the schema check of the others would stop all payments.
+// A database that applied a migration does not apply it again. A change of the file would reach new databases alone,
+// and the schema check of the others would stop all payments.
 func TestNoCommittedMigrationChanges(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(checksumsFile)
@@ -99,7 +99,7 @@ func TestNoCommittedMigrationChanges(t *testing.T) {
 		return
 	}
 	if os.Getenv("COFFER_UPDATE") == "" {
-		t.Fatalf("%s lacks a migration: run the test with COFFER_UPDATE=1 when the migration is final", checksumsFile)
+		t.Fatalf("%s lacks a migration: run the test with COFFER_UPDATE=1 when it is final", checksumsFile)
 	}
 	if err := os.WriteFile(checksumsFile, []byte(added), 0o644); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func (c Caller) CallAPI(method, path string, body, target any) int {
 	}
 }
 
-// CallOnce calls once. A nil target means that nobody reads the answer.
+// CallOnce calls once. With a nil target it ignores the body of the answer.
 func (c Caller) CallOnce(method, path string, payload []byte, target any) (int, error) {
 	req, err := http.NewRequestWithContext(c.Ctx, method, c.Base()+path, bytes.NewReader(payload))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -197,9 +198,11 @@ func (n *Node) runClock(ctx context.Context, cfg Config) {
 		case <-n.ended:
 			return
 		case <-clock.C:
+			n.ticking.Lock()
 			// A failed block is made at the next tick, or the chain has ended and reports the
 			// reason.
 			_ = n.MineBlocks(ctx, 1)
+			n.ticking.Unlock()
 		}
 		pause := cfg.SlotTime
 		if cfg.BusySlotTime > 0 && n.isBusy() {
@@ -207,6 +210,12 @@ func (n *Node) runClock(ctx context.Context, cfg Config) {
 		}
 		clock.Reset(pause)
 	}
+}
+
+// HoldClock keeps the clock from making blocks until release is called.
+func (n *Node) HoldClock() (release func()) {
+	n.ticking.Lock()
+	return sync.OnceFunc(n.ticking.Unlock)
 }
 
 // isBusy reports whether a block with transactions is not final yet.

@@ -80,6 +80,7 @@ type Node struct {
 
 	faucet    ed25519.PrivateKey
 	sent      atomic.Uint64
+	ticking   sync.Mutex // held while the clock makes a block, and by HoldClock
 	mining    sync.Mutex // protects the three fields below
 	slot      uint64     // the slot that is being filled; 0 if unknown
 	chainTime int64      // the chain's own time, in Unix seconds

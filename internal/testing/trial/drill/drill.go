@@ -19,8 +19,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 )
 
-// drillMax bounds one drill.
-const drillMax = 5 * time.Minute
+// drillMax bounds one drill. A busy machine plays it in minutes.
+const drillMax = 20 * time.Minute
 
 // Drill is one restore.
 type Drill struct {

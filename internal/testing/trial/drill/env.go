@@ -33,7 +33,7 @@ import (
 const (
 	blockEvery = 100 * time.Millisecond
 	callMax    = 20 * time.Second // one call of the API
-	patience   = 60 * time.Second // for a condition to come true
+	patience   = 4 * time.Minute  // for a condition to come true
 	commandMax = 60 * time.Second
 )
 

@@ -25,7 +25,7 @@ var (
 		"-gcflags=golang.org/x/crypto/scrypt=-race=false",
 		"-gcflags=github.com/decred/dcrd/dcrec/secp256k1/...=-race=false",
 	}
-	commonFlags = []string{"-vet=off", "-timeout=40m"}
+	commonFlags = []string{"-vet=off", "-timeout=80m"}
 )
 
 // selection says which tests of a package that shares memory are raced.

@@ -93,8 +93,13 @@ func (p *payer) holdBlocks(m localworld.Mint, act func()) {
 	faucet := p.faucets[m.Chain]
 	faucet.Lock()
 	defer faucet.Unlock()
-	if m.Chain == "BITCOIN" {
+	switch m.Chain {
+	case "BITCOIN":
 		defer p.BitcoinNode().HoldClock()()
+		act()
+		return
+	case "SOLANA":
+		defer p.SolanaNode().HoldClock()()
 		act()
 		return
 	}
@@ -109,12 +114,15 @@ func (p *payer) holdBlocks(m localworld.Mint, act func()) {
 // mineBlock makes a block with what waits for one.
 func (p *payer) mineBlock(m localworld.Mint) {
 	p.Helper()
-	if m.Chain == "BITCOIN" {
+	switch m.Chain {
+	case "BITCOIN":
 		_, err := p.BitcoinNode().MineBlocks(p.ctx, 1)
 		p.must(err)
-		return
+	case "SOLANA":
+		p.must(p.SolanaNode().MineBlocks(p.ctx, 1))
+	default:
+		p.must(p.EthereumNode().MineBlocks(p.ctx, 1))
 	}
-	p.must(p.EthereumNode().MineBlocks(p.ctx, 1))
 }
 
 // replaceBlocks replaces the newest blocks by as many others without a payment. What the faucet paid in them never

@@ -183,6 +183,8 @@ func (p *batchProcess) goFor(ctx context.Context, worker int, turn batchTurn, id
 		p.refusals.Add(1)
 		switch f.Code {
 		case fault.InvalidState, fault.ApprovalRefused, fault.InsufficientBalance:
+		case fault.CodeUnavailable: // a row waited too long for a lock, and its end is recorded by a later round
+			p.vain.Add(1)
 		default:
 			p.addComplaint("%s batch %d: %v", act, round, err)
 		}
