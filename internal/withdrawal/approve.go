@@ -230,7 +230,7 @@ func (s *Service) loadApprovals(
 	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal,
 ) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM withdrawal_approvals
 		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
 		org, r.id, r.approvalRound)
 	if err != nil {
