@@ -133,7 +133,8 @@ func (f Facts) peopleByRule() int {
 // name, so that the signer refuses this person's signature.
 func (f Facts) maker() string {
 	actor := f.request.Actor
-	if f.rule == nil || !f.owner.NeedsWhitelist() || actor.Kind != audit.User("").Kind {
+	isPerson := actor.Kind == audit.User("").Kind || actor.Kind == audit.Operator("").Kind
+	if f.rule == nil || !f.owner.NeedsWhitelist() || !isPerson {
 		return ""
 	}
 	return approverName(actor)
