@@ -44,7 +44,7 @@ BEGIN
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_content_fixed';
     END IF;
     IF (OLD.status = 'VALIDATING' AND NEW.status = 'PROCESSING') <> (NEW.auto_below IS NOT NULL AND OLD.auto_below IS NULL)
-       OR (OLD.auto_below IS NOT NULL OR NEW.auto_below IS NULL) AND (NEW.auto_below, NEW.auto_value) IS DISTINCT FROM (OLD.auto_below, OLD.auto_value) THEN
+       OR OLD.auto_below IS NOT NULL AND (NEW.auto_below, NEW.auto_value) IS DISTINCT FROM (OLD.auto_below, OLD.auto_value) THEN
         RAISE EXCEPTION 'batch % is paid without a person from its check on, or never', OLD.batch_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_batches_auto_once';
     END IF;

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,6 +47,62 @@ func TestTheFirstMigrationIsFrozen(t *testing.T) {
 	if got := fmt.Sprintf("%x", sha256.Sum256(text)); got != frozenDigest {
 		t.Errorf("%s: got the hash %s, want %s: undo the change and write a step from %d on", name, got, frozenDigest,
 			migrations.FirstLater)
+	}
+}
+
+// checksumsFile has the SHA-256 of every migration that was committed. A line is added with its migration, by a run of
+// the test with COFFER_UPDATE=1, and never changes.
+const checksumsFile = "checksums.txt"
+
+// A database that applied a migration does not apply it again. A change of the file would reach new databases alone, and
+// the schema check of the others would stop all payments.
+func TestNoCommittedMigrationChanges(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(checksumsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		hash, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok {
+			t.Fatalf("%s: got the line %q, want a hash and a name", checksumsFile, line)
+		}
+		recorded[name] = hash
+	}
+	// The files themselves, so that a trial that plants a defect in an embedded one is not found here.
+	names, err := filepath.Glob("*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("got %v %v, want the migrations", names, err)
+	}
+	added := string(text)
+	for _, name := range names {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := fmt.Sprintf("%x", sha256.Sum256(file))
+		switch recorded[name] {
+		case hash:
+		case "":
+			added += hash + "  " + name + "\n"
+		default:
+			t.Errorf("%s: got the hash %s, want %s: undo the change and write a further migration", name, hash,
+				recorded[name])
+		}
+		delete(recorded, name)
+	}
+	for name := range recorded {
+		t.Errorf("%s: got no file, and databases have applied it", name)
+	}
+	if added == string(text) {
+		return
+	}
+	if os.Getenv("COFFER_UPDATE") == "" {
+		t.Fatalf("%s lacks a migration: run the test with COFFER_UPDATE=1 when the migration is final", checksumsFile)
+	}
+	if err := os.WriteFile(checksumsFile, []byte(added), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

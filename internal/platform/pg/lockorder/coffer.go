@@ -17,6 +17,13 @@ var Coffer = mustIndex(&Order{
 			{Name: "api_key_uses"},
 		}},
 		{"whitelist lock of an organization", []Lock{{Name: "gate whitelist of "}, {Name: "whitelisted_addresses"}}},
+		{"approvers lock of an organization", []Lock{
+			{Name: "gate approvers of "},
+			{Name: "approver_keys", Strong: true},
+			{Name: "approver_admissions"},
+			{Name: "approval_rules", Strong: true},
+			{Name: "approval_rule_signatures"},
+		}},
 		{"costs lock of a customer", []Lock{{Name: "gate costs of "}}},
 		{"freeze lock", []Lock{{Name: "gate freezes"}}},
 		{"cursor of a chain", []Lock{
