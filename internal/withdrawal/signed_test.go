@@ -186,6 +186,14 @@ func TestAPaymentAboveTheRuleIsHeldAndPaidWithTwoSignatures(t *testing.T) {
 	if got := approvalCount(w); got != "AWAITING_APPROVAL 0 of 2" {
 		t.Errorf("got %s, want the quorum of the rule", got)
 	}
+	review, err := e.LoadReview(t.Context(), e.org, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := review.Statement("USER usr_1", "2026-11-30T12:00:00.000000Z")
+	if !review.NeedsSignature() || shown.Find("id") != w.ID || shown.Find("approver") != "USER usr_1" {
+		t.Errorf("the page shows %v, want the words of the payment", shown)
+	}
 	_, err = e.Approve(t.Context(), e.org, w.ID, userActor(1))
 	wantFault(t, err, fault.ApprovalRefused)
 	other := e.sign(e.people[0], overDay.ID)
