@@ -1615,8 +1615,9 @@ type Preview struct {
 	// Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS,
 	// RISK_REVIEW, PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more
 	// than maxNetworkFee), DUPLICATE_KEY (the signer remembers another payment with this
-	// idempotency key; nothing was sent) or RESTORED (created again from the signer's
-	// journal after a restore; nothing was sent).
+	// idempotency key; nothing was sent), RESTORED (created again from the signer's
+	// journal after a restore; nothing was sent) or APPROVAL_RULE (people sign it with
+	// their passkeys, by the organization's rule).
 	ApprovalReasons []string `json:"approvalReasons"`
 	// The costs of the payment that the customer pays, in the withdrawn token and in
 	// addition to the amount. Absent when your organization charges nothing

@@ -103,6 +103,7 @@ CREATE TABLE withdrawals (
     refund_id              text,           -- the refund of a checkout that it pays, in place of an entry
     batch_id               text,           -- the batch of which it pays a row, in place of an entry
     batch_row              integer,
+    made_by                text,           -- who asked for an organization's own payment while a rule held: kind and id
 
     -- Keys that other tables refer to.
     CONSTRAINT withdrawals_of_org UNIQUE (org_id, withdrawal_id),
@@ -124,6 +125,8 @@ CREATE TABLE withdrawals (
             WHEN 0 THEN product IS NULL OR product IN ('CHECKOUT', 'BATCH_PAYOUT') AND restored_at IS NOT NULL
             ELSE false
         END),
+    CONSTRAINT withdrawals_made_by_person CHECK (
+        made_by IS NULL OR whitelisted_address_id IS NOT NULL AND made_by ~ '^(USER|OPERATOR) .'),
     CONSTRAINT withdrawals_product_known CHECK (product IN ('CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT')),
     CONSTRAINT withdrawals_status_known CHECK (status IN
         ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED', 'REJECTED', 'CANCELLED', 'BLOCKED')),
@@ -213,7 +216,7 @@ SELECT coffer_tenant('withdrawals',
         ' reference, metadata, status, requires_approval, approval_reasons, usd_value, created_at, fee_mode, fee_deducted,'
         ' max_network_fee, travel_rule, screening, approvals_required, request_mac, product, whitelisted_address_id,'
         ' cost_max, cost_rent, cost_price, charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price,'
-        ' charge_mint_price, refund_id, batch_id, batch_row),'
+        ' charge_mint_price, refund_id, batch_id, batch_row, made_by),'
         ' UPDATE (status, approval_reasons, rejected_reason, approved_at, fee_deducted, screening,'
         ' approvals_required, cost_price, end_status, end_note, end_actor_kind, end_actor)',
     'SELECT, INSERT, UPDATE');
@@ -222,10 +225,10 @@ SELECT coffer_tenant('withdrawals',
 CREATE FUNCTION withdrawals_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF (NEW.withdrawal_id, NEW.org_id, NEW.customer_id, NEW.product, NEW.whitelisted_address_id,
-            NEW.mint_id, NEW.chain, NEW.amount, NEW.to_address, NEW.idempotency_key, NEW.request_digest)
+            NEW.mint_id, NEW.chain, NEW.amount, NEW.to_address, NEW.idempotency_key, NEW.request_digest, NEW.made_by)
        IS DISTINCT FROM
        (OLD.withdrawal_id, OLD.org_id, OLD.customer_id, OLD.product, OLD.whitelisted_address_id,
-            OLD.mint_id, OLD.chain, OLD.amount, OLD.to_address, OLD.idempotency_key, OLD.request_digest) THEN
+            OLD.mint_id, OLD.chain, OLD.amount, OLD.to_address, OLD.idempotency_key, OLD.request_digest, OLD.made_by) THEN
         RAISE EXCEPTION 'withdrawal % cannot become another payment', OLD.withdrawal_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_payment_fixed';
     END IF;
@@ -526,12 +529,14 @@ CREATE TABLE withdrawal_approvals (
     at            timestamptz NOT NULL,
     digest        text NOT NULL,  -- hex SHA-256 of the approved terms
     mac           bytea NOT NULL, -- of the digest, the round and the person, by the server's key
+    signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
     -- A person counts once. Rule WD-35.
     CONSTRAINT withdrawal_approvals_pkey PRIMARY KEY (withdrawal_id, round, approver_kind, approver_id),
     CONSTRAINT withdrawal_approvals_withdrawal FOREIGN KEY (org_id, withdrawal_id)
         REFERENCES withdrawals (org_id, withdrawal_id),
     -- Rules WD-35 and WD-56.
-    CONSTRAINT withdrawal_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
+    CONSTRAINT withdrawal_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
+    CONSTRAINT withdrawal_approvals_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId')
 );
 SELECT coffer_tenant('withdrawal_approvals', 'SELECT, INSERT', 'SELECT, INSERT');
 CREATE TRIGGER withdrawal_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON withdrawal_approvals

@@ -324,10 +324,12 @@ CREATE TABLE payout_approvals (
     at            timestamptz NOT NULL,
     content_hash  bytea NOT NULL, -- what was approved
     mac           bytea NOT NULL, -- of the hash and the person, by the server's key
+    signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
     -- A person counts once.
     CONSTRAINT payout_approvals_pkey PRIMARY KEY (batch_id, approver_kind, approver_id),
     CONSTRAINT payout_approvals_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
-    CONSTRAINT payout_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
+    CONSTRAINT payout_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
+    CONSTRAINT payout_approvals_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId')
 );
 SELECT coffer_tenant('payout_approvals', 'SELECT, INSERT', 'SELECT');
 CREATE TRIGGER payout_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON payout_approvals

@@ -106,6 +106,14 @@ func (s *Service) judge(
 	case len(c.excluded) == 0 && !s.isIntact(b, items): // exclude has compared them otherwise
 		reason = "Its rows or terms differ from what was submitted."
 	default: // Rules BP-64 and BP-66.
+		people, err := s.peopleByRule(ctx, tx, b, items)
+		if err != nil {
+			return err
+		}
+		if people > 0 { // Rule SA-1.
+			reason = fmt.Sprintf("The organization's rule asks for the signatures of %d people.", people)
+			break
+		}
 		if reason, err = findSuspicious(ctx, tx, b, items); err == nil && reason == "" {
 			reason, err = findHeldBySigner(ctx, tx, b.OrgID, c.header.Totals)
 		}

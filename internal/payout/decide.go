@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/request"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 const reasonRunesMax = 500
@@ -196,6 +197,11 @@ func (s *Service) submit(ctx context.Context, tx pg.Tx, b Batch, r SubmitRequest
 	if sealed, err := b.sealStored(items); err != nil || sealed.ComputeHash() != r.ContentHash {
 		return newOtherContent(b)
 	}
+	people, err := s.peopleByRule(ctx, tx, b, items)
+	if err != nil {
+		return err
+	}
+	required = max(required, people)
 	warnings, err := findWarnings(ctx, tx, b, items)
 	if err != nil {
 		return err
@@ -345,6 +351,16 @@ func loadBalance(ctx context.Context, tx pg.Tx, orgID string, mintID int) (balan
 func (s *Service) Approve(
 	ctx context.Context, orgID, batchID string, hash contenthash.Hash, actor audit.Actor,
 ) (b Batch, err error) {
+	return s.ApproveSigned(ctx, orgID, batchID, hash, actor, nil)
+}
+
+// ApproveSigned approves like Approve, with the signature of the person's passkey over the words of the batch. Where
+// the organization's rule asks for people, an approval without one is refused. The approval and its signature are
+// written together. Rules SA-1 and SA-7.
+func (s *Service) ApproveSigned(
+	ctx context.Context, orgID, batchID string, hash contenthash.Hash, actor audit.Actor,
+	signature *signer.KeySignature,
+) (b Batch, err error) {
 	err = s.DB.InOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
 		if b, err = lockBatch(ctx, tx, orgID, batchID); err != nil {
 			return err
@@ -364,10 +380,15 @@ func (s *Service) Approve(
 				"The rows of this batch payout differ from what was submitted: they were changed since.").
 				WithAdvice("Do not approve it. Reject it, and find out who changed it.")
 		}
+		people, err := s.checkSignature(ctx, tx, b, items, actorName(actor), signature)
+		if err != nil {
+			return err
+		}
 		approval := s.GrantKey.MakeBatchApproval(hash, actorName(actor))
 		_, err = tx.Exec(ctx, `
-			INSERT INTO payout_approvals (org_id, batch_id, approver_kind, approver_id, at, content_hash, mac)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`, orgID, batchID, actor.Kind, actor.ID, tx.Now, hash[:], approval.MAC)
+			INSERT INTO payout_approvals (org_id, batch_id, approver_kind, approver_id, at, content_hash, mac, signature)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, orgID, batchID, actor.Kind, actor.ID, tx.Now, hash[:],
+			approval.MAC, signature)
 		switch {
 		case pg.ViolatesConstraint(err, "payout_approvals_pkey"):
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
@@ -381,8 +402,15 @@ func (s *Service) Approve(
 		case err != nil:
 			return fmt.Errorf("approve batch %s: %w", batchID, err)
 		}
-		detail := map[string]any{"contentHash": hash, "approvals": b.Approvals + 1, "required": b.Required}
-		if b.Approvals+1 < b.Required {
+		required, signed := b.Required, 0
+		if people > 0 {
+			if signed, err = countSigned(ctx, tx, batchID); err != nil {
+				return err
+			}
+			required = max(required, people)
+		}
+		detail := map[string]any{"contentHash": hash, "approvals": b.Approvals + 1, "required": required}
+		if b.Approvals+1 < b.Required || signed < people {
 			return s.announce(ctx, tx, b, actor, "approval_added", detail)
 		}
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {

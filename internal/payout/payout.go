@@ -187,6 +187,10 @@ type Service struct {
 	Payments Payments
 	// Events tells the organization; nil: no one is told.
 	Events Publisher
+	// Approvers knows rules and passkeys; nil: no organization has a rule.
+	Approvers Approvers
+	// ApprovalPage returns the page on which people sign a batch; nil: unknown.
+	ApprovalPage func(batchID string) string
 	// GrantKey binds approvals to the hash that was approved, for the signer; nil if the signer requires no grants.
 	GrantKey *signer.GrantKey
 	Log      *slog.Logger

@@ -40,7 +40,7 @@ func (s *Service) LoadProofs(
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac FROM payout_approvals WHERE batch_id = $1
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM payout_approvals WHERE batch_id = $1
 		ORDER BY at, approver_kind, approver_id`, batchID)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)

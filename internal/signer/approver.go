@@ -249,6 +249,32 @@ func (b EnrolBody) VerifyProof(key ed25519.PublicKey) error {
 	return nil
 }
 
+// PeopleFor returns how many people have to sign a payment: 0 for one that may be paid without them. unsigned is what
+// was paid of its asset without people in the last 24 hours. A nil rule asks for no one. Rule SA-1.
+func (r *ApprovalRule) PeopleFor(intent Intent, unsigned money.Amount) int {
+	if r == nil || r.Quorum == 0 || intent.Kind().People == PeopleNever {
+		return 0
+	}
+	if intent.PaysOwnMoney() && r.OwnPayments || intent.Purpose == Return && r.Returns {
+		return r.Quorum
+	}
+	found := slices.IndexFunc(r.Assets, func(a AssetRule) bool {
+		return a.Chain == intent.Chain && a.Contract == intent.Contract
+	})
+	if found < 0 {
+		return r.Quorum
+	}
+	paid, err := intent.Amount.Add(intent.FeeDeducted)
+	if err != nil {
+		return r.Quorum
+	}
+	sum, err := unsigned.Add(paid)
+	if err == nil && paid.Less(r.Assets[found].Threshold) && !r.Assets[found].DayMax.Less(sum) {
+		return 0
+	}
+	return r.Quorum
+}
+
 // Equal reports whether two rules have the same fields.
 func (r ApprovalRule) Equal(o ApprovalRule) bool {
 	return r.OrgID == o.OrgID && r.Version == o.Version && r.Quorum == o.Quorum && slices.Equal(r.Assets, o.Assets) &&

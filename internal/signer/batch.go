@@ -83,7 +83,9 @@ func (k *GrantKey) MakeBatchGrant(t Terms, b BatchGrant, required int, approvals
 	if k == nil {
 		return nil
 	}
-	g := &Grant{FeeMode: t.FeeMode, Memo: t.Memo, Required: required, Approvals: approvals, Batch: &b}
+	g := &Grant{
+		FeeMode: t.FeeMode, Memo: t.Memo, Required: required, Approvals: approvals, Batch: &b, MadeBy: t.MadeBy,
+	}
 	g.MAC = k.grantMAC(t, money.Zero, g)
 	return g
 }

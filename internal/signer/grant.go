@@ -35,6 +35,8 @@ type Terms struct {
 	Refund *RefundOf
 	// Batch is the row of a batch that a payment makes; nil for every other payment.
 	Batch *BatchRow
+	// MadeBy is the person who asked for an organization's own payment while a rule held, as Approval.Approver has it.
+	MadeBy string
 }
 
 // termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
@@ -83,9 +85,18 @@ func (t Terms) ComputeDigest() string {
 	if t.Batch != nil {
 		words = append(append(words, "BATCH"), t.Batch.words()...)
 	}
+	if t.MadeBy != "" {
+		words = append(words, "MADE_BY", t.MadeBy)
+	}
 	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
 }
+
+// TermsFingerprintDigits are the digits of a digest of terms by which people compare two screens.
+const TermsFingerprintDigits = 20
+
+// Fingerprint returns the first digits of the digest. The API, the mail and the signer's log show them.
+func (t Terms) Fingerprint() string { return t.ComputeDigest()[:TermsFingerprintDigits] }
 
 // Grant says why a payment may be made: that it needed no approval, or who approved it. The service
 // that decides issues it, and the signer trusts only its MACs.
@@ -96,6 +107,8 @@ type Grant struct {
 	Required  int        `json:"required"` // number of approvals that it needs
 	Approvals []Approval `json:"approvals,omitempty"`
 	MAC       []byte     `json:"mac,omitempty"`
+	// MadeBy is the person who asked for an organization's own payment, and who cannot approve it. See Terms.MadeBy.
+	MadeBy string `json:"madeBy,omitempty"`
 	// Payout is what people approved of an organization's swap. With it the approvals are over its
 	// digest and not over the terms. Every swap of an organization has it, and the payment of what such
 	// a swap brought may have it.
@@ -113,8 +126,8 @@ type Grant struct {
 type Approval struct {
 	Approver string `json:"by"` // kind and id
 	MAC      []byte `json:"mac"`
-	// Signature is that of the approver's passkey, where the organization has a rule. The tables have none yet.
-	Signature *KeySignature `json:"signature,omitempty" db:"-"`
+	// Signature is that of the approver's passkey, where the organization has a rule.
+	Signature *KeySignature `json:"signature,omitempty"`
 }
 
 // approvalsMax bounds the approvals of a grant.
@@ -217,7 +230,9 @@ func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int
 	if k == nil {
 		return nil
 	}
-	g := &Grant{FeeMode: t.FeeMode, Memo: t.Memo, Round: round, Required: required, Approvals: approvals}
+	g := &Grant{
+		FeeMode: t.FeeMode, Memo: t.Memo, Round: round, Required: required, Approvals: approvals, MadeBy: t.MadeBy,
+	}
 	g.MAC = k.grantMAC(t, deducted, g)
 	return g
 }
@@ -293,5 +308,25 @@ func (intent Intent) terms(g *Grant, amount money.Amount) Terms {
 		Contract: intent.Contract, To: intent.To,
 		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
 		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
+		MadeBy: g.MadeBy,
 	}
+}
+
+// Terms returns the terms that the grant of an intent is over. Without a grant they lack what only a grant says.
+func (intent Intent) Terms() Terms {
+	g := intent.Grant
+	if g == nil {
+		g = &Grant{}
+	}
+	return intent.terms(g, intent.Total())
+}
+
+// Total returns what the payer pays: the amount and the deducted fee. A sum above the largest amount is the amount
+// alone, and no grant has it.
+func (intent Intent) Total() money.Amount {
+	sum, err := intent.Amount.Add(intent.FeeDeducted)
+	if err != nil {
+		return intent.Amount
+	}
+	return sum
 }

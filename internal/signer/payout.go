@@ -104,7 +104,9 @@ func (k *GrantKey) MakePayoutGrant(
 	if k == nil {
 		return nil
 	}
-	g := &Grant{FeeMode: t.FeeMode, Memo: t.Memo, Required: required, Approvals: approvals, Payout: &p}
+	g := &Grant{
+		FeeMode: t.FeeMode, Memo: t.Memo, Required: required, Approvals: approvals, Payout: &p, MadeBy: t.MadeBy,
+	}
 	g.MAC = k.grantMAC(t, deducted, g)
 	return g
 }

@@ -136,6 +136,7 @@ func PaymentStatement(p PaymentWords, c StatementContext) Statement {
 		add("networkId", p.Network).
 		add("mint", strconv.Itoa(p.MintID)).
 		add("purpose", string(p.Purpose)).
+		add("madeBy", p.MadeBy).
 		add("id", p.WithdrawalID).
 		add("round", strconv.Itoa(p.Round)).
 		finish(p.OrgID, c)
@@ -192,20 +193,20 @@ func (intent Intent) Statement(network string, token *Token, c StatementContext)
 	case g == nil:
 		g = &Grant{}
 	}
-	amount, err := intent.Amount.Add(intent.FeeDeducted)
-	if err != nil {
-		amount = intent.Amount // no grant has such an amount
-	}
 	return PaymentStatement(PaymentWords{
-		Terms: intent.terms(g, amount), Purpose: intent.Purpose, CustomerID: intent.CustomerID, Round: g.Round,
+		Terms: intent.Terms(), Purpose: intent.Purpose, CustomerID: intent.CustomerID, Round: g.Round,
 		Network: network, Token: token,
 	}, c)
 }
 
-// MadeBy returns who made the batch of an intent, or "".
+// MadeBy returns who made the payment or the batch of an intent, or "".
 func (intent Intent) MadeBy() string {
-	if intent.Grant == nil || intent.Grant.Batch == nil {
+	switch g := intent.Grant; {
+	case g == nil:
 		return ""
+	case g.Batch != nil:
+		return g.Batch.Header.MadeBy
+	default:
+		return g.MadeBy
 	}
-	return intent.Grant.Batch.Header.MadeBy
 }

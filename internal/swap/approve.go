@@ -31,7 +31,7 @@ func parseApprover(name string) audit.Actor {
 // loadApprovals returns the approvals of a swap that the server's key confirms, the first one first.
 func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, w Swap) (approvals []signer.Approval, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac FROM swap_approvals WHERE swap_id = $1
+		SELECT approver_kind || ' ' || approver_id, mac, NULL::jsonb FROM swap_approvals WHERE swap_id = $1
 		ORDER BY at, approver_kind, approver_id`, w.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of swap %s: %w", w.ID, err)

@@ -43,6 +43,16 @@ func (s *Service) Approve(
 func (s *Service) ApproveTerms(
 	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
 ) (Withdrawal, error) {
+	return s.ApproveSigned(ctx, org, withdrawalID, actor, shownDigest, nil)
+}
+
+// ApproveSigned approves like ApproveTerms, with the signature of the person's passkey over the words that were shown.
+// Where the organization's rule asks for people, an approval without one is refused. The approval and its signature
+// are written together. Rules SA-1 and SA-7.
+func (s *Service) ApproveSigned(
+	ctx context.Context, org, withdrawalID string, actor audit.Actor, shownDigest string,
+	signature *signer.KeySignature,
+) (Withdrawal, error) {
 	var empty, approved Withdrawal
 	f := Facts{approval: &approvalFacts{}}
 	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -78,6 +88,9 @@ func (s *Service) ApproveTerms(
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := f
 		if err := s.loadApproval(ctx, tx, org, withdrawalID, shownDigest, &current); err != nil {
+			return err
+		}
+		if err := s.loadSignature(ctx, tx, org, actor, signature, &current); err != nil {
 			return err
 		}
 		var rejection *Rejection
@@ -138,6 +151,21 @@ func (s *Service) loadApproval(
 	return err
 }
 
+// loadSignature verifies the signature of an approval against the locked withdrawal.
+func (s *Service) loadSignature(
+	ctx context.Context, tx pg.Tx, org string, actor audit.Actor, signature *signer.KeySignature, f *Facts,
+) (err error) {
+	a := f.approval
+	if a.signature = signature; s.ApprovalPage != nil {
+		a.page = s.ApprovalPage(a.row.id)
+	}
+	if signature == nil || a.row.status != AwaitingApproval {
+		return nil
+	}
+	a.signatureFault, err = s.checkSignature(ctx, tx, org, approverName(actor), *signature, a.row, f.mint)
+	return err
+}
+
 // writeApproval writes the plan of an approval: the approval, and with the last one that is
 // required the order; or the reasons that the approver could not see.
 func (s *Service) writeApproval(
@@ -151,9 +179,11 @@ func (s *Service) writeApproval(
 	terms := r.signedTerms(org, f.mint)
 	approval := s.GrantKey.MakeApproval(terms, r.approvalRound, approverName(actor))
 	_, err := tx.Exec(ctx, `
-		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC)
+		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac,
+			signature)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC,
+		f.approval.signature)
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
 		return empty, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
@@ -230,7 +260,7 @@ func (s *Service) loadApprovals(
 	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal,
 ) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac FROM withdrawal_approvals
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM withdrawal_approvals
 		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
 		org, r.id, r.approvalRound)
 	if err != nil {

@@ -314,7 +314,7 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 	if err != nil {
 		return err
 	}
-	sums := map[int]money.Amount{}
+	sums, rules := map[int]money.Amount{}, map[int]ruleFacts{}
 	for _, f := range c.rows {
 		sum, err := sums[f.mint.ID].Add(f.amount)
 		if err != nil {
@@ -335,8 +335,21 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 			return err
 		}
 	}
+	for mintID := range sums {
+		rule, err := c.loadRule(ctx, tx, c.org, mintID, "")
+		if err != nil {
+			return err
+		}
+		if rule.rule != nil {
+			if rule.batchSigned, err = countBatchSigned(ctx, tx, c.batchID); err != nil {
+				return err
+			}
+		}
+		rules[mintID] = rule
+	}
 	for i := range c.rows {
 		f := &c.rows[i]
+		f.ruleFacts = rules[f.mint.ID]
 		f.keyRequired, f.quorum = settings.RequireWithdrawIdempotency, settings.ApprovalQuorum
 		f.threshold = settings.TwoFactorUSDThreshold
 		if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
@@ -353,6 +366,12 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 		f.isLoaded = true
 		balances[f.mint.ID] = money.SubOrZero(balances[f.mint.ID], f.amount)
 		liquid[f.mint.ID] = money.SubOrZero(liquid[f.mint.ID], f.amount)
+		if rule := rules[f.mint.ID]; rule.rule != nil { // the rows before may be paid without people, too
+			if sum, err := rule.unsigned.Add(f.amount); err == nil {
+				rule.unsigned = sum
+				rules[f.mint.ID] = rule
+			}
+		}
 	}
 	return nil
 }

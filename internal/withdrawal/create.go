@@ -176,9 +176,9 @@ const insertWithdrawal = `
 		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
 		product, whitelisted_address_id, cost_max, cost_rent, cost_price,
 		charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
-		batch_id, batch_row)
+		batch_id, batch_row, made_by)
 	VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
-		$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37)`
+		$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37, nullif($38, ''))`
 
 // newStored returns the terms of a withdrawal that is about to be written.
 func newStored(withdrawalID string, f Facts, p Plan) storedWithdrawal {
@@ -190,6 +190,7 @@ func newStored(withdrawalID string, f Facts, p Plan) storedWithdrawal {
 	if f.request.batch != nil {
 		row.batch = &f.request.batch.Row
 	}
+	row.madeBy = f.maker()
 	return row
 }
 
@@ -211,7 +212,7 @@ func (s *Service) insertArgs(now time.Time, org string, row storedWithdrawal, f 
 		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
 		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
 		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
-		row.refundID(), row.batchID(), row.batchRow(),
+		row.refundID(), row.batchID(), row.batchRow(), row.madeBy,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/price"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // Facts hold everything that Decide reads.
@@ -52,6 +53,7 @@ type Facts struct {
 
 	costs    costs
 	charging charging
+	ruleFacts
 
 	payerAddress chain.Address // the treasury's address, or "" before the organization's first payment
 	native       mint.Mint     // the chain's native coin
@@ -66,6 +68,10 @@ type approvalFacts struct {
 	row          storedWithdrawal
 	areTermsSeen bool // the terms are those that were requested, and those that the approver saw
 	count        int  // approvals of this round before this one
+
+	signature      *signer.KeySignature // of the person's passkey; nil for none
+	signatureFault *fault.Fault         // why the signature is not valid, or nil
+	page           string               // where people sign, or ""
 }
 
 // Decision is the combined result of the gates.
@@ -182,25 +188,25 @@ type gate func(Facts) (Step, *fault.Fault)
 var (
 	customerGates = []gate{
 		checkFreeze, requireKey, checkMinimum, checkSuspended, checkAddress, checkCharge, checkBalance, checkRisk,
-		requireApproval, checkThreshold, checkDestination, checkLiquidity, checkNetworkFee, checkCustomerCosts,
+		requireApproval, checkThreshold, checkRule, checkDestination, checkLiquidity, checkNetworkFee, checkCustomerCosts,
 	}
 	// Rule OW-1. A member asks, so no idempotency key is required, and the approval allowlist for
 	// customers does not apply.
 	organizationGates = []gate{
 		checkFreeze, checkMinimum, checkSuspended, checkWhitelist, checkAddress, checkBalance, checkRisk,
-		checkThreshold, checkDestination, checkLiquidity, checkNetworkFee,
+		checkThreshold, checkRule, checkDestination, checkLiquidity, checkNetworkFee,
 	}
 	// A refund goes to its payer, and a row of a batch to whom people approved; no whitelist names them.
 	// Rules CO-84 and BP-5.
 	unlistedGates = []gate{
-		checkFreeze, checkMinimum, checkSuspended, checkAddress, checkBalance, checkRisk, checkThreshold,
+		checkFreeze, checkMinimum, checkSuspended, checkAddress, checkBalance, checkRisk, checkThreshold, checkRule,
 		checkDestination, checkLiquidity, checkNetworkFee,
 	}
 	// An approval checks again what may have changed for the worse since the request. The balance
 	// is not checked, because the amount is held. Rule WD-32.
 	approvalGates = []gate{
 		checkFreeze, checkSuspended, recheckWhitelist, recheckAddress, recheckNetworkFee, recheckReachable,
-		recheckRisk, checkThreshold, recheckDestination, recheckCustomerCosts,
+		recheckRisk, checkThreshold, recheckDestination, recheckCustomerCosts, recheckRule,
 	}
 )
 
@@ -270,7 +276,7 @@ func decideRequest(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection)
 		p.DeductedFee = f.deductedFee()
 	}
 	if d.Status == AwaitingApproval {
-		p.Required = f.quorum
+		p.Required = max(f.quorum, f.peopleByRule())
 	}
 	p.IsCovered = d.Status == Processing && f.isCovered() && slices.ContainsFunc(d.Gates, func(s Step) bool {
 		return s.Gate == GateUSDThreshold && s.Result == ResultSkipped
@@ -309,6 +315,9 @@ func decideApproval(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection
 	p.Required = row.approvalsRequired
 	if p.Required == 0 { // held before approvals were counted
 		p.Required = f.quorum
+	}
+	if row.batch == nil { // people sign a batch, not its rows
+		p.Required = max(p.Required, f.peopleByRule())
 	}
 	if f.approval.count+1 < p.Required {
 		p.Act, p.Status = ActApprovalAdded, AwaitingApproval

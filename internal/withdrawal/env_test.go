@@ -2,6 +2,7 @@ package withdrawal
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"log/slog"
 	"slices"
@@ -68,6 +69,13 @@ func newTestEnv(t *testing.T) *testEnv {
 // newTestEnvWith returns an environment whose signer requires grants, unless grants is nil.
 func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Signer) {
 	t.Helper()
+	s, attest := signertest.NewWithGrants(t, grants)
+	return newTestEnvOf(t, grants, s, attest), s
+}
+
+// newTestEnvOf returns an environment of a signer.
+func newTestEnvOf(t *testing.T, grants *signer.GrantKey, s signer.Signer, attest ed25519.PublicKey) *testEnv {
+	t.Helper()
 	db := pgtest.New(t)
 	if err := mint.Sync(t.Context(), db, newMints()); err != nil {
 		t.Fatal(err)
@@ -76,7 +84,6 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, attest := signertest.NewWithGrants(t, grants)
 	h := &testEnv{t: t, org: made.ID, wallets: wallet.New(db, s, attest)}
 	if err := journal.Import(t.Context(), db, s, h.wallets); err != nil {
 		t.Fatal(err)
@@ -97,7 +104,7 @@ func newTestEnvWith(t *testing.T, grants *signer.GrantKey) (*testEnv, signer.Sig
 		Log:       slog.New(slog.DiscardHandler),
 	}
 	h.creditDeposit(alice, usdc, 1_000_000)
-	return h, s
+	return h
 }
 
 // creditDeposit credits a customer as a deposit on the treasury would.

@@ -29,6 +29,7 @@ const (
 	GateRisk           Gate = "RISK"
 	GateApproval       Gate = "REQUIRE_APPROVAL"
 	GateUSDThreshold   Gate = "USD_THRESHOLD"
+	GateApprovalRule   Gate = "APPROVAL_RULE"
 	GateDestination    Gate = "DESTINATION_ADDRESS"
 	GateLiquidity      Gate = "LIQUIDITY"
 	GateNetworkFee     Gate = "NETWORK_FEE"

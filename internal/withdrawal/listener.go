@@ -265,11 +265,17 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 		reason = ReasonDuplicateKey
 	case signer.RefusedVoid:
 		reason = ReasonRestored
+	case signer.RefusedSignature:
+		reason = ReasonApprovalRule
+	}
+	required, err := s.returnedRequired(ctx, tx, o.OrgID, r)
+	if err != nil {
+		return err
 	}
 	w, err := s.changeStatus(ctx, tx, o.OrgID, o.ID, Processing, AwaitingApproval, `
 		requires_approval = true, approved_at = NULL, approval_round = approval_round + 1,
-		approvals_required = greatest(approvals_required, (SELECT approval_quorum FROM organization_settings WHERE org_id = $1)),
-		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason)
+		approvals_required = greatest(approvals_required, $6, (SELECT approval_quorum FROM organization_settings WHERE org_id = $1)),
+		approval_reasons = array_append(array_remove(approval_reasons, $5), $5)`, reason, required)
 	if err != nil {
 		return err
 	}

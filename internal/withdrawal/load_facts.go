@@ -154,6 +154,9 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 	f.mint = m
 	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
 	f.native, f.hasNative = mints.Native(f.mint.Chain)
+	if err := s.loadRuleFacts(ctx, tx, orgID, f); err != nil {
+		return err
+	}
 	f.isLoaded = true
 	if f.approval != nil { // its amount is held, and the approver could see a lookalike
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 const (
@@ -32,6 +33,40 @@ type Review struct {
 	// at most the latest 5,000, had a larger amount or the same.
 	IsLargest bool
 	Compared  int
+	// People is how many people have to sign it by the organization's rule; 0: an approval needs no signature.
+	People    int
+	statement func(person, notAfter string) signer.Statement
+}
+
+// NeedsSignature reports whether an approval is refused without the signature of a passkey.
+func (r Review) NeedsSignature() bool { return r.People > 0 }
+
+// Statement returns the words that a person signs, nil without a rule. The signer builds the same words.
+func (r Review) Statement(person, notAfter string) signer.Statement {
+	if r.statement == nil {
+		return nil
+	}
+	return r.statement(person, notAfter)
+}
+
+// loadStatement loads who has to sign a withdrawal, and the words.
+func (s *Service) loadStatement(
+	ctx context.Context, tx pg.Tx, org string, row storedWithdrawal, f Facts, r *Review,
+) error {
+	f.approval = &approvalFacts{row: row}
+	f.setTerms(row)
+	if err := s.loadRuleFacts(ctx, tx, org, &f); err != nil || f.rule == nil {
+		return err
+	}
+	words, err := s.newStatement(ctx, tx, org, row, f.mint)
+	if err != nil {
+		return err
+	}
+	r.People = f.peopleByRule()
+	r.statement = func(person, notAfter string) signer.Statement {
+		return words(s.Approvers.Context(person, notAfter))
+	}
+	return nil
 }
 
 // Approval is one person's approval of a withdrawal.
@@ -57,6 +92,9 @@ func (s *Service) LoadReview(ctx context.Context, org, withdrawalID string) (r R
 		}
 		r.Digest, r.IsReturned = row.signedTerms(org, f.mint).ComputeDigest(), row.approvalRound > 0
 		if err := r.loadApprovals(ctx, tx, org, row); err != nil {
+			return err
+		}
+		if err := s.loadStatement(ctx, tx, org, row, f, &r); err != nil {
 			return err
 		}
 		return r.compareWithOthers(ctx, tx, org, row)

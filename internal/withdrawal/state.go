@@ -43,6 +43,7 @@ const (
 	ReasonDuplicateKey Reason = "DUPLICATE_KEY" // the signer's journal has its key with another payment
 	ReasonNetworkFee   Reason = "NETWORK_FEE"   // the network fee is above the caller's maxNetworkFee
 	ReasonRestored     Reason = "RESTORED"      // restored from the signer's journal: admitted, never signed
+	ReasonApprovalRule Reason = "APPROVAL_RULE" // by the organization's rule people sign it
 )
 
 type transition struct {

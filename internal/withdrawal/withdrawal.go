@@ -63,6 +63,14 @@ type Service struct {
 	Refunds RefundRestorer
 	// Batches proves the rows of batches that payments make; nil: there are none.
 	Batches BatchBook
+	// Approvers knows rules and passkeys; nil: no organization has a rule.
+	Approvers Approvers
+	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; nil: the network
+	// of the chain, and atomic units. Where they differ from the policy, the signer refuses every signature, and the
+	// withdrawal goes back to people.
+	AssetWords func(name chain.Name, contract chain.Address) (network string, token *signer.Token)
+	// ApprovalPage returns the page on which people sign a withdrawal; nil: unknown.
+	ApprovalPage func(withdrawalID string) string
 	// Voider has the signer void payments that were taken back after they had been let go.
 	Voider *dispatch.Voider
 	// PriceAge returns the greatest age of a mint's price that decides about a threshold; nil: five
@@ -115,6 +123,7 @@ type storedWithdrawal struct {
 	approvalsRequired int
 	approvalRound     int    // how often it was returned for approval
 	mac               []byte // MAC over the terms that it was requested with
+	madeBy            string // who asked for an organization's own payment while a rule held, or ""
 
 	charge  charge
 	charged money.Amount // what its end charged the customer
@@ -128,7 +137,7 @@ func (r storedWithdrawal) signedTerms(org string, m mint.Mint) signer.Terms {
 		OrgID: org, WithdrawalID: r.id, Chain: r.chain, MintID: r.mintID, Contract: m.Contract, To: r.toAddress,
 		Amount:  r.amount,
 		FeeMode: parsed{deductsFee: r.deductsFee}.feeMode(), Product: r.owner.Product(), WhitelistedID: r.listedID,
-		Refund: r.refund, Batch: r.batch,
+		Refund: r.refund, Batch: r.batch, MadeBy: r.madeBy,
 	}
 	if r.feeMax != nil {
 		t.FeeMax = *r.feeMax
@@ -178,7 +187,7 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (sto
 			coalesce(end_status, ''), coalesce(end_note, ''), coalesce(end_actor_kind, ''), coalesce(end_actor, ''), EXISTS (SELECT FROM dispatch_voids WHERE order_id = withdrawal_id),
 			coalesce(refund_id, ''),
 			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = withdrawals.refund_id), ''),
-			coalesce(batch_id, ''), coalesce(batch_row, 0),
+			coalesce(batch_id, ''), coalesce(batch_row, 0), coalesce(made_by, ''),
 			(SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = withdrawals.batch_id)
 		FROM withdrawals WHERE org_id = $1 AND withdrawal_id = $2`+lock, org, withdrawalID).
 		Scan(&customerID, &product, &r.listedID, &r.mintID, &r.chain, &r.amount, &r.toAddress,
@@ -186,7 +195,7 @@ func readRow(ctx context.Context, tx pg.Tx, org, withdrawalID, lock string) (sto
 			&r.deductsFee, &r.deductedFee, &r.feeMax, &r.approvalsRequired, &r.approvalRound, &r.mac, &r.costMax,
 			&r.charge.rent, &r.charge.held, &r.charge.failureMax, &r.charge.coinPrice, &r.charge.mintPrice, &r.charged,
 			&e.status, &e.note, &e.actor.Kind, &e.actor.ID, &r.isVoid,
-			&refundID, &checkoutID, &batchID, &batchRow, &contentHash)
+			&refundID, &checkoutID, &batchID, &batchRow, &r.madeBy, &contentHash)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return r, newNotFound()
 	}

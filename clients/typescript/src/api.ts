@@ -2444,8 +2444,9 @@ export interface Preview {
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
    * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
-   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was sent)
-   * or RESTORED (created again from the signer's journal after a restore; nothing was sent).
+   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was
+   * sent), RESTORED (created again from the signer's journal after a restore; nothing was sent) or
+   * APPROVAL_RULE (people sign it with their passkeys, by the organization's rule).
    */
   approvalReasons: string[];
   /**
@@ -3536,8 +3537,9 @@ export interface Withdrawal {
   /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
    * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
-   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was sent)
-   * or RESTORED (created again from the signer's journal after a restore; nothing was sent).
+   * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was
+   * sent), RESTORED (created again from the signer's journal after a restore; nothing was sent) or
+   * APPROVAL_RULE (people sign it with their passkeys, by the organization's rule).
    */
   approvalReasons: string[];
   /** How many of the needed approvals it has. */

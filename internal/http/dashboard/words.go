@@ -107,6 +107,8 @@ func reasonText(reason withdrawal.Reason) string {
 		return "The network fee is above the limit of the request"
 	case withdrawal.ReasonRestored:
 		return "Restored from the journal of the signer"
+	case withdrawal.ReasonApprovalRule:
+		return "Your rule asks for signatures of people"
 	}
 	return ""
 }

@@ -214,23 +214,10 @@ func (b *Book) Required(intent signer.Intent, s Situation) int {
 		return 0
 	}
 	r := b.effective(intent.From.OrgID, s)
-	if r == nil || r.Quorum == 0 {
+	if r == nil {
 		return 0
 	}
-	if intent.PaysOwnMoney() && r.OwnPayments || intent.Purpose == signer.Return && r.Returns {
-		return r.Quorum
-	}
-	found := slices.IndexFunc(r.Assets, func(a signer.AssetRule) bool {
-		return a.Chain == intent.Chain && a.Contract == intent.Contract
-	})
-	if found < 0 {
-		return r.Quorum
-	}
-	sum, err := b.unsigned.SumWithin(assetOf(intent), s.Now).Add(total(intent))
-	if err == nil && total(intent).Less(r.Assets[found].Threshold) && !r.Assets[found].DayMax.Less(sum) {
-		return 0
-	}
-	return r.Quorum
+	return r.PeopleFor(intent, b.unsigned.SumWithin(assetOf(intent), s.Now))
 }
 
 // dependsOnTime reports whether the time decides if a payment needs signatures, or if they are still valid.

@@ -1,0 +1,94 @@
+package signertest
+
+import (
+	"encoding/hex"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/hostorders"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+)
+
+// Approvers is a signer without limits whose policy names the site of the passkeys. Passkeys count at once, and those
+// that are founded where a rule exists after three days.
+type Approvers struct {
+	*local.Signer
+	AttestKey    []byte
+	Installation string
+	journal      string
+}
+
+// OpenApprovers makes such a signer; it closes at the end of the test.
+func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
+	t.Helper()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := newUnlimitedPolicy()
+	policy.Approvers = &signpolicy.Approvers{
+		RelyingParties: []signpolicy.RelyingParty{{ID: RPID, Origins: []string{Origin}}}, CoolingOff: "0s",
+	}
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants}
+	if err := local.CreateJournal(conf, seed); err != nil {
+		t.Fatal(err)
+	}
+	s, err := local.Open(conf, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the signer: %v", err)
+		}
+	})
+	attest := seed.AttestKey().PublicKey()
+	return &Approvers{Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), journal: conf.Journal}
+}
+
+// Found makes a person at the host name the fingerprint of passkeys, and enrols them.
+func (a *Approvers) Found(t testing.TB, passkeys ...*Passkey) {
+	t.Helper()
+	for _, p := range passkeys {
+		request := p.Request(t, a.Installation, time.Now().Add(time.Hour))
+		order := hostorders.Order{
+			OrgID: p.OrgID, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(a.Installation),
+			Reason: "read out by telephone",
+		}
+		if err := hostorders.Append(a.journal, order, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.EnrolKey(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Set makes passkeys sign the next version of a rule.
+func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, by ...*Passkey) {
+	t.Helper()
+	request := signer.RuleRequest{ApprovalRule: rule}
+	for _, p := range by {
+		request.SignedBy = append(request.SignedBy, p.Sign(t, a.Installation, time.Now().Add(time.Hour),
+			func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(rule, c) }))
+	}
+	if _, err := a.SetRule(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Retire makes a passkey sign the end of another one, or of itself.
+func (a *Approvers) Retire(t testing.TB, ended, by *Passkey) {
+	t.Helper()
+	request := signer.RetireRequest{Retirement: signer.Retirement{OrgID: ended.OrgID, ID: ended.ID}}
+	signature := by.Sign(t, a.Installation, time.Now().Add(time.Hour),
+		func(c signer.StatementContext) signer.Statement { return signer.RetireStatement(request.Retirement, c) })
+	request.SignedBy = &signature
+	if _, err := a.RetireKey(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+}
