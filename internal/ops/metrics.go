@@ -375,6 +375,13 @@ func (w countedSigner) SetRule(ctx context.Context, r signer.RuleRequest) (signe
 	return result, err
 }
 
+// Wording implements signer.Signer.
+func (w countedSigner) Wording(ctx context.Context) (signer.Wording, error) {
+	result, err := w.Signer.Wording(ctx)
+	w.countCall("wording", err)
+	return result, err
+}
+
 // Head implements signer.Signer.
 func (w countedSigner) Head(ctx context.Context) (signer.Head, error) {
 	result, err := w.Signer.Head(ctx)

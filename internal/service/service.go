@@ -226,10 +226,12 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Events: wire.NewRecorder(), Prices: parts.Prices,
 		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,
 		Risk: parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
+		Approvers: s.Approvers,
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
+	s.Payouts.Approvers = s.Approvers
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{

@@ -545,6 +545,8 @@ type Signer interface {
 	// SetRule records the next version of an organization's rule. It holds at once, or after a cooling-off if it
 	// loosens. A repeated call with the same fields has the same answer.
 	SetRule(ctx context.Context, r RuleRequest) (RecordedRule, error)
+	// Wording returns how the signer writes payments in the statements that people sign, as its policy says.
+	Wording(ctx context.Context) (Wording, error)
 	// EntriesAfter returns at most limit of the journal's entries after a sequence number, in
 	// order. It returns none when there are no more.
 	EntriesAfter(ctx context.Context, afterSeq uint64, limit int) ([]Entry, error)

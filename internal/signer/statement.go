@@ -104,6 +104,27 @@ func (t *Token) format(amount money.Amount) string {
 	return amount.Decimal(t.Decimals) + " " + t.Symbol
 }
 
+// Wording is what the policy of a signer says about the words of statements. A page that wrote a payment in other words
+// would collect signatures that the signer refuses.
+type Wording struct {
+	Chains map[chain.Name]ChainWording `json:"chains"`
+}
+
+// ChainWording is the Wording of one chain.
+type ChainWording struct {
+	Network string                  `json:"network"`          // the policy's SignerID
+	Tokens  map[chain.Address]Token `json:"tokens,omitempty"` // by contract, "" for the native coin
+}
+
+// Token returns how the amounts of an asset are written, or nil for atomic units.
+func (c ChainWording) Token(contract chain.Address) *Token {
+	token, ok := c.Tokens[contract]
+	if !ok {
+		return nil
+	}
+	return &token
+}
+
 // PaymentWords is the payment that a statement is about.
 type PaymentWords struct {
 	Terms

@@ -23,6 +23,9 @@ type Approvers interface {
 	// other error leaves that open.
 	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) error
+	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is
+	// written in atomic units. Fault: UNAVAILABLE while the signer has not said it.
+	AssetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token, err error)
 	// Context returns what a statement says beside what it is about.
 	Context(person, notAfter string) signer.StatementContext
 }
@@ -193,14 +196,6 @@ func newUnsigned(people int, page string) *fault.Fault {
 		people).WithAdvice("%s", advice)
 }
 
-// assetWords returns how statements name a network and write the amounts of an asset.
-func (s *Service) assetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token) {
-	if s.AssetWords != nil {
-		return s.AssetWords(name, contract)
-	}
-	return s.Chains[name].SignerID, nil
-}
-
 // newStatement returns the words that a person signs who approves a withdrawal: those that the signer builds from the
 // intent of its order.
 func (s *Service) newStatement(
@@ -218,18 +213,21 @@ func (s *Service) newStatement(
 			return signer.BatchStatement(proofs[0].Grant.Header, c)
 		}, nil
 	}
-	return s.newPaymentStatement(org, r, m), nil
+	return s.newPaymentStatement(org, r, m)
 }
 
 func (s *Service) newPaymentStatement(
 	org string, r storedWithdrawal, m mint.Mint,
-) func(signer.StatementContext) signer.Statement {
-	network, token := s.assetWords(r.chain, m.Contract)
+) (func(signer.StatementContext) signer.Statement, error) {
+	network, token, err := s.Approvers.AssetWords(r.chain, m.Contract)
+	if err != nil {
+		return nil, err
+	}
 	words := signer.PaymentWords{
 		Terms: r.signedTerms(org, m), Purpose: signer.Payment, CustomerID: r.owner.CustomerID(),
 		Round: r.approvalRound, Network: network, Token: token,
 	}
-	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }
+	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }, nil
 }
 
 // checkSignature verifies the signature of an approval of a locked withdrawal. The fault says why it is not valid.

@@ -38,6 +38,8 @@ func (m *mirror) Context(person, notAfter string) signer.StatementContext {
 	return signer.StatementContext{Installation: m.installation, Approver: person, NotAfter: notAfter}
 }
 
+func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) { return "31337", nil, nil }
+
 func (m *mirror) CheckSignature(
 	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 	statement func(signer.StatementContext) signer.Statement,
@@ -54,6 +56,17 @@ func (m *mirror) CheckSignature(
 		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld, "The signature is of other words.")
 	}
 	return nil
+}
+
+// fixedWords are the words of a policy.
+type fixedWords struct {
+	Approvers
+	network string
+	token   *signer.Token
+}
+
+func (w fixedWords) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
+	return w.network, w.token, nil
 }
 
 // signedEnv is an environment with a rule of two people, from an amount of 500 on.
@@ -75,9 +88,6 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	e := &signedEnv{testEnv: newTestEnvOf(t, grants, s, s.AttestKey), signer: s}
 	e.mirror = &mirror{installation: s.Installation, keys: map[string]*signertest.Passkey{}}
 	e.Approvers = e.mirror
-	ethereum := e.Chains[chain.Ethereum]
-	ethereum.SignerID = "31337"
-	e.Chains[chain.Ethereum] = ethereum
 	signertest.IssueAddress(t, s, signer.WalletRef{OrgID: e.org, Family: chain.EVM, Purpose: wallet.Treasury})
 	for n := 1; n <= 4; n++ {
 		e.people = append(e.people, e.newPasskey(n, signer.RightApprove))
@@ -376,9 +386,7 @@ func TestTheServerVerifiesTheWordsThatTheSignerBuilds(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			token = &signer.Token{Symbol: m.Symbol, Decimals: m.Decimals}
 		}
-		s := &Service{GrantKey: grants, AssetWords: func(chain.Name, chain.Address) (string, *signer.Token) {
-			return network, token
-		}}
+		s := &Service{GrantKey: grants, Approvers: fixedWords{network: network, token: token}}
 		r := storedWithdrawal{
 			id: fmt.Sprintf("wd_%d", n), owner: ledger.OwnerOf(pick("alice", "b\u202eb"), ""), mintID: m.ID, chain: m.Chain,
 			amount: money.Units(10 + rng.Uint64N(1<<62)), toAddress: chain.Address(pick(stranger, string(usdcAddress))),
@@ -410,7 +418,11 @@ func TestTheServerVerifiesTheWordsThatTheSignerBuilds(t *testing.T) {
 		if refusal := grants.CheckGrant(intent); refusal == nil {
 			t.Fatal("a grant of two people without approvals passes")
 		}
-		got, want := s.newPaymentStatement("org_1", r, m)(context), intent.Statement(network, token, context)
+		statement, err := s.newPaymentStatement("org_1", r, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := statement(context), intent.Statement(network, token, context)
 		if !slices.Equal(got, want) {
 			t.Fatalf("the server verifies %v\nthe signer builds %v", got, want)
 		}

@@ -65,10 +65,6 @@ type Service struct {
 	Batches BatchBook
 	// Approvers knows rules and passkeys; nil: no organization has a rule.
 	Approvers Approvers
-	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; nil: the network
-	// of the chain, and atomic units. Where they differ from the policy, the signer refuses every signature, and the
-	// withdrawal goes back to people.
-	AssetWords func(name chain.Name, contract chain.Address) (network string, token *signer.Token)
 	// ApprovalPage returns the page on which people sign a withdrawal; nil: unknown.
 	ApprovalPage func(withdrawalID string) string
 	// Voider has the signer void payments that were taken back after they had been let go.

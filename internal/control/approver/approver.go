@@ -22,10 +22,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -169,6 +171,7 @@ type Service struct {
 	signer signer.Signer
 	conf   Config
 	log    *slog.Logger
+	words  atomic.Pointer[signer.Wording] // nil until the signer has said it
 }
 
 // New returns a Service. It panics on an invalid attestation key.
@@ -188,6 +191,29 @@ func (s *Service) Installation() string { return hex.EncodeToString(s.conf.Attes
 // Context returns what a statement says beside what it is about.
 func (s *Service) Context(person, notAfter string) signer.StatementContext {
 	return signer.StatementContext{Installation: s.Installation(), Approver: person, NotAfter: notAfter}
+}
+
+// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is written
+// in atomic units. RunMaintenance asks the signer for it. Fault: UNAVAILABLE while the signer has not said it.
+func (s *Service) AssetWords(name chain.Name, contract chain.Address) (network string, _ *signer.Token, _ error) {
+	words := s.words.Load()
+	if words == nil {
+		return "", nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"The signer has not answered yet how it writes this payment, so no one can sign it now.").
+			WithAdvice("Try again in a minute. If it stays so, the signer does not answer: tell the operator.")
+	}
+	c := words.Chains[name]
+	return c.Network, c.Token(contract), nil
+}
+
+// LoadWording asks the signer how it writes payments.
+func (s *Service) LoadWording(ctx context.Context) error {
+	words, err := s.signer.Wording(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the signer how it writes payments: %w", err)
+	}
+	s.words.Store(&words)
+	return nil
 }
 
 // PersonName returns the name by which approvals and passkeys know a person.

@@ -355,6 +355,9 @@ func (s *Service) RunPass(ctx context.Context, isFull bool) error {
 		return fmt.Errorf("read the approvers about whom to ask the signer: %w", err)
 	}
 	var errs error
+	if isFull || s.words.Load() == nil {
+		errs = s.LoadWording(ctx)
+	}
 	for _, keyID := range keyIDs {
 		errs = errors.Join(errs, s.FinishKey(ctx, keyID))
 	}

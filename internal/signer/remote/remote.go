@@ -67,6 +67,7 @@ var (
 	routeEnrol   = route{"/enrol"}
 	routeRetire  = route{"/retire"}
 	routeRule    = route{"/rule"}
+	routeWording = route{"/wording"}
 )
 
 type entriesRequest struct {
@@ -173,6 +174,7 @@ func newHandler(s signer.Signer) http.Handler {
 		}
 		return s.AnchorsAfter(ctx, r.AfterSeq, r.Limit)
 	})
+	serve(mux, routeWording, func(ctx context.Context, _ struct{}) (signer.Wording, error) { return s.Wording(ctx) })
 	serve(mux, routeHead, func(ctx context.Context, _ struct{}) (signer.Head, error) { return s.Head(ctx) })
 	return mux
 }
@@ -370,6 +372,12 @@ func (c *Client) SetRule(ctx context.Context, r signer.RuleRequest) (recorded si
 		return signer.RecordedRule{}, fmt.Errorf("ask the signer on %s: it answered for another rule", c.target)
 	}
 	return recorded, verifyEntry(c.target, recorded.Entry)
+}
+
+// Wording asks how statements name networks and write amounts.
+func (c *Client) Wording(ctx context.Context) (words signer.Wording, err error) {
+	err = c.callSigner(ctx, routeWording, struct{}{}, &words)
+	return words, err
 }
 
 // SignAnchor asks for an anchor of the audit log.

@@ -37,7 +37,7 @@ func (m Permission) IsValid() bool {
 
 var (
 	requiredPermissions = map[string]Permission{
-		routeHead.path: PermissionRead, routeEntries.path: PermissionRead,
+		routeHead.path: PermissionRead, routeEntries.path: PermissionRead, routeWording.path: PermissionRead,
 		routeAnchors.path: PermissionRead, routeAnchor.path: PermissionIssue, routeIssue.path: PermissionIssue,
 		routeEndorse.path: PermissionIssue, routeRevoke.path: PermissionIssue, routeVoid.path: PermissionIssue,
 		routeEnrol.path: PermissionIssue, routeRetire.path: PermissionIssue, routeRule.path: PermissionIssue,

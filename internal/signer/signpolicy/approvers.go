@@ -139,6 +139,15 @@ func checkOrigin(origin, rpID string) string {
 	return "has to use https; http is for localhost alone"
 }
 
+// Wording returns how statements name networks and write amounts.
+func (p Policy) Wording() signer.Wording {
+	words := signer.Wording{Chains: map[chain.Name]signer.ChainWording{}}
+	for name, c := range p.Chains {
+		words.Chains[name] = signer.ChainWording{Network: c.SignerID, Tokens: c.Tokens}
+	}
+	return words
+}
+
 // Token returns how amounts of an asset are written for people, or nil if the policy does not say it.
 func (c Chain) Token(contract chain.Address) *signer.Token {
 	token, ok := c.Tokens[contract]
