@@ -69,6 +69,7 @@ func (s *Service) WorkerLoops() []Loop {
 		{"memos", "", s.Deposits.RunMemos},
 		{"resolutions", "", s.Deposits.RunOverdue},
 		{"whitelist", "", s.Whitelist.RunMaintenance},
+		{"approvers", "", s.Approvers.RunMaintenance},
 		{"voids", "", s.Voider.Run},
 		{"restored", "", func(ctx context.Context) error { return s.Withdrawals.RunCollectOwed(ctx, parts.Log) }},
 		{"swaps", "", s.Swaps.Run},

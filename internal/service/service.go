@@ -19,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/depositswap"
@@ -155,6 +156,7 @@ type Service struct {
 	Billing      *billing.Service
 	Payouts      *payout.Service
 	Whitelist    *whitelist.Service
+	Approvers    *approver.Service
 	Voider       *dispatch.Voider
 	Sequencer    *event.Sequencer
 	Endpoints    *delivery.Endpoints
@@ -215,6 +217,11 @@ func New(conf Config, parts Parts) *Service {
 	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
 		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
 	}, parts.Log)
+	approvers := approver.Config{AttestKey: parts.AttestKey, GrantKey: parts.Grants}
+	if conf.QueuesMail && parts.Seal != nil {
+		approvers.Mails = &mail.Outbox{Seal: parts.Seal}
+	}
+	s.Approvers = approver.New(parts.DB, parts.Signer, approvers, parts.Log)
 	s.Withdrawals = &withdrawal.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Events: wire.NewRecorder(), Prices: parts.Prices,
 		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,

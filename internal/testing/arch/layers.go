@@ -157,6 +157,7 @@ var packages = []pkg{
 	{"internal/swap/turn", core, 0},
 	{"internal/wallet", core, 0},
 	{"internal/utxo", core, 0},
+	{"internal/control/approver", core, 0},
 	{"internal/control/whitelist", core, 0},
 	{"internal/signer", core, 0},
 	{"internal/signer/keys", core, mayKeys},

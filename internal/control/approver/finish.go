@@ -1,0 +1,359 @@
+package approver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/journal"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+const (
+	maintenanceInterval = 10 * time.Second
+	recheckInterval     = 10 * time.Minute
+	reasonMax           = 500
+)
+
+// FinishKey brings one passkey to the signer's state: recorded, or retired there. It runs its own transactions, and the
+// call may be repeated after any error, as RunMaintenance does. A refusal is no error: it is stored in the row.
+func (s *Service) FinishKey(ctx context.Context, keyID string) error {
+	var k Key
+	var now time.Time
+	var admissions []signer.KeySignature
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		keys, err := listKeys(ctx, tx, `key_id = $1`, keyID)
+		if err != nil {
+			return err
+		}
+		if k, err = find(keys, keyID); err != nil {
+			return err
+		}
+		now = tx.Now
+		admissions, err = listSignatures(ctx, tx, `
+			SELECT DISTINCT ON (a.by_key_id) a.signature FROM approver_admissions a JOIN approver_keys k ON k.key_id = a.by_key_id
+			WHERE a.key_id = $1 AND a.not_after > $2 AND k.retired_at IS NULL ORDER BY a.by_key_id, a.not_after DESC`,
+			keyID, tx.Now)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case k.RetiredAt != nil:
+		return s.retireKey(ctx, k)
+	case k.Refusal != "":
+		return nil
+	}
+	_ = s.VerifyKey(k) // it logs the error; the signer refuses other values
+	return s.enrolKey(ctx, k, admissions, now)
+}
+
+func listSignatures(ctx context.Context, tx pg.Tx, sql string, args ...any) (found []signer.KeySignature, err error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list signatures of approvers: %w", err)
+	}
+	encoded, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, fmt.Errorf("list signatures of approvers: %w", err)
+	}
+	for _, text := range encoded {
+		var signature signer.KeySignature
+		if err := json.Unmarshal(text, &signature); err != nil {
+			return nil, fmt.Errorf("read a signature of an approver: %w", err)
+		}
+		found = append(found, signature)
+	}
+	return found, nil
+}
+
+func (s *Service) enrolKey(ctx context.Context, k Key, admissions []signer.KeySignature, now time.Time) error {
+	request := k.Request()
+	request.AdmittedBy = admissions
+	enrolled, err := s.signer.EnrolKey(ctx, request)
+	var refusal *signer.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedApprover && k.UsableFrom == nil &&
+		now.Before(k.PossessionUntil): // it may be founded or admitted yet
+		return s.recordWait(ctx, k, refusal)
+	// a clock error passes and says nothing about the passkey
+	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock:
+		return s.recordRefusal(ctx, k, refusal)
+	case err != nil:
+		return fmt.Errorf("ask the signer to enrol %s: %w", k.ID, err)
+	}
+	usableFrom, err := time.Parse(time.RFC3339Nano, enrolled.UsableFrom)
+	if err == nil {
+		err = enrolled.VerifyProof(s.conf.AttestKey)
+	}
+	if err != nil {
+		return fmt.Errorf("ask the signer to enrol %s: %w", k.ID, err)
+	}
+	if !enrolled.Equal(k.Enrolment()) || enrolled.EmailHash != signer.HashEmail(k.OrgID, k.Email) {
+		return fmt.Errorf("ask the signer to enrol %s: it answered for another passkey", k.ID)
+	}
+	if k.UsableFrom != nil {
+		return nil
+	}
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE approver_keys SET usable_from = $2, is_founded = $3, proof = $4, journal_id = $5, journal_seq = $6,
+				waits_for = NULL
+			WHERE key_id = $1 AND proof IS NULL AND refusal IS NULL AND retired_at IS NULL`,
+			k.ID, usableFrom, enrolled.IsFounded, enrolled.Proof, enrolled.Entry.JournalID, int64(enrolled.Entry.Seq))
+		if err != nil {
+			return fmt.Errorf("write the record of passkey %s: %w", k.ID, err)
+		}
+		if err := journal.RecordEntry(ctx, tx, enrolled.Entry); err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return nil // a concurrent call wrote it, or it was retired and the signer is told next
+		}
+		err = s.tell(ctx, tx, k.OrgID, "A passkey for approvals was admitted",
+			"A passkey of "+k.Email+" for "+rightWords[k.Right]+" counts from "+
+				usableFrom.UTC().Format("2 Jan 2006, 15:04 UTC")+" on. If you do not expect it, retire it before.")
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, k.auditEntry(audit.System("approvers"), "approver.recorded", map[string]any{
+			"usableFrom": enrolled.UsableFrom, "founded": enrolled.IsFounded, "entry": enrolled.Entry.Seq,
+		}))
+	})
+}
+
+// cutReason returns the words of a refusal as a row has them.
+func cutReason(refusal *signer.Refusal) string {
+	reason := refusal.Error()
+	return strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "") // the cut may split a character
+}
+
+// recordWait stores what the signer waits for. The same words are stored once.
+func (s *Service) recordWait(ctx context.Context, k Key, refusal *signer.Refusal) error {
+	reason := cutReason(refusal)
+	if k.WaitsFor == reason {
+		return nil
+	}
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE approver_keys SET waits_for = $2
+			WHERE key_id = $1 AND proof IS NULL AND refusal IS NULL AND retired_at IS NULL`, k.ID, reason)
+		if err != nil {
+			return fmt.Errorf("write what passkey %s waits for: %w", k.ID, err)
+		}
+		return nil
+	})
+}
+
+// recordRefusal stores that the signer refuses the passkey as its row has it. Rule SA-12.
+func (s *Service) recordRefusal(ctx context.Context, k Key, refusal *signer.Refusal) error {
+	s.log.Error("the signer refuses a passkey of an approver", "passkey", k.ID, "org", k.OrgID, "code", refusal.Code,
+		"why", refusal.Message)
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE approver_keys SET refusal = $2, waits_for = NULL
+			WHERE key_id = $1 AND refusal IS NULL AND retired_at IS NULL`, k.ID, cutReason(refusal))
+		if err != nil {
+			return fmt.Errorf("write the refusal of passkey %s: %w", k.ID, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return audit.Record(ctx, tx, k.auditEntry(audit.System("approvers"), "approver.refused", map[string]any{
+			"code": refusal.Code, "why": refusal.Message,
+		}))
+	})
+}
+
+// retireKey tells the signer of a retirement. A signer that keeps the passkey, because the rule needs it, is asked
+// again: the passkey counts for nothing here meanwhile.
+func (s *Service) retireKey(ctx context.Context, k Key) error {
+	if k.retiredSeq != nil {
+		return nil
+	}
+	retirement := signer.Retirement{OrgID: k.OrgID, ID: k.ID}
+	request := signer.RetireRequest{Retirement: retirement, SignedBy: k.RetireSignature}
+	if s.conf.GrantKey != nil {
+		request.MAC = s.conf.GrantKey.RetirementMAC(retirement)
+	}
+	entry, err := s.signer.RetireKey(ctx, request)
+	var refusal *signer.Refusal
+	isRefused := errors.As(err, &refusal) && refusal.Code != signer.RefusedClock
+	switch {
+	case isRefused && k.RetireRefusal == cutReason(refusal):
+		return nil
+	case isRefused:
+		s.log.Error("the signer keeps a passkey that was retired", "passkey", k.ID, "org", k.OrgID, "code", refusal.Code,
+			"why", refusal.Message)
+		return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE approver_keys SET retire_refusal = $2
+				WHERE key_id = $1 AND retired_at IS NOT NULL AND retired_seq IS NULL`, k.ID, cutReason(refusal))
+			if err != nil {
+				return fmt.Errorf("write why the signer keeps passkey %s: %w", k.ID, err)
+			}
+			return nil
+		})
+	case err != nil:
+		return fmt.Errorf("ask the signer to retire %s: %w", k.ID, err)
+	}
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE approver_keys SET retired_seq = $2, retire_refusal = NULL
+			WHERE key_id = $1 AND retired_at IS NOT NULL AND retired_seq IS NULL`, k.ID, int64(entry.Seq))
+		if err != nil {
+			return fmt.Errorf("write the retirement of passkey %s: %w", k.ID, err)
+		}
+		return journal.RecordEntry(ctx, tx, entry)
+	})
+}
+
+// FinishRule asks the signer for a rule that enough people have signed, and writes its answer. It runs its own
+// transactions, and the call may be repeated after any error. A refusal is no error: it is stored in the row.
+func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
+	var p Proposal
+	var signatures []signer.KeySignature
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		found, err := listProposals(ctx, tx, `proposal_id = $2`, proposalID)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		p = found[0]
+		signatures, err = listSignatures(ctx, tx, `
+			SELECT DISTINCT ON (g.by_key_id) g.signature FROM approval_rule_signatures g JOIN approver_keys k ON k.key_id = g.by_key_id
+			WHERE g.proposal_id = $1 AND g.not_after > $2 AND k.retired_at IS NULL ORDER BY g.by_key_id, g.not_after DESC`,
+			proposalID, tx.Now)
+		return err
+	})
+	if err != nil || p.AskedAt == nil || !p.IsOpen() {
+		return err
+	}
+	recorded, err := s.signer.SetRule(ctx, signer.RuleRequest{ApprovalRule: p.Rule, SignedBy: signatures})
+	var refusal *signer.Refusal
+	switch {
+	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock:
+		return s.refuseRule(ctx, p, refusal)
+	case err != nil:
+		return fmt.Errorf("ask the signer for the rule %s: %w", p.ID, err)
+	}
+	usableFrom, err := time.Parse(time.RFC3339Nano, recorded.UsableFrom)
+	if err == nil {
+		err = recorded.VerifyProof(s.conf.AttestKey)
+	}
+	if err != nil {
+		return fmt.Errorf("ask the signer for the rule %s: %w", p.ID, err)
+	}
+	if !recorded.ApprovalRule.Equal(p.Rule) {
+		return fmt.Errorf("ask the signer for the rule %s: it answered for another rule", p.ID)
+	}
+	consents, err := json.Marshal(recorded.SignedBy)
+	if err != nil {
+		return fmt.Errorf("write the signatures of %s: %w", p.ID, err)
+	}
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE approval_rules SET usable_from = $2, loosens = $3, consents = $4, proof = $5, journal_id = $6,
+				journal_seq = $7
+			WHERE proposal_id = $1 AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL`,
+			p.ID, usableFrom, recorded.Loosens, consents, recorded.Proof, recorded.Entry.JournalID,
+			int64(recorded.Entry.Seq))
+		if err != nil {
+			return fmt.Errorf("write the record of rule %s: %w", p.ID, err)
+		}
+		if err := journal.RecordEntry(ctx, tx, recorded.Entry); err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return nil // a concurrent call wrote it
+		}
+		err = s.tell(ctx, tx, p.Rule.OrgID, "A new rule on approvals",
+			fmt.Sprintf("Version %d of the rule on approvals holds from %s on. If you do not expect it, tell the operator.",
+				p.Rule.Version, usableFrom.UTC().Format("2 Jan 2006, 15:04 UTC")))
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, p.auditEntry(audit.System("approvers"), "approval_rule.recorded", map[string]any{
+			"usableFrom": recorded.UsableFrom, "loosens": recorded.Loosens, "entry": recorded.Entry.Seq,
+		}))
+	})
+}
+
+func (s *Service) refuseRule(ctx context.Context, p Proposal, refusal *signer.Refusal) error {
+	s.log.Error("the signer refuses a rule on approvals", "proposal", p.ID, "org", p.Rule.OrgID, "code", refusal.Code,
+		"why", refusal.Message)
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE approval_rules SET refusal = $2
+			WHERE proposal_id = $1 AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL`, p.ID,
+			cutReason(refusal))
+		if err != nil {
+			return fmt.Errorf("write the refusal of rule %s: %w", p.ID, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return audit.Record(ctx, tx, p.auditEntry(audit.System("approvers"), "approval_rule.refused", map[string]any{
+			"code": refusal.Code, "why": refusal.Message,
+		}))
+	})
+}
+
+// RunMaintenance finishes what was interrupted, asks again for passkeys that wait, and compares every passkey with the
+// signer's journal every ten minutes. One that was retired there and is back, as after an old backup, is refused.
+func (s *Service) RunMaintenance(ctx context.Context) error {
+	tick := time.NewTicker(maintenanceInterval)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		now := time.Now()
+		isFull := now.Sub(last) >= recheckInterval
+		if err := s.RunPass(ctx, isFull); err != nil && ctx.Err() == nil {
+			s.log.Warn("cannot compare the approvers with the signer", "err", err)
+		} else if isFull {
+			last = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// RunPass runs one round of RunMaintenance; with isFull it checks every passkey that counts. Rule SA-12.
+func (s *Service) RunPass(ctx context.Context, isFull bool) error {
+	condition := `retired_at IS NULL AND proof IS NULL AND refusal IS NULL OR retired_at IS NOT NULL AND retired_seq IS NULL`
+	if isFull {
+		condition = `retired_at IS NULL AND refusal IS NULL OR retired_at IS NOT NULL AND retired_seq IS NULL`
+	}
+	var keyIDs, proposalIDs []string
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT key_id FROM approver_keys WHERE `+condition+` ORDER BY key_id`)
+		if err != nil {
+			return err
+		}
+		if keyIDs, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return err
+		}
+		rows, err = tx.Query(ctx, `SELECT proposal_id FROM approval_rules
+			WHERE asked_at IS NOT NULL AND proof IS NULL AND refusal IS NULL AND withdrawn_at IS NULL ORDER BY proposal_id`)
+		if err != nil {
+			return err
+		}
+		proposalIDs, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the approvers about whom to ask the signer: %w", err)
+	}
+	var errs error
+	for _, keyID := range keyIDs {
+		errs = errors.Join(errs, s.FinishKey(ctx, keyID))
+	}
+	for _, proposalID := range proposalIDs {
+		errs = errors.Join(errs, s.FinishRule(ctx, proposalID))
+	}
+	return errs
+}
