@@ -1,7 +1,7 @@
-// The script of the pages. It copies values, keeps ages of times up to date, asks for passkeys, disables a
-// form that was sent, moves the focus to what was wrong, has shortcuts that lead to pages, and loads a page
-// again whose things changed. It writes only markup that the server sent for this page, and no shortcut
-// decides anything.
+// The script of the pages. It copies values, keeps ages of times up to date, asks for passkeys and for
+// signatures of what the page shows, disables a form that was sent, moves the focus to what was wrong, has
+// shortcuts that lead to pages, and loads a page again whose things changed. It writes only markup that the
+// server sent for this page, and no shortcut decides anything.
 'use strict';
 
 (() => {
@@ -93,8 +93,8 @@
     NotAllowedError: 'The passkey did not answer. Nothing was done. Try again, or use another factor.',
     SecurityError: 'A passkey does not work at this address of the pages.',
   };
-  const askPasskey = async (form) => {
-    autofill?.abort();
+  // Why something was not done stands at its button.
+  const tryAt = async (form, act, problems) => {
     let problem = form.querySelector('.passkey-problem');
     if (!problem) {
       problem = document.createElement('p');
@@ -104,10 +104,14 @@
     }
     problem.textContent = '';
     try {
-      await usePasskey(form);
+      await act(form);
     } catch (error) {
-      problem.textContent = passkeyProblems[error.name] ?? (error.message || 'This did not work. Open the page again.');
+      problem.textContent = problems[error.name] ?? (error.message || 'This did not work. Open the page again.');
     }
+  };
+  const askPasskey = (form) => {
+    autofill?.abort();
+    return tryAt(form, usePasskey, passkeyProblems);
   };
   const startAutofill = async (form) => {
     if (!await PublicKeyCredential.isConditionalMediationAvailable?.()) return;
@@ -144,6 +148,84 @@
     });
   }
 
+  // Signatures of people. What a passkey signs is the text on the screen, which the service compares with what it is
+  // about to do. Rules PAGE-106 and PAGE-107.
+  const grouping = /\u202f/g;
+  const readStatement = (form) => [...form.querySelectorAll('[data-word]')].flatMap((word) => {
+    if (!word.checkVisibility({ opacityProperty: true, visibilityProperty: true })) {
+      throw new Error('This page does not show every word that you would sign. Nothing was signed. Load it again.');
+    }
+    return [word.dataset.word, word.innerText.replace(grouping, '')];
+  });
+  const hashWords = (words) => {
+    const encoder = new TextEncoder();
+    const text = ['coffer-statement-1', ...words].map((word) => `${encoder.encode(word).length}:${word}`).join('');
+    return crypto.subtle.digest('SHA-256', encoder.encode(text));
+  };
+  const fromBase64 = (text) => Uint8Array.from(
+    atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0),
+  );
+  const toBase64 = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)))
+    .replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+  const listCredentials = (text) => text.split(' ').filter(Boolean).map((id) => ({ type: 'public-key', id: fromBase64(id) }));
+  const fill = (form, values) => Object.entries(values).forEach(([name, value]) => {
+    form.querySelector(`input[name="${name}"]`).value = value;
+  });
+  const sign = async (form) => {
+    const { site, credentials, keys } = form.dataset;
+    const words = readStatement(form);
+    const answer = await navigator.credentials.get({ publicKey: {
+      challenge: await hashWords(words), rpId: site, userVerification: 'required',
+      allowCredentials: listCredentials(credentials),
+    } });
+    const credentialId = toBase64(answer.rawId);
+    const { authenticatorData, clientDataJSON, signature } = answer.response;
+    fill(form, {
+      keyId: keys.split(' ')[credentials.split(' ').indexOf(credentialId)] ?? '',
+      notAfter: form.querySelector('[data-word=notAfter]').innerText,
+      credentialId,
+      authenticatorData: toBase64(authenticatorData),
+      clientDataJSON: toBase64(clientDataJSON),
+      signature: toBase64(signature),
+    });
+    form.requestSubmit();
+  };
+  const signProblems = {
+    NotAllowedError: 'The passkey did not answer, or none of your passkeys for this is here. Nothing was signed. Try again.',
+    SecurityError: 'Your passkeys for this do not work at this address of the pages. Nothing was signed.',
+  };
+  // A passkey of approvals has an identity of its own, so it replaces no other passkey.
+  const makeSigner = async (form) => {
+    const { site, siteName, person, display, credentials } = form.dataset;
+    const made = await navigator.credentials.create({ publicKey: {
+      rp: { id: site, name: siteName }, challenge: crypto.getRandomValues(new Uint8Array(32)),
+      user: { id: crypto.getRandomValues(new Uint8Array(32)), name: display, displayName: person },
+      pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: 'public-key', alg })),
+      authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+      excludeCredentials: listCredentials(credentials), attestation: 'none',
+    } });
+    const publicKey = made.response.getPublicKey();
+    if (!publicKey) throw new Error('This passkey has a kind of key that approvals do not take. Nothing was added.');
+    fill(form, { credentialId: toBase64(made.rawId), publicKey: toBase64(publicKey) });
+    form.requestSubmit();
+  };
+  const makeProblems = {
+    InvalidStateError: 'This device already has a passkey of yours for this. Nothing was added.',
+    NotAllowedError: 'No passkey was made. Nothing was added. Try again.',
+    SecurityError: 'Passkeys cannot be made at this address of the pages. Nothing was added.',
+  };
+  if (canUsePasskeys) {
+    addEventListener('submit', (event) => {
+      const form = event.target;
+      const isMade = form.matches('[data-make-signer]');
+      if (!isMade && !form.matches('[data-sign]') || form.querySelector('input[name=credentialId]').value) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      if (isMade) tryAt(form, makeSigner, makeProblems);
+      else tryAt(form, sign, signProblems);
+    });
+  }
+
   // A form is sent once. The browser's back button enables it again.
   addEventListener('submit', (event) => {
     const form = event.target;
@@ -157,7 +239,7 @@
   });
   addEventListener('pageshow', () => each('form', (form) => {
     delete form.dataset.sent;
-    form.querySelectorAll('[data-passkey]').forEach((field) => { field.value = ''; });
+    form.querySelectorAll('[data-passkey], [data-answer]').forEach((field) => { field.value = ''; });
     form.querySelectorAll('button[aria-disabled]').forEach((b) => b.removeAttribute('aria-disabled'));
   }));
 
