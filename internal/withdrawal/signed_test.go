@@ -38,7 +38,9 @@ func (m *mirror) Context(person, notAfter string) signer.StatementContext {
 	return signer.StatementContext{Installation: m.installation, Approver: person, NotAfter: notAfter}
 }
 
-func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) { return "31337", nil, nil }
+func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
+	return "31337", nil, nil
+}
 
 func (m *mirror) CheckSignature(
 	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
@@ -388,7 +390,8 @@ func TestTheServerVerifiesTheWordsThatTheSignerBuilds(t *testing.T) {
 		}
 		s := &Service{GrantKey: grants, Approvers: fixedWords{network: network, token: token}}
 		r := storedWithdrawal{
-			id: fmt.Sprintf("wd_%d", n), owner: ledger.OwnerOf(pick("alice", "b\u202eb"), ""), mintID: m.ID, chain: m.Chain,
+			id: fmt.Sprintf("wd_%d", n), owner: ledger.OwnerOf(pick("alice", "b\u202eb"), ""), mintID: m.ID,
+			chain:  m.Chain,
 			amount: money.Units(10 + rng.Uint64N(1<<62)), toAddress: chain.Address(pick(stranger, string(usdcAddress))),
 			approvalRound: rng.IntN(4), deductsFee: rng.IntN(2) == 0,
 		}
