@@ -71,7 +71,8 @@ var wordLabels = map[string]string{
 	"maxOut": "Receives at most", "toMint": "To token number", "payableUntil": "Payable until", "payments": "Payments",
 	"total": "Total", "mode": "Mode", "rows": "Rows", "madeBy": "Made by", "contentHash": "Content hash",
 	"email": "E-mail", "person": "Person", "right": "May sign", "fingerprint": "Fingerprint",
-	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Host name of the passkey", "origin": "Address of the pages",
+	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Host name of the passkey",
+	"origin": "Address of the pages",
 	"quorum": "People for a payment", "ownPayments": "Own withdrawals", "returns": "Returns", "asset": "Asset",
 	"version": "Version of the rule",
 }
