@@ -27,6 +27,7 @@ type mirror struct {
 	installation string
 	rule         *signer.ApprovalRule
 	keys         map[string]*signertest.Passkey
+	network      string
 	isCareless   bool
 }
 
@@ -39,7 +40,7 @@ func (m *mirror) Context(person, notAfter string) signer.StatementContext {
 }
 
 func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
-	return "31337", nil, nil
+	return m.network, nil, nil
 }
 
 func (m *mirror) CheckSignature(
@@ -88,7 +89,9 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	}
 	s := signertest.OpenApprovers(t, grants)
 	e := &signedEnv{testEnv: newTestEnvOf(t, grants, s, s.AttestKey), signer: s}
-	e.mirror = &mirror{installation: s.Installation, keys: map[string]*signertest.Passkey{}}
+	e.mirror = &mirror{
+		installation: s.Installation, network: "31337", keys: map[string]*signertest.Passkey{},
+	}
 	e.Approvers = e.mirror
 	signertest.IssueAddress(t, s, signer.WalletRef{OrgID: e.org, Family: chain.EVM, Purpose: wallet.Treasury})
 	for n := 1; n <= 4; n++ {
@@ -270,12 +273,9 @@ func TestTheSignerRefusesWhatACarelessServerApproved(t *testing.T) {
 		"a passkey that enrols": {2, func(id string) *signer.KeySignature { return sign(e.enrol[1], id, hour) }},
 		"the same person twice": {2, func(id string) *signer.KeySignature { return sign(e.people[0], id, hour) }},
 		"another network": {2, func(id string) *signer.KeySignature {
-			c := e.Chains[chain.Ethereum]
-			c.SignerID = "1"
-			e.Chains[chain.Ethereum] = c
+			e.mirror.network = "1"
 			s := sign(e.people[1], id, hour)
-			c.SignerID = "31337"
-			e.Chains[chain.Ethereum] = c
+			e.mirror.network = "31337"
 			return s
 		}},
 	} {
