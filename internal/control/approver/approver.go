@@ -292,6 +292,13 @@ func (s *Service) ListKeys(ctx context.Context, tx pg.Tx, orgID string) ([]Key, 
 	return keys, err
 }
 
+// ListWaiting returns the passkeys of all organizations that no one has founded or admitted yet and whose signatures
+// have not ended, in a system transaction.
+func (s *Service) ListWaiting(ctx context.Context, tx pg.Tx) ([]Key, error) {
+	return listKeys(ctx, tx, `retired_at IS NULL AND proof IS NULL AND refusal IS NULL AND possession_until > $1
+		ORDER BY created_at, key_id`, tx.Now)
+}
+
 // ByID returns a passkey of an organization. One whose row is not what the signer recorded is shown as refused. Fault:
 // NOT_FOUND.
 func (s *Service) ByID(ctx context.Context, tx pg.Tx, orgID, keyID string) (Key, error) {
