@@ -26,6 +26,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -159,6 +160,7 @@ type Config struct {
 	AttestKey ed25519.PublicKey // from a file of the operator, never from the database
 	GrantKey  *signer.GrantKey  // signs retirements for the signer; nil if it has no key of grants
 	Mails     Mailer            // nil in an installation that sends no mail
+	Chains    chain.Chains      // of which a rule may name assets
 	// SignatureMax is how far ahead a signature may end; 0 is the constant of this name.
 	SignatureMax time.Duration
 }
