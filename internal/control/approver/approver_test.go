@@ -18,6 +18,8 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -654,5 +656,35 @@ func TestNoRoleOfTheServiceChangesWhatTheSignerAnswered(t *testing.T) {
 	}
 	if rule, _, err := h.rule(); err != nil || rule == nil || rule.Quorum != 2 {
 		t.Errorf("got %v %v, want the rule as it was", rule, err)
+	}
+}
+
+// Rule SA-11.
+func TestOwnersAndPeopleWithPasskeysGetEachMailOnce(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	_, enrol := h.founders() // ann and ben have two passkeys each
+	gone := h.passkey("gone", signer.RightApprove)
+	h.found(gone)
+	h.must(h.retire(actorOf(gone), gone, nil))
+	h.must(h.do(func(ctx context.Context, tx pg.Tx) error {
+		for email, role := range map[string]identity.Role{
+			enrol[0].Email: identity.Owner, "zoe@example.com": identity.Owner, "max@example.com": identity.Finance,
+		} {
+			if _, err := member.Add(ctx, tx, audit.System("test"), org, email, "One", role); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	h.mails = nil
+	_, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 2})
+	h.must(err)
+	var got []string
+	for _, m := range h.mails {
+		got = append(got, m.To)
+	}
+	if want := []string{enrol[0].Email, enrol[1].Email, "zoe@example.com"}; !slices.Equal(got, want) {
+		t.Errorf("got mails to %v, want %v", got, want)
 	}
 }

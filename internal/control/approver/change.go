@@ -320,8 +320,8 @@ func countPeople(keys []Key, right signer.Right, skippedID string) int {
 }
 
 // ProposeRule adds a proposal of an organization's next rule, in a system transaction. The version of the argument is
-// ignored. Faults: NOT_FOUND, INVALID_REQUEST for a rule that cannot be met or that the signer would refuse, and INVALID_STATE while another one is
-// open. Rule SA-10.
+// ignored. Faults: NOT_FOUND, INVALID_REQUEST for a rule that cannot be met or that the signer would refuse, and
+// INVALID_STATE while another one is open. Rule SA-10.
 func (s *Service) ProposeRule(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, rule signer.ApprovalRule,
 ) (Proposal, error) {
@@ -396,7 +396,8 @@ func (s *Service) checkAssets(assets []signer.AssetRule) error {
 			return invalid(param, "%.80q is no chain of this installation.", a.Chain)
 		}
 		if a.Contract != "" {
-			if canonical, err := ch.AddressCodec.ParseContract(string(a.Contract)); err != nil || canonical != a.Contract {
+			canonical, err := ch.AddressCodec.ParseContract(string(a.Contract))
+			if err != nil || canonical != a.Contract {
 				return invalid(param, "%.80q is not a contract of %s in its canonical form.", a.Contract, a.Chain)
 			}
 		}
