@@ -179,3 +179,43 @@ func TestTheAllowanceCoversWhatIsUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// The chain reverts what comes after the revocation of an allowance, so no payment uses one from the decision on. An
+// ended revocation stops none: the allowance that the chain has counts. Rule BP-56.
+func TestNoAllowanceIsUsedWhileItIsRevoked(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	owner := pgtest.Superuser(t, db)
+	t.Cleanup(func() { _ = owner.Close(context.Background()) })
+	for _, sql := range []string{
+		`SET session_replication_role = replica`,
+		`INSERT INTO address_funds (wallet_id, mint_id, org_id, credited) VALUES ('w', 1, 'o', 1000)`,
+		`INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_address, mint_id, contract,
+			amount, status, attempt_after, created_at, trigger)
+		VALUES ('rv_1', 'o', 'REVOCATION', 'ETHEREUM', 'w', 'payouts', 1, 'token',
+			0, 'QUEUED', now(), now(), 'DEMAND')`,
+	} {
+		if _, err := owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group := []Order{{ID: "a", MintID: 1, Amount: money.Units(1)}, {ID: "b", MintID: 1, Amount: money.Units(1)}}
+	d := &Worker{
+		db: db, log: slog.New(slog.DiscardHandler),
+		chain: chain.Chain{Name: chain.Ethereum, PayoutContract: fakePayouts{true, money.Units(1000), nil}},
+	}
+	if d.canPayOut(t.Context(), wallet.Wallet{ID: "w"}, group) {
+		t.Error("payments use an allowance that is being revoked")
+	}
+	if !d.canPayOut(t.Context(), wallet.Wallet{ID: "other"}, group) {
+		t.Error("the revocation of one wallet stops another one")
+	}
+	_, err := owner.Exec(t.Context(),
+		`UPDATE dispatch_orders SET status = 'REFUSED', ended_at = now(), last_error = 'x'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.canPayOut(t.Context(), wallet.Wallet{ID: "w"}, group) {
+		t.Error("a revocation that was refused stops payments")
+	}
+}

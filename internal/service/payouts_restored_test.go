@@ -5,12 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/dispatch"
+	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/payout"
+	"github.com/cofferpay/coffer/internal/payout/rowfile"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
@@ -66,4 +70,34 @@ func TestARestoredPaymentTakesTheAmountOfItsRowOnce(t *testing.T) {
 	waiting = h.must(h.Approve(t.Context(), h.org, waiting.ID, waiting.ContentHash, firstApprover))
 	h.expand(waiting)
 	h.wantBalances("the row that was paid gives its hold back", "91000", "0", "9000")
+}
+
+// A restored row that took more than its product had is owed, although the database has its batch. No other batch takes
+// that part of the balance. Rule BP-71.
+func TestABatchLeavesWhatIsOwedForARestoredRow(t *testing.T) {
+	t.Parallel()
+	h := newPayoutEnv(t)
+	waiting := h.submitted()
+	lines, err := rowfile.ReadJSON(fmt.Appendf(nil, `[{"mintId":1,"toAddress":%q,"amount":"93500"}]`, payees[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := h.must(h.Create(t.Context(), h.org, payout.CreateRequest{Lines: lines, Actor: batchMaker}))
+	h.must(h.submit(large.ID, large.ContentHash, batchMaker))
+	h.wantBalances("two batches wait", "500", "99500", "0")
+	h.restoreRow(waiting, 2)
+	h.wantBalances("1500 of 2000 are owed", "0", "99500", "2000")
+	h.must(h.Cancel(t.Context(), h.org, waiting.ID, batchMaker))
+	h.wantBalances("its batch is cancelled", "6000", "93500", "2000")
+	next := h.create()
+	_, err = h.submit(next.ID, next.ContentHash, batchMaker)
+	h.wantCode("a batch of 6000", err, fault.InsufficientBalance)
+	want := []payout.Shortfall{{
+		MintID: payoutUSDC, Needed: money.Units(6000), Available: money.Units(4500), Missing: money.Units(1500),
+	}}
+	if f := fault.Find(err); f == nil {
+		t.Errorf("got %v, want a shortfall", err)
+	} else if got, _ := f.Details["shortfall"].([]payout.Shortfall); !slices.Equal(got, want) {
+		t.Errorf("got the shortfall %+v, want %+v", got, want)
+	}
 }

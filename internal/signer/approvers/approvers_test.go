@@ -213,3 +213,51 @@ func TestAPasskeyCoolsOffAnewAfterARecovery(t *testing.T) {
 		t.Errorf("a day after the adoption: got %v", refusal)
 	}
 }
+
+// enrol asks for a passkey that a person at the signer's host founds.
+func (env *bookEnv) enrol(t *testing.T, p *signertest.Passkey) error {
+	t.Helper()
+	request := p.Request(t, hex.EncodeToString(env.AttestKey.PublicKey()), env.Now.Add(time.Hour))
+	_, _, err := env.EnrolKey(request, true, env.Situation)
+	return err
+}
+
+// Rule SA-3: a retirement is permanent, for the id and for the credential, also if the passkey was never enrolled.
+func TestNoRetiredPasskeyIsEnrolled(t *testing.T) {
+	t.Parallel()
+	ann, _, ben := newPasskeys(t, signer.RightApprove)
+	env := newBook(t, ann)
+	for _, p := range []*signertest.Passkey{ann, ben} {
+		retirement := signer.Retirement{OrgID: testOrg, ID: p.ID}
+		env.record(t, signer.Record{Retire: &retirement}, noon)
+		if err := env.enrol(t, p); err == nil {
+			t.Errorf("passkey %s was enrolled after its retirement", p.ID)
+		}
+	}
+	ann.ID += "_2"
+	if err := env.enrol(t, ann); err == nil {
+		t.Error("the credential of a retired passkey was enrolled under another id")
+	}
+	cay := signertest.NewPasskey(t, testOrg, "cay", signer.RightApprove)
+	if err := env.enrol(t, cay); err != nil {
+		t.Errorf("another passkey: got %v", err)
+	}
+}
+
+// Rule SA-4: the copy of a lost journal may lack a version that tightened again.
+func TestARuleThatLoosensCoolsOffAnewAfterARecovery(t *testing.T) {
+	t.Parallel()
+	env := newBook(t)
+	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 2})
+	loose := signer.RuleBody{
+		ApprovalRule: signer.ApprovalRule{OrgID: testOrg, Version: 2, Quorum: 1}, Loosens: true,
+		UsableFrom: signer.FormatMicros(noon),
+	}
+	env.record(t, signer.Record{Rule: &loose}, noon.Add(-24*time.Hour))
+	for since, want := range map[time.Duration]int{24*time.Hour - time.Second: 2, 24 * time.Hour: 1} {
+		env.AdoptedAt = noon.Add(-since)
+		if got := env.Required(payment(100), env.Situation); got != want {
+			t.Errorf("%s after the adoption: got %d people, want %d", since, got, want)
+		}
+	}
+}

@@ -183,6 +183,13 @@ func TestAnUnapprovedBatchSplitsNoAssetIntoMints(t *testing.T) {
 	h.set(48 * time.Hour)
 	h.s = h.confirm(t, h.open(t))
 	h.want(t, "two days later", h.pays(b, 2), signer.PolicyLimit, "150 on top of 200")
+
+	b = newUnapproved(t, "bp_2", 110, 120, 130)
+	b.rows[1].MintID, b.rows[2].MintID = 2, 3
+	b = b.seal(t)
+	h.want(t, "the first of three", h.pays(b, 1), "", "")
+	h.want(t, "the second of three", h.pays(b, 2), "", "")
+	h.want(t, "the third", h.pays(b, 3), signer.PolicyLimit, "130 on top of 230")
 }
 
 // Many small batches share one day, after a restart and with a clock that is set. Rows that people approved take
@@ -224,6 +231,12 @@ func TestAnUnapprovedRowIsNotSignedOnceThePolicyNamesItNoMore(t *testing.T) {
 	h.s = h.open(t)
 	if err := trySign(t, h.s, h.pays(unapproved, 1), signer.Pay, 0, 60_000); refusal(err) != signer.PolicyLimit {
 		t.Errorf("got %v, want %s", err, signer.PolicyLimit)
+	}
+	closeSigner(t, h.s)
+	h.allow(signertest.Token, 9, 500)
+	h.s = h.open(t)
+	if err := trySign(t, h.s, h.pays(unapproved, 1), signer.Pay, 0, 60_000); refusal(err) != signer.PolicyLimit {
+		t.Errorf("10 where a batch may pay 9: got %v, want %s", err, signer.PolicyLimit)
 	}
 	if err := trySign(t, h.s, h.pays(unapproved, 1), signer.Cancel, 0, 60_000); err != nil {
 		t.Errorf("the cancel of its slot: got %v", err)
