@@ -1,0 +1,197 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
+	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/hostorders"
+	"github.com/cofferpay/coffer/internal/signer/keys"
+	"github.com/cofferpay/coffer/internal/signer/local"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+)
+
+// openSigner opens a signer without limits that admits passkeys of the pages.
+func (h *testEnv) openSigner(origin string) (*local.Signer, ed25519.PublicKey) {
+	h.t.Helper()
+	seed, err := keys.NewSeed()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.journal = filepath.Join(h.t.TempDir(), "journal")
+	conf := local.Config{Journal: h.journal, Clock: h.now, Policy: signpolicy.Policy{
+		WhitelistCoolingOff: "0s",
+		Swaps: signertest.NewSwaps(map[chain.Name][]chain.Address{
+			signertest.Chain: {"", signertest.Token, signertest.LimitedToken},
+		}),
+		Chains: map[chain.Name]signpolicy.Chain{signertest.Chain: {
+			SignerID: "31337", FeeMax: signertest.FeeMax, GasMax: signertest.GasMax, Unlimited: true,
+		}},
+		Approvers: &signpolicy.Approvers{
+			RelyingParties: []signpolicy.RelyingParty{{ID: "localhost", Origins: []string{origin}}}, CoolingOff: "24h",
+		},
+	}}
+	if err := local.CreateJournal(conf, seed); err != nil {
+		h.t.Fatal(err)
+	}
+	s, err := local.Open(conf, seed)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			h.t.Error(err)
+		}
+	})
+	return s, seed.AttestKey().PublicKey()
+}
+
+func (h *testEnv) newGrants() *signer.GrantKey {
+	h.t.Helper()
+	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return grants
+}
+
+// browse opens a browser in which a person is signed in.
+func (h *testEnv) browse(role identity.Role) *browser.Page {
+	h.t.Helper()
+	tab := browser.Open(h.t)
+	tab.SetCookie(h.base(), pages.SessionCookie, h.signIn(h.one, role))
+	return tab
+}
+
+func (h *testEnv) base() string {
+	return "http://localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]
+}
+
+// enrol makes a passkey on the page, has it sign its enrolment, and returns the path of its page.
+func (h *testEnv) enrol(tab *browser.Page, right signer.Right) string {
+	h.t.Helper()
+	tab.OpenURL(h.base()+Prefix+"/approvers/new", desk)
+	tab.Click(fmt.Sprintf("form[data-display=%q] button", rightTexts[right]))
+	tab.Click("form[data-sign] button[type=submit]")
+	return browser.Evaluate[string](tab, "location.pathname")
+}
+
+// found does at the signer's host what the page of a passkey says.
+func (h *testEnv) found(tab *browser.Page) {
+	h.t.Helper()
+	command := strings.Fields(browser.Evaluate[string](tab, "document.querySelector('.code.block').innerText"))
+	if len(command) != 8 || strings.Join(command[:4], " ") != "coffer signer approvers found" {
+		h.t.Fatalf("got the command %q", command)
+	}
+	err := hostorders.Append(h.journal, hostorders.Order{
+		OrgID: command[4], Email: command[5], Right: signer.Right(command[6]), Fingerprint: command[7], Reason: "read out",
+	}, h.now())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.approvers.RunPass(h.t.Context(), true); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A passkey is founded by the fingerprint on its page, everyone is told while it cools off, and one who objects
+// retires it. Rules PAGE-108 and PAGE-109.
+func TestPeopleEnrolAPasskeyAndObjectToOne(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	owner, approverTab := h.browse(identity.Owner), h.browse(identity.Approver)
+	owner.AddAuthenticator()
+	approverTab.AddAuthenticator()
+	owner.OpenURL(h.base()+Prefix+"/approvers", desk)
+	wantText(t, owner, "No payment needs a signature.", "No one has a passkey for approvals yet")
+
+	first := h.enrol(owner, signer.RightEnrol)
+	wantText(t, owner, "Waits to be admitted", "Until your organization has its first rule")
+	h.found(owner)
+	owner.OpenURL(h.base()+first, desk)
+	wantText(t, owner, "Cools off", "A person at the signer's host")
+	owner.OpenURL(h.base()+Prefix+"/approvers", desk)
+	wantText(t, owner, "Somebody adds an approver: owner@example.test", "One lost device would take these away")
+
+	h.pass(12 * time.Hour)
+	h.refreshSudo()
+	second := h.enrol(approverTab, signer.RightApprove)
+	owner.OpenURL(h.base()+second, desk)
+	wantText(t, owner, "Until your organization has its first rule", "Who retires a passkey needs an own one")
+	h.found(approverTab)
+	h.pass(13 * time.Hour)
+
+	// A word that was changed on the screen: the server takes no signature of other words, and nothing ends.
+	owner.OpenURL(h.base()+second, desk)
+	browser.Evaluate[bool](owner, `(document.querySelector('form[action$=retire] [data-word=id]').textContent += 'x', true)`)
+	owner.Click("form[action$=retire] button[type=submit]")
+	wantText(t, owner, "it is of other words")
+	owner.OpenURL(h.base()+second, desk)
+	wantText(t, owner, "Cools off")
+	owner.Click("form[action$=retire] button[type=submit]")
+	wantText(t, owner, "Retired")
+
+	// A retired passkey signs nothing: its page offers it no button.
+	approverTab.OpenURL(h.base()+first, desk)
+	wantText(t, approverTab, "Who retires a passkey needs an own one")
+	owner.OpenURL(h.base()+Prefix+"/approvers", desk)
+	wantText(t, owner, "Passkeys that have ended", "Approver Person, Approve payments")
+}
+
+// addApprover enrols a passkey of a person, which waits to be admitted, and returns its id.
+func (h *testEnv) addApprover(who tenant, role identity.Role, right signer.Right) string {
+	h.t.Helper()
+	m := who.people[role]
+	p := signertest.NewPasskey(h.t, who.id, m.ID, right)
+	p.ID, p.Person, p.Email = approver.NewKeyID(h.now()), approver.PersonName(m.Actor()), m.Email
+	p.RPID, p.Origin = "localhost", h.base()
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		_, err := h.approvers.Enrol(ctx, tx, m.Actor(), p.Request(h.t, h.approvers.Installation(), h.now().Add(time.Hour)))
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p.ID
+}
+
+// refreshSudo lets the second factor of every session count again.
+func (h *testEnv) refreshSudo() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for token, s := range h.sessions {
+		s.SudoUntil = time.Now().Add(h.ahead + sudoLasts)
+		h.sessions[token] = s
+	}
+}
+
+// A form without a signature, of a role that decides nothing, and of another organization changes nothing. Rule PAGE-108.
+func TestAPasskeyIsNotEnrolledByAFormAlone(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	owner, viewer := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Viewer)
+	h.get(viewer, Prefix+"/approvers").want(t, http.StatusOK, "Approvers and rule")
+	h.get(viewer, Prefix+"/approvers/new").want(t, http.StatusForbidden)
+	got := h.post(owner, Prefix+"/approvers/new/"+enrolSignerAct, "right", "APPROVE", "publicKey", "", "keyId", "apk_1",
+		"notAfter", "", "credentialId", "", "authenticatorData", "", "clientDataJSON", "", "signature", "")
+	if got.status < 400 || !strings.Contains(got.body, "without the signature of a passkey") {
+		t.Errorf("got %d %s, want the reason", got.status, got.body)
+	}
+	h.get(owner, Prefix+"/approvers/"+url.PathEscape("apk_01J9ZW3M8Q4S5T6V7W8X9YZABC")).want(t, http.StatusNotFound)
+	h.get(owner, Prefix+"/approvers").want(t, http.StatusOK, "No one has a passkey for approvals yet")
+}
