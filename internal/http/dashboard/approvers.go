@@ -306,6 +306,52 @@ func (d *dashboard) ownKeys(r *pages.Request, keys []approver.Key, right signer.
 	return own
 }
 
+// signerView is the part of a page on which a person approves with a passkey.
+type signerView struct {
+	ui.SignView
+	PeopleText        string
+	WhyNot, EnrolPath string // why the person has no passkey that counts, and where to make one
+}
+
+// newSignerView completes a form of an approval with the passkeys of the person, or says why there is none.
+func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView) (*signerView, error) {
+	state, err := d.loadApproverState(r)
+	if err != nil {
+		return nil, err
+	}
+	view := &signerView{
+		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: strconv.Itoa(people) + " people",
+	}
+	if people == 1 {
+		view.PeopleText = "one person"
+	}
+	view.Site = d.conf.Origin.Hostname()
+	if view.Keys = d.ownKeys(r, state.keys, signer.RightApprove); len(view.Keys) == 0 {
+		view.WhyNot = d.whyNoKey(r, state.keys)
+	}
+	return view, nil
+}
+
+// whyNoKey says why a person has no passkey with which to approve here and now.
+func (d *dashboard) whyNoKey(r *pages.Request, keys []approver.Key) string {
+	why := "You have no passkey for “" + rightTexts[signer.RightApprove] + "”, so you cannot approve this."
+	for _, k := range keys {
+		if k.Person != personName(r) || k.Right != signer.RightApprove {
+			continue
+		}
+		switch status := k.Status(r.Now); {
+		case status == approver.StatusWaiting:
+			why = "Your passkey waits to be admitted, so you cannot approve this yet."
+		case status == approver.StatusCoolingOff:
+			return "Your passkey cools off until " + k.UsableFrom.UTC().Format("2006-01-02 15:04") +
+				" UTC, so you cannot approve this yet."
+		case status == approver.StatusUsable:
+			why = "Your passkey is of the pages at " + k.Origin + ", so it signs nothing here."
+		}
+	}
+	return why
+}
+
 func signerKey(k approver.Key) ui.SignerKey {
 	return ui.SignerKey{ID: k.ID, CredentialID: base64.RawURLEncoding.EncodeToString(k.CredentialID)}
 }

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/approver"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -24,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
 // openSigner opens a signer without limits that admits passkeys of the pages.
@@ -153,8 +156,126 @@ func TestPeopleEnrolAPasskeyAndObjectToOne(t *testing.T) {
 	wantText(t, owner, "Passkeys that have ended", "Approver Person, Approve payments")
 }
 
+// foundByHost has a person at the signer's host found a passkey.
+func (h *testEnv) foundByHost(p *signertest.Passkey) {
+	h.t.Helper()
+	request := p.Request(h.t, h.approvers.Installation(), h.now().Add(time.Hour))
+	err := hostorders.Append(h.journal, hostorders.Order{
+		OrgID: p.OrgID, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(h.approvers.Installation()),
+		Reason: "read out",
+	}, h.now())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.approvers.RunPass(h.t.Context(), true); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// setRule sets the rule of an organization with the signatures of passkeys.
+func (h *testEnv) setRule(who tenant, rule signer.ApprovalRule, by ...*signertest.Passkey) {
+	h.t.Helper()
+	rule.OrgID = who.id
+	var p approver.Proposal
+	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		if p, err = h.approvers.ProposeRule(ctx, tx, who.people[identity.Owner].Actor(), rule); err != nil {
+			return err
+		}
+		for _, key := range by {
+			signature := key.Sign(h.t, h.approvers.Installation(), h.now().Add(time.Hour),
+				func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(p.Rule, c) })
+			actor := audit.User(strings.TrimPrefix(key.Person, "USER "))
+			if err := h.approvers.SignRule(ctx, tx, actor, who.id, p.ID, signature); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = h.approvers.FinishRule(h.t.Context(), p.ID)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// An approval is signed on the page of the withdrawal, and one of other words than the server's counts for nothing.
+// Rule PAGE-110.
+func TestAPasskeyApprovesAWithdrawalAndNotOneWithAnotherAddress(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab, other := h.browse(identity.Approver), h.browse(identity.Admin)
+	tab.AddAuthenticator()
+	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
+	h.foundByHost(enroller)
+	page := h.enrol(tab, signer.RightApprove)
+	h.found(tab)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 1}, enroller)
+	h.fund(h.one, "alice", usdc, 50_000_000_000)
+	w := h.request(h.one, "alice", usdc, "12500000000")
+	path := Prefix + "/approvals/withdrawals/" + w.ID
+
+	// Without a passkey the page says why, and an approval with a code alone is refused.
+	other.OpenURL(h.base()+path, desk)
+	wantText(t, other, "asks for the signatures of one person", "You have no passkey for “Approve payments”",
+		"Make a passkey for approvals")
+	if browser.Evaluate[bool](other, "document.querySelector('form[action$=approve], form[action$=sign]') !== null") {
+		t.Error("the page has a form for a person without a passkey")
+	}
+	review, err := h.withdrawals.LoadReview(t.Context(), h.one.id, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := h.post(h.signIn(h.one, identity.Admin), path+"/approve", "digest", review.Digest, "code", rightCode+"1")
+	if got.status != http.StatusConflict || !strings.Contains(got.body, "this approval has none") {
+		t.Errorf("a code alone: got %d, want a refusal that asks for a signature", got.status)
+	}
+	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 0)
+
+	// The page shows each word of the statement, in its order.
+	tab.OpenURL(h.base()+path, desk)
+	var want []string
+	for _, word := range review.Statement("USER x", "2026-01-01T00:00:00.000000Z") {
+		want = append(want, word.Name)
+	}
+	names := browser.Evaluate[[]string](tab,
+		"[...document.querySelectorAll('form[action$=sign] [data-word]')].map((word) => word.dataset.word)")
+	if !slices.Equal(names, want) || len(names) == 0 {
+		t.Errorf("got the words %q, want %q", names, want)
+	}
+
+	// One character of the address is changed on the screen before the touch.
+	browser.Evaluate[bool](tab, `((group) => {
+		group.textContent = group.textContent.slice(0, -1) + (group.textContent.endsWith('0') ? '1' : '0');
+	})(document.querySelector('form[action$=sign] [data-word=to] b')), true`)
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "it is of other words")
+	h.wantWithdrawal(h.one, w.ID, withdrawal.AwaitingApproval, 0)
+
+	tab.OpenURL(h.base()+path, desk)
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "Approved and let go by You")
+	h.wantWithdrawal(h.one, w.ID, withdrawal.Processing, 1)
+	var keyID string
+	err = h.db.ReadOrg(t.Context(), h.one.id, func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, "SELECT signature->>'keyId' FROM withdrawal_approvals WHERE withdrawal_id = $1", w.ID).
+			Scan(&keyID)
+	})
+	if err != nil || !strings.HasSuffix(page, "/"+keyID) {
+		t.Errorf("got the signature of %q, %v, want that of the passkey at %s", keyID, err, page)
+	}
+}
+
 // addApprover enrols a passkey of a person, which waits to be admitted, and returns its id.
 func (h *testEnv) addApprover(who tenant, role identity.Role, right signer.Right) string {
+	h.t.Helper()
+	return h.addPasskey(who, role, right).ID
+}
+
+// addPasskey enrols a passkey of a person, which waits to be admitted.
+func (h *testEnv) addPasskey(who tenant, role identity.Role, right signer.Right) *signertest.Passkey {
 	h.t.Helper()
 	m := who.people[role]
 	p := signertest.NewPasskey(h.t, who.id, m.ID, right)
@@ -167,7 +288,7 @@ func (h *testEnv) addApprover(who tenant, role identity.Role, right signer.Right
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return p.ID
+	return p
 }
 
 // refreshSudo lets the second factor of every session count again.

@@ -183,10 +183,13 @@ func newTestEnv(t testing.TB) *testEnv {
 	}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
 	h.approvers = approver.New(h.db, s, approver.Config{AttestKey: attest, GrantKey: h.newGrants()}, log)
+	if err := h.approvers.LoadWording(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	h.whitelist = whitelist.New(h.db, s, whitelist.Config{AttestKey: attest, Chains: chains}, log)
 	h.withdrawals = &withdrawal.Service{
 		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
-		Whitelist: usableEntries{h.whitelist},
+		Whitelist: usableEntries{h.whitelist}, Approvers: h.approvers,
 	}
 	h.transfers = transfer.New(h.db, wire.NewRecorder())
 	h.deposits = &deposit.Service{
