@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -170,6 +169,7 @@ type approversView struct {
 	Alone       []string // people with one passkey for a right
 	CanEnrol    bool
 	EnrolPath   string
+	RulePath    string
 }
 
 // rightTexts say what a passkey is for, in the words that the system's own prompt shows.
@@ -215,7 +215,7 @@ func (d *dashboard) newApproverRow(r *pages.Request, names people, k approver.Ke
 func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 	view := approversView{
 		IsOff: d.conf.Approvers == nil, CanEnrol: r.IsAllowed(identity.DecideWithdrawal),
-		EnrolPath: r.Path("approvers", "new"),
+		EnrolPath: r.Path("approvers", "new"), RulePath: r.Path("approvers", "rule"),
 	}
 	state, err := d.loadApproverState(r)
 	if err != nil {
@@ -243,7 +243,11 @@ func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 			view.Alone = append(view.Alone, who)
 		}
 	}
-	view.Rule = ruleTexts(state.rule)
+	mints, err := d.loadMints(r)
+	if err != nil {
+		return nil, err
+	}
+	view.Rule = ruleTexts(state.rule, mints)
 	if p := state.pending; p != nil {
 		view.Pending = fmt.Sprintf("Version %d is proposed, and %s signed it.", p.Rule.Version,
 			ui.FormatCount(len(p.SignedBy), "passkey"))
@@ -251,32 +255,9 @@ func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 			view.Pending = "Version " + strconv.Itoa(p.Rule.Version) + " is signed and cools off."
 			view.PendingFrom = new(r.Moment(*p.UsableFrom))
 		}
-		view.Pending += " " + strings.Join(ruleTexts(&p.Rule), " ")
+		view.Pending += " " + strings.Join(ruleTexts(&p.Rule, mints), " ")
 	}
 	return approversOverview(view), nil
-}
-
-// ruleTexts say what a rule asks for.
-func ruleTexts(rule *signer.ApprovalRule) []string {
-	if rule == nil || rule.Quorum == 0 {
-		return []string{"No payment needs a signature."}
-	}
-	texts := []string{fmt.Sprintf("Version %d. A payment needs the signatures of %d people.", rule.Version, rule.Quorum)}
-	for _, a := range rule.Assets {
-		name := string(a.Contract)
-		if name == "" {
-			name = "the coin"
-		}
-		texts = append(texts, fmt.Sprintf("Of %s on %s, payments below %v atomic units need none, up to %v in a day.",
-			name, a.Chain, a.Threshold, a.DayMax))
-	}
-	if rule.OwnPayments {
-		texts = append(texts, "Own withdrawals need them at any amount.")
-	}
-	if rule.Returns {
-		texts = append(texts, "Returns of flagged deposits need them at any amount.")
-	}
-	return texts
 }
 
 // statementWords writes a statement for a page.
@@ -320,10 +301,7 @@ func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView
 		return nil, err
 	}
 	view := &signerView{
-		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: strconv.Itoa(people) + " people",
-	}
-	if people == 1 {
-		view.PeopleText = "one person"
+		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: countSigners(people),
 	}
 	view.Site = d.conf.Origin.Hostname()
 	if view.Keys = d.ownKeys(r, state.keys, signer.RightApprove); len(view.Keys) == 0 {
@@ -460,11 +438,7 @@ func (d *dashboard) enrolApprover(r *pages.Request) (string, error) {
 // finishKey asks the signer at once. What fails here is repeated by the loop of package approver.
 func (d *dashboard) finishKey(r *pages.Request, keyID string) {
 	if err := d.conf.Approvers.FinishKey(r.Context(), keyID); err != nil {
-		log := d.conf.Log
-		if log == nil {
-			log = slog.Default()
-		}
-		log.Warn("the signer has not answered about a passkey; it is asked again", "passkey", keyID, "error", err)
+		d.logger().Warn("the signer has not answered about a passkey; it is asked again", "passkey", keyID, "error", err)
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/hostorders"
@@ -141,7 +144,8 @@ func TestPeopleEnrolAPasskeyAndObjectToOne(t *testing.T) {
 
 	// A word that was changed on the screen: the server takes no signature of other words, and nothing ends.
 	owner.OpenURL(h.base()+second, desk)
-	browser.Evaluate[bool](owner, `(document.querySelector('form[action$=retire] [data-word=id]').textContent += 'x', true)`)
+	browser.Evaluate[bool](owner,
+		`(document.querySelector('form[action$=retire] [data-word=id]').textContent += 'x', true)`)
 	owner.Click("form[action$=retire] button[type=submit]")
 	wantText(t, owner, "it is of other words")
 	owner.OpenURL(h.base()+second, desk)
@@ -268,6 +272,101 @@ func TestAPasskeyApprovesAWithdrawalAndNotOneWithAnotherAddress(t *testing.T) {
 	}
 }
 
+// A batch payout is signed as a whole on its page. Rule PAGE-110.
+func TestAPasskeyApprovesABatchPayout(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab := h.browse(identity.Approver)
+	tab.AddAuthenticator()
+	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
+	h.foundByHost(enroller)
+	h.enrol(tab, signer.RightApprove)
+	h.found(tab)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 1}, enroller)
+	h.fundProduct(h.one, "BATCH_PAYOUT", usdc, 1_000_000_000)
+	b := h.submitPayout(h.one, identity.Finance, h.addPayout(h.one, identity.Finance, payList(3), contenthash.Strict))
+	path := Prefix + "/payouts/" + b.ID
+
+	tab.OpenURL(h.base()+path, desk)
+	wantText(t, tab, "asks for the signatures of one person")
+	browser.Evaluate[bool](tab,
+		`(document.querySelector('form[action$=sign] [data-word=payments]').textContent = '2', true)`)
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "it is of other words")
+	if got := h.payout(h.one, b.ID); got.Status != payout.AwaitingApproval || got.Approvals != 0 {
+		t.Errorf("got %s with %d approvals after a signature of other words", got.Status, got.Approvals)
+	}
+	tab.OpenURL(h.base()+path, desk)
+	tab.Click("form[action$=sign] button[type=submit]")
+	if got := h.payout(h.one, b.ID); got.Status != payout.Processing || got.Approvals != 1 {
+		t.Errorf("got %s with %d approvals, want it to be paid after one signature", got.Status, got.Approvals)
+	}
+}
+
+// A rule is proposed and signed on its page, and a proposal can be withdrawn. Rule PAGE-111.
+func TestARuleIsProposedSignedAndWithdrawn(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab := h.browse(identity.Owner)
+	tab.AddAuthenticator()
+	h.foundByHost(h.addPasskey(h.one, identity.Approver, signer.RightApprove))
+	h.enrol(tab, signer.RightEnrol)
+	h.found(tab)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	propose := func(quorum, assets string) {
+		t.Helper()
+		tab.OpenURL(h.base()+Prefix+"/approvers/rule", desk)
+		browser.Evaluate[bool](tab, fmt.Sprintf(`((form) => {
+			form.elements.quorum.value = %q;
+			form.elements.assets.value = %q;
+		})(document.querySelector('form[action$=propose]')), true`, quorum, assets))
+		tab.Click("form[action$=propose] button[type=submit]")
+	}
+	propose("2", "")
+	wantText(t, tab, "The rule asks for 2 people")
+	propose("1", "1 500 2000.0000001")
+	wantText(t, tab, "at most 6 decimals")
+	propose("1", "1 500 2000.5")
+	wantText(t, tab, "Version 1 is proposed", "Of USDC on Ethereum, payments below 500 need none, up to 2000.5 in a day.",
+		"No payment needs a signature.")
+
+	tab.Click("form[action$=withdraw] button[type=submit]")
+	wantText(t, tab, "Propose another rule")
+	propose("1", "1 600 700")
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "Version 1. A payment needs the signatures of one person.",
+		"Of USDC on Ethereum, payments below 600 need none, up to 700 in a day.")
+
+	// A rule that asks for less cools off, and the one before holds meanwhile.
+	propose("0", "")
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "Version 2 is signed and cools off", "It holds from",
+		"Version 1. A payment needs the signatures of one person.")
+	rule := h.loadRule(h.one)
+	if rule == nil || rule.Version != 1 || rule.Assets[0].Threshold != money.Units(600_000_000) {
+		t.Errorf("got the rule %+v, want version 1", rule)
+	}
+	h.pass(25 * time.Hour)
+	if rule := h.loadRule(h.one); rule != nil {
+		t.Errorf("got the rule %+v after the cooling-off, want none", rule)
+	}
+}
+
+func (h *testEnv) loadRule(who tenant) (rule *signer.ApprovalRule) {
+	h.t.Helper()
+	err := h.db.ReadOrg(h.t.Context(), who.id, func(ctx context.Context, tx pg.Tx) (err error) {
+		rule, err = h.approvers.LoadRule(ctx, tx, who.id)
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return rule
+}
+
 // addApprover enrols a passkey of a person, which waits to be admitted, and returns its id.
 func (h *testEnv) addApprover(who tenant, role identity.Role, right signer.Right) string {
 	h.t.Helper()
@@ -282,7 +381,8 @@ func (h *testEnv) addPasskey(who tenant, role identity.Role, right signer.Right)
 	p.ID, p.Person, p.Email = approver.NewKeyID(h.now()), approver.PersonName(m.Actor()), m.Email
 	p.RPID, p.Origin = "localhost", h.base()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
-		_, err := h.approvers.Enrol(ctx, tx, m.Actor(), p.Request(h.t, h.approvers.Installation(), h.now().Add(time.Hour)))
+		request := p.Request(h.t, h.approvers.Installation(), h.now().Add(time.Hour))
+		_, err := h.approvers.Enrol(ctx, tx, m.Actor(), request)
 		return err
 	})
 	if err != nil {

@@ -128,7 +128,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.payoutsPage(), d.payoutFormPage(), d.payoutPage(), d.payoutRowPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(),
-			d.approversPage(), d.newApproverPage(), d.approverPage(),
+			d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
 			d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.tokensPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(),
 			d.deliveryPage(), d.jobPage(), d.eventsPage(), d.eventPage(),

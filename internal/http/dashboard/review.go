@@ -138,8 +138,8 @@ type reviewView struct {
 	Form                      ui.Form
 	CanApprove, CanRemove     bool
 	Sign                      *signerView // in place of the second factor; nil: no signature is needed
-	WhyNot                    string // why this person cannot approve
-	DecidedTitle, DecidedText string // what was decided; "" while it waits for this person
+	WhyNot                    string      // why this person cannot approve
+	DecidedTitle, DecidedText string      // what was decided; "" while it waits for this person
 	DecidedKind               ui.ChipKind
 	ApprovalsText             string
 }
