@@ -213,6 +213,7 @@ var deeds = []deed{
 	{name: "local swaps behave", none: "it changes the local swap provider and writes no database"},
 	{name: "local swaps price", none: "it changes the local swap provider and writes no database"},
 	{name: "local swaps show", none: "it asks the local swap provider"},
+	{name: "local approvers", none: "the file beside the signer's journal has it, and then the journal"},
 	{name: "version", none: "it prints a text"},
 	{name: "events tail", none: "it reads, until it is stopped"},
 	{name: "local faucet", none: "it sends on a local chain and writes no database"},

@@ -33,6 +33,8 @@ type local struct {
 	Trigger localTrigger `cmd:"" help:"Cause a failed payment, a reorganization, or the outage of a provider."`
 	Risk    localRisk    `cmd:"" help:"Set what screening answers for an address."`
 	Swaps   localSwaps   `cmd:"" help:"Make the local swap provider misbehave, set its prices, and show its swaps."`
+
+	Approvers localApprovers `cmd:"" help:"Found every passkey of approvers that waits, as a person at the signer's host does."`
 }
 
 type localRun struct {

@@ -47,7 +47,7 @@ var apart = []string{
 	"signer approvers found", "signer approvers retire",
 	"local run", "local tour", "local faucet", "local pay", "local trigger failed-payout", "local trigger reorg",
 	"local trigger outage", "local trigger crash", "local swaps behave", "local swaps price", "local risk set",
-	"local risk clear", "keys create", "keys backup", "keys restore",
+	"local risk clear", "local approvers", "keys create", "keys backup", "keys restore",
 	"audit restart", "risk import", "org create", "org invite", "key roll", "key revoke", "operator key create",
 	"operator key roll", "operator key revoke", "operator invite",
 	"billing run", "billing paid", "billing credit", "billing terms", "billing marks",

@@ -74,6 +74,7 @@ var actionCommands = map[identity.Action][]string{
 	identity.UseDevelopmentWorld: {
 		"local run", "local tour", "local faucet", "local pay", "local trigger failed-payout", "local trigger reorg",
 		"local trigger outage", "local trigger crash", "local swaps behave", "local swaps price", "local swaps show",
+		"local approvers",
 	},
 }
 

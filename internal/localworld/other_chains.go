@@ -3,7 +3,6 @@ package localworld
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/btcsuite/btcd/chaincfg/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/app"
@@ -23,6 +24,8 @@ import (
 	"github.com/cofferpay/coffer/internal/localworld/btcd"
 	"github.com/cofferpay/coffer/internal/localworld/surfpool"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signpolicy"
 )
 
 // AllChains are the chains that a local world can have, Ethereum first.
@@ -132,32 +135,43 @@ func (w *World) startOtherChains(ctx context.Context, g *errgroup.Group) {
 	}
 }
 
-// writePolicy writes the signer's policy. It has no limits, since nothing here has a value, except
-// a cap on the cost of one transaction and one top-up.
-func (w *World) writePolicy(path string) error {
-	line := func(name chain.Name, id, costMax string) string {
-		return fmt.Sprintf(
-			"%q: {\n  \"signerId\": %q, \"feeMax\": %q, \"gasMax\": %q, \"unlimited\": true\n}", name, id, costMax,
-			costMax,
-		)
+// writePolicy writes the signer's policy for a configuration with its chains and mints. It has no limits, since nothing
+// here has a value, except a cap on the cost of one transaction and one top-up. Nothing cools off: tests and
+// demonstrations cannot wait a day.
+func (w *World) writePolicy(conf app.Config) error {
+	policy := signpolicy.Policy{
+		WhitelistCoolingOff: "0s", Chains: map[chain.Name]signpolicy.Chain{}, Swaps: w.swapPolicy(),
+		Approvers: &signpolicy.Approvers{
+			RelyingParties: []signpolicy.RelyingParty{{
+				ID: "localhost", Origins: []string{conf.Dashboard.Origin, conf.Console.Origin},
+			}},
+			CoolingOff: "0s", RecoveryCoolingOff: "0s",
+		},
 	}
-	chains := []string{line(chain.Ethereum, fmt.Sprint(anvil.DefaultChainID), "1000000000000000000")}
+	add := func(name chain.Name, id, costMax string) {
+		limit := money.MustParse(costMax)
+		tokens := map[chain.Address]signer.Token{}
+		for _, m := range conf.Mints {
+			if m.Chain == name {
+				tokens[chain.Address(m.Contract)] = signer.Token{Symbol: m.Symbol, Decimals: m.Decimals}
+			}
+		}
+		policy.Chains[name] = signpolicy.Chain{
+			SignerID: id, FeeMax: limit, GasMax: limit, Tokens: tokens, Unlimited: true,
+		}
+	}
+	add(chain.Ethereum, fmt.Sprint(anvil.DefaultChainID), "1000000000000000000")
 	if n := w.otherChains.solana; n != nil {
-		chains = append(chains, line(chain.Solana, n.Genesis, "1000000000"))
+		add(chain.Solana, n.Genesis, "1000000000")
 	}
 	if w.otherChains.bitcoin != nil {
-		chains = append(chains, line(chain.Bitcoin, chaincfg.RegressionNetParams.GenesisHash.String(), "10000000"))
+		add(chain.Bitcoin, chaincfg.RegressionNetParams.GenesisHash.String(), "10000000")
 	}
-	text := `{"whitelistCoolingOff": "0s", "chains": {` + strings.Join(chains, ", ") + "}"
-	if swaps := w.swapPolicy(); swaps != nil {
-		b, err := json.MarshalIndent(swaps, "", "  ")
-		if err != nil {
-			return fmt.Errorf("write the signer's policy: %w", err)
-		}
-		text += `, "swaps": ` + string(b)
+	text, err := json.Marshal(policy, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err == nil {
+		err = os.WriteFile(conf.Signer.Policy, append(text, '\n'), 0o600)
 	}
-	text += "}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("write the signer's policy: %w", err)
 	}
 	return nil

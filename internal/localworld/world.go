@@ -338,7 +338,8 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 	if err := app.CreateKeys(conf.Keys, conf.Signer); err != nil {
 		return conf, err
 	}
-	if err := w.writePolicy(conf.Signer.Policy); err != nil {
+	w.configureChains(&conf, tokens)
+	if err := w.writePolicy(conf); err != nil {
 		return conf, err
 	}
 	if w.opts.SignerProcess {
@@ -350,7 +351,6 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 		}
 		conf.Signer = app.Signer{Socket: w.socketPath()}
 	}
-	w.configureChains(&conf, tokens)
 	w.configureSwaps(&conf)
 	if err := w.proxyChains(conf); err != nil {
 		return conf, err
@@ -379,7 +379,7 @@ func (w *World) writeServiceConfig(tokens anvil.Tokens) (conf app.Config, err er
 }
 
 func (w *World) configFile() string { return filepath.Join(w.dir, "coffer.toml") }
-func (w *World) signerFile() string { return filepath.Join(w.dir, "signer.toml") }
+func (w *World) signerFile() string { return filepath.Join(w.dir, signerFileName) }
 func (w *World) socketPath() string { return filepath.Join(w.dir, "signer.sock") }
 
 // findListenAddress returns the address on which a server of the world will listen: the requested

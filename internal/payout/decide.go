@@ -386,7 +386,8 @@ func (s *Service) ApproveSigned(
 		}
 		approval := s.GrantKey.MakeBatchApproval(hash, actorName(actor))
 		_, err = tx.Exec(ctx, `
-			INSERT INTO payout_approvals (org_id, batch_id, approver_kind, approver_id, at, content_hash, mac, signature)
+			INSERT INTO payout_approvals (org_id, batch_id, approver_kind, approver_id, at, content_hash, mac,
+				signature)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, orgID, batchID, actor.Kind, actor.ID, tx.Now, hash[:],
 			approval.MAC, signature)
 		switch {

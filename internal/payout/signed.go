@@ -101,8 +101,8 @@ func (s *Service) checkSignature(
 
 // countSigned returns how many people signed a batch, as the transaction sees it.
 func countSigned(ctx context.Context, tx pg.Tx, batchID string) (n int, err error) {
-	err = tx.QueryRow(ctx, `SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).
-		Scan(&n)
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count who signed batch %s: %w", batchID, err)
 	}

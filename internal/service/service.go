@@ -217,7 +217,7 @@ func New(conf Config, parts Parts) *Service {
 	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
 		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
 	}, parts.Log)
-	approvers := approver.Config{AttestKey: parts.AttestKey, GrantKey: parts.Grants}
+	approvers := approver.Config{AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains}
 	if conf.QueuesMail && parts.Seal != nil {
 		approvers.Mails = &mail.Outbox{Seal: parts.Seal}
 	}

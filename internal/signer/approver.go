@@ -160,6 +160,8 @@ const (
 
 	// QuorumMax is the most people that a rule can ask for.
 	QuorumMax = 10
+	// RuleAssetsMax is the most assets that a rule can name.
+	RuleAssetsMax = 200
 	// FingerprintDigits are 80 bits. The server chooses nothing that is hashed, so it would have to find a second key
 	// with the fingerprint of a given one.
 	FingerprintDigits = 20

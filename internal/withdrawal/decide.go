@@ -188,7 +188,8 @@ type gate func(Facts) (Step, *fault.Fault)
 var (
 	customerGates = []gate{
 		checkFreeze, requireKey, checkMinimum, checkSuspended, checkAddress, checkCharge, checkBalance, checkRisk,
-		requireApproval, checkThreshold, checkRule, checkDestination, checkLiquidity, checkNetworkFee, checkCustomerCosts,
+		requireApproval, checkThreshold, checkRule, checkDestination, checkLiquidity, checkNetworkFee,
+		checkCustomerCosts,
 	}
 	// Rule OW-1. A member asks, so no idempotency key is required, and the approval allowlist for
 	// customers does not apply.

@@ -70,8 +70,8 @@ func (s *Service) loadRule(
 
 // countBatchSigned returns how many people signed a batch.
 func countBatchSigned(ctx context.Context, tx pg.Tx, batchID string) (n int, err error) {
-	err = tx.QueryRow(ctx, `SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).
-		Scan(&n)
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count who signed batch %s: %w", batchID, err)
 	}

@@ -27,6 +27,7 @@ type mirror struct {
 	installation string
 	rule         *signer.ApprovalRule
 	keys         map[string]*signertest.Passkey
+	network      string
 	isCareless   bool
 }
 
@@ -38,7 +39,9 @@ func (m *mirror) Context(person, notAfter string) signer.StatementContext {
 	return signer.StatementContext{Installation: m.installation, Approver: person, NotAfter: notAfter}
 }
 
-func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) { return "31337", nil, nil }
+func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
+	return m.network, nil, nil
+}
 
 func (m *mirror) CheckSignature(
 	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
@@ -86,7 +89,9 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	}
 	s := signertest.OpenApprovers(t, grants)
 	e := &signedEnv{testEnv: newTestEnvOf(t, grants, s, s.AttestKey), signer: s}
-	e.mirror = &mirror{installation: s.Installation, keys: map[string]*signertest.Passkey{}}
+	e.mirror = &mirror{
+		installation: s.Installation, network: "31337", keys: map[string]*signertest.Passkey{},
+	}
 	e.Approvers = e.mirror
 	signertest.IssueAddress(t, s, signer.WalletRef{OrgID: e.org, Family: chain.EVM, Purpose: wallet.Treasury})
 	for n := 1; n <= 4; n++ {
@@ -268,12 +273,9 @@ func TestTheSignerRefusesWhatACarelessServerApproved(t *testing.T) {
 		"a passkey that enrols": {2, func(id string) *signer.KeySignature { return sign(e.enrol[1], id, hour) }},
 		"the same person twice": {2, func(id string) *signer.KeySignature { return sign(e.people[0], id, hour) }},
 		"another network": {2, func(id string) *signer.KeySignature {
-			c := e.Chains[chain.Ethereum]
-			c.SignerID = "1"
-			e.Chains[chain.Ethereum] = c
+			e.mirror.network = "1"
 			s := sign(e.people[1], id, hour)
-			c.SignerID = "31337"
-			e.Chains[chain.Ethereum] = c
+			e.mirror.network = "31337"
 			return s
 		}},
 	} {
@@ -388,7 +390,8 @@ func TestTheServerVerifiesTheWordsThatTheSignerBuilds(t *testing.T) {
 		}
 		s := &Service{GrantKey: grants, Approvers: fixedWords{network: network, token: token}}
 		r := storedWithdrawal{
-			id: fmt.Sprintf("wd_%d", n), owner: ledger.OwnerOf(pick("alice", "b\u202eb"), ""), mintID: m.ID, chain: m.Chain,
+			id: fmt.Sprintf("wd_%d", n), owner: ledger.OwnerOf(pick("alice", "b\u202eb"), ""), mintID: m.ID,
+			chain:  m.Chain,
 			amount: money.Units(10 + rng.Uint64N(1<<62)), toAddress: chain.Address(pick(stranger, string(usdcAddress))),
 			approvalRound: rng.IntN(4), deductsFee: rng.IntN(2) == 0,
 		}

@@ -161,6 +161,7 @@ type Config struct {
 	AttestKey ed25519.PublicKey // from a file of the operator, never from the database
 	GrantKey  *signer.GrantKey  // signs retirements for the signer; nil if it has no key of grants
 	Mails     Mailer            // nil in an installation that sends no mail
+	Chains    chain.Chains      // of which a rule may name assets
 	// SignatureMax is how far ahead a signature may end; 0 is the constant of this name.
 	SignatureMax time.Duration
 }
@@ -316,6 +317,13 @@ func (s *Service) ListKeys(ctx context.Context, tx pg.Tx, orgID string) ([]Key, 
 		}
 	}
 	return keys, err
+}
+
+// ListWaiting returns the passkeys of all organizations that no one has founded or admitted yet and whose signatures
+// have not ended, in a system transaction.
+func (s *Service) ListWaiting(ctx context.Context, tx pg.Tx) ([]Key, error) {
+	return listKeys(ctx, tx, `retired_at IS NULL AND proof IS NULL AND refusal IS NULL AND possession_until > $1
+		ORDER BY created_at, key_id`, tx.Now)
 }
 
 // ByID returns a passkey of an organization. One whose row is not what the signer recorded is shown as refused. Fault:

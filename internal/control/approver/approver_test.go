@@ -14,9 +14,14 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/journal"
+	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/mail"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -82,7 +87,11 @@ func newTestEnv(t *testing.T) *testEnv {
 	t.Cleanup(func() { h.signer.Close() })
 	attest := seed.AttestKey().PublicKey()
 	h.installation = hex.EncodeToString(attest)
-	h.config = approver.Config{AttestKey: attest, GrantKey: grants, Mails: h}
+	h.config = approver.Config{AttestKey: attest, GrantKey: grants, Mails: h, Chains: chain.Chains{
+		signertest.Chain: {Name: signertest.Chain, Network: chain.Local, AddressCodec: evmtx.AddressCodec{
+			ChainID: signertest.ChainID,
+		}},
+	}}
 	h.book = h.serviceWith(h.signer)
 	h.exec(`INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now())`, org)
 	if err := journal.Import(t.Context(), h.db, h.signer, wallet.New(h.db, h.signer, attest)); err != nil {
@@ -547,4 +556,135 @@ func TestTheDatabaseKeepsWhatWasAskedAndAnswered(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// Rule SA-10.
+func TestARuleThatTheSignerWouldRefuseIsNotProposed(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	_, enrol := h.founders()
+	token := signer.AssetRule{
+		Chain: signertest.Chain, Contract: signertest.Token, Threshold: money.Units(50), DayMax: money.Units(100),
+	}
+	other := func(change func(a *signer.AssetRule)) signer.AssetRule {
+		a := token
+		change(&a)
+		return a
+	}
+	for what, c := range map[string]struct {
+		asset signer.AssetRule
+		words string
+	}{
+		"the same asset again": {token, "named twice"},
+		"a zero threshold": {other(func(a *signer.AssetRule) {
+			a.Contract, a.Threshold = "", money.Zero
+		}), "left out"},
+		"a contract in small letters": {other(func(a *signer.AssetRule) {
+			a.Contract = chain.Address(strings.ToLower(string(a.Contract)))
+		}), "canonical form"},
+		"no contract":            {other(func(a *signer.AssetRule) { a.Contract = "USDC" }), "canonical form"},
+		"a chain that is absent": {other(func(a *signer.AssetRule) { a.Chain = "DOGE" }), "no chain"},
+	} {
+		_, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 2, Assets: []signer.AssetRule{token, c.asset}})
+		h.wantRefused(what, err, c.words)
+	}
+	_, err := h.propose(enrol[0], signer.ApprovalRule{
+		Quorum: 2, Assets: slices.Repeat([]signer.AssetRule{token}, signer.RuleAssetsMax+1),
+	})
+	h.wantRefused("too many assets", err, "at most")
+	coin := other(func(a *signer.AssetRule) { a.Contract = "" })
+	h.setRule(signer.ApprovalRule{Quorum: 2, Assets: []signer.AssetRule{token, coin}}, enrol...)
+	if rule, _, err := h.rule(); err != nil || rule == nil || len(rule.Assets) != 2 {
+		t.Errorf("got %v %v, want the rule with a token and the coin", rule, err)
+	}
+}
+
+// A crash between the commit of a row and the call of the signer. Rule SA-12.
+func TestAPassAsksTheSignerForWhatItNeverHeardOf(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	_, enrol := h.founders()
+	dan := h.passkey("dan", signer.RightApprove)
+	h.found(dan)
+	p := h.passkey("cleo", signer.RightApprove)
+	h.must(h.enrol(p))
+	h.order(p)
+	proposal, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 2})
+	h.must(err)
+	h.must(h.signRule(proposal, enrol[0]))
+	h.must(h.signRule(proposal, enrol[1]))
+	h.must(h.retire(actorOf(dan), dan, nil))
+	h.must(h.book.RunPass(t.Context(), false))
+	h.wantStatus(p, approver.StatusCoolingOff)
+	var open int
+	h.must(h.owner.QueryRow(t.Context(),
+		`SELECT count(*) FROM approver_keys WHERE retired_at IS NOT NULL AND retired_seq IS NULL`).Scan(&open))
+	if open != 0 {
+		t.Errorf("got %d retirements of which the signer has not heard", open)
+	}
+	if rule, _, err := h.rule(); err != nil || rule == nil {
+		t.Errorf("got %v %v, want the rule", rule, err)
+	}
+}
+
+// Rule SA-8.
+func TestNoRoleOfTheServiceChangesWhatTheSignerAnswered(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	_, enrol := h.founders()
+	h.setRule(signer.ApprovalRule{Quorum: 2}, enrol...)
+	for _, sql := range []string{
+		`UPDATE approver_keys SET key_right = 'ENROL'`, `UPDATE approver_keys SET public_key = 'x'`,
+		`UPDATE approver_keys SET usable_from = '2020-01-01'`, `UPDATE approver_keys SET proof = 'x'`,
+		`UPDATE approver_keys SET is_founded = NOT is_founded`, `DELETE FROM approver_keys`,
+		`UPDATE approval_rules SET rule = '{}'`, `UPDATE approval_rules SET usable_from = '2020-01-01'`,
+		`UPDATE approval_rules SET withdrawn_at = now()`, `DELETE FROM approval_rules`,
+		`UPDATE approval_rule_signatures SET signature = '{}'`, `DELETE FROM approval_rule_signatures`,
+		`DELETE FROM approver_admissions`,
+	} {
+		for role, in := range map[string]func(context.Context, func(context.Context, pg.Tx) error) error{
+			"coffer_system": h.db.InSystem, "coffer_reader": h.db.Snapshot,
+		} {
+			err := in(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+				_, err := tx.Exec(ctx, sql)
+				return err
+			})
+			if err == nil {
+				t.Errorf("%s as %s: got no error", sql, role)
+			}
+		}
+	}
+	if rule, _, err := h.rule(); err != nil || rule == nil || rule.Quorum != 2 {
+		t.Errorf("got %v %v, want the rule as it was", rule, err)
+	}
+}
+
+// Rule SA-11.
+func TestOwnersAndPeopleWithPasskeysGetEachMailOnce(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	_, enrol := h.founders() // ann and ben have two passkeys each
+	gone := h.passkey("gone", signer.RightApprove)
+	h.found(gone)
+	h.must(h.retire(actorOf(gone), gone, nil))
+	h.must(h.do(func(ctx context.Context, tx pg.Tx) error {
+		for email, role := range map[string]identity.Role{
+			enrol[0].Email: identity.Owner, "zoe@example.com": identity.Owner, "max@example.com": identity.Finance,
+		} {
+			if _, err := member.Add(ctx, tx, audit.System("test"), org, email, "One", role); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	h.mails = nil
+	_, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 2})
+	h.must(err)
+	var got []string
+	for _, m := range h.mails {
+		got = append(got, m.To)
+	}
+	if want := []string{enrol[0].Email, enrol[1].Email, "zoe@example.com"}; !slices.Equal(got, want) {
+		t.Errorf("got mails to %v, want %v", got, want)
+	}
 }

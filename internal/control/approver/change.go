@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -331,8 +332,8 @@ func countPeople(keys []Key, right signer.Right, skippedID string) int {
 }
 
 // ProposeRule adds a proposal of an organization's next rule, in a system transaction. The version of the argument is
-// ignored. Faults: NOT_FOUND, INVALID_REQUEST for a rule that cannot be met, and INVALID_STATE while another one is
-// open. Rule SA-10.
+// ignored. Faults: NOT_FOUND, INVALID_REQUEST for a rule that cannot be met or that the signer would refuse, and
+// INVALID_STATE while another one is open. Rule SA-10.
 func (s *Service) ProposeRule(
 	ctx context.Context, tx pg.Tx, actor audit.Actor, rule signer.ApprovalRule,
 ) (Proposal, error) {
@@ -345,6 +346,9 @@ func (s *Service) ProposeRule(
 	}
 	if rule.Quorum == 0 && (len(rule.Assets) > 0 || rule.OwnPayments || rule.Returns) {
 		return Proposal{}, invalid("quorum", "A rule without people has nothing else.")
+	}
+	if err := s.checkAssets(rule.Assets); err != nil {
+		return Proposal{}, err
 	}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		if n := countPeople(keys, right, ""); n < rule.Quorum {
@@ -387,6 +391,39 @@ func (s *Service) ProposeRule(
 	return p, audit.Record(ctx, tx, p.auditEntry(actor, "approval_rule.proposed", nil))
 }
 
+// checkAssets refuses what the signer would refuse once people have signed it.
+func (s *Service) checkAssets(assets []signer.AssetRule) error {
+	if len(assets) > signer.RuleAssetsMax {
+		return invalid("assets", "A rule names at most %d assets.", signer.RuleAssetsMax)
+	}
+	type asset struct {
+		chain    chain.Name
+		contract chain.Address
+	}
+	isNamed := map[asset]bool{}
+	for n, a := range assets {
+		param, name := fmt.Sprintf("assets[%d]", n), asset{a.Chain, a.Contract}
+		ch, isRunning := s.conf.Chains[a.Chain]
+		if !isRunning || ch.AddressCodec == nil {
+			return invalid(param, "%.80q is no chain of this installation.", a.Chain)
+		}
+		if a.Contract != "" {
+			canonical, err := ch.AddressCodec.ParseContract(string(a.Contract))
+			if err != nil || canonical != a.Contract {
+				return invalid(param, "%.80q is not a contract of %s in its canonical form.", a.Contract, a.Chain)
+			}
+		}
+		switch {
+		case a.Threshold.IsZero():
+			return invalid(param, "An asset of which every payment needs people is left out of the list.")
+		case isNamed[name]:
+			return invalid(param, "The asset is named twice.")
+		}
+		isNamed[name] = true
+	}
+	return nil
+}
+
 func (s *Service) findProposal(ctx context.Context, tx pg.Tx, orgID, proposalID string) (Proposal, error) {
 	found, err := listProposals(ctx, tx, `org_id = $2 AND proposal_id = $3`, orgID, proposalID)
 	if err != nil {
@@ -423,7 +460,8 @@ func (s *Service) SignRule(
 	if err := lockKeys(ctx, tx, enroller.ID); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, `SELECT 1 FROM approval_rules WHERE proposal_id = $1 FOR NO KEY UPDATE`, p.ID); err != nil {
+	_, err = tx.Exec(ctx, `SELECT 1 FROM approval_rules WHERE proposal_id = $1 FOR NO KEY UPDATE`, p.ID)
+	if err != nil {
 		return fmt.Errorf("lock proposal %s: %w", p.ID, err)
 	}
 	added, err := insertSignature(ctx, tx, `

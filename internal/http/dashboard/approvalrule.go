@@ -38,7 +38,7 @@ const (
 	assetLineWords = 3
 )
 
-// approvalRulePage proposes the next rule, and has people sign it.
+// approvalRulePage proposes the next rule, and has people sign it. Rule PAGE-111.
 func (d *dashboard) approvalRulePage() pages.Page {
 	proposal := pages.Field{Name: proposalName, BytesMax: wordBytesMax, Missing: "Open the page again."}
 	return pages.Page{
@@ -107,7 +107,8 @@ func (d *dashboard) loadApprovalRule(r *pages.Request) (templ.Component, error) 
 	}
 	view.CanPropose = isDecider && !view.IsOff && (state.pending == nil || !state.pending.IsOpen())
 	for _, m := range mints.List(mint.Filter{}) {
-		view.Tokens = append(view.Tokens, strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))
+		view.Tokens = append(view.Tokens,
+			strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))
 	}
 	return ruleOnApprovals(view), nil
 }
@@ -134,20 +135,21 @@ func (d *dashboard) newPendingRule(
 		return view
 	}
 	view.CanWithdraw = true
-	own := d.ownKeys(r, keys, signer.RightEnrol)
+	usable := d.ownKeys(r, keys, signer.RightEnrol)
 	switch {
 	case slices.ContainsFunc(keys, func(k approver.Key) bool {
 		return k.Person == personName(r) && slices.Contains(p.SignedBy, k.ID)
 	}):
 		view.WhyNot = "You signed it. Another person has to sign it, too."
-	case len(own) == 0:
-		view.WhyNot = "Who signs a rule needs a passkey for “" + rightTexts[signer.RightEnrol] + "” that counts already."
+	case len(usable) == 0:
+		view.WhyNot = "To sign a rule, you need a passkey for “" + rightTexts[signer.RightEnrol] +
+			"” that counts already."
 	default:
 		view.Sign = &ui.SignView{
 			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), Site: d.conf.Origin.Hostname(),
 			Words: statementWords(signer.RuleStatement(p.Rule,
 				d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))),
-			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: own, Button: "Sign this rule",
+			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: usable, Button: "Sign this rule",
 		}
 	}
 	return view
@@ -168,7 +170,8 @@ func writeRule(rule *signer.ApprovalRule, mints mint.Catalogue) map[string]strin
 	var lines []string
 	for _, a := range rule.Assets {
 		if m, ok := mints.ByContract(a.Chain, a.Contract); ok {
-			lines = append(lines, fmt.Sprintf("%d %s %s", m.ID, a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)))
+			lines = append(lines,
+				fmt.Sprintf("%d %s %s", m.ID, a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)))
 		}
 	}
 	values[assetsName] = strings.Join(lines, "\n")
@@ -217,8 +220,8 @@ func parseAsset(words []string, mints mint.Catalogue) (a signer.AssetRule, err e
 		return a, newBadRule(assetsName, "No token has the number of the line “"+shown+"”.")
 	}
 	a = signer.AssetRule{Chain: m.Chain, Contract: m.Contract}
-	for n, into := range []*money.Amount{&a.Threshold, &a.DayMax} {
-		if *into, err = money.ParseDecimal(words[n+1], m.Decimals); err != nil {
+	for n, amount := range []*money.Amount{&a.Threshold, &a.DayMax} {
+		if *amount, err = money.ParseDecimal(words[n+1], m.Decimals); err != nil {
 			return a, newBadRule(assetsName, fmt.Sprintf(
 				"The line “%s” has an amount that is no number with at most %d decimals.", shown, m.Decimals))
 		}
@@ -293,13 +296,13 @@ func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
 	texts := []string{fmt.Sprintf("Version %d. A payment needs the signatures of %s.", rule.Version,
 		countSigners(rule.Quorum))}
 	for _, a := range rule.Assets {
-		below, day, name := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units", string(a.Contract)
+		threshold, dayMax, name := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units", string(a.Contract)
 		if m, ok := mints.ByContract(a.Chain, a.Contract); ok {
 			name = ui.EscapeForeign(m.Symbol)
-			below, day = a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)
+			threshold, dayMax = a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)
 		}
 		texts = append(texts, fmt.Sprintf("Of %s on %s, payments below %s need none, up to %s in a day.",
-			name, networkName(a.Chain), below, day))
+			name, networkName(a.Chain), threshold, dayMax))
 	}
 	if rule.OwnPayments {
 		texts = append(texts, "Own withdrawals need them at any amount.")

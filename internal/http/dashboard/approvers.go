@@ -52,11 +52,11 @@ func signatureFields(first ...pages.Field) []pages.Field {
 // readSignature returns the signature of a form. Fault: INVALID_REQUEST for one that is missing or malformed.
 func readSignature(r *pages.Request) (s signer.KeySignature, err error) {
 	s.KeyID, s.NotAfter = r.Values[ui.KeyIDName], r.Values[ui.NotAfterName]
-	for name, into := range map[string]*[]byte{
+	for name, part := range map[string]*[]byte{
 		ui.CredentialIDName: &s.Assertion.CredentialID, ui.AuthenticatorDataName: &s.Assertion.AuthenticatorData,
 		ui.ClientDataJSONName: &s.Assertion.ClientDataJSON, ui.SignatureName: &s.Assertion.Signature,
 	} {
-		if *into, err = base64.RawURLEncoding.DecodeString(r.Values[name]); err != nil || len(*into) == 0 {
+		if *part, err = base64.RawURLEncoding.DecodeString(r.Values[name]); err != nil || len(*part) == 0 {
 			return s, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 				"The form came without the signature of a passkey, which needs scripts.").
 				WithAdvice("Allow scripts for this page, and sign what it shows.")
@@ -65,7 +65,7 @@ func readSignature(r *pages.Request) (s signer.KeySignature, err error) {
 	return s, nil
 }
 
-// approversPage lists the passkeys with which people approve payments, and the rule.
+// approversPage lists the passkeys with which people approve payments, and the rule. Rule PAGE-108.
 func (d *dashboard) approversPage() pages.Page {
 	return pages.Page{
 		Path: "/approvers", Title: "Approvers and rule", Action: identity.ReadOrganization,
@@ -101,7 +101,7 @@ func (d *dashboard) newApproverPage() pages.Page {
 
 var rightField = pages.Field{Name: "right", BytesMax: wordBytesMax, Missing: "Choose what the passkey is for."}
 
-// approverPage shows one passkey with what people can sign about it.
+// approverPage shows one passkey with what people can sign about it. Rule PAGE-109.
 func (d *dashboard) approverPage() pages.Page {
 	return pages.Page{
 		Path: "/approvers/{approverKeyId}", Title: "Passkey of an approver", Action: identity.ReadOrganization,
@@ -239,8 +239,8 @@ func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 		counts[row.Email+" for “"+row.Right+"”"]++
 	}
 	for _, row := range view.Rows {
-		if who := row.Email + " for “" + row.Right + "”"; counts[who] < keysEnough {
-			view.Alone = append(view.Alone, who)
+		if holder := row.Email + " for “" + row.Right + "”"; counts[holder] < keysEnough {
+			view.Alone = append(view.Alone, holder)
 		}
 	}
 	mints, err := d.loadMints(r)
@@ -277,14 +277,14 @@ func newNotAfter(r *pages.Request, lasts time.Duration) string {
 func personName(r *pages.Request) string { return approver.PersonName(actor(r)) }
 
 // ownKeys are the person's own passkeys of this address that count now, of one right or of each.
-func (d *dashboard) ownKeys(r *pages.Request, keys []approver.Key, right signer.Right) (own []ui.SignerKey) {
+func (d *dashboard) ownKeys(r *pages.Request, keys []approver.Key, right signer.Right) (usable []ui.SignerKey) {
 	for _, k := range keys {
 		if k.Person == personName(r) && (right == "" || k.Right == right) && k.Origin == d.conf.Origin.String() &&
 			k.Status(r.Now) == approver.StatusUsable {
-			own = append(own, signerKey(k))
+			usable = append(usable, signerKey(k))
 		}
 	}
-	return own
+	return usable
 }
 
 // signerView is the part of a page on which a person approves with a passkey.
@@ -312,22 +312,22 @@ func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView
 
 // whyNoKey says why a person has no passkey with which to approve here and now.
 func (d *dashboard) whyNoKey(r *pages.Request, keys []approver.Key) string {
-	why := "You have no passkey for “" + rightTexts[signer.RightApprove] + "”, so you cannot approve this."
+	reason := "You have no passkey for “" + rightTexts[signer.RightApprove] + "”, so you cannot approve this."
 	for _, k := range keys {
 		if k.Person != personName(r) || k.Right != signer.RightApprove {
 			continue
 		}
 		switch status := k.Status(r.Now); {
 		case status == approver.StatusWaiting:
-			why = "Your passkey waits to be admitted, so you cannot approve this yet."
+			reason = "Your passkey waits to be admitted, so you cannot approve this yet."
 		case status == approver.StatusCoolingOff:
 			return "Your passkey cools off until " + k.UsableFrom.UTC().Format("2006-01-02 15:04") +
 				" UTC, so you cannot approve this yet."
 		case status == approver.StatusUsable:
-			why = "Your passkey is of the pages at " + k.Origin + ", so it signs nothing here."
+			reason = "Your passkey is of the pages at " + k.Origin + ", so it signs nothing here."
 		}
 	}
-	return why
+	return reason
 }
 
 func signerKey(k approver.Key) ui.SignerKey {
@@ -379,8 +379,8 @@ func (d *dashboard) readEnrolment(r *pages.Request, keyID string) (e signer.Enro
 		RPID: d.conf.Origin.Hostname(), Origin: d.conf.Origin.String(),
 	}}
 	if rightTexts[e.Right] == "" {
-		return e, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "Choose what the passkey is for.").
-			WithParam("right")
+		return e, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"Choose what the passkey is for.").WithParam("right")
 	}
 	e.CredentialID, err = base64.RawURLEncoding.DecodeString(r.Values[ui.CredentialIDName])
 	if err == nil {
@@ -438,7 +438,8 @@ func (d *dashboard) enrolApprover(r *pages.Request) (string, error) {
 // finishKey asks the signer at once. What fails here is repeated by the loop of package approver.
 func (d *dashboard) finishKey(r *pages.Request, keyID string) {
 	if err := d.conf.Approvers.FinishKey(r.Context(), keyID); err != nil {
-		d.logger().Warn("the signer has not answered about a passkey; it is asked again", "passkey", keyID, "error", err)
+		d.logger().Warn("the signer has not answered about a passkey; it is asked again",
+			"passkey", keyID, "error", err)
 	}
 }
 
@@ -483,12 +484,12 @@ func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
 		return approverDetail(view), nil
 	}
 	status := k.Status(r.Now)
-	own := d.ownKeys(r, state.keys, signer.RightEnrol)
+	usable := d.ownKeys(r, state.keys, signer.RightEnrol)
 	words := d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts))
-	newView := func(act, button string, s signer.Statement, by []ui.SignerKey) *ui.SignView {
+	newView := func(act, button string, s signer.Statement, signers []ui.SignerKey) *ui.SignView {
 		return &ui.SignView{
 			Form: r.Form, Act: act, Path: r.Path("approvers", k.ID, act), Words: statementWords(s),
-			Site: d.conf.Origin.Hostname(), Keys: by, Button: button, IsDanger: act == retireActName,
+			Site: d.conf.Origin.Hostname(), Keys: signers, Button: button, IsDanger: act == retireActName,
 		}
 	}
 	if status == approver.StatusWaiting {
@@ -497,24 +498,26 @@ func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
 			view.WhyNotAdmit = "Until your organization has its first rule, colleagues cannot admit a passkey."
 		case k.Person == personName(r):
 			view.WhyNotAdmit = "A colleague admits your passkey, or a person at the signer's host founds it."
-		case len(own) == 0:
+		case len(usable) == 0:
 			view.WhyNotAdmit = "Who admits a passkey needs an own one for “Change who approves” that counts already."
 		default:
-			view.Admit = newView(admitSignerAct, "Sign and admit this passkey", signer.EnrolStatement(k.Request(), words), own)
+			view.Admit = newView(admitSignerAct, "Sign and admit this passkey",
+				signer.EnrolStatement(k.Request(), words), usable)
 		}
 	}
 	if status == approver.StatusRetired || status == approver.StatusRefused {
 		return approverDetail(view), nil
 	}
 	if k.Person == personName(r) || status == approver.StatusCoolingOff {
-		own = d.ownKeys(r, state.keys, "")
+		usable = d.ownKeys(r, state.keys, "")
 	}
-	if len(own) == 0 {
-		view.WhyNotRetire = "Who retires a passkey needs an own one that counts already. The operator can retire it as well."
+	if len(usable) == 0 {
+		view.WhyNotRetire = "Who retires a passkey needs an own one that counts already. " +
+			"The operator can retire it as well."
 		return approverDetail(view), nil
 	}
 	view.Retire = newView(retireActName, "Sign and retire this passkey permanently",
-		signer.RetireStatement(signer.Retirement{OrgID: k.OrgID, ID: k.ID}, words), own)
+		signer.RetireStatement(signer.Retirement{OrgID: k.OrgID, ID: k.ID}, words), usable)
 	return approverDetail(view), nil
 }
 
@@ -527,11 +530,11 @@ func aboutApprover(r *pages.Request, k approver.Key) []ui.Fact {
 		{Name: "Id", Value: ui.Code(k.ID)},
 	}
 	if k.UsableFrom != nil {
-		how := "Colleagues"
+		admitter := "Colleagues"
 		if k.IsFounded {
-			how = "A person at the signer's host"
+			admitter = "A person at the signer's host"
 		}
-		facts = append(facts, ui.Fact{Name: "Admitted by", Value: ui.Text(how)},
+		facts = append(facts, ui.Fact{Name: "Admitted by", Value: ui.Text(admitter)},
 			ui.Fact{Name: "Counts from", Value: ui.When(r.Moment(*k.UsableFrom))})
 	}
 	if k.Status(r.Now) == approver.StatusWaiting && k.WaitsFor != "" {

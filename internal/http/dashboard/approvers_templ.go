@@ -106,7 +106,7 @@ func approversOverview(view approversView) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = ui.Notice(ui.Wait, "Somebody adds an approver: "+row.Email, "If you do not expect it, object: retire the passkey before it counts.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.Notice(ui.Wait, "An approver is being added: "+row.Email, "If you do not expect it, object: retire the passkey before it counts.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var4), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

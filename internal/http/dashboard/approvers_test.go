@@ -105,7 +105,8 @@ func (h *testEnv) found(tab *browser.Page) {
 		h.t.Fatalf("got the command %q", command)
 	}
 	err := hostorders.Append(h.journal, hostorders.Order{
-		OrgID: command[4], Email: command[5], Right: signer.Right(command[6]), Fingerprint: command[7], Reason: "read out",
+		OrgID: command[4], Email: command[5], Right: signer.Right(command[6]), Fingerprint: command[7],
+		Reason: "read out",
 	}, h.now())
 	if err != nil {
 		h.t.Fatal(err)
@@ -132,7 +133,7 @@ func TestPeopleEnrolAPasskeyAndObjectToOne(t *testing.T) {
 	owner.OpenURL(h.base()+first, desk)
 	wantText(t, owner, "Cools off", "A person at the signer's host")
 	owner.OpenURL(h.base()+Prefix+"/approvers", desk)
-	wantText(t, owner, "Somebody adds an approver: owner@example.test", "One lost device would take these away")
+	wantText(t, owner, "An approver is being added: owner@example.test", "One lost device would take these away")
 
 	h.pass(12 * time.Hour)
 	h.refreshSudo()
@@ -330,7 +331,8 @@ func TestARuleIsProposedSignedAndWithdrawn(t *testing.T) {
 	propose("1", "1 500 2000.0000001")
 	wantText(t, tab, "at most 6 decimals")
 	propose("1", "1 500 2000.5")
-	wantText(t, tab, "Version 1 is proposed", "Of USDC on Ethereum, payments below 500 need none, up to 2000.5 in a day.",
+	wantText(t, tab, "Version 1 is proposed",
+		"Of USDC on Ethereum, payments below 500 need none, up to 2000.5 in a day.",
 		"No payment needs a signature.")
 
 	tab.Click("form[action$=withdraw] button[type=submit]")
@@ -401,7 +403,8 @@ func (h *testEnv) refreshSudo() {
 	}
 }
 
-// A form without a signature, of a role that decides nothing, and of another organization changes nothing. Rule PAGE-108.
+// A form without a signature, of a role that decides nothing, and of another organization changes nothing. Rule
+// PAGE-108.
 func TestAPasskeyIsNotEnrolledByAFormAlone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)

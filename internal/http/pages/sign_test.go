@@ -45,7 +45,7 @@ func openSignPage(t *testing.T) *signPage {
 	mux.Get("/make", func(w http.ResponseWriter, r *http.Request) {
 		p.write(w, func(w http.ResponseWriter) error {
 			return ui.MakeSignerForm(ui.MakeSignerView{
-				Path: "/made", Site: "localhost", SiteName: "Coffer", Person: "Ann", Display: "Approve payments",
+				Path: "/made", RPID: "localhost", RPName: "Coffer", Person: "Ann", Display: "Approve payments",
 				Button: "Make it",
 			}).Render(r.Context(), w)
 		})
@@ -58,7 +58,7 @@ func openSignPage(t *testing.T) *signPage {
 					words = append(words, ui.StatementWord{Name: word.Name, Text: word.Text})
 				}
 				err := ui.SignForm(ui.SignView{
-					Path: "/signed", Words: words, Site: "localhost", Button: "Sign", Hidden: []ui.Hidden{
+					Path: "/signed", Words: words, RPID: "localhost", Button: "Sign", Hidden: []ui.Hidden{
 						{Name: "n", Value: strconv.Itoa(n)},
 					}, Keys: []ui.SignerKey{
 						{ID: "apk_other", CredentialID: "AAAA"},
@@ -194,7 +194,8 @@ func TestAPasskeySignsTheTextOnTheScreen(t *testing.T) {
 	if err := p.verify(shownPayment); err != nil {
 		t.Errorf("the signature of the page: got %v, want that of these words", err)
 	}
-	if got := p.lastPosted(); got.Get(ui.KeyIDName) != "apk_1" || got.Get(ui.NotAfterName) != shownPayment.Find("notAfter") {
+	notAfter := shownPayment.Find("notAfter")
+	if got := p.lastPosted(); got.Get(ui.KeyIDName) != "apk_1" || got.Get(ui.NotAfterName) != notAfter {
 		t.Errorf("got %v, want the passkey and the time of the statement", got)
 	}
 
@@ -246,9 +247,13 @@ func TestAPasskeySignsTheTextOnTheScreen(t *testing.T) {
 func TestWordsFromThePageAreThoseOfGo(t *testing.T) {
 	t.Parallel()
 	p := openSignPage(t)
-	names := []string{"amount", "to", "memo", "customer", "fingerprint", "total", "asset", "units", "approver", "notAfter"}
+	names := []string{
+		"amount", "to", "memo", "customer", "fingerprint", "total", "asset", "units", "approver", "notAfter",
+	}
 	var statements []signer.Statement
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{1,60}`), rapid.StringMatching(`[0-9]{1,30}(\.[0-9]{1,18})?( [A-Z ]{1,6})?`),
+	text := rapid.OneOf(
+		rapid.String(), rapid.StringMatching(`[ -~]{1,60}`),
+		rapid.StringMatching(`[0-9]{1,30}(\.[0-9]{1,18})?( [A-Z ]{1,6})?`),
 		rapid.StringMatching(`(0x)?[0-9a-fA-F]{1,64}`), rapid.StringMatching(` {0,3}[a-z\t\n\\]{1,9} {0,3}`))
 	for seed := range 300 {
 		var s signer.Statement

@@ -52,7 +52,9 @@ func (s *Signer) RetireKey(ctx context.Context, r signer.RetireRequest) (signer.
 }
 
 // Wording returns what the policy says about statements.
-func (s *Signer) Wording(context.Context) (signer.Wording, error) { return s.conf.Policy.Wording(), nil }
+func (s *Signer) Wording(context.Context) (signer.Wording, error) {
+	return s.conf.Policy.Wording(), nil
+}
 
 // SetRule records the next version of a rule.
 func (s *Signer) SetRule(ctx context.Context, r signer.RuleRequest) (recorded signer.RecordedRule, err error) {

@@ -69,10 +69,10 @@ func (a *Approvers) Found(t testing.TB, passkeys ...*Passkey) {
 }
 
 // Set makes passkeys sign the next version of a rule.
-func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, by ...*Passkey) {
+func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, signers ...*Passkey) {
 	t.Helper()
 	request := signer.RuleRequest{ApprovalRule: rule}
-	for _, p := range by {
+	for _, p := range signers {
 		request.SignedBy = append(request.SignedBy, p.Sign(t, a.Installation, time.Now().Add(time.Hour),
 			func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(rule, c) }))
 	}
@@ -82,10 +82,10 @@ func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, by ...*Passkey) 
 }
 
 // Retire makes a passkey sign the end of another one, or of itself.
-func (a *Approvers) Retire(t testing.TB, ended, by *Passkey) {
+func (a *Approvers) Retire(t testing.TB, ended, signing *Passkey) {
 	t.Helper()
 	request := signer.RetireRequest{Retirement: signer.Retirement{OrgID: ended.OrgID, ID: ended.ID}}
-	signature := by.Sign(t, a.Installation, time.Now().Add(time.Hour),
+	signature := signing.Sign(t, a.Installation, time.Now().Add(time.Hour),
 		func(c signer.StatementContext) signer.Statement { return signer.RetireStatement(request.Retirement, c) })
 	request.SignedBy = &signature
 	if _, err := a.RetireKey(t.Context(), request); err != nil {

@@ -13,7 +13,6 @@ const (
 	emailBytesMax  = 254
 	originBytesMax = 300
 	signaturesMax  = 3 * signer.QuorumMax // of one request
-	ruleAssetsMax  = 200
 )
 
 // CheckEnrolment checks the request of a passkey.
@@ -74,8 +73,8 @@ func CheckRule(r signer.RuleRequest) *signer.Refusal {
 		return malformed("quorum: give 0 to %d people", signer.QuorumMax)
 	case r.Quorum == 0 && (len(r.Assets) > 0 || r.OwnPayments || r.Returns):
 		return malformed("quorum: a rule without people has nothing else")
-	case len(r.Assets) > ruleAssetsMax || len(r.SignedBy) > signaturesMax:
-		return malformed("assets, signedBy: give at most %d and %d", ruleAssetsMax, signaturesMax)
+	case len(r.Assets) > signer.RuleAssetsMax || len(r.SignedBy) > signaturesMax:
+		return malformed("assets, signedBy: give at most %d and %d", signer.RuleAssetsMax, signaturesMax)
 	}
 	type assetName struct {
 		chain    chain.Name

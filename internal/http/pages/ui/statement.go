@@ -33,7 +33,7 @@ type SignView struct {
 	Act, Path string // Path is that to which the form is sent
 	Words     []StatementWord
 	Hidden    []Hidden
-	Site      string // whose passkeys may answer
+	RPID      string // whose passkeys may answer
 	Keys      []SignerKey
 	Button    string // names the act
 	IsDanger  bool
@@ -41,14 +41,14 @@ type SignView struct {
 
 // MakeSignerView is a form that makes a passkey for signatures.
 type MakeSignerView struct {
-	Form           Form
-	Act, Path      string
-	Hidden         []Hidden
-	Site, SiteName string
-	Person         string      // as the system's prompt shows the person
-	Display        string      // what the passkey is for, which the system's prompt shows
-	Keys           []SignerKey // that the person has for this
-	Button         string
+	Form         Form
+	Act, Path    string
+	Hidden       []Hidden
+	RPID, RPName string
+	Person       string      // as the system's prompt shows the person
+	Display      string      // what the passkey is for, which the system's prompt shows
+	Keys         []SignerKey // that the person has for this
+	Button       string
 }
 
 // joinKeys writes two lists in one order for the script: the credentials, and the passkeys of which they are.
@@ -71,7 +71,8 @@ var wordLabels = map[string]string{
 	"maxOut": "Receives at most", "toMint": "To token number", "payableUntil": "Payable until", "payments": "Payments",
 	"total": "Total", "mode": "Mode", "rows": "Rows", "madeBy": "Made by", "contentHash": "Content hash",
 	"email": "E-mail", "person": "Person", "right": "May sign", "fingerprint": "Fingerprint",
-	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Site", "origin": "Address of the pages",
+	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Host name of the passkey",
+	"origin": "Address of the pages",
 	"quorum": "People for a payment", "ownPayments": "Own withdrawals", "returns": "Returns", "asset": "Asset",
 	"version": "Version of the rule",
 }
@@ -112,14 +113,14 @@ func splitWord(w StatementWord) []AddressGroup {
 func groupWord(w StatementWord) string {
 	switch w.Name {
 	case "amount", "units", "feeMax", "amountIn", "minOut", "maxOut", "total":
-		figure, rest, hasRest := strings.Cut(w.Text, " ")
+		figure, unit, hasUnit := strings.Cut(w.Text, " ")
 		if strings.Trim(figure, "0123456789.") != "" {
 			return w.Text
 		}
-		if hasRest {
-			rest = " " + rest
+		if hasUnit {
+			unit = " " + unit
 		}
-		return GroupDigits(figure) + rest
+		return GroupDigits(figure) + unit
 	}
 	return w.Text
 }

@@ -218,7 +218,7 @@ func SignForm(view SignView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var12 string
-		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(view.Site)
+		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(view.RPID)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 31, Col: 87}
 		}
@@ -413,7 +413,7 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var22 string
-		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(view.Site)
+		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(view.RPID)
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 94}
 		}
@@ -426,9 +426,9 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var23 string
-		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs(view.SiteName)
+		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs(view.RPName)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 127}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 125}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 		if templ_7745c5c3_Err != nil {
@@ -441,7 +441,7 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 		var templ_7745c5c3_Var24 string
 		templ_7745c5c3_Var24, templ_7745c5c3_Err = templ.JoinStringErrs(view.Person)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 155}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 153}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var24))
 		if templ_7745c5c3_Err != nil {
@@ -454,7 +454,7 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 		var templ_7745c5c3_Var25 string
 		templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs(view.Display)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 185}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 183}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var25))
 		if templ_7745c5c3_Err != nil {
@@ -467,7 +467,7 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 		var templ_7745c5c3_Var26 string
 		templ_7745c5c3_Var26, templ_7745c5c3_Err = templ.JoinStringErrs(credentials)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 218}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `internal/http/pages/ui/statement.templ`, Line: 54, Col: 216}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var26))
 		if templ_7745c5c3_Err != nil {
@@ -572,6 +572,7 @@ func MakeSignerForm(view MakeSignerView) templ.Component {
 	})
 }
 
+// needsScripts says what a form lacks without scripts. Rule PAGE-107.
 func needsScripts() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
