@@ -146,7 +146,7 @@ func (d *dashboard) newPendingRule(
 			"” that counts already."
 	default:
 		view.Sign = &ui.SignView{
-			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), Site: d.conf.Origin.Hostname(),
+			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), RPID: d.conf.Origin.Hostname(),
 			Words: statementWords(signer.RuleStatement(p.Rule,
 				d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))),
 			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: usable, Button: "Sign this rule",
@@ -252,6 +252,9 @@ func (d *dashboard) proposeRule(r *pages.Request) (string, error) {
 	}
 	return d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
 		_, err := d.conf.Approvers.ProposeRule(ctx, tx, actor(r), rule)
+		if f := fault.Find(err); f != nil && strings.HasPrefix(f.Param, assetsName) {
+			return f.WithParam(assetsName) // the form has one field for all assets
+		}
 		return err
 	})
 }
@@ -296,7 +299,8 @@ func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
 	texts := []string{fmt.Sprintf("Version %d. A payment needs the signatures of %s.", rule.Version,
 		countSigners(rule.Quorum))}
 	for _, a := range rule.Assets {
-		threshold, dayMax, name := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units", string(a.Contract)
+		name := string(a.Contract)
+		threshold, dayMax := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units"
 		if m, ok := mints.ByContract(a.Chain, a.Contract); ok {
 			name = ui.EscapeForeign(m.Symbol)
 			threshold, dayMax = a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)

@@ -303,7 +303,7 @@ func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView
 	view := &signerView{
 		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: countSigners(people),
 	}
-	view.Site = d.conf.Origin.Hostname()
+	view.RPID = d.conf.Origin.Hostname()
 	if view.Keys = d.ownKeys(r, state.keys, signer.RightApprove); len(view.Keys) == 0 {
 		view.WhyNot = d.whyNoKey(r, state.keys)
 	}
@@ -350,8 +350,8 @@ func (d *dashboard) loadNewApprover(r *pages.Request) (templ.Component, error) {
 	view := newApproverView{ListPath: r.Path("approvers"), IsOff: d.conf.Approvers == nil, Form: r.Form}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		kind := ui.MakeSignerView{
-			Path: r.Path("approvers", "new", makeSignerAct), Site: d.conf.Origin.Hostname(),
-			SiteName: "Coffer", Person: r.Session.Member.Name, Display: rightTexts[right],
+			Path: r.Path("approvers", "new", makeSignerAct), RPID: d.conf.Origin.Hostname(),
+			RPName: "Coffer", Person: r.Session.Member.Name, Display: rightTexts[right],
 			Hidden: []ui.Hidden{{Name: "right", Value: string(right)}}, Button: "Make a passkey: " + rightTexts[right],
 		}
 		for _, k := range state.keys {
@@ -405,7 +405,7 @@ func (d *dashboard) showEnrolment(r *pages.Request) (string, error) {
 	statement := signer.EnrolStatement(e, d.conf.Approvers.Context(e.Person, newNotAfter(r, enrolmentLasts)))
 	r.ShowOnce(enrolmentToSign(r.Path("approvers", "new"), ui.SignView{
 		Act: enrolSignerAct, Path: r.Path("approvers", "new", enrolSignerAct), Words: statementWords(statement),
-		Site: e.RPID, Button: "Sign and enrol this passkey",
+		RPID: e.RPID, Button: "Sign and enrol this passkey",
 		Hidden: []ui.Hidden{
 			{Name: "right", Value: string(e.Right)}, {Name: ui.PublicKeyName, Value: r.Values[ui.PublicKeyName]},
 		},
@@ -489,7 +489,7 @@ func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
 	newView := func(act, button string, s signer.Statement, signers []ui.SignerKey) *ui.SignView {
 		return &ui.SignView{
 			Form: r.Form, Act: act, Path: r.Path("approvers", k.ID, act), Words: statementWords(s),
-			Site: d.conf.Origin.Hostname(), Keys: signers, Button: button, IsDanger: act == retireActName,
+			RPID: d.conf.Origin.Hostname(), Keys: signers, Button: button, IsDanger: act == retireActName,
 		}
 	}
 	if status == approver.StatusWaiting {

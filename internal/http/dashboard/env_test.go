@@ -182,7 +182,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		usdc: money.MustParseUSD("0.9998"), eth: money.MustParseUSD("3000"),
 	}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
-	h.approvers = approver.New(h.db, s, approver.Config{AttestKey: attest, GrantKey: h.newGrants()}, log)
+	h.approvers = approver.New(h.db, s, approver.Config{
+		AttestKey: attest, GrantKey: h.newGrants(), Chains: chains,
+	}, log)
 	if err := h.approvers.LoadWording(t.Context()); err != nil {
 		t.Fatal(err)
 	}
