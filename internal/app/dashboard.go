@@ -88,7 +88,7 @@ func (a *App) wireDashboard(
 		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 		Transfers: a.Transfers, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts,
 		Payouts:   a.Payouts,
-		Whitelist: a.Whitelist, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
+		Whitelist: a.Whitelist, Approvers: a.Approvers, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
 		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.followChanges(),

@@ -49,6 +49,24 @@ func (s *Service) peopleByRule(ctx context.Context, tx pg.Tx, b Batch, items []I
 	return 0, nil
 }
 
+// PeopleToSign returns how many people have to sign a batch by the organization's rule; 0: an approval needs no
+// signature. Error: fault NOT_FOUND.
+func (s *Service) PeopleToSign(ctx context.Context, orgID, batchID string) (people int, err error) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
+		b, err := readBatch(ctx, tx, orgID, batchID)
+		if err != nil {
+			return err
+		}
+		items, err := loadItems(ctx, tx, batchID)
+		if err != nil {
+			return err
+		}
+		people, err = s.peopleByRule(ctx, tx, b, items)
+		return err
+	})
+	return people, err
+}
+
 // checkSignature refuses an approval of a locked batch that lacks the signature which the rule asks for, or has one
 // that is not valid. It returns how many people have to sign.
 func (s *Service) checkSignature(

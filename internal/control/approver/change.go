@@ -192,6 +192,9 @@ func (s *Service) Admit(
 	if err != nil {
 		return err
 	}
+	if err := lockKeys(ctx, tx, k.ID, enroller.ID); err != nil {
+		return err
+	}
 	added, err := insertSignature(ctx, tx, `
 		INSERT INTO approver_admissions (org_id, key_id, by_key_id, not_after, signature, at)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, orgID, k.ID, signature)
@@ -199,6 +202,15 @@ func (s *Service) Admit(
 		return err
 	}
 	return audit.Record(ctx, tx, k.auditEntry(actor, "approver.admitted", map[string]any{"with": enroller.ID}))
+}
+
+// lockKeys locks passkeys before a signature is inserted, whose foreign keys would lock them after it.
+func lockKeys(ctx context.Context, tx pg.Tx, keyIDs ...string) error {
+	_, err := tx.Exec(ctx, `SELECT 1 FROM approver_keys WHERE key_id = ANY ($1) ORDER BY key_id FOR KEY SHARE`, keyIDs)
+	if err != nil {
+		return fmt.Errorf("lock the passkeys %v: %w", keyIDs, err)
+	}
+	return nil
 }
 
 // insertSignature stores a signature that was checked, and reports whether it is new.
@@ -444,6 +456,13 @@ func (s *Service) SignRule(
 		func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(p.Rule, c) })
 	if err != nil {
 		return err
+	}
+	if err := lockKeys(ctx, tx, enroller.ID); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `SELECT 1 FROM approval_rules WHERE proposal_id = $1 FOR NO KEY UPDATE`, p.ID)
+	if err != nil {
+		return fmt.Errorf("lock proposal %s: %w", p.ID, err)
 	}
 	added, err := insertSignature(ctx, tx, `
 		INSERT INTO approval_rule_signatures (org_id, proposal_id, by_key_id, not_after, signature, at)

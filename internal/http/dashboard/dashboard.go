@@ -15,6 +15,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -60,10 +61,12 @@ type Config struct {
 	Checkouts    *checkout.Service
 	Payouts      *payout.Service
 	Whitelist    *whitelist.Service
-	Wallets      *wallet.Service
-	Chains       chain.Chains
-	Prices       price.Source // may be nil: then no balance has a value
-	Endpoints    *delivery.Endpoints
+	// Approvers keeps the passkeys with which people sign approvals; nil: this installation has none.
+	Approvers *approver.Service
+	Wallets   *wallet.Service
+	Chains    chain.Chains
+	Prices    price.Source // may be nil: then no balance has a value
+	Endpoints *delivery.Endpoints
 	// SettingChanges makes the changes of settings that people of the organization may make.
 	SettingChanges *memberchange.Service
 	// APIURL begins the address of each call of the interface.
@@ -124,7 +127,9 @@ func (d *dashboard) surface() pages.Surface {
 			d.withdrawPage(), d.withdrawFormPage(), d.withdrawConfirmPage(),
 			d.payoutsPage(), d.payoutFormPage(), d.payoutPage(), d.payoutRowPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
-			d.teamPage(), d.personPage(), d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
+			d.teamPage(), d.personPage(),
+			d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
+			d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.tokensPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(),
 			d.deliveryPage(), d.jobPage(), d.eventsPage(), d.eventPage(),
 			d.customersPage(), d.customerPage(), d.statementPage(),

@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
 	"github.com/cofferpay/coffer/internal/checkout"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -77,6 +78,8 @@ const (
 // testEnv is the pages on a real database, with two organizations whose people have every role. A test
 // makes the sessions itself.
 type testEnv struct {
+	journal     string // of the signer that knows the approvers
+	approvers   *approver.Service
 	t           testing.TB
 	db          *pg.DB
 	book        *wallet.Service
@@ -164,7 +167,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		t.Fatal(err)
 	}
 	h.one, h.two = h.newTenant("Example Marketplace"), h.newTenant("Another Company")
-	s, attest := signertest.New(t)
+	h.server = httptest.NewUnstartedServer(nil)
+	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
+	s, attest := h.openSigner(origin.String())
 	h.book = wallet.New(h.db, s, attest)
 	if err := journal.Import(t.Context(), h.db, s, h.book); err != nil {
 		t.Fatal(err)
@@ -177,10 +182,16 @@ func newTestEnv(t testing.TB) *testEnv {
 		usdc: money.MustParseUSD("0.9998"), eth: money.MustParseUSD("3000"),
 	}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
+	h.approvers = approver.New(h.db, s, approver.Config{
+		AttestKey: attest, GrantKey: h.newGrants(), Chains: chains,
+	}, log)
+	if err := h.approvers.LoadWording(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	h.whitelist = whitelist.New(h.db, s, whitelist.Config{AttestKey: attest, Chains: chains}, log)
 	h.withdrawals = &withdrawal.Service{
 		DB: h.db, Events: wire.NewRecorder(), Chains: chains, Wallets: h.book, Prices: prices,
-		Whitelist: usableEntries{h.whitelist},
+		Whitelist: usableEntries{h.whitelist}, Approvers: h.approvers,
 	}
 	h.transfers = transfer.New(h.db, wire.NewRecorder())
 	h.deposits = &deposit.Service{
@@ -194,8 +205,6 @@ func newTestEnv(t testing.TB) *testEnv {
 			wallet.CheckoutShared: paymentsOwner{deposit.CheckoutOwner{IsShared: true}, h},
 		}),
 	}
-	h.server = httptest.NewUnstartedServer(nil)
-	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.people = h.newSignIn(origin.String())
 	h.changes = audit.NewFollower(h.db, log)
 	h.endpoints = h.newEndpoints(log)
@@ -209,7 +218,8 @@ func newTestEnv(t testing.TB) *testEnv {
 		Swaps:       h.swaps, DepositSwaps: h.depositSwaps, Checkouts: h.checkouts,
 		Payouts:  h.payouts,
 		Deposits: h.deposits, Transfers: h.transfers, Whitelist: h.whitelist, Wallets: h.book, Chains: chains,
-		Endpoints: h.endpoints, SettingChanges: h.settingChanges, APIURL: origin.String() + "/v1",
+		Approvers: h.approvers, Endpoints: h.endpoints, SettingChanges: h.settingChanges,
+		APIURL:    origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
 		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 )
 
@@ -131,6 +132,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	signerKey := h.addApprover(h.one, identity.Approver, signer.RightApprove)
 	own := h.join(h.two, identity.Owner)
 	house := pagematrix.House{
 		Name: "dashboard", Surface: h.surface,
@@ -142,7 +144,8 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"productId": product, "checkoutId": paidCheckout, "linkId": link.ID, "refundId": refund.ID,
 			"batchId": payouts["paid"], "row": "1",
 			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
-			"memberId": h.one.people[identity.Viewer].ID, "keyId": "key_main",
+			"approverKeyId": signerKey,
+			"memberId":      h.one.people[identity.Viewer].ID, "keyId": "key_main",
 			"endpointId": endpoint, "eventId": event,
 			"jobId":    job[strings.LastIndexByte(job, '/')+1:],
 			"changeId": change[strings.LastIndexByte(change, '/')+1:],
@@ -166,7 +169,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			h.one.id, "-of-one", "Cold wallet", second, first.ID, flagged, arrived, shownSwaps["back"].ID(), moved,
 			endpoint, ownSwap, depositSwap, product, paidCheckout, openOne.ID, link.ID, refund.ID, unmatched,
 			h.one.people[identity.Viewer].ID, firstHash, payouts["paid"], payouts["waiting"], "salary-1",
-			invoice.ID, creditNote.ID,
+			invoice.ID, creditNote.ID, signerKey,
 		},
 		CountReports: h.reports.Load,
 	}

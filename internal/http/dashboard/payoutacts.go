@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
 	"github.com/cofferpay/coffer/internal/platform/trace"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // The names of the acts of the page of a batch payout, besides approveAct.
@@ -55,6 +56,10 @@ func (d *dashboard) payoutActs() []pages.Act {
 		{
 			Name: approveAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 			Fields: []pages.Field{digest}, FindDone: d.findPayoutDecision, Run: d.approvePayout,
+		},
+		{
+			Name: signAct, Action: identity.DecideWithdrawal, Fields: signatureFields(digest),
+			FindDone: d.findPayoutDecision, Run: d.signPayout,
 		},
 		{
 			Name: rejectPayoutAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
@@ -222,11 +227,24 @@ func (d *dashboard) describeShortfall(r *pages.Request, missing []payout.Shortfa
 }
 
 func (d *dashboard) approvePayout(r *pages.Request) (string, error) {
+	return d.approvePayoutWith(r, nil)
+}
+
+// signPayout approves with the signature of the person's passkey over the words on the page. Rule PAGE-110.
+func (d *dashboard) signPayout(r *pages.Request) (string, error) {
+	signature, err := readSignature(r)
+	if err != nil {
+		return "", err
+	}
+	return d.approvePayoutWith(r, &signature)
+}
+
+func (d *dashboard) approvePayoutWith(r *pages.Request, signature *signer.KeySignature) (string, error) {
 	hash, err := readPayoutDigest(r)
 	if err != nil {
 		return "", err
 	}
-	b, err := d.conf.Payouts.Approve(r.Context(), r.Session.OrgID, payoutID(r), hash, actor(r))
+	b, err := d.conf.Payouts.ApproveSigned(r.Context(), r.Session.OrgID, payoutID(r), hash, actor(r), signature)
 	if err != nil {
 		return "", err
 	}

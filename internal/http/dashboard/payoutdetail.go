@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/report"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -260,6 +261,8 @@ type payoutView struct {
 	CanSubmit, CanApprove, CanReject, CanCancel, CanPause, CanResume, CanRetry bool
 	IsAwaiting                                                                 bool
 	CancelText                                                                 string
+	// Sign takes the place of the second factor of an approval; nil: no signature is needed.
+	Sign *signerView
 }
 
 func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
@@ -326,12 +329,35 @@ func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
 	}
 	d.addItems(r, &view, b, items, mints)
 	view.explainActs(r, b, log)
+	if view.CanApprove {
+		if err := d.addBatchSigner(r, &view, b); err != nil {
+			return nil, err
+		}
+	}
 	for _, entry := range log.entries {
 		view.addPayoutStep(r, entry, names)
 	}
 	view.addRefusedStep(r, log)
 	view.finish(r, transactionRecords{})
 	return payoutOverview(view), nil
+}
+
+// addBatchSigner has a passkey approve the batch where the organization's rule asks for people.
+func (d *dashboard) addBatchSigner(r *pages.Request, view *payoutView, b payout.Batch) error {
+	if d.conf.Approvers == nil {
+		return nil
+	}
+	people, err := d.conf.Payouts.PeopleToSign(r.Context(), r.Session.OrgID, b.ID)
+	if err != nil || people == 0 {
+		return err
+	}
+	words := signer.BatchStatement(b.Header,
+		d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))
+	view.Sign, err = d.newSignerView(r, people, ui.SignView{
+		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: statementWords(words),
+		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}}, Button: "Sign and approve " + view.RowsText,
+	})
+	return err
 }
 
 // cutPart returns the bounds of a part of a list, and how it is shown.

@@ -89,6 +89,7 @@ func (h *testEnv) newPayouts(chains chain.Chains, log *slog.Logger) *payout.Serv
 	h.t.Helper()
 	made := &payout.Service{
 		DB: h.db, Chains: chains, Payments: rowPayments{h}, GrantKey: h.swaps.GrantKey, Log: log,
+		Approvers: h.approvers,
 	}
 	h.withdrawals.GrantKey, h.withdrawals.Batches = h.swaps.GrantKey, rowProofs{made}
 	return made

@@ -19,6 +19,7 @@ import (
 // The names of the acts of the page of a withdrawal.
 const (
 	approveAct = "approve"
+	signAct    = "sign" // approves with the signature of a passkey
 	removeAct  = "remove"
 )
 
@@ -41,6 +42,13 @@ func (d *dashboard) reviewPage() pages.Page {
 				Name: approveAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."}},
 				FindDone: d.findDecision, Run: d.approveWithdrawal,
+			},
+			{
+				Name: signAct, Action: identity.DecideWithdrawal,
+				Fields: signatureFields(
+					pages.Field{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."},
+				),
+				FindDone: d.findDecision, Run: d.signWithdrawal,
 			},
 			{
 				Name: removeAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
@@ -90,6 +98,22 @@ func (d *dashboard) approveWithdrawal(r *pages.Request) (string, error) {
 	return r.Path("approvals", "withdrawals", w.ID), nil
 }
 
+// signWithdrawal approves with the signature of the person's passkey over the words on the page. Rule PAGE-110.
+func (d *dashboard) signWithdrawal(r *pages.Request) (string, error) {
+	signature, err := readSignature(r)
+	if err != nil {
+		return "", err
+	}
+	w, err := d.conf.Withdrawals.ApproveSigned(
+		r.Context(), r.Session.OrgID, r.PathParam("withdrawalId"), actor(r), r.Values["digest"], &signature,
+	)
+	if err != nil {
+		return "", err
+	}
+	trace.LinkTo(r.Context(), w.ID) // Rule PAGE-65.
+	return r.Path("approvals", "withdrawals", w.ID), nil
+}
+
 func (d *dashboard) removeWithdrawal(r *pages.Request) (string, error) {
 	w, err := d.conf.Withdrawals.Remove(
 		r.Context(), r.Session.OrgID, r.PathParam("withdrawalId"), actor(r), r.Values["reason"],
@@ -113,8 +137,9 @@ type reviewView struct {
 	Digest, Fingerprint       string
 	Form                      ui.Form
 	CanApprove, CanRemove     bool
-	WhyNot                    string // why this person cannot approve
-	DecidedTitle, DecidedText string // what was decided; "" while it waits for this person
+	Sign                      *signerView // in place of the second factor; nil: no signature is needed
+	WhyNot                    string      // why this person cannot approve
+	DecidedTitle, DecidedText string      // what was decided; "" while it waits for this person
 	DecidedKind               ui.ChipKind
 	ApprovalsText             string
 }
@@ -170,6 +195,17 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 		})
 	}
 	view.explainState(r, review, decisions, names)
+	if view.CanApprove && review.NeedsSignature() {
+		view.Sign, err = d.newSignerView(r, review.People, ui.SignView{
+			Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
+			Words:  statementWords(review.Statement(personName(r), newNotAfter(r, signatureLasts))),
+			Hidden: []ui.Hidden{{Name: "digest", Value: review.Digest}},
+			Button: "Sign and approve " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	return reviewOfWithdrawal(view), nil
 }
 

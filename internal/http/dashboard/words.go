@@ -118,6 +118,8 @@ func gateText(gate withdrawal.Gate) string {
 	switch gate {
 	case withdrawal.GateFreeze:
 		return "Freezes"
+	case withdrawal.GateApprovalRule:
+		return "Rule on approvals"
 	case withdrawal.GateIdempotencyKey:
 		return "Idempotency key"
 	case withdrawal.GateMinimum:

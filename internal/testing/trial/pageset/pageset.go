@@ -110,6 +110,7 @@ const (
 	changeID   = "mch_00000000000000000000000000"
 	requestID  = "chg_00000000000000000000000000"
 	noteID     = "crn_00000000000000000000000000"
+	passkeyID  = "apk_00000000000000000000000000"
 )
 
 // noMailer sends no mails.
@@ -179,7 +180,8 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
 		Checkouts: s.service.Checkouts, Payouts: s.service.Payouts,
-		Whitelist: s.service.Whitelist, Wallets: s.service.Wallets, Chains: s.service.Chains, Prices: prices,
+		Whitelist: s.service.Whitelist, Approvers: s.service.Approvers, Wallets: s.service.Wallets,
+		Chains: s.service.Chains, Prices: prices,
 		Endpoints: s.service.Endpoints, SettingChanges: s.service.Changes,
 		APIURL: origin.String() + "/v1", Origin: origin, CursorKey: []byte("the key of this run's cursors"),
 		Changes: s.conf.Changes, Log: log,
@@ -414,6 +416,10 @@ var addedRows = []string{
 		reason, lowers_debt, subtotal, tax, total, document, document_hash, issued_at, issued_by)
 	VALUES ('` + noteID + `', $ORG, $INVOICE, 'pages', sha256(''), 'PAGESCN', 1, 'pages', true, 1, 0, 1,
 		'{"sections":[]}', sha256(''), '2026-07-04Z', 'OPERATOR pages') ON CONFLICT DO NOTHING`,
+	`INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
+		possession, possession_until, created_at)
+	VALUES ('` + passkeyID + `', $ORG, 'USER usr_pages', 'pages@example.test', 'APPROVE', 'pages', 'pages', 'localhost',
+		'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z') ON CONFLICT DO NOTHING`,
 	`INSERT INTO address_funds (wallet_id, mint_id, org_id, gas) VALUES ('` + treasuryID + `', 2, $ORG, 1000)
 	ON CONFLICT DO NOTHING`,
 	`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by,
@@ -458,6 +464,7 @@ func (s *Set) values(path string) map[string]string {
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
 		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
+		"approverKeyId":   passkeyID,
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {

@@ -1,0 +1,325 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"github.com/cofferpay/coffer/internal/control/approver"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/pages"
+	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/mint"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// The names of the acts about the rule. The page has signAct, too.
+const (
+	proposeRuleAct  = "propose"
+	withdrawRuleAct = "withdraw"
+)
+
+const (
+	quorumName      = "quorum"
+	ownPaymentsName = "ownPayments"
+	returnsName     = "returns"
+	assetsName      = "assets"
+	proposalName    = "proposalId"
+	assetsBytesMax  = 8 << 10
+	// assetLineWords is how many words a line of assets has: the token, the threshold and the amount of a day.
+	assetLineWords = 3
+)
+
+// approvalRulePage proposes the next rule, and has people sign it. Rule PAGE-111.
+func (d *dashboard) approvalRulePage() pages.Page {
+	proposal := pages.Field{Name: proposalName, BytesMax: wordBytesMax, Missing: "Open the page again."}
+	return pages.Page{
+		Path: "/approvers/rule", Title: "The rule on approvals", Action: identity.ReadOrganization,
+		Live: []string{"APPROVAL_RULE"}, Load: d.loadApprovalRule,
+		Acts: []pages.Act{
+			{
+				Name: proposeRuleAct, Action: identity.DecideWithdrawal, StepUp: pages.SudoStepUp,
+				Fields: []pages.Field{
+					{Name: quorumName, BytesMax: wordBytesMax, Missing: "Enter how many people sign a payment."},
+					{Name: ownPaymentsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
+					{Name: returnsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
+					{Name: assetsName, BytesMax: assetsBytesMax, Optional: true},
+				},
+				Run: d.proposeRule,
+			},
+			{
+				Name: signAct, Action: identity.DecideWithdrawal, Fields: signatureFields(proposal), Run: d.signRule,
+			},
+			{
+				Name: withdrawRuleAct, Action: identity.DecideWithdrawal, StepUp: pages.SudoStepUp,
+				Fields: []pages.Field{proposal}, Run: d.withdrawRule,
+			},
+		},
+	}
+}
+
+// approvalRuleView is what the page of the rule shows.
+type approvalRuleView struct {
+	ListPath, Path string
+	IsOff          bool
+	Rule           []string
+	Form           ui.Form
+	Pending        *pendingRuleView
+	CanPropose     bool
+	Present        map[string]string // the present rule, in the fields of the form
+	Tokens         []string
+}
+
+// pendingRuleView is a rule that does not hold yet.
+type pendingRuleView struct {
+	ID, Title, State string
+	UsableFrom       *ui.Moment
+	Rule             []string
+	Sign             *ui.SignView
+	WhyNot           string // why this person cannot sign it
+	CanWithdraw      bool
+}
+
+func (d *dashboard) loadApprovalRule(r *pages.Request) (templ.Component, error) {
+	state, err := d.loadApproverState(r)
+	if err != nil {
+		return nil, err
+	}
+	mints, err := d.loadMints(r)
+	if err != nil {
+		return nil, err
+	}
+	view := approvalRuleView{
+		ListPath: r.Path("approvers"), Path: r.Path("approvers", "rule"), IsOff: d.conf.Approvers == nil, Form: r.Form,
+		Rule: ruleTexts(state.rule, mints), Present: writeRule(state.rule, mints),
+	}
+	isDecider := r.IsAllowed(identity.DecideWithdrawal)
+	if state.pending != nil {
+		view.Pending = d.newPendingRule(r, *state.pending, state.keys, mints)
+	}
+	view.CanPropose = isDecider && !view.IsOff && (state.pending == nil || !state.pending.IsOpen())
+	for _, m := range mints.List(mint.Filter{}) {
+		view.Tokens = append(view.Tokens,
+			strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))
+	}
+	return ruleOnApprovals(view), nil
+}
+
+func (d *dashboard) newPendingRule(
+	r *pages.Request, p approver.Proposal, keys []approver.Key, mints mint.Catalogue,
+) *pendingRuleView {
+	view := &pendingRuleView{
+		ID: p.ID, Title: "Version " + strconv.Itoa(p.Rule.Version) + " is proposed", Rule: ruleTexts(&p.Rule, mints),
+	}
+	switch {
+	case p.UsableFrom != nil:
+		view.Title = "Version " + strconv.Itoa(p.Rule.Version) + " is signed and cools off"
+		view.State = "Until then the rule before it holds."
+		view.UsableFrom = new(r.Moment(*p.UsableFrom))
+		return view
+	case p.AskedAt != nil:
+		view.State = "Enough people signed it, and the signer has not answered yet."
+		return view
+	}
+	view.State = "It changes nothing until enough people have signed it. Signed with " +
+		ui.FormatCount(len(p.SignedBy), "passkey") + " so far."
+	if !r.IsAllowed(identity.DecideWithdrawal) {
+		return view
+	}
+	view.CanWithdraw = true
+	usable := d.ownKeys(r, keys, signer.RightEnrol)
+	switch {
+	case slices.ContainsFunc(keys, func(k approver.Key) bool {
+		return k.Person == personName(r) && slices.Contains(p.SignedBy, k.ID)
+	}):
+		view.WhyNot = "You signed it. Another person has to sign it, too."
+	case len(usable) == 0:
+		view.WhyNot = "To sign a rule, you need a passkey for “" + rightTexts[signer.RightEnrol] +
+			"” that counts already."
+	default:
+		view.Sign = &ui.SignView{
+			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), RPID: d.conf.Origin.Hostname(),
+			Words: statementWords(signer.RuleStatement(p.Rule,
+				d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))),
+			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: usable, Button: "Sign this rule",
+		}
+	}
+	return view
+}
+
+// writeRule writes a rule into the fields of the form.
+func writeRule(rule *signer.ApprovalRule, mints mint.Catalogue) map[string]string {
+	if rule == nil {
+		return map[string]string{quorumName: "2"}
+	}
+	values := map[string]string{quorumName: strconv.Itoa(rule.Quorum)}
+	if rule.OwnPayments {
+		values[ownPaymentsName] = "on"
+	}
+	if rule.Returns {
+		values[returnsName] = "on"
+	}
+	var lines []string
+	for _, a := range rule.Assets {
+		if m, ok := mints.ByContract(a.Chain, a.Contract); ok {
+			lines = append(lines,
+				fmt.Sprintf("%d %s %s", m.ID, a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)))
+		}
+	}
+	values[assetsName] = strings.Join(lines, "\n")
+	return values
+}
+
+// readRule reads the rule of a form. Fault: INVALID_REQUEST.
+func (d *dashboard) readRule(r *pages.Request) (rule signer.ApprovalRule, err error) {
+	rule = signer.ApprovalRule{
+		OrgID: r.Session.OrgID, OwnPayments: r.Values[ownPaymentsName] != "", Returns: r.Values[returnsName] != "",
+	}
+	if rule.Quorum, err = strconv.Atoi(r.Values[quorumName]); err != nil {
+		return rule, newBadRule(quorumName, "Enter a number of people.")
+	}
+	mints, err := d.loadMints(r)
+	if err != nil {
+		return rule, err
+	}
+	for line := range strings.Lines(r.Values[assetsName]) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		asset, err := parseAsset(words, mints)
+		if err != nil {
+			return rule, err
+		}
+		if slices.ContainsFunc(rule.Assets, func(a signer.AssetRule) bool {
+			return a.Chain == asset.Chain && a.Contract == asset.Contract
+		}) {
+			return rule, newBadRule(assetsName, "Token "+ui.EscapeForeign(words[0])+" has two lines.")
+		}
+		rule.Assets = append(rule.Assets, asset)
+	}
+	return rule, nil
+}
+
+func parseAsset(words []string, mints mint.Catalogue) (a signer.AssetRule, err error) {
+	shown := ui.EscapeForeign(strings.Join(words, " "))
+	number, err := strconv.Atoi(words[0])
+	if len(words) != assetLineWords || err != nil {
+		return a, newBadRule(assetsName, "The line “"+shown+"” is not the number of a token and two amounts.")
+	}
+	m, ok := mints.ByID(number)
+	if !ok {
+		return a, newBadRule(assetsName, "No token has the number of the line “"+shown+"”.")
+	}
+	a = signer.AssetRule{Chain: m.Chain, Contract: m.Contract}
+	for n, amount := range []*money.Amount{&a.Threshold, &a.DayMax} {
+		if *amount, err = money.ParseDecimal(words[n+1], m.Decimals); err != nil {
+			return a, newBadRule(assetsName, fmt.Sprintf(
+				"The line “%s” has an amount that is no number with at most %d decimals.", shown, m.Decimals))
+		}
+	}
+	return a, nil
+}
+
+func newBadRule(field, reason string) error {
+	return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "%s", reason).WithParam(field)
+}
+
+// changeRule runs an act of package approver and shows the page of the rule.
+func (d *dashboard) changeRule(r *pages.Request, act func(context.Context, pg.Tx) error) (string, error) {
+	if d.conf.Approvers == nil {
+		return "", fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			"This installation has no passkeys of approvers.")
+	}
+	if err := d.conf.DB.InSystem(r.Context(), act); err != nil {
+		return "", err
+	}
+	return r.Path("approvers", "rule"), nil
+}
+
+func (d *dashboard) proposeRule(r *pages.Request) (string, error) {
+	rule, err := d.readRule(r)
+	if err != nil {
+		return "", err
+	}
+	return d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		_, err := d.conf.Approvers.ProposeRule(ctx, tx, actor(r), rule)
+		if f := fault.Find(err); f != nil && strings.HasPrefix(f.Param, assetsName) {
+			return f.WithParam(assetsName) // the form has one field for all assets
+		}
+		return err
+	})
+}
+
+func (d *dashboard) signRule(r *pages.Request) (string, error) {
+	signature, err := readSignature(r)
+	if err != nil {
+		return "", err
+	}
+	path, err := d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		return d.conf.Approvers.SignRule(ctx, tx, actor(r), r.Session.OrgID, r.Values[proposalName], signature)
+	})
+	if err != nil {
+		return "", err
+	}
+	// What fails here is repeated by the loop of package approver.
+	if err := d.conf.Approvers.FinishRule(r.Context(), r.Values[proposalName]); err != nil {
+		d.logger().Warn("the signer has not answered about a rule; it is asked again",
+			"proposal", r.Values[proposalName], "error", err)
+	}
+	return path, nil
+}
+
+func (d *dashboard) withdrawRule(r *pages.Request) (string, error) {
+	return d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		return d.conf.Approvers.WithdrawProposal(ctx, tx, actor(r), r.Session.OrgID, r.Values[proposalName])
+	})
+}
+
+func (d *dashboard) logger() *slog.Logger {
+	if d.conf.Log == nil {
+		return slog.Default()
+	}
+	return d.conf.Log
+}
+
+// ruleTexts say what a rule asks for.
+func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
+	if rule == nil || rule.Quorum == 0 {
+		return []string{"No payment needs a signature."}
+	}
+	texts := []string{fmt.Sprintf("Version %d. A payment needs the signatures of %s.", rule.Version,
+		countSigners(rule.Quorum))}
+	for _, a := range rule.Assets {
+		name := string(a.Contract)
+		threshold, dayMax := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units"
+		if m, ok := mints.ByContract(a.Chain, a.Contract); ok {
+			name = ui.EscapeForeign(m.Symbol)
+			threshold, dayMax = a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)
+		}
+		texts = append(texts, fmt.Sprintf("Of %s on %s, payments below %s need none, up to %s in a day.",
+			name, networkName(a.Chain), threshold, dayMax))
+	}
+	if rule.OwnPayments {
+		texts = append(texts, "Own withdrawals need them at any amount.")
+	}
+	if rule.Returns {
+		texts = append(texts, "Returns of flagged deposits need them at any amount.")
+	}
+	return texts
+}
+
+func countSigners(n int) string {
+	if n == 1 {
+		return "one person"
+	}
+	return strconv.Itoa(n) + " people"
+}
