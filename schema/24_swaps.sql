@@ -327,10 +327,12 @@ CREATE TABLE swap_approvals (
     at            timestamptz NOT NULL,
     digest        text NOT NULL,  -- hex SHA-256 of what was approved
     mac           bytea NOT NULL, -- of the digest and the person, by the server's key
+    signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
     -- A person counts once.
     CONSTRAINT swap_approvals_pkey PRIMARY KEY (swap_id, approver_kind, approver_id),
     CONSTRAINT swap_approvals_swap FOREIGN KEY (org_id, swap_id) REFERENCES swaps (org_id, swap_id),
-    CONSTRAINT swap_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> '')
+    CONSTRAINT swap_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
+    CONSTRAINT swap_approvals_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId')
 );
 SELECT coffer_tenant('swap_approvals', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER swap_approvals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON swap_approvals

@@ -290,6 +290,7 @@ func (c Config) serviceConfig() service.Config {
 	if c.Dashboard.Origin != "" {
 		conf.EndpointURL = c.Dashboard.Origin + dashboard.EndpointPath
 		conf.ChangeURL = c.Dashboard.Origin + dashboard.ChangePath
+		conf.PagesURL = c.Dashboard.Origin + dashboard.Prefix
 	}
 	conf.QueuesMail, conf.ChangeDelay = c.Mail.IsEnabled(), memberchange.DelayDefault
 	if c.Network == chain.Local {

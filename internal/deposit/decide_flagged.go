@@ -111,6 +111,9 @@ func (s *Service) Approve(
 		if err != nil || isRepeated {
 			return s.loadObject(ctx, tx, d, &object, err)
 		}
+		if err := checkNoRequest(ctx, tx, d); err != nil {
+			return err
+		}
 		if isDeep, err := d.isDeepEnough(ctx, tx); err != nil {
 			return err
 		} else if !isDeep {
@@ -189,9 +192,10 @@ func (s *Service) Approve(
 //   - those of Approve
 //   - OPERATOR_ONLY, INSUFFICIENT_GAS, DESTINATION_NOT_ALLOWED, UNAVAILABLE
 //   - INVALID_STATE for the operator, if the deposit has no single sender
+//   - INVALID_STATE if the organization's rule asks for signatures: AskReturn asks people for them
 //   - REJECT_BLOCKED_SANCTIONS with BlockSanctioned
 //
-// Rule DEP-31.
+// Rules DEP-31 and CO-147.
 func (s *Service) Reject(ctx context.Context, depositID string, actor Actor, note string) (Deposit, error) {
 	return s.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor})
 }
@@ -351,6 +355,13 @@ type resolution struct {
 	actor                   Actor
 	toAddress               chain.Address
 	sent, feeKept           money.Amount
+
+	// Of a return that people sign: who asked for it, as approvals name a person, their approvals, and how many it needs.
+	madeBy    string
+	approvals []signer.Approval
+	required  int
+	// mayAsk says that the caller can wait for signatures.
+	mayAsk bool
 }
 
 // errRequeued says that the deposit returned to the queue between its first read and its lock.
@@ -405,9 +416,7 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 	if unlocked.contract == "" && unlocked.status == Flagged {
 		if res.feeKept, err = s.quoteFeeKept(ctx, ch, unlocked); err != nil {
 			s.Log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
-			return object, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
-				"The chain %s does not say what a transfer costs now.", unlocked.chain).
-				WithAdvice("Ask again later.")
+			return object, newNoFee(unlocked)
 		}
 		if res.sent, err = unlocked.amount.Sub(res.feeKept); err != nil || res.sent.IsZero() {
 			return object, s.recordInsufficient(ctx, ch, depositID, res)
@@ -458,14 +467,20 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 		if _, isOwn, err := findOwnAddress(ctx, tx, d, res.toAddress); err != nil {
 			return err
 		} else if isOwn {
-			refusal := fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.Undecided,
-				"%s is an address of this service.", res.toAddress)
+			refusal := newOwnAddress(res.toAddress)
 			if res.decision == decisionRedirected {
 				refusal = refusal.WithParam("toAddress")
 			}
 			return refusal
 		}
 		res.id = id.New("res", tx.Now)
+		if res.decision == decisionRejected {
+			if isHeld, err := s.holdForPeople(ctx, tx, d, res); err != nil || isHeld {
+				return s.loadObject(ctx, tx, d, &object, err)
+			}
+		} else if err := checkNoRequest(ctx, tx, d); err != nil {
+			return err
+		}
 		if err := s.startTransfer(ctx, tx, d, res, payerID, &object); err != nil {
 			return err
 		}
@@ -580,10 +595,7 @@ func (s *Service) startTransfer(
 	o := dispatch.Order{
 		ID: res.id, OrgID: d.orgID, Purpose: signer.Return, Chain: d.chain, WalletID: d.walletID, To: res.toAddress,
 		MintID: *d.mintID, Contract: d.contract, Amount: res.sent,
-		Grant: s.GrantKey.MakeGrant(signer.Terms{
-			OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract,
-			To: res.toAddress, Amount: res.sent,
-		}, money.Zero, 0, 0, nil),
+		Grant: s.GrantKey.MakeGrant(returnTerms(d, res), money.Zero, 0, res.required, res.approvals),
 	}
 	if payerID != "" {
 		o.WalletID, o.FromWalletID = payerID, d.walletID
@@ -747,6 +759,18 @@ func newConflict(
 	status Status, code fault.Code, effect fault.Effect, reason string, args ...any,
 ) *fault.Fault {
 	return fault.New(fault.Conflict, code, effect, reason, args...).WithExtra("currentStatus", string(status))
+}
+
+// newNoFee returns the fault for a chain that does not say what a transfer costs.
+func newNoFee(d storedDeposit) *fault.Fault {
+	return fault.New(fault.Unavailable, fault.CodeUnavailable, fault.Undecided,
+		"The chain %s does not say what a transfer costs now.", d.chain).
+		WithAdvice("Ask again later.")
+}
+
+func newOwnAddress(a chain.Address) *fault.Fault {
+	return fault.New(fault.Unprocessable, fault.DestinationNotAllowed, fault.Undecided,
+		"%s is an address of this service.", a)
 }
 
 func newOperatorOnly(reason string) *fault.Fault {

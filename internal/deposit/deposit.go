@@ -80,7 +80,11 @@ type Service struct {
 	// BlockSanctioned refuses every Reject of a deposit whose sender is itself on a sanctions list,
 	// for all actors. Returning blocked property may be forbidden. Redirect stays possible.
 	BlockSanctioned bool
-	Log             *slog.Logger
+	// Approvers says which returns people have to sign; nil: none.
+	Approvers Approvers
+	// ReturnPage returns the page on which people sign the return of a deposit; nil: unknown.
+	ReturnPage func(depositID string) string
+	Log        *slog.Logger
 
 	lastDecided sync.Map // chain.Name -> hash of the block that decideBlock saw last
 	// orphansWarned has when each arrival was last logged that waits for the row of its deposit swap, by deposit.

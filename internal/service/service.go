@@ -82,6 +82,7 @@ type Config struct {
 	QueuesMail      bool          // some process of the installation sends mails
 	EndpointURL     string        // begins the link to the page of an endpoint; "" without pages
 	ChangeURL       string        // begins the link to the page of a change of settings; "" without pages
+	PagesURL        string        // begins the links to pages on which people sign; "" without pages
 	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval  time.Duration // between two runs of the verifier
 	AnchorInterval  time.Duration // between two anchors of the audit log
@@ -231,7 +232,12 @@ func New(conf Config, parts Parts) *Service {
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
-	s.Payouts.Approvers = s.Approvers
+	s.Payouts.Approvers, s.Deposits.Approvers = s.Approvers, s.Approvers
+	if conf.PagesURL != "" {
+		s.Withdrawals.ApprovalPage = func(id string) string { return conf.PagesURL + "/approvals/withdrawals/" + id }
+		s.Payouts.ApprovalPage = func(id string) string { return conf.PagesURL + "/payouts/" + id }
+		s.Deposits.ReturnPage = func(id string) string { return conf.PagesURL + "/approvals/deposits/" + id }
+	}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{

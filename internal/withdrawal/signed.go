@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -30,9 +30,6 @@ type Approvers interface {
 	Context(person, notAfter string) signer.StatementContext
 }
 
-// ruleDay is how long what was paid without people counts.
-const ruleDay = 24 * time.Hour
-
 // ruleFacts are what decides whether people have to sign a payment. The signer decides by its own journal: where the
 // sum here is smaller than its own, it refuses the payment, which goes back to people.
 type ruleFacts struct {
@@ -54,16 +51,8 @@ func (s *Service) loadRule(
 	if r.rule == nil || r.rule.Quorum == 0 {
 		return ruleFacts{}, nil
 	}
-	err = tx.QueryRow(ctx, `
-		SELECT coalesce(sum(w.amount), 0) FROM withdrawals w
-		WHERE w.org_id = $1 AND w.mint_id = $2 AND w.created_at > $3 AND w.withdrawal_id <> $4
-			AND w.status IN ('PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED')
-			AND NOT EXISTS (SELECT FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id
-				AND a.round = w.approval_round AND a.signature IS NOT NULL)
-			AND NOT EXISTS (SELECT FROM payout_approvals a WHERE a.batch_id = w.batch_id AND a.signature IS NOT NULL)`,
-		org, mintID, tx.Now.Add(-ruleDay), excludedID).Scan(&r.unsigned)
-	if err != nil {
-		return r, fmt.Errorf("sum what %s paid without signatures: %w", org, err)
+	if r.unsigned, err = approver.SumUnsigned(ctx, tx, org, mintID, excludedID); err != nil {
+		return r, err
 	}
 	return r, nil
 }

@@ -264,7 +264,7 @@ func (c *console) rejectAct(note pages.Field, isDecided func(deposit.Status) boo
 		},
 		Run: func(r *pages.Request) (string, error) {
 			return depositResult(r, func() (deposit.Deposit, error) {
-				return c.conf.Deposits.Reject(r.Context(), r.PathParam("depositId"), decider(r), r.Values["note"])
+				return c.conf.Deposits.AskReturn(r.Context(), r.PathParam("depositId"), decider(r), r.Values["note"])
 			})
 		},
 	}
@@ -344,6 +344,18 @@ func (c *console) loadDepositPage(r *pages.Request) (templ.Component, error) {
 		view.DecidedText = wordOf(made.Decision) + " by " + names.nameOf(made.DecidedBy) + ", " +
 			ui.FormatAge(r.Moment(made.DecidedAt)) + "."
 		view.FlagFacts = append(view.FlagFacts, resolutionFacts(made)...)
+	}
+	if d.Status == deposit.Flagged {
+		review, err := c.conf.Deposits.LoadReturn(r.Context(), owner.ID, d.ID)
+		if err != nil {
+			return nil, err
+		}
+		if q := review.Request; q != nil {
+			view.FlagFacts = append(view.FlagFacts, ui.Fact{
+				Name: "Return", Value: ui.Text("Asked for by " + names.nameOf(q.AskedBy) + ", " +
+					ui.FormatAge(r.Moment(q.AskedAt)) + ". It waits for signatures of people of the organization."),
+			})
+		}
 	}
 	view.Acts = c.depositActs(r, d)
 	return depositOverview(view), nil

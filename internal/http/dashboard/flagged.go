@@ -208,12 +208,19 @@ func (d *dashboard) writeDeposits(f deposit.Filter) func(*pages.Request, *kernel
 	}
 }
 
-// rejectAct is the name of the act that returns a deposit to its sender.
-const rejectAct = "reject"
+// The names of the acts about the return of a deposit to its sender, besides signAct.
+const (
+	rejectAct     = "reject"
+	takeReturnAct = "withdraw" // ends a return that waits for signatures
+)
+
+// requestName is the field with the return that waits for signatures.
+const requestName = "return"
 
 // flaggedReviewPage shows one flagged deposit and takes the decision about it.
 func (d *dashboard) flaggedReviewPage() pages.Page {
 	note := pages.Field{Name: "note", BytesMax: noteBytesMax, Optional: true}
+	request := pages.Field{Name: requestName, BytesMax: wordBytesMax, Missing: "Open the page again."}
 	return pages.Page{
 		Path: "/approvals/deposits/{depositId}", Title: "Review of a flagged deposit",
 		Live:   []string{"DEPOSIT"},
@@ -229,7 +236,15 @@ func (d *dashboard) flaggedReviewPage() pages.Page {
 				Fields: []pages.Field{
 					note, {Name: "returnRisk", BytesMax: noteBytesMax, Optional: true, Checkbox: true},
 				},
-				FindDone: d.findResolutionOrRisk, Run: d.resolveDeposit((*deposit.Service).Reject),
+				FindDone: d.findResolutionOrRisk, Run: d.resolveDeposit((*deposit.Service).AskReturn),
+			},
+			{
+				Name: signAct, Action: identity.DecideFlaggedDeposit, Fields: signatureFields(request),
+				FindDone: d.findSignedReturn, Run: d.signReturn,
+			},
+			{
+				Name: takeReturnAct, Action: identity.DecideFlaggedDeposit, StepUp: pages.ActStepUp,
+				Fields: []pages.Field{request}, FindDone: d.findReturnEnd, Run: d.takeReturnBack,
 			},
 		},
 	}
@@ -256,14 +271,70 @@ func (d *dashboard) resolveDeposit(
 	resolve func(*deposit.Service, context.Context, string, deposit.Actor, string) (deposit.Deposit, error),
 ) func(*pages.Request) (string, error) {
 	return func(r *pages.Request) (string, error) {
-		item, err := resolve(d.conf.Deposits, r.Context(), r.PathParam("depositId"), deposit.Actor{
-			Actor: actor(r), Name: r.Session.Member.Name, OrgID: r.Session.OrgID,
-		}, r.Values["note"])
+		item, err := resolve(d.conf.Deposits, r.Context(), r.PathParam("depositId"), decider(r), r.Values["note"])
 		if err != nil {
 			return "", err
 		}
 		return r.Path("approvals", "deposits", item.ID), nil
 	}
+}
+
+// loadReturn returns what the rule asks of the return of a deposit, and the return that waits for signatures.
+func (d *dashboard) loadReturn(r *pages.Request) (deposit.ReturnReview, error) {
+	return d.conf.Deposits.LoadReturn(r.Context(), r.Session.OrgID, r.PathParam("depositId"))
+}
+
+// findSignedReturn returns the page of a deposit whose return does not wait for this person any more.
+func (d *dashboard) findSignedReturn(r *pages.Request) (string, error) {
+	review, err := d.loadReturn(r)
+	switch {
+	case err != nil:
+		return "", err
+	case review.Request == nil:
+		return d.findResolution(r)
+	case review.Request.IsSignedBy(actor(r)):
+		return r.Path("approvals", "deposits", r.PathParam("depositId")), nil
+	}
+	return "", nil
+}
+
+// findReturnEnd returns the page of a deposit whose return does not wait for signatures any more.
+func (d *dashboard) findReturnEnd(r *pages.Request) (string, error) {
+	review, err := d.loadReturn(r)
+	if err != nil || review.Request != nil && review.Request.ID == r.Values[requestName] {
+		return "", err
+	}
+	return r.Path("approvals", "deposits", r.PathParam("depositId")), nil
+}
+
+// decider returns the person who decides about a flagged deposit.
+func decider(r *pages.Request) deposit.Actor {
+	return deposit.Actor{Actor: actor(r), Name: r.Session.Member.Name, OrgID: r.Session.OrgID}
+}
+
+// signReturn approves a return with the signature of the person's passkey over the words on the page. Rule PAGE-112.
+func (d *dashboard) signReturn(r *pages.Request) (string, error) {
+	signature, err := readSignature(r)
+	if err != nil {
+		return "", err
+	}
+	item, err := d.conf.Deposits.SignReturn(
+		r.Context(), r.PathParam("depositId"), r.Values[requestName], decider(r), signature,
+	)
+	if err != nil {
+		return "", err
+	}
+	return r.Path("approvals", "deposits", item.ID), nil
+}
+
+func (d *dashboard) takeReturnBack(r *pages.Request) (string, error) {
+	item, err := d.conf.Deposits.WithdrawReturn(
+		r.Context(), r.PathParam("depositId"), r.Values[requestName], decider(r),
+	)
+	if err != nil {
+		return "", err
+	}
+	return r.Path("approvals", "deposits", item.ID), nil
 }
 
 // findResolutionOrRisk is findResolution for a rejection. Where the return is risky, the person has to
@@ -275,6 +346,13 @@ func (d *dashboard) findResolutionOrRisk(r *pages.Request) (string, error) {
 		return "", err
 	}
 	if item.Status != deposit.Flagged {
+		return r.Path("approvals", "deposits", item.ID), nil
+	}
+	review, err := d.loadReturn(r)
+	if err != nil {
+		return "", err
+	}
+	if review.Request != nil {
 		return r.Path("approvals", "deposits", item.ID), nil
 	}
 	if returnRiskText(item.ReturnAddressRisk) != "" && r.Values["returnRisk"] != item.ReturnAddressRisk {
@@ -310,6 +388,54 @@ type flaggedView struct {
 	CanDecide               bool
 	ReturnRisk, RiskText    string
 	DecidedText             string
+	PeopleText              string      // how many people sign a return by the rule; "" without one
+	Return                  *returnView // waits for signatures; nil: no one has asked for it
+}
+
+// returnView is a return that waits for signatures.
+type returnView struct {
+	RequestID, AskedText, SignedText string
+	Sign                             *signerView // nil: this person does not sign it
+	WhyNot                           string      // why not
+}
+
+// addReturn adds what the organization's rule asks of a return.
+func (d *dashboard) addReturn(r *pages.Request, names people, view *flaggedView) error {
+	review, err := d.loadReturn(r)
+	if err != nil {
+		return err
+	}
+	if review.People > 0 {
+		view.PeopleText = countSigners(review.People)
+	}
+	q := review.Request
+	if q == nil {
+		return nil
+	}
+	view.Return = &returnView{
+		RequestID: q.ID,
+		AskedText: "Asked for by " + names.nameOf(q.AskedBy, r.Session) + ", " + ui.FormatAge(r.Moment(q.AskedAt)) + ".",
+		SignedText: strconv.Itoa(len(q.SignedBy)) + " of " + strconv.Itoa(max(review.People, 1)) +
+			" signatures are there.",
+	}
+	switch {
+	case q.AskedBy == actor(r):
+		view.Return.WhyNot = "You asked for this return, so another person signs it."
+		return nil
+	case q.IsSignedBy(actor(r)):
+		view.Return.WhyNot = "You signed it. Another person has to sign it, too."
+		return nil
+	case review.NoWords != nil:
+		view.Return.WhyNot = review.NoWords.Reason
+		return nil
+	}
+	view.Return.Sign, err = d.newSignerView(r, max(review.People, 1), ui.SignView{
+		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
+		Words:  statementWords(review.Statement(personName(r), newNotAfter(r, signatureLasts))),
+		Hidden: []ui.Hidden{{Name: requestName, Value: q.ID}},
+		Button: "Sign and return this deposit", IsDanger: true,
+	})
+	return err
 }
 
 func (d *dashboard) loadFlaggedReview(r *pages.Request) (templ.Component, error) {
@@ -341,6 +467,11 @@ func (d *dashboard) loadFlaggedReview(r *pages.Request) (templ.Component, error)
 			Title: "An attempt that failed before anything was sent", Name: decisionText(attempt.Action),
 			Note: attempt.Message, Moment: r.Moment(attempt.EndedAt),
 		})
+	}
+	if view.CanDecide {
+		if err := d.addReturn(r, names, &view); err != nil {
+			return nil, err
+		}
 	}
 	return reviewOfDeposit(view), nil
 }

@@ -53,6 +53,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "deposits", Strong: true},
 			{Name: "deposit_decisions", Fresh: "its deposit is locked"},
 			{Name: "deposit_resolutions", Strong: true},
+			{Name: "return_requests", Fresh: "its deposit is locked"},
+			{Name: "return_signatures", Fresh: "its deposit is locked"},
 			{Name: "freezes", Strong: true, Fresh: "the freeze lock is held exclusively"},
 			{Name: "unknown_token_counts"},
 			{Name: "customers"},

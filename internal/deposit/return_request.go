@@ -1,0 +1,541 @@
+package deposit
+
+import (
+	"context"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
+	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Approvers knows an organization's rule and the passkeys of its people, as the signer recorded them.
+type Approvers interface {
+	// LoadRule returns the rule that holds as the transaction sees it, or nil.
+	LoadRule(ctx context.Context, tx pg.Tx, org string) (*signer.ApprovalRule, error)
+	// CheckSignature verifies a signature as the signer will. A fault says in plain words why it is not valid; any
+	// other error leaves that open.
+	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
+		statement func(signer.StatementContext) signer.Statement) error
+	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is
+	// written in atomic units. Fault: UNAVAILABLE while the signer has not said it.
+	AssetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token, err error)
+	// Context returns what a statement says beside what it is about.
+	Context(person, notAfter string) signer.StatementContext
+}
+
+// ReturnRequest is a return of a flagged deposit that a person asked for. It waits for the signatures of other people,
+// and then becomes the resolution of the same id.
+type ReturnRequest struct {
+	ID        string
+	ToAddress chain.Address
+	Amount    money.Amount // what leaves
+	FeeKept   money.Amount // of a native coin, for the network
+	Note      string
+	AskedBy   audit.Actor
+	AskedName string // of the person; "" when there is none
+	AskedAt   time.Time
+	SignedBy  []audit.Actor // whose signatures still count, in the order in which they came
+}
+
+// IsSignedBy reports whether a signature of this person counts.
+func (q ReturnRequest) IsSignedBy(person audit.Actor) bool {
+	return slices.Contains(q.SignedBy, person)
+}
+
+// ReturnReview is what a person sees before the return of a flagged deposit. It is read in one transaction.
+type ReturnReview struct {
+	// People is how many people have to sign a return by the organization's rule; 0: a rejection needs no signature.
+	People int
+	// Request waits for signatures; nil: no one has asked for the return.
+	Request *ReturnRequest
+	// NoWords says why no one can sign it now; nil: its words are known.
+	NoWords   *fault.Fault
+	statement func(person, notAfter string) signer.Statement
+}
+
+// Statement returns the words that a person signs, nil without a request. The signer builds the same words.
+func (r ReturnReview) Statement(person, notAfter string) signer.Statement {
+	if r.statement == nil {
+		return nil
+	}
+	return r.statement(person, notAfter)
+}
+
+const (
+	requestOpen      = "OPEN"
+	requestSigned    = "SIGNED"
+	requestWithdrawn = "WITHDRAWN"
+	requestRestored  = "RESTORED"
+
+	// signatureMargin is how long before its end a signature of a return counts no more: the signer verifies it when it
+	// admits the return, which comes later.
+	signatureMargin = 2 * time.Minute
+)
+
+// LoadReturn returns who has to sign the return of a deposit, and the words of one that waits for signatures. Error:
+// fault NOT_FOUND, also for a deposit of another organization.
+func (s *Service) LoadReturn(ctx context.Context, org, depositID string) (r ReturnReview, err error) {
+	d, err := s.findFlagged(ctx, depositID, Actor{OrgID: org}, "")
+	if err != nil || d.status != Flagged || s.Approvers == nil {
+		return r, err
+	}
+	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
+		r = ReturnReview{}
+		if r.People, err = s.countPeople(ctx, tx, d, d.amount); err != nil {
+			return err
+		}
+		q, err := loadReturnRequest(ctx, tx, d.id, "")
+		if err != nil || q == nil {
+			return err
+		}
+		approvals, err := s.loadSignatures(ctx, tx, d, *q)
+		if err != nil {
+			return err
+		}
+		for _, a := range approvals {
+			kind, personID, _ := strings.Cut(a.Approver, " ")
+			q.SignedBy = append(q.SignedBy, audit.Actor{Kind: kind, ID: personID})
+		}
+		r.Request = q
+		words, err := s.newReturnStatement(d, q.resolution())
+		if r.NoWords = fault.Find(err); err != nil {
+			return ignoreFault(err)
+		}
+		r.statement = func(person, notAfter string) signer.Statement {
+			return words(s.Approvers.Context(person, notAfter))
+		}
+		return nil
+	})
+	if err != nil {
+		return ReturnReview{}, fmt.Errorf("look at the return of deposit %s: %w", depositID, err)
+	}
+	return r, nil
+}
+
+// ignoreFault returns an error that is no fault.
+func ignoreFault(err error) error {
+	if fault.Find(err) != nil {
+		return nil
+	}
+	return err
+}
+
+// AskReturn returns a flagged deposit like Reject. Where the organization's rule asks for people, nothing leaves: the
+// return waits for their signatures, and the person who asked for it is none of them. Asking again changes nothing.
+// Errors: those of Reject. Rule CO-145.
+func (s *Service) AskReturn(ctx context.Context, depositID string, actor Actor, note string) (Deposit, error) {
+	return s.sendAway(ctx, depositID, resolution{decision: decisionRejected, note: note, actor: actor, mayAsk: true})
+}
+
+// countPeople returns how many people have to sign the return of an amount by the organization's rule. After the signer
+// asked for signatures it is the quorum.
+func (s *Service) countPeople(ctx context.Context, tx pg.Tx, d storedDeposit, amount money.Amount) (int, error) {
+	if s.Approvers == nil {
+		return 0, nil
+	}
+	rule, err := s.Approvers.LoadRule(ctx, tx, d.orgID)
+	if err != nil || rule == nil || rule.Quorum == 0 {
+		return 0, err
+	}
+	var isAsked bool
+	err = tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM deposit_resolutions WHERE deposit_id = $1 AND status = 'FAILED' AND failure = $2)`,
+		d.id, signer.RefusedSignature).Scan(&isAsked)
+	if err != nil {
+		return 0, fmt.Errorf("look for attempts that lacked signatures: %w", err)
+	}
+	if isAsked {
+		return rule.Quorum, nil
+	}
+	unsigned, err := approver.SumUnsigned(ctx, tx, d.orgID, *d.mintID, "")
+	if err != nil {
+		return 0, err
+	}
+	return rule.PeopleFor(signer.Intent{
+		Purpose: signer.Return, Chain: d.chain, Contract: d.contract, Amount: amount,
+	}, unsigned), nil
+}
+
+// holdForPeople keeps a return from leaving where the organization's rule asks for people: it writes the request, or
+// refuses a caller that cannot ask. isHeld is false where no one has to sign. The deposit is locked and flagged.
+func (s *Service) holdForPeople(
+	ctx context.Context, tx pg.Tx, d storedDeposit, res resolution,
+) (isHeld bool, err error) {
+	people, err := s.countPeople(ctx, tx, d, res.sent)
+	if err != nil {
+		return false, err
+	}
+	waiting, err := loadReturnRequest(ctx, tx, d.id, "")
+	switch {
+	case err != nil:
+		return false, err
+	case people > 0 && !res.mayAsk:
+		return false, s.newUnsignedReturn(d, people)
+	case waiting != nil && people > 0:
+		return true, nil
+	case waiting != nil:
+		return false, newReturnWaits(d)
+	case people == 0:
+		return false, nil
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, note, asked_at,
+			asked_by_kind, asked_by, asked_by_name)
+		VALUES ($1, $2, $3, 'OPEN', $4, $5, $6, nullif($7, ''), $8, $9, $10, nullif($11, ''))`,
+		res.id, d.orgID, d.id, string(res.toAddress), res.sent, res.feeKept, res.note, tx.Now, res.actor.Kind,
+		res.actor.ID, res.actor.Name)
+	if err != nil {
+		return false, fmt.Errorf("ask for the return of deposit %s: %w", d.id, err)
+	}
+	return true, recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, res.actor, "return_requested",
+		map[string]string{
+			"resolution": res.id, "toAddress": string(res.toAddress), "amount": res.sent.String(), "note": res.note,
+			"required": fmt.Sprint(people),
+		})})
+}
+
+// newUnsignedReturn returns the answer to a rejection by a caller that cannot ask people for signatures.
+func (s *Service) newUnsignedReturn(d storedDeposit, people int) *fault.Fault {
+	advice := "Ask for the return on the deposit's page of the dashboard, where your colleagues sign it."
+	if s.ReturnPage != nil {
+		advice = "Ask for the return on the page " + s.ReturnPage(d.id) + ", where people of the organization sign it."
+	}
+	return newConflict(d.status, fault.InvalidState, fault.Undecided,
+		"The organization's rule asks for the signatures of %d people for this return, and only its pages take them.",
+		people).WithAdvice("%s", advice)
+}
+
+// newReturnWaits returns the answer to another decision while a return waits for signatures.
+func newReturnWaits(d storedDeposit) *fault.Fault {
+	return newConflict(d.status, fault.ResolutionInProgress, fault.NothingWritten,
+		"A person asked for the return of this deposit, and the return waits for signatures.").
+		WithAdvice("Sign it on the deposit's page of the dashboard, or take it back there first.")
+}
+
+// checkNoRequest refuses a decision about a locked deposit while a return of it waits for signatures.
+func checkNoRequest(ctx context.Context, tx pg.Tx, d storedDeposit) error {
+	q, err := loadReturnRequest(ctx, tx, d.id, "")
+	if err == nil && q != nil {
+		return newReturnWaits(d)
+	}
+	return err
+}
+
+// loadReturnRequest returns the request of a deposit that waits for signatures, or nil. With an id, it returns only the
+// one with this id.
+func loadReturnRequest(ctx context.Context, tx pg.Tx, depositID, requestID string) (*ReturnRequest, error) {
+	var q ReturnRequest
+	err := tx.QueryRow(ctx, `
+		SELECT request_id, to_address, sent, fee_kept, coalesce(note, ''), asked_by_kind, asked_by,
+			coalesce(asked_by_name, ''), asked_at
+		FROM return_requests WHERE deposit_id = $1 AND status = 'OPEN' AND $2 IN ('', request_id)`,
+		depositID, requestID).
+		Scan(&q.ID, &q.ToAddress, &q.Amount, &q.FeeKept, &q.Note, &q.AskedBy.Kind, &q.AskedBy.ID, &q.AskedName, &q.AskedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a return of deposit %s that waits for signatures: %w", depositID, err)
+	}
+	return &q, nil
+}
+
+// resolution returns the resolution that the request becomes.
+func (q ReturnRequest) resolution() resolution {
+	return resolution{
+		id: q.ID, decision: decisionRejected, note: q.Note, actor: Actor{Actor: q.AskedBy, Name: q.AskedName},
+		toAddress: q.ToAddress, sent: q.Amount, feeKept: q.FeeKept, madeBy: approver.PersonName(q.AskedBy),
+	}
+}
+
+// returnTerms returns the terms of the order of a resolution: what people sign of a return.
+func returnTerms(d storedDeposit, res resolution) signer.Terms {
+	return signer.Terms{
+		OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract,
+		To: res.toAddress, Amount: res.sent, MadeBy: res.madeBy,
+	}
+}
+
+// newReturnStatement returns the words that a person signs who approves a return: those that the signer builds from the
+// intent of its order.
+func (s *Service) newReturnStatement(
+	d storedDeposit, res resolution,
+) (func(signer.StatementContext) signer.Statement, error) {
+	network, token, err := s.Approvers.AssetWords(d.chain, d.contract)
+	if err != nil {
+		return nil, err
+	}
+	words := signer.PaymentWords{
+		Terms: returnTerms(d, res), Purpose: signer.Return, Network: network, Token: token,
+	}
+	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }, nil
+}
+
+// loadSignatures returns the approvals of a request whose signatures still count, one of each person, the first one
+// first.
+func (s *Service) loadSignatures(
+	ctx context.Context, tx pg.Tx, d storedDeposit, q ReturnRequest,
+) (approvals []signer.Approval, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM (
+			SELECT DISTINCT ON (approver_kind, approver_id) * FROM return_signatures
+			WHERE request_id = $1 AND not_after > $2 ORDER BY approver_kind, approver_id, not_after DESC
+		) g ORDER BY at, approver_kind, approver_id`, q.ID, tx.Now.Add(signatureMargin))
+	if err != nil {
+		return nil, fmt.Errorf("read the signatures of return %s: %w", q.ID, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[signer.Approval])
+	if err != nil {
+		return nil, fmt.Errorf("read the signatures of return %s: %w", q.ID, err)
+	}
+	terms := returnTerms(d, q.resolution())
+	for _, a := range found {
+		if !hmac.Equal(s.GrantKey.MakeApproval(terms, 0, a.Approver).MAC, a.MAC) {
+			s.Log.ErrorContext(ctx, "deposit: a signature of a return is of another content", "return", q.ID,
+				"approver", a.Approver)
+			continue
+		}
+		approvals = append(approvals, a)
+	}
+	return approvals, nil
+}
+
+// SignReturn records a person's signature of a return that waits for it. With the last one that the organization's rule
+// asks for, the return leaves like one of Reject. A repeated call after that returns the deposit as it is. Errors: those
+// of Reject, INVALID_STATE for a return that does not wait any more and for a person's second signature, and
+// INVALID_REQUEST for a signature that is not valid. Rules CO-145, CO-146 and SA-7.
+func (s *Service) SignReturn(
+	ctx context.Context, depositID, requestID string, actor Actor, signature signer.KeySignature,
+) (object Deposit, err error) {
+	unlocked, err := s.findFlagged(ctx, depositID, actor, "")
+	if err == nil {
+		err = s.voidRefused(ctx, unlocked)
+	}
+	if err != nil {
+		return object, err
+	}
+	ch, payerID, err := s.loadPayer(ctx, unlocked)
+	if err != nil {
+		return object, err
+	}
+	var feeKept money.Amount
+	if unlocked.contract == "" && unlocked.status == Flagged {
+		if feeKept, err = s.quoteFeeKept(ctx, ch, unlocked); err != nil {
+			s.Log.Warn("deposit: the chain does not say what a transfer costs", "deposit", depositID, "error", err)
+			return object, newNoFee(unlocked)
+		}
+	}
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		if err := s.checkDecidable(ctx, tx, unlocked); err != nil {
+			return err
+		}
+		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, decisionRejected)
+		if err != nil || isRepeated {
+			return s.loadObject(ctx, tx, d, &object, err)
+		}
+		return s.signReturn(ctx, tx, d, requestID, actor, signature, feeKept, payerID, &object)
+	})
+	if err != nil {
+		return Deposit{}, s.mapConflict(ctx, depositID, actor, decisionRejected, &object, err)
+	}
+	return object, nil
+}
+
+// signReturn writes the signature of a return of a locked deposit, and lets the return go with the last one.
+func (s *Service) signReturn(
+	ctx context.Context, tx pg.Tx, d storedDeposit, requestID string, actor Actor, signature signer.KeySignature,
+	feeKept money.Amount, payerID string, object *Deposit,
+) error {
+	q, err := s.loadSignable(ctx, tx, d, requestID, actor, feeKept)
+	if err != nil {
+		return err
+	}
+	res, person := q.resolution(), approver.PersonName(actor.Actor)
+	statement, err := s.newReturnStatement(d, res)
+	if err != nil {
+		return err
+	}
+	err = s.Approvers.CheckSignature(ctx, tx, d.orgID, person, signer.RightApprove, signature, statement)
+	if err != nil {
+		return fmt.Errorf("verify the signature of return %s: %w", q.ID, err)
+	}
+	if err := s.writeSignature(ctx, tx, d, *q, actor, signature); err != nil {
+		return err
+	}
+	people, err := s.countPeople(ctx, tx, d, q.Amount)
+	if err != nil {
+		return err
+	}
+	if res.approvals, err = s.loadSignatures(ctx, tx, d, *q); err != nil {
+		return err
+	}
+	res.required = max(people, 1)
+	err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, "return_signed", map[string]string{
+		"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
+		"approvals": fmt.Sprint(len(res.approvals)), "required": fmt.Sprint(res.required),
+	})})
+	if err != nil {
+		return err
+	}
+	if len(res.approvals) < res.required {
+		return s.loadObject(ctx, tx, d, object, nil)
+	}
+	if err := endReturnRequest(ctx, tx, q.ID, requestSigned, actor.Actor); err != nil {
+		return err
+	}
+	return s.startTransfer(ctx, tx, d, res, payerID, object)
+}
+
+// loadSignable returns the request of a locked deposit that a person may sign. feeKept is what the network asks for now.
+func (s *Service) loadSignable(
+	ctx context.Context, tx pg.Tx, d storedDeposit, requestID string, actor Actor, feeKept money.Amount,
+) (*ReturnRequest, error) {
+	q, err := loadReturnRequest(ctx, tx, d.id, requestID)
+	switch {
+	case err != nil:
+		return nil, err
+	case q == nil || requestID == "":
+		return nil, newNoRequest(d)
+	case s.Approvers == nil:
+		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
+			"This installation has no passkeys of approvers, and a return waits for their signatures.").
+			WithAdvice("Take the return back and reject the deposit without a signature.")
+	case q.AskedBy == actor.Actor:
+		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
+			"You asked for this return, so another person signs it.")
+	case q.FeeKept.Less(feeKept):
+		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
+			"The network now asks for %v units to send this deposit, and the return keeps %v for it.", feeKept, q.FeeKept).
+			WithAdvice("Sign it when the network costs less, or take it back and ask for the return again.")
+	}
+	if err := s.verifyFlag(d, actor); err != nil {
+		return nil, err
+	}
+	if d.flag.returnTo != string(q.ToAddress) {
+		return nil, newNoRequest(d)
+	}
+	if s.BlockSanctioned {
+		if err := refuseSanctioned(d); err != nil {
+			return nil, err
+		}
+	}
+	if _, isOwn, err := findOwnAddress(ctx, tx, d, q.ToAddress); err != nil {
+		return nil, err
+	} else if isOwn {
+		return nil, newOwnAddress(q.ToAddress)
+	}
+	return q, nil
+}
+
+func (s *Service) writeSignature(
+	ctx context.Context, tx pg.Tx, d storedDeposit, q ReturnRequest, actor Actor, signature signer.KeySignature,
+) error {
+	approvals, err := s.loadSignatures(ctx, tx, d, q)
+	if err != nil {
+		return err
+	}
+	person := approver.PersonName(actor.Actor)
+	if slices.ContainsFunc(approvals, func(a signer.Approval) bool { return a.Approver == person }) {
+		return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
+			"You have already signed this return, and each person counts once.").
+			WithAdvice("Another person has to sign it, too.")
+	}
+	notAfter, err := time.Parse(time.RFC3339Nano, signature.NotAfter)
+	if err != nil {
+		return fmt.Errorf("the signature of return %s has no end: %w", q.ID, err)
+	}
+	terms := returnTerms(d, q.resolution())
+	_, err = tx.Exec(ctx, `
+		INSERT INTO return_signatures (org_id, request_id, approver_kind, approver_id, not_after, at, digest, mac, signature)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		d.orgID, q.ID, actor.Kind, actor.ID, notAfter, tx.Now, terms.ComputeDigest(),
+		s.GrantKey.MakeApproval(terms, 0, person).MAC, signature)
+	switch {
+	case pg.ViolatesConstraint(err, "return_signatures_by_people"):
+		return newConflict(d.status, fault.InvalidState, fault.Undecided,
+			"Only people of the organization sign the return of a deposit.")
+	case err != nil:
+		return fmt.Errorf("sign the return of deposit %s: %w", d.id, err)
+	}
+	return nil
+}
+
+// WithdrawReturn takes a return back that waits for signatures. The deposit stays flagged, and nothing was sent. Errors:
+// those of AskReturn, and INVALID_STATE for a return that does not wait any more. Rule CO-145.
+func (s *Service) WithdrawReturn(
+	ctx context.Context, depositID, requestID string, actor Actor,
+) (object Deposit, err error) {
+	if _, err = s.findFlagged(ctx, depositID, actor, ""); err != nil {
+		return object, err
+	}
+	err = s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		d, err := lockDeposit(ctx, tx, depositID)
+		if err != nil {
+			return err
+		}
+		q, err := loadReturnRequest(ctx, tx, d.id, requestID)
+		if err != nil {
+			return err
+		}
+		if q == nil || requestID == "" {
+			return newNoRequest(d)
+		}
+		if err := endReturnRequest(ctx, tx, q.ID, requestWithdrawn, actor.Actor); err != nil {
+			return err
+		}
+		err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, "return_withdrawn", map[string]string{
+			"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
+		})})
+		if err != nil {
+			return err
+		}
+		return s.loadObject(ctx, tx, d, &object, nil)
+	})
+	if err != nil {
+		return Deposit{}, err
+	}
+	return object, nil
+}
+
+func newNoRequest(d storedDeposit) *fault.Fault {
+	return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
+		"This return does not wait for signatures any more.").
+		WithAdvice("Open the page of the deposit again.")
+}
+
+// endReturnRequest ends a request by compare-and-swap.
+func endReturnRequest(ctx context.Context, tx pg.Tx, requestID, status string, actor audit.Actor) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE return_requests SET status = $2, ended_at = $3, ended_by_kind = $4, ended_by = $5
+		WHERE request_id = $1 AND status = 'OPEN'`, requestID, status, tx.Now, actor.Kind, actor.ID)
+	if err != nil {
+		return fmt.Errorf("end return %s: %w", requestID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return fmt.Errorf("return %s does not wait for signatures any more", requestID)
+	}
+	return nil
+}
+
+// restoreReturnRequest ends the request of a return that the signer's journal has and the database did not.
+func restoreReturnRequest(ctx context.Context, tx pg.Tx, resolutionID string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE return_requests SET status = $2, ended_at = $3, ended_by_kind = $4, ended_by = $5
+		WHERE request_id = $1 AND status = 'OPEN'`, resolutionID, requestRestored, tx.Now, systemActor.Kind, systemActor.ID)
+	if err != nil {
+		return fmt.Errorf("restore the request of return %s: %w", resolutionID, err)
+	}
+	return nil
+}
