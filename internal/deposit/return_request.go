@@ -242,7 +242,8 @@ func loadReturnRequest(ctx context.Context, tx pg.Tx, depositID, requestID strin
 			coalesce(asked_by_name, ''), asked_at
 		FROM return_requests WHERE deposit_id = $1 AND status = 'OPEN' AND $2 IN ('', request_id)`,
 		depositID, requestID).
-		Scan(&q.ID, &q.ToAddress, &q.Amount, &q.FeeKept, &q.Note, &q.AskedBy.Kind, &q.AskedBy.ID, &q.AskedName, &q.AskedAt)
+		Scan(&q.ID, &q.ToAddress, &q.Amount, &q.FeeKept, &q.Note, &q.AskedBy.Kind, &q.AskedBy.ID, &q.AskedName,
+			&q.AskedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -312,9 +313,9 @@ func (s *Service) loadSignatures(
 	return approvals, nil
 }
 
-// SignReturn records a person's signature of a return that waits for it. With the last one that the organization's rule
-// asks for, the return leaves like one of Reject. A repeated call after that returns the deposit as it is. Errors: those
-// of Reject, INVALID_STATE for a return that does not wait any more and for a person's second signature, and
+// SignReturn records a person's signature of a return that waits for it. With the last one that the organization's
+// rule asks for, the return leaves like one of Reject. A repeated call after that returns the deposit as it is. Errors:
+// those of Reject, INVALID_STATE for a return that does not wait any more and for a person's second signature, and
 // INVALID_REQUEST for a signature that is not valid. Rules CO-145, CO-146 and SA-7.
 func (s *Service) SignReturn(
 	ctx context.Context, depositID, requestID string, actor Actor, signature signer.KeySignature,
@@ -398,7 +399,8 @@ func (s *Service) signReturn(
 	return s.startTransfer(ctx, tx, d, res, payerID, object)
 }
 
-// loadSignable returns the request of a locked deposit that a person may sign. feeKept is what the network asks for now.
+// loadSignable returns the request of a locked deposit that a person may sign. feeKept is what the network asks for
+// now.
 func (s *Service) loadSignable(
 	ctx context.Context, tx pg.Tx, d storedDeposit, requestID string, actor Actor, feeKept money.Amount,
 ) (*ReturnRequest, error) {
@@ -417,7 +419,8 @@ func (s *Service) loadSignable(
 			"You asked for this return, so another person signs it.")
 	case q.FeeKept.Less(feeKept):
 		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
-			"The network now asks for %v units to send this deposit, and the return keeps %v for it.", feeKept, q.FeeKept).
+			"The network now asks for %v units to send this deposit, and the return keeps %v for it.", feeKept,
+			q.FeeKept).
 			WithAdvice("Sign it when the network costs less, or take it back and ask for the return again.")
 	}
 	if err := s.verifyFlag(d, actor); err != nil {
@@ -458,7 +461,8 @@ func (s *Service) writeSignature(
 	}
 	terms := returnTerms(d, q.resolution())
 	_, err = tx.Exec(ctx, `
-		INSERT INTO return_signatures (org_id, request_id, approver_kind, approver_id, not_after, at, digest, mac, signature)
+		INSERT INTO return_signatures (org_id, request_id, approver_kind, approver_id, not_after, at, digest, mac,
+			signature)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		d.orgID, q.ID, actor.Kind, actor.ID, notAfter, tx.Now, terms.ComputeDigest(),
 		s.GrantKey.MakeApproval(terms, 0, person).MAC, signature)
@@ -472,8 +476,8 @@ func (s *Service) writeSignature(
 	return nil
 }
 
-// WithdrawReturn takes a return back that waits for signatures. The deposit stays flagged, and nothing was sent. Errors:
-// those of AskReturn, and INVALID_STATE for a return that does not wait any more. Rule CO-145.
+// WithdrawReturn takes a return back that waits for signatures. The deposit stays flagged, and nothing was sent.
+// Errors: those of AskReturn, and INVALID_STATE for a return that does not wait any more. Rule CO-145.
 func (s *Service) WithdrawReturn(
 	ctx context.Context, depositID, requestID string, actor Actor,
 ) (object Deposit, err error) {
@@ -533,7 +537,8 @@ func endReturnRequest(ctx context.Context, tx pg.Tx, requestID, status string, a
 func restoreReturnRequest(ctx context.Context, tx pg.Tx, resolutionID string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE return_requests SET status = $2, ended_at = $3, ended_by_kind = $4, ended_by = $5
-		WHERE request_id = $1 AND status = 'OPEN'`, resolutionID, requestRestored, tx.Now, systemActor.Kind, systemActor.ID)
+		WHERE request_id = $1 AND status = 'OPEN'`, resolutionID, requestRestored, tx.Now, systemActor.Kind,
+		systemActor.ID)
 	if err != nil {
 		return fmt.Errorf("restore the request of return %s: %w", resolutionID, err)
 	}

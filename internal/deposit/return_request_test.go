@@ -20,56 +20,13 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
-// mirror is what the server knows of passkeys and of a rule. A careless one believes every signature, like a server in
-// the hands of an attacker.
-type mirror struct {
-	installation string
-	rule         *signer.ApprovalRule
-	keys         map[string]*signertest.Passkey
-	isCareless   bool
-	isSilent     bool // the signer has not said its words yet
-}
-
-func (m *mirror) LoadRule(context.Context, pg.Tx, string) (*signer.ApprovalRule, error) {
-	return m.rule, nil
-}
-
-func (m *mirror) Context(person, notAfter string) signer.StatementContext {
-	return signer.StatementContext{Installation: m.installation, Approver: person, NotAfter: notAfter}
-}
-
-func (m *mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
-	if m.isSilent {
-		return "", nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten, "The signer is silent.")
-	}
-	return "31337", nil, nil
-}
-
-func (m *mirror) CheckSignature(
-	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
-	statement func(signer.StatementContext) signer.Statement,
-) error {
-	if m.isCareless {
-		return nil
-	}
-	k := m.keys[signature.KeyID]
-	if k == nil || k.OrgID != org || k.Person != person || k.Right != right {
-		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The passkey is not this person's.")
-	}
-	words := statement(m.Context(person, signature.NotAfter))
-	if err := signature.Assertion.Verify(k.Passkey(), words.Challenge()); err != nil {
-		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The signature is of other words.")
-	}
-	return nil
-}
-
 // signedEnv is an environment with a flagged deposit of 500 and a rule of two people for every return.
 type signedEnv struct {
 	*testEnv
 	t      *testing.T
 	id     string // of the deposit
 	signer *signertest.Approvers
-	mirror *mirror
+	mirror *signertest.Mirror
 	people []*signertest.Passkey // usr_1 to usr_4, for payments
 	enrol  []*signertest.Passkey // usr_1 and usr_2, for passkeys and rules
 }
@@ -78,13 +35,12 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	t.Helper()
 	w, o := newScreenedEnv(t)
 	s := signertest.OpenApprovers(t, grantKey())
-	e := &signedEnv{testEnv: w, t: t, signer: s, mirror: &mirror{
-		installation: s.Installation, keys: map[string]*signertest.Passkey{},
-	}}
+	e := &signedEnv{testEnv: w, t: t, signer: s, mirror: s.NewMirror()}
 	w.sign.Signer = s
 	head, err := s.Head(t.Context())
 	if err == nil {
-		_, err = pgtest.OwnerPool(t, w.db).Exec(t.Context(), `UPDATE signer_identity SET journal_id = $1`, head.JournalID)
+		_, err = pgtest.OwnerPool(t, w.db).Exec(t.Context(),
+			`UPDATE signer_identity SET journal_id = $1`, head.JournalID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -107,14 +63,14 @@ func newSignedEnv(t *testing.T) *signedEnv {
 func (e *signedEnv) newPasskey(n int, right signer.Right) *signertest.Passkey {
 	p := signertest.NewPasskey(e.t, e.org, fmt.Sprintf("usr_%d", n), right)
 	p.Person = fmt.Sprintf("USER usr_%d", n)
-	e.mirror.keys[p.ID] = p
+	e.mirror.Keys[p.ID] = p
 	return p
 }
 
 func (e *signedEnv) set(rule signer.ApprovalRule) {
 	e.t.Helper()
 	e.signer.Set(e.t, rule, e.enrol...)
-	e.mirror.rule = &rule
+	e.mirror.Rule = &rule
 }
 
 func (e *signedEnv) person(n int) deposit.Actor {
@@ -273,7 +229,8 @@ func TestAReturnUnderTheRuleLeavesWithTwoSignatures(t *testing.T) {
 		t.Errorf("after the last signature: got %s, %v, want the same answer", d.Status, err)
 	}
 	resolved := e.listDeposits(t, deposit.Filter{Status: "REJECTING"})
-	if len(resolved) != 1 || resolved[0].Resolution.DecidedBy.ID != "usr_1" || *resolved[0].Resolution.Note != "not ours" {
+	if len(resolved) != 1 || resolved[0].Resolution.DecidedBy.ID != "usr_1" ||
+		*resolved[0].Resolution.Note != "not ours" {
 		t.Errorf("got %+v, want the decision of who asked for it", resolved)
 	}
 	if got := e.loadFunds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
@@ -300,7 +257,7 @@ func TestARejectionUnderTheRuleByAProgramLeadsToThePage(t *testing.T) {
 		t.Errorf("got %d returns that wait, want none", n)
 	}
 	// Without a rule nothing changes.
-	e.mirror.rule = nil
+	e.mirror.Rule = nil
 	if d, err := e.service.AskReturn(t.Context(), e.id, e.person(1), ""); err != nil || d.Status != "REJECTING" {
 		t.Errorf("without a rule: got %s, %v, want REJECTING", d.Status, err)
 	}
@@ -354,39 +311,47 @@ func TestTheTablesKeepAReturnThatWaits(t *testing.T) {
 		"another address":    {`UPDATE return_requests SET to_address = 'thief'`, "return_requests_fixed"},
 		"another maker":      {`UPDATE return_requests SET asked_by = 'usr_3'`, "return_requests_fixed"},
 		"no row":             {`DELETE FROM return_requests`, "return_requests_append_only"},
-		"another signature":  {`UPDATE return_signatures SET signature = '{"keyId": "x"}'`, "return_signatures_append_only"},
+		"another signature":  {`UPDATE return_signatures SET signature = '{}'`, "return_signatures_append_only"},
 		"an earlier end":     {`UPDATE return_signatures SET not_after = now()`, "return_signatures_append_only"},
 		"no signature":       {`DELETE FROM return_signatures`, "return_signatures_append_only"},
 		"end without person": {`UPDATE return_requests SET status = 'WITHDRAWN'`, "return_requests_ended"},
 		"by the maker": {
-			`INSERT INTO return_signatures SELECT org_id, request_id, 'USER', 'usr_1', not_after, at, digest, mac, signature
-			FROM return_signatures`, "return_signatures_not_by_maker",
+			`INSERT INTO return_signatures
+			SELECT org_id, request_id, 'USER', 'usr_1', not_after, at, digest, mac, signature FROM return_signatures`,
+			"return_signatures_not_by_maker",
 		},
 		"by an operator": {
-			`INSERT INTO return_signatures SELECT org_id, request_id, 'OPERATOR', 'op', not_after, at, digest, mac, signature
-			FROM return_signatures`, "return_signatures_by_people",
+			`INSERT INTO return_signatures
+			SELECT org_id, request_id, 'OPERATOR', 'op', not_after, at, digest, mac, signature FROM return_signatures`,
+			"return_signatures_by_people",
 		},
 		"a credit meanwhile": {
 			`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
 				decided_by_kind, decided_by, chain, wallet_id, mint_id, ended_at)
-			SELECT 'res_other', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_3', chain, wallet_id, mint_id, now()
+			SELECT 'res_other', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_3', chain, wallet_id, mint_id,
+				now()
 			FROM deposits WHERE is_flagged`, "deposit_resolutions_as_asked",
 		},
 		"a resolution of it that is unsigned": {
 			`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
 				decided_by_kind, decided_by, chain, wallet_id, mint_id, to_address, sent)
-			SELECT q.request_id, q.org_id, q.deposit_id, 'REJECTED', 'OPEN', now(), 'OPERATOR', 'restore', chain, wallet_id,
-				mint_id, q.to_address, q.sent FROM return_requests q JOIN deposits USING (deposit_id)`,
+			SELECT q.request_id, q.org_id, q.deposit_id, 'REJECTED', 'OPEN', now(), 'OPERATOR', 'restore', chain,
+				wallet_id, mint_id, q.to_address, q.sent FROM return_requests q JOIN deposits USING (deposit_id)`,
 			"deposit_resolutions_as_asked",
 		},
 		"a second return": {
-			`INSERT INTO return_requests SELECT 'res_second', org_id, deposit_id, status, to_address, sent, fee_kept, note,
-				asked_at, asked_by_kind, asked_by, asked_by_name, ended_at, ended_by_kind, ended_by FROM return_requests`,
+			`INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
+				asked_by_kind, asked_by)
+			SELECT 'res_second', org_id, deposit_id, status, to_address, sent, fee_kept, asked_at, asked_by_kind, asked_by
+			FROM return_requests`,
 			"return_requests_one_open",
 		},
 		"a return of more": {
-			`INSERT INTO return_requests SELECT 'res_second', org_id, deposit_id, status, to_address, sent + 1, fee_kept, note,
-				asked_at, asked_by_kind, asked_by, asked_by_name, ended_at, ended_by_kind, ended_by FROM return_requests`,
+			`INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
+				asked_by_kind, asked_by)
+			SELECT 'res_second', org_id, deposit_id, status, to_address, sent + 1, fee_kept, asked_at, asked_by_kind,
+				asked_by
+			FROM return_requests`,
 			"return_requests_begin",
 		},
 	} {
@@ -408,13 +373,13 @@ func TestTheSignerRefusesAReturnThatACarelessServerLetGo(t *testing.T) {
 		"another person":        func(e *signedEnv) signer.KeySignature { return e.sign(e.people[3], time.Hour) },
 		"another organization":  func(e *signedEnv) signer.KeySignature { return e.sign(stranger, time.Hour) },
 		"too long":              func(e *signedEnv) signer.KeySignature { return e.sign(e.people[2], 25*time.Hour) },
-		"a passkey that enrols": func(e *signedEnv) signer.KeySignature { return e.sign(e.newPasskey(3, signer.RightEnrol), time.Hour) },
+		"a passkey that enrols": func(e *signedEnv) signer.KeySignature { return e.sign(e.enrol[1], time.Hour) },
 		"the same person twice": func(e *signedEnv) signer.KeySignature { return e.sign(e.people[1], time.Hour) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newSignedEnv(t)
-			e.mirror.isCareless = true
+			e.mirror.IsCareless = true
 			requestID := e.ask(1)
 			e.mustSign(requestID, 2)
 			if d, err := e.signReturn(requestID, 3, second(e)); err != nil || d.Status != "REJECTING" {
@@ -431,7 +396,7 @@ func TestTheSignerRefusesAReturnThatACarelessServerLetGo(t *testing.T) {
 				t.Fatalf("got %+v, want it flagged, with the reason", flagged)
 			}
 			// Also where the rule leaves the amount open: the signer asked for people.
-			e.mirror.isCareless = false
+			e.mirror.IsCareless = false
 			if r := e.review(); r.People != 2 || r.Request != nil {
 				t.Errorf("got %d people and %v, want two and a new return", r.People, r.Request)
 			}
@@ -461,9 +426,9 @@ func TestTheSignerRefusesTheSignatureOfWhoAskedForTheReturn(t *testing.T) {
 		for _, n := range people {
 			p := e.people[n-1]
 			a := grantKey().MakeApproval(terms, 0, p.Person)
-			s := p.Sign(t, e.signer.Installation, time.Now().Add(time.Hour), func(c signer.StatementContext) signer.Statement {
-				return signer.PaymentStatement(signer.PaymentWords{Terms: terms, Purpose: signer.Return, Network: "31337"}, c)
-			})
+			words := signer.PaymentWords{Terms: terms, Purpose: signer.Return, Network: "31337"}
+			s := p.Sign(t, e.signer.Installation, time.Now().Add(time.Hour),
+				func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) })
 			a.Signature = &s
 			approvals = append(approvals, a)
 		}
@@ -499,13 +464,13 @@ func TestAReturnBelowTheRuleNeedsNoOneWithinTheDay(t *testing.T) {
 		"below both": {501, 500, 0}, "at the threshold": {500, 500, 2}, "above the day": {501, 499, 2},
 	} {
 		rule := open(2, c.threshold, c.day)
-		e.mirror.rule = &rule
+		e.mirror.Rule = &rule
 		if r := e.review(); r.People != c.people {
 			t.Errorf("%s: got %d people, want %d", name, r.People, c.people)
 		}
 	}
 	rule := open(2, 600, 600)
-	e.mirror.rule = &rule
+	e.mirror.Rule = &rule
 	if d, err := e.service.Reject(t.Context(), e.id, operatorActor(), ""); err != nil || d.Status != "REJECTING" {
 		t.Fatalf("below the rule: got %s, %v", d.Status, err)
 	}
@@ -563,7 +528,7 @@ func TestAReturnIsNotSignedBeforeTheSignerSaysItsWords(t *testing.T) {
 	e := newSignedEnv(t)
 	requestID := e.ask(1)
 	signature := e.sign(e.people[1], time.Hour)
-	e.mirror.isSilent = true
+	e.mirror.IsSilent = true
 	if r := e.review(); r.NoWords == nil || r.Request == nil || r.Statement("USER usr_2", "") != nil {
 		t.Errorf("got %v, want the return without words", r.Request)
 	}

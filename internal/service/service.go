@@ -232,10 +232,11 @@ func New(conf Config, parts Parts) *Service {
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
-	s.Payouts.Approvers, s.Deposits.Approvers = s.Approvers, s.Approvers
+	s.Payouts.Approvers, s.Deposits.Approvers, s.Swaps.Approvers = s.Approvers, s.Approvers, s.Approvers
 	if conf.PagesURL != "" {
 		s.Withdrawals.ApprovalPage = func(id string) string { return conf.PagesURL + "/approvals/withdrawals/" + id }
 		s.Payouts.ApprovalPage = func(id string) string { return conf.PagesURL + "/payouts/" + id }
+		s.Swaps.ApprovalPage = func(id string) string { return conf.PagesURL + "/organization-swaps/" + id }
 		s.Deposits.ReturnPage = func(id string) string { return conf.PagesURL + "/approvals/deposits/" + id }
 	}
 	s.Voider.Listeners = s.voidListeners()

@@ -82,7 +82,7 @@ var _ swap.Payouts = swapPayouts{}
 func (p swapPayouts) RequestPayout(ctx context.Context, r swap.Payout) (string, error) {
 	wanted := withdrawal.SwapPayoutRequest{
 		SwapID: r.SwapID, Product: r.Product, MintID: r.MintID, Total: r.Amount, WhitelistedID: r.WhitelistedID,
-		Key: r.Key,
+		Key: r.Key, Requester: r.Requester,
 	}
 	if r.Approved != nil {
 		approved := withdrawal.SwapApprovals(*r.Approved)

@@ -31,7 +31,7 @@ func parseApprover(name string) audit.Actor {
 // loadApprovals returns the approvals of a swap that the server's key confirms, the first one first.
 func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, w Swap) (approvals []signer.Approval, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac, NULL::jsonb FROM swap_approvals WHERE swap_id = $1
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM swap_approvals WHERE swap_id = $1
 		ORDER BY at, approver_kind, approver_id`, w.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of swap %s: %w", w.ID, err)
@@ -75,6 +75,15 @@ func (s *Service) PayoutDigest(ctx context.Context, orgID, swapID string) (strin
 // WITHDRAWALS_SUSPENDED.
 func (s *Service) ApproveOrganization(
 	ctx context.Context, orgID, swapID, shownDigest string, person member.Member,
+) (Swap, error) {
+	return s.ApproveSigned(ctx, orgID, swapID, shownDigest, person, nil)
+}
+
+// ApproveSigned approves like ApproveOrganization, with the signature of the person's passkey over the words that were
+// shown. Where the organization's rule asks for people, an approval without one is refused. The signer pays the output
+// with these signatures, within the bounds that they name. Rules CO-148, SA-1 and SA-7.
+func (s *Service) ApproveSigned(
+	ctx context.Context, orgID, swapID, shownDigest string, person member.Member, signature *signer.KeySignature,
 ) (w Swap, err error) {
 	if err := requireDecider(person, orgID); err != nil {
 		return w, err
@@ -89,7 +98,7 @@ func (s *Service) ApproveOrganization(
 		if w, err = s.lockAwaiting(ctx, tx, orgID, swapID, "approved"); err != nil {
 			return err
 		}
-		w, err = s.approve(ctx, tx, w, shownDigest, person.Actor())
+		w, err = s.approve(ctx, tx, w, shownDigest, person.Actor(), signature)
 		return err
 	})
 	if err != nil {
@@ -182,7 +191,7 @@ func (s *Service) lockAwaiting(ctx context.Context, tx pg.Tx, orgID, swapID, act
 
 // approve writes an approval, and lets the swap go with the last one.
 func (s *Service) approve(
-	ctx context.Context, tx pg.Tx, w Swap, shownDigest string, approver audit.Actor,
+	ctx context.Context, tx pg.Tx, w Swap, shownDigest string, approver audit.Actor, signature *signer.KeySignature,
 ) (Swap, error) {
 	payout := w.payout()
 	digest := payout.ComputeDigest()
@@ -197,11 +206,14 @@ func (s *Service) approve(
 			WithAdvice("Cancel it and make a new swap.").
 			WithExtra("currentStatus", string(w.Status))
 	}
+	if err := s.checkSignature(ctx, tx, w, approverName(approver), signature); err != nil {
+		return Swap{}, err
+	}
 	approval := s.GrantKey.MakePayoutApproval(payout, approverName(approver))
 	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		w.OrgID, w.ID, approver.Kind, approver.ID, tx.Now, digest, approval.MAC)
+		INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac, signature)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		w.OrgID, w.ID, approver.Kind, approver.ID, tx.Now, digest, approval.MAC, signature)
 	switch {
 	case pg.ViolatesConstraint(err, "swap_approvals_pkey"):
 		return Swap{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,

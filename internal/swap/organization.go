@@ -270,7 +270,14 @@ func (s *Service) createOrganization(
 		return Swap{}, err
 	}
 	failpoint.Hit("Q02")
-	if needsApproval(settings, draft.value) {
+	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+		draft.people, err = s.peopleByRule(ctx, tx, orgID, p.to, draft.payoutMax())
+		return err
+	})
+	if err != nil {
+		return Swap{}, err
+	}
+	if draft.people > 0 || needsApproval(settings, draft.value) {
 		return s.commitOrganization(ctx, draft, t)
 	}
 	return s.makeOfOffers(ctx, p.parsed, offers, refusal, draft.wallets, draft.swapID,
@@ -300,8 +307,12 @@ func (s *Service) commitOrganization(
 				return err
 			}
 			draft := d
-			draft.quorum = settings.ApprovalQuorum
-			if needsApproval(settings, d.value) { // also if the threshold has fallen since
+			if draft.people, err = s.peopleByRule(ctx, tx, d.orgID, d.parsed.to, d.payoutMax()); err != nil {
+				return err
+			}
+			draft.quorum = max(settings.ApprovalQuorum, draft.people)
+			// Also if the threshold has fallen, or a rule came, since.
+			if draft.people > 0 || needsApproval(settings, d.value) {
 				draft.firm = nil
 			}
 			if draft.firm != nil {
@@ -463,6 +474,20 @@ type organizationDraft struct {
 	wallets       swapWallets
 	value         *money.USD
 	quorum        int
+	people        int // who have to sign it by the organization's rule
+}
+
+// payoutMax returns the most that the swap may bring by its best offer, and the largest amount where that has no sum.
+func (d organizationDraft) payoutMax() money.Amount {
+	best := d.offers[0].AmountOut
+	if d.firm != nil && best.Less(d.firm.AmountOut) {
+		best = d.firm.AmountOut
+	}
+	most, err := best.Bps(payoutMaxBps)
+	if err != nil {
+		return best
+	}
+	return most
 }
 
 // queueOrganization queues the inserts of the swap and the hold, and with an offer of the order. Without one, the

@@ -65,6 +65,7 @@ type Payout struct {
 	WhitelistedID          string
 	Key                    string          // the idempotency key, which follows from the swap
 	Approved               *ApprovedPayout // what people approved; nil: the swap needed no approval
+	Requester              audit.Actor     // who asked for the swap; zero if it was restored
 }
 
 // ApprovedPayout is what people approved with the swap, and their approvals.
@@ -336,7 +337,7 @@ func (s *Service) followPayout(ctx context.Context, w Swap) error {
 func (s *Service) requestPayout(ctx context.Context, w Swap) error {
 	p := Payout{
 		OrgID: w.OrgID, SwapID: w.ID, Product: w.Product, MintID: w.To.ID, Amount: *w.AmountOut,
-		WhitelistedID: w.WhitelistedID, Key: payoutKey(w.ID),
+		WhitelistedID: w.WhitelistedID, Key: payoutKey(w.ID), Requester: w.Requester,
 	}
 	now := s.DB.Clock()()
 	if w.ApprovalsRequired > 0 && s.isAsRequested(w) && !w.isApprovalOver(now) {

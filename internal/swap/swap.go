@@ -161,6 +161,10 @@ type Service struct {
 	Payouts Payouts
 	// Whitelist says where the output of an organization's swap may go; nil: to no address.
 	Whitelist Whitelist
+	// Approvers says which swaps of organizations people have to sign; nil: none.
+	Approvers Approvers
+	// ApprovalPage returns the page on which people sign a swap; nil: unknown.
+	ApprovalPage func(swapID string) string
 	// Seal seals the answers of providers as they came; nil: they are not stored.
 	Seal *seal.Keyset
 	Log  *slog.Logger

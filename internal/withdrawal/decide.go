@@ -280,7 +280,7 @@ func decideRequest(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection)
 		p.Required = max(f.quorum, f.peopleByRule())
 	}
 	p.IsCovered = d.Status == Processing && f.isCovered() && slices.ContainsFunc(d.Gates, func(s Step) bool {
-		return s.Gate == GateUSDThreshold && s.Result == ResultSkipped
+		return (s.Gate == GateUSDThreshold || s.Gate == GateApprovalRule) && s.Result == ResultSkipped
 	})
 	return p, nil
 }

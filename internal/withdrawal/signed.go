@@ -125,6 +125,9 @@ func (f Facts) peopleByRule() int {
 // name, so that the signer refuses this person's signature.
 func (f Facts) maker() string {
 	actor := f.request.Actor
+	if f.request.payout != nil {
+		actor = f.request.payout.Requester
+	}
 	isPerson := actor.Kind == audit.User("").Kind || actor.Kind == audit.Operator("").Kind
 	if f.rule == nil || !f.owner.NeedsWhitelist() || !isPerson {
 		return ""
@@ -145,6 +148,8 @@ func checkRule(f Facts) (Step, *fault.Fault) {
 	case people == 0:
 	case f.owner.IsBatch() && f.batchSigned >= people:
 		s.Result, s.Inputs["why"] = ResultSkipped, "People signed it with batch "+f.batchID()+"."
+	case f.swapSigned() >= people:
+		s.Result, s.Inputs["why"] = ResultSkipped, "People signed it with swap "+f.request.payout.SwapID+"."
 	default:
 		s.Result, s.Reason = ResultHold, ReasonApprovalRule
 	}

@@ -28,6 +28,8 @@ type SwapPayoutRequest struct {
 	// Key identifies the payment: payoutKeyPrefix and the swap. It has a space, so no caller can take it.
 	Key      string
 	Approved *SwapApprovals // nil: no person approved the swap
+	// Requester is who asked for the swap. While a rule holds, this person's signature of the payment is refused.
+	Requester audit.Actor
 }
 
 // payoutKeyPrefix begins the key of a withdrawal that pays the output of a swap.
@@ -119,6 +121,29 @@ func (f Facts) isCovered() bool {
 	}
 	return len(people) >= f.coveringRequired() && t.Product == f.owner.Subject && t.ToMintID == f.mint.ID &&
 		t.WhitelistedID == f.listedID && t.To == f.destination
+}
+
+// signatureMargin is how long before its end the signature of a swap covers no payment: the signer verifies it when it
+// admits the payment, which comes later.
+const signatureMargin = 5 * time.Minute
+
+// swapSigned returns how many people signed the swap whose output is paid within its bounds, with signatures that have
+// not ended.
+func (f Facts) swapSigned() int {
+	if !f.isCovered() {
+		return 0
+	}
+	people := map[string]bool{}
+	for _, a := range f.request.payout.Approved.Approvals {
+		if a.Signature == nil {
+			continue
+		}
+		end, err := time.Parse(time.RFC3339Nano, a.Signature.NotAfter)
+		if err == nil && f.screening.Case.Now.Add(signatureMargin).Before(end) {
+			people[a.Approver] = true
+		}
+	}
+	return len(people)
 }
 
 // coveringRequired returns how many people have to have approved a swap for its approvals to cover its payout.

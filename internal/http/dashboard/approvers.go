@@ -34,6 +34,8 @@ const (
 	signatureLasts = time.Hour
 	// enrolmentLasts is that of an enrolment, which other people have to admit meanwhile.
 	enrolmentLasts = approver.SignatureMax - 5*time.Minute
+	// swapSignatureLasts is that of a swap, whose output arrives and is paid later.
+	swapSignatureLasts = approver.SignatureMax - 5*time.Minute
 	// base64BytesMax bounds a field of a signature, and publicKeyBytesMax a public key.
 	base64BytesMax    = 4096
 	publicKeyBytesMax = 2048

@@ -16,6 +16,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/money"
@@ -28,6 +29,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer/local"
 	"github.com/cofferpay/coffer/internal/signer/signertest"
 	"github.com/cofferpay/coffer/internal/signer/signpolicy"
+	"github.com/cofferpay/coffer/internal/swap"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
@@ -303,6 +305,114 @@ func TestAPasskeyApprovesABatchPayout(t *testing.T) {
 	tab.Click("form[action$=sign] button[type=submit]")
 	if got := h.payout(h.one, b.ID); got.Status != payout.Processing || got.Approvals != 1 {
 		t.Errorf("got %s with %d approvals, want it to be paid after one signature", got.Status, got.Approvals)
+	}
+}
+
+// The return of a flagged deposit is asked for by one person and signed by another on the page of the deposit. Rules
+// CO-145 and PAGE-112.
+func TestAPasskeySignsTheReturnOfAFlaggedDeposit(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab := h.browse(identity.Approver)
+	tab.AddAuthenticator()
+	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
+	h.foundByHost(enroller)
+	h.enrol(tab, signer.RightApprove)
+	h.found(tab)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 1, Returns: true}, enroller)
+	id := h.flagDeposits(h.one, 1, false)[0]
+	path := Prefix + "/approvals/deposits/" + id
+	token := h.signIn(h.one, identity.Admin)
+
+	h.get(token, path).want(t, http.StatusOK, "asks for the signatures of one person", "Ask for the return")
+	h.post(token, path+"/reject", "note", "not ours", "code", rightCode).want(t, http.StatusSeeOther)
+	h.post(token, path+"/reject", "note", "not ours", "code", rightCode).want(t, http.StatusSeeOther)
+	h.wantDeposit(h.one, id, deposit.Flagged, 0, 0)
+	h.get(token, path).want(t, http.StatusOK, "The return waits for signatures", "Asked for by You",
+		"You asked for this return", "0 of 1 signatures")
+	got := h.post(token, path+"/approve", "code", rightCode+"1")
+	if got.status != http.StatusConflict || !strings.Contains(got.body, "the return waits for signatures") {
+		t.Errorf("an approval meanwhile: got %d, want it refused until the return is taken back", got.status)
+	}
+
+	// One character of the address is changed on the screen before the touch.
+	tab.OpenURL(h.base()+path, desk)
+	wantText(t, tab, "Sign and return this deposit")
+	browser.Evaluate[bool](tab, `((group) => {
+		group.textContent = group.textContent.slice(0, -1) + (group.textContent.endsWith('0') ? '1' : '0');
+	})(document.querySelector('form[action$=sign] [data-word=to] b')), true`)
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "it is of other words")
+	h.wantDeposit(h.one, id, deposit.Flagged, 0, 0)
+
+	tab.OpenURL(h.base()+path, desk)
+	tab.Click("form[action$=sign] button[type=submit]")
+	wantText(t, tab, "Rejected by Admin Person")
+	h.wantDeposit(h.one, id, deposit.Rejecting, 0, 1)
+}
+
+// A return that waits is taken back, and a form without a signature changes nothing. Rule PAGE-112.
+func TestAReturnThatWaitsIsTakenBack(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
+	payer := h.addPasskey(h.one, identity.Approver, signer.RightApprove)
+	h.foundByHost(enroller)
+	h.foundByHost(payer)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 1, Returns: true}, enroller)
+	id := h.flagDeposits(h.one, 1, false)[0]
+	path := Prefix + "/approvals/deposits/" + id
+	admin, approverToken := h.signIn(h.one, identity.Admin), h.signIn(h.one, identity.Approver)
+	h.post(admin, path+"/reject", "code", rightCode).want(t, http.StatusSeeOther)
+	review, err := h.deposits.LoadReturn(t.Context(), h.one.id, id)
+	if err != nil || review.Request == nil {
+		t.Fatalf("got %v, %v, want a return that waits", review.Request, err)
+	}
+	h.get(approverToken, path).want(t, http.StatusOK, `data-word="madeBy"`, review.Request.ID)
+	got := h.post(approverToken, path+"/sign", "return", review.Request.ID, "keyId", payer.ID, "notAfter", "",
+		"credentialId", "", "authenticatorData", "", "clientDataJSON", "", "signature", "")
+	if got.status == http.StatusSeeOther {
+		t.Errorf("a form without a signature: got %d, want it refused", got.status)
+	}
+	h.post(h.signIn(h.one, identity.Finance), path+"/withdraw", "return", review.Request.ID, "code", rightCode).
+		want(t, http.StatusForbidden)
+	h.post(h.signIn(h.two, identity.Owner), path+"/withdraw", "return", review.Request.ID, "code", rightCode).
+		want(t, http.StatusNotFound)
+	h.post(approverToken, path+"/withdraw", "return", review.Request.ID, "code", rightCode+"1").
+		want(t, http.StatusSeeOther)
+	h.get(admin, path).want(t, http.StatusOK, "Ask for the return")
+	h.wantDeposit(h.one, id, deposit.Flagged, 0, 0)
+}
+
+// A swap of the organization's own money is signed on its page. Rules CO-148 and PAGE-113.
+func TestAPasskeySignsAnOwnSwap(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	tab := h.browse(identity.Approver)
+	tab.AddAuthenticator()
+	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
+	h.foundByHost(enroller)
+	h.enrol(tab, signer.RightApprove)
+	h.found(tab)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 1, OwnPayments: true}, enroller)
+	h.enableOwnSwaps(h.one)
+	h.swaps.Approvers = h.approvers
+	h.fundProduct(h.one, "CUSTODIAL", eth, oneETH)
+	w := h.requestOwnSwap(h.one, "key", h.allow(h.one, cold, "Exchange"))
+	if w.Status != swap.AwaitingApproval {
+		t.Fatalf("got %s, want it held by the rule", w.Status)
+	}
+	tab.OpenURL(h.base()+Prefix+"/organization-swaps/"+w.ID, desk)
+	wantText(t, tab, "asks for the signatures of one person")
+	tab.Click("form[action$=sign] button[type=submit]")
+	if got := h.listOwnSwaps(h.one)[0]; got.Status != swap.Pending || got.ApprovalCount != 1 {
+		t.Errorf("got %s with %d approvals, want it let go", got.Status, got.ApprovalCount)
 	}
 }
 

@@ -196,6 +196,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.transfers = transfer.New(h.db, wire.NewRecorder())
 	h.deposits = &deposit.Service{
 		Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Log: log,
+		Approvers: h.approvers,
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},

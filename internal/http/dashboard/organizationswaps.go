@@ -82,6 +82,13 @@ func (d *dashboard) ownSwapPage() pages.Page {
 				FindDone: d.findSwapDecision, Run: d.approveOwnSwap,
 			},
 			{
+				Name: signAct, Action: identity.DecideWithdrawal,
+				Fields: signatureFields(
+					pages.Field{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."},
+				),
+				FindDone: d.findSwapDecision, Run: d.signOwnSwap,
+			},
+			{
 				Name: rejectSwapAct, Action: identity.DecideWithdrawal, StepUp: pages.ActStepUp,
 				Fields:   []pages.Field{{Name: "reason", BytesMax: noteBytesMax, Missing: "Enter why."}},
 				FindDone: d.findSwapEnd, Run: d.rejectOwnSwap,
@@ -252,6 +259,39 @@ func (d *dashboard) approveOwnSwap(r *pages.Request) (string, error) {
 	return resultOfSwap(r, w, err)
 }
 
+// signOwnSwap approves with the signature of the person's passkey over the words on the page. Rule PAGE-113.
+func (d *dashboard) signOwnSwap(r *pages.Request) (string, error) {
+	signature, err := readSignature(r)
+	if err != nil {
+		return "", err
+	}
+	w, err := d.conf.Swaps.ApproveSigned(
+		r.Context(), r.Session.OrgID, r.PathParam("swapId"), r.Values["digest"], r.Session.Member, &signature,
+	)
+	if err == nil {
+		trace.LinkTo(r.Context(), w.ID) // Rule PAGE-65.
+	}
+	return resultOfSwap(r, w, err)
+}
+
+// addSwapSigner adds the words that the person signs, where the organization's rule asks for people.
+func (d *dashboard) addSwapSigner(r *pages.Request, w swap.Swap, view *ownSwapView) error {
+	if d.conf.Approvers == nil || !view.CanApprove {
+		return nil
+	}
+	people, err := d.conf.Swaps.PeopleToSign(r.Context(), r.Session.OrgID, w.ID)
+	if err != nil || people == 0 {
+		return err
+	}
+	words := w.Statement(d.conf.Approvers.Context(personName(r), newNotAfter(r, swapSignatureLasts)))
+	view.Sign, err = d.newSignerView(r, people, ui.SignView{
+		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: statementWords(words),
+		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}},
+		Button: "Sign and approve the swap of " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol),
+	})
+	return err
+}
+
 func (d *dashboard) rejectOwnSwap(r *pages.Request) (string, error) {
 	w, err := d.conf.Swaps.RejectOrganization(
 		r.Context(), r.Session.OrgID, r.PathParam("swapId"), r.Values["reason"], r.Session.Member,
@@ -278,8 +318,9 @@ type ownSwapView struct {
 	ApprovalsText                 string
 	CanApprove, CanReject         bool
 	CanCancel                     bool
-	WhyNot                        string // why this person cannot approve
-	PayoutPath, PayoutFigure      string // of the withdrawal that pays the output; "" before there is one
+	WhyNot                        string      // why this person cannot approve
+	Sign                          *signerView // in place of the second factor; nil: no signature is needed
+	PayoutPath, PayoutFigure      string      // of the withdrawal that pays the output; "" before there is one
 	PayoutChip                    ui.Chip
 	Form                          ui.Form
 }
@@ -321,6 +362,9 @@ func (d *dashboard) loadOwnSwap(r *pages.Request) (templ.Component, error) {
 		}
 		view.Fingerprint = view.Digest[:min(fingerprintDigits, len(view.Digest))]
 		view.explainDecision(r, w)
+		if err := d.addSwapSigner(r, w, &view); err != nil {
+			return nil, err
+		}
 	}
 	var payout *withdrawal.Withdrawal
 	if w.PayoutID != nil {

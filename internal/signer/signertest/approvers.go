@@ -20,10 +20,17 @@ type Approvers struct {
 	AttestKey    []byte
 	Installation string
 	journal      string
+	now          func() time.Time
 }
 
 // OpenApprovers makes such a signer; it closes at the end of the test.
 func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
+	t.Helper()
+	return OpenApproversAt(t, grants, nil)
+}
+
+// OpenApproversAt is OpenApprovers with the time of a test.
+func OpenApproversAt(t testing.TB, grants *signer.GrantKey, now func() time.Time) *Approvers {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
@@ -33,7 +40,7 @@ func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
 	policy.Approvers = &signpolicy.Approvers{
 		RelyingParties: []signpolicy.RelyingParty{{ID: RPID, Origins: []string{Origin}}}, CoolingOff: "0s",
 	}
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants}
+	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants, Clock: now}
 	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -47,19 +54,25 @@ func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
 		}
 	})
 	attest := seed.AttestKey().PublicKey()
-	return &Approvers{Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), journal: conf.Journal}
+	a := &Approvers{
+		Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), journal: conf.Journal, now: now,
+	}
+	if now == nil {
+		a.now = time.Now
+	}
+	return a
 }
 
 // Found makes a person at the host name the fingerprint of passkeys, and enrols them.
 func (a *Approvers) Found(t testing.TB, passkeys ...*Passkey) {
 	t.Helper()
 	for _, p := range passkeys {
-		request := p.Request(t, a.Installation, time.Now().Add(time.Hour))
+		request := p.Request(t, a.Installation, a.now().Add(time.Hour))
 		order := hostorders.Order{
 			OrgID: p.OrgID, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(a.Installation),
 			Reason: "read out by telephone",
 		}
-		if err := hostorders.Append(a.journal, order, time.Now()); err != nil {
+		if err := hostorders.Append(a.journal, order, a.now()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.EnrolKey(t.Context(), request); err != nil {
@@ -73,7 +86,7 @@ func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, signers ...*Pass
 	t.Helper()
 	request := signer.RuleRequest{ApprovalRule: rule}
 	for _, p := range signers {
-		request.SignedBy = append(request.SignedBy, p.Sign(t, a.Installation, time.Now().Add(time.Hour),
+		request.SignedBy = append(request.SignedBy, p.Sign(t, a.Installation, a.now().Add(time.Hour),
 			func(c signer.StatementContext) signer.Statement { return signer.RuleStatement(rule, c) }))
 	}
 	if _, err := a.SetRule(t.Context(), request); err != nil {
@@ -85,7 +98,7 @@ func (a *Approvers) Set(t testing.TB, rule signer.ApprovalRule, signers ...*Pass
 func (a *Approvers) Retire(t testing.TB, ended, signing *Passkey) {
 	t.Helper()
 	request := signer.RetireRequest{Retirement: signer.Retirement{OrgID: ended.OrgID, ID: ended.ID}}
-	signature := signing.Sign(t, a.Installation, time.Now().Add(time.Hour),
+	signature := signing.Sign(t, a.Installation, a.now().Add(time.Hour),
 		func(c signer.StatementContext) signer.Statement { return signer.RetireStatement(request.Retirement, c) })
 	request.SignedBy = &signature
 	if _, err := a.RetireKey(t.Context(), request); err != nil {

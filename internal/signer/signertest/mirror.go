@@ -1,0 +1,67 @@
+package signertest
+
+import (
+	"context"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// Mirror is what a server knows of passkeys and of one rule, for tests of what it decides by them.
+type Mirror struct {
+	Installation string
+	Rule         *signer.ApprovalRule
+	Keys         map[string]*Passkey // by id
+	// IsCareless believes every signature, like a server in the hands of an attacker.
+	IsCareless bool
+	// IsSilent lacks the words of the signer.
+	IsSilent bool
+}
+
+// NewMirror returns the mirror of a signer that knows these passkeys and no rule.
+func (a *Approvers) NewMirror(passkeys ...*Passkey) *Mirror {
+	m := &Mirror{Installation: a.Installation, Keys: map[string]*Passkey{}}
+	for _, p := range passkeys {
+		m.Keys[p.ID] = p
+	}
+	return m
+}
+
+// LoadRule returns the rule.
+func (m *Mirror) LoadRule(context.Context, pg.Tx, string) (*signer.ApprovalRule, error) {
+	return m.Rule, nil
+}
+
+// Context returns what a statement says beside what it is about.
+func (m *Mirror) Context(person, notAfter string) signer.StatementContext {
+	return signer.StatementContext{Installation: m.Installation, Approver: person, NotAfter: notAfter}
+}
+
+// AssetWords returns the network of the policy and no token.
+func (m *Mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
+	if m.IsSilent {
+		return "", nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten, "The signer is silent.")
+	}
+	return "31337", nil, nil
+}
+
+// CheckSignature verifies a signature by the passkeys of the mirror.
+func (m *Mirror) CheckSignature(
+	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
+	statement func(signer.StatementContext) signer.Statement,
+) error {
+	if m.IsCareless {
+		return nil
+	}
+	k := m.Keys[signature.KeyID]
+	if k == nil || k.OrgID != org || k.Person != person || k.Right != right {
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The passkey is not this person's.")
+	}
+	words := statement(m.Context(person, signature.NotAfter))
+	if err := signature.Assertion.Verify(k.Passkey(), words.Challenge()); err != nil {
+		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The signature is of other words.")
+	}
+	return nil
+}
