@@ -52,9 +52,9 @@ var Coffer = mustIndex(&Order{
 			{Name: "withdrawal_approvals"},
 			{Name: "deposits", Strong: true},
 			{Name: "deposit_decisions", Fresh: "its deposit is locked"},
-			{Name: "deposit_resolutions", Strong: true},
 			{Name: "return_requests", Fresh: "its deposit is locked"},
 			{Name: "return_signatures", Fresh: "its deposit is locked"},
+			{Name: "deposit_resolutions", Strong: true},
 			{Name: "freezes", Strong: true, Fresh: "the freeze lock is held exclusively"},
 			{Name: "unknown_token_counts"},
 			{Name: "customers"},
@@ -183,8 +183,9 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "deposit_resolutions", "payout_batches", "swaps", "refunds",
-				"checkout_payments", "address_funds", "utxos", "ledger_accounts", "ledger_transfers", "ledger_balances",
+				"withdrawals", "deposits", "return_requests", "return_signatures", "deposit_resolutions", "payout_batches",
+				"swaps", "refunds", "checkout_payments", "address_funds", "utxos", "ledger_accounts", "ledger_transfers",
+				"ledger_balances",
 			},
 		},
 		{
