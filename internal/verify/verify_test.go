@@ -37,6 +37,7 @@ var unaudited = map[string]string{
 		"it",
 	"checkout_payments.status":      "its deposit, by I-80",
 	"deposit_resolutions.status":    "its deposit moves with it, and that is looked for",
+	"return_requests.status":        "signed it is a resolution of the same id; else its deposit stays flagged",
 	"withdrawal_decisions.status":   "written once; I-40-decided",
 	"mails.status":                  "a mail tells of a change that the log has; no right hangs on its arrival",
 	"sessions.state":                "told by session.opened; a right that ends by itself within 12 hours",
