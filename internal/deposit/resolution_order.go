@@ -250,9 +250,9 @@ func (s *Service) OnRestored(
 		rows, err := tx.Query(ctx, `
 			SELECT `+columns+` FROM deposits WHERE org_id = $1 AND chain = $2 AND wallet_id = $3 AND mint_id = $4 AND status = 'FLAGGED'
 				AND chain_status = 'FINALIZED' AND (amount = $5 OR amount > $5 AND contract = '')
-			ORDER BY EXISTS (SELECT FROM return_requests q WHERE q.request_id = $7 AND q.deposit_id = deposits.deposit_id) DESC,
-				(return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`, o.OrgID, o.Chain, o.SourceWalletID(), o.MintID,
-			o.Amount, o.To, o.ID)
+			ORDER BY deposit_id = (SELECT q.deposit_id FROM return_requests q WHERE q.request_id = $7) DESC NULLS LAST,
+				(return_to = $6) DESC, amount, deposit_id LIMIT 1 FOR UPDATE`,
+			o.OrgID, o.Chain, o.SourceWalletID(), o.MintID, o.Amount, o.To, o.ID)
 		if err != nil {
 			return nil, fmt.Errorf("look for the deposit of return %s: %w", o.ID, err)
 		}

@@ -328,8 +328,8 @@ func TestTheTablesKeepAReturnThatWaits(t *testing.T) {
 		"a credit meanwhile": {
 			`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
 				decided_by_kind, decided_by, chain, wallet_id, mint_id, ended_at)
-			SELECT 'res_other', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_3', chain, wallet_id, mint_id,
-				now()
+			SELECT 'res_other', org_id, deposit_id, 'APPROVED', 'DONE', now(), 'USER', 'usr_3', chain, wallet_id,
+				mint_id, now()
 			FROM deposits WHERE is_flagged`, "deposit_resolutions_as_asked",
 		},
 		"a resolution of it that is unsigned": {
@@ -342,7 +342,8 @@ func TestTheTablesKeepAReturnThatWaits(t *testing.T) {
 		"a second return": {
 			`INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
 				asked_by_kind, asked_by)
-			SELECT 'res_second', org_id, deposit_id, status, to_address, sent, fee_kept, asked_at, asked_by_kind, asked_by
+			SELECT 'res_second', org_id, deposit_id, status, to_address, sent, fee_kept, asked_at, asked_by_kind,
+				asked_by
 			FROM return_requests`,
 			"return_requests_one_open",
 		},

@@ -483,11 +483,11 @@ func (d organizationDraft) payoutMax() money.Amount {
 	if d.firm != nil && best.Less(d.firm.AmountOut) {
 		best = d.firm.AmountOut
 	}
-	most, err := best.Bps(payoutMaxBps)
+	bound, err := best.Bps(payoutMaxBps)
 	if err != nil {
 		return best
 	}
-	return most
+	return bound
 }
 
 // queueOrganization queues the inserts of the swap and the hold, and with an offer of the order. Without one, the

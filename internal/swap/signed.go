@@ -30,7 +30,7 @@ func (w Swap) Statement(c signer.StatementContext) signer.Statement {
 // peopleByRule returns how many people have to sign a swap of the organization's own money: those that the rule asks
 // for the payment of the most that it may bring. Rule CO-148.
 func (s *Service) peopleByRule(
-	ctx context.Context, tx pg.Tx, org string, to mint.Mint, payoutMax money.Amount,
+	ctx context.Context, tx pg.Tx, org string, output mint.Mint, payoutMax money.Amount,
 ) (int, error) {
 	if s.Approvers == nil {
 		return 0, nil
@@ -42,12 +42,12 @@ func (s *Service) peopleByRule(
 	if rule == nil {
 		return 0, nil
 	}
-	unsigned, err := approver.SumUnsigned(ctx, tx, org, to.ID, "")
+	unsigned, err := approver.SumUnsigned(ctx, tx, org, output.ID, "")
 	if err != nil {
 		return 0, err
 	}
 	return rule.PeopleFor(signer.Intent{
-		Purpose: signer.Payment, Chain: to.Chain, Contract: to.Contract, Amount: payoutMax,
+		Purpose: signer.Payment, Chain: output.Chain, Contract: output.Contract, Amount: payoutMax,
 	}, unsigned), nil
 }
 

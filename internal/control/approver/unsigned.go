@@ -25,12 +25,14 @@ func SumUnsigned(
 				AND w.status IN ('PROCESSING', 'BROADCAST', 'COMPLETED', 'FAILED')
 				AND NOT EXISTS (SELECT FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id
 					AND a.round = w.approval_round AND a.signature IS NOT NULL)
-				AND NOT EXISTS (SELECT FROM payout_approvals a WHERE a.batch_id = w.batch_id AND a.signature IS NOT NULL)
+				AND NOT EXISTS (SELECT FROM payout_approvals a
+					WHERE a.batch_id = w.batch_id AND a.signature IS NOT NULL)
 				AND NOT EXISTS (SELECT FROM swaps s JOIN swap_approvals a USING (swap_id)
 					WHERE s.payout_id = w.withdrawal_id AND a.signature IS NOT NULL)
 		) + (
 			SELECT coalesce(sum(r.sent), 0) FROM deposit_resolutions r
-			WHERE r.org_id = $1 AND r.mint_id = $2 AND r.decided_at > $3 AND r.decision <> 'APPROVED' AND r.status <> 'FAILED'
+			WHERE r.org_id = $1 AND r.mint_id = $2 AND r.decided_at > $3 AND r.decision <> 'APPROVED'
+				AND r.status <> 'FAILED'
 				AND NOT EXISTS (SELECT FROM return_signatures g WHERE g.request_id = r.resolution_id)
 		)`, orgID, mintID, tx.Now.Add(-unsignedDay), excludedID).Scan(&sum)
 	if err != nil {

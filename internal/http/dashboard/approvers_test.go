@@ -332,7 +332,7 @@ func TestAPasskeySignsTheReturnOfAFlaggedDeposit(t *testing.T) {
 	h.wantDeposit(h.one, id, deposit.Flagged, 0, 0)
 	h.get(token, path).want(t, http.StatusOK, "The return waits for signatures", "Asked for by You",
 		"You asked for this return", "0 of 1 signatures")
-	got := h.post(token, path+"/approve", "code", rightCode+"1")
+	got := h.post(token, path+"/approve", "note", "", "code", rightCode+"1")
 	if got.status != http.StatusConflict || !strings.Contains(got.body, "the return waits for signatures") {
 		t.Errorf("an approval meanwhile: got %d, want it refused until the return is taken back", got.status)
 	}
@@ -367,7 +367,7 @@ func TestAReturnThatWaitsIsTakenBack(t *testing.T) {
 	id := h.flagDeposits(h.one, 1, false)[0]
 	path := Prefix + "/approvals/deposits/" + id
 	admin, approverToken := h.signIn(h.one, identity.Admin), h.signIn(h.one, identity.Approver)
-	h.post(admin, path+"/reject", "code", rightCode).want(t, http.StatusSeeOther)
+	h.post(admin, path+"/reject", "note", "", "code", rightCode).want(t, http.StatusSeeOther)
 	review, err := h.deposits.LoadReturn(t.Context(), h.one.id, id)
 	if err != nil || review.Request == nil {
 		t.Fatalf("got %v, %v, want a return that waits", review.Request, err)

@@ -414,7 +414,8 @@ func (d *dashboard) addReturn(r *pages.Request, names people, view *flaggedView)
 	}
 	view.Return = &returnView{
 		RequestID: q.ID,
-		AskedText: "Asked for by " + names.nameOf(q.AskedBy, r.Session) + ", " + ui.FormatAge(r.Moment(q.AskedAt)) + ".",
+		AskedText: "Asked for by " + names.nameOf(q.AskedBy, r.Session) + ", " +
+			ui.FormatAge(r.Moment(q.AskedAt)) + ".",
 		SignedText: strconv.Itoa(len(q.SignedBy)) + " of " + strconv.Itoa(max(review.People, 1)) +
 			" signatures are there.",
 	}

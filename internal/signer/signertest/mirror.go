@@ -42,7 +42,8 @@ func (m *Mirror) Context(person, notAfter string) signer.StatementContext {
 // AssetWords returns the network of the policy and no token.
 func (m *Mirror) AssetWords(chain.Name, chain.Address) (string, *signer.Token, error) {
 	if m.IsSilent {
-		return "", nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten, "The signer is silent.")
+		return "", nil, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,
+			"The signer is silent.")
 	}
 	return "31337", nil, nil
 }

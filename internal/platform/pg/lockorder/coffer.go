@@ -183,9 +183,9 @@ var Coffer = mustIndex(&Order{
 		{
 			Number: 4, Taken: []string{"dispatch_orders"}, Function: "dispatch.Submit",
 			Held: []string{
-				"withdrawals", "deposits", "return_requests", "return_signatures", "deposit_resolutions", "payout_batches",
-				"swaps", "refunds", "checkout_payments", "address_funds", "utxos", "ledger_accounts", "ledger_transfers",
-				"ledger_balances",
+				"withdrawals", "deposits", "return_requests", "return_signatures", "deposit_resolutions",
+				"payout_batches", "swaps", "refunds", "checkout_payments", "address_funds", "utxos", "ledger_accounts",
+				"ledger_transfers", "ledger_balances",
 			},
 		},
 		{
