@@ -75,13 +75,13 @@ type lag struct {
 const lagReadInterval = time.Second
 
 // exceeds reports whether the walk is more than max blocks behind the newest block. An error keeps the last answer.
-func (l *lag) exceeds(ctx context.Context, h *drillEnv, of chain.Name, max uint64, newest func() (uint64, error)) bool {
+func (l *lag) exceeds(ctx context.Context, h *drillEnv, name chain.Name, max uint64, newest func() (uint64, error)) bool {
 	if time.Since(l.readAt) < lagReadInterval {
 		return l.exceeded
 	}
 	l.readAt = time.Now()
 	var height uint64
-	if h.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{string(of)}, &height) != nil {
+	if h.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{string(name)}, &height) != nil {
 		return l.exceeded
 	}
 	if head, err := newest(); err == nil {
