@@ -75,7 +75,9 @@ type lag struct {
 const lagReadInterval = time.Second
 
 // exceeds reports whether the walk is more than max blocks behind the newest block. An error keeps the last answer.
-func (l *lag) exceeds(ctx context.Context, h *drillEnv, name chain.Name, max uint64, newest func() (uint64, error)) bool {
+func (l *lag) exceeds(
+	ctx context.Context, h *drillEnv, name chain.Name, max uint64, newest func() (uint64, error),
+) bool {
 	if time.Since(l.readAt) < lagReadInterval {
 		return l.exceeded
 	}
