@@ -26,6 +26,8 @@ type Approvers interface {
 	// LoadSigned returns a checked signature with its words and its passkey, for the audit log.
 	LoadSigned(ctx context.Context, tx pg.Tx, org string, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) (*signer.SignedStatement, error)
+	// AskToSign mails those whose passkeys approve payments, without one person.
+	AskToSign(ctx context.Context, tx pg.Tx, org, skippedPerson, subject, text string) error
 	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is
 	// written in atomic units. Fault: UNAVAILABLE while the signer has not said it.
 	AssetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token, err error)
@@ -258,6 +260,25 @@ func (s *Service) checkSignature(
 		return nil, nil, fmt.Errorf("read the signature of withdrawal %s: %w", r.id, err)
 	}
 	return signed, nil, nil
+}
+
+// askToSign mails the people who have to sign a withdrawal by the organization's rule. A row of a batch is signed with
+// its batch. Rule SA-15.
+func (s *Service) askToSign(ctx context.Context, tx pg.Tx, org string, w Withdrawal, maker string) error {
+	if s.Approvers == nil || w.Status != AwaitingApproval || w.ApprovalFingerprint == "" || w.BatchID != "" {
+		return nil
+	}
+	amount := w.Amount.Decimal(w.Mint.Decimals) + " " + signer.EscapeText(w.Mint.Symbol)
+	text := fmt.Sprintf("Withdrawal %s of %s on %s to\n\n%s\n\nneeds signatures of people by your organization's rule.\n\n"+
+		"Approval fingerprint: %s\n\nThe page shows the same fingerprint. If it shows another one, do not sign, and tell "+
+		"the operator.", w.ID, amount, w.Mint.Chain, signer.EscapeText(string(w.ToAddress)), w.ApprovalFingerprint)
+	if s.ApprovalPage != nil {
+		text += "\n\n" + s.ApprovalPage(w.ID)
+	}
+	if err := s.Approvers.AskToSign(ctx, tx, org, maker, "A withdrawal needs your signature", text); err != nil {
+		return fmt.Errorf("ask people to sign %s: %w", w.ID, err)
+	}
+	return nil
 }
 
 // returnedRequired returns how many approvals a withdrawal needs by the rule after the signer returned it for lack of

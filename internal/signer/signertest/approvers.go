@@ -1,7 +1,9 @@
 package signertest
 
 import (
+	"bytes"
 	"encoding/hex"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ type Approvers struct {
 	*local.Signer
 	AttestKey    []byte
 	Installation string
+	Log          *bytes.Buffer // what the signer logs
 	journal      string
 }
 
@@ -33,7 +36,11 @@ func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
 	policy.Approvers = &signpolicy.Approvers{
 		RelyingParties: []signpolicy.RelyingParty{{ID: RPID, Origins: []string{Origin}}}, CoolingOff: "0s",
 	}
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants}
+	logged := &bytes.Buffer{}
+	conf := local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants,
+		Log: slog.New(slog.NewTextHandler(logged, nil)),
+	}
 	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +54,9 @@ func OpenApprovers(t testing.TB, grants *signer.GrantKey) *Approvers {
 		}
 	})
 	attest := seed.AttestKey().PublicKey()
-	return &Approvers{Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), journal: conf.Journal}
+	return &Approvers{
+		Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), Log: logged, journal: conf.Journal,
+	}
 }
 
 // Found makes a person at the host name the fingerprint of passkeys, and enrols them.
