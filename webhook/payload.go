@@ -363,6 +363,8 @@ type Withdrawal struct {
 	ApprovalReasons  List[string]        `json:"approvalReasons"`
 	Approvals        Approvals           `json:"approvals" doc:"How many of the needed approvals it has."`
 	Screening        WithdrawalScreening `json:"screening"`
+	// ApprovalFingerprint is absent for a withdrawal that people need not sign.
+	ApprovalFingerprint string `json:"approvalFingerprint,omitempty" doc:"The first digits of what people sign by the organization's rule on approvals. The page, the mail to the approvers and the signer's log have the same ones. Absent for a withdrawal that needs no signature." example:"3f2a9c0d1e4b5a687f90"`
 
 	TxHash *string `json:"txHash"`
 	// ReplacedTxHashes are earlier versions in the same slot: at most one of all versions pays.

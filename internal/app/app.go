@@ -652,6 +652,9 @@ func (a *App) DB() *pg.DB { return a.parts.DB }
 // GrantKey returns the key that authenticates decisions; nil if this process needs none.
 func (a *App) GrantKey() *signer.GrantKey { return a.parts.Grants }
 
+// AttestKey returns the public key by which the signer's records are verified.
+func (a *App) AttestKey() ed25519.PublicKey { return a.parts.AttestKey }
+
 // CostMax returns the maximum cost of a transaction with that much gas on a chain. On a chain
 // without gas it is the maximum cost of any transaction. Error: money.ErrRange.
 func (a *App) CostMax(name chain.Name, gas uint64) (money.Amount, error) {

@@ -82,19 +82,23 @@ func (c auditExport) Run(ctx context.Context, std streams) (err error) {
 type auditVerify struct {
 	File    string `arg:"" type:"existingfile" help:"An export that coffer audit export wrote."`
 	Anchors string `type:"existingfile" help:"The signer's anchors: the file next to its journal, with .anchors after its name. Without it, the check cannot see that rows are missing at the end."`
-	Key     string `type:"existingfile" help:"The public attestation key (keys.attest), for --anchors."`
+	Key     string `type:"existingfile" help:"The public attestation key (keys.attest): it shows whether the anchors are the signer's, and whether the passkeys of signed approvals are."`
 }
 
 func (c auditVerify) Run(std streams) error {
-	if (c.Anchors == "") != (c.Key == "") {
-		return errors.New("give --anchors and --key together: the key shows whether the anchors are the signer's")
+	if c.Anchors != "" && c.Key == "" {
+		return errors.New("give --key with --anchors: the key shows whether the anchors are the signer's")
 	}
 	var anchors []signer.Anchor
-	if c.Anchors != "" {
-		key, err := keys.ReadAttestKey(c.Key)
-		if err != nil {
+	var key ed25519.PublicKey
+	if c.Key != "" {
+		var err error
+		if key, err = keys.ReadAttestKey(c.Key); err != nil {
 			return fmt.Errorf("--key: %w", err)
 		}
+	}
+	if c.Anchors != "" {
+		var err error
 		if anchors, err = readAnchors(c.Anchors, key); err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func (c auditVerify) Run(std streams) error {
 		return fmt.Errorf("read the export: %w", err)
 	}
 	defer f.Close()
-	found, err := audit.CheckExport(f, anchors, c.Anchors != "")
+	found, err := audit.CheckExport(f, anchors, c.Anchors != "", key)
 	if err != nil {
 		return err
 	}

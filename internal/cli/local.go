@@ -297,7 +297,8 @@ func Tour(ctx context.Context, output io.Writer, info localworld.Info) error {
 			return balances[0], nil
 		},
 		Check: func(ctx context.Context) ([]string, error) {
-			books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()))
+			books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()),
+				verify.WithApprovers(tools.AttestKey()))
 			if err != nil {
 				return nil, err
 			}

@@ -544,7 +544,8 @@ func (c verifyCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	defer tools.Close()
-	books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()))
+	books, err := verify.RunChecks(ctx, tools.DB(), verify.WithGrants(tools.GrantKey()),
+		verify.WithApprovers(tools.AttestKey()))
 	if err != nil {
 		return err
 	}

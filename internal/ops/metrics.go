@@ -653,6 +653,28 @@ var gauges = []gauge{
 		FROM mints m JOIN scan_cursors c ON c.chain = m.chain CROSS JOIN LATERAL (
 			SELECT created_at FROM price_marks WHERE mint_id = m.mint_id ORDER BY created_at DESC LIMIT 1) p
 		WHERE m.kind = 'NATIVE' AND c.updated_at > now() - interval '24 hours'`, "chain"),
+	// Rule SA-16.
+	newGauge("coffer_approver_keys",
+		"Passkeys of approvers, by right and state. One is contradicted if the signer refuses it after it counted.", `
+		SELECT lower(key_right), CASE WHEN refusal IS NOT NULL AND proof IS NOT NULL THEN 'contradicted'
+				WHEN refusal IS NOT NULL THEN 'refused' WHEN proof IS NULL THEN 'waiting'
+				WHEN usable_from > now() THEN 'cooling_off' ELSE 'usable' END, count(*)::float8
+		FROM approver_keys WHERE retired_at IS NULL GROUP BY 1, 2`, "right", "status"),
+	newGauge("coffer_approver_keys_retired", "Passkeys of approvers that were retired in the last day.", `
+		SELECT count(*)::float8 FROM approver_keys WHERE retired_at > now() - interval '24 hours'`),
+	newGauge("coffer_approver_keys_kept_oldest_seconds",
+		"Time since the oldest retirement that the signer has not recorded; 0 when there is none.", `
+		SELECT coalesce(extract(epoch FROM now() - min(retired_at)), 0)::float8 FROM approver_keys
+		WHERE retired_at IS NOT NULL AND retired_seq IS NULL AND proof IS NOT NULL`),
+	newGauge("coffer_approvers_with_one_key",
+		"People with fewer than two passkeys of a right, who lose the right with the passkey.", `
+		SELECT lower(key_right), count(*)::float8 FROM (
+			SELECT org_id, key_right, email FROM approver_keys
+			WHERE retired_at IS NULL AND refusal IS NULL AND proof IS NOT NULL
+			GROUP BY 1, 2, 3 HAVING count(*) = 1) p GROUP BY 1`, "right"),
+	newGauge("coffer_approval_rules_refused", "Rules on approvals of the last day that the signer refused.", `
+		SELECT count(*)::float8 FROM approval_rules
+		WHERE refusal IS NOT NULL AND asked_at > now() - interval '24 hours'`),
 	newGauge("coffer_mints_quarantined", "Quarantined mints, of which nothing is credited or paid.", `
 		SELECT count(*)::float8 FROM mints WHERE quarantined_at IS NOT NULL`),
 }

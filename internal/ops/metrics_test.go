@@ -143,10 +143,22 @@ INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, 
 	customer_id, reference, refused)
 	SELECT 'bp_' || b, n, 'org_1', n, substring(sha256('a') FROM 1 FOR 16), 1, 'ETHEREUM', '', '0x3', 1, '', '',
 		CASE WHEN b = 2 AND n = 1 THEN 'x' END FROM generate_series(1, 3) b, generate_series(1, 2) n;
+INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin, possession,
+	possession_until, created_at, usable_from, proof, journal_id, journal_seq, refusal, retired_at, retired_by)
+	SELECT 'apk_' || n, 'org_1', person, person || '@example.com', 'APPROVE', convert_to(n::text, 'UTF8'), 'x', 'x', 'x',
+		'{}', now(), $T, usable_from, CASE WHEN usable_from IS NOT NULL THEN 'x'::bytea END,
+		CASE WHEN usable_from IS NOT NULL THEN 'j' END, CASE WHEN usable_from IS NOT NULL THEN n END, refusal, retired_at,
+		CASE WHEN retired_at IS NOT NULL THEN 'x' END
+	FROM (VALUES (1, 'ann', $T, NULL, NULL::timestamptz), (2, 'ann', $T, NULL, NULL), (3, 'ben', $T, NULL, NULL),
+		(4, 'cay', now() + interval '1 hour', NULL, NULL), (5, 'dan', NULL, NULL, NULL), (6, 'eve', NULL, 'late', NULL),
+		(7, 'fay', $T, 'retired', NULL), (8, 'gil', $T, NULL, $T)) AS k (n, person, usable_from, refusal, retired_at);
+INSERT INTO approval_rules (proposal_id, org_id, version, rule, proposed_by, proposed_at, asked_at, refusal)
+	VALUES ('apr_1', 'org_1', 1, '{"orgId": "org_1", "version": 1}', 'x', $T, $T, 'x');
 INSERT INTO river_job (kind, queue, args, max_attempts, state, created_at, scheduled_at, finalized_at)
 	VALUES ('verify', 'default', '{}', 1, 'completed', $T, $T, $T), ('mail', 'default', '{}', 1, 'discarded', $T, $T, $T);
 `
 
+// Rules SA-16 and BP-93, among others.
 func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	t.Parallel()
 	d := pgtest.NewDatabase(t)
@@ -154,7 +166,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	calm := scrape(t, m)
 	for name, want := range map[string]float64{
 		"coffer_events_unnumbered_oldest_seconds": 0, "coffer_events_undelivered_oldest_seconds": 0,
-		"coffer_swap_arrivals_open": 0, "coffer_swap_arrivals_open_oldest_seconds": 0,
+		"coffer_approver_keys_retired": 0, "coffer_approver_keys_kept_oldest_seconds": 0,
+		"coffer_approval_rules_refused": 0,
+		"coffer_swap_arrivals_open":     0, "coffer_swap_arrivals_open_oldest_seconds": 0,
 		"coffer_invoices_issued": 0, "coffer_invoices_unpaid": 0, "coffer_invoices_unpaid_usd": 0,
 		"coffer_invoices_unpaid_oldest_seconds": 0, "coffer_fee_lines_unpriced": 0,
 		"coffer_fee_lines_unpriced_oldest_seconds": 0,
@@ -248,6 +262,15 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_claims_oldest_seconds{provider="ONE"}`:                                  age,
 		`coffer_swap_providers_suspended{provider="ONE",source="service"}`:                   1,
 		`coffer_swap_providers_suspended{provider="TWO",source="operator"}`:                  1,
+		`coffer_approver_keys{right="approve",status="usable"}`:                              3,
+		`coffer_approver_keys{right="approve",status="cooling_off"}`:                         1,
+		`coffer_approver_keys{right="approve",status="waiting"}`:                             1,
+		`coffer_approver_keys{right="approve",status="refused"}`:                             1,
+		`coffer_approver_keys{right="approve",status="contradicted"}`:                        1,
+		"coffer_approver_keys_retired":                                                       1,
+		"coffer_approver_keys_kept_oldest_seconds":                                           age,
+		`coffer_approvers_with_one_key{right="approve"}`:                                     2,
+		"coffer_approval_rules_refused":                                                      1,
 		"coffer_swap_arrivals_open":                                                          1,
 		"coffer_swap_arrivals_open_oldest_seconds":                                           age,
 		"coffer_invoices_issued":                                                             1,

@@ -380,7 +380,7 @@ func (s *Service) ApproveSigned(
 				"The rows of this batch payout differ from what was submitted: they were changed since.").
 				WithAdvice("Do not approve it. Reject it, and find out who changed it.")
 		}
-		people, err := s.checkSignature(ctx, tx, b, items, actorName(actor), signature)
+		people, signedWords, err := s.checkSignature(ctx, tx, b, items, actorName(actor), signature)
 		if err != nil {
 			return err
 		}
@@ -411,6 +411,12 @@ func (s *Service) ApproveSigned(
 			required = max(required, people)
 		}
 		detail := map[string]any{"contentHash": hash, "approvals": b.Approvals + 1, "required": required}
+		if people > 0 {
+			detail["people"] = people
+		}
+		if signedWords != nil {
+			detail["signed"] = signedWords
+		}
 		if b.Approvals+1 < b.Required || signed < people {
 			return s.announce(ctx, tx, b, actor, "approval_added", detail)
 		}

@@ -17,6 +17,9 @@ type Approvers interface {
 	// CheckSignature verifies a signature as the signer will. A fault says in plain words why it is not valid.
 	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) error
+	// LoadSigned returns a checked signature with its words and its passkey, for the audit log.
+	LoadSigned(ctx context.Context, tx pg.Tx, org string, signature signer.KeySignature,
+		statement func(signer.StatementContext) signer.Statement) (*signer.SignedStatement, error)
 }
 
 // peopleByRule returns how many people have to sign a batch: those that the rule asks for if it asks for them for a
@@ -68,35 +71,38 @@ func (s *Service) PeopleToSign(ctx context.Context, orgID, batchID string) (peop
 }
 
 // checkSignature refuses an approval of a locked batch that lacks the signature which the rule asks for, or has one
-// that is not valid. It returns how many people have to sign.
+// that is not valid. It returns how many people have to sign, and a signature with its words.
 func (s *Service) checkSignature(
 	ctx context.Context, tx pg.Tx, b Batch, items []Item, person string, signature *signer.KeySignature,
-) (people int, err error) {
+) (people int, signed *signer.SignedStatement, err error) {
 	if people, err = s.peopleByRule(ctx, tx, b, items); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	switch {
 	case signature == nil && people == 0:
-		return 0, nil
+		return 0, nil, nil
 	case signature == nil:
 		advice := "Approve it with your passkey on its page of the dashboard."
 		if s.ApprovalPage != nil {
 			advice = "Approve it with your passkey on the page " + s.ApprovalPage(b.ID)
 		}
-		return 0, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		return 0, nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 			"Your organization's rule asks for the signatures of %d people for this batch payout, and this approval "+
 				"has none.", people).WithAdvice("%s", advice)
 	case s.Approvers == nil:
-		return 0, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		return 0, nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 			"This installation has no passkeys of approvers, and the approval has a signature of one.").
 			WithAdvice("Approve it without a signature.")
 	}
-	err = s.Approvers.CheckSignature(ctx, tx, b.OrgID, person, signer.RightApprove, *signature,
-		func(c signer.StatementContext) signer.Statement { return signer.BatchStatement(b.Header, c) })
-	if err != nil {
-		return 0, fmt.Errorf("verify the signature of batch %s: %w", b.ID, err)
+	statement := func(c signer.StatementContext) signer.Statement { return signer.BatchStatement(b.Header, c) }
+	err = s.Approvers.CheckSignature(ctx, tx, b.OrgID, person, signer.RightApprove, *signature, statement)
+	if err == nil {
+		signed, err = s.Approvers.LoadSigned(ctx, tx, b.OrgID, *signature, statement)
 	}
-	return people, nil
+	if err != nil {
+		return 0, nil, fmt.Errorf("verify the signature of batch %s: %w", b.ID, err)
+	}
+	return people, signed, nil
 }
 
 // countSigned returns how many people signed a batch, as the transaction sees it.

@@ -156,7 +156,8 @@ func (s *Service) newJobs() *jobs.Runner {
 	parts := s.parts
 	runner := jobs.New(parts.DB, parts.Log)
 	jobs.HandlePeriodic(runner, s.conf.VerifyInterval, verifyBooksJob{}, func(ctx context.Context) error {
-		_, err := verify.CheckAndFreeze(ctx, parts.DB, s.Chains, parts.Log, verify.WithGrants(parts.Grants))
+		_, err := verify.CheckAndFreeze(ctx, parts.DB, s.Chains, parts.Log, verify.WithGrants(parts.Grants),
+			verify.WithApprovers(parts.AttestKey))
 		return err
 	})
 	jobs.HandlePeriodic(runner, verifyAddressesInterval, verifyAddressesJob{}, func(ctx context.Context) error {

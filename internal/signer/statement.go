@@ -18,8 +18,8 @@ type Statement []Word
 
 // Word is one word of a statement. Name says what it means; the page shows it in its own language.
 type Word struct {
-	Name string
-	Text string // printable ASCII, see EscapeText
+	Name string `json:"name"`
+	Text string `json:"text"` // printable ASCII, see EscapeText
 }
 
 // The acts that a statement is about. An act is the first word of its statement, so that no signature of one act is

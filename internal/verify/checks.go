@@ -57,7 +57,7 @@ const (
 // checks are all checks of RunChecks, in the order of the report.
 var checks = slices.Concat(
 	bookChecks, swapChecks, depositSwapChecks, checkoutChecks, linkChecks, refundChecks, automaticRefundChecks,
-	billingChecks, payoutChecks,
+	billingChecks, payoutChecks, approverChecks,
 )
 
 // bookChecks are those of everything but swaps and checkouts.

@@ -1161,7 +1161,11 @@ var tamperings = []tampering{
 
 func TestEveryTamperingIsSeen(t *testing.T) {
 	t.Parallel()
-	wantSeen(t, func(c Check) bool { return !isSchemaCheck(c) })
+	wantSeen(t, func(c Check) bool {
+		// Those of approvers have a test of their own, with a signer behind it.
+		isOfApprovers := slices.ContainsFunc(approverChecks, func(o Check) bool { return o.ID == c.ID })
+		return !isSchemaCheck(c) && !isOfApprovers
+	})
 }
 
 // Tamperings with the schema have their own test: they are few, and the others take minutes.

@@ -142,6 +142,8 @@ func Withdrawal(w withdrawal.Withdrawal) webhook.Withdrawal {
 		Approvals:       webhook.Approvals{Required: w.Approvals.Required, Received: w.Approvals.Received},
 		Screening:       webhook.WithdrawalScreening(w.Screening),
 
+		ApprovalFingerprint: w.ApprovalFingerprint,
+
 		TxHash: text(w.TxHash), ReplacedTxHashes: texts(w.ReplacedTxHashes), FailureReason: w.FailureReason,
 		RejectedReason: w.RejectedReason, Reference: w.Reference, Metadata: w.Metadata, TravelRule: w.TravelRule,
 

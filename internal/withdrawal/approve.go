@@ -162,7 +162,7 @@ func (s *Service) loadSignature(
 	if signature == nil || a.row.status != AwaitingApproval {
 		return nil
 	}
-	a.signatureFault, err = s.checkSignature(ctx, tx, org, approverName(actor), *signature, a.row, f.mint)
+	a.signed, a.signatureFault, err = s.checkSignature(ctx, tx, org, approverName(actor), *signature, a.row, f.mint)
 	return err
 }
 
@@ -220,12 +220,19 @@ func (s *Service) writeApproval(
 			return empty, err
 		}
 	}
-	return w, recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: r.id, Act: p.Act, Status: p.Status, Gates: p.Gates, Actor: actor, Risk: &p.Screening,
-	}, action, map[string]any{
+	detail := map[string]any{
 		"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(),
 		"round": r.approvalRound, "approvals": f.approval.count + 1, "required": p.Required,
-	})
+	}
+	if people := f.peopleByRule(); people > 0 && r.batch == nil { // of a row, the signatures are those of its batch
+		detail["people"] = people
+	}
+	if f.approval.signed != nil {
+		detail["signed"] = f.approval.signed
+	}
+	return w, recordDecision(ctx, tx, org, DecisionRecord{
+		withdrawalID: r.id, Act: p.Act, Status: p.Status, Gates: p.Gates, Actor: actor, Risk: &p.Screening,
+	}, action, detail)
 }
 
 // submitApproved lets a withdrawal go whose approvals suffice.

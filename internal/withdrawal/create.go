@@ -160,6 +160,9 @@ func (s *Service) writeRequest(
 	if err := s.publishEvent(ctx, tx, org, findTransition("", p.Status), w); err != nil {
 		return empty, err
 	}
+	if err := s.askToSign(ctx, tx, org, w, row.madeBy); err != nil {
+		return empty, err
+	}
 	action := "withdrawal.requested"
 	if p.Status == Blocked {
 		action = "withdrawal.blocked"

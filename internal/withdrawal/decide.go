@@ -69,9 +69,10 @@ type approvalFacts struct {
 	areTermsSeen bool // the terms are those that were requested, and those that the approver saw
 	count        int  // approvals of this round before this one
 
-	signature      *signer.KeySignature // of the person's passkey; nil for none
-	signatureFault *fault.Fault         // why the signature is not valid, or nil
-	page           string               // where people sign, or ""
+	signature      *signer.KeySignature    // of the person's passkey; nil for none
+	signatureFault *fault.Fault            // why the signature is not valid, or nil
+	signed         *signer.SignedStatement // the valid signature with its words, or nil
+	page           string                  // where people sign, or ""
 }
 
 // Decision is the combined result of the gates.

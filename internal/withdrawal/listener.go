@@ -279,6 +279,11 @@ func (s *Service) OnRefused(ctx context.Context, tx pg.Tx, o dispatch.Order, r *
 	if err != nil {
 		return err
 	}
+	if reason == ReasonApprovalRule {
+		if err := s.askToSign(ctx, tx, o.OrgID, w, ""); err != nil {
+			return err
+		}
+	}
 	return recordDecision(ctx, tx, o.OrgID, DecisionRecord{
 		withdrawalID: o.ID, Act: ActReturned, Status: AwaitingApproval, Reasons: []Reason{reason}, Note: r.Message,
 		Actor: dispatchActor,

@@ -23,6 +23,11 @@ type Approvers interface {
 	// other error leaves that open.
 	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) error
+	// LoadSigned returns a checked signature with its words and its passkey, for the audit log.
+	LoadSigned(ctx context.Context, tx pg.Tx, org string, signature signer.KeySignature,
+		statement func(signer.StatementContext) signer.Statement) (*signer.SignedStatement, error)
+	// AskToSign mails those whose passkeys approve payments, without one person.
+	AskToSign(ctx context.Context, tx pg.Tx, org, skippedPerson, subject, text string) error
 	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is
 	// written in atomic units. Fault: UNAVAILABLE while the signer has not said it.
 	AssetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token, err error)
@@ -227,24 +232,47 @@ func (s *Service) newPaymentStatement(
 // checkSignature verifies the signature of an approval of a locked withdrawal. The fault says why it is not valid.
 func (s *Service) checkSignature(
 	ctx context.Context, tx pg.Tx, org, person string, signature signer.KeySignature, r storedWithdrawal, m mint.Mint,
-) (*fault.Fault, error) {
+) (*signer.SignedStatement, *fault.Fault, error) {
 	if s.Approvers == nil {
-		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		return nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 			"This installation has no passkeys of approvers, and the approval has a signature of one.").
 			WithAdvice("Approve it without a signature."), nil
 	}
 	statement, err := s.newStatement(ctx, tx, org, r, m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = s.Approvers.CheckSignature(ctx, tx, org, person, signer.RightApprove, signature, statement)
 	if refusal := fault.Find(err); refusal != nil {
-		return refusal, nil
+		return nil, refusal, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("verify the signature of withdrawal %s: %w", r.id, err)
+		return nil, nil, fmt.Errorf("verify the signature of withdrawal %s: %w", r.id, err)
 	}
-	return nil, nil
+	signed, err := s.Approvers.LoadSigned(ctx, tx, org, signature, statement)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the signature of withdrawal %s: %w", r.id, err)
+	}
+	return signed, nil, nil
+}
+
+// askToSign mails the people who have to sign a withdrawal by the organization's rule. A row of a batch is signed with
+// its batch. Rule SA-15.
+func (s *Service) askToSign(ctx context.Context, tx pg.Tx, org string, w Withdrawal, maker string) error {
+	if s.Approvers == nil || w.Status != AwaitingApproval || w.ApprovalFingerprint == "" || w.BatchID != "" {
+		return nil
+	}
+	amount := w.Amount.Decimal(w.Mint.Decimals) + " " + signer.EscapeText(w.Mint.Symbol)
+	text := fmt.Sprintf("Withdrawal %s of %s on %s to\n\n%s\n\nneeds signatures of people by your organization's rule.\n\n"+
+		"Approval fingerprint: %s\n\nThe page shows the same fingerprint. If it shows another one, do not sign, and tell "+
+		"the operator.", w.ID, amount, w.Mint.Chain, signer.EscapeText(string(w.ToAddress)), w.ApprovalFingerprint)
+	if s.ApprovalPage != nil {
+		text += "\n\n" + s.ApprovalPage(w.ID)
+	}
+	if err := s.Approvers.AskToSign(ctx, tx, org, maker, "A withdrawal needs your signature", text); err != nil {
+		return fmt.Errorf("ask people to sign %s: %w", w.ID, err)
+	}
+	return nil
 }
 
 // returnedRequired returns how many approvals a withdrawal needs by the rule after the signer returned it for lack of

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,24 @@ type mirror struct {
 	keys         map[string]*signertest.Passkey
 	network      string
 	isCareless   bool
+	asked        []string // the texts of the mails to approvers
+}
+
+func (m *mirror) AskToSign(_ context.Context, _ pg.Tx, _, skipped, _, text string) error {
+	m.asked = append(m.asked, "without "+skipped+": "+text)
+	return nil
+}
+
+func (m *mirror) LoadSigned(
+	_ context.Context, _ pg.Tx, _ string, signature signer.KeySignature,
+	statement func(signer.StatementContext) signer.Statement,
+) (*signer.SignedStatement, error) {
+	signed := &signer.SignedStatement{Signature: signature}
+	if k := m.keys[signature.KeyID]; k != nil {
+		signed.Words = statement(m.Context(k.Person, signature.NotAfter))
+		signed.Passkey.Enrolment = k.Enrolment
+	}
+	return signed, nil
 }
 
 func (m *mirror) LoadRule(context.Context, pg.Tx, string) (*signer.ApprovalRule, error) {
@@ -368,6 +387,47 @@ func TestThePaymentNeedsThePeopleOfTheNewestRule(t *testing.T) {
 	e.mustSign(w.ID, 3)
 	if err := e.admits(w.ID); err != nil {
 		t.Errorf("with three: got %v", err)
+	}
+}
+
+// The withdrawal, the page, the mail and the signer's log have one fingerprint, and each payment another one. Rule SA-15.
+func TestTheFingerprintOfAPaymentIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	e := newSignedEnv(t)
+	seen := map[string]bool{}
+	for range 2 {
+		w := e.mustRequest(e.newRequest())
+		fingerprint := w.ApprovalFingerprint
+		if len(fingerprint) != signer.TermsFingerprintDigits || seen[fingerprint] {
+			t.Fatalf("got the fingerprint %q, want one of its own", fingerprint)
+		}
+		seen[fingerprint] = true
+		review, err := e.LoadReview(t.Context(), e.org, w.ID)
+		if err != nil || review.Digest[:signer.TermsFingerprintDigits] != fingerprint ||
+			review.Withdrawal.ApprovalFingerprint != fingerprint {
+			t.Errorf("page: got %q and %q, %v, want %q", review.Digest, review.Withdrawal.ApprovalFingerprint, err,
+				fingerprint)
+		}
+		if mails := e.mirror.asked; len(mails) != len(seen) || !strings.Contains(mails[len(mails)-1], fingerprint) ||
+			!strings.Contains(mails[len(mails)-1], w.ID) {
+			t.Errorf("got the mails %q, want one with %s", mails, fingerprint)
+		}
+		if strings.Contains(e.signer.Log.String(), fingerprint) {
+			t.Error("the signer logged a payment before it was signed")
+		}
+		e.mustSign(w.ID, 1, 2)
+		if err := e.admits(w.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.signer.Log.String(); !strings.Contains(got, "intent="+w.ID) ||
+			!strings.Contains(got, "fingerprint="+fingerprint) || !strings.Contains(got, "signatures=2") {
+			t.Errorf("the signer's log: got %q, want %s", got, fingerprint)
+		}
+	}
+	small := e.request("400")
+	if err := e.admits(small.ID); err != nil || small.ApprovalFingerprint != "" || len(e.mirror.asked) != len(seen) {
+		t.Errorf("without people: got %q, %v, and %d mails, want no fingerprint and no mail", small.ApprovalFingerprint,
+			err, len(e.mirror.asked))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // Withdrawal is a payment to an address as an organization sees it: from a customer's balance, or
@@ -48,7 +50,10 @@ type Withdrawal struct {
 	RequiresApproval bool
 	ApprovalReasons  []Reason
 	Approvals        Approvals
-	Screening        Screening
+	// ApprovalFingerprint are the first digits of what people sign by the organization's rule; "" for a withdrawal that
+	// needs no signature. The page, the mail and the signer's log have the same ones.
+	ApprovalFingerprint string
+	Screening           Screening
 
 	TxHash           *chain.TxHash
 	ReplacedTxHashes []chain.TxHash // earlier versions in the same slot
@@ -90,7 +95,9 @@ const selectWithdrawals = `
 		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.charge_costs, w.charge_held, w.charge_failure_max, w.charged, w.approvals_required,
 		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round),
 		CASE WHEN w.product IS NOT NULL THEN (SELECT s.swap_id FROM swaps s WHERE s.payout_id = w.withdrawal_id) END,
-		coalesce(w.refund_id, ''), coalesce(w.batch_id, ''), coalesce(w.batch_row, 0)
+		coalesce(w.refund_id, ''), coalesce(w.batch_id, ''), coalesce(w.batch_row, 0), w.fee_mode = 'DEDUCTED',
+		coalesce(w.made_by, ''), (SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id),
+		(SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = w.batch_id), w.org_id
 	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
 
 // Load returns a withdrawal as this transaction sees it. Error: fault NOT_FOUND.
@@ -133,6 +140,10 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 		c                   charge
 		charged             money.Amount
 		swapID              *string
+		terms               storedWithdrawal
+		checkoutID          *string
+		contentHash         []byte
+		orgID               string
 	)
 	err := row.Scan(&w.ID, &w.IdempotencyKey, &customerID, &product, &w.WhitelistedAddressID,
 		&w.Mint.ID, &w.Mint.Symbol, &w.Mint.Name, &w.Mint.Chain, &w.Mint.Decimals, &w.Mint.Contract,
@@ -141,7 +152,8 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 		&w.FailureReason, &w.RejectedReason, &w.Reference, &w.Metadata, &w.FeeMode, &deducted, &w.MaxNetworkFee,
 		&travelRule, &w.CreatedAt, &w.ApprovedAt, &w.BroadcastAt, &w.CompletedAt, &screening,
 		&costs, &c.held, &c.failureMax, &charged, &w.Approvals.Required, &w.Approvals.Received,
-		&swapID, &w.RefundID, &w.BatchID, &w.BatchRow)
+		&swapID, &w.RefundID, &w.BatchID, &w.BatchRow, &terms.deductsFee, &terms.madeBy, &checkoutID, &contentHash,
+		&orgID)
 	if err != nil {
 		return Withdrawal{}, err
 	}
@@ -151,6 +163,9 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 	}
 	if w.BatchID != "" {
 		w.Owner, w.IdempotencyKey = ledger.BatchOwner(), nil
+	}
+	if slices.Contains(w.ApprovalReasons, ReasonApprovalRule) {
+		w.ApprovalFingerprint = w.fingerprint(orgID, terms, checkoutID, contentHash)
 	}
 	if w.Owner.IsOrganization() {
 		w.setSwap(swapID)
@@ -179,6 +194,23 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 		w.CustomerCharge.Charged = &charged
 	}
 	return w, nil
+}
+
+// fingerprint returns the fingerprint of the terms, before anything of the row is changed for display.
+func (w Withdrawal) fingerprint(orgID string, r storedWithdrawal, checkoutID *string, contentHash []byte) string {
+	r.id, r.owner, r.mintID, r.chain, r.amount, r.toAddress = w.ID, w.Owner, w.Mint.ID, w.Mint.Chain, w.Amount, w.ToAddress
+	r.feeMax = w.MaxNetworkFee
+	if w.WhitelistedAddressID != nil {
+		r.listedID = *w.WhitelistedAddressID
+	}
+	if checkoutID != nil {
+		r.refund = &signer.RefundOf{RefundID: w.RefundID, CheckoutID: *checkoutID}
+	}
+	if w.BatchID != "" {
+		r.batch = &signer.BatchRow{BatchID: w.BatchID, Row: w.BatchRow}
+		copy(r.batch.ContentHash[:], contentHash)
+	}
+	return r.signedTerms(orgID, w.Mint).Fingerprint()
 }
 
 // storedScreening is a Screening as a row has it.

@@ -3535,6 +3535,12 @@ export interface Withdrawal {
   /** The amount in whole tokens. */
   amountDecimal: string;
   /**
+   * The first digits of what people sign by the organization's rule on approvals. The page, the mail
+   * to the approvers and the signer's log have the same ones. Absent for a withdrawal that needs no
+   * signature.
+   */
+  approvalFingerprint?: string;
+  /**
    * Why: REQUIRE_APPROVAL, USD_THRESHOLD, LOW_LIQUIDITY, DESTINATION_ADDRESS, RISK_REVIEW,
    * PRICE_UNAVAILABLE, POLICY_LIMIT, NETWORK_FEE (the network asks for more than maxNetworkFee),
    * DUPLICATE_KEY (the signer remembers another payment with this idempotency key; nothing was

@@ -119,6 +119,17 @@ func (k Key) Request() signer.EnrolRequest {
 	return signer.EnrolRequest{Enrolment: k.Enrolment(), Email: k.Email, Possession: k.Possession}
 }
 
+// body returns what the signer recorded, as the row has it.
+func (k Key) body() signer.EnrolBody {
+	b := signer.EnrolBody{
+		Enrolment: k.Enrolment(), EmailHash: signer.HashEmail(k.OrgID, k.Email), IsFounded: k.IsFounded, Proof: k.proof,
+	}
+	if k.UsableFrom != nil {
+		b.UsableFrom = signer.FormatMicros(*k.UsableFrom)
+	}
+	return b
+}
+
 // Proposal is a rule that people proposed, and what the signer answered.
 type Proposal struct {
 	ID         string // apr_…
@@ -243,11 +254,7 @@ func (s *Service) VerifyKey(k Key) error {
 	if k.UsableFrom == nil {
 		return nil
 	}
-	body := signer.EnrolBody{
-		Enrolment: k.Enrolment(), EmailHash: signer.HashEmail(k.OrgID, k.Email), IsFounded: k.IsFounded,
-		UsableFrom: signer.FormatMicros(*k.UsableFrom), Proof: k.proof,
-	}
-	if err := body.VerifyProof(s.conf.AttestKey); err != nil {
+	if err := k.body().VerifyProof(s.conf.AttestKey); err != nil {
 		s.log.Error(
 			"the passkey of an approver differs from what the signer recorded: the database was changed by hand",
 			"passkey", k.ID, "org", k.OrgID)
@@ -470,6 +477,24 @@ func (s *Service) checkSignature(
 		return k, refuseSignature("the passkey is %s", statusWords[status])
 	}
 	return k, s.verifyStatement(tx.Now, k.Enrolment(), signature, statement)
+}
+
+// LoadSigned returns a signature that was checked, with its words and its passkey, for the audit log. Rule SA-13.
+func (s *Service) LoadSigned(
+	ctx context.Context, tx pg.Tx, orgID string, signature signer.KeySignature,
+	statement func(signer.StatementContext) signer.Statement,
+) (*signer.SignedStatement, error) {
+	found, err := listKeys(ctx, tx, `org_id = $1 AND key_id = $2`, orgID, signature.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	k, err := find(found, signature.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	return &signer.SignedStatement{
+		Words: statement(s.Context(k.Person, signature.NotAfter)), Signature: signature, Passkey: k.body(),
+	}, nil
 }
 
 var (

@@ -22,6 +22,7 @@ import (
 
 const (
 	mailKind = "APPROVERS"
+	askKind  = "APPROVAL"
 	wordMax  = 300 // bytes of an RP id or an origin
 )
 
@@ -555,16 +556,37 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, orgID, subject, text strin
 			addresses = append(addresses, p.Email)
 		}
 	}
+	return s.mailTo(ctx, tx, orgID, addresses, mail.Message{Kind: mailKind, Subject: subject, Text: text + "\n"})
+}
+
+// mailTo queues a message to each address once.
+func (s *Service) mailTo(ctx context.Context, tx pg.Tx, orgID string, addresses []string, m mail.Message) error {
 	slices.Sort(addresses)
 	for _, address := range slices.Compact(addresses) {
 		if mail.CheckAddress(address) != nil {
 			continue // The page shows it to this person, too.
 		}
-		if err := s.conf.Mails.Queue(ctx, tx, mail.Message{
-			Kind: mailKind, To: address, Subject: subject, Text: text + "\n",
-		}); err != nil {
+		m.To = address
+		if err := s.conf.Mails.Queue(ctx, tx, m); err != nil {
 			return fmt.Errorf("tell %s of its approvers: %w", orgID, err)
 		}
 	}
 	return nil
+}
+
+// AskToSign mails those whose passkeys approve payments now, without one person, who made the payment. Rule SA-15.
+func (s *Service) AskToSign(ctx context.Context, tx pg.Tx, orgID, skippedPerson, subject, text string) error {
+	if s.conf.Mails == nil {
+		return nil // This installation sends no mail.
+	}
+	keys, err := listKeys(ctx, tx, `org_id = $1 AND key_right = $2 AND person <> $3 AND usable_from <= $4
+		AND retired_at IS NULL AND refusal IS NULL ORDER BY key_id`, orgID, signer.RightApprove, skippedPerson, tx.Now)
+	if err != nil {
+		return err
+	}
+	addresses := make([]string, 0, len(keys))
+	for _, k := range keys {
+		addresses = append(addresses, k.Email)
+	}
+	return s.mailTo(ctx, tx, orgID, addresses, mail.Message{Kind: askKind, Subject: subject, Text: text + "\n"})
 }

@@ -136,7 +136,7 @@ func (d *desk) examined() audit.Findings {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	f, err := audit.CheckExport(&export, anchors, true)
+	f, err := audit.CheckExport(&export, anchors, true, d.key)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -522,7 +522,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 			strings.Replace(export.String(), `"chain":"aud_`, `"chain":"aud_0`, 1), nil, false, "row 1",
 		},
 	} {
-		f, err := audit.CheckExport(strings.NewReader(c.text), c.anchors, c.given)
+		f, err := audit.CheckExport(strings.NewReader(c.text), c.anchors, c.given, nil)
 		if err != nil {
 			t.Errorf("%s: got %v", name, err)
 			continue
@@ -541,7 +541,7 @@ func TestAnExportIsReadAsItWasWritten(t *testing.T) {
 		`{"format":"coffer-audit-export-2","chain":"x","position":0,"hash":"","exportedAt":"2026-01-01T00:00:00Z"}` +
 			"\n",
 	} {
-		if _, err := audit.CheckExport(strings.NewReader(text), nil, false); err == nil {
+		if _, err := audit.CheckExport(strings.NewReader(text), nil, false, nil); err == nil {
 			t.Errorf("%q: got no error", text)
 		}
 	}

@@ -30,6 +30,10 @@ type Findings struct {
 	Anchors      int    // anchors that agree with the chain
 	LastAnchorAt string // when the last of them was signed
 	Restarts     []signer.Anchor
+	Signatures   int64 // of people's passkeys that were verified
+	// No attestation key was given, so that the passkeys could be anyone's.
+	NoKey bool
+
 	// No anchors were given, so a truncated end or a rebuilt chain cannot be detected.
 	NoAnchors bool
 
@@ -83,10 +87,13 @@ func decodeStrict(line []byte, target any) error {
 
 // CheckExport reads an export without a database and returns whether it is intact, or its first
 // break. With anchors from ReadAnchors it also detects what a chain alone cannot show: a truncated
-// end and a rebuilt chain. An error means that the export could not be read to the end.
-// Rule AUDIT-2.
-func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Findings, error) {
-	f := Findings{NoAnchors: !hasAnchors}
+// end and a rebuilt chain. It verifies the signatures of approvals, with the attestation key also whose passkeys they
+// are; key is nil without it. An error means that the export could not be read to the end. Rules AUDIT-2 and SA-13.
+func CheckExport(
+	export io.Reader, anchors []signer.Anchor, hasAnchors bool, key ed25519.PublicKey,
+) (Findings, error) {
+	f := Findings{NoAnchors: !hasAnchors, NoKey: key == nil}
+	signed := newSignedRows(key)
 	lines := bufio.NewScanner(export)
 	lines.Buffer(make([]byte, 1<<16), lineBytesMax)
 	if !lines.Scan() {
@@ -154,6 +161,11 @@ func CheckExport(export io.Reader, anchors []signer.Anchor, hasAnchors bool) (Fi
 			f.addBreak("%s", problem)
 			break
 		}
+		if problem := signed.follow(l); problem != "" {
+			f.addBreak("%s", problem)
+			break
+		}
+		f.Signatures = signed.count
 		position++
 		head, _ = parseHash(l.Hash)
 		f.Rows, f.LastRowAt = position, l.RecordedAt
@@ -239,6 +251,14 @@ func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	default:
 		fmt.Fprintf(&b, "  anchors   %d agree, the last signed at %s for %d rows\n", f.Anchors, f.LastAnchorAt,
 			f.AnchoredRows)
+	}
+	switch {
+	case f.Signatures > 0 && f.NoKey:
+		fmt.Fprintf(&b, "  signed    %d signatures of approvals are valid, and the passkeys could be anyone's. Give --key.\n",
+			f.Signatures)
+	case f.Signatures > 0:
+		fmt.Fprintf(&b, "  signed    %d signatures of approvals are valid, with passkeys that the signer recorded\n",
+			f.Signatures)
 	}
 	for _, r := range f.Restarts {
 		fmt.Fprintf(&b, "  begun again at row %d by an operator, at %s: %s\n", r.Position, r.SignedAt, r.Reason)

@@ -73,6 +73,11 @@ var alertsOf = map[string][]alertNote{
 	"/signer": {
 		{Name: "CofferSignerSilent", Runbook: "docs/runbooks/signer-host.md"},
 		{Name: "CofferSignerRefuses"},
+		{Name: "CofferApproverCoolsOff"},
+		{Name: "CofferApproverRefused"},
+		{Name: "CofferApproverRetired"},
+		{Name: "CofferApproverKept"},
+		{Name: "CofferApproverHasOneKey"},
 	},
 	"/swap-arrivals": {
 		{Name: "CofferSwapArrivalsStray"},

@@ -34,7 +34,7 @@ func (d *dashboard) auditPage() pages.Page {
 		Live: []string{
 			"WITHDRAWAL", "DEPOSIT", "SWAP", "TRANSFER", "CUSTOMER", "FREEZE", "WHITELISTED_ADDRESS",
 			"WEBHOOK_ENDPOINT", "API_KEY", "ORGANIZATION", "USER", "INVITATION", "ADDRESS", "WALLET", "SENDER", "MINT",
-			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS", linkKind, refundKind,
+			"PRODUCT", checkoutKind, "CHECKOUT_SETTINGS", linkKind, refundKind, "APPROVER_KEY", "APPROVAL_RULE",
 		},
 		Group: "", Icon: "history", Shortcut: "l",
 		Query: []kernel.Parameter{
@@ -171,6 +171,10 @@ func pathOfResource(r *pages.Request, item audit.Row) string {
 		return refundPath(r, item.ResourceID)
 	case "CHECKOUT_SETTINGS":
 		return r.Path("checkouts", "settings")
+	case "APPROVER_KEY":
+		return r.Path("approvers", item.ResourceID)
+	case "APPROVAL_RULE":
+		return r.Path("approvers", "rule")
 	}
 	return ""
 }

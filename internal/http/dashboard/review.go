@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/trace"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -28,7 +29,7 @@ const (
 	noteBytesMax = 2000
 	digestBytes  = 64
 	// fingerprintDigits is the length of the beginning of the digest that people compare.
-	fingerprintDigits = 20
+	fingerprintDigits = signer.TermsFingerprintDigits
 )
 
 // reviewPage shows one withdrawal and takes the decision about it.

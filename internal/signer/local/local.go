@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -41,6 +42,8 @@ type Config struct {
 	// Elapsed returns the time since a fixed moment, by a clock that cannot be set. nil means the
 	// system's monotonic clock if Clock is nil too, and otherwise the forward steps of Clock.
 	Elapsed func() time.Duration
+	// Log has a line about each payment that people signed; nil means slog.Default.
+	Log *slog.Logger
 	// Rescue allows what a person needs who saves funds with the seed alone: see rules.Config. A
 	// service never sets it.
 	Rescue bool
@@ -193,8 +196,12 @@ func (s *Signer) IssueAddress(ctx context.Context, w signer.WalletRef) (signer.I
 // AdmitIntent checks an intent against the policy and records it.
 func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.Entry, error) {
 	malformed := syntax.CheckIntent(intent)
+	signatures := 0
 	e, err := s.waitDurable(s.decide(ctx, malformed, func(reading rules.Reading) (rules.Decision, error) {
 		d, err := s.rules.AdmitIntent(intent, reading)
+		if err == nil && d.Record != nil && d.Record.Admit.Grant != nil {
+			signatures = len(d.Record.Admit.Grant.Consents)
+		}
 		if err == nil && intent.Swap != nil {
 			failpoint.Hit("Q06")
 		}
@@ -203,8 +210,21 @@ func (s *Signer) AdmitIntent(ctx context.Context, intent signer.Intent) (signer.
 	if err != nil {
 		return signer.Entry{}, err
 	}
+	if signatures > 0 {
+		s.logSigned(ctx, intent, signatures, e.Seq)
+	}
 	failpoint.Hit("W06")
 	return e, nil
+}
+
+// logSigned writes the fingerprint that people compare with the page, the mail and the API. Rule SA-15.
+func (s *Signer) logSigned(ctx context.Context, intent signer.Intent, signatures int, entry uint64) {
+	log := s.conf.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.InfoContext(ctx, "admitted a payment that people signed", "intent", intent.ID, "org", intent.From.OrgID,
+		"fingerprint", intent.Terms().Fingerprint(), "signatures", signatures, "entry", entry)
 }
 
 // Sign decodes, checks and signs a payload. The bytes stay here until their entry is on disk.

@@ -1,7 +1,9 @@
 package signertest
 
 import (
+	"bytes"
 	"encoding/hex"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ type Approvers struct {
 	*local.Signer
 	AttestKey    []byte
 	Installation string
+	Log          *bytes.Buffer // what the signer logs
 	journal      string
 	now          func() time.Time
 }
@@ -40,7 +43,11 @@ func OpenApproversAt(t testing.TB, grants *signer.GrantKey, now func() time.Time
 	policy.Approvers = &signpolicy.Approvers{
 		RelyingParties: []signpolicy.RelyingParty{{ID: RPID, Origins: []string{Origin}}}, CoolingOff: "0s",
 	}
-	conf := local.Config{Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants, Clock: now}
+	logged := &bytes.Buffer{}
+	conf := local.Config{
+		Journal: filepath.Join(t.TempDir(), "journal"), Policy: policy, Grants: grants, Clock: now,
+		Log: slog.New(slog.NewTextHandler(logged, nil)),
+	}
 	if err := local.CreateJournal(conf, seed); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +62,8 @@ func OpenApproversAt(t testing.TB, grants *signer.GrantKey, now func() time.Time
 	})
 	attest := seed.AttestKey().PublicKey()
 	a := &Approvers{
-		Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), journal: conf.Journal, now: now,
+		Signer: s, AttestKey: attest, Installation: hex.EncodeToString(attest), Log: logged, journal: conf.Journal,
+		now: now,
 	}
 	if now == nil {
 		a.now = time.Now

@@ -253,7 +253,9 @@ func (t *scenario) checkBalances(
 // requests, and the webhooks with the feed.
 func (s *cellRun) checkEverything(ctx context.Context) error {
 	var errs []error
-	options := []verify.Option{verify.WithGrants(s.tools.GrantKey()), verify.WithQuotes(s.verifyQuote)}
+	options := []verify.Option{
+		verify.WithGrants(s.tools.GrantKey()), verify.WithApprovers(s.tools.AttestKey()), verify.WithQuotes(s.verifyQuote),
+	}
 	books, err := verify.RunChecks(ctx, s.tools.DB(), options...)
 	if err != nil {
 		// The pool may have connections of a server that is gone.

@@ -1,0 +1,394 @@
+package verify
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
+	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/signer"
+)
+
+// ruleDay is how long what was paid without people counts.
+const ruleDay = 24 * time.Hour
+
+// newSignedPaymentCheck verifies the signatures of people again: the stored ones, each over the words of its own
+// payment, and those with which the signer admitted payments, each against the stored ones and against the rule of
+// then. Invariant I-91. Rule SA-14.
+func newSignedPaymentCheck(key ed25519.PublicKey) Check {
+	return Check{
+		ID: "I-91",
+		Promise: "every payment that needed people by a rule has the valid signatures of as many different people, over " +
+			"its own words",
+		inspect: func(ctx context.Context, tx pg.Tx) ([]Breach, error) {
+			entries, _, err := loadApproverEntries(ctx, tx)
+			if err != nil {
+				return nil, err
+			}
+			c := signedPayments{
+				key: key, entries: entries, stored: map[string][]signer.Consent{}, withdrawals: map[string]paidWithdrawal{},
+			}
+			for _, check := range []func(context.Context, pg.Tx) error{
+				c.checkWithdrawals, c.checkBatches, c.checkAdmissions,
+			} {
+				if err := check(ctx, tx); err != nil {
+					return nil, err
+				}
+			}
+			return c.found, nil
+		},
+	}
+}
+
+// signedPayments is one run of the check.
+type signedPayments struct {
+	key         ed25519.PublicKey
+	entries     approverEntries
+	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal or batch
+	withdrawals map[string]paidWithdrawal   // those that were admitted
+	found       []Breach
+}
+
+func (c *signedPayments) add(orgID, subject, format string, args ...any) {
+	c.found = append(c.found, Breach{OrgID: orgID, Subject: subject, Detail: fmt.Sprintf(format, args...)})
+}
+
+// storedSignature is a signature in an approval, with what the audit log says about it.
+type storedSignature struct {
+	orgID, id, person string // id is of the withdrawal or the batch
+	approvedAt        time.Time
+	signature         signer.KeySignature
+	logged            []byte // a signer.SignedStatement, or nothing
+}
+
+// verify checks a stored signature; build makes the words of its payment from what the logged words say of the policy.
+func (c *signedPayments) verify(s storedSignature, subject string, build func(signer.Statement) signer.Statement) {
+	c.stored[s.id] = append(c.stored[s.id], signer.Consent{KeyID: s.signature.KeyID, SignatureHash: s.signature.Hash()})
+	invalid := func(format string, args ...any) {
+		c.add(s.orgID, subject, "has a signature by %.80q that is not valid: %s", s.person, fmt.Sprintf(format, args...))
+	}
+	var logged signer.SignedStatement
+	if len(s.logged) == 0 || json.Unmarshal(s.logged, &logged) != nil || logged.Signature.Hash() != s.signature.Hash() {
+		invalid("the audit log does not have it with its words")
+		return
+	}
+	enrolled, ok := c.entries.enrolled[s.signature.KeyID]
+	switch {
+	case !ok:
+		invalid("passkey %.80q was never enrolled", s.signature.KeyID)
+		return
+	case !isSameKey(enrolled.EnrolBody, logged.Passkey):
+		invalid("passkey %s is not the one of %v", enrolled.ID, enrolled.place)
+		return
+	case enrolled.OrgID != s.orgID || enrolled.Person != s.person:
+		invalid("passkey %s is of %.80q of %s", enrolled.ID, enrolled.Person, enrolled.OrgID)
+		return
+	case s.approvedAt.Before(enrolled.usableFrom):
+		invalid("passkey %s is usable from %s on", enrolled.ID, enrolled.UsableFrom)
+		return
+	}
+	if err := logged.VerifyPasskey(c.key); err != nil {
+		invalid("%v", err)
+		return
+	}
+	if words := build(logged.Words); !slices.Equal(words, logged.Words) {
+		invalid("it is over other words: %s", describeDifference(logged.Words, words))
+		return
+	}
+	if err := logged.VerifySignature(); err != nil {
+		invalid("%v", err)
+	}
+}
+
+// describeDifference names the first word in which two statements differ.
+func describeDifference(signed, stored signer.Statement) string {
+	for n := range max(len(signed), len(stored)) {
+		var a, b signer.Word
+		if n < len(signed) {
+			a = signed[n]
+		}
+		if n < len(stored) {
+			b = stored[n]
+		}
+		if a != b {
+			return fmt.Sprintf("%s %q was signed, and the payment has %s %q", a.Name, a.Text, b.Name, b.Text)
+		}
+	}
+	return "none"
+}
+
+// newContext returns what the words of a statement say beside what it is about.
+func newContext(words signer.Statement, person string) signer.StatementContext {
+	return signer.StatementContext{
+		Installation: words.Find("installation"), Approver: person, NotAfter: words.Find("notAfter"),
+	}
+}
+
+// findToken returns how the words write amounts, with the decimals of the mint; nil: in atomic units. A symbol is the
+// policy's, so that its change does not invalidate what was signed before.
+func findToken(words signer.Statement, decimals int) *signer.Token {
+	_, symbol, _ := strings.Cut(words.Find("amount"), " ")
+	if symbol == "units" {
+		return nil
+	}
+	return &signer.Token{Symbol: symbol, Decimals: decimals}
+}
+
+// findSignedWords selects what the audit log has of the signature of an approval a of resource id.
+func findSignedWords(id, condition string) string {
+	return `LEFT JOIN LATERAL (
+			SELECT l.detail -> 'signed' AS signed FROM audit_log l
+			WHERE l.resource_id = ` + id + ` AND l.org_id = a.org_id
+				AND (l.actor_kind, l.actor_id) = (a.approver_kind, a.approver_id) AND ` + condition + `
+			ORDER BY l.audit_id DESC LIMIT 1) l ON true`
+}
+
+// checkWithdrawals verifies the stored signatures of withdrawals. A person signs a row of a batch that was held over
+// the words of its batch.
+func (c *signedPayments) checkWithdrawals(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.withdrawal_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, a.round,
+			w.chain, w.mint_id, m.contract, m.decimals, w.to_address, w.amount, w.fee_mode,
+			coalesce(w.max_network_fee, 0), coalesce(w.customer_id, ''), coalesce(w.product, ''),
+			coalesce(w.whitelisted_address_id, ''), coalesce(w.made_by, ''), coalesce(w.refund_id, ''),
+			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id), ''), coalesce(w.batch_id, ''),
+			coalesce((SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = w.batch_id), '')
+		FROM withdrawal_approvals a JOIN withdrawals w ON w.withdrawal_id = a.withdrawal_id
+			JOIN mints m ON m.mint_id = w.mint_id
+			`+findSignedWords("a.withdrawal_id", `l.action IN ('withdrawal.approval_added', 'withdrawal.approved')
+				AND l.detail ->> 'round' = a.round::text`)+`
+		WHERE a.signature IS NOT NULL ORDER BY a.withdrawal_id, a.round, a.approver_kind, a.approver_id`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var p signer.PaymentWords
+	var feeMax money.Amount
+	var decimals int
+	var refundID, checkoutID, batchID string
+	var hash []byte
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &p.Round, &p.Chain, &p.MintID, &p.Contract,
+		&decimals, &p.To, &p.Amount, &p.FeeMode, &feeMax, &p.CustomerID, &p.Product, &p.WhitelistedID, &p.MadeBy,
+		&refundID, &checkoutID, &batchID, &hash,
+	}, func() error {
+		p.OrgID, p.WithdrawalID, p.FeeMax, p.Purpose, p.Refund = s.orgID, s.id, feeMax, signer.Payment, nil
+		if refundID != "" {
+			p.Refund = &signer.RefundOf{RefundID: refundID, CheckoutID: checkoutID}
+		}
+		c.verify(s, "withdrawal "+s.id, func(words signer.Statement) signer.Statement {
+			if batchID != "" {
+				return checkBatchWords(words, s.orgID, batchID, hash)
+			}
+			payment := p
+			payment.Network, payment.Token = words.Find("networkId"), findToken(words, decimals)
+			return signer.PaymentStatement(payment, newContext(words, s.person))
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
+// checkBatchWords returns the words if they are of a batch with this content, which its hash covers, else none.
+func checkBatchWords(words signer.Statement, orgID, batchID string, hash []byte) signer.Statement {
+	var content contenthash.Hash
+	copy(content[:], hash)
+	if words.Find("act") != signer.ApproveBatch || words.Find("id") != batchID || words.Find("organization") != orgID ||
+		words.Find("contentHash") != content.String() {
+		return nil
+	}
+	return words
+}
+
+// checkBatches verifies the stored signatures of batches.
+func (c *signedPayments) checkBatches(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.batch_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, b.content_hash
+		FROM payout_approvals a JOIN payout_batches b ON b.batch_id = a.batch_id
+			`+findSignedWords("a.batch_id", `l.action IN ('payout.approval_added', 'payout.approved')`)+`
+		WHERE a.signature IS NOT NULL ORDER BY a.batch_id, a.approver_kind, a.approver_id`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var hash []byte
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &hash,
+	}, func() error {
+		c.verify(s, "batch "+s.id, func(words signer.Statement) signer.Statement {
+			return checkBatchWords(words, s.orgID, s.id, hash)
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
+// paidWithdrawal is a withdrawal that the signer admitted.
+type paidWithdrawal struct {
+	batchID    string // "" for one that is no row of a batch
+	isRestored bool   // from the journal, which has no approvals
+}
+
+// unsignedOf is what an organization pays of an asset without people.
+type unsignedOf struct {
+	org      string
+	chain    chain.Name
+	contract chain.Address
+}
+
+type unsignedPayment struct {
+	admittedAt time.Time
+	amount     money.Amount
+}
+
+// checkAdmissions compares each payment that the signer admitted while its organization had a rule with the rule of
+// then, and its signatures with the stored ones.
+func (c *signedPayments) checkAdmissions(ctx context.Context, tx pg.Tx) error {
+	if len(c.entries.rules) == 0 {
+		return nil
+	}
+	if err := c.loadWithdrawals(ctx, tx); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT journal_id, seq, body FROM signer_journal
+		WHERE substr(body, 1, 15) IN ('{"kind":"ADMIT"', '{"kind":"CLOCK"') ORDER BY journal_id, seq`)
+	if err != nil {
+		return err
+	}
+	unsigned := map[unsignedOf][]unsignedPayment{}
+	var at place
+	var journal string
+	var seq int64
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&at.journal, &seq, &body}, func() error {
+		at.seq = uint64(seq)
+		var r signer.Record
+		if err := json.Unmarshal(body, &r); err != nil {
+			c.add("", at.String(), "cannot be read: %v", err)
+			return nil
+		}
+		if r.Clock != nil || at.journal != journal { // the signer counts anew, and no less than what is counted here
+			journal = at.journal
+			clear(unsigned)
+		}
+		if r.Admit != nil && len(c.entries.rules[r.Admit.From.OrgID]) > 0 {
+			c.checkAdmission(at, r, unsigned)
+		}
+		return nil
+	})
+	return err
+}
+
+// loadWithdrawals loads what the admitted payments of organizations with a rule were.
+func (c *signedPayments) loadWithdrawals(ctx context.Context, tx pg.Tx) error {
+	orgs := make([]string, 0, len(c.entries.rules))
+	for org := range c.entries.rules {
+		orgs = append(orgs, org)
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT w.withdrawal_id, coalesce(w.batch_id, ''), w.restored_at IS NOT NULL OR EXISTS (
+			SELECT FROM withdrawal_decisions d WHERE d.withdrawal_id = w.withdrawal_id AND d.act = 'APPROVED'
+				AND (d.actor_kind, d.actor_id) = ('SYSTEM', 'restore'))
+		FROM withdrawals w
+		WHERE w.org_id = ANY ($1) AND w.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED', 'BLOCKED')`, orgs)
+	if err != nil {
+		return err
+	}
+	var id string
+	var w paidWithdrawal
+	_, err = pgx.ForEachRow(rows, []any{&id, &w.batchID, &w.isRestored}, func() error {
+		c.withdrawals[id] = w
+		return nil
+	})
+	return err
+}
+
+func (c *signedPayments) checkAdmission(at place, r signer.Record, unsigned map[unsignedOf][]unsignedPayment) {
+	intent := *r.Admit
+	orgID, subject := intent.From.OrgID, "payment "+intent.ID
+	admittedAt, err := time.Parse(time.RFC3339Nano, r.RecordedAt)
+	if err != nil || intent.Kind().People == signer.PeopleNever {
+		return
+	}
+	var consents []signer.Consent
+	if intent.Grant != nil {
+		consents = intent.Grant.Consents
+	}
+	asset := unsignedOf{orgID, intent.Chain, intent.Contract}
+	sum := sumUnsigned(unsigned[asset], admittedAt)
+	if len(consents) == 0 {
+		unsigned[asset] = append(unsigned[asset], unsignedPayment{admittedAt, intent.Total()})
+	}
+	people := map[string]bool{}
+	for _, consent := range consents {
+		k, ok := c.entries.enrolled[consent.KeyID]
+		retired, isRetired := c.entries.retired[consent.KeyID]
+		switch {
+		case !ok || !c.entries.precedes(k.place, at):
+			c.add(orgID, subject, "was admitted in %v with passkey %.80q, which was not enrolled then", at, consent.KeyID)
+		case k.OrgID != orgID || k.Right != signer.RightApprove || admittedAt.Before(k.usableFrom):
+			c.add(orgID, subject, "was admitted in %v with passkey %s, which may not approve it", at, k.ID)
+		case isRetired && c.entries.precedes(retired.place, at):
+			c.add(orgID, subject, "was admitted in %v with passkey %s, which was retired in %v", at, k.ID, retired.place)
+		default:
+			people[k.EmailHash] = true
+			c.checkStored(at, intent, consent)
+		}
+	}
+	if required := c.findRule(orgID, at, admittedAt).PeopleFor(intent, sum); len(people) < required {
+		c.add(orgID, subject, "was admitted in %v with the signatures of %d people, and the rule asked for %d", at,
+			len(people), required)
+	}
+}
+
+// checkStored reports a signature of an admitted payment that its approvals do not have.
+func (c *signedPayments) checkStored(at place, intent signer.Intent, consent signer.Consent) {
+	w, ok := c.withdrawals[intent.ID]
+	if !ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil {
+		return // an approval of a swap or of a return is stored elsewhere
+	}
+	id := intent.ID
+	if w.batchID != "" {
+		id = w.batchID
+	}
+	if !slices.Contains(c.stored[id], consent) {
+		c.add(intent.From.OrgID, "payment "+intent.ID,
+			"was admitted in %v with a signature of passkey %s, which its approvals do not have", at, consent.KeyID)
+	}
+}
+
+// findRule returns the rule that held when an entry was written, or nil.
+func (c *signedPayments) findRule(orgID string, at place, admittedAt time.Time) *signer.ApprovalRule {
+	for _, r := range c.entries.rules[orgID] {
+		if c.entries.precedes(r.place, at) && !admittedAt.Before(r.usableFrom) {
+			return &r.ApprovalRule
+		}
+	}
+	return nil
+}
+
+// sumUnsigned sums what was paid without people in the day before a time.
+func sumUnsigned(payments []unsignedPayment, now time.Time) money.Amount {
+	sum := money.Zero
+	for _, p := range payments {
+		if now.Sub(p.admittedAt) >= ruleDay {
+			continue
+		}
+		if more, err := sum.Add(p.amount); err == nil {
+			sum = more
+		}
+	}
+	return sum
+}
