@@ -146,6 +146,30 @@ func TestTheMakerSignsNothing(t *testing.T) {
 	}
 }
 
+// Rule SA-7: a page that is no longer in the signer's policy obtains no approval, also with a passkey that was enrolled
+// there.
+func TestAPageThatThePolicyDoesNotNameObtainsNoApproval(t *testing.T) {
+	t.Parallel()
+	ann, _, ben := newPasskeys(t, signer.RightApprove)
+	env := newBook(t, ann, ben)
+	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 2})
+	parties := env.Policy.Approvers.RelyingParties
+	for name, changed := range map[string][]signpolicy.RelyingParty{
+		"no page":      nil,
+		"another page": {{ID: signertest.RPID, Origins: []string{"https://other.example.com"}}},
+		"another site": {{ID: "example.com", Origins: []string{signertest.Origin}}},
+	} {
+		env.Policy.Approvers.RelyingParties = changed
+		if refusal := env.pay(t, ann, ben); refusal == nil {
+			t.Errorf("%s: a payment was not refused", name)
+		}
+	}
+	env.Policy.Approvers.RelyingParties = parties
+	if refusal := env.pay(t, ann, ben); refusal != nil {
+		t.Errorf("their own page: got %v", refusal)
+	}
+}
+
 // newPasskeys returns passkeys of two people with a right, and a second one of the first person.
 func newPasskeys(t *testing.T, right signer.Right) (ann, annAgain, ben *signertest.Passkey) {
 	t.Helper()

@@ -87,6 +87,40 @@ func (env *approversEnv) found(t testing.TB, p *signertest.Passkey) {
 	}
 }
 
+// Rule SA-2: what a person at the host typed founds the passkey of that fingerprint, person, right and organization
+// alone.
+func TestAnotherFingerprintFoundsNoPasskey(t *testing.T) {
+	t.Parallel()
+	env := openApprovers(t)
+	p := signertest.NewPasskey(t, approversOrg, "ann", signer.RightEnrol)
+	request := p.Request(t, env.installation, env.now.Add(time.Hour))
+	order := hostorders.Order{
+		OrgID: p.OrgID, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(env.installation),
+		Reason: "read out by telephone",
+	}
+	for name, change := range map[string]func(*hostorders.Order){
+		"another key":          func(o *hostorders.Order) { o.Fingerprint = "0123456789abcdef0123" },
+		"another organization": func(o *hostorders.Order) { o.OrgID = "org_2" },
+		"another person":       func(o *hostorders.Order) { o.Email = "ben@example.com" },
+		"another right":        func(o *hostorders.Order) { o.Right = signer.RightApprove },
+	} {
+		other := order
+		change(&other)
+		if err := hostorders.Append(env.conf.Journal, other, env.now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := env.EnrolKey(t.Context(), request); !isRefused(err, signer.RefusedApprover) {
+			t.Errorf("a founding of %s: got %v, want it refused", name, err)
+		}
+	}
+	if err := hostorders.Append(env.conf.Journal, order, env.now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.EnrolKey(t.Context(), request); err != nil {
+		t.Errorf("its own founding: got %v", err)
+	}
+}
+
 func isRefused(err error, code string) bool {
 	var refusal *signer.Refusal
 	return errors.As(err, &refusal) && refusal.Code == code
