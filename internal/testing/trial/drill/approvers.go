@@ -254,7 +254,8 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 		Threshold: money.MustParse(h.wholeUnits(signedThreshold).String()),
 		DayMax:    money.MustParse(h.wholeUnits(100_000).String()),
 	}}}
-	const ann, ben, cay, dan = identity.Owner, identity.Admin, identity.Approver, identity.Finance
+	const ann, ben, cay, dan, eli = identity.Owner, identity.Admin, identity.Approver, identity.Finance,
+		identity.Developer
 	return h.playSteps(
 		"a customer pays in; the signer's policy has a cooling-off for recoveries", func() error {
 			return errors.Join(
@@ -263,10 +264,10 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 				h.world.RestartService(ctx), a.openDesk(ctx),
 			)
 		},
-		"two people make passkeys, and a person at the signer's host founds them", func() error {
-			return errors.Join(a.found(ctx, ann, ben), a.waitUsable(ctx, ann, ben))
+		"three people make passkeys, and a person at the signer's host founds them", func() error {
+			return errors.Join(a.found(ctx, ann, ben, cay), a.waitUsable(ctx, ann, ben, cay))
 		},
-		"they set a rule, and sign a payment together", func() error {
+		"two of them set a rule, and sign a payment together", func() error {
 			if err := a.desk.SetRule(ctx, rule, a.enrol[ann], a.enrol[ben]); err != nil {
 				return err
 			}
@@ -284,9 +285,9 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 		"PostgreSQL is backed up", func() error {
 			return errors.Join(h.waitDrained(ctx), baseBackup{}.backUpCluster(ctx, h, backup))
 		},
-		"a passkey is lost: its person makes another one, which both admit", func() error {
+		"a passkey is lost: its person makes another one, which the two others admit", func() error {
 			lost = a.approve[ann]
-			return a.replace(ctx, ann, ann, ben)
+			return a.replace(ctx, ann, ben, cay)
 		},
 		"a colleague retires the lost one, whose signature counts for nothing", func() error {
 			if err := a.retire(ctx, a.enrol[ben], lost); err != nil {
@@ -324,7 +325,7 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			if err := a.wantRefused(ctx, p, lost); err != nil {
 				return err
 			}
-			if err := a.replace(ctx, ann, ann, ben); err != nil {
+			if err := a.replace(ctx, ann, ben, cay); err != nil {
 				return err
 			}
 			return errors.Join(
@@ -334,26 +335,27 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 		},
 		"everyone with a passkey is gone: others make passkeys, which a person at the signer's host founds",
 		func() error {
-			if err := a.found(ctx, cay, dan); err != nil {
+			if err := a.found(ctx, dan, eli); err != nil {
 				return err
 			}
-			if err := a.waitStatus(ctx, approver.StatusCoolingOff, a.approve[cay], a.enrol[dan]); err != nil {
+			if err := a.waitStatus(ctx, approver.StatusCoolingOff, a.approve[dan], a.enrol[eli]); err != nil {
 				return err
 			}
 			p, err := a.request(ctx, "recovered")
 			if err != nil {
 				return err
 			}
-			if err := a.wantRefused(ctx, p, a.approve[cay]); err != nil {
+			if err := a.wantRefused(ctx, p, a.approve[dan]); err != nil {
 				return fmt.Errorf("a recovery that cools off: %w", err)
 			}
-			if err := a.waitUsable(ctx, cay, dan); err != nil {
+			if err := a.waitUsable(ctx, dan, eli); err != nil {
 				return err
 			}
 			return errors.Join(
-				a.desk.Approve(ctx, p.id, a.approve[cay]), a.desk.Approve(ctx, p.id, a.approve[dan]),
+				a.desk.Approve(ctx, p.id, a.approve[dan]), a.desk.Approve(ctx, p.id, a.approve[eli]),
 				h.waitPaymentStatus(ctx, p, "COMPLETED"),
-				a.retire(ctx, a.enrol[cay], a.approve[ann], a.approve[ben], a.enrol[ann], a.enrol[ben]),
+				a.retire(ctx, a.enrol[dan], a.approve[ann], a.approve[ben], a.approve[cay], a.enrol[ann], a.enrol[ben],
+					a.enrol[cay]),
 				h.waitDrained(ctx),
 			)
 		},
@@ -402,7 +404,7 @@ func (a *approvers) signUntil(
 			return nil
 		}
 		if status == "AWAITING_APPROVAL" && time.Now().After(after) {
-			for _, role := range []identity.Role{identity.Approver, identity.Finance} {
+			for _, role := range []identity.Role{identity.Finance, identity.Developer} {
 				if err := a.desk.Approve(ctx, p.id, a.approve[role]); err != nil &&
 					!fault.HasCode(err, fault.InvalidState) {
 					return err
