@@ -34,18 +34,18 @@ func benchSignatures(ctx context.Context, w *benchEnv) error {
 			formatDuration(took[bare].percentile(0))),
 		target: formatTarget(took[verify].percentile(0) < signatureGoal, "< 0.3 ms"),
 	})
-	const with, without = "BenchmarkAdmitWithTwoSignatures", "BenchmarkAdmitWithoutPeople"
-	took, err = runSignatureBenchmarks(ctx, localSignerPackage, "^("+with+"|"+without+")$", admitIterations, with,
-		without)
+	const signed, plain = "BenchmarkAdmitWithTwoSignatures", "BenchmarkAdmitWithoutPeople"
+	took, err = runSignatureBenchmarks(ctx, localSignerPackage, "^("+signed+"|"+plain+")$", admitIterations, signed,
+		plain)
 	if err != nil {
 		return err
 	}
 	w.table.addRow(row{
 		figure: "admission of a payment with two signatures of people, one core",
-		result: formatDuration(took[with].percentile(0)) + ", on disk",
+		result: formatDuration(took[signed].percentile(0)) + ", on disk",
 		compared: fmt.Sprintf("%.2f times one without, %s",
-			float64(took[with].percentile(0))/float64(took[without].percentile(0)),
-			formatDuration(took[without].percentile(0))),
+			float64(took[signed].percentile(0))/float64(took[plain].percentile(0)),
+			formatDuration(took[plain].percentile(0))),
 	})
 	return nil
 }

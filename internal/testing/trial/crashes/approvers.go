@@ -23,7 +23,7 @@ import (
 // organization, whose payments need no one.
 type signers struct {
 	s              *cellRun
-	desk           *signing.Desk
+	org            *signing.Organization
 	approve, enrol *signertest.Passkey
 }
 
@@ -43,10 +43,10 @@ func (s *cellRun) playSigners(ctx context.Context, play func(ctx context.Context
 		return err
 	}
 	g := &signers{s: s}
-	if g.desk, err = signing.Open(ctx, s.conf, s.conf.Signer.Policy, made.ID); err != nil {
+	if g.org, err = signing.Open(ctx, s.conf, s.conf.Signer.Policy, made.ID); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, g.desk.Close()) }()
+	defer func() { err = errors.Join(err, g.org.Close()) }()
 	if g.approve, err = g.makeFounded(person, signer.RightApprove); err != nil {
 		return err
 	}
@@ -58,18 +58,18 @@ func (s *cellRun) playSigners(ctx context.Context, play func(ctx context.Context
 
 // makeFounded makes a passkey that a person at the signer's host admits before it is enrolled.
 func (g *signers) makeFounded(p signing.Person, right signer.Right) (*signertest.Passkey, error) {
-	made, err := g.desk.Make(p, right)
+	made, err := g.org.Make(p, right)
 	if err != nil {
 		return nil, err
 	}
-	_, err = app.FoundApprover(g.s.conf, made.OrgID, made.Email, string(right), g.desk.Fingerprint(made), "a trial")
+	_, err = app.FoundApprover(g.s.conf, made.OrgID, made.Email, string(right), g.org.Fingerprint(made), "a trial")
 	return made, err
 }
 
 // enrolBoth enrols both passkeys and waits until they count.
 func (g *signers) enrolBoth(ctx context.Context) error {
 	for _, p := range []*signertest.Passkey{g.approve, g.enrol} {
-		if err := g.desk.Enrol(ctx, p); err != nil {
+		if err := g.org.Enrol(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (g *signers) enrolBoth(ctx context.Context) error {
 
 func (g *signers) waitStatus(ctx context.Context, want approver.Status, p *signertest.Passkey) error {
 	return waitUntil(ctx, p.ID+" is "+string(want), sceneMax, func(ctx context.Context) (bool, error) {
-		status, k, err := g.desk.Status(ctx, p)
+		status, k, err := g.org.Status(ctx, p)
 		if err == nil && status != want {
 			err = fmt.Errorf("it is %s: %s%s", status, k.WaitsFor, k.Refusal)
 		}
@@ -119,13 +119,13 @@ func (g *signers) checkJournaled(kind signer.RecordKind, id string) error {
 func playEnrolment(ctx context.Context, s *cellRun) error {
 	return s.playSigners(ctx, func(ctx context.Context, g *signers) error {
 		s.checkMeanwhile(func(ctx context.Context) error {
-			status, k, err := g.desk.Status(ctx, g.approve)
+			status, k, err := g.org.Status(ctx, g.approve)
 			if err == nil && !s.point.commit && (status != approver.StatusWaiting || k.UsableFrom != nil) {
 				err = fmt.Errorf("before the proof is stored, the passkey is %s", status)
 			}
 			return err
 		})
-		begin := func(ctx context.Context) error { return g.desk.Enrol(ctx, g.approve) }
+		begin := func(ctx context.Context) error { return g.org.Enrol(ctx, g.approve) }
 		if err := s.playThrough(ctx, s.point.sourceName(), begin); err != nil {
 			return err
 		}
@@ -143,13 +143,13 @@ func playRetirement(ctx context.Context, s *cellRun) error {
 			return err
 		}
 		s.checkMeanwhile(func(ctx context.Context) error {
-			status, _, err := g.desk.Status(ctx, g.approve)
+			status, _, err := g.org.Status(ctx, g.approve)
 			if err == nil && status != approver.StatusRetired {
 				err = fmt.Errorf("after the commit of its end, the passkey is %s", status)
 			}
 			return err
 		})
-		begin := func(ctx context.Context) error { return g.desk.Retire(ctx, g.approve, g.enrol) }
+		begin := func(ctx context.Context) error { return g.org.Retire(ctx, g.approve, g.enrol) }
 		if err := s.playThrough(ctx, s.point.sourceName(), begin); err != nil {
 			return err
 		}
@@ -174,22 +174,22 @@ func playRule(ctx context.Context, s *cellRun) error {
 			return err
 		}
 		s.checkMeanwhile(func(ctx context.Context) error {
-			rule, err := g.desk.LoadRule(ctx)
+			rule, err := g.org.LoadRule(ctx)
 			if err == nil && !s.point.commit && rule != nil {
 				err = errors.New("before the proof is stored, the rule holds")
 			}
 			return err
 		})
 		begin := func(ctx context.Context) error {
-			return g.desk.SetRule(ctx, signer.ApprovalRule{Quorum: 1}, g.enrol)
+			return g.org.SetRule(ctx, signer.ApprovalRule{Quorum: 1}, g.enrol)
 		}
 		if err := s.playThrough(ctx, s.point.sourceName(), begin); err != nil {
 			return err
 		}
 		err := waitUntil(ctx, "the rule holds", sceneMax, func(ctx context.Context) (bool, error) {
-			rule, err := g.desk.LoadRule(ctx)
+			rule, err := g.org.LoadRule(ctx)
 			return err == nil && rule != nil && rule.Version == 1 && rule.Quorum == 1, err
 		})
-		return errors.Join(err, g.checkJournaled(signer.RecordRule, g.desk.OrgID))
+		return errors.Join(err, g.checkJournaled(signer.RecordRule, g.org.OrgID))
 	})
 }

@@ -35,33 +35,33 @@ const (
 // approvers are the people of a drill who sign payments.
 type approvers struct {
 	h       *drillEnv
-	desk    *signing.Desk
+	org     *signing.Organization
 	approve map[identity.Role]*signertest.Passkey // for payments
 	enrol   map[identity.Role]*signertest.Passkey // for people and rules
 
 	adoptedAt time.Time // of the signer's journal, or later
 }
 
-// openDesk opens the desk anew, for a database that was replaced.
-func (a *approvers) openDesk(ctx context.Context) (err error) {
-	if err := a.closeDesk(); err != nil {
+// openOrg opens the organization anew, for a database that was replaced.
+func (a *approvers) openOrg(ctx context.Context) (err error) {
+	if err := a.closeOrg(); err != nil {
 		return err
 	}
-	a.desk, err = signing.Open(ctx, a.h.conf, a.h.conf.Signer.Policy, a.h.world.Info.OrganizationID)
+	a.org, err = signing.Open(ctx, a.h.conf, a.h.conf.Signer.Policy, a.h.world.Info.OrganizationID)
 	return err
 }
 
-func (a *approvers) closeDesk() error {
-	if a.desk == nil {
+func (a *approvers) closeOrg() error {
+	if a.org == nil {
 		return nil
 	}
-	desk := a.desk
-	a.desk = nil
-	return desk.Close()
+	opened := a.org
+	a.org = nil
+	return opened.Close()
 }
 
 // setCoolingOff changes the signer's policy, which it reads when it starts.
-func (a *approvers) setCoolingOff(each, recovery time.Duration) error {
+func (a *approvers) setCoolingOff(usual, recovery time.Duration) error {
 	file := a.h.conf.Signer.Policy
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *approvers) setCoolingOff(each, recovery time.Duration) error {
 	if err := json.Unmarshal(policy["approvers"], &section); err != nil {
 		return err
 	}
-	section["coolingOff"] = fmt.Appendf(nil, "%q", each)
+	section["coolingOff"] = fmt.Appendf(nil, "%q", usual)
 	section["recoveryCoolingOff"] = fmt.Appendf(nil, "%q", recovery)
 	if policy["approvers"], err = json.Marshal(section); err != nil {
 		return err
@@ -91,15 +91,15 @@ func (a *approvers) addPasskey(
 ) (*signertest.Passkey, error) {
 	p := signing.Person{Email: a.h.person(role)}
 	err := a.h.queryRow(ctx, `SELECT user_id FROM people WHERE org_id = $1 AND email = $2`,
-		[]any{a.desk.OrgID, p.Email}, &p.MemberID)
+		[]any{a.org.OrgID, p.Email}, &p.MemberID)
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.desk.Make(p, right)
+	made, err := a.org.Make(p, right)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.desk.Enrol(ctx, made); err != nil {
+	if err := a.org.Enrol(ctx, made); err != nil {
 		return nil, err
 	}
 	if right == signer.RightApprove {
@@ -119,7 +119,7 @@ func (a *approvers) found(ctx context.Context, roles ...identity.Role) error {
 				return err
 			}
 			_, err = a.h.runCoffer(ctx, 0, "signer", "approvers", "found", made.OrgID, made.Email, string(right),
-				a.desk.Fingerprint(made), "--because", "read out by telephone")
+				a.org.Fingerprint(made), "--because", "read out by telephone")
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (a *approvers) found(ctx context.Context, roles ...identity.Role) error {
 	}
 	listed, err := a.h.runCoffer(ctx, 0, "signer", "approvers", "list")
 	for _, role := range roles {
-		if fingerprint := a.desk.Fingerprint(a.approve[role]); err == nil && !strings.Contains(listed, fingerprint) {
+		if fingerprint := a.org.Fingerprint(a.approve[role]); err == nil && !strings.Contains(listed, fingerprint) {
 			err = fmt.Errorf("coffer signer approvers list lacks %s:\n%s", fingerprint, listed)
 		}
 	}
@@ -138,7 +138,7 @@ func (a *approvers) found(ctx context.Context, roles ...identity.Role) error {
 func (a *approvers) waitStatus(ctx context.Context, want approver.Status, passkeys ...*signertest.Passkey) error {
 	for _, p := range passkeys {
 		err := retryUntilDone(ctx, p.ID+" is "+string(want), func(ctx context.Context) error {
-			status, k, err := a.desk.Status(ctx, p)
+			status, k, err := a.org.Status(ctx, p)
 			if err == nil && status != want {
 				err = fmt.Errorf("it is %s: %s%s", status, k.WaitsFor, k.Refusal)
 			}
@@ -162,17 +162,17 @@ func (a *approvers) waitUsable(ctx context.Context, roles ...identity.Role) erro
 }
 
 // replace makes a new passkey of a person in place of a lost one. Two colleagues admit it.
-func (a *approvers) replace(ctx context.Context, role identity.Role, by ...identity.Role) error {
+func (a *approvers) replace(ctx context.Context, role identity.Role, colleagues ...identity.Role) error {
 	made, err := a.addPasskey(ctx, role, signer.RightApprove)
 	if err != nil {
 		return err
 	}
-	for n, colleague := range by {
-		if err := a.desk.Admit(ctx, made, a.enrol[colleague]); err != nil {
+	for n, colleague := range colleagues {
+		if err := a.org.Admit(ctx, made, a.enrol[colleague]); err != nil {
 			return err
 		}
 		if n == 0 {
-			if status, _, err := a.desk.Status(ctx, made); err != nil || status != approver.StatusWaiting {
+			if status, _, err := a.org.Status(ctx, made); err != nil || status != approver.StatusWaiting {
 				return fmt.Errorf("admitted by one of two people, it is %s, %w", status, err)
 			}
 		}
@@ -196,16 +196,16 @@ func (a *approvers) paySigned(ctx context.Context, key string, roles ...identity
 		return err
 	}
 	for _, role := range roles {
-		if err := a.desk.Approve(ctx, p.id, a.approve[role]); err != nil {
+		if err := a.org.Approve(ctx, p.id, a.approve[role]); err != nil {
 			return err
 		}
 	}
 	return a.h.waitPaymentStatus(ctx, p, "COMPLETED")
 }
 
-// wantRefused checks that the server takes no signature of a passkey.
-func (a *approvers) wantRefused(ctx context.Context, p *payment, passkey *signertest.Passkey) error {
-	if err := a.desk.Approve(ctx, p.id, passkey); !fault.HasCode(err, fault.InvalidRequest) {
+// checkRefused checks that the server takes no signature of a passkey.
+func (a *approvers) checkRefused(ctx context.Context, p *payment, passkey *signertest.Passkey) error {
+	if err := a.org.Approve(ctx, p.id, passkey); !fault.HasCode(err, fault.InvalidRequest) {
 		return fmt.Errorf("the signature of %s over %s: got %w, want it refused", passkey.ID, p.key, orNone(err))
 	}
 	return nil
@@ -219,9 +219,9 @@ func orNone(err error) error {
 }
 
 // retire has a passkey retire others, and waits until the signer knows it.
-func (a *approvers) retire(ctx context.Context, by *signertest.Passkey, ended ...*signertest.Passkey) error {
+func (a *approvers) retire(ctx context.Context, retirer *signertest.Passkey, ended ...*signertest.Passkey) error {
 	for _, p := range ended {
-		if err := a.desk.Retire(ctx, p, by); err != nil {
+		if err := a.org.Retire(ctx, p, retirer); err != nil {
 			return err
 		}
 		err := retryUntilDone(ctx, "the signer has retired "+p.ID, func(ctx context.Context) error {
@@ -247,7 +247,7 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 	a := &approvers{
 		h: h, approve: map[identity.Role]*signertest.Passkey{}, enrol: map[identity.Role]*signertest.Passkey{},
 	}
-	defer func() { err = errors.Join(err, a.closeDesk()) }()
+	defer func() { err = errors.Join(err, a.closeOrg()) }()
 	var lost *signertest.Passkey
 	rule := signer.ApprovalRule{Quorum: 2, Assets: []signer.AssetRule{{
 		Chain: h.chainName, Contract: chain.Address(*h.mint.ContractAddress),
@@ -261,19 +261,19 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			return errors.Join(
 				h.payIn(ctx, "ann", h.wholeUnits(9_000)), h.payAndWait(ctx, "early", "ann", h.wholeUnits(100)),
 				h.waitDrained(ctx), h.world.StopService(), a.setCoolingOff(0, recoveryCoolingOff),
-				h.world.RestartService(ctx), a.openDesk(ctx),
+				h.world.RestartService(ctx), a.openOrg(ctx),
 			)
 		},
 		"three people make passkeys, and a person at the signer's host founds them", func() error {
 			return errors.Join(a.found(ctx, ann, ben, cay), a.waitUsable(ctx, ann, ben, cay))
 		},
 		"two of them set a rule, and sign a payment together", func() error {
-			if err := a.desk.SetRule(ctx, rule, a.enrol[ann], a.enrol[ben]); err != nil {
+			if err := a.org.SetRule(ctx, rule, a.enrol[ann], a.enrol[ben]); err != nil {
 				return err
 			}
 			return errors.Join(
 				retryUntilDone(ctx, "the rule holds", func(ctx context.Context) error {
-					rule, err := a.desk.LoadRule(ctx)
+					rule, err := a.org.LoadRule(ctx)
 					if err == nil && rule == nil {
 						err = errors.New("there is none")
 					}
@@ -297,11 +297,11 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			if err != nil {
 				return err
 			}
-			if err := a.wantRefused(ctx, p, lost); err != nil {
+			if err := a.checkRefused(ctx, p, lost); err != nil {
 				return err
 			}
 			return errors.Join(
-				a.desk.Approve(ctx, p.id, a.approve[ann]), a.desk.Approve(ctx, p.id, a.approve[ben]),
+				a.org.Approve(ctx, p.id, a.approve[ann]), a.org.Approve(ctx, p.id, a.approve[ben]),
 				h.waitPaymentStatus(ctx, p, "COMPLETED"), h.waitDrained(ctx),
 			)
 		},
@@ -311,7 +311,7 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			}
 			return errors.Join(
 				h.checkStartRefused(ctx, notImported), h.importJournal(ctx), h.world.RestartService(ctx),
-				a.openDesk(ctx),
+				a.openOrg(ctx),
 			)
 		},
 		"the signer's journal ends it again, and no payment takes its signature", func() error {
@@ -322,14 +322,14 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			if err != nil {
 				return err
 			}
-			if err := a.wantRefused(ctx, p, lost); err != nil {
+			if err := a.checkRefused(ctx, p, lost); err != nil {
 				return err
 			}
 			if err := a.replace(ctx, ann, ben, cay); err != nil {
 				return err
 			}
 			return errors.Join(
-				a.desk.Approve(ctx, p.id, a.approve[ann]), a.desk.Approve(ctx, p.id, a.approve[ben]),
+				a.org.Approve(ctx, p.id, a.approve[ann]), a.org.Approve(ctx, p.id, a.approve[ben]),
 				h.waitPaymentStatus(ctx, p, "COMPLETED"),
 			)
 		},
@@ -345,14 +345,14 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 			if err != nil {
 				return err
 			}
-			if err := a.wantRefused(ctx, p, a.approve[dan]); err != nil {
+			if err := a.checkRefused(ctx, p, a.approve[dan]); err != nil {
 				return fmt.Errorf("a recovery that cools off: %w", err)
 			}
 			if err := a.waitUsable(ctx, dan, eli); err != nil {
 				return err
 			}
 			return errors.Join(
-				a.desk.Approve(ctx, p.id, a.approve[dan]), a.desk.Approve(ctx, p.id, a.approve[eli]),
+				a.org.Approve(ctx, p.id, a.approve[dan]), a.org.Approve(ctx, p.id, a.approve[eli]),
 				h.waitPaymentStatus(ctx, p, "COMPLETED"),
 				a.retire(ctx, a.enrol[dan], a.approve[ann], a.approve[ben], a.approve[cay], a.enrol[ann], a.enrol[ben],
 					a.enrol[cay]),
@@ -362,7 +362,7 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 		"the signer's journal is lost and adopted", func() error {
 			return errors.Join(
 				h.world.StopService(), os.Remove(journal), a.setCoolingOff(adoptedCoolingOff, adoptedCoolingOff),
-				a.adopt(ctx), h.world.RestartService(ctx), a.openDesk(ctx),
+				a.adopt(ctx), h.world.RestartService(ctx), a.openOrg(ctx),
 			)
 		},
 		"each passkey cools off again: the signer sends what both signed back to people", func() error {
@@ -405,7 +405,7 @@ func (a *approvers) signUntil(
 		}
 		if status == "AWAITING_APPROVAL" && time.Now().After(after) {
 			for _, role := range []identity.Role{identity.Finance, identity.Developer} {
-				if err := a.desk.Approve(ctx, p.id, a.approve[role]); err != nil &&
+				if err := a.org.Approve(ctx, p.id, a.approve[role]); err != nil &&
 					!fault.HasCode(err, fault.InvalidState) {
 					return err
 				}

@@ -76,7 +76,7 @@ var Drills = []Drill{
 	},
 	{
 		Name:  "approvers",
-		Title: "a passkey of approvers, its people and the signer's journal are lost, and an old backup has a retired one",
+		Title: "a passkey, everyone with one and the signer's journal are lost, and an old backup has a retired one",
 		play:  playApprovers,
 	},
 }

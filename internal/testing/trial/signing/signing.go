@@ -26,8 +26,8 @@ import (
 
 const signatureLasts = time.Hour
 
-// Desk is where people of an organization sign.
-type Desk struct {
+// Organization is one whose people sign.
+type Organization struct {
 	OrgID  string
 	tools  *app.App
 	book   *approver.Service
@@ -48,9 +48,9 @@ type policyWords struct {
 // Wording implements signer.Signer.
 func (p policyWords) Wording(context.Context) (signer.Wording, error) { return p.policy.Wording(), nil }
 
-// Open opens a desk beside the running service that a configuration belongs to. policy is the file of its signer's
-// policy.
-func Open(ctx context.Context, conf app.Config, policy, orgID string) (d *Desk, err error) {
+// Open opens an organization beside the running service that a configuration belongs to. policy is the file of the
+// policy of its signer.
+func Open(ctx context.Context, conf app.Config, policy, orgID string) (o *Organization, err error) {
 	text, err := os.ReadFile(policy)
 	if err != nil {
 		return nil, err
@@ -68,43 +68,43 @@ func Open(ctx context.Context, conf app.Config, policy, orgID string) (d *Desk, 
 	if err != nil {
 		return nil, err
 	}
-	d = &Desk{OrgID: orgID, tools: tools, origin: conf.Dashboard.Origin}
-	d.book = approver.New(tools.DB(), words, approver.Config{AttestKey: attest, Chains: tools.Chains}, log)
-	tools.Withdrawals.Approvers = d.book
-	if err := d.book.LoadWording(ctx); err != nil {
+	o = &Organization{OrgID: orgID, tools: tools, origin: conf.Dashboard.Origin}
+	o.book = approver.New(tools.DB(), words, approver.Config{AttestKey: attest, Chains: tools.Chains}, log)
+	tools.Withdrawals.Approvers = o.book
+	if err := o.book.LoadWording(ctx); err != nil {
 		return nil, errors.Join(err, tools.Close())
 	}
-	return d, nil
+	return o, nil
 }
 
-// Close closes the desk.
-func (d *Desk) Close() error { return d.tools.Close() }
+// Close releases what Open opened.
+func (o *Organization) Close() error { return o.tools.Close() }
 
 // Make makes a passkey of a person, of which no one has heard.
-func (d *Desk) Make(p Person, right signer.Right) (*signertest.Passkey, error) {
-	made, err := signertest.MakePasskey(d.OrgID, p.MemberID, right)
+func (o *Organization) Make(p Person, right signer.Right) (*signertest.Passkey, error) {
+	made, err := signertest.MakePasskey(o.OrgID, p.MemberID, right)
 	if err != nil {
 		return nil, err
 	}
-	origin, err := url.Parse(d.origin)
+	origin, err := url.Parse(o.origin)
 	if err != nil {
 		return nil, err
 	}
 	made.ID = approver.NewKeyID(time.Now())
 	made.Person, made.Email = approver.PersonName(audit.User(p.MemberID)), p.Email
 	made.CredentialID = []byte("credential of " + made.ID)
-	made.RPID, made.Origin = origin.Hostname(), d.origin
+	made.RPID, made.Origin = origin.Hostname(), o.origin
 	return made, nil
 }
 
 // Enrol has a passkey sign its own enrolment. It then waits to be founded or admitted.
-func (d *Desk) Enrol(ctx context.Context, made *signertest.Passkey) error {
-	request, err := made.MakeRequest(d.book.Installation(), time.Now().Add(signatureLasts))
+func (o *Organization) Enrol(ctx context.Context, made *signertest.Passkey) error {
+	request, err := made.MakeRequest(o.book.Installation(), time.Now().Add(signatureLasts))
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, func(ctx context.Context, tx pg.Tx) error {
-		_, err := d.book.Enrol(ctx, tx, actorOf(made), request)
+	return o.write(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := o.book.Enrol(ctx, tx, actorOf(made), request)
 		return err
 	})
 }
@@ -113,65 +113,65 @@ func actorOf(p *signertest.Passkey) audit.Actor {
 	return audit.User(strings.TrimPrefix(p.Person, "USER "))
 }
 
-func (d *Desk) write(ctx context.Context, fn func(ctx context.Context, tx pg.Tx) error) error {
-	return d.tools.DB().InSystem(ctx, fn)
+func (o *Organization) write(ctx context.Context, fn func(ctx context.Context, tx pg.Tx) error) error {
+	return o.tools.DB().InSystem(ctx, fn)
 }
 
 // Fingerprint returns what the owner of a passkey reads out.
-func (d *Desk) Fingerprint(p *signertest.Passkey) string {
-	return signer.EnrolRequest{Enrolment: p.Enrolment, Email: p.Email}.Fingerprint(d.book.Installation())
+func (o *Organization) Fingerprint(p *signertest.Passkey) string {
+	return signer.EnrolRequest{Enrolment: p.Enrolment, Email: p.Email}.Fingerprint(o.book.Installation())
 }
 
-func (d *Desk) sign(
+func (o *Organization) sign(
 	p *signertest.Passkey, statement func(signer.StatementContext) signer.Statement,
 ) (signer.KeySignature, error) {
-	return p.SignStatement(d.book.Installation(), time.Now().Add(signatureLasts), statement)
+	return p.SignStatement(o.book.Installation(), time.Now().Add(signatureLasts), statement)
 }
 
 // Admit has a colleague's passkey admit one that waits.
-func (d *Desk) Admit(ctx context.Context, added, by *signertest.Passkey) error {
+func (o *Organization) Admit(ctx context.Context, added, colleague *signertest.Passkey) error {
 	request := signer.EnrolRequest{Enrolment: added.Enrolment, Email: added.Email}
-	signature, err := d.sign(by, func(c signer.StatementContext) signer.Statement {
+	signature, err := o.sign(colleague, func(c signer.StatementContext) signer.Statement {
 		return signer.EnrolStatement(request, c)
 	})
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return d.book.Admit(ctx, tx, actorOf(by), d.OrgID, added.ID, signature)
+	return o.write(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return o.book.Admit(ctx, tx, actorOf(colleague), o.OrgID, added.ID, signature)
 	})
 }
 
 // Retire has a passkey retire another one, or itself.
-func (d *Desk) Retire(ctx context.Context, ended, by *signertest.Passkey) error {
-	retirement := signer.Retirement{OrgID: d.OrgID, ID: ended.ID}
-	signature, err := d.sign(by, func(c signer.StatementContext) signer.Statement {
+func (o *Organization) Retire(ctx context.Context, ended, retirer *signertest.Passkey) error {
+	retirement := signer.Retirement{OrgID: o.OrgID, ID: ended.ID}
+	signature, err := o.sign(retirer, func(c signer.StatementContext) signer.Statement {
 		return signer.RetireStatement(retirement, c)
 	})
 	if err != nil {
 		return err
 	}
-	return d.write(ctx, func(ctx context.Context, tx pg.Tx) error {
-		return d.book.Retire(ctx, tx, actorOf(by), d.OrgID, ended.ID, &signature)
+	return o.write(ctx, func(ctx context.Context, tx pg.Tx) error {
+		return o.book.Retire(ctx, tx, actorOf(retirer), o.OrgID, ended.ID, &signature)
 	})
 }
 
 // SetRule proposes a rule, which passkeys sign. The service asks the signer for it.
-func (d *Desk) SetRule(ctx context.Context, rule signer.ApprovalRule, by ...*signertest.Passkey) error {
-	rule.OrgID = d.OrgID
-	return d.write(ctx, func(ctx context.Context, tx pg.Tx) error {
-		p, err := d.book.ProposeRule(ctx, tx, actorOf(by[0]), rule)
+func (o *Organization) SetRule(ctx context.Context, rule signer.ApprovalRule, signers ...*signertest.Passkey) error {
+	rule.OrgID = o.OrgID
+	return o.write(ctx, func(ctx context.Context, tx pg.Tx) error {
+		p, err := o.book.ProposeRule(ctx, tx, actorOf(signers[0]), rule)
 		if err != nil {
 			return err
 		}
-		for _, key := range by {
-			signature, err := d.sign(key, func(c signer.StatementContext) signer.Statement {
+		for _, key := range signers {
+			signature, err := o.sign(key, func(c signer.StatementContext) signer.Statement {
 				return signer.RuleStatement(p.Rule, c)
 			})
 			if err != nil {
 				return err
 			}
-			if err := d.book.SignRule(ctx, tx, actorOf(key), d.OrgID, p.ID, signature); err != nil {
+			if err := o.book.SignRule(ctx, tx, actorOf(key), o.OrgID, p.ID, signature); err != nil {
 				return err
 			}
 		}
@@ -180,9 +180,11 @@ func (d *Desk) SetRule(ctx context.Context, rule signer.ApprovalRule, by ...*sig
 }
 
 // Status returns the state of a passkey: that of its row, or REFUSED if that is not what the signer recorded.
-func (d *Desk) Status(ctx context.Context, p *signertest.Passkey) (status approver.Status, k approver.Key, err error) {
-	err = d.tools.DB().ReadOrg(ctx, d.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		k, err = d.book.ByID(ctx, tx, d.OrgID, p.ID)
+func (o *Organization) Status(
+	ctx context.Context, p *signertest.Passkey,
+) (status approver.Status, k approver.Key, err error) {
+	err = o.tools.DB().ReadOrg(ctx, o.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		k, err = o.book.ByID(ctx, tx, o.OrgID, p.ID)
 		status = k.Status(tx.Now)
 		return err
 	})
@@ -190,29 +192,29 @@ func (d *Desk) Status(ctx context.Context, p *signertest.Passkey) (status approv
 }
 
 // LoadRule returns the rule that holds, or nil.
-func (d *Desk) LoadRule(ctx context.Context) (rule *signer.ApprovalRule, err error) {
-	err = d.tools.DB().ReadOrg(ctx, d.OrgID, func(ctx context.Context, tx pg.Tx) error {
-		rule, err = d.book.LoadRule(ctx, tx, d.OrgID)
+func (o *Organization) LoadRule(ctx context.Context) (rule *signer.ApprovalRule, err error) {
+	err = o.tools.DB().ReadOrg(ctx, o.OrgID, func(ctx context.Context, tx pg.Tx) error {
+		rule, err = o.book.LoadRule(ctx, tx, o.OrgID)
 		return err
 	})
 	return rule, err
 }
 
 // Approve has a passkey sign a withdrawal as its page shows it.
-func (d *Desk) Approve(ctx context.Context, withdrawalID string, by *signertest.Passkey) error {
-	review, err := d.tools.Withdrawals.LoadReview(ctx, d.OrgID, withdrawalID)
+func (o *Organization) Approve(ctx context.Context, withdrawalID string, passkey *signertest.Passkey) error {
+	review, err := o.tools.Withdrawals.LoadReview(ctx, o.OrgID, withdrawalID)
 	if err != nil {
 		return err
 	}
 	if !review.NeedsSignature() {
 		return fmt.Errorf("%s needs no signature", withdrawalID)
 	}
-	signature, err := d.sign(by, func(c signer.StatementContext) signer.Statement {
+	signature, err := o.sign(passkey, func(c signer.StatementContext) signer.Statement {
 		return review.Statement(c.Approver, c.NotAfter)
 	})
 	if err != nil {
 		return err
 	}
-	_, err = d.tools.Withdrawals.ApproveSigned(ctx, d.OrgID, withdrawalID, actorOf(by), review.Digest, &signature)
+	_, err = o.tools.Withdrawals.ApproveSigned(ctx, o.OrgID, withdrawalID, actorOf(passkey), review.Digest, &signature)
 	return err
 }
