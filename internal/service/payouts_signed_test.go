@@ -167,6 +167,18 @@ func TestABatchThatTheRuleCoversIsPaidWithTwoSignatures(t *testing.T) {
 	h.wantStatus(other.ID, payout.AwaitingApproval)
 }
 
+// A rule that came after the submission asks for its people, too. Rule SA-1.
+func TestABatchFromBeforeARuleNeedsItsPeople(t *testing.T) {
+	t.Parallel()
+	h := newSignedPayoutEnv(t)
+	b := h.submitted()
+	h.setRule(everyPayment)
+	h.must(h.approveWith(b, firstApprover, h.sign(h.approve[firstApprover], b)))
+	h.wantStatus(b.ID, payout.AwaitingApproval)
+	h.must(h.approveWith(b, secondApprover, h.sign(h.approve[secondApprover], b)))
+	h.wantStatus(b.ID, payout.Processing)
+}
+
 // A rule asks for people if it does so for a row, or for the rows of an asset together. Rule SA-1.
 func TestTheRowsOfABatchCountTogether(t *testing.T) {
 	t.Parallel()
