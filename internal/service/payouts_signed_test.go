@@ -217,9 +217,11 @@ func TestTheSignerPaysNoRowWithoutTheSignaturesOfItsBatch(t *testing.T) {
 		"no signature": {`UPDATE payout_approvals SET signature = NULL` + of, signer.RefusedSignature},
 		"the signature of the other person": {`UPDATE payout_approvals SET signature = (SELECT signature FROM
 			payout_approvals WHERE batch_id = $1 AND approver_id = 'usr_first')` + of, signer.RefusedSignature},
-		"the signature of another batch": {`UPDATE payout_approvals SET signature = (SELECT signature FROM
+		"the signature of another batch": {
+			`UPDATE payout_approvals SET signature = (SELECT signature FROM
 			payout_approvals WHERE batch_id = '` + other.ID + `' AND approver_id = 'usr_second')` + of,
-			signer.RefusedSignature},
+			signer.RefusedSignature,
+		},
 		"an approval that is gone": {`DELETE FROM payout_approvals` + of, signer.RefusedGrant},
 	} {
 		b := h.signedByBoth()

@@ -380,9 +380,13 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 	)
 }
 
-// adopt rebuilds the signer's journal from what the database has of it.
+// adopt rebuilds the signer's journal from what the database has of it. It asks the chains, and is repeated when one
+// does not answer.
 func (a *approvers) adopt(ctx context.Context) error {
-	_, err := a.h.runCoffer(ctx, 0, "signer", "adopt", "--yes")
+	err := retryUntilDone(ctx, "the journal is adopted", func(ctx context.Context) error {
+		_, err := a.h.runCoffer(ctx, 0, "signer", "adopt", "--yes")
+		return err
+	})
 	a.adoptedAt = time.Now()
 	return err
 }
