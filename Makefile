@@ -106,7 +106,7 @@ crash: setup ## die at every step of a payment and come back (POINTS=W11,W14 FAU
 	@POINTS='$(POINTS)' FAULTS='$(FAULTS)' CHAINS='$(CHAINS)' WORLDS='$(WORLDS)' bin/crash.trial
 
 .PHONY: drill
-drill: setup ## restore old backups, lost journals and seeds as the runbook says, promote standbys (DRILL=backup,solana,bitcoin,swaps,checkouts,payouts,standby,lagging)
+drill: setup ## restore old backups, lost journals and seeds as the runbook says, promote standbys (DRILL=backup,solana,bitcoin,swaps,checkouts,payouts,standby,lagging,approvers)
 	@go build -o bin/drill.trial ./internal/testing/trial/drill/run
 	@DRILL='$(DRILL)' bin/drill.trial
 

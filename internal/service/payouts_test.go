@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,6 +73,23 @@ func newPayoutEnv(t *testing.T) *payoutEnv {
 // newUnapprovedEnv is newPayoutEnv with a signer that pays batches without a person within limits.
 func newUnapprovedEnv(t *testing.T, limits map[chain.Address]signpolicy.UnapprovedLimit) *payoutEnv {
 	t.Helper()
+	grants := newPayoutGrants(t)
+	sign, attest := signertest.NewWithUnapproved(t, grants, limits)
+	return newPayoutEnvOf(t, grants, sign, attest)
+}
+
+func newPayoutGrants(t *testing.T) *signer.GrantKey {
+	t.Helper()
+	grants, err := signer.NewGrantKey(slices.Repeat([]byte{7}, signer.GrantKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grants
+}
+
+// newPayoutEnvOf is newPayoutEnv with a signer that has the key of grants.
+func newPayoutEnvOf(t *testing.T, grants *signer.GrantKey, sign signer.Signer, attest ed25519.PublicKey) *payoutEnv {
+	t.Helper()
 	db := pgtest.New(t)
 	token := mint.Mint{
 		ID: payoutUSDC, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
@@ -81,15 +99,13 @@ func newUnapprovedEnv(t *testing.T, limits map[chain.Address]signpolicy.Unapprov
 	native := token
 	native.ID, native.Kind, native.Contract, native.Symbol, native.Name, native.Decimals = 2, mint.Native, "", "ETH",
 		"Ether", 18
-	grants, err := signer.NewGrantKey(slices.Repeat([]byte{7}, signer.GrantKeyBytes))
-	if err := errors.Join(err, mint.Sync(t.Context(), db, []mint.Mint{token, native})); err != nil {
+	if err := mint.Sync(t.Context(), db, []mint.Mint{token, native}); err != nil {
 		t.Fatal(err)
 	}
 	made, _, err := org.Create(t.Context(), db, "house")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign, attest := signertest.NewWithUnapproved(t, grants, limits)
 	wallets := wallet.New(db, sign, attest)
 	if err := journal.Import(t.Context(), db, sign, wallets); err != nil {
 		t.Fatal(err)

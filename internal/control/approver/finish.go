@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/journal"
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -78,6 +79,7 @@ func listSignatures(ctx context.Context, tx pg.Tx, sql string, args ...any) (fou
 func (s *Service) enrolKey(ctx context.Context, k Key, admissions []signer.KeySignature, now time.Time) error {
 	request := k.Request()
 	request.AdmittedBy = admissions
+	failpoint.Hit("E01")
 	enrolled, err := s.signer.EnrolKey(ctx, request)
 	var refusal *signer.Refusal
 	switch {
@@ -103,7 +105,8 @@ func (s *Service) enrolKey(ctx context.Context, k Key, admissions []signer.KeySi
 	if k.UsableFrom != nil {
 		return nil
 	}
-	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	failpoint.Hit("E04")
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE approver_keys SET usable_from = $2, is_founded = $3, proof = $4, journal_id = $5, journal_seq = $6,
 				waits_for = NULL
@@ -124,10 +127,14 @@ func (s *Service) enrolKey(ctx context.Context, k Key, admissions []signer.KeySi
 		if err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, k.auditEntry(audit.System("approvers"), "approver.recorded", map[string]any{
+		err = audit.Record(ctx, tx, k.auditEntry(audit.System("approvers"), "approver.recorded", map[string]any{
 			"usableFrom": enrolled.UsableFrom, "founded": enrolled.IsFounded, "entry": enrolled.Entry.Seq,
 		}))
+		failpoint.HitBeforeCommit("E05")
+		return err
 	})
+	failpoint.Hit("E05")
+	return err
 }
 
 // cutReason returns the words of a refusal as a row has them.
@@ -182,6 +189,7 @@ func (s *Service) retireKey(ctx context.Context, k Key) error {
 	if s.conf.GrantKey != nil {
 		request.MAC = s.conf.GrantKey.RetirementMAC(retirement)
 	}
+	failpoint.Hit("E06")
 	entry, err := s.signer.RetireKey(ctx, request)
 	var refusal *signer.Refusal
 	isRefused := errors.As(err, &refusal) && refusal.Code != signer.RefusedClock
@@ -202,14 +210,19 @@ func (s *Service) retireKey(ctx context.Context, k Key) error {
 	case err != nil:
 		return fmt.Errorf("ask the signer to retire %s: %w", k.ID, err)
 	}
-	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	failpoint.Hit("E08")
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE approver_keys SET retired_seq = $2, retire_refusal = NULL
 			WHERE key_id = $1 AND retired_at IS NOT NULL AND retired_seq IS NULL`, k.ID, int64(entry.Seq))
 		if err != nil {
 			return fmt.Errorf("write the retirement of passkey %s: %w", k.ID, err)
 		}
-		return journal.RecordEntry(ctx, tx, entry)
+		err = journal.RecordEntry(ctx, tx, entry)
+		failpoint.HitBeforeCommit("E09")
+		return err
 	})
+	failpoint.Hit("E09")
+	return err
 }
 
 // FinishRule asks the signer for a rule that enough people have signed, and writes its answer. It runs its own
@@ -234,6 +247,7 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 	if err != nil || p.AskedAt == nil || !p.IsOpen() {
 		return err
 	}
+	failpoint.Hit("E10")
 	recorded, err := s.signer.SetRule(ctx, signer.RuleRequest{ApprovalRule: p.Rule, SignedBy: signatures})
 	var refusal *signer.Refusal
 	switch {
@@ -256,7 +270,8 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 	if err != nil {
 		return fmt.Errorf("write the signatures of %s: %w", p.ID, err)
 	}
-	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	failpoint.Hit("E12")
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE approval_rules SET usable_from = $2, loosens = $3, consents = $4, proof = $5, journal_id = $6,
 				journal_seq = $7
@@ -279,10 +294,14 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 		if err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, p.auditEntry(audit.System("approvers"), "approval_rule.recorded", map[string]any{
+		err = audit.Record(ctx, tx, p.auditEntry(audit.System("approvers"), "approval_rule.recorded", map[string]any{
 			"usableFrom": recorded.UsableFrom, "loosens": recorded.Loosens, "entry": recorded.Entry.Seq,
 		}))
+		failpoint.HitBeforeCommit("E13")
+		return err
 	})
+	failpoint.Hit("E13")
+	return err
 }
 
 func (s *Service) refuseRule(ctx context.Context, p Proposal, refusal *signer.Refusal) error {

@@ -7,7 +7,8 @@
 //
 // The names follow the order of durable writes. Their first letters are W for withdrawals, A for
 // approvals, D for deposits, F for flagged deposits, S for sweeps, Q for swaps, T for transfers, V for
-// voids of payments that people end, B for batch payouts, K for webhooks, L for billing and O for operations.
+// voids of payments that people end, B for batch payouts, E for passkeys and rules of approvers, K for webhooks, L for
+// billing and O for operations.
 // internal/testing/trial/crashes runs them, or says why not.
 package failpoint
 

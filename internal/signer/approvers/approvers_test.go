@@ -2,10 +2,12 @@ package approvers_test
 
 import (
 	"encoding/hex"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/approvers"
 	"github.com/cofferpay/coffer/internal/signer/keys"
@@ -107,6 +109,65 @@ func (env *bookEnv) pay(t *testing.T, by ...*signertest.Passkey) *signer.Refusal
 	}
 	_, refusal := env.CheckPayment(intent, env.Situation)
 	return refusal
+}
+
+// Rule SA-1: who made an own payment or a batch signs neither, whatever the server says about it.
+func TestTheMakerSignsNothing(t *testing.T) {
+	t.Parallel()
+	ann, _, ben := newPasskeys(t, signer.RightApprove)
+	cay := signertest.NewPasskey(t, testOrg, "cay", signer.RightApprove)
+	env := newBook(t, ann, ben, cay)
+	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 2})
+	own, row := payment(100), payment(100)
+	own.CustomerID, own.Product, own.WhitelistedID = "", "CUSTODIAL", "wla_1"
+	own.Grant = &signer.Grant{MadeBy: ann.Person}
+	row.Batch = &signer.BatchRow{BatchID: "pb_1"}
+	row.Grant = &signer.Grant{Batch: &signer.BatchGrant{Header: contenthash.Header{
+		OrgID: testOrg, BatchID: "pb_1", MadeBy: ann.Person, Rows: 1, Included: 1,
+	}}}
+	for name, intent := range map[string]signer.Intent{"an own payment": own, "a row of a batch": row} {
+		signed := func(by ...*signertest.Passkey) *signer.Refusal {
+			intent.Grant.Approvals = nil
+			for _, p := range by {
+				signature := env.sign(t, p,
+					func(c signer.StatementContext) signer.Statement { return intent.Statement("31337", nil, c) })
+				intent.Grant.Approvals = append(intent.Grant.Approvals,
+					signer.Approval{Approver: p.Person, Signature: &signature})
+			}
+			_, refusal := env.CheckPayment(intent, env.Situation)
+			return refusal
+		}
+		if refusal := signed(ben, ann); refusal == nil || !strings.Contains(refusal.Message, "who made it") {
+			t.Errorf("%s, signed by its maker: got %v, want it refused", name, refusal)
+		}
+		if refusal := signed(ben, cay); refusal != nil {
+			t.Errorf("%s, signed by two others: got %v", name, refusal)
+		}
+	}
+}
+
+// Rule SA-7: a page that is no longer in the signer's policy obtains no approval, also with a passkey that was enrolled
+// there.
+func TestAPageThatThePolicyDoesNotNameObtainsNoApproval(t *testing.T) {
+	t.Parallel()
+	ann, _, ben := newPasskeys(t, signer.RightApprove)
+	env := newBook(t, ann, ben)
+	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 2})
+	parties := env.Policy.Approvers.RelyingParties
+	for name, changed := range map[string][]signpolicy.RelyingParty{
+		"no page":      nil,
+		"another page": {{ID: signertest.RPID, Origins: []string{"https://other.example.com"}}},
+		"another site": {{ID: "example.com", Origins: []string{signertest.Origin}}},
+	} {
+		env.Policy.Approvers.RelyingParties = changed
+		if refusal := env.pay(t, ann, ben); refusal == nil {
+			t.Errorf("%s: a payment was not refused", name)
+		}
+	}
+	env.Policy.Approvers.RelyingParties = parties
+	if refusal := env.pay(t, ann, ben); refusal != nil {
+		t.Errorf("their own page: got %v", refusal)
+	}
 }
 
 // newPasskeys returns passkeys of two people with a right, and a second one of the first person.

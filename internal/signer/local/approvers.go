@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 
+	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/signer/approvers"
 	"github.com/cofferpay/coffer/internal/signer/hostorders"
@@ -15,9 +16,19 @@ func (s *Signer) decideAboutApprovers(
 	ctx context.Context, malformed *signer.Refusal,
 	rule func(*approvers.Book, approvers.Situation) (approvers.Decision, error),
 ) (signer.Entry, error) {
-	return s.waitDurable(s.decide(ctx, malformed, func(reading rules.Reading) (rules.Decision, error) {
+	seq, err := s.decide(ctx, malformed, func(reading rules.Reading) (rules.Decision, error) {
 		return s.rules.DecideAboutApprovers(reading, rule)
-	}))
+	})
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	failpoint.Hit("E02")
+	e, err := s.journal.WaitDurable(seq)
+	if err != nil {
+		return signer.Entry{}, err
+	}
+	failpoint.Hit("E03")
+	return e, nil
 }
 
 // EnrolKey records a passkey of an approver.

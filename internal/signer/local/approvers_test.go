@@ -3,6 +3,7 @@ package local_test
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ type approversEnv struct {
 	now          time.Time
 }
 
-func openApprovers(t *testing.T) *approversEnv {
+func openApprovers(t testing.TB) *approversEnv {
 	t.Helper()
 	seed, err := keys.NewSeed()
 	if err != nil {
@@ -64,7 +65,7 @@ func openApprovers(t *testing.T) *approversEnv {
 }
 
 // found makes a person at the host name a passkey's fingerprint, and enrols it.
-func (env *approversEnv) found(t *testing.T, p *signertest.Passkey) {
+func (env *approversEnv) found(t testing.TB, p *signertest.Passkey) {
 	t.Helper()
 	request := p.Request(t, env.installation, env.now.Add(time.Hour))
 	if _, err := env.EnrolKey(t.Context(), request); !isRefused(err, signer.RefusedApprover) {
@@ -86,6 +87,40 @@ func (env *approversEnv) found(t *testing.T, p *signertest.Passkey) {
 	}
 }
 
+// Rule SA-2: what a person at the host typed founds the passkey of that fingerprint, person, right and organization
+// alone.
+func TestAnotherFingerprintFoundsNoPasskey(t *testing.T) {
+	t.Parallel()
+	env := openApprovers(t)
+	p := signertest.NewPasskey(t, approversOrg, "ann", signer.RightEnrol)
+	request := p.Request(t, env.installation, env.now.Add(time.Hour))
+	order := hostorders.Order{
+		OrgID: p.OrgID, Email: p.Email, Right: p.Right, Fingerprint: request.Fingerprint(env.installation),
+		Reason: "read out by telephone",
+	}
+	for name, change := range map[string]func(*hostorders.Order){
+		"another key":          func(o *hostorders.Order) { o.Fingerprint = "0123456789abcdef0123" },
+		"another organization": func(o *hostorders.Order) { o.OrgID = "org_2" },
+		"another person":       func(o *hostorders.Order) { o.Email = "ben@example.com" },
+		"another right":        func(o *hostorders.Order) { o.Right = signer.RightApprove },
+	} {
+		other := order
+		change(&other)
+		if err := hostorders.Append(env.conf.Journal, other, env.now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := env.EnrolKey(t.Context(), request); !isRefused(err, signer.RefusedApprover) {
+			t.Errorf("a founding of %s: got %v, want it refused", name, err)
+		}
+	}
+	if err := hostorders.Append(env.conf.Journal, order, env.now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.EnrolKey(t.Context(), request); err != nil {
+		t.Errorf("its own founding: got %v", err)
+	}
+}
+
 func isRefused(err error, code string) bool {
 	var refusal *signer.Refusal
 	return errors.As(err, &refusal) && refusal.Code == code
@@ -93,7 +128,7 @@ func isRefused(err error, code string) bool {
 
 // payment returns a customer's payment that the server granted, with signatures of people.
 func (env *approversEnv) payment(
-	t *testing.T, id string, amount uint64, by ...*signertest.Passkey,
+	t testing.TB, id string, amount uint64, by ...*signertest.Passkey,
 ) signer.Intent {
 	t.Helper()
 	intent := signer.Intent{
@@ -176,7 +211,7 @@ func TestAPaymentAboveTheRuleLeavesWithSignaturesOfPeopleAlone(t *testing.T) {
 
 // set asks for a rule with the signatures of passkeys.
 func (env *approversEnv) set(
-	t *testing.T, rule signer.ApprovalRule, by ...*signertest.Passkey,
+	t testing.TB, rule signer.ApprovalRule, by ...*signertest.Passkey,
 ) (signer.RecordedRule, error) {
 	t.Helper()
 	request := signer.RuleRequest{ApprovalRule: rule}
@@ -286,4 +321,42 @@ func TestARetiredPasskeySignsNothingAndTheRuleKeepsItsPeople(t *testing.T) {
 	}
 	env.now = env.now.Add(time.Microsecond)
 	admits("wd_9", signer.RefusedSignature, ann[0])
+}
+
+// BenchmarkAdmitWithoutPeople measures the admission of a payment of an organization without a rule.
+func BenchmarkAdmitWithoutPeople(b *testing.B) { benchmarkAdmit(b, false) }
+
+// BenchmarkAdmitWithTwoSignatures measures the same payment of an organization whose rule asks for two people.
+func BenchmarkAdmitWithTwoSignatures(b *testing.B) { benchmarkAdmit(b, true) }
+
+func benchmarkAdmit(b *testing.B, withRule bool) {
+	env := openApprovers(b)
+	signertest.IssueAddress(b, env, signertest.Treasury(approversOrg))
+	var approve, enrol []*signertest.Passkey
+	for _, person := range []string{"ann", "ben"} {
+		approve = append(approve, signertest.NewPasskey(b, approversOrg, person, signer.RightApprove))
+		enrol = append(enrol, signertest.NewPasskey(b, approversOrg, person, signer.RightEnrol))
+	}
+	for _, p := range append(approve, enrol...) {
+		env.found(b, p)
+	}
+	env.now = env.now.Add(24 * time.Hour)
+	if withRule {
+		rule := signer.ApprovalRule{OrgID: approversOrg, Version: 1, Quorum: 2}
+		if _, err := env.set(b, rule, enrol...); err != nil {
+			b.Fatal(err)
+		}
+	} else {
+		approve = nil
+	}
+	intents := make([]signer.Intent, b.N)
+	for n := range intents {
+		intents[n] = env.payment(b, fmt.Sprintf("wd_%d", n), 5, approve...)
+	}
+	b.ResetTimer()
+	for _, intent := range intents {
+		if _, err := env.AdmitIntent(b.Context(), intent); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

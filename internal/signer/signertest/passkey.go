@@ -32,13 +32,22 @@ type Passkey struct {
 // NewPasskey makes a passkey of a person with a right. Its id names both.
 func NewPasskey(t testing.TB, org, person string, right signer.Right) *Passkey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	p, err := MakePasskey(org, person, right)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// MakePasskey is NewPasskey for a trial, which is no test.
+func MakePasskey(org, person string, right signer.Right) (*Passkey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a passkey of %s: %w", person, err)
+	}
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
-		t.Fatal(err)
+		return nil, fmt.Errorf("make a passkey of %s: %w", person, err)
 	}
 	return &Passkey{
 		Enrolment: signer.Enrolment{
@@ -47,7 +56,7 @@ func NewPasskey(t testing.TB, org, person string, right signer.Right) *Passkey {
 			RPID: RPID, Origin: Origin,
 		},
 		Email: person + "@example.com", Key: key,
-	}
+	}, nil
 }
 
 // Sign signs a statement as the passkey does when its holder touches it.
@@ -55,42 +64,80 @@ func (p *Passkey) Sign(
 	t testing.TB, installation string, notAfter time.Time, statement func(signer.StatementContext) signer.Statement,
 ) signer.KeySignature {
 	t.Helper()
+	signature, err := p.SignStatement(installation, notAfter, statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+// SignStatement is Sign for a trial.
+func (p *Passkey) SignStatement(
+	installation string, notAfter time.Time, statement func(signer.StatementContext) signer.Statement,
+) (signer.KeySignature, error) {
 	end := signer.FormatMicros(notAfter)
 	c := signer.StatementContext{Installation: installation, Approver: p.Person, NotAfter: end}
-	return signer.KeySignature{KeyID: p.ID, NotAfter: end, Assertion: p.Assert(t, statement(c).Challenge())}
+	answer, err := p.answer(statement(c).Challenge())
+	return signer.KeySignature{KeyID: p.ID, NotAfter: end, Assertion: answer}, err
 }
 
 // Assert answers a challenge on the passkey's own site.
 func (p *Passkey) Assert(t testing.TB, challenge assertion.Challenge) assertion.Assertion {
 	t.Helper()
+	answer, err := p.answer(challenge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func (p *Passkey) answer(challenge assertion.Challenge) (assertion.Assertion, error) {
 	client := fmt.Sprintf(`{"type":"webauthn.get","challenge":%q,"origin":%q,"crossOrigin":false}`,
 		base64.RawURLEncoding.EncodeToString(challenge[:]), p.Origin)
 	rpHash := sha256.Sum256([]byte(p.RPID))
 	data := append(rpHash[:], 1|4, 0, 0, 0, 0) // a person is present and verified, and there is no counter
-	return p.SignBytes(t, data, []byte(client))
+	return p.signBytes(data, []byte(client))
 }
 
 // SignBytes signs what an authenticator and a browser say, whatever that is.
 func (p *Passkey) SignBytes(t testing.TB, authenticatorData, clientData []byte) assertion.Assertion {
 	t.Helper()
+	answer, err := p.signBytes(authenticatorData, clientData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func (p *Passkey) signBytes(authenticatorData, clientData []byte) (assertion.Assertion, error) {
 	clientHash := sha256.Sum256(clientData)
 	sum := sha256.Sum256(append(bytes.Clone(authenticatorData), clientHash[:]...))
 	signature, err := ecdsa.SignASN1(rand.Reader, p.Key, sum[:])
 	if err != nil {
-		t.Fatal(err)
+		return assertion.Assertion{}, fmt.Errorf("sign with passkey %s: %w", p.ID, err)
 	}
 	return assertion.Assertion{
 		CredentialID: p.CredentialID, AuthenticatorData: authenticatorData, ClientDataJSON: clientData,
 		Signature: signature,
-	}
+	}, nil
 }
 
 // Request returns the request that enrols the passkey, without those who admit it.
 func (p *Passkey) Request(t testing.TB, installation string, notAfter time.Time) signer.EnrolRequest {
 	t.Helper()
+	request, err := p.MakeRequest(installation, notAfter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request
+}
+
+// MakeRequest is Request for a trial.
+func (p *Passkey) MakeRequest(installation string, notAfter time.Time) (signer.EnrolRequest, error) {
 	request := signer.EnrolRequest{Enrolment: p.Enrolment, Email: p.Email}
-	request.Possession = p.Sign(t, installation, notAfter, func(c signer.StatementContext) signer.Statement {
+	possession, err := p.SignStatement(installation, notAfter, func(c signer.StatementContext) signer.Statement {
 		return signer.EnrolStatement(request, c)
 	})
-	return request
+	request.Possession = possession
+	return request, err
 }

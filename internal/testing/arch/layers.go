@@ -273,6 +273,7 @@ var packages = []pkg{
 	{"internal/testing/trial/gate", watch, testOnly | mayFloat},
 	{"internal/testing/trial/oracle", watch, mayHTTP},
 	{"internal/testing/trial/roles", watch, testOnly | mayHTTP},
+	{"internal/testing/trial/signing", world, testOnly},
 	{"internal/testing/trial/upgrade", watch, testOnly | mayHTTP | mayFloat},
 	{"internal/testing/trial/payouts", watch, testOnly | mayHTTP | mayKeys | mayRand},
 	{"internal/testing/trial/crashes", watch, testOnly | mayHTTP | mayKeys | mayFloat},

@@ -51,6 +51,7 @@ var figures = []figure{
 	{"payouts", "batch payouts: 5,000 rows read, checked and expanded, and what payments cost together", benchPayouts},
 	{"billing", "an invoice of a hundred thousand lines, its PDF and its table", benchBilling},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
+	{"signatures", "what signatures of people cost the signer", benchSignatures},
 	{"start", "cold start of coffer serve", benchStart},
 }
 

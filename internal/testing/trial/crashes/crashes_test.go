@@ -136,6 +136,7 @@ func TestEveryPointStandsAndIsPlayed(t *testing.T) {
 		{"B", 8, 11},
 		{"B", 12, 14},
 		{"L", 1, 4},
+		{"E", 1, 13},
 	} {
 		for n := family.first; n <= family.last; n++ {
 			name := family.letter + string(rune('0'+n/10)) + string(rune('0'+n%10))
@@ -191,6 +192,7 @@ func TestMoneyMovesOnceWhateverIsKilled(t *testing.T) {
 			"F01 cut ETHEREUM", "S04 kill ETHEREUM", "S07 kill ETHEREUM", "T01 kill ETHEREUM", "T02 kill ETHEREUM",
 			"T02 cut ETHEREUM", "V05 cut ETHEREUM", "V06 kill ETHEREUM", "C06 cut ETHEREUM", "C08 kill ETHEREUM",
 			"C12 cut ETHEREUM", "B04 cut ETHEREUM", "B07 kill ETHEREUM", "B09 kill ETHEREUM", "B11 kill ETHEREUM",
+			"E04 kill ETHEREUM", "E11 signer ETHEREUM",
 		},
 		"solana":  {"W11 signer SOLANA", "W14 kill SOLANA", "S05 kill SOLANA", "V03 signer SOLANA"},
 		"bitcoin": {"W08 cut BITCOIN", "W11 signer BITCOIN", "F12 kill BITCOIN"},

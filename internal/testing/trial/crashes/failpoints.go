@@ -336,6 +336,59 @@ var points = []point{
 		play: playStoppedBatch, faults: singleServiceFaults,
 	},
 
+	{
+		name: "E01", title: "row of a passkey committed, before the signer is asked", play: playEnrolment,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E02", title: "passkey in the signer, before the journal's fsync", location: inSigner,
+		play: playEnrolment, faults: singleServiceFaults,
+	},
+	{
+		name: "E03", title: "passkey journaled, before returning", location: inSigner, play: playEnrolment,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E04", title: "proof of a passkey answered, before it is stored", play: playEnrolment,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E05", title: "commit of a passkey's proof: answer lost", commit: true, play: playEnrolment,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E06", title: "end of a passkey committed, before the signer is asked", play: playRetirement,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E07", title: "end of a passkey journaled, before returning", location: inSigner, play: playRetirement,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E08", title: "end of a passkey answered, before its entry is stored", play: playRetirement,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E09", title: "commit of the entry of a passkey's end: answer lost", commit: true, play: playRetirement,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E10", title: "last signature of a rule committed, before the signer is asked", play: playRule,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E11", title: "rule journaled, before returning", location: inSigner, play: playRule,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E12", title: "proof of a rule answered, before it is stored", play: playRule,
+		faults: singleServiceFaults,
+	},
+	{
+		name: "E13", title: "commit of a rule's proof: answer lost", commit: true, play: playRule,
+		faults: singleServiceFaults,
+	},
+
 	{name: "L01", title: "line of a network fee written, before it has a value", play: playLines},
 	{name: "L02", title: "number, lines and document of an invoice: answer lost", commit: true, play: playBilling},
 	{name: "L03", title: "invoice issued, before the next organization, a second run at once", play: playTwoRuns},
@@ -366,8 +419,9 @@ var sourcePoints = map[string]string{
 	// A decision before its commit, and the points that every outgoing payment passes, after the
 	// gas of a return has arrived.
 	"F01b": "F01.commit", "F02b": "F02.commit", "F04": "W11", "F08": "F01.commit", "F10": "W11", "F11": "W28",
-	"F12":  "W27",
-	"V07":  "V06",
+	"F12": "W27",
+	"V07": "V06",
+	"E07": "E03", "E11": "E03",
 	"L03b": "L02.commit",
 	"S05b": "S05", "S06b": "S06", "S07": "S03",
 }

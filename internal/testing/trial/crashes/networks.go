@@ -151,7 +151,7 @@ type swapSite struct {
 var sites = []site{
 	{
 		chain: chain.Ethereum, mintSymbol: "USDC", richUnits: big.NewInt(1_000_000_000_000),
-		openNetwork: openEthereum, families: "WPADFTVSKOQCBL",
+		openNetwork: openEthereum, families: "WPADFTVSKOQCBLE",
 		// USDC is swapped on Solana alone.
 		swaps:    swapSite{"DAI", wholeCoins(10_000), wholeCoins(50)},
 		excluded: map[string]string{"Q25": onSolanaAlone, "Q26": onSolanaAlone, "C16": noSharedAddress},

@@ -74,6 +74,11 @@ var Drills = []Drill{
 		Title: "the database goes back to an older base backup, with half of a batch payout paid meanwhile",
 		play:  playPayouts,
 	},
+	{
+		Name:  "approvers",
+		Title: "a passkey, everyone with one and the signer's journal are lost, and an old backup has a retired one",
+		play:  playApprovers,
+	},
 }
 
 // Options say what is played.

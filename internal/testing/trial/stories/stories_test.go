@@ -33,6 +33,8 @@ func TestPeopleUseThePagesOfAWorld(t *testing.T) {
 			})
 		}
 	})
+	// The organization gets a rule, under which the other stories would need signatures.
+	t.Run("two people sign a payment", func(t *testing.T) { playSignatures(n.newStory(t)) })
 	// The key of the organization changes, which the other stories use.
 	t.Run("the key is rolled", func(t *testing.T) { playKey(n.newStory(t)) })
 }
