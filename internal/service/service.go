@@ -78,10 +78,13 @@ type Config struct {
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
 	// IsLocal says that the installation is a local network, where URLs of products may be http.
-	IsLocal         bool
-	QueuesMail      bool          // some process of the installation sends mails
-	EndpointURL     string        // begins the link to the page of an endpoint; "" without pages
-	ChangeURL       string        // begins the link to the page of a change of settings; "" without pages
+	IsLocal     bool
+	QueuesMail  bool   // some process of the installation sends mails
+	EndpointURL string // begins the link to the page of an endpoint; "" without pages
+	ChangeURL   string // begins the link to the page of a change of settings; "" without pages
+	// WithdrawalReviewURL and PayoutReviewURL begin the links to the pages on which people sign; "" without pages.
+	WithdrawalReviewURL, PayoutReviewURL string
+
 	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval  time.Duration // between two runs of the verifier
 	AnchorInterval  time.Duration // between two anchors of the audit log
@@ -232,6 +235,12 @@ func New(conf Config, parts Parts) *Service {
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Payouts.Approvers = s.Approvers
+	if conf.WithdrawalReviewURL != "" {
+		s.Withdrawals.ApprovalPage = func(withdrawalID string) string { return conf.WithdrawalReviewURL + withdrawalID }
+	}
+	if conf.PayoutReviewURL != "" {
+		s.Payouts.ApprovalPage = func(batchID string) string { return conf.PayoutReviewURL + batchID }
+	}
 	s.Voider.Listeners = s.voidListeners()
 	s.Changes = &memberchange.Service{DB: parts.DB, Delay: conf.ChangeDelay, URL: conf.ChangeURL}
 	s.Billing = &billing.Service{

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/a-h/templ"
-
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -52,12 +50,11 @@ func (d *dashboard) approvalsSurface() pages.Surface {
 // isForApprovals reports whether these are the pages of approvals at an address of their own.
 func (d *dashboard) isForApprovals() bool { return d.conf.DashboardURL != "" }
 
-// approvalsHomePage leads to what waits for approval.
+// approvalsHomePage shows what waits for approval at the address alone.
 func (d *dashboard) approvalsHomePage() pages.Page {
-	return pages.Page{
-		Path: "/", Title: "Approvals", Action: identity.ReadOrganization,
-		Load: func(r *pages.Request) (templ.Component, error) { return pages.RedirectTo(r.Path("approvals")), nil },
-	}
+	p := d.approvalsPage()
+	p.Path, p.Icon, p.Shortcut, p.MenuPath = "/", "", "", p.Path
+	return p
 }
 
 // signingPages have no act where people sign at another address.
