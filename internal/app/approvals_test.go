@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/ed25519"
 	"slices"
 	"strings"
 	"testing"
@@ -179,7 +180,7 @@ func TestARefusedApprovalNamesThePageOnWhichPeopleSign(t *testing.T) {
 	} {
 		conf := newSoundConfig()
 		conf.Dashboard.Origin, conf.Approvals.Origin = c.dashboard, c.approvals
-		s := service.New(conf.serviceConfig(), service.Parts{})
+		s := service.New(conf.serviceConfig(), service.Parts{AttestKey: make(ed25519.PublicKey, ed25519.PublicKeySize)})
 		if c.withdrawal == "" {
 			if s.Withdrawals.ApprovalPage != nil || s.Payouts.ApprovalPage != nil {
 				t.Errorf("%s: got pages, want none", name)

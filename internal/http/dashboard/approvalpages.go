@@ -83,6 +83,14 @@ func (d *dashboard) signingURL(r *pages.Request) string {
 	return d.conf.ApprovalsURL + strings.TrimPrefix(r.PagePath(), Prefix)
 }
 
+// enrolPath returns the page that makes passkeys.
+func (d *dashboard) enrolPath(r *pages.Request) string {
+	if d.conf.ApprovalsURL != "" {
+		return d.conf.ApprovalsURL + "/approvers/new"
+	}
+	return r.Path("approvers", "new")
+}
+
 // signingHost returns the host of the pages on which people sign at another address.
 func (d *dashboard) signingHost() string {
 	u, err := url.Parse(d.conf.ApprovalsURL)

@@ -215,7 +215,7 @@ func (d *dashboard) newApproverRow(r *pages.Request, names people, k approver.Ke
 func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 	view := approversView{
 		IsOff: d.conf.Approvers == nil, CanEnrol: r.IsAllowed(identity.DecideWithdrawal),
-		EnrolPath: r.Path("approvers", "new"), RulePath: r.Path("approvers", "rule"),
+		EnrolPath: d.enrolPath(r), RulePath: r.Path("approvers", "rule"),
 	}
 	state, err := d.loadApproverState(r)
 	if err != nil {
@@ -302,7 +302,7 @@ func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView
 		return nil, err
 	}
 	view := &signerView{
-		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: countSigners(people),
+		SignView: form, EnrolPath: d.enrolPath(r), PeopleText: countSigners(people),
 	}
 	if view.Elsewhere = d.newElsewhere(r); view.Elsewhere != nil {
 		return view, nil
