@@ -37,8 +37,11 @@ run: build ## start the local world and stay in the foreground (ARGS="--keep DIR
 # newer one has not.
 UNTESTED = $(if $(PG),-without internal/testing/trial/drill)
 
+# Long exhaustive tests play a part of their cases a day: see internal/testing/part.
+export COFFER_PARTS := $(PARTS)
+
 .PHONY: test
-test: setup-test ## format check, vet, generated code, every test, with the race detector where goroutines are (PG=18: on PostgreSQL 18)
+test: setup-test ## format check, vet, generated code, every test, with the race detector where goroutines are (PG=18: on PostgreSQL 18, PARTS=all: every case of the exhaustive tests)
 	@$(GATE) scripts/check-format
 	@echo 'vet'
 	@$(GATE) go vet ./...

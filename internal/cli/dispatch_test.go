@@ -30,7 +30,7 @@ type dispatchEnv struct {
 
 func newDispatchEnv(t *testing.T) *dispatchEnv {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 300 * time.Millisecond, Calm: true,

@@ -40,7 +40,7 @@ func readPage(t *testing.T, address string) string {
 // the end of a checkout, so it is not played here. Rule CO-124.
 func TestAPayerPaysAsTheScenarioSays(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	w, err := localworld.Start(ctx, localworld.Options{

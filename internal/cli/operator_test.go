@@ -233,7 +233,7 @@ func anEmptyTreasury(t *testing.T, w *localworld.World) {
 
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(3 * time.Minute)
+	deadline := time.After(10 * time.Minute) // against a hang: a busy machine is slow
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

@@ -49,7 +49,7 @@ func TestTheTerminalTellsWhatHappens(t *testing.T) {
 	}
 	t.Setenv("COFFER_ANVIL", node)
 	t.Chdir(t.TempDir())
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	defer stop()

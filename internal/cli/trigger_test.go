@@ -24,7 +24,7 @@ import (
 // and returns; and the lists in which a person finds the results.
 func TestTheTriggersCauseWhatTheySay(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	w, err := localworld.Start(ctx, localworld.Options{

@@ -60,7 +60,7 @@ func buildScenario(t *testing.T, opts localworld.Options) *scenario {
 	t.Helper()
 	opts.Dir, opts.BlockTime, opts.Log = t.TempDir(), 250*time.Millisecond, slog.New(slog.DiscardHandler)
 	opts.PrepareDatabase, opts.Calm = pgtest.FillDataDir, true
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(ctx, opts)
 	if err != nil {
@@ -374,7 +374,7 @@ func TestAKeptWorldGoesOnWithTransactionsInFlight(t *testing.T) {
 		Chains:    []chain.Name{chain.Ethereum, chain.Bitcoin},
 		BlockTime: 250 * time.Millisecond, Calm: true, Log: slog.New(slog.DiscardHandler),
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	var topUps []string
 	opts.Progress = func(format string, args ...any) {

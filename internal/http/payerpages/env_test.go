@@ -447,7 +447,7 @@ func (h *testEnv) post(path string, values ...string) answer {
 // waitFor waits until a condition holds.
 func (h *testEnv) waitFor(what string, holds func() bool) {
 	h.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute) // against a hang
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for !holds() {

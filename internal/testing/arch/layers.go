@@ -87,6 +87,7 @@ var packages = []pkg{
 	{"internal/chain/fifo", words, 0},
 	{"internal/chain/chaintest", words, testOnly},
 	{"internal/testing/contract", words, testOnly},
+	{"internal/testing/part", words, testOnly},
 	{"internal/chain/evm/evmtx", words, 0},
 	{"internal/chain/evm/payoutcontract", words, 0},
 	{"internal/chain/solana/solanatx", words, 0},

@@ -34,7 +34,7 @@ const (
 	// patience is the longest that an action on a page may take on a busy machine.
 	patience = 3 * time.Minute
 	// tabMax bounds the life of a browser against a hang.
-	tabMax = 15 * time.Minute
+	tabMax = 25 * time.Minute
 )
 
 // Page is a tab with what it did.

@@ -20,7 +20,7 @@ import (
 )
 
 // drillMax bounds one drill. A busy machine plays it in minutes.
-const drillMax = 20 * time.Minute
+const drillMax = 40 * time.Minute
 
 // Drill is one restore.
 type Drill struct {

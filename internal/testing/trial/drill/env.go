@@ -32,9 +32,11 @@ import (
 
 const (
 	blockEvery = 100 * time.Millisecond
-	callMax    = 20 * time.Second // one call of the API
-	patience   = 4 * time.Minute  // for a condition to come true
-	commandMax = 60 * time.Second
+	// blocksAheadMax is how many blocks of Ethereum the service may have to catch up: more than any drill needs.
+	blocksAheadMax = 60
+	callMax        = 20 * time.Second // one call of the API
+	patience       = 10 * time.Minute // for a condition to come true
+	commandMax     = 60 * time.Second
 )
 
 // drillEnv is a kept local world whose service is a real process, with its integrator and its

@@ -63,34 +63,69 @@ func (h *drillEnv) newNetwork() network {
 		u.User = url.UserPassword(btcd.User, node.Password)
 		return &bitcoin{node, oracle.OpenBitcoin(u.String(), btcd.Maturity), new(big.Int)}
 	}
-	return ethereum{h}
+	return &ethereum{h: h}
+}
+
+// lag says how far the service's walk is behind a chain. Reading it costs a query, so it is kept for a moment.
+type lag struct {
+	readAt   time.Time
+	exceeded bool
+}
+
+const lagReadInterval = time.Second
+
+// exceeds reports whether the walk is more than max blocks behind the newest block. An error keeps the last answer.
+func (l *lag) exceeds(
+	ctx context.Context, h *drillEnv, name chain.Name, max uint64, newest func() (uint64, error),
+) bool {
+	if time.Since(l.readAt) < lagReadInterval {
+		return l.exceeded
+	}
+	l.readAt = time.Now()
+	var height uint64
+	if h.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = $1`, []any{string(name)}, &height) != nil {
+		return l.exceeded
+	}
+	if head, err := newest(); err == nil {
+		l.exceeded = head > height+max
+	}
+	return l.exceeded
 }
 
 // ethereum is anvil.
-type ethereum struct{ h *drillEnv }
+type ethereum struct {
+	h   *drillEnv
+	lag lag
+}
 
-func (ethereum) blockInterval() time.Duration { return blockEvery }
-func (e ethereum) mineBlock(ctx context.Context) error {
+func (*ethereum) blockInterval() time.Duration { return blockEvery }
+func (e *ethereum) mineBlock(ctx context.Context) error {
 	return e.h.world.EthereumNode().MineBlocks(ctx, 1)
 }
-func (ethereum) isTooFarAhead(context.Context, *drillEnv) bool { return false }
-func (ethereum) mintSymbol() string                            { return "USDC" }
-func (ethereum) baseUnit() int64                               { return 1_000_000 }
-func (ethereum) normalize(text string) string                  { return toLower(text) }
-func (e ethereum) openOracle() truth                           { return e.h.oracle }
-func (ethereum) waitFunded(context.Context, *drillEnv) error   { return nil }
-func (ethereum) operatorFunds(map[string]bool) *big.Int        { return new(big.Int) }
-func (ethereum) unusedAddress(seed []byte) string {
+
+// isTooFarAhead keeps a slow machine from falling ever further behind the chain.
+func (e *ethereum) isTooFarAhead(ctx context.Context, h *drillEnv) bool {
+	return e.lag.exceeds(ctx, h, chain.Ethereum, blocksAheadMax, func() (uint64, error) {
+		return h.world.EthereumNode().Eth.BlockNumber(ctx)
+	})
+}
+
+func (*ethereum) mintSymbol() string                          { return "USDC" }
+func (*ethereum) baseUnit() int64                             { return 1_000_000 }
+func (*ethereum) normalize(text string) string                { return toLower(text) }
+func (e *ethereum) openOracle() truth                         { return e.h.oracle }
+func (*ethereum) waitFunded(context.Context, *drillEnv) error { return nil }
+func (*ethereum) operatorFunds(map[string]bool) *big.Int      { return new(big.Int) }
+func (*ethereum) unusedAddress(seed []byte) string {
 	return common.BytesToAddress(crypto.Keccak256(seed)).Hex()
 }
 
 // solana is surfpool, which keeps the state that blocks are checked against for some hundred
 // blocks.
 type solana struct {
-	node         *surfpool.Node
-	oracle       *oracle.Solana
-	farCheckedAt time.Time // when farAhead was read
-	farAhead     bool
+	node   *surfpool.Node
+	oracle *oracle.Solana
+	lag    lag
 }
 
 // 31 blocks until one is final.
@@ -104,15 +139,9 @@ func (*solana) waitFunded(context.Context, *drillEnv) error { return nil }
 func (*solana) operatorFunds(map[string]bool) *big.Int      { return new(big.Int) }
 
 func (s *solana) isTooFarAhead(ctx context.Context, h *drillEnv) bool {
-	if time.Since(s.farCheckedAt) < 250*time.Millisecond {
-		return s.farAhead
-	}
-	s.farCheckedAt = time.Now()
-	var height uint64
-	if h.queryRow(ctx, `SELECT height FROM scan_cursors WHERE chain = 'SOLANA'`, nil, &height) == nil {
-		s.farAhead = s.node.CurrentSlot() > height+4*surfpool.Finality
-	}
-	return s.farAhead
+	return s.lag.exceeds(ctx, h, chain.Solana, 4*surfpool.Finality, func() (uint64, error) {
+		return s.node.CurrentSlot(), nil
+	})
 }
 
 func (*solana) unusedAddress(seed []byte) string {

@@ -232,15 +232,16 @@ func newPlan(packages []packageFacts, opts options) (plan, error) {
 	if len(names) > raceArgsBytesMax {
 		return p, fmt.Errorf("the names of the raced tests have %d bytes; an argument may not", len(names))
 	}
-	// A world waits for its chains most of the time, so more packages run at once than there are processors.
+	// A world waits for its chains part of the time, so more packages run at once than there are processors. More
+	// than these let the worlds of a slow machine fall behind their chains, and each polls while it waits.
 	// One run has all packages without the race detector but a few, so that none waits for a place while
 	// another is free. The raced runs follow each other, because at the same time both would compile the
 	// same packages.
 	p.lanes = [][]testRun{
-		{newRun(false, plain, "-p=4", "-skip=^("+names+")$")},
+		{newRun(false, plain, "-p=3", "-skip=^("+names+")$")},
 		{
-			newRun(true, wholeNames, "-p=2"), newRun(true, racedPartly, "-p=2", "-run=^("+names+")$"),
-			newRun(false, plainAlike, "-p=2"),
+			newRun(true, wholeNames, "-p=1"), newRun(true, racedPartly, "-p=1", "-run=^("+names+")$"),
+			newRun(false, plainAlike, "-p=1"),
 		},
 	}
 	return p, nil

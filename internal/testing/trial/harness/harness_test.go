@@ -19,7 +19,7 @@ import (
 // the local world, with real nodes.
 func TestTheServiceTakesEveryStepOnEveryChain(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	w, err := localworld.Start(ctx, localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), Chains: localworld.AllChains, WithoutService: true,

@@ -74,7 +74,7 @@ type workspace struct {
 
 func newWorkspace(t *testing.T) *workspace {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	t.Cleanup(cancel)
 	p := &workspace{T: t, ctx: ctx, dir: t.TempDir()}
 	if err := os.Mkdir(filepath.Join(p.dir, "bin"), 0o755); err != nil {
@@ -147,7 +147,7 @@ func (p *workspace) startProgram(dir string, env []string, name string, args ...
 }
 
 // patience is the longest that a single action may take, other than a whole run of a program.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // waitUntil waits until a condition holds.
 func (p *workspace) waitUntil(what string, holds func() bool) {

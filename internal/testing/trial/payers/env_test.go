@@ -31,7 +31,7 @@ import (
 
 const (
 	lookInterval = 50 * time.Millisecond
-	playMax      = 10 * time.Minute // against a hang alone
+	playMax      = 25 * time.Minute // against a hang alone
 	// payersMax is how many payers are played at the same time. They mostly wait for blocks.
 	payersMax = 5
 

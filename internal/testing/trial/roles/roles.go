@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	startMax     = 2 * time.Minute // for a process to be ready
+	startMax     = 5 * time.Minute // for a process to be ready
 	stopMax      = time.Minute     // for it to stop on request
 	pollInterval = 50 * time.Millisecond
 )

@@ -118,7 +118,7 @@ func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	n := &scenario{T: t, hosts: map[app.Role]Host{}, runs: map[app.Role][]*Process{}, program: buildProgram(t)}
 	var cancel context.CancelFunc
-	n.ctx, cancel = context.WithTimeout(t.Context(), 8*time.Minute)
+	n.ctx, cancel = context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	w, err := localworld.Start(n.ctx, localworld.Options{
 		PrepareDatabase: pgtest.FillDataDir, Dir: t.TempDir(), BlockTime: 250 * time.Millisecond, WithoutService: true,

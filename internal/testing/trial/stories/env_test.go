@@ -42,7 +42,7 @@ const (
 	wrongCode    = "000000"
 	codePeriod   = 30 // seconds for which an authenticator app shows a code
 	lookInterval = 100 * time.Millisecond
-	storyMax     = 12 * time.Minute // against a hang alone: a busy machine takes a tenth of it
+	storyMax     = 25 * time.Minute // against a hang alone: a busy machine takes a tenth of it
 )
 
 var desk = browser.Appearance{Width: 1280, Height: 900}

@@ -129,7 +129,7 @@ func reportFreezes(ctx context.Context, t *testing.T, super *pgx.Conn) {
 // try again, no statement waits long for a table, and the books and the chain agree in the end.
 func TestAnUpgradeUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	newest, ok := newestStep(t)
 	if !ok {
