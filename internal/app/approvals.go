@@ -20,11 +20,12 @@ import (
 // Approvals configures the pages on which people sign approvals, at an address of their own: the role approvals serves
 // them. Without an origin people sign in the dashboard.
 type Approvals struct {
-	Origin       string `toml:"origin,omitempty" comment:"scheme and host at which browsers reach the pages, such as https://approve.example.com: a host of its own; empty: people sign in the dashboard"`
-	RelyingParty string `toml:"relying_party,omitempty" comment:"host name of passkeys of approvers: the host of origin or a parent domain that no other page has; default: the host"`
+	Origin string `toml:"origin,omitempty" comment:"scheme and host of the pages; empty: people sign in the dashboard"`
+	// RelyingParty is the host of Origin or a parent domain of it that no other page has. The default is the host.
+	RelyingParty string `toml:"relying_party,omitempty" comment:"host name of passkeys; default: the host of origin"`
 	Listen       string `toml:"listen,omitempty" comment:"address and port, such as 127.0.0.1:8083"`
 	// TrustedProxies are addresses and networks, as for the API.
-	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies of this listener whose X-Forwarded-For counts; default: none"`
+	TrustedProxies []string `toml:"trusted_proxies,omitempty" comment:"proxies whose X-Forwarded-For counts; default: none"`
 }
 
 // relyingParty returns the host name for which passkeys are made.
@@ -63,8 +64,8 @@ func (c Config) checkApprovals(errs *configErrors) {
 	isServed := c.hasRole(RoleApprovals)
 	if a.Origin == "" {
 		if isServed || a.RelyingParty != "" || a.Listen != "" || len(a.TrustedProxies) > 0 {
-			errs.addProblem("approvals.origin", "is missing although this process has the role approvals or the section "+
-				"has other settings; set it to an address of its own such as https://approve.example.com, or remove them")
+			errs.addProblem("approvals.origin", "is missing although this process has the role approvals or the "+
+				"section has other settings; set it to an address such as https://approve.example.com, or remove them")
 		}
 		return
 	}
@@ -85,8 +86,8 @@ func (c Config) checkApprovals(errs *configErrors) {
 		return
 	}
 	if a.Listen == "" {
-		errs.addProblem("approvals.listen", "is missing although this process has the role approvals: its pages have a "+
-			"listener of their own; set it to an address such as 127.0.0.1:8083")
+		errs.addProblem("approvals.listen", "is missing although this process has the role approvals: its pages have "+
+			"a listener of their own; set it to an address such as 127.0.0.1:8083")
 		return
 	}
 	if _, _, err := net.SplitHostPort(a.Listen); err != nil {
@@ -96,36 +97,37 @@ func (c Config) checkApprovals(errs *configErrors) {
 		"api.listen": c.API.Listen, "operator.listen": c.Operator.Listen, "ops.listen": c.Ops.Listen,
 	} {
 		if listen == a.Listen {
-			errs.addProblem("approvals.listen", "is the address of %s; give the pages of approvals another one", setting)
+			errs.addProblem("approvals.listen", "is the address of %s; give the pages of approvals another one",
+				setting)
 		}
 	}
 }
 
 // checkApprovalsHost refuses a host or a relying party that other pages share.
 func (c Config) checkApprovalsHost(errs *configErrors) {
-	own, err := url.Parse(c.Approvals.Origin)
+	address, err := url.Parse(c.Approvals.Origin)
 	if err != nil {
 		return // CheckOrigin reported it.
 	}
-	for _, other := range []struct{ setting, address string }{
+	for _, page := range []struct{ setting, url string }{
 		{"dashboard.origin", c.Dashboard.Origin},
 		{"console.origin", c.Console.Origin},
 		{"checkout.origin", c.Checkout.Origin},
 		{"api.url", c.API.URL},
 	} {
-		u, err := url.Parse(other.address)
-		if err != nil || other.address == "" {
+		u, err := url.Parse(page.url)
+		if err != nil || page.url == "" {
 			continue
 		}
 		host, party := strings.ToLower(u.Hostname()), c.Approvals.relyingParty()
 		switch {
-		case host == own.Hostname():
-			errs.addProblem("approvals.origin", "has the host of %s, so browsers share cookies and passkeys between the "+
-				"two; give the pages of approvals a host name of their own", other.setting)
+		case host == address.Hostname():
+			errs.addProblem("approvals.origin", "has the host of %s, so browsers share cookies and passkeys between "+
+				"the two; give the pages of approvals a host name of their own", page.setting)
 			return
 		case host == party || strings.HasSuffix(host, "."+party):
 			errs.addProblem("approvals.relying_party", "%q is also of %s, whose pages could ask for the passkeys of "+
-				"approvers; use %q", party, other.setting, own.Hostname())
+				"approvers; use %q", party, page.setting, address.Hostname())
 			return
 		}
 	}
@@ -176,7 +178,7 @@ func (a *App) checkRelyingParty(ctx context.Context) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("approvals.origin: the signer's policy does not name %s with the relying party %s, so the signer "+
-		"takes no passkey of these pages; add {\"id\": %q, \"origins\": [%q]} to approvers.relyingParties of the policy, "+
-		"and start the signer again", origin, party, party, origin)
+	return fmt.Errorf("approvals.origin: the signer's policy does not name %s with the relying party %s, so the "+
+		"signer takes no passkey of these pages; add {\"id\": %q, \"origins\": [%q]} to approvers.relyingParties of "+
+		"the policy, and start the signer again", origin, party, party, origin)
 }

@@ -47,7 +47,8 @@ func TestAnAddressAtWhichApprovalsDoNotWorkIsRefused(t *testing.T) {
 			setting: "approvals.origin", fix: `use "approve.example.com"`,
 		},
 		{
-			name: "the domain of the dashboard", conf: Approvals{Origin: origin, RelyingParty: "example.com", Listen: listen},
+			name:    "the domain of the dashboard",
+			conf:    Approvals{Origin: origin, RelyingParty: "example.com", Listen: listen},
 			setting: "approvals.relying_party", fix: `use "approve.example.com"`,
 		},
 		{
@@ -55,7 +56,8 @@ func TestAnAddressAtWhichApprovalsDoNotWorkIsRefused(t *testing.T) {
 			setting: "approvals.origin", fix: "a host name of their own",
 		},
 		{
-			name: "another port of the dashboard", conf: Approvals{Origin: "https://pay.example.com:8443", Listen: listen},
+			name:    "another port of the dashboard",
+			conf:    Approvals{Origin: "https://pay.example.com:8443", Listen: listen},
 			setting: "approvals.origin", fix: "a host name of their own",
 		},
 		{
@@ -86,7 +88,8 @@ func TestAnAddressAtWhichApprovalsDoNotWorkIsRefused(t *testing.T) {
 			fix: "lead to the dashboard", change: func(c *Config) { c.Dashboard.Origin = "" },
 		},
 		{
-			name: "a proxy that is none", conf: Approvals{Origin: origin, Listen: listen, TrustedProxies: []string{"x"}},
+			name:    "a proxy that is none",
+			conf:    Approvals{Origin: origin, Listen: listen, TrustedProxies: []string{"x"}},
 			setting: "approvals.trusted_proxies", fix: "10.0.0.0/8",
 		},
 		{
@@ -131,10 +134,12 @@ func TestPagesOfApprovalsThatTheSignerDoesNotKnowAreRefused(t *testing.T) {
 		parties []signer.RelyingParty
 		isSound bool
 	}{
-		"a policy without any":          {nil, false},
-		"another origin":                {[]signer.RelyingParty{{ID: party, Origins: []string{origin + ":8443"}}}, false},
-		"the origin of another party":   {[]signer.RelyingParty{{ID: "example.com", Origins: []string{origin}}}, false},
-		"the party and, at last, these": {[]signer.RelyingParty{{ID: "x.y"}, {ID: party, Origins: []string{"z", origin}}}, true},
+		"a policy without any":        {nil, false},
+		"another origin":              {[]signer.RelyingParty{{ID: party, Origins: []string{origin + ":1"}}}, false},
+		"the origin of another party": {[]signer.RelyingParty{{ID: "example.com", Origins: []string{origin}}}, false},
+		"these after others": {
+			[]signer.RelyingParty{{ID: "x.y"}, {ID: party, Origins: []string{"z", origin}}}, true,
+		},
 	} {
 		a := &App{
 			conf:  Config{Approvals: Approvals{Origin: origin}},

@@ -81,10 +81,10 @@ func (a *App) wireDashboard(
 }
 
 // signInConfig returns what sign-in of members has in common for all pages.
-func (a *App) signInConfig(origin, site string) signin.Config {
+func (a *App) signInConfig(origin, domain string) signin.Config {
 	conf := signin.Config{
 		DB: a.parts.DB, Keys: a.parts.Seal, Hasher: a.passwordHasher(), Mailer: a.mailer(),
-		Side: account.MemberSide, Site: site, Origin: origin, Issuer: issuer, Restriction: restriction,
+		Side: account.MemberSide, Site: domain, Origin: origin, Issuer: issuer, Restriction: restriction,
 	}
 	if a.conf.Network == chain.Local {
 		conf.Restriction = 0 // tests and demonstrations cannot wait a day

@@ -235,6 +235,7 @@ func New(conf Config, parts Parts) *Service {
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Payouts.Approvers = s.Approvers
+	// Rule PAGE-122.
 	if conf.WithdrawalReviewURL != "" {
 		s.Withdrawals.ApprovalPage = func(withdrawalID string) string { return conf.WithdrawalReviewURL + withdrawalID }
 	}

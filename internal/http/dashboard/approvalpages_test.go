@@ -166,8 +166,9 @@ func TestThePagesOfApprovalsAreTheirOwnAndTheRestIsInTheDashboard(t *testing.T) 
 	dashboardToken := h.openSession(h.one, identity.Owner, session.ForPages)
 
 	visited := map[string]string{
-		"/": "12 500", "/approvals": "12 500", "/approvals/payouts": "Payout", "/approvals/withdrawals/" + w.ID: "Remove",
-		"/payouts/" + b.ID: "Reject this payout", "/approvers": "Approvers and rule",
+		"/": "12 500", "/approvals": "12 500", "/approvals/payouts": "Payout",
+		"/approvals/withdrawals/" + w.ID: "Remove",
+		"/payouts/" + b.ID:               "Reject this payout", "/approvers": "Approvers and rule",
 		"/approvers/new": "Make a passkey: Approve payments", "/approvers/rule": "Propose another rule",
 		"/approvers/" + keyID: "Have it admitted", "/security": "Sign out",
 	}
@@ -232,7 +233,8 @@ func TestThePagesOfApprovalsAreTheirOwnAndTheRestIsInTheDashboard(t *testing.T) 
 	}
 
 	for path, want := range map[string]string{
-		"/approvers": "/approvers/new", "/approvers/" + keyID: "/approvers/" + keyID, "/approvers/rule": "/approvers/rule",
+		"/approvers": "/approvers/new", "/approvers/" + keyID: "/approvers/" + keyID,
+		"/approvers/rule": "/approvers/rule",
 	} {
 		body := h.get(dashboardToken, Prefix+path).want(t, http.StatusOK, h.origin.String()+want).body
 		if strings.Contains(body, "data-sign") || strings.Contains(body, "data-make-signer") {
@@ -240,7 +242,8 @@ func TestThePagesOfApprovalsAreTheirOwnAndTheRestIsInTheDashboard(t *testing.T) 
 		}
 	}
 	for _, path := range []string{
-		"/approvers/new/make", "/approvers/new/enrol", "/approvers/" + keyID + "/admit", "/approvers/" + keyID + "/retire",
+		"/approvers/new/make", "/approvers/new/enrol", "/approvers/" + keyID + "/admit",
+		"/approvers/" + keyID + "/retire",
 		"/approvers/rule/propose", "/approvers/rule/sign", "/approvers/rule/withdraw", "/payouts/" + b.ID + "/sign",
 		"/approvals/withdrawals/" + w.ID + "/sign",
 	} {
@@ -289,7 +292,7 @@ func TestASessionOfTheDashboardCountsForNothingAtThePagesOfApprovals(t *testing.
 	}
 }
 
-// assert asks the browser for a passkey of a relying party, and returns the name of what it answers.
+// askForPasskey asks the browser for a passkey of a relying party, and returns the name of what it answers.
 func askForPasskey(tab *browser.Page, relyingParty, credentials string) string {
 	browser.Evaluate[bool](tab, fmt.Sprintf(`(() => {
 		window.cofferAnswer = '';

@@ -109,7 +109,8 @@ func (d *dashboard) loadApprovalRule(r *pages.Request) (templ.Component, error) 
 	if state.pending != nil {
 		view.Pending = d.newPendingRule(r, *state.pending, state.keys, mints)
 	}
-	view.CanPropose = isDecider && !view.IsOff && view.Elsewhere == nil && (state.pending == nil || !state.pending.IsOpen())
+	view.CanPropose = isDecider && !view.IsOff && view.Elsewhere == nil &&
+		(state.pending == nil || !state.pending.IsOpen())
 	for _, m := range mints.List(mint.Filter{}) {
 		view.Tokens = append(view.Tokens,
 			strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))

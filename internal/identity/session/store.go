@@ -107,8 +107,8 @@ func cutDevice(text string) string {
 }
 
 const selectSession = `
-	SELECT s.session_id, s.state, s.hash, s.audience, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at, s.factor,
-		s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone, a.created_at,
+	SELECT s.session_id, s.state, s.hash, s.audience, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at,
+		s.factor, s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone, a.created_at,
 		a.restricted_until, p.user_id, p.org_id, g.name, p.name, p.roles, p.created_at,
 		o.operator_id, o.name, o.roles, o.created_at,
 		EXISTS (SELECT FROM account_totps t WHERE t.account_id = a.account_id AND t.confirmed_at IS NOT NULL),
@@ -126,7 +126,8 @@ func scanSession(row pgx.CollectableRow) (Session, error) {
 	var factorAt, endedAt, restricted, memberSince, operatorSince *time.Time
 	var roles, operatorRoles []string
 	if err := row.Scan(&s.ID, &s.State, &s.tokenHash, &s.Audience, &s.Device, &addr, &s.CreatedAt, &s.LastSeenAt,
-		&s.ExpiresAt, &factor, &factorAt, &endedAt, &reason, &s.Account.ID, &s.Account.Side, &s.Account.Email, &s.Account.Name,
+		&s.ExpiresAt, &factor, &factorAt, &endedAt, &reason, &s.Account.ID, &s.Account.Side, &s.Account.Email,
+		&s.Account.Name,
 		&s.Account.TimeZone, &s.Account.CreatedAt, &restricted, &memberID, &orgID, &orgName, &memberName, &roles,
 		&memberSince, &operatorID, &operatorName, &operatorRoles, &operatorSince, &s.HasTOTP, &s.HasPasskey,
 	); err != nil {
@@ -209,8 +210,8 @@ func Look(
 	hash := account.HashToken(token)
 	var found []Session
 	if err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
-		b.Queue(selectSession+` WHERE s.hash = $1 AND s.state <> 'ENDED' AND a.side = $2 AND s.audience = $3`, hash, side,
-			cmp.Or(audience, ForPages)).
+		b.Queue(selectSession+` WHERE s.hash = $1 AND s.state <> 'ENDED' AND a.side = $2 AND s.audience = $3`,
+			hash, side, cmp.Or(audience, ForPages)).
 			Query(func(rows pgx.Rows) (err error) {
 				found, err = pgx.CollectRows(rows, scanSession)
 				return err

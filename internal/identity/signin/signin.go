@@ -46,8 +46,8 @@ type Config struct {
 	Origin string // scheme, host and port of the pages
 	// Issuer names the installation in authenticator apps and in passkeys, such as "Coffer".
 	Issuer string
-	// InvitationURL and DeviceURL are the pages of mailed links. The token is appended. The pages of approvals have none
-	// for invitations.
+	// InvitationURL and DeviceURL are the pages of mailed links. The token is appended. The pages of approvals have
+	// none for invitations.
 	InvitationURL string
 	DeviceURL     string
 	// Restriction is how long acts of money and security are refused after a recovery code was used.

@@ -1,5 +1,5 @@
-// Package pageset serves the pages of the dashboard, the console and approvals on a database that package population filled, to
-// people with accounts and sessions of their own. It lists a path of every page from the tables of the
+// Package pageset serves the pages of the dashboard, the console and approvals on a database that package population
+// filled, to people with accounts and sessions of their own. It lists a path of every page from the tables of the
 // kit, for tests and benchmarks that look at all pages.
 //
 // It adds the rows that a page needs and the population lacks. As those of the population, no trigger
