@@ -108,7 +108,8 @@ func cutDevice(text string) string {
 
 const selectSession = `
 	SELECT s.session_id, s.state, s.hash, s.audience, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at,
-		s.factor, s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone, a.created_at,
+		s.factor, s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone,
+		a.created_at,
 		a.restricted_until, p.user_id, p.org_id, g.name, p.name, p.roles, p.created_at,
 		o.operator_id, o.name, o.roles, o.created_at,
 		EXISTS (SELECT FROM account_totps t WHERE t.account_id = a.account_id AND t.confirmed_at IS NOT NULL),
